@@ -45,8 +45,8 @@ class Setting:
         if choices and not any(choice in text for choice in choices):
             text += f": {', '.join(choices)}"
         if self.default is REQUIRED:
-            return f"{text} (needed, unless the rows tell it)"
-        if self.default in (None, False) or "default" in text:
+            return f"{text} (required, unless it follows from the rows)"
+        if self.default is None or self.default is False or "default" in text:
             return text
         return text + (
             f" (default {self.default:g})" if isinstance(self.default, float) else f" (default {self.default})"
@@ -157,7 +157,7 @@ class Settings:
                 continue
             if name not in self:
                 takes = ", ".join(called(own) for own in self.names()) or "no settings"
-                raise InputError(f"{called(name)}: {owner} has no use for it; it takes {takes}")
+                raise InputError(f"{called(name)}: {owner} does not accept it; it accepts {takes}")
             found[name] = self[name].checked(value)
         for one, other in self.exclusive:
             if one in found and other in found:

@@ -10,8 +10,8 @@ from pathlib import Path
 def add_json(group, what: str) -> None:
     """Add ``--json [FILE]``; what: the figures that it tells."""
     group.add_argument("--json", nargs="?", const="-", metavar="FILE",
-                       help=f"{what} as one JSON object, on standard output in place of the text, or in FILE.json "
-                       "(of another name: --json=FILE)")  # fmt: skip
+                       help=f"write {what} as one JSON object: to standard output, in place of the text, or to "
+                       "FILE.json (a file of another name: --json=FILE)")  # fmt: skip
 
 
 def json_file(options) -> Path | None:

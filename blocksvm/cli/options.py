@@ -36,18 +36,18 @@ def value_of(arguments: Sequence[str], *flags: str) -> str | None:
     return found
 
 
-def add_format(parser, default: str = "told by its first bytes") -> None:
+def add_format(parser, default: str = "recognised by its name or first bytes") -> None:
     """Add ``--format``."""
     names = ", ".join((AUTO, *FORMATS))
     parser.add_argument(
         "--format", metavar="NAME", choices=Known((AUTO, *FORMATS)),
-        help=f"of the text: {names}, or module:attribute (default: {default})",
+        help=f"format of the input: {names}, or module:attribute (default: {default})",
     )  # fmt: skip
 
 
 def add_choices(parser) -> None:
     """Add the settings of formats."""
-    add_settings(parser, "what formats let you choose", all_choices())
+    add_settings(parser, "settings of formats", all_choices())
 
 
 def files_named(names: Sequence[str], quiet: bool = False) -> list[str]:
@@ -145,11 +145,11 @@ def add_checkpoint(group, saved: str) -> None:
     """Add ``--checkpoint``, which keeps what ``saved`` says, ``--checkpoint-seconds`` and ``--resume`` to a group."""
     from blocksvm.cli.console import duration
 
-    group.add_argument("--checkpoint", metavar="FILE", help=f"save {saved} there, now and then and on Ctrl-C")
+    group.add_argument("--checkpoint", metavar="FILE", help=f"save {saved} to FILE at intervals and on Ctrl-C")
     group.add_argument(
-        "--checkpoint-seconds", type=duration, default=600.0, metavar="S", help="time between saves (default 10m)"
+        "--checkpoint-seconds", type=duration, default=600.0, metavar="S", help="time between two saves (default 10m)"
     )
-    group.add_argument("--resume", action="store_true", help="go on from --checkpoint, if it exists")
+    group.add_argument("--resume", action="store_true", help="continue from --checkpoint, if that file exists")
 
 
 def checkpoint_of(options, kind: str = "checkpoint") -> Path | None:
@@ -191,7 +191,7 @@ def refusal(owner: str, settings: Settings) -> Callable[[str], str | None]:
         if not any(flag == option(setting.name) for name in NAMES for setting in get_method(name).settings):
             return None
         takes = ", ".join(option(setting.name) for setting in settings) or "no settings"
-        return f"{flag}: {owner} has no use for it; it takes {takes}"
+        return f"{flag}: {owner} does not accept it; it accepts {takes}"
 
     return sentence
 

@@ -11,16 +11,17 @@ from blocksvm.cli.console import Parser
 from blocksvm.commands import COMMANDS, module_of
 
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
-EPILOG = """in the file that your shell reads at its start:
+EPILOG = """add to the file that your shell reads at its start:
   bash    eval "$(blocksvm completion bash)"
   fish    blocksvm completion fish | source
-zsh reads it from a file named _blocksvm in a folder of fpath; the script's first lines say more of each shell
+  zsh     save the script as _blocksvm in a folder of fpath
+The first lines of the script say more about each shell.
 """
 
 
 def parser() -> Parser:
-    p = Parser("completion", "Print a script by which a shell completes commands, options and their values.", EPILOG)
-    p.add_argument("shell", choices=SHELLS)
+    p = Parser("completion", "Print a script with which a shell completes commands, options and their values.", EPILOG)
+    p.add_argument("shell", choices=SHELLS, help="your shell")
     return p
 
 

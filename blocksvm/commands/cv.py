@@ -22,7 +22,7 @@ from blocksvm.training.run_settings import RUN_SETTINGS
 EXAMPLES = """examples:
   blocksvm cv store.h5
   blocksvm cv store.h5 --folds 10 -C 0.01:100:9 --figure cv.png --refit model.h5
-  blocksvm cv store.h5 --groups authors.txt        (rows of one author are held out together)
+  blocksvm cv store.h5 --groups authors.txt     (an author's rows stay together)
 """
 OF_PROBLEM = [name for name in WITH_CLASSES.names() if name not in ("C", "lam")]
 TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
@@ -31,26 +31,30 @@ CHOICES = ("accuracy", "auc", "loss", "rmse")
 
 def parser() -> Parser:
     p = Parser(
-        "cv", "Cross-validate along a path of C: for each C and fold a model is trained, to a certified gap, on the "
-        "rows outside of the fold, and scored on those in it.", EXAMPLES,
+        "cv", "Choose C by cross-validation: for each C and fold a model is trained to a\ncertified gap on the "
+        "rows outside of the fold, and scored on the rows in it.", EXAMPLES,
     )  # fmt: skip
-    p.add_argument("store", metavar="STORE.h5")
-    what = p.add_argument_group("what is tried")
-    what.add_argument("--folds", type=int, default=5, metavar="K", help="how many (default 5)")
-    what.add_argument("-C", metavar="C,C,...|LOW:HIGH:N", help="values of C, or N of them from LOW to HIGH by equal "
+    p.add_argument("store", metavar="STORE.h5", help="the store, made by blocksvm split")
+    what = p.add_argument_group("folds and values of C")
+    what.add_argument("--folds", type=int, default=5, metavar="K", help="number of folds (default 5)")
+    what.add_argument("-C", metavar="C,C,...|LOW:HIGH:N", help="values of C, or N values from LOW to HIGH by equal "
                       "factors (default 0.01,0.03,0.1,0.3,1,3,10,30)")  # fmt: skip
-    what.add_argument("--groups", metavar="FILE", help="a line for each row of the input; equal lines go to one fold")
+    what.add_argument(
+        "--groups", metavar="FILE", help="file with a line for each row; rows of equal lines go to one fold"
+    )
     what.add_argument("--at-once", type=int, default=3, metavar="N",
-                      help="C trained at once, where memory allows (default 3; more: fewer readings)")  # fmt: skip
+                      help="values of C trained in one reading, if the memory allows (default 3)")  # fmt: skip
     add_settings(p, "the problem", WITH_CLASSES.without("C", "lam", "multiclass"))
-    p.add_argument("--epsilon", metavar="E", help="of regression: errors up to it cost nothing")
+    p.add_argument("--epsilon", metavar="E", help="for regression: largest error that costs nothing (default 0.1)")
     add_settings(p, "the runs", RUN_SETTINGS, None, TYPES)
-    add_checkpoint(p.add_argument_group("going on after an interruption"), "how far it is")
-    then = p.add_argument_group("what comes of it")
-    then.add_argument("--select", choices=CHOICES, help="choose C by this (default accuracy; of real targets rmse)")
-    then.add_argument("--refit", metavar="MODEL.h5", help="train on all rows with the C chosen, and write the model")
+    add_checkpoint(p.add_argument_group("resuming"), "the state of the run")
+    then = p.add_argument_group("what to write")
+    then.add_argument(
+        "--select", choices=CHOICES, help="measure by which C is chosen (default accuracy; for real targets rmse)"
+    )
+    then.add_argument("--refit", metavar="MODEL.h5", help="train on all rows with the chosen C, and write the model")
     add_json(then, "all figures")
-    then.add_argument("--figure", metavar="FILE.png", help="draw them (needs matplotlib)")
+    then.add_argument("--figure", metavar="FILE.png", help="draw the figures (needs matplotlib)")
     then.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     return p
 

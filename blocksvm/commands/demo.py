@@ -14,12 +14,13 @@ from blocksvm.base.errors import InputError
 from blocksvm.cli.console import Parser
 
 SIZES = {"small": 400_000, "default": 25_000_000, "large": 100_000_000}
-EPILOG = """small takes seconds, default less than a minute, large some minutes (besides the first run's compiling)"""
+EPILOG = """small takes seconds, default less than a minute, large some minutes; the first
+run takes ten to twenty seconds more, to compile its kernels"""
 
 
 def parser() -> Parser:
-    p = Parser("demo", "Classify windows of the Python source code installed here: test code or library code?", EPILOG)
-    p.add_argument("--size", choices=tuple(SIZES), default="default", help="how much data to make")
+    p = Parser("demo", "Classify windows of the Python code installed here: test code or library code?", EPILOG)
+    p.add_argument("--size", choices=tuple(SIZES), default="default", help="size of the data")
     p.add_argument("--folder", metavar="DIR", help="keep the files in this new folder (default: remove them)")
     return p
 

@@ -9,22 +9,22 @@ from blocksvm.cli.console import Parser
 
 FORMATS = ("liblinear", "table", "parquet", "sklearn", "onnx")
 EPILOG = """examples:
-  blocksvm export model.h5 model.txt --format liblinear      (for LIBLINEAR's predict)
+  blocksvm export model.h5 model.txt --format liblinear   (its predict reads it)
   blocksvm export model.h5 weights.csv --format table --names store.h5
-  blocksvm export model.h5 model.joblib --format sklearn     (joblib.load gives the fitted estimator)
+  blocksvm export model.h5 model.joblib --format sklearn  (for joblib.load)
 """
 
 
 def parser() -> Parser:
-    p = Parser("export", "Write a linear model as other programs read it.", EPILOG)
-    p.add_argument("model", metavar="MODEL.h5")
+    p = Parser("export", "Write a linear model in the format of another program.", EPILOG)
+    p.add_argument("model", metavar="MODEL.h5", help="a linear model")
     p.add_argument("output", metavar="OUT", help="the file to write")
     p.add_argument("--format", choices=FORMATS, required=True,
-                   help="LIBLINEAR's text; weights by feature, CSV or Parquet; scikit-learn's; ONNX")  # fmt: skip
+                   help="liblinear; table or parquet (weights by feature); sklearn (an estimator); onnx")  # fmt: skip
     p.add_argument(
         "--names",
         metavar="STORE.h5",
-        help="name the features of a table as this store does (default: as the model does)",
+        help="for table and parquet: take the features' names from this store (default: from the model)",
     )
     p.add_argument("--overwrite", action="store_true", help="replace an existing OUT")
     return p

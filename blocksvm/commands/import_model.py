@@ -11,10 +11,10 @@ EPILOG = """example:
 
 def parser() -> Parser:
     p = Parser(
-        "import", "Make a model of a text model of LIBLINEAR, for predict, info, export and --prior: with its labels\n"
-        "in rising order, and features named by its indices.", EPILOG,
+        "import", "Convert a model that LIBLINEAR trained, for predict, info, export and --prior.\n"
+        "Its labels are put in rising order; its feature indices become feature ids.", EPILOG,
     )  # fmt: skip
-    p.add_argument("file", metavar="FILE", help="what LIBLINEAR's train wrote")
+    p.add_argument("file", metavar="FILE", help="the model file that LIBLINEAR's train wrote")
     p.add_argument("model", metavar="MODEL.h5", help="the model to write")
     p.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
     p.add_argument("--overwrite", action="store_true", help="replace an existing model")

@@ -11,12 +11,12 @@ from blocksvm.cli.json_output import add_json, check_json, told_as_json
 
 def parser() -> Parser:
     p = Parser("info", "Describe a store, a model or a checkpoint.")
-    p.add_argument("file", metavar="FILE.h5")
-    p.add_argument("--verify", action="store_true", help="read everything against its checksums")
+    p.add_argument("file", metavar="FILE.h5", help="a store, a model or a checkpoint")
+    p.add_argument("--verify", action="store_true", help="read all of the file and compare it with its checksums")
     p.add_argument(
-        "--top", type=int, metavar="N", help="of a model: list the N features of the largest weights, by class"
+        "--top", type=int, metavar="N", help="for a model: list the N features of the largest weights, by class"
     )
-    add_json(p, "all of it")
+    add_json(p, "the description")
     p.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
     return p
 
@@ -91,11 +91,11 @@ def verify(path, kind: str, quiet: bool) -> None:
             store.verify(lambda done, total: line.show(f"verifying chunk {done:,} of {total:,}"))
         line.close()
     elif kind == "structure":
-        from blocksvm.model.structured_model import load_structured
+        from blocksvm.structured.structured_model import load_structured
 
         load_structured(path)
     elif kind == "structure-checkpoint":
-        from blocksvm.model.structured_state import verify_structured_checkpoint
+        from blocksvm.structured.structured_checkpoint import verify_structured_checkpoint
 
         verify_structured_checkpoint(path)
     else:

@@ -10,8 +10,8 @@ from blocksvm.cli.options import add_settings, given
 from blocksvm.theory.margin_settings import MARGIN_SETTINGS
 
 EXAMPLES = """examples:
-  blocksvm margin store.h5                    is there a separating plane, and how wide is its margin?
-  blocksvm margin store.h5 -C 1 --figure margins.png --support-vectors support.csv
+  blocksvm margin store.h5
+  blocksvm margin store.h5 -C 1 --figure margins.png --support-vectors sv.csv
 """
 TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
 LISTED = 10  # support vectors that are printed
@@ -19,16 +19,17 @@ LISTED = 10  # support vectors that are printed
 
 def parser() -> Parser:
     p = Parser(
-        "margin", "The plane of the largest margin between two classes, certified from both sides, or evidence that\n"
-        "no plane separates them; with -C the soft margin. Its support vectors, how well the optimality\n"
-        "conditions are met, and the perceptron's mistakes beside their bound.", EXAMPLES,
+        "margin", "Find the plane of the largest margin between two classes, certified from both\n"
+        "sides, or evidence that no plane separates them; with -C the soft margin.\n"
+        "Show its support vectors, how well the optimality conditions are met, and the\n"
+        "mistakes of the perceptron beside Novikoff's bound.", EXAMPLES,
     )  # fmt: skip
-    p.add_argument("store", metavar="STORE.h5")
+    p.add_argument("store", metavar="STORE.h5", help="a store of two classes")
     add_settings(p, "settings", MARGIN_SETTINGS, None, TYPES)
-    p.add_argument("--temp", metavar="DIR", help="folder for models that later ones begin from (default: the system's)")
+    p.add_argument("--temp", metavar="DIR", help="folder for temporary files (default: the system's)")
     what = p.add_argument_group("what to write")
     add_json(what, "all figures")
-    what.add_argument("--figure", metavar="FILE.png", help="draw the margins' distribution (needs matplotlib)")
+    what.add_argument("--figure", metavar="FILE.png", help="draw the distribution of the margins (needs matplotlib)")
     what.add_argument(
         "--support-vectors",
         metavar="FILE.csv",

@@ -13,31 +13,38 @@ from blocksvm.cli.options import add_format, add_settings, given
 from blocksvm.cli.standard import is_closed
 from blocksvm.formats.choices import PREDICTED, all_choices
 
-EPILOG = """Without OUTPUT the predictions go to standard output, and what they are worth to standard error."""
+EPILOG = """Where the rows have labels, accuracy and other measures are printed.
+Without OUTPUT predictions go to standard output and measures to standard error.
+
+examples:
+  blocksvm predict model.h5 new.svm predictions.txt
+  blocksvm predict model.h5 test.h5 p.txt --probabilities
+  blocksvm predict model.h5 new.svm --scores > scores.txt
+"""
 
 
 def parser() -> Parser:
-    p = Parser(
-        "predict", "Predict the labels of text (plain or compressed, - for standard input) or of a store.", EPILOG
-    )
-    p.add_argument("model", metavar="MODEL.h5")
-    p.add_argument("input", metavar="INPUT", help="text, with or without labels, or a store")
-    p.add_argument("output", metavar="OUTPUT", nargs="?", help="file for the predictions, a line each row")
-    add_format(p.add_argument_group("the text"), "the one that the model's training text had")
-    add_settings(p, "the text, where it is another one than the training text was", all_choices(), PREDICTED)
+    p = Parser("predict", "Predict the labels of text, plain or compressed, or of a store.", EPILOG)
+    p.add_argument("model", metavar="MODEL.h5", help="a model of train, stream or import")
+    p.add_argument("input", metavar="INPUT", help="text with or without labels (- for standard input), or a store")
+    p.add_argument("output", metavar="OUTPUT", nargs="?", help="file for the predictions, a line for each row")
+    add_format(p.add_argument_group("the input"), "that of the training data")
+    add_settings(p, "where the input is written otherwise than the training data", all_choices(), PREDICTED)
     what = p.add_argument_group("what to write")
     which = what.add_mutually_exclusive_group()
-    which.add_argument("--scores", action="store_true", help="write decision values instead of labels (one a class)")
+    which.add_argument("--scores", action="store_true", help="write decision values instead of labels, one a class")
     which.add_argument(
         "--probabilities", action="store_true",
-        help="write the probability of each label, in rising order of labels (a model of the logistic loss, or one "
-        "that is calibrated)",
+        help="write the probability of each label, in rising order of the labels (for models of the logistic loss and "
+        "calibrated ones)",
     )  # fmt: skip
-    add_json(what, "what they are worth")
+    add_json(what, "the measures")
     what.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
     about = p.add_argument_group("the model")
     about.add_argument(
-        "--joint", metavar="MAP", help="of a model of joint features: their map's place, whose code may then run"
+        "--joint",
+        metavar="MAP",
+        help="for a model of joint features: the map as module:attribute; its code is imported and run",
     )
     about.add_argument(
         "--loss",

@@ -13,8 +13,8 @@ from blocksvm.learners import LEARNERS
 
 EPILOG = """examples:
   blocksvm regret store.h5 --learner perceptron
-  blocksvm regret store.h5 --learner ogd --step 0.1 --decay constant --figure regret.png
-  blocksvm regret store.h5 --learner pa1 -C 0.1 --max-rows 100000 --json regret.json
+  blocksvm regret store.h5 --learner ogd --decay constant --figure regret.png
+  blocksvm regret store.h5 --learner pa1 -C 0.1 --json regret.json
 """
 
 
@@ -22,12 +22,13 @@ def parser(learner: str, settings: Settings) -> Parser:
     """The options of a replay of this learner, which takes ``settings`` of its own."""
     p = Parser(
         "regret",
-        "Replay an online learner over a store of classes: cumulative loss, mistakes, regret against the best\n"
-        "fixed weights in hindsight, and each proven bound with its assumptions checked on these rows.",
+        "Replay an online learner over a store of classes. Show its cumulative loss, its\n"
+        "mistakes, its regret against the best fixed weights in hindsight, and each\n"
+        "proven bound with its assumptions checked on these rows.",
         EPILOG,
     )
     p.refusal = refusal(learner, settings)
-    p.add_argument("store", metavar="STORE.h5")
+    p.add_argument("store", metavar="STORE.h5", help="the store, made by blocksvm split")
     method = p.add_argument_group("the learner")
     method.add_argument(
         "--learner", "--solver", dest="learner", metavar="NAME", choices=Known(LEARNERS),
@@ -39,14 +40,14 @@ def parser(learner: str, settings: Settings) -> Parser:
     rows.add_argument("--max-rows", type=int, metavar="N", help="only the first N rows (default: all)")
     rows.add_argument(
         "--order", default="stored", metavar="NAME",
-        help="of the rows: stored (default) or shuffled (the default of train)",
+        help="order of the rows: stored (default) or shuffled (the default of train)",
     )  # fmt: skip
-    rows.add_argument("--batch", type=int, default=1, metavar="K", help="rows of a round, of pegasos (default 1)")
+    rows.add_argument("--batch", type=int, default=1, metavar="K", help="for pegasos: rows in a round (default 1)")
     rows.add_argument("--seed", type=seed, default=0, help="seed of the shuffled order (default 0)")
     rows.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
     more = p.add_argument_group("what to write")
     add_json(more, "the figures and all assumptions")
-    more.add_argument("--figure", metavar="FILE.png", help="draw them (needs matplotlib)")
+    more.add_argument("--figure", metavar="FILE.png", help="draw the figures (needs matplotlib)")
     more.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     return p
 

@@ -14,18 +14,20 @@ EPILOG = """examples:
 
 def parser() -> Parser:
     p = Parser(
-        "report", "Show runs beside each other, by the traces that --log of train and stream wrote: gap, objective,\n"
-        "accuracy, where the time went, working set, passes, memory, settings.", EPILOG,
+        "report", "Draw one run or several, from the traces that --log of train and stream wrote:\n"
+        "gap, objective, accuracy, where the time went, working set, passes, memory,\nsettings.", EPILOG,
     )  # fmt: skip
-    p.add_argument("traces", nargs="+", metavar="TRACE.jsonl")
+    p.add_argument("traces", nargs="+", metavar="TRACE.jsonl", help="files that --log wrote")
     what = p.add_argument_group("what to make")
-    what.add_argument("-o", "--output", metavar="FILE.html", help="the page, one file that needs nothing else")
-    what.add_argument("--png", metavar="FILE.png", help="the charts as a picture (needs matplotlib)")
+    what.add_argument(
+        "-o", "--output", metavar="FILE.html", help="write the report as a page, one file that loads nothing else"
+    )
+    what.add_argument("--png", metavar="FILE.png", help="write the charts as a picture (needs matplotlib)")
     what.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     watching = p.add_argument_group("while a run goes on")
     watching.add_argument("--watch", action="store_true",
-                          help="show the page to browsers on this machine, made anew, until Ctrl-C")  # fmt: skip
-    watching.add_argument("--port", type=int, metavar="N", help="for --watch (default: one that is free)")
+                          help="serve the page to browsers on this machine, and update it, until Ctrl-C")  # fmt: skip
+    watching.add_argument("--port", type=int, metavar="N", help="port of --watch (default: a free one)")
     return p
 
 

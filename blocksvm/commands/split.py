@@ -10,56 +10,60 @@ from blocksvm.cli.options import add_choices, add_format, chosen_in, files_named
 
 EPILOG = """examples:
   blocksvm split train.svm.gz store.h5
-  blocksvm split day-*.svm.zst store.h5 --memory 4GB --jobs 8 --holdout 0.1 held-out.h5
+  blocksvm split day-*.svm.zst store.h5 --memory 4GB --holdout 0.1 test.h5
   zcat clicks.gz | blocksvm split - store.h5 --normalize l2
   blocksvm split today.svm store.h5 --append --drop oldest:10%
-  blocksvm split reviews.tsv store.h5 --format documents --ngrams word:1-3 --idf smooth --normalize l2
+  blocksvm split texts.tsv store.h5 --format documents --idf smooth
   blocksvm split test.tsv test.h5 --like store.h5
-  blocksvm split clicks.csv store.h5 --label clicked --categorical 'C*' --ignore id --bits 22
+  blocksvm split clicks.csv store.h5 --label clicked --categorical 'C*'
 """
 
 
 def parser() -> Parser:
     p = Parser(
         "split",
-        "Convert text (plain, .gz, .bz2, .xz, .zst, or - for standard input) or tables and matrices to a store.",
+        "Convert text (plain, .gz, .bz2, .xz, .zst, or - for standard input), tables or\nmatrices to a store.",
         EPILOG,
     )
-    p.add_argument("inputs", nargs="*", metavar="INPUT", help="files, or folders of them, read one after the other")
-    p.add_argument("store", metavar="STORE.h5", help="the store to write, or to change")
-    changed = p.add_argument_group("a store that there is (training goes on from its earlier model by --warm-start)")
+    p.add_argument("inputs", nargs="*", metavar="INPUT", help="files or folders, read one after the other")
+    p.add_argument("store", metavar="STORE.h5", help="the store to write, or to change (--append, --drop)")
+    changed = p.add_argument_group("changing a store")
     changed.add_argument(
-        "--append", action="store_true", help="add the rows to the store, which keeps the settings it was made with"
+        "--append", action="store_true", help="add the rows to the store, by the settings it was made with"
     )
     changed.add_argument(
         "--drop",
         metavar="ROWS",
-        help="leave rows out of the store: a file of their numbers, one a line, counted from 1 in the order in which "
-        "they were read; or the oldest, as oldest:1000 or oldest:10%%; with --append the new rows stay",
+        help="remove rows from the store: a file of their numbers, one a line, counted from 1 in the order of reading; "
+        "or the oldest, as oldest:1000 or oldest:10%%; with --append the new rows stay",
     )
     rows = p.add_argument_group("the rows")
     add_format(rows)
     rows.add_argument(
-        "--like", metavar="STORE.h5", help="read these rows as that store's were, with its idf, e.g. for train --valid"
+        "--like",
+        metavar="STORE.h5",
+        help="read the rows by the settings and the idf of that store, e.g. for train --valid",
     )
-    rows.add_argument("--bits", type=int, metavar="BITS", help="hash feature ids to 2^BITS (default: they stay)")
+    rows.add_argument("--bits", type=int, metavar="BITS", help="hash feature ids to 2^BITS (default: keep them)")
     rows.add_argument(
         "--duplicates",
         choices=("error", "sum"),
-        help="a feature id that occurs twice in a row (default error)",
+        help="a feature id that occurs twice in a row: an error (default), or sum the values",
     )
     rows.add_argument(
         "--idf",
         choices=("none", "smooth", "plain"),
-        help="multiply counts by ln((1 + rows) / (1 + rows with the feature)) + 1, or plainly without the ones in the "
-        "fraction (tf-idf); predict does it again, and leaves other features out (default none)",
+        help="tf-idf: multiply values by ln((1 + rows) / (1 + rows with the feature)) + 1 (smooth), or without the "
+        "ones in the fraction (plain); predict uses the same factors (default none)",
     )
     rows.add_argument(
         "--normalize",
         choices=("none", "l2"),
-        help="l2: scale each row to norm 1 (before --min-count, with --idf behind it; default none)",
+        help="l2: scale each row to norm 1 (after --idf, before --min-count; default none)",
     )
-    rows.add_argument("--weights", metavar="FILE", help="the weight of each row: a number a line, in the rows' order")
+    rows.add_argument(
+        "--weights", metavar="FILE", help="file of the rows' weights, a number a line, in the order of the rows"
+    )
     rows.add_argument(
         "--min-count", type=int, metavar="N", help="drop features that occur in fewer than N rows (default 1)"
     )
@@ -72,15 +76,15 @@ def parser() -> Parser:
         "--holdout",
         nargs=2,
         metavar=("SHARE", "HOLDOUT.h5"),
-        help="put this share of the rows, e.g. 0.1, in a second store",
+        help="write this share of the rows, e.g. 0.1, to a second store",
     )
     outputs.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
     machine.add_argument(
-        "--jobs", type=int, metavar="N", help="threads that parse and compress (default: one for each processor)"
+        "--jobs", type=int, metavar="N", help="threads that parse and compress (default: one a processor)"
     )
-    machine.add_argument("--temp", metavar="DIR", help="folder for the shuffle (default: beside the store)")
+    machine.add_argument("--temp", metavar="DIR", help="folder for temporary files (default: beside the store)")
     return p
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from textwrap import fill
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings
@@ -37,55 +38,59 @@ ONE_ROW = ("label", "score", "length", "final")  # of a report, what is about th
 EPILOG = """examples:
   blocksvm stream train.svm --model model.h5
   blocksvm stream train.svm --learner pa1,arow,nag -C 0.1
-  blocksvm stream new.svm --continue-from model.h5 --test --predictions predicted.txt
-  zcat clicks.gz | blocksvm stream - --learner adagrad-rda --l1 1e-6 --bits 24 --skip-bad --model model.h5
+  blocksvm stream new.svm --continue-from model.h5 --test --predictions p.txt
+  zcat clicks.gz | blocksvm stream - --bits 24 --skip-bad --model model.h5
 """
 
 
 def parser(learner: str, settings: Settings) -> Parser:
     """The options of a stream to this learner, which takes ``settings`` of its own."""
+    names = fill(f"learners: {', '.join(LEARNERS)}", 80, break_on_hyphens=False)
     p = Parser(
         "stream", "Learn from text (plain, compressed, or - for standard input) in one pass.",
-        f"learners: {', '.join(LEARNERS)}\n(--help-learner NAME tells their settings)\n\n{EPILOG}",
+        f"{names}\n(--help-learner NAME shows the settings of one)\n\n{EPILOG}",
     )  # fmt: skip
     p.refusal = refusal(learner, settings)
-    p.add_argument("inputs", nargs="*", metavar="INPUT", help="text (default: standard input)")
+    p.add_argument("inputs", nargs="*", metavar="INPUT", help="text, one file or several (default: standard input)")
     method = p.add_argument_group("the learner")
     method.add_argument("--learner", "--solver", dest="learner", metavar="NAME", choices=Known(LEARNERS),
-                        help="pa1, arow, ... (below; default auto), or several side by side: pa1,arow")  # fmt: skip
+                        help="a learner of the list below (default auto), or several, as pa1,arow")  # fmt: skip
     method.add_argument(
-        "--help-learner", metavar="NAME", choices=Known(LEARNERS), help="tell the settings of a learner, and exit"
+        "--help-learner", metavar="NAME", choices=Known(LEARNERS), help="show the settings of a learner, and exit"
     )
     method.add_argument(
         "--bias", type=float, metavar="B", help="append a constant feature of value B (default 0: none)"
     )
-    method.add_argument("--seed", type=seed, default=0, help="seed of selective sampling (default 0)")
+    method.add_argument("--seed", type=seed, default=0, help="seed of --query (default 0)")
     add_settings(p, f"settings of {learner or 'the learner'}", settings)
     rows = p.add_argument_group("the rows")
     add_format(rows)
-    rows.add_argument("--labels", metavar="NEG,POS", help="the labels, two or more (default: -1 and 1, or 0 and 1)")
-    rows.add_argument("--bits", type=int, metavar="B", help="hash ids to 2^B features (default: a table that grows)")
+    rows.add_argument("--labels", metavar="NEG,POS", help="all labels that may occur (default: -1 and 1, or 0 and 1)")
+    rows.add_argument("--bits", type=int, metavar="B", help="hash feature ids to 2^B (default: a table that grows)")
     rows.add_argument("--normalize", choices=("none", "l2"), default="none", help="l2: scale each row to norm 1")
     rows.add_argument(
-        "--duplicates", choices=("error", "sum"), default="error", help="an id that occurs twice in a row"
+        "--duplicates",
+        choices=("error", "sum"),
+        default="error",
+        help="a feature id that occurs twice in a row: an error (default), or sum the values",
     )
-    rows.add_argument("--skip-bad", action="store_true", help="count, show and skip malformed lines")
-    rows.add_argument("--passes", type=int, default=1, metavar="N", help="over the inputs (default 1)")
+    rows.add_argument("--skip-bad", action="store_true", help="skip malformed lines; they are counted and shown")
+    rows.add_argument("--passes", type=int, default=1, metavar="N", help="passes over the inputs (default 1)")
     add_choices(p)
-    what = p.add_argument_group("what is predicted")
+    what = p.add_argument_group("predictions")
     what.add_argument("--predictions", metavar="FILE",
-                      help="write what each row is predicted as, before it is learned from (- to stdout)")  # fmt: skip
-    what.add_argument("--scores", action="store_true", help="write decision values in place of labels (one a class)")
+                      help="write what each row was predicted as before learning from it (or -)")  # fmt: skip
+    what.add_argument("--scores", action="store_true", help="write decision values instead of labels, one a class")
     what.add_argument("--ask", metavar="FILE",
-                      help="with --query: write which rows without a label it asks for, as FILE:LINE")  # fmt: skip
-    what.add_argument("--test", action="store_true", help="learn nothing: only predict, by --continue-from MODEL.h5")
+                      help="with --query: write the rows without a label that it asks for, as FILE:LINE")  # fmt: skip
+    what.add_argument("--test", action="store_true", help="predict with --continue-from MODEL.h5, and learn nothing")
     more = p.add_argument_group("starting, watching, saving")
-    more.add_argument("--prior", metavar="MODEL.h5", help="a model to start from and to be regularised towards")
-    more.add_argument("--continue-from", metavar="MODEL.h5", help="go on where the learner of a model stopped")
+    more.add_argument("--prior", metavar="MODEL.h5", help="start from this model and regularise towards it")
+    more.add_argument("--continue-from", metavar="MODEL.h5", help="continue the learner of this model where it stopped")
     more.add_argument("--model", metavar="MODEL.h5", help="the model to write at the end, and on Ctrl-C")
-    more.add_argument("--save-every", type=int, metavar="ROWS", help="write it after every so many rows, too")
+    more.add_argument("--save-every", type=int, metavar="ROWS", help="also write the model after every ROWS rows")
     more.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each line of progress")
-    add_json(more, "how the stream ended")
+    add_json(more, "the result of the stream")
     more.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")

@@ -22,45 +22,50 @@ from blocksvm.structured.structured_settings import ALL_LEARNERS, FEATURES, RUN,
 
 ACTIONS = {
     "train": "learn from a text whose outputs are known",
-    "predict": "write the outputs of a text",
-    "evaluate": "compare the outputs of a text with those that it has",
+    "predict": "predict the outputs of a text",
+    "evaluate": "compare the outputs of a model with those that a text has",
 }
 EXAMPLES = """examples:
-  blocksvm structure train train.txt model.h5 --task chunks --learner mira --test test.txt
+  blocksvm structure train train.txt model.h5 --task chunks --test test.txt
   blocksvm structure predict model.h5 new.txt predicted.txt
   blocksvm structure evaluate model.h5 test.txt
 
 Each action has its own --help.
 """
 TASKS = """tasks:
-  tags       a label for each token; a line is a token, its columns and its label, an empty line ends a sentence
-  chunks     the same, labels being those of chunks (B-NP, I-NP, O), judged by the rules of CoNLL-2000
-  trees      the head of each token: the last column is its number within the sentence, 0 for the root
-  words      the words of lines without blanks; a line to learn from has blanks between its words
-  candidates the best of a list: lines 'sentence ||| text ||| name=value ...', with --quality or --score
+  tags        a label for each token; a line has a token, its columns and its
+              label, an empty line ends a sentence
+  chunks      the same, with labels of chunks (B-NP, I-NP, O), evaluated as by
+              CoNLL-2000
+  trees       the head of each token; the last column is the head's number, 0
+              for the root
+  words       the words of lines without blanks; training lines have blanks
+              between the words
+  candidates  the best of a list of 'sentence ||| text ||| name=value ...', by
+              --quality or --score
 """
 TYPES = {"memory": size, "seed": seed}
 
 
 def overview() -> Parser:
-    p = Parser("structure", "Labels of sequences, trees and words of lines: outputs with structure.", EXAMPLES)
+    p = Parser("structure", "Learn outputs with structure: labels of sequences, trees, words of lines.", EXAMPLES)
     p.add_argument("action", choices=tuple(ACTIONS), metavar="|".join(ACTIONS), help="what to do")
     return p
 
 
 def train_parser(own: Settings) -> Parser:
-    p = Parser("structure train", "Train a structured learner.", TASKS)
+    p = Parser("structure train", "Train a learner of outputs with structure, and write its model.", TASKS)
     p.usual_memory = RUN["memory"].default
-    p.add_argument("text", metavar="TEXT", help="plain or compressed, - for standard input")
-    p.add_argument("model", metavar="MODEL.h5")
-    p.add_argument("--task", metavar="NAME", help="one of those below, or module:attribute")
+    p.add_argument("text", metavar="TEXT", help="text to learn from, plain or compressed, - for standard input")
+    p.add_argument("model", metavar="MODEL.h5", help="the model to write")
+    p.add_argument("--task", metavar="NAME", help="a task of the list below, or module:attribute")
     p.add_argument("--learner", metavar="NAME", default="mira",
                    help="perceptron, pa, pa1, pa2, mira (default), frank-wolfe")  # fmt: skip
-    p.add_argument("--help-learner", metavar="NAME", help="tell the settings of one learner")
+    p.add_argument("--help-learner", metavar="NAME", help="show the settings of a learner, and exit")
     p.add_argument("--test", metavar="TEXT", help="evaluate the model on another text")
     p.add_argument("--temp", metavar="DIR",
-                   help="folder for examples that do not fit in the memory (default: beside the model)")  # fmt: skip
-    add_checkpoint(p, "the whole state")
+                   help="folder for examples that do not fit into the memory (default: beside the model)")  # fmt: skip
+    add_checkpoint(p, "the state of the run")
     p.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     add_settings(p, "features", FEATURES)
     add_settings(p, "candidates", SCORING)
@@ -70,9 +75,13 @@ def train_parser(own: Settings) -> Parser:
 
 
 def model_parser(action: str) -> Parser:
-    p = Parser(f"structure {action}", f"{ACTIONS[action].capitalize()}, by a model of structure train.")
-    p.add_argument("model", metavar="MODEL.h5")
-    p.add_argument("text", metavar="TEXT", help="as it was trained on; plain or compressed, - for standard input")
+    p = Parser(f"structure {action}", f"{ACTIONS[action].capitalize()}.")
+    p.add_argument("model", metavar="MODEL.h5", help="a model of structure train")
+    p.add_argument(
+        "text",
+        metavar="TEXT",
+        help="text in the format of the training text; plain or compressed, - for standard input",
+    )
     if action == "predict":
         p.add_argument("output", metavar="OUTPUT", help="file for the predictions")
         p.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
@@ -80,7 +89,7 @@ def model_parser(action: str) -> Parser:
         add_json(p, "the figures")
         p.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
     p.add_argument(
-        "--task", metavar="MODULE:ATTRIBUTE", help="that the model was trained for, if it is one of your own"
+        "--task", metavar="MODULE:ATTRIBUTE", help="for a task of your own: the place it was named by in training"
     )
     add_settings(p, "candidates", SCORING)
     p.add_argument("--memory", type=size, default=size("2GB"), help="memory to use (default 2GB)")
@@ -128,7 +137,7 @@ def train(arguments: list[str]) -> int:
         raise InputError(f"{checkpoint}: is given twice, as the checkpoint and something else; choose another name")
     going_on = resumes(options, checkpoint)
     from blocksvm.base.outputs import scratch_folder
-    from blocksvm.model.structured_model import save_structured
+    from blocksvm.structured.structured_model import save_structured
     from blocksvm.structured.structured_run import fit_structure, structured_model
     from blocksvm.structured.task import training_of
 
@@ -207,7 +216,7 @@ def predict(arguments: list[str]) -> int:
 
     from blocksvm.base.outputs import check_output, written_text
     from blocksvm.structured.structured_run import opened_model, predicted
-    from blocksvm.structured.task import looked_at
+    from blocksvm.structured.task import checked
 
     output = Path(options.output)
     check_output(output, options.overwrite)
@@ -216,7 +225,7 @@ def predict(arguments: list[str]) -> int:
     model, task = opened_model(options.model, options.task)
     examples = task.examples(model, options.text, options.memory, given(options, SCORING))
     stop = catch_signals()
-    outputs = predicted(looked_at(examples.structure, model.meta["task"]), model.weights, stop)
+    outputs = predicted(checked(examples.structure, model.meta["task"]), model.weights, stop)
     if stop():
         raise Interrupted("interrupted; nothing was written")
     with written_text(output, options.overwrite) as file:
@@ -240,12 +249,12 @@ def evaluate(arguments: list[str]) -> int:
 def report(task, model, text: str, memory: int, scoring: Mapping = {}, options=None) -> None:
     """Predict a text and tell what that is worth; options: with ``--json``."""
     from blocksvm.structured.structured_run import predicted
-    from blocksvm.structured.task import looked_at
+    from blocksvm.structured.task import checked
 
     examples = task.examples(model, text, memory, scoring)
     if examples.gold is None:
         raise InputError(f"{text}: does not tell what is right; predict writes the outputs of such a text")
-    figures = task.figures(examples, predicted(looked_at(examples.structure, model.meta["task"]), model.weights))
+    figures = task.figures(examples, predicted(checked(examples.structure, model.meta["task"]), model.weights))
     if options is None or not told_as_json(options, figures):
         show_figures(figures)
 

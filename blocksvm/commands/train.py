@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from textwrap import fill
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import Settings
@@ -25,9 +26,9 @@ from blocksvm.training.run_settings import RUN_SETTINGS
 
 EXAMPLES = """examples:
   blocksvm train store.h5 model.h5
-  blocksvm train store.h5 model.h5 -C 0.1 --loss squared-hinge --tol 1e-4 --memory 4GB
+  blocksvm train store.h5 model.h5 -C 0.1 --loss squared-hinge --memory 4GB
   blocksvm train store.h5 model.h5 --solver arow --max-outer 3 --average
-  blocksvm train store.h5 model.h5 --checkpoint run.ckpt --resume     (go on after an interruption)
+  blocksvm train store.h5 model.h5 --checkpoint run.ckpt --resume
 """
 TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
 METHOD = ("bias", "schedule", "working_set", "partition", "block_chunks", "order", "memory", "seed")
@@ -36,36 +37,36 @@ END = ("tol", "max_outer", "max_passes", "max_seconds")
 
 def parser(solver: str, settings: Settings) -> Parser:
     """The options of a run by this solver, which takes ``settings`` of its own."""
-    names = ", ".join(NAMES)
+    names = fill(f"solvers and online learners: {', '.join(NAMES)}", 80, break_on_hyphens=False)
     p = Parser(
-        "train", "Train a linear model on a store made by blocksvm.split, to a certified relative duality gap.",
-        f"solvers and online learners: {names}\n(--help-solver NAME tells their settings)\n\n{EXAMPLES}",
+        "train", "Train a linear model on a store until a duality gap over all rows is certified.",
+        f"{names}\n(--help-solver NAME shows the settings of one)\n\n{EXAMPLES}",
     )  # fmt: skip
     p.refusal = refusal(solver, settings)
-    p.add_argument("store", metavar="STORE.h5")
+    p.add_argument("store", metavar="STORE.h5", help="the store, made by blocksvm split")
     p.add_argument("model", metavar="MODEL.h5", help="the model to write")
     method = p.add_argument_group("the solver")
     known = Known(NAMES)
     method.add_argument("--solver", metavar="NAME", choices=known,
-                        help="dual-cd (default), or another of those below")  # fmt: skip
-    method.add_argument("--learner", metavar="NAME", choices=known, help="the same for an online learner")
+                        help="dual-cd (default), or another name of the list below")  # fmt: skip
+    method.add_argument("--learner", metavar="NAME", choices=known, help="an online learner of the list below")
     method.add_argument("--help-solver", metavar="NAME", choices=known,
-                        help="tell the settings of a solver or learner, and exit")  # fmt: skip
+                        help="show the settings of a solver or learner, and exit")  # fmt: skip
     add_settings(p, f"settings of {solver}", settings)
     add_settings(p, "the run", RUN_SETTINGS, METHOD, TYPES)
     add_settings(p, "when to stop", RUN_SETTINGS, END, TYPES)
     more = p.add_argument_group("starting, watching, resuming")
-    more.add_argument("--warm-start", metavar="MODEL.h5", help="begin from a model or checkpoint of the same store")
-    more.add_argument("--continue-from", metavar="MODEL.h5", help="an online learner goes on where it stopped, with "
-                      "the settings that it had")  # fmt: skip
-    more.add_argument("--prior", metavar="MODEL.h5", help="regularise towards this model, in place of 0")
+    more.add_argument("--warm-start", metavar="MODEL.h5", help="begin from a model or checkpoint of this store")
+    more.add_argument("--continue-from", metavar="MODEL.h5", help="continue an online learner from its model, with "
+                      "its settings")  # fmt: skip
+    more.add_argument("--prior", metavar="MODEL.h5", help="regularise towards this model instead of 0")
     more.add_argument("--calibrate", choices=("platt", "isotonic"),
-                      help="make probabilities of decision values, by five folds of held-out rows")  # fmt: skip
+                      help="fit probabilities to the decision values of five held-out folds")  # fmt: skip
     more.add_argument("--valid", metavar="STORE2.h5", help="show the accuracy on this store after each outer iteration")
     more.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each outer iteration")
-    add_checkpoint(more, "the whole state")
-    more.add_argument("--replay", metavar="TRACE|MODEL", help="repeat the passes that an earlier run chose")
-    add_json(more, "how the run ended")
+    add_checkpoint(more, "the state of the run")
+    more.add_argument("--replay", metavar="TRACE|MODEL", help="repeat the numbers of passes that an earlier run chose")
+    add_json(more, "the result of the run")
     more.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     return p
 

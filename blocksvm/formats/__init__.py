@@ -53,7 +53,9 @@ def settled(inputs, recipe, memory: int):
         return replace(recipe, format=name, options=options)
     for setting, value in recipe.options.items():
         if value is not None:
-            raise InputError(f"{called(setting)}: the format {name} has no use for it; name another {called('format')}")
+            raise InputError(
+                f"{called(setting)}: the format {name} does not accept it; give another {called('format')}"
+            )
     return replace(recipe, format=name, options={})
 
 

@@ -13,7 +13,7 @@ from blocksvm.base.settings import Setting, Settings
 
 # analyzer -> the number of it in the kernel that cuts it
 LABEL_HELP = (
-    "the column of the labels: its name (default label), without a header and of npy its number; of npz an array's name"
+    "column of the labels: its name (default label), or its number (npy, no header); for npz, the name of an array"
 )
 ANALYZERS = {"word": 0, "char": 1, "char_wb": 2}
 LONGEST_NGRAM = 32
@@ -45,7 +45,7 @@ def _ngrams(text: str) -> str:
 
 
 NGRAMS = Setting(
-    "ngrams", "what documents are cut into, e.g. word:1-3 or word:1-2,char_wb:4-5 (default word:1)", "word:1", _ngrams,
+    "ngrams", "n-grams of documents, e.g. word:1-3 or word:1-2,char_wb:4-5 (default word:1)", "word:1", _ngrams,
     metavar="LIST",
 )  # fmt: skip
 
@@ -63,39 +63,39 @@ def _mark(name: str, words: Iterable[str]):
 
 
 TABLE = (
-    Setting("label", "the labels' column: its name, or its number without a header", "label", str, metavar="COLUMN"),
+    Setting("label", "column of the labels: its name, or its number without a header", "label", str, metavar="COLUMN"),
     Setting(
         "categorical",
-        "columns whose cells are categories, e.g. zip,C*; auto: so are those that are no numbers, in any column",
+        "columns of categories, e.g. zip,C*; auto: all columns whose cells are not numbers",
         "auto",
         str,
         metavar="COLUMNS",
     ),
-    Setting("ignore", "columns that are left out, e.g. id,date*", None, str, metavar="COLUMNS"),
+    Setting("ignore", "columns to leave out, e.g. id,date*", None, str, metavar="COLUMNS"),
     Setting(
         "numeric",
-        "columns of numbers, also where the first rows have other cells, which are categories then",
+        "columns of numbers, even where some of the first rows have other cells",
         None,
         str,
         metavar="COLUMNS",
     ),
 )
 CUT = (
-    Setting("header", "the first line has the columns' names; without they are 1, 2, ...", "auto", str,
+    Setting("header", "the first line has the columns' names: auto, yes, or no (they are then 1, 2, ...)", "auto", str,
             ("auto", "yes", "no")),
-    Setting("delimiter", "what cells stand between: a character, or comma, semicolon, tab, bar, space (default: the "
-            "format's)", None, _mark("delimiter", DELIMITERS), metavar="CHARACTER"),
-    Setting("decimal", "what stands before decimals", ".", str, (".", ",")),
-    Setting("quote", "in what cells may stand: a character, or none", '"', _mark("quote", ("none",)),
+    Setting("delimiter", "separator of cells: a character, or comma, semicolon, tab, bar, space (default: by format)",
+            None, _mark("delimiter", DELIMITERS), metavar="CHARACTER"),
+    Setting("decimal", "decimal separator: . or ,", ".", str, (".", ",")),
+    Setting("quote", "character that quotes cells, or none", '"', _mark("quote", ("none",)),
             metavar="CHARACTER"),
 )  # fmt: skip
 MATRIX_LABEL = Setting(
     "label",
-    "the labels: of npz the name of an array, of npy the number of a column, of h5ad a column of obs",
+    "the labels: name of an array (npz), number of a column (npy), column of obs (h5ad)",
     None,
     str,
 )
-LABELS_FROM = Setting("labels_from", "a .npy of the rows' labels", None, str, metavar="FILE")
+LABELS_FROM = Setting("labels_from", ".npy file with the labels of the rows", None, str, metavar="FILE")
 # settings that tell of one input, and nothing of what a model's features are; how its lines are cut, which later rows
 # share unless another is given; and what of it is the label, and left out, when rows are only predicted
 OF_INPUTS = ("labels_from",)

@@ -28,9 +28,7 @@ from blocksvm.losses.quadratic import (
     with_parts,
 )
 
-SETTINGS = Settings(
-    (Setting("epsilon", "half the width of the tube around the target in which nothing is lost", 0.1, least=0.0),)
-)
+SETTINGS = Settings((Setting("epsilon", "largest error that costs nothing", 0.1, least=0.0),))
 
 
 def width(p):

@@ -17,9 +17,9 @@ from blocksvm.sources.source import Source
 KERNEL_SETTINGS = Settings((
     Setting("kernel", "the kernel: rbf exp(-gamma ||x - z||^2), polynomial (gamma <x, z> + coef0)^degree, or linear",
             default="rbf", kind=str, choices=KERNELS),
-    Setting("gamma", "of the kernel (default: 1 / number of features)", above=0.0),
-    Setting("degree", "of the polynomial kernel", default=3, kind=int, least=1, most=50),
-    Setting("coef0", "of the polynomial kernel", default=0.0),
+    Setting("gamma", "gamma of the kernel (default: 1 / number of features)", above=0.0),
+    Setting("degree", "degree of the polynomial kernel", default=3, kind=int, least=1, most=50),
+    Setting("coef0", "constant term of the polynomial kernel", default=0.0),
 ))  # fmt: skip
 
 

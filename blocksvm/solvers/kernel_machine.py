@@ -52,8 +52,8 @@ from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
 SETTINGS = PROBLEM_SETTINGS.without("loss") + KERNEL_SETTINGS + (
-    Setting("matrix_rows", "rows whose kernel matrix is in memory (default: as many as half of the memory that "
-            "is left holds, at most 4096)", kind=int, least=2, metavar="N"),
+    Setting("matrix_rows", "rows whose kernel matrix is in memory (default: as many as half of the remaining "
+            "memory holds, at most 4096)", kind=int, least=2, metavar="N"),
 )  # fmt: skip
 # More converge in fewer readings, each of which costs more: on a9a 1,000 take 122 and 4,096 take 23, in the same time.
 MOST_ROWS = 4_096

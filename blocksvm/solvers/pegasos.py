@@ -22,9 +22,9 @@ from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
 OWN = Settings((
-    Setting("batch", "rows in a sub-batch", default=1, kind=int, least=1, metavar="N"),
-    Setting("dual", "keep dual variables, by which the result has a certified gap; then w is not projected, and each "
-            "row takes 32 bytes more", default=False, kind=bool),
+    Setting("batch", "rows of a sub-batch", default=1, kind=int, least=1, metavar="N"),
+    Setting("dual", "keep dual variables, which certify the result; w is then not projected, and each row takes 32 "
+            "bytes more", default=False, kind=bool),
 ))  # fmt: skip
 SCALE, NORM, T, SCALE_SUM, STEPS, EARLIER_STEPS = range(6)  # entries of state["scalars"]
 # what is averaged, of it what the average's lazy sum lacks, and the part of the sum that is earlier

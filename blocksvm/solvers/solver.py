@@ -63,7 +63,7 @@ class Capabilities:
     def require(self, capability: str, name: str, setting: str, instead: str = "leave it out") -> None:
         """InputError where the solver lacks a capability that a setting of the run asks for."""
         if not getattr(self, capability):
-            raise InputError(f"{called(setting)}: {name} has no use for it; {instead}")
+            raise InputError(f"{called(setting)}: {name} does not accept it; {instead}")
 
 
 @dataclass(frozen=True)

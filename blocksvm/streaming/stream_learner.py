@@ -189,7 +189,7 @@ def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[Strea
         )  # fmt: skip
         runner.take_costs(classes)
         if has_prior and (runner.joint is not None or not runner.learner.takes_prior):
-            raise InputError(f"{called('prior')}: {name} has no use for it; leave it out")
+            raise InputError(f"{called('prior')}: {name} does not accept a prior model; leave it out")
         if settings.class_weight is not None:
             check_class_weight(settings.class_weight, runner, settings.targets)
             shared["class_weight"] = settings.class_weight

@@ -1,8 +1,8 @@
-"""Active outputs: of each example the outputs that its dual variables a_i(y) > 0 stand on, and these numbers.
+"""Active outputs: the outputs of an example whose dual variables a_i(y) are above 0, with these numbers.
 
-In memory they are one dict {output's bytes: a_i(y)} an example.  Kept, those of a chunk are four arrays: counts (n,)
-int32, how many outputs each example has; shares (total,) float64, the a_i(y); lengths (total,) int32 and outputs,
-int32, one output behind the other: a small part of what the sparse rows take that they stand for.
+In memory an example has one dict {output's bytes: a_i(y)}.  Stored, a chunk has four arrays: counts (n,) int32, the
+outputs of each example; shares (total,) float64, the a_i(y); lengths (total,) int32 and outputs int32, one output after
+the other.  They take a small part of the memory of the sparse rows that they stand for.
 """
 
 from __future__ import annotations
@@ -17,62 +17,62 @@ OVERHEAD = 250  # bytes of an entry of the dict, beside the output
 NOTHING = Row(np.empty(0, np.int64), np.empty(0))
 
 
-def packed(active: list[Active]) -> dict[str, np.ndarray]:
+def pack(active: list[Active]) -> dict[str, np.ndarray]:
     """The four arrays."""
     return {
-        "counts": np.array([len(own) for own in active], np.int32),
-        "shares": np.array([share for own in active for share in own.values()], np.float64),
-        "lengths": np.array([len(output) // 4 for own in active for output in own], np.int32),
-        "outputs": np.frombuffer(b"".join(output for own in active for output in own), np.int32),
+        "counts": np.array([len(duals) for duals in active], np.int32),
+        "shares": np.array([share for duals in active for share in duals.values()], np.float64),
+        "lengths": np.array([len(output) // 4 for duals in active for output in duals], np.int32),
+        "outputs": np.frombuffer(b"".join(output for duals in active for output in duals), np.int32),
     }
 
 
-def unpacked(arrays: dict[str, np.ndarray]) -> list[Active]:
-    """What ``packed`` was given."""
+def unpack(arrays: dict[str, np.ndarray]) -> list[Active]:
+    """The inverse of ``pack``."""
     bounds = np.append(0, np.cumsum(arrays["lengths"], dtype=np.int64)) * 4
     text = arrays["outputs"].tobytes()
     shares = arrays["shares"].tolist()
-    found, first = [], 0
+    active, first = [], 0
     for count in arrays["counts"].tolist():
-        found.append({text[bounds[k] : bounds[k + 1]]: shares[k] for k in range(first, first + count)})
+        active.append({text[bounds[k] : bounds[k + 1]]: shares[k] for k in range(first, first + count)})
         first += count
-    return found
+    return active
 
 
-def moved(active: Active, share: float, output: np.ndarray | None) -> None:
-    """a <- (1 - share) a + share e_output, in place; output: None for the gold one, whose part is what lacks to 1."""
+def move(active: Active, share: float, output: np.ndarray | None) -> None:
+    """a <- (1 - share) a + share e_output, in place; output: None for the gold one, which has 1 minus the sum of a."""
     if share >= 1.0:
         active.clear()
     else:
-        for own in active:
-            active[own] *= 1.0 - share
+        for key in active:
+            active[key] *= 1.0 - share
     if output is not None:
-        own = output.astype(np.int32, copy=False).tobytes()
-        active[own] = active.get(own, 0.0) + share
+        key = output.astype(np.int32, copy=False).tobytes()
+        active[key] = active.get(key, 0.0) + share
 
 
 def direction(structure: Structure, i: int, active: Active, C: float) -> tuple[Row, float]:
     """(C sum_y a(y) d_i(y), C sum_y a(y) rho_i(y))"""
     if not active:
         return NOTHING, 0.0
-    outputs = [np.frombuffer(own, np.int32) for own in active]
+    outputs = [np.frombuffer(key, np.int32) for key in active]
     lower = C * sum(share * structure.loss(i, y) for share, y in zip(active.values(), outputs, strict=True))
     return structure.mixture(i, outputs, C * np.array(list(active.values()))), lower
 
 
 def check(arrays: dict[str, np.ndarray], block: ExampleBlock) -> None:
-    """ValueError (KeyError, IndexError) unless ``packed`` could have given these arrays for the block's examples."""
+    """ValueError (KeyError, IndexError) unless ``pack`` could have given these arrays for the block's examples."""
     shares = arrays["shares"]
     if len(arrays["counts"]) != len(block.examples):
         raise ValueError("is of another number of examples")
     if not ((shares > 0.0) & (shares <= 1.0)).all():
         raise ValueError("has a dual variable that is not from 0 to 1")
-    for i, own in zip(block.examples, unpacked(arrays), strict=True):
-        if not all(block.structure.fits(i, np.frombuffer(output, np.int32)) for output in own):
+    for i, duals in zip(block.examples, unpack(arrays), strict=True):
+        if not all(block.structure.fits(i, np.frombuffer(output, np.int32)) for output in duals):
             raise ValueError("has an output that its example has not")
 
 
-def packed_rows(rows: list[Row], lower: np.ndarray) -> dict[str, np.ndarray]:
+def pack_rows(rows: list[Row], lower: np.ndarray) -> dict[str, np.ndarray]:
     """The sparse rows w_i and numbers l_i of a chunk's examples as arrays."""
     return {
         "lengths": np.array([len(row.indices) for row in rows], np.int32),
@@ -82,15 +82,15 @@ def packed_rows(rows: list[Row], lower: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def unpacked_rows(arrays: dict[str, np.ndarray]) -> tuple[list[Row], np.ndarray]:
-    """What ``packed_rows`` was given."""
+def unpack_rows(arrays: dict[str, np.ndarray]) -> tuple[list[Row], np.ndarray]:
+    """The inverse of ``pack_rows``."""
     ends = np.cumsum(arrays["lengths"])[:-1]
     parts = zip(np.split(arrays["indices"], ends), np.split(arrays["values"], ends), strict=True)
     return [Row(indices.copy(), values.copy()) for indices, values in parts], arrays["lower"]
 
 
 def check_rows(arrays: dict[str, np.ndarray], block: ExampleBlock, n_weights: int) -> None:
-    """ValueError (KeyError) unless ``packed_rows`` could have given these arrays for the block's examples."""
+    """ValueError (KeyError) unless ``pack_rows`` could have given these arrays for the block's examples."""
     lengths, indices, values = (arrays[name] for name in ("lengths", "indices", "values"))
     fit = len(lengths) == len(arrays["lower"]) == len(block.examples) and len(indices) == len(values) == lengths.sum()
     if not fit or indices.dtype != np.int64 or values.dtype != np.float64 or lengths.min() < 0:

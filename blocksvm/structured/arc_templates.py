@@ -56,10 +56,10 @@ class ArcTemplates:
             if text == BETWEEN and n_columns < 2:
                 raise InputError(f"{said('template', text)}: the text has no column of tags; leave it out")
             return text
-        found = ENDS.fullmatch(text)
-        if found is None:
+        match = ENDS.fullmatch(text)
+        if match is None:
             raise InputError(f"{said('template', text)}: is no template of an arc; a part is as hw[0], mt[-1], d or b")
-        return found[1], part_of(found[2], n_columns)
+        return match[1], part_of(match[2], n_columns)
 
 
 class ArcFeatures:
@@ -97,10 +97,10 @@ class ArcFeatures:
     def ids(self, number: int) -> np.ndarray:
         """(n_arcs,) int64 of one template's column, -1 where there is no such feature."""
         seed, parts, slot = self.templates.columns[number]
-        found = np.full(self.n_arcs, seed)
+        hashes = np.full(self.n_arcs, seed)
         for part in parts:
-            found = mixed(found ^ self._values(part, slot))
-        ids = (found >> np.uint64(1)).astype(np.int64)
+            hashes = mixed(hashes ^ self._values(part, slot))
+        ids = (hashes >> np.uint64(1)).astype(np.int64)
         ids[self.no_arc] = -1
         if BETWEEN in parts:
             ids[self.between[:, slot] < 0] = -1

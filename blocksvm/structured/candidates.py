@@ -1,4 +1,4 @@
-"""Lists of candidates, from another program: of each sentence some outputs with features, of which one is to be chosen.
+"""Lists of candidates from another program: some outputs of each sentence with features, one of them to be chosen.
 
 rho(i, y') is how far the candidate's quality lies below that of the best candidate of its list, which is the gold one.
 """
@@ -40,8 +40,8 @@ class CandidateLists(Structure):
         return _one(np.argmax(self.qualities(i)))
 
     def loss(self, i, output):
-        own = self.qualities(i)
-        return float(own.max() - own[output[0]])
+        qualities = self.qualities(i)
+        return float(qualities.max() - qualities[output[0]])
 
     def features(self, i, output):
         start, stop = self.indptr[self.bounds[i] + output[0] :][:2]
@@ -49,9 +49,9 @@ class CandidateLists(Structure):
 
     def scores(self, w: np.ndarray, i: int) -> np.ndarray:
         """(n_candidates of the list,) float64"""
-        found = np.empty(self.choices(i))
-        row_products(self.indptr, self.indices, self.values, self.bounds[i], w, found)
-        return found
+        scores = np.empty(self.choices(i))
+        row_products(self.indptr, self.indices, self.values, self.bounds[i], w, scores)
+        return scores
 
     def best(self, w, i):
         return _one(np.argmax(self.scores(w, i)))

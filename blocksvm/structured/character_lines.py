@@ -1,4 +1,4 @@
-"""Lines of characters, whose words blanks tell apart where they are known; spans of characters and their hashes."""
+"""Lines of characters, with blanks between words where these are known; spans of characters and their hashes."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def read_lines(name: str, memory: int) -> LineText:
     apart = ends | np.isin(characters, BLANKS)
     begins = ~apart & np.append(True, apart[:-1])
     line = np.cumsum(ends) - ends
-    kept = ~apart
-    places, lengths = np.unique(line[kept], return_counts=True)
+    inside = ~apart
+    places, lengths = np.unique(line[inside], return_counts=True)
     if not len(places):
         raise InputError(f"{shown_name(name)}: holds no character; a line is a sentence, its words between blanks")
     bounds = np.append(0, np.cumsum(lengths)).astype(np.int64)
-    return LineText(name, characters[kept], bounds, begins[kept], places, int(ends.sum()))
+    return LineText(name, characters[inside], bounds, begins[inside], places, int(ends.sum()))
 
 
 @dataclass(frozen=True)
@@ -123,10 +123,10 @@ class SpanTemplates:
 
     def ids(self, spans: Spans, number: int) -> np.ndarray:
         """The feature ids (n_spans,) int64 that one template makes."""
-        found = np.full(len(spans.starts), np.uint64(xxh3_64_intdigest("|".join(self.templates[number]).encode())))
+        hashes = np.full(len(spans.starts), np.uint64(xxh3_64_intdigest("|".join(self.templates[number]).encode())))
         for part in self.templates[number]:
-            found = mixed(found ^ self._values(part, spans))
-        return (found >> np.uint64(1)).astype(np.int64)
+            hashes = mixed(hashes ^ self._values(part, spans))
+        return (hashes >> np.uint64(1)).astype(np.int64)
 
     def _values(self, part: str, spans: Spans) -> np.ndarray:
         text, a, b = spans.text, spans.starts, spans.stops

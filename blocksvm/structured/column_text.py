@@ -1,4 +1,4 @@
-"""Sentences in columns: a token a line, its columns between blanks, an empty line behind each sentence (CoNLL)."""
+"""Sentences in columns (CoNLL): a token a line, its columns between blanks, an empty line after each sentence."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ColumnText:
         return ColumnText(self.name, tuple(columns), bounds, self.lines[tokens])
 
     def line_of(self, token: int) -> str:
-        """Where a token stands, for a sentence about it."""
+        """The file and line of a token, for messages."""
         return f"{shown_name(self.name)}, line {self.lines[token]}"
 
 
@@ -91,7 +91,7 @@ def read_columns(name: str, memory: int) -> ColumnText:
 
 
 def column_parts(name: str, memory: int) -> Iterator[ColumnText]:
-    """The sentences of column text, some at a time, so that what is made of a text may be larger than ``memory``.
+    """The sentences of column text, some at a time, so that their features may be larger than ``memory``.
 
     Raises InputError as ``read_columns`` does, and where a sentence is longer than a part of the memory.
     """
@@ -113,9 +113,9 @@ def column_parts(name: str, memory: int) -> Iterator[ColumnText]:
                     f"{most / 1e6:,.2f} MB; put an empty line behind each sentence, or raise {called('memory')}"
                 )
             if len(whole.starts):
-                found = _columns(name, memory // 2, text, whole, before, width)
-                width = len(found.columns)
-                yield found
+                part = _columns(name, memory // 2, text, whole, before, width)
+                width = len(part.columns)
+                yield part
             before += n_lines
     if len(carried):
         text = np.append(carried, np.zeros(SPARE, np.uint8))
@@ -137,9 +137,9 @@ class SentenceWords:
     @classmethod
     def of(cls, text: np.ndarray, end: int) -> SentenceWords:
         n_words, n_lines = count_words(text, end)
-        found = cls(*(np.empty(n, np.int64) for n in (n_words, n_words, n_words, n_lines)))
-        read_words(text, end, found.hashes, found.starts, found.stops, found.line_words)
-        return found
+        result = cls(*(np.empty(n, np.int64) for n in (n_words, n_words, n_words, n_lines)))
+        read_words(text, end, result.hashes, result.starts, result.stops, result.line_words)
+        return result
 
     def until(self, n_lines: int) -> SentenceWords:
         """The words of the first lines."""
@@ -173,7 +173,7 @@ def _columns(
 
 @dataclass(frozen=True)
 class WordVocabulary:
-    """Makes columns of words that are places in ``text``, told apart by 63 bits of a hash."""
+    """Makes columns of words, given by their places in ``text`` and distinguished by 63 bits of a hash."""
 
     memory: int
     name: str
@@ -198,8 +198,8 @@ def codes_in(column: Column, known: list[str], refuse: Callable[[int, str], None
     """The column's words as places (int32) in the list ``known``, -1 for others; refuse(token, word) is called with the
     first of them."""
     place = {word: k for k, word in enumerate(known)}
-    found = np.array([place.get(word, -1) for word in column.words], np.int32)[column.codes]
-    if refuse is not None and len(found) and found.min() < 0:
-        token = int(np.argmax(found < 0))
+    codes = np.array([place.get(word, -1) for word in column.words], np.int32)[column.codes]
+    if refuse is not None and len(codes) and codes.min() < 0:
+        token = int(np.argmax(codes < 0))
         refuse(token, column.words[column.codes[token]])
-    return found
+    return codes

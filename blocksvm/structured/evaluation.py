@@ -1,4 +1,4 @@
-"""What predicted outputs are worth: chunks by the rules of CoNLL-2000, tokens, heads of trees, words of lines."""
+"""Precision, recall and F1 of predicted outputs; chunks by the rules of CoNLL-2000."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ def shared(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return both[times == 2]
 
 
-def chunk_counts(gold: np.ndarray, found: np.ndarray, bounds: np.ndarray, labels: list[str]) -> dict[str, Counts]:
-    """Counts of chunks by type, in alphabetical order, and under '' of all; gold and found are places in ``labels``."""
-    ours, theirs = (chunks_of(codes, bounds, labels) for codes in (found, gold))
+def chunk_counts(gold: np.ndarray, predicted: np.ndarray, bounds: np.ndarray, labels: list[str]) -> dict[str, Counts]:
+    """Counts of chunks by type, in alphabetical order, and of all under ''; gold, predicted: places in ``labels``."""
+    ours, theirs = (chunks_of(codes, bounds, labels) for codes in (predicted, gold))
     right = shared(ours, theirs)
     counts = {"": Counts(len(right), len(ours), len(theirs))}
     for number, kind in enumerate(sorted({parts_of(label)[1] for label in labels})):

@@ -1,7 +1,7 @@
-"""Examples in blocks: those of one structure in memory, or of a text that went to a file chunk by chunk.
+"""Examples in blocks: of one structure in memory, or of a text in a file, chunk by chunk.
 
 A chunk is a run of examples that is read as a whole; a block is some chunks in memory at once.  Where all chunks fit
-they are one block, in their own order; otherwise blocks are drawn anew at each epoch.
+they are one block, in stored order; otherwise blocks are drawn again for each epoch.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class ExampleBlock:
 
 
 class ExampleBlocks:
-    """counts, sizes (n_chunks,) int64: examples of each chunk, and the bytes that they take in a block; lists: as a
-    structure has it; resident_bytes: what is held all the time; folder: where more may be put aside, None: nowhere."""
+    """counts, sizes (n_chunks,) int64: examples of each chunk, and the bytes that they take in a block; lists: whether
+    the structure gives k best outputs; resident_bytes: bytes in memory all the time; folder: for files, or None."""
 
     n_weights: int
     lists: bool
@@ -48,26 +48,26 @@ class ExampleBlocks:
         return int(self.counts.sum())
 
     def close(self) -> None:
-        """Give the file back that the examples are in."""
+        """Delete the file of the examples."""
 
     def block(self, chunks: np.ndarray) -> ExampleBlock:
         """The block of these chunks (rising numbers)."""
         raise NotImplementedError
 
-    def partition(self, costs: np.ndarray, room: int, seed: int, epoch: int) -> list[np.ndarray]:
-        """Blocks, as the rising numbers of their chunks, of which each costs at most ``room`` (or is one chunk); costs
+    def partition(self, costs: np.ndarray, capacity: int, seed: int, epoch: int) -> list[np.ndarray]:
+        """Blocks, as the rising numbers of their chunks, that cost at most ``capacity`` each (or are one chunk); costs
         (n_chunks,).  A function of its arguments."""
         n = len(costs)
-        if costs.sum() <= room:
+        if costs.sum() <= capacity:
             return [np.arange(n)]
-        found, start, taken = [], 0, 0
+        blocks, start, cost = [], 0, 0
         order = order_of(n, seed, epoch)
         for place, chunk in enumerate(order):
-            if place > start and taken + costs[chunk] > room:
-                found.append(np.sort(order[start:place]))
-                start, taken = place, 0
-            taken += int(costs[chunk])
-        return [*found, np.sort(order[start:])]
+            if place > start and cost + costs[chunk] > capacity:
+                blocks.append(np.sort(order[start:place]))
+                start, cost = place, 0
+            cost += int(costs[chunk])
+        return [*blocks, np.sort(order[start:])]
 
 
 class Whole(ExampleBlocks):
@@ -89,24 +89,24 @@ class Whole(ExampleBlocks):
 
 
 class Spooled(ExampleBlocks):
-    """Examples in ``chunks``, of which ``read(chunk)`` gives the arrays, int32, by name, and ``made(arrays)`` makes a
-    structure of those of several chunks, one behind the other.
+    """Examples in a file: ``read(chunk)`` gives the arrays of a chunk, int32, by name, and ``build(arrays)`` makes a
+    structure of the concatenated arrays of several.
 
-    lengths: of each array (n_chunks,) int64 how long it is.  A block's arrays are filled chunk by chunk, so that no
-    more than one chunk is in memory twice.
+    lengths: of each array its lengths (n_chunks,) int64.  A block's arrays are filled chunk by chunk, so that no more
+    than one chunk is in memory twice.
     """
 
     def __init__(
         self,
         chunks: Chunks,
         read: Callable[[int], dict[str, np.ndarray]],
-        made: Callable[[dict[str, np.ndarray]], Structure],
+        build: Callable[[dict[str, np.ndarray]], Structure],
         counts: np.ndarray,
         lengths: dict[str, np.ndarray],
         n_weights: int,
         folder: Path | None,
     ):
-        self.chunks, self.read, self.made, self.counts, self.lengths = chunks, read, made, counts, lengths
+        self.chunks, self.read, self.build, self.counts, self.lengths = chunks, read, build, counts, lengths
         self.n_weights, self.lists = n_weights, True
         # int32 arrays; a structure has the bounds of its examples besides
         self.sizes = 4 * sum(lengths.values()) + 24 * counts
@@ -122,7 +122,9 @@ class Spooled(ExampleBlocks):
         if self.last is not None and np.array_equal(self.last.chunks, chunks):
             return self.last
         self.last = None
-        arrays = {name: np.empty(int(own[chunks].sum()), np.int32) for name, own in self.lengths.items()}
+        arrays = {
+            name: np.empty(int(chunk_lengths[chunks].sum()), np.int32) for name, chunk_lengths in self.lengths.items()
+        }
         filled = dict.fromkeys(arrays, 0)
         for chunk in chunks:
             for name, array in self.read(int(chunk)).items():
@@ -132,6 +134,6 @@ class Spooled(ExampleBlocks):
                 filled[name] += len(array)
         bounds = np.append(0, np.cumsum(self.counts[chunks]))
         self.last = ExampleBlock(
-            self.made(arrays), chunks, np.arange(bounds[-1]), bounds, int(self.sizes[chunks].sum())
+            self.build(arrays), chunks, np.arange(bounds[-1]), bounds, int(self.sizes[chunks].sum())
         )
         return self.last

@@ -1,4 +1,4 @@
-"""The features of tokens, arcs or words as places among the weights: met in training, found again in prediction."""
+"""The features of tokens, arcs or words as places among the weights, in training and in prediction."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def numbered(known: IdTable, min_count: int) -> tuple[np.ndarray, np.ndarray]:
     return known.known[order], np.append(numbers, np.int32(-1))
 
 
-def found_again(n_rows: int, n_templates: int, ids_of: Callable[[int], np.ndarray], known: np.ndarray) -> np.ndarray:
+def known_features(n_rows: int, n_templates: int, ids_of: Callable[[int], np.ndarray], known: np.ndarray) -> np.ndarray:
     """Features (n_rows, n_templates) int32 as places among the ids ``known``, -1 for others."""
     index = IdIndex(len(known)).fill([(0, known)])
     features = np.empty((n_rows, n_templates), np.int32)

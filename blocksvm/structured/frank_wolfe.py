@@ -11,13 +11,12 @@ w_i, l_i towards C d_i(y), C rho_i(y), by the share that raises the dual most,
 (Lacoste-Julien, Jaggi, Schmidt, Pletscher, ICML 2013, Algorithm 3, where lambda = 1 / (C n)).  The numerator is the
 example's part of primal - dual.
 
-What grows with the data is held block by block.  A step needs the sparse row w_i, which is large (CoNLL-2000: 52 MB for
-8,936 sentences after 20 epochs, of which compressing leaves 12); the outputs with a_i(y) > 0 are few and short (8 an
-example, 2.6 MB in all, compressed 1).  So of examples that are not in memory the active outputs are kept
-(``active.py``), as in the caches of Osokin et al. (ICML 2016) and Shah, Kolmogorov, Lampert (CVPR 2015), and the
-rows of a block are made of them when it is visited.  That pays for itself as the block is gone over ``inner_passes``
-times; and the certificate speaks of these very a_i: one reading adds up w and sum_i l_i of them, another one decodes
-every example at that w.
+What grows with the data is in memory block by block.  A step needs the sparse row w_i, which is large (CoNLL-2000:
+52 MB for 8,936 sentences after 20 epochs, compressed 12); the outputs with a_i(y) > 0 are few and short (8 an example,
+2.6 MB in all, compressed 1).  Of examples that are not in memory the active outputs are stored (``active.py``), as in
+the caches of Osokin et al. (ICML 2016) and Shah, Kolmogorov, Lampert (CVPR 2015).  The rows of a block are made from
+them when it is visited, which pays off over ``inner_passes`` passes.  The certificate is of these a_i: one reading adds
+up w and sum_i l_i, another one decodes every example at that w.
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ from blocksvm.structured.structured_settings import FRANK_WOLFE as SETTINGS
 ROW_OVERHEAD = 500  # bytes of a row's two arrays, its object and the example's dict, beside the entries
 DIRECTIONS = "the examples' parts of the weights"
 DUAL = "the dual variables"
-KEPT = 4  # active outputs that take one of so many parts of the memory are held in it
+DUAL_SHARE = 4  # the memory over this: active outputs up to so many bytes stay in it
 ACTIVE, ROWS = "active", "rows"  # kinds of chunks of the state
-SAMPLE = 16  # examples by which it is foreseen what rows take
-SPARE = 1.1  # blocks are made for rows so much larger than those of the epoch before
+SAMPLE = 16  # examples by which the bytes of rows are estimated
+SPARE = 1.1  # blocks are sized for rows so much larger than those of the epoch before
 
 
 @dataclass
 class Loaded:
-    """What is held of the examples of a block while it is visited: their active outputs, w_i, and l_i (n,) float64."""
+    """The state of a visited block's examples: their active outputs, w_i, and l_i (n,) float64."""
 
     chunks: np.ndarray
     bounds: np.ndarray
@@ -58,8 +57,8 @@ class Loaded:
     n_bytes: int
 
 
-def bytes_of(row: Row, own: active.Active) -> int:
-    return ROW_OVERHEAD + row.n_bytes + len(own) * active.OVERHEAD + sum(map(len, own))
+def bytes_of(row: Row, duals: active.Active) -> int:
+    return ROW_OVERHEAD + row.n_bytes + len(duals) * active.OVERHEAD + sum(map(len, duals))
 
 
 class FrankWolfe(Machine):
@@ -72,82 +71,84 @@ class FrankWolfe(Machine):
         budget.take("weights", 8 * blocks.n_weights)
         self.w = np.zeros(blocks.n_weights)
         self.left = budget.left
-        self.dual = Chunks(blocks.folder, "active", self.left // KEPT)
+        self.dual = Chunks(blocks.folder, "active", self.left // DUAL_SHARE)
         self.loaded: Loaded | None = None  # between visits: where one block has all examples
-        self.kept: dict[int, dict[str, np.ndarray]] = {}  # rows of an interrupted run, by chunk
+        self.saved_rows: dict[int, dict[str, np.ndarray]] = {}  # rows of an interrupted run, by chunk
         self.certified: dict | None = None
         self.peak = 0.0  # bytes an example, most of all blocks of this epoch
         self.row_bytes = self._foreseen()
 
     def _foreseen(self) -> int:
-        """Bytes an example, by the first steps of some."""
+        """Bytes per example, by the first steps of some."""
         block = self.blocks.block(np.zeros(1, np.int64))
-        found = []
+        sizes = []
         for i in block.examples[:SAMPLE]:
             row = block.structure.difference(i, block.structure.most_violating(self.w, i))
-            found.append(ROW_OVERHEAD + row.n_bytes + active.OVERHEAD)
-        return int(SPARE * np.mean(found)) + 1
+            sizes.append(ROW_OVERHEAD + row.n_bytes + active.OVERHEAD)
+        return int(SPARE * np.mean(sizes)) + 1
 
     # -------------------------------------------------------------------------------------------- blocks and memory
 
     @property
-    def room(self):
+    def capacity(self):
         return self.left - (self.dual.held_bytes if self.dual.memory is None else self.dual.memory)
 
     def costs(self, blocks):
         return blocks.sizes + blocks.counts * self.row_bytes
 
-    def _room_for_rows(self, block: ExampleBlock) -> int:
-        return self.room - block.n_bytes
+    def _row_capacity(self, block: ExampleBlock) -> int:
+        return self.capacity - block.n_bytes
 
     def _require(self, block: ExampleBlock, n_bytes: int) -> None:
         """InputError, with the whole need, where the rows of a chunk do not fit."""
-        taken = self.budget.taken
-        taken[EXAMPLES], taken[DUAL] = block.n_bytes, self.left - self.room
-        taken[DIRECTIONS] = 0
+        used = self.budget.taken
+        used[EXAMPLES], used[DUAL] = block.n_bytes, self.left - self.capacity
+        used[DIRECTIONS] = 0
         self.budget.require(DIRECTIONS, n_bytes)
 
     def _count(self, block: ExampleBlock, n_bytes: int) -> None:
-        """Note what was taken where that was most."""
-        found = {EXAMPLES: block.n_bytes, DUAL: self.dual.held_bytes, DIRECTIONS: n_bytes}
-        if sum(found.values()) > sum(self.budget.taken.get(name, 0) for name in found):
-            self.budget.taken |= found
+        """Record the largest use of memory."""
+        used = {EXAMPLES: block.n_bytes, DUAL: self.dual.held_bytes, DIRECTIONS: n_bytes}
+        if sum(used.values()) > sum(self.budget.taken.get(name, 0) for name in used):
+            self.budget.taken |= used
 
     def _load(self, block: ExampleBlock) -> Loaded:
         """The state of a block's examples, of its first chunks where the rows of all do not fit."""
-        found = Loaded(block.chunks, block.bounds, [], [], np.zeros(len(block.examples)), 0)
+        loaded = Loaded(block.chunks, block.bounds, [], [], np.zeros(len(block.examples)), 0)
         if len(block.chunks) < len(self.blocks.counts):
-            self.kept.clear()  # only the block of all examples goes on with the rows that it had
-        room = self._room_for_rows(block)
+            self.saved_rows.clear()  # only a block of all examples uses them
+        capacity = self._row_capacity(block)
         for j, chunk in enumerate(block.chunks.tolist()):
             examples = block.examples[block.bounds[j] : block.bounds[j + 1]]
-            own = self._active(chunk)
-            saved = self.kept.pop(chunk, None)
-            if saved is None:
-                made = [active.direction(block.structure, i, a, self.C) for i, a in zip(examples, own, strict=True)]
-                rows, lower = [row for row, _ in made], [value for _, value in made]
+            duals = self._active(chunk)
+            arrays = self.saved_rows.pop(chunk, None)
+            if arrays is None:
+                directions = [
+                    active.direction(block.structure, i, a, self.C) for i, a in zip(examples, duals, strict=True)
+                ]
+                rows, lower = [row for row, _ in directions], [value for _, value in directions]
             else:
-                rows, lower = active.unpacked_rows(saved)
-            more = sum(map(bytes_of, rows, own))
-            if found.n_bytes + more > room:
+                rows, lower = active.unpack_rows(arrays)
+            more = sum(map(bytes_of, rows, duals))
+            if loaded.n_bytes + more > capacity:
                 if j == 0:
                     self._require(block, more)
-                found.chunks, found.bounds = block.chunks[:j], block.bounds[: j + 1]
+                loaded.chunks, loaded.bounds = block.chunks[:j], block.bounds[: j + 1]
                 break
-            found.active += own
-            found.rows += rows
-            found.lower[block.bounds[j] : block.bounds[j + 1]] = lower
-            found.n_bytes += more
-        return found
+            loaded.active += duals
+            loaded.rows += rows
+            loaded.lower[block.bounds[j] : block.bounds[j + 1]] = lower
+            loaded.n_bytes += more
+        return loaded
 
     def _active(self, chunk: int) -> list[active.Active]:
         if chunk not in self.dual.sizes:  # not visited yet
             return [{} for _ in range(self.blocks.counts[chunk])]
-        return active.unpacked(self.dual.get(chunk))
+        return active.unpack(self.dual.get(chunk))
 
     def _store(self, loaded: Loaded) -> None:
         for j, chunk in enumerate(loaded.chunks.tolist()):
-            self.dual.put(chunk, active.packed(loaded.active[loaded.bounds[j] : loaded.bounds[j + 1]]))
+            self.dual.put(chunk, active.pack(loaded.active[loaded.bounds[j] : loaded.bounds[j + 1]]))
 
     # -------------------------------------------------------------------------------------------- steps
 
@@ -156,7 +157,7 @@ class FrankWolfe(Machine):
             self.loaded = None
             self.loaded = self._load(block)
         loaded, self.certified = self.loaded, None
-        room = self._room_for_rows(block)
+        capacity = self._row_capacity(block)
         n = int(loaded.bounds[-1])
         first = Report()
         peak = 0
@@ -167,11 +168,11 @@ class FrankWolfe(Machine):
                     return first
                 self._step(block.structure, loaded, int(j), int(block.examples[j]), report)
                 peak = max(peak, loaded.n_bytes)
-                if loaded.n_bytes > room:
+                if loaded.n_bytes > capacity:
                     break
             if inner == 0:
                 first = report
-            if loaded.n_bytes > room:  # the others are visited another time, in smaller blocks
+            if loaded.n_bytes > capacity:  # the others are visited another time, in smaller blocks
                 if len(loaded.chunks) == 1:
                     self._require(block, loaded.n_bytes)
                 break
@@ -183,8 +184,8 @@ class FrankWolfe(Machine):
         return first
 
     def _step(self, structure: Structure, loaded: Loaded, j: int, i: int, report: Report) -> None:
-        output, row, rho, violation = self._look(structure, i)
-        old, own = loaded.rows[j], loaded.active[j]
+        output, row, rho, violation = self._decode(structure, i)
+        old, duals = loaded.rows[j], loaded.active[j]
         gap = self.C * violation + score(old, self.w) - loaded.lower[j]
         report.examples += 1
         report.mistakes += bool(violation > rho)
@@ -197,16 +198,15 @@ class FrankWolfe(Machine):
         away = combination(old, 1.0, row, -self.C)
         curvature = away.sq_norm
         share = min(1.0, gap / curvature) if curvature > 0.0 else 1.0
-        loaded.n_bytes -= bytes_of(old, own)
+        loaded.n_bytes -= bytes_of(old, duals)
         loaded.rows[j] = combination(old, 1.0 - share, row, share * self.C)
         add_to(away.indices, away.values, -share, self.w)
         loaded.lower[j] += share * (self.C * rho - loaded.lower[j])
-        active.moved(own, share, output)
-        loaded.n_bytes += bytes_of(loaded.rows[j], own)
+        active.move(duals, share, output)
+        loaded.n_bytes += bytes_of(loaded.rows[j], duals)
 
-    def _look(self, structure: Structure, i: int) -> tuple[np.ndarray | None, Row, float, float]:
-        """(output, None where it is as good as the gold one; d, its loss; what its score + loss lies above the gold
-        one's)."""
+    def _decode(self, structure: Structure, i: int) -> tuple[np.ndarray | None, Row, float, float]:
+        """(output, None where it is as good as the gold one; d; its loss; its score + loss minus the gold score)."""
         output = structure.most_violating(self.w, i)
         row = structure.difference(i, output)
         rho = structure.loss(i, output)
@@ -218,7 +218,7 @@ class FrankWolfe(Machine):
     # -------------------------------------------------------------------------------------------- certificates
 
     def end_epoch(self, report):
-        # at the w of each step: an estimate of what a certificate would say
+        # an estimate of the certificate, with the w of each step
         whole = report.examples == self.blocks.n_examples
         if whole and report.gap <= self.tol * (0.5 * float(self.w @ self.w) + self.C * report.violation):
             self.certified = self._certificate()
@@ -226,20 +226,20 @@ class FrankWolfe(Machine):
         self.row_bytes, self.peak = int(SPARE * self.peak) + 1, 0.0
 
     def _certificate(self) -> dict:
-        """Primal, dual and their gap over all examples at w = sum_i w_i, added up anew of the active outputs."""
+        """Primal, dual and their gap over all examples at w = sum_i w_i, summed again from the active outputs."""
         self.w[:] = 0.0
         lower = loss = 0.0
         for block in self._each():
-            found = [own for chunk in block.chunks for own in self._active(int(chunk))]
-            for j, (i, own) in enumerate(zip(block.examples, found, strict=True)):
-                row, value = active.direction(block.structure, i, own, self.C)
+            block_duals = [duals for chunk in block.chunks for duals in self._active(int(chunk))]
+            for j, (i, duals) in enumerate(zip(block.examples, block_duals, strict=True)):
+                row, value = active.direction(block.structure, i, duals, self.C)
                 add_to(row.indices, row.values, 1.0, self.w)
                 lower += value
-                if self.loaded is not None:  # what the steps have left of rounding goes
+                if self.loaded is not None:  # without the rounding of the steps
                     self.loaded.rows[j], self.loaded.lower[j] = row, value
         for block in self._each():
             for i in block.examples:
-                loss += self._look(block.structure, i)[3]
+                loss += self._decode(block.structure, i)[3]
         sq_norm = float(self.w @ self.w)
         primal = 0.5 * sq_norm + self.C * loss
         gap = max(0.0, self.C * loss + sq_norm - lower)
@@ -274,20 +274,20 @@ class FrankWolfe(Machine):
     def arrays(self):
         return {"weights": self.w}
 
-    def told(self):
+    def scalars(self):
         return {"row_bytes": self.row_bytes, "peak": self.peak, "done": self.done}
 
-    def restore(self, told, arrays):
+    def restore(self, scalars, arrays):
         self.w[:] = arrays["weights"]
-        self.row_bytes, self.peak, self.done = told["row_bytes"], told["peak"], told["done"]
+        self.row_bytes, self.peak, self.done = scalars["row_bytes"], scalars["peak"], scalars["done"]
 
     def chunks(self):
         for chunk in sorted(self.dual.sizes):
             yield ACTIVE, chunk, self.dual.get(chunk)
         if self.loaded is not None:
             for j, chunk in enumerate(self.loaded.chunks.tolist()):
-                own = slice(self.loaded.bounds[j], self.loaded.bounds[j + 1])
-                yield ROWS, chunk, active.packed_rows(self.loaded.rows[own], self.loaded.lower[own])
+                part = slice(self.loaded.bounds[j], self.loaded.bounds[j + 1])
+                yield ROWS, chunk, active.pack_rows(self.loaded.rows[part], self.loaded.lower[part])
 
     def restore_chunk(self, kind, chunk, arrays):
         block = self.blocks.block(np.array([chunk]))
@@ -296,7 +296,7 @@ class FrankWolfe(Machine):
             self.dual.put(chunk, arrays)
         else:
             active.check_rows(arrays, block, len(self.w))
-            self.kept[chunk] = arrays
+            self.saved_rows[chunk] = arrays
 
 
 FRANK_WOLFE = StructuredLearner(

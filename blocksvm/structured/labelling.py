@@ -10,11 +10,11 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, printable
 from blocksvm.base.row_batch import shown_name
-from blocksvm.model.structured_model import StructuredModel
 from blocksvm.structured.column_text import ColumnText, codes_in, read_columns
 from blocksvm.structured.evaluation import chunk_counts
-from blocksvm.structured.feature_table import found_again
+from blocksvm.structured.feature_table import known_features
 from blocksvm.structured.sequences import Sequences
+from blocksvm.structured.structured_model import StructuredModel
 from blocksvm.structured.task import Examples, StructuredTask
 from blocksvm.structured.templates import WITH_TAGS, WITHOUT_TAGS, Templates
 from blocksvm.structured.text_parts import ColumnParts, TextPart
@@ -56,14 +56,14 @@ class LabelledParts(ColumnParts):
 
     def __iter__(self):
         for text in self.texts():
-            own = [self.places.setdefault(label, len(self.places)) for label in text.columns[-1].words]
+            codes = [self.places.setdefault(label, len(self.places)) for label in text.columns[-1].words]
             if len(self.places) > MOST_LABELS:
                 raise InputError(
                     f"{shown_name(self.text_name)}: has {len(self.places):,} distinct labels or more in its last "
                     f"column, of which there may be {MOST_LABELS:,}; check that the last column is the label"
                 )
             lengths = np.diff(text.bounds)
-            answers = np.array(own, np.int32)[text.columns[-1].codes]
+            answers = np.array(codes, np.int32)[text.columns[-1].codes]
             yield TextPart(lengths, partial(self.templates.ids, text), lengths, answers)
 
     @property
@@ -107,7 +107,7 @@ class Labelling(StructuredTask):
                 f"{n_columns + 1} with labels"
             )
         templates = Templates(model.meta["template"], n_columns)
-        features = found_again(text.n_tokens, len(templates), lambda t: templates.ids(text, t), model.feature_ids)
+        features = known_features(text.n_tokens, len(templates), lambda t: templates.ids(text, t), model.feature_ids)
         labels, gold, known = model.meta["labels"], None, list(model.meta["labels"])
         if len(text.columns) > n_columns:
             known += sorted(set(text.columns[-1].words) - set(labels))
@@ -119,15 +119,15 @@ class Labelling(StructuredTask):
         return layout_of(len(meta["labels"]))
 
     def figures(self, examples: LabelledExamples, outputs):
-        found = np.concatenate(outputs)
-        right = int((found == examples.gold).sum())
-        told = {"tokens": len(found), "sentences": examples.text.n_sentences, "accuracy": right / len(found)}
+        predicted = np.concatenate(outputs)
+        right = int((predicted == examples.gold).sum())
+        figures = {"tokens": len(predicted), "sentences": examples.text.n_sentences, "accuracy": right / len(predicted)}
         if not self.chunks:
-            return told
-        counts = chunk_counts(examples.gold, found, examples.text.bounds, examples.known)
+            return figures
+        counts = chunk_counts(examples.gold, predicted, examples.text.bounds, examples.known)
         every = counts.pop("")
-        told |= {"chunks": every.gold, "precision": every.precision, "recall": every.recall, "F1": every.f1}
-        return told | {"types": {kind: {"precision": c.precision, "recall": c.recall, "F1": c.f1, "chunks": c.gold}
+        figures |= {"chunks": every.gold, "precision": every.precision, "recall": every.recall, "F1": every.f1}
+        return figures | {"types": {kind: {"precision": c.precision, "recall": c.recall, "F1": c.f1, "chunks": c.gold}
                                  for kind, c in counts.items()}}  # fmt: skip
 
 

@@ -1,8 +1,8 @@
-"""What a structure is: for each example its outputs, their features, their losses, and the best of them under weights.
+"""The protocol of structures: the outputs of each example, their features, their losses, and the best under weights.
 
-Everything that learns here speaks to a ``Structure`` alone.  An output is a 1-D int32 array whose entries, its choices
-(labels, heads, nodes of a lattice), lie from 0 to ``choices(i)`` - 1.  Features are a sparse row: ``indices`` (n,)
-int64, rising, and ``values`` (n,) float64; weights (n_weights,) float64; score(i, y) = <w, features(i, y)>.
+Learners use a ``Structure`` alone.  An output is a 1-D int32 array whose entries, its choices (labels, heads, nodes of
+a lattice), lie from 0 to ``choices(i)`` - 1.  Features are a sparse row: ``indices`` (n,) int64, rising, and ``values``
+(n,) float64; weights (n_weights,) float64; score(i, y) = <w, features(i, y)>.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def row_of(indices: np.ndarray, values: np.ndarray, n: int) -> Row:
 
 def combination(row: Row, factor: float, more: Row, more_factor: float) -> Row:
     """factor row + more_factor more."""
-    room = len(row.indices) + len(more.indices)
-    indices, values = np.empty(room, np.int64), np.empty(room)
+    capacity = len(row.indices) + len(more.indices)
+    indices, values = np.empty(capacity, np.int64), np.empty(capacity)
     n = combined(row.indices, row.values, factor, more.indices, more.values, more_factor, indices, values)
     return Row(indices[:n].copy(), values[:n].copy())
 
 
 class Structure:
-    """What a kind of output declares.  Subclass it, in the package or outside.
+    """A kind of output, declared by a subclass in the package or outside.
 
     n_examples, n_weights: how many there are; lists: whether ``k_best`` gives more than one output.
     """
@@ -56,7 +56,7 @@ class Structure:
     lists = True
 
     def choices(self, i: int) -> int:
-        """The entries of an output of example i lie below it."""
+        """The number that all entries of an output of example i lie below."""
         raise NotImplementedError
 
     def gold(self, i: int) -> np.ndarray:
@@ -68,7 +68,7 @@ class Structure:
         raise NotImplementedError
 
     def fits(self, i: int, output: np.ndarray) -> bool:
-        """Whether an array that was read from a file may be taken for an output of example i."""
+        """Whether an array that was read from a file can be an output of example i."""
         return not len(output) or bool(output.min() >= 0 and output.max() < self.choices(i))
 
     def loss(self, i: int, output: np.ndarray) -> float:
@@ -105,8 +105,8 @@ class Structure:
 
 
 class CheckedStructure(Structure):
-    """A structure from outside the package, all of whose answers are looked at before they are used: InputError where
-    one is no output, or names a choice or a feature that there is not."""
+    """A structure from outside the package with all its results checked: InputError where one is no output, or has an
+    unknown choice or feature."""
 
     def __init__(self, inner: Structure, name: str):
         self.inner = inner
@@ -154,10 +154,10 @@ class CheckedStructure(Structure):
         return self._output(i, self.inner.most_violating(w, i), "most violating output")
 
     def k_best(self, w, i, k):
-        found = self.inner.k_best(w, i, k)
-        if not isinstance(found, list | tuple) or not 1 <= len(found) <= k:
+        outputs = self.inner.k_best(w, i, k)
+        if not isinstance(outputs, list | tuple) or not 1 <= len(outputs) <= k:
             raise InputError(f"{self._where(i, 'k best outputs')} are not a list of 1 to {k}; give such a list")
-        return [self._output(i, output, "output among the k best") for output in found]
+        return [self._output(i, output, "output among the k best") for output in outputs]
 
     @property
     def n_bytes(self):

@@ -9,11 +9,11 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, called
 from blocksvm.base.row_batch import runs, shown_name
-from blocksvm.model.structured_model import StructuredModel
 from blocksvm.structured.arc_templates import DEFAULT, ArcFeatures, ArcTemplates
 from blocksvm.structured.column_text import ColumnText, read_columns
-from blocksvm.structured.feature_table import found_again
+from blocksvm.structured.feature_table import known_features
 from blocksvm.structured.labelling import token_lines
+from blocksvm.structured.structured_model import StructuredModel
 from blocksvm.structured.task import Examples, StructuredTask
 from blocksvm.structured.text_parts import ColumnParts, TextPart
 from blocksvm.structured.trees import Trees
@@ -86,8 +86,10 @@ class ParsedParts(ColumnParts):
                     "raise it, or give shorter sentences"
                 )
             for a, b in runs(np.append(0, np.cumsum(bytes_of)), self.memory // 4):
-                own = text.part(a, b)
-                yield TextPart(arcs_of(own), ArcFeatures(self.templates, own).ids, np.diff(own.bounds), heads_of(own))
+                part = text.part(a, b)
+                yield TextPart(
+                    arcs_of(part), ArcFeatures(self.templates, part).ids, np.diff(part.bounds), heads_of(part)
+                )
 
     def about(self):
         return self.described([])
@@ -127,7 +129,7 @@ class Parsing(StructuredTask):
             )
         gold = heads_of(text) if len(text.columns) > n_columns else None
         arcs = ArcFeatures(self._templates(model.meta["template"], n_columns, text, memory), text)
-        table = found_again(arcs.n_arcs, len(arcs.templates), arcs.ids, model.feature_ids)
+        table = known_features(arcs.n_arcs, len(arcs.templates), arcs.ids, model.feature_ids)
         return Parsed(Trees(table, text.bounds, gold, len(model.feature_ids)), text, gold, n_columns)
 
     def layout(self, meta):

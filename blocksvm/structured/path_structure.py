@@ -1,4 +1,4 @@
-"""Structures whose outputs are paths through a lattice: what sequences of labels and segmentations have in common.
+"""Structures whose outputs are paths through a lattice: the common part of label sequences and segmentations.
 
 Weights: ``width`` for each feature of a node (one for each label, or 1), then one for each two neighbouring kinds,
 (n_kinds + 1, n_kinds), the last row for what comes first (``kernels/lattice_paths.py``).
@@ -13,7 +13,7 @@ from blocksvm.structured.output_structure import Structure, row_of
 
 
 class PathStructure(Structure):
-    """A subclass tells of each example its lattice, what its nodes cost as a wrong answer, and what they are.
+    """A subclass gives the lattice of each example, the costs of its nodes as wrong answers, and their features.
 
     table (n_rows, n_templates) int32: the features of the rows that nodes stand on, -1: none; n_features: how many
     there are.
@@ -70,8 +70,8 @@ class PathStructure(Structure):
 
     def features(self, i, output):
         rows, columns, kinds = self.along(i, output)
-        room = len(rows) * (self.table.shape[1] + 1)
-        indices, values = np.empty(room, np.int64), np.empty(room)
+        capacity = len(rows) * (self.table.shape[1] + 1)
+        indices, values = np.empty(capacity, np.int64), np.empty(capacity)
         n = path_entries(
             self.table, rows, columns, self.width, kinds, self.n_kinds, self.offset, indices, values
         )  # fmt: skip

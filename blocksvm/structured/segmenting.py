@@ -1,8 +1,8 @@
 """The task ``words``: the words of lines that are written without blanks between them.
 
 A line's lattice has as nodes the words of a dictionary that occur in it, and all spans of up to ``longest`` characters.
-The dictionary is that of the words which the text to learn from has more than once: those that it has once stand for
-the unknown ones.  Nodes of the most frequent words have kinds of their own, all others two.
+The dictionary has the words that occur more than once in the training text: words that occur once stand for unknown
+ones.  Each of the most frequent words is a kind of node; all others have two kinds.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.base.row_batch import shown_name
 from blocksvm.conversion.feature_ids import IdIndex
-from blocksvm.model.structured_model import StructuredModel
 from blocksvm.structured.character_lines import DEFAULT, LineText, Spans, SpanTemplates, read_lines
 from blocksvm.structured.evaluation import Counts
-from blocksvm.structured.feature_table import collected, found_again
+from blocksvm.structured.feature_table import collected, known_features
 from blocksvm.structured.lattices import Lattices
+from blocksvm.structured.structured_model import StructuredModel
 from blocksvm.structured.structured_settings import FEATURES
 from blocksvm.structured.task import Examples, Learned, StructuredTask
 
@@ -42,19 +42,19 @@ class Segmented(Examples):
     def begins(self, outputs) -> np.ndarray:
         """(n_characters,) bool: those that begin a word."""
         s = self.structure
-        found = np.zeros(len(self.text.characters), bool)
+        begins = np.zeros(len(self.text.characters), bool)
         for i, output in enumerate(outputs):
-            found[self.text.bounds[i] + s.starts[s.node_bounds[i] + output]] = True
-        return found
+            begins[self.text.bounds[i] + s.starts[s.node_bounds[i] + output]] = True
+        return begins
 
     def lines(self, outputs) -> Iterator[str]:
         begins, place = self.begins(outputs), 0
         for s in range(len(self.text.lengths)):
             yield "\n" * int(self.text.places[s] - place)
             place = self.text.places[s] + 1
-            own = slice(self.text.bounds[s], self.text.bounds[s + 1])
-            after = np.flatnonzero(begins[own])[1:]
-            yield np.insert(self.text.characters[own], after, 32).tobytes().decode("utf-32-le") + "\n"
+            characters = slice(self.text.bounds[s], self.text.bounds[s + 1])
+            after = np.flatnonzero(begins[characters])[1:]
+            yield np.insert(self.text.characters[characters], after, 32).tobytes().decode("utf-32-le") + "\n"
         yield "\n" * int(self.text.n_file_lines - place)
 
 
@@ -85,26 +85,26 @@ class Segmenting(StructuredTask):
         often = np.flatnonzero(counts >= OFTEN)
         dictionary = known[often[np.lexsort((known[often], -counts[often]))]]
         longest = settings["longest"]
-        spans, found = spans_of(text, dictionary, longest, True)
+        spans, places = spans_of(text, dictionary, longest, True)
         self._require(text, len(spans.starts), len(templates), memory)
         table, ids = collected(
             len(spans.starts), len(templates), lambda t: templates.ids(spans, t), settings["min_count"], memory - 80 *
             len(spans.starts)
         )  # fmt: skip
         about = {"labels": [], "template": templates.text, "n_columns": 1}
-        structure = lattices_of(spans, found, table, len(ids), len(dictionary))
+        structure = lattices_of(spans, places, table, len(ids), len(dictionary))
         return Learned(Segmented(structure, text), about, ids, dictionary)
 
     def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Segmented:
         text = read_lines(text_name, memory)
         templates = SpanTemplates(model.meta["template"])
         longest = FEATURES.restored(model.meta["settings"])["longest"]
-        spans, found = spans_of(text, model.words, longest, False)
+        spans, places = spans_of(text, model.words, longest, False)
         self._require(text, len(spans.starts), len(templates), memory)
-        table = found_again(
+        table = known_features(
             len(spans.starts), len(templates), lambda t: templates.ids(spans, t), model.feature_ids
         )  # fmt: skip
-        return Segmented(lattices_of(spans, found, table, len(model.feature_ids), len(model.words)), text)
+        return Segmented(lattices_of(spans, places, table, len(model.feature_ids), len(model.words)), text)
 
     def _require(self, text: LineText, n_spans: int, n_templates: int, memory: int) -> None:
         need = n_spans * (4 * n_templates + 80)
@@ -143,34 +143,34 @@ def n_kinds_of(n_words: int) -> int:
 def spans_of(text: LineText, dictionary: np.ndarray, longest: int, with_gold: bool) -> tuple[Spans, np.ndarray]:
     """(the nodes of all lines, sorted; the place (n,) int32 of each in the dictionary, -1 for others).
 
-    with_gold: the words that blanks tell apart are among them, however long they are.
+    with_gold: the words between blanks are among them, of any length.
     """
     index = IdIndex(len(dictionary)).fill([(0, dictionary)])
     end = np.repeat(text.bounds[1:], text.lengths)
-    kept = []
+    pieces = []
     most = min(int(text.lengths.max()), max(longest, LONGEST_WORD))
     for length in range(1, most + 1):
         starts = np.flatnonzero(np.arange(len(end)) + length <= end)
-        found = index.find(word_ids(text, starts, starts + length))
-        chosen = slice(None) if length <= longest else found >= 0
-        kept.append((starts[chosen], np.full(len(starts), length)[chosen], found[chosen]))
-    starts, lengths, found = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+        places = index.find(word_ids(text, starts, starts + length))
+        chosen = slice(None) if length <= longest else places >= 0
+        pieces.append((starts[chosen], np.full(len(starts), length)[chosen], places[chosen]))
+    starts, lengths, places = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     stops = starts + lengths
     if with_gold:
-        _, own_starts, own_stops = words_of(text)
-        unknown = index.find(word_ids(text, own_starts, own_stops)) < 0
-        missing = (own_stops - own_starts > longest) & (unknown | (own_stops - own_starts > most))
-        starts, stops = np.append(starts, own_starts[missing]), np.append(stops, own_stops[missing])
-        found = np.append(found, index.find(word_ids(text, own_starts[missing], own_stops[missing])))
+        _, gold_starts, gold_stops = words_of(text)
+        unknown = index.find(word_ids(text, gold_starts, gold_stops)) < 0
+        missing = (gold_stops - gold_starts > longest) & (unknown | (gold_stops - gold_starts > most))
+        starts, stops = np.append(starts, gold_starts[missing]), np.append(stops, gold_stops[missing])
+        places = np.append(places, index.find(word_ids(text, gold_starts[missing], gold_stops[missing])))
     lines = np.searchsorted(text.bounds, starts, side="right") - 1
     order = np.lexsort((starts, stops))  # lines rise with the stops
-    return Spans(text, lines[order], starts[order], stops[order], found[order] >= 0), found[order]
+    return Spans(text, lines[order], starts[order], stops[order], places[order] >= 0), places[order]
 
 
-def lattices_of(spans: Spans, found: np.ndarray, table: np.ndarray, n_features: int, n_words: int) -> Lattices:
-    """found (n,): places in the dictionary, the most frequent word first."""
+def lattices_of(spans: Spans, places: np.ndarray, table: np.ndarray, n_features: int, n_words: int) -> Lattices:
+    """places (n,): in the dictionary, the most frequent word first, -1 for others."""
     n_kinds = n_kinds_of(n_words)
-    kinds = np.where(found < 0, n_kinds - 1, np.minimum(found, n_kinds - 2))
+    kinds = np.where(places < 0, n_kinds - 1, np.minimum(places, n_kinds - 2))
     text = spans.text
     first = text.bounds[spans.lines]
     # a span is right where a word begins at its start, the next one at its stop, and none between

@@ -81,18 +81,18 @@ class Sequences(PathStructure):
 
     def difference(self, i, output):
         gold = self.gold(i)
-        room = 2 * int(np.count_nonzero(gold != output)) * (self.table.shape[1] + 2)
-        return self._difference(i, gold, output[None], ONCE, room)
+        capacity = 2 * int(np.count_nonzero(gold != output)) * (self.table.shape[1] + 2)
+        return self._difference(i, gold, output[None], ONCE, capacity)
 
     def mixture(self, i, outputs, factors):
         gold, worse = self.gold(i), np.stack(outputs)
         changed = np.count_nonzero(worse != gold, axis=0)
         labels = np.minimum(changed + 1, self.n_kinds)[changed > 0].sum()
-        room = int(labels) * self.table.shape[1] + 4 * int(changed.sum())
-        return self._difference(i, gold, worse, factors, room)
+        capacity = int(labels) * self.table.shape[1] + 4 * int(changed.sum())
+        return self._difference(i, gold, worse, factors, capacity)
 
-    def _difference(self, i, gold, worse, factors, room):
-        indices, values = np.empty(room, np.int64), np.empty(room)
+    def _difference(self, i, gold, worse, factors, capacity):
+        indices, values = np.empty(capacity, np.int64), np.empty(capacity)
         n = label_entries(
             self.table, self.bounds[i], gold, worse, factors, self.n_kinds, self.offset, indices, values
         )  # fmt: skip

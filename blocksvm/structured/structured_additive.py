@@ -35,7 +35,7 @@ def perceptron_update(structure: Structure, w: np.ndarray, examples: np.ndarray,
 def aggressive_update(
     structure: Structure, w: np.ndarray, examples: np.ndarray, settings: dict, cut: bool, softening: float
 ) -> Update:
-    """cut: no step is longer than C; softening: what 1 / C is multiplied with beside the norm."""
+    """cut: no step is longer than C; softening: the factor of 1 / C that is added to the squared norm."""
     (i,) = examples
     predicted = settings["against"] == PREDICTED
     output = structure.best(w, i) if predicted else structure.most_violating(w, i)

@@ -1,13 +1,16 @@
-"""A structured learner's whole state in a file and back, so that a run can be killed and go on with nothing lost.
+"""The whole state of a structured learner in a file, from which a killed run goes on with nothing lost.
 
-It is saved between the visits of two blocks.  Examples are no part of it: they are made of the text again, which must
-be the same.
+The state is saved between the visits of two blocks.  Examples are not part of it: they are made again from the same
+text.
+
+/arrays/NAME              one array, in pieces under checksums
+/chunks/KIND/NUMBER/NAME  the arrays of a chunk of examples
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,18 +20,21 @@ from xxhash import xxh3_128
 from blocksvm.base.errors import InputError, called, switched_on
 from blocksvm.base.inputs import open_input
 from blocksvm.base.settings import plain
-from blocksvm.model.structured_state import SavedStructured, save_structured_checkpoint
 from blocksvm.model.versions import versions
+from blocksvm.store.arrays import read_arrays, write_arrays
+from blocksvm.store.creation import create_hdf5
+from blocksvm.store.hdf5_files import create_group, damage_named, group, open_hdf5, read_meta, write_meta
 from blocksvm.structured.example_blocks import ExampleBlocks
 from blocksvm.structured.structured_learner import Machine, Report
 from blocksvm.structured.structured_run import StructuredProgress
 
+KIND = "structure-checkpoint"
 LIMITS = ("epochs", "tol")  # may change when a run is resumed
 PIECE = 1 << 22
 
 
 def fingerprint_of(names: Iterable[str]) -> str:
-    """Of the bytes of some files, one behind the other."""
+    """A hash of the bytes of some files, one after the other; InputError where one is not a file."""
     digest = xxh3_128()
     for name in names:
         if not Path(name).is_file():
@@ -62,44 +68,51 @@ class StructuredCheckpoint:
         if progress.plan is not None:
             arrays = arrays | {
                 "plan": np.concatenate(progress.plan),
-                "plan_lengths": np.array([len(own) for own in progress.plan], np.int64),
+                "plan_lengths": np.array([len(block) for block in progress.plan], np.int64),
             }
-        told = {"epoch": progress.epoch, "visit": progress.visit, "seconds": progress.seconds}
+        position = {"epoch": progress.epoch, "visit": progress.visit, "seconds": progress.seconds}
         meta = {
             "settings": plain(self.settings),
             "fingerprint": self.fingerprint,
-            "progress": told | {"report": vars(progress.report)},
-            "machine": machine.told(),
+            "progress": position | {"report": vars(progress.report)},
+            "machine": machine.scalars(),
             "versions": versions(),
         }
-        save_structured_checkpoint(self.path, meta, arrays, machine.chunks())
+        with create_hdf5(self.path, KIND) as file:
+            write_arrays(create_group(file, "arrays"), arrays)
+            kinds = create_group(file, "chunks")
+            for kind, number, chunk_arrays in machine.chunks():
+                if kind not in kinds:
+                    create_group(file, f"chunks/{kind}")
+                write_arrays(create_group(file, f"chunks/{kind}/{number}"), chunk_arrays)
+            write_meta(file, meta)
         self.last_saved = time.perf_counter()
 
     def restore(self, machine: Machine) -> StructuredProgress:
-        """Give the machine the state that was saved, if there is one; how far it had come."""
+        """Fill the machine with the saved state, if there is one; returns how far the run had come."""
         if not self.resumed:
             return StructuredProgress()
-        saved = SavedStructured(self.path)
-        self._compare(saved.meta)
-        arrays = saved.arrays()
-        for name, own in machine.arrays().items():
-            if name not in arrays or arrays[name].dtype != own.dtype or len(arrays[name]) != len(own):
-                raise self._of_another(f"holds no {name} of {len(own):,} numbers")
-        progress = self._progress(saved.meta["progress"], arrays)
-        for kind, number, own in saved.chunks():
+        with open_hdf5(self.path, KIND) as file, damage_named(file):
+            meta, arrays = read_meta(file), read_arrays(group(file, "arrays"))
+        self._compare(meta)
+        for name, array in machine.arrays().items():
+            if name not in arrays or arrays[name].dtype != array.dtype or len(arrays[name]) != len(array):
+                raise self._of_another(f"holds no {name} of {len(array):,} numbers")
+        progress = self._progress(meta["progress"], arrays)
+        for kind, number, chunk_arrays in saved_chunks(self.path):
             if number >= len(self.blocks.counts):
                 raise self._of_another(f"has a chunk {number} of examples")
             try:
-                machine.restore_chunk(kind, number, own)
+                machine.restore_chunk(kind, number, chunk_arrays)
             except (KeyError, ValueError, IndexError) as error:
                 raise self._of_another(f"chunk {number} {error}") from None
         try:
-            machine.restore(saved.meta["machine"], arrays)
+            machine.restore(meta["machine"], arrays)
         except (KeyError, ValueError, TypeError) as error:
             raise self._of_another(f"has no state of this learner ({error})") from None
         return progress
 
-    def _progress(self, told: dict, arrays: dict[str, np.ndarray]) -> StructuredProgress:
+    def _progress(self, saved: dict, arrays: dict[str, np.ndarray]) -> StructuredProgress:
         plan = None
         if "plan" in arrays:
             chunks, lengths = arrays.pop("plan"), arrays.pop("plan_lengths")
@@ -108,10 +121,10 @@ class StructuredCheckpoint:
                 raise self._of_another(f"its blocks are not of {n} chunks")
             plan = np.split(chunks, np.cumsum(lengths)[:-1])
         try:
-            report = Report(**told["report"])
+            report = Report(**saved["report"])
         except TypeError:
             raise self._of_another("has another report") from None
-        return StructuredProgress(told["epoch"], plan, told["visit"], report, told["seconds"])
+        return StructuredProgress(saved["epoch"], plan, saved["visit"], report, saved["seconds"])
 
     def _compare(self, meta: dict) -> None:
         """InputError where the run was begun otherwise, or with another text."""
@@ -132,3 +145,24 @@ class StructuredCheckpoint:
         return InputError(
             f"{self.path}: {what}, as no run on this text has; start afresh without {switched_on('resume')}"
         )
+
+
+def saved_chunks(path: Path) -> Iterator[tuple[str, int, dict[str, np.ndarray]]]:
+    """(kind, number, arrays) of each chunk in a checkpoint; InputError where it is damaged."""
+    with open_hdf5(path, KIND) as file, damage_named(file):
+        chunks = group(file, "chunks")
+        for kind in chunks:
+            numbers = group(chunks, kind)
+            for number in numbers:
+                if not number.isdecimal():
+                    raise InputError(f"{path}: is damaged ({number} is no chunk); start afresh")
+                yield kind, int(number), read_arrays(group(numbers, number))
+
+
+def verify_structured_checkpoint(path: Path) -> None:
+    """Read everything against its checksums; InputError names what is damaged."""
+    with open_hdf5(path, KIND) as file, damage_named(file):
+        read_meta(file)
+        read_arrays(group(file, "arrays"))
+    for _ in saved_chunks(path):
+        pass

@@ -1,4 +1,4 @@
-"""What a structured learner is, and how an online one goes over examples: orders, averages, what is counted."""
+"""The protocol of structured learners, and the online ones' passes over examples: orders, averages, counts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StructuredLearner:
-    """name; summary and source: one line each; settings: its own; make(blocks, settings, run, budget) gives a
-    ``Machine``."""
+    """name; summary and source: one line each; settings; make(blocks, settings, run, budget) -> ``Machine``."""
 
     name: str
     summary: str
@@ -39,8 +38,8 @@ EXAMPLES = "a block of examples"
 
 @dataclass
 class Report:
-    """What an epoch, or a visit, saw: examples, those whose output before its update was wrong, the sum of their
-    losses, updates; gap and violation: sums of what a learner with a certificate estimates it from."""
+    """Sums over an epoch, or a visit: examples, those with a wrong output before their update, their losses, updates;
+    gap and violation: from which a learner with a certificate estimates it."""
 
     examples: int = 0
     mistakes: int = 0
@@ -55,9 +54,9 @@ class Report:
 
 
 class Machine:
-    """A learner at work: it visits one block of examples after the other, and its state between visits can be kept.
+    """A learner's state and its steps: it visits block after block, and its state between visits can be saved.
 
-    done: nothing is left to be gained.
+    done: the tolerance has been reached.
     """
 
     done = False
@@ -67,12 +66,12 @@ class Machine:
         return blocks.sizes
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """Bytes that a block may take."""
         raise NotImplementedError
 
     def visit(self, block: ExampleBlock, epoch: int, visit: int, stop: Callable[[], bool]) -> Report:
-        """Learn from a block's examples, or from some, where stop() says so: then the state is of no use any more."""
+        """Learn from a block's examples; where stop() becomes true, from some, and the state is of no further use."""
         raise NotImplementedError
 
     def end_epoch(self, report: Report) -> None:
@@ -87,26 +86,26 @@ class Machine:
         return None
 
     def close(self) -> None:
-        """Give files and memory back that it has put something aside in."""
+        """Delete files and free memory."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state: arrays of a length that does not change."""
         raise NotImplementedError
 
-    def told(self) -> dict:
+    def scalars(self) -> dict:
         """The state: numbers."""
         raise NotImplementedError
 
-    def restore(self, told: dict, arrays: dict[str, np.ndarray]) -> None:
-        """Take what ``told`` and ``arrays`` of another machine gave."""
+    def restore(self, scalars: dict, arrays: dict[str, np.ndarray]) -> None:
+        """Set the state to ``scalars`` and ``arrays`` of another machine."""
         raise NotImplementedError
 
     def chunks(self) -> Iterator[tuple[str, int, dict[str, np.ndarray]]]:
-        """The state: (kind, number, arrays) of what is kept of each chunk of examples."""
+        """The state: (kind, number, arrays) of each chunk of examples."""
         yield from ()
 
     def restore_chunk(self, kind: str, chunk: int, arrays: dict[str, np.ndarray]) -> None:
-        """Take what ``chunks`` of another machine gave."""
+        """Set the state of a chunk to one of ``chunks`` of another machine."""
 
 
 @dataclass(frozen=True)
@@ -126,13 +125,14 @@ def order_of(n: int, seed: int, *keys: int) -> np.ndarray:
 
 
 def key_of(epoch: int, visit: int, inner: int = 0) -> tuple[int, ...]:
-    """By which an order is drawn: that of the only visit of an epoch depends on the epoch alone."""
+    """The key of an order of examples: of the only visit of an epoch it depends on the epoch alone."""
     return (epoch,) if visit == inner == 0 else (epoch, visit, inner)
 
 
 class OnlineMachine(Machine):
-    """Goes over the examples in a new order at each epoch, ``at_once`` of them an update, and keeps w and what its mean
-    needs: with steps t = 1, 2, ..., the mean of w_1..w_T is w_T - sum_t (t - 1) (w_t - w_{t-1}) / T.
+    """Passes over the examples in a new order at each epoch, ``at_once`` of them an update.
+
+    With steps t = 1, 2, ..., the mean of w_1..w_T is w_T - sum_t (t - 1) (w_t - w_{t-1}) / T.
 
     update(structure, w, examples, settings) -> Update.
     """
@@ -151,7 +151,7 @@ class OnlineMachine(Machine):
         self.steps = 0
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         return self.left
 
     def visit(self, block, epoch, visit, stop):
@@ -163,12 +163,12 @@ class OnlineMachine(Machine):
             if stop():
                 break
             examples = order[start : start + at_once]
-            found = self.update(block.structure, self.w, examples, self.settings)
+            update = self.update(block.structure, self.w, examples, self.settings)
             report.examples += len(examples)
-            report.mistakes += found.mistakes
-            report.loss += found.loss
+            report.mistakes += update.mistakes
+            report.loss += update.loss
             moved = False
-            for row, factor in zip(found.rows, found.factors, strict=True):
+            for row, factor in zip(update.rows, update.factors, strict=True):
                 if factor != 0.0:
                     moved = True
                     add_to(row.indices, row.values, factor, self.w)
@@ -187,12 +187,12 @@ class OnlineMachine(Machine):
     def arrays(self):
         return {"weights": self.w, "late": self.late}
 
-    def told(self):
+    def scalars(self):
         return {"steps": self.steps}
 
-    def restore(self, told, arrays):
+    def restore(self, scalars, arrays):
         self.w[:], self.late[:] = arrays["weights"], arrays["late"]
-        self.steps = told["steps"]
+        self.steps = scalars["steps"]
 
 
 def score(row: Row, w: np.ndarray) -> float:

@@ -61,7 +61,7 @@ def mira_update(structure: Structure, w: np.ndarray, examples: np.ndarray, setti
 
 
 def machine(blocks: ExampleBlocks, settings: dict, run: dict, budget: Budget) -> OnlineMachine:
-    """InputError where more than one output is asked of a structure that gives one."""
+    """InputError where k is above 1 and the structure gives one output."""
     if settings["k"] > 1 and not blocks.lists:
         raise InputError(
             f"mira wants the {settings['k']} best outputs, but this structure gives one; say {called('k')} 1"

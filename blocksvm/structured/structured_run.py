@@ -13,16 +13,16 @@ import numpy as np
 from blocksvm.base.errors import InputError, called
 from blocksvm.base.memory import Budget
 from blocksvm.base.user_code import by_user, names_of
-from blocksvm.model.structured_model import StructuredModel, load_structured
 from blocksvm.model.versions import versions
 from blocksvm.structured import get_learner, get_task
 from blocksvm.structured.example_blocks import ExampleBlocks, Whole
 from blocksvm.structured.output_structure import Structure
 from blocksvm.structured.structured_learner import EXAMPLES, Machine, Report
+from blocksvm.structured.structured_model import StructuredModel, load_structured
 from blocksvm.structured.structured_settings import RUN
 from blocksvm.structured.task import StructuredTask, TrainingExamples
 
-AT_ONCE = 1 << 14  # features whose weights are looked at at once
+AT_ONCE = 1 << 14  # features whose weights are compared with 0 at once
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class FittedStructure:
 
 @dataclass
 class StructuredProgress:
-    """How far a run has come: epochs that are complete, the blocks (rising chunks each) of the one under way, how many
-    of them have been visited, what was seen in it, and the seconds before."""
+    """How far a run has come: complete epochs, the blocks (rising chunks each) of the current one, how many of them
+    have been visited, the report of these, and the seconds so far."""
 
     epoch: int = 0
     plan: list[np.ndarray] | None = None
@@ -51,7 +51,7 @@ class StructuredProgress:
 
 
 class StructuredSaver(Protocol):
-    """Where a run's state is kept: ``due()``, ``save(machine, progress)``; ``restore(machine)`` gives the progress."""
+    """Saves a run's state: ``due()``, ``save(machine, progress)``; ``restore(machine)`` gives the progress."""
 
     def due(self) -> bool: ...
 
@@ -69,21 +69,21 @@ def fit_structure(
     stop: Callable[[], bool] = lambda: False,
     saver: StructuredSaver | None = None,
 ) -> FittedStructure:
-    """Train weights on examples; settings: the learner's own, run: those of ``RUN``, where they are not the defaults.
+    """Train weights on examples; settings: of the learner; run: of ``RUN``; both where they are not the defaults.
 
-    on_epoch(number, report, seconds) is called behind each epoch; where stop() says True the run ends, without weights:
-    at once, or, where its state is saved, behind the visit of the block.  Raises InputError for settings that the
-    learner does not take, and where memory does not suffice.
+    on_epoch(number, report, seconds) is called after each epoch; where stop() becomes true the run ends without
+    weights: at once, or, where its state is saved, after the visit of the block.  Raises InputError for settings that
+    the learner does not accept, and where memory does not suffice.
     """
     began = time.perf_counter()
     blocks = examples if isinstance(examples, ExampleBlocks) else Whole(examples)
-    found = get_learner(learner)
-    settings = found.settings.resolve(settings, learner)
+    method = get_learner(learner)
+    settings = method.settings.resolve(settings, learner)
     run = RUN.resolve(run, "structure")
     budget = Budget(run["memory"])
     budget.take("the examples", blocks.resident_bytes)
     budget.require(EXAMPLES, int(blocks.sizes.max()))
-    machine = found.make(blocks, settings, run, budget)
+    machine = method.make(blocks, settings, run, budget)
     progress = StructuredProgress() if saver is None else saver.restore(machine)
     began -= progress.seconds
 
@@ -94,7 +94,7 @@ def fit_structure(
     at_once = stop if saver is None else lambda: False
     while progress.epoch < run["epochs"] and not machine.done and not stop():
         if progress.plan is None:
-            progress.plan = blocks.partition(machine.costs(blocks), machine.room, run["seed"], progress.epoch)
+            progress.plan = blocks.partition(machine.costs(blocks), machine.capacity, run["seed"], progress.epoch)
         while progress.visit < len(progress.plan) and not stop():
             block = blocks.block(progress.plan[progress.visit])
             progress.report.add(machine.visit(block, progress.epoch, progress.visit, at_once))
@@ -110,7 +110,7 @@ def fit_structure(
     if saver is not None:
         save()
     interrupted = stop()
-    # what is not done yet takes a reading of all examples, whose result nobody waits for
+    # both would read all examples, in vain after an interruption
     weights = None if interrupted else machine.weights()
     certificate = None if interrupted else machine.certificate()
     machine.close()
@@ -143,8 +143,8 @@ def structured_model(
 
 
 def _used(weights: np.ndarray, n: int, each: int) -> tuple[np.ndarray, np.ndarray]:
-    """(of the n features those (n,) bool that have a weight, the weights of these and the others behind them, which are
-    moved to the front of the same memory)."""
+    """(mask (n,) bool of the features with a weight, the weights of these and the others after them, moved to the
+    front of the same memory)."""
     table = weights[: n * each].reshape(n, each)
     used = np.empty(n, bool)
     for start in range(0, n, AT_ONCE):
@@ -152,9 +152,9 @@ def _used(weights: np.ndarray, n: int, each: int) -> tuple[np.ndarray, np.ndarra
     used[:1] |= not used.any()  # a model has a feature
     filled = 0
     for start in range(0, n, AT_ONCE):
-        own = table[start : start + AT_ONCE][used[start : start + AT_ONCE]]
-        table[filled : filled + len(own)] = own
-        filled += len(own)
+        rows = table[start : start + AT_ONCE][used[start : start + AT_ONCE]]
+        table[filled : filled + len(rows)] = rows
+        filled += len(rows)
     others = weights[n * each :].copy()
     weights[filled * each : filled * each + len(others)] = others
     return used, weights[: filled * each + len(others)]

@@ -1,4 +1,4 @@
-"""What a task is: text to examples of a structure, outputs to lines of text, and what outputs are worth."""
+"""The protocol of tasks: text to examples of a structure, outputs to lines of text, and figures of outputs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.user_code import by_user
-from blocksvm.model.structured_model import StructuredModel
 from blocksvm.structured import TASKS, get_task
 from blocksvm.structured.example_blocks import ExampleBlocks, Whole
 from blocksvm.structured.output_structure import CheckedStructure, Structure
+from blocksvm.structured.structured_model import StructuredModel
 from blocksvm.structured.text_parts import Parts, collected_parts
 
 
 @dataclass
 class Examples(ABC):
-    """Examples of a text: their structure; gold is None where the text does not tell what is right."""
+    """Examples of a text: their structure; gold: the right outputs, None where the text has none."""
 
     structure: Structure
 
@@ -30,8 +30,8 @@ class Examples(ABC):
 
 @dataclass(frozen=True)
 class Learned:
-    """What is made of a text to learn from: examples, what the model's description says of them (labels, template,
-    n_columns), the ids of the features, and the hashes of the words of a dictionary."""
+    """A training text: examples, their part of the model's description (labels, template, n_columns), the ids of the
+    features, and the hashes of the words of a dictionary."""
 
     examples: Examples
     about: dict
@@ -41,7 +41,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class TrainingExamples:
-    """What a run learns from: blocks of examples, and what else ``Learned`` has."""
+    """Blocks of examples, with the other fields of ``Learned``."""
 
     blocks: ExampleBlocks
     about: dict
@@ -50,8 +50,8 @@ class TrainingExamples:
 
 
 class StructuredTask(ABC):
-    """name; measure: the figure by which predictions are judged.  A task has ``learn``, or ``parts`` where a text may
-    be larger than the memory."""
+    """name; measure: the main figure of predictions.  A task has ``learn``, or ``parts`` where a text may be larger
+    than the memory."""
 
     name: str
     measure: str
@@ -61,17 +61,16 @@ class StructuredTask(ABC):
         raise NotImplementedError
 
     def parts(self, text_name: str, settings: dict, memory: int) -> Parts | None:
-        """The same, part by part; None where examples are learned from as they are in memory."""
+        """The same, part by part; None where the task has ``learn``."""
         return None
 
     @abstractmethod
     def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Examples:
-        """Examples of another text, with the features that the model knows; scoring: settings of ``SCORING``, by which
-        candidates are judged."""
+        """Examples of another text, with the features of the model; scoring: settings of ``SCORING``."""
 
     @abstractmethod
     def layout(self, meta: dict) -> tuple[int, int]:
-        """(weights of each feature, which come first, and others behind them) of a model of this description."""
+        """(weights of each feature, which come first; number of the others) of a model of this description."""
 
     def n_weights(self, meta: dict) -> int:
         """How many weights a model of this description must have."""
@@ -80,24 +79,24 @@ class StructuredTask(ABC):
 
     @abstractmethod
     def figures(self, examples: Examples, outputs: list[np.ndarray]) -> dict:
-        """What outputs are worth, of examples whose gold outputs are known."""
+        """The figures of predicted outputs, for examples with gold outputs."""
 
 
 def training_of(name: str, text_name: str, settings: dict, memory: int, folder: Path | None = None) -> TrainingExamples:
-    """What the task of this name learns from; folder: where examples go that do not fit in the memory."""
+    """The training examples of the task of this name; folder: for examples that do not fit in the memory."""
     by_user(name, settings)
     task = get_task(name)
     parts = task.parts(text_name, settings, memory)
     if parts is None:
         learned = task.learn(text_name, settings, memory)
-        blocks = Whole(looked_at(learned.examples.structure, name), folder)
+        blocks = Whole(checked(learned.examples.structure, name), folder)
         return TrainingExamples(blocks, learned.about, learned.feature_ids, learned.words)
     blocks, feature_ids = collected_parts(
-        parts, settings["min_count"], memory, folder, lambda structure: looked_at(structure, name)
+        parts, settings["min_count"], memory, folder, lambda structure: checked(structure, name)
     )
     return TrainingExamples(blocks, parts.about(), feature_ids, np.empty(0, np.int64))
 
 
-def looked_at(structure: Structure, task: str) -> Structure:
-    """The structure; of a task outside the package all its answers are looked at before they are used."""
+def checked(structure: Structure, task: str) -> Structure:
+    """The structure; of a task outside the package with all its results checked."""
     return structure if task in TASKS else CheckedStructure(structure, task)

@@ -34,7 +34,7 @@ WITHOUT_TAGS = f"w[-2] w[-1] w[0] w[1] w[2] w[-1]|w[0] w[0]|w[1] w.lower[0] {LET
 
 @dataclass(frozen=True)
 class TemplatePart:
-    """What one part of a template looks at: a column, an attribute of its words ('' : the word itself), an offset."""
+    """A part of a template: a column, an attribute of its words ('': the word itself), an offset."""
 
     column: int
     attribute: str
@@ -59,22 +59,22 @@ class Templates:
 
     def ids(self, text: ColumnText, number: int) -> np.ndarray:
         """The feature ids (n_tokens,) int64 that one template makes."""
-        found = np.full(text.n_tokens, self.seeds[number])
+        hashes = np.full(text.n_tokens, self.seeds[number])
         for part in self.parts[number]:
             values = attribute_hashes(text.columns[part.column], part.attribute)[text.columns[part.column].codes]
-            found = mixed(found ^ shifted(values, text.bounds, part.offset))
-        return (found >> np.uint64(1)).astype(np.int64)
+            hashes = mixed(hashes ^ shifted(values, text.bounds, part.offset))
+        return (hashes >> np.uint64(1)).astype(np.int64)
 
 
 def part_of(text: str, n_columns: int) -> TemplatePart:
     """A part as it is written; InputError where it is none."""
-    found = PART.fullmatch(text)
-    if found is None:
+    match = PART.fullmatch(text)
+    if match is None:
         raise InputError(
             f"{said('template', text)}: is no template; a part is a column (w, t, c2, ...), maybe .lower, .shape, "
             ".prefixN or .suffixN, and an offset in brackets, as in w.suffix3[0]"
         )
-    name, attribute, offset = found.groups()
+    name, attribute, offset = match.groups()
     column = {"w": 0, "t": 1}.get(name, int(name[1:]) if name[1:] else 0)
     if column >= n_columns:
         raise InputError(f"{said('template', text)}: the text has {n_columns} columns of features; leave {name} out")
@@ -100,7 +100,7 @@ def attribute_hashes(column: Column, attribute: str) -> np.ndarray:
 
 
 def shifted(values: np.ndarray, bounds: np.ndarray, offset: int) -> np.ndarray:
-    """At each token the value of the one ``offset`` further on; beyond its sentence one that tells how far."""
+    """At each token the value of the one ``offset`` further on; beyond its sentence a value of that distance."""
     if offset == 0:
         return values
     lengths = np.diff(bounds)

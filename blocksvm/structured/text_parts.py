@@ -1,7 +1,7 @@
-"""Texts to learn from that are read part by part: their features go to chunks, on disk where memory is too small.
+"""Training texts that are read part by part: their features go to chunks, on disk where memory is too small.
 
-The ids of all features are met first, as places in a table in the order of their first occurrence; what a feature's
-number is, by how often it occurs, is known behind the last part, and looked up when a chunk is read.
+In the chunks a feature is its place in a table of ids, by first occurrence.  Its number, by frequency, is known after
+the last part, and looked up when a chunk is read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ IN_MEMORY = 8  # examples that take one of so many parts of the memory are held 
 @dataclass(frozen=True)
 class TextPart:
     """Some examples: rows (n,) int64 of each in the table of features; ids(t): the ids (n_rows,) int64 of template t,
-    -1 for none; lengths (n,) int32 of each, and answers, int32, one example's behind the other's."""
+    -1 for none; lengths (n,) int32 of each, and answers int32, those of one example after the other."""
 
     rows: np.ndarray
     ids: Callable[[int], np.ndarray]
@@ -38,7 +38,7 @@ class TextPart:
 
 
 class Parts(ABC):
-    """A text, part by part.  ``n_templates`` and ``about`` are known from the first part and behind the last one."""
+    """A text, part by part.  ``n_templates`` is known from the first part on, ``about`` after the last one."""
 
     n_templates: int
 
@@ -48,7 +48,7 @@ class Parts(ABC):
 
     @abstractmethod
     def about(self) -> dict:
-        """What the model's description says of them, as in ``Learned``."""
+        """Their part of the model's description, as in ``Learned``."""
 
     @abstractmethod
     def structure(self, table: np.ndarray, lengths: np.ndarray, answers: np.ndarray, n_features: int) -> Structure:
@@ -60,10 +60,10 @@ class Parts(ABC):
 
 
 class ColumnParts(Parts):
-    """Column text; the last column is what is learned.
+    """Column text; the last column is the target.
 
-    learned: what it holds, as users say; kind: of templates; with_tags, without_tags: those by default, of texts that
-    have more columns of words than one, and of one.
+    learned: its name in messages; kind: of templates; with_tags, without_tags: the default templates of texts with
+    several columns of words, and with one.
     """
 
     learned: str
@@ -102,9 +102,9 @@ class ColumnParts(Parts):
 
 
 def collected_parts(
-    parts: Parts, min_count: int, memory: int, folder: Path | None, looked_at: Callable[[Structure], Structure]
+    parts: Parts, min_count: int, memory: int, folder: Path | None, checked: Callable[[Structure], Structure]
 ) -> tuple[ExampleBlocks, np.ndarray]:
-    """The examples of all parts, their structures through ``looked_at``, and the ids (n_features,) int64 of their
+    """The examples of all parts, their structures through ``checked``, and the ids (n_features,) int64 of their
     features, the most frequent first.
 
     Examples that take more than a part of ``memory`` bytes lie in ``folder`` (None: all are held).  InputError where
@@ -117,7 +117,7 @@ def collected_parts(
     lengths: dict[str, list[int]] = {"table": [], "lengths": [], "answers": []}
     for part in parts:
         table = met(known, int(part.rows.sum()), parts.n_templates, part.ids)
-        rows, tokens = (np.append(0, np.cumsum(own, dtype=np.int64)) for own in (part.rows, part.lengths))
+        rows, tokens = (np.append(0, np.cumsum(n, dtype=np.int64)) for n in (part.rows, part.lengths))
         for a, b in runs(rows * (4 * parts.n_templates), most):
             arrays = {
                 "table": table[rows[a] : rows[b]].reshape(-1).copy(),
@@ -126,8 +126,8 @@ def collected_parts(
             }
             chunks.put(len(counts), arrays)
             counts.append(b - a)
-            for name, own in arrays.items():
-                lengths[name].append(len(own))
+            for name, array in arrays.items():
+                lengths[name].append(len(array))
     feature_ids, places = numbered(known, min_count)
     n_features = len(feature_ids)
 
@@ -136,12 +136,12 @@ def collected_parts(
         arrays["table"] = places[arrays["table"]]
         return arrays
 
-    def made(arrays: dict[str, np.ndarray]) -> Structure:
+    def build(arrays: dict[str, np.ndarray]) -> Structure:
         table = arrays["table"].reshape(-1, parts.n_templates)
-        return looked_at(parts.structure(table, arrays["lengths"], arrays["answers"], n_features))
+        return checked(parts.structure(table, arrays["lengths"], arrays["answers"], n_features))
 
-    in_all = {name: np.array(own, np.int64) for name, own in lengths.items()}
-    blocks = Spooled(chunks, read, made, np.array(counts), in_all, parts.n_weights(n_features), folder)
+    in_all = {name: np.array(n, np.int64) for name, n in lengths.items()}
+    blocks = Spooled(chunks, read, build, np.array(counts), in_all, parts.n_weights(n_features), folder)
     if chunks.file is None:
         structure = blocks.block(np.arange(len(counts))).structure
         chunks.close()

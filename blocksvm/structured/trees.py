@@ -1,4 +1,4 @@
-"""Dependency trees: every token has a head, another token or the root, and each arc has features of its own.
+"""Dependency trees: every token has a head, another token or the root, and each arc has features.
 
 score(y) = sum_m sum_{f of the arc (y_m, m)} w[f];   rho(y, y') = tokens whose heads differ.
 """

@@ -1,8 +1,8 @@
 """The task ``candidates``: the weights of another program's features, tuned over lists of its best outputs.
 
 A line is a candidate, 'sentence ||| its text ||| name=value name=value ...'; the candidates of a sentence stand
-together. How good each is tells a file of numbers, a line each, or a function of its text and the sentence's
-references.
+together.  Their qualities come from a file of numbers, a line each, or from a function of a candidate's text and the
+sentence's references.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from xxhash import xxh3_64_intdigest
 from blocksvm.base.errors import InputError, called, said
 from blocksvm.base.row_batch import shown_name
 from blocksvm.base.user_code import imported
-from blocksvm.model.structured_model import StructuredModel
 from blocksvm.structured.candidates import CandidateLists
 from blocksvm.structured.column_text import read_text
+from blocksvm.structured.structured_model import StructuredModel
 from blocksvm.structured.task import Examples, Learned, StructuredTask
 
 SEPARATOR = b"|||"
@@ -27,7 +27,7 @@ CANDIDATE_BYTES = 60  # of a text's object, beside its characters
 
 @dataclass
 class CandidateText:
-    """Candidates as they were read: texts; bounds of the lists; indptr, names (distinct), name codes (nnz,), values."""
+    """Candidates of a file: texts; bounds of the lists; indptr, names (distinct), name codes (nnz,), values."""
 
     name: str
     texts: list[bytes]
@@ -72,20 +72,20 @@ def read_candidates(name: str, memory: int) -> CandidateText:
             before = sentence
             bounds.append(len(texts))
         texts.append(parts[1].strip())
-        found = {}
+        features = {}
         for word in parts[2].split():
             key, equals, value = word.rpartition(b"=")
             try:
-                found[known.setdefault(key, len(known))] = float(value)
+                features[known.setdefault(key, len(known))] = float(value)
             except ValueError:
                 equals = b""
-            if not equals or not key or not np.isfinite(found[known[key]]):
+            if not equals or not key or not np.isfinite(features[known[key]]):
                 raise InputError(
                     f"{where}: {word.decode('latin-1')!r} is no feature; it must be name=value, a finite number"
                 )
-        lengths.append(len(found))
-        codes.extend(found)
-        numbers.extend(found.values())
+        lengths.append(len(features))
+        codes.extend(features)
+        numbers.extend(features.values())
     if not texts:
         raise InputError(f"{shown_name(name)}: holds no candidate")
     return CandidateText(
@@ -102,7 +102,7 @@ def decoded(text: CandidateText, number: int) -> str:
 
 
 def quality_of(text: CandidateText, settings: Mapping, memory: int) -> np.ndarray | None:
-    """(n_candidates,) float64: what ``quality`` or ``score`` of the settings say; None where neither is given."""
+    """(n_candidates,) float64, by ``quality`` or ``score`` of the settings; None where neither is set."""
     if settings.get("quality") is not None and settings.get("score") is not None:
         raise InputError(f"{called('quality')} and {called('score')} say the same thing; give one of them")
     if settings.get("quality") is not None:
@@ -112,17 +112,17 @@ def quality_of(text: CandidateText, settings: Mapping, memory: int) -> np.ndarra
                 f"{settings['quality']}: has {len(lines):,} lines, but there are {len(text.texts):,} candidates; "
                 "give a number a line for each"
             )
-        found, name = lines, settings["quality"]
+        values, name = lines, settings["quality"]
     elif settings.get("score") is not None:
         score = function_named(settings["score"])
         references = references_of(text, settings.get("references"), memory)
         lists = np.repeat(np.arange(len(text.bounds) - 1), np.diff(text.bounds))
-        found = [score(decoded(text, j), references[i]) for j, i in enumerate(lists)]
+        values = [score(decoded(text, j), references[i]) for j, i in enumerate(lists)]
         name = settings["score"]
     else:
         return None
-    quality = np.empty(len(found))
-    for j, value in enumerate(found):
+    quality = np.empty(len(values))
+    for j, value in enumerate(values):
         try:
             quality[j] = float(value)
         except (TypeError, ValueError):
@@ -141,8 +141,7 @@ def lines_of(name: str, memory: int) -> list[str]:
 
 
 def references_of(text: CandidateText, names: str | None, memory: int) -> list[list[str]]:
-    """Of each list its references: the lines of its number in the files that ``names`` has, with commas between
-    them."""
+    """The references of each list: its lines in the files that ``names`` has, with commas between them."""
     files = [lines_of(name, memory) for name in (names or "").split(",") if name]
     n = len(text.bounds) - 1
     for name, lines in zip((names or "").split(","), files, strict=False):
@@ -155,12 +154,12 @@ def references_of(text: CandidateText, names: str | None, memory: int) -> list[l
 
 def function_named(name: str):
     try:
-        found = imported(name, "score")
+        function = imported(name, "score")
     except ImportError as error:
         raise InputError(f"{said('score', name)}: cannot be imported ({error}); name it as module:function") from error
-    if not callable(found):
+    if not callable(function):
         raise InputError(f"{said('score', name)}: is no function; it must take a text and a list of references")
-    return found
+    return function
 
 
 def name_ids(names: list[bytes]) -> np.ndarray:
@@ -170,11 +169,11 @@ def name_ids(names: list[bytes]) -> np.ndarray:
 def lists_of(text: CandidateText, places: np.ndarray, quality: np.ndarray | None, n_features: int) -> CandidateLists:
     """places (n_names,) int64: of each name among the weights, -1 where it has none."""
     indices = places[text.codes] if len(places) else np.empty(0, np.int64)
-    kept = indices >= 0
-    rows = np.repeat(np.arange(len(text.texts)), np.diff(text.indptr))[kept]
-    order = np.lexsort((indices[kept], rows))
+    known = indices >= 0
+    rows = np.repeat(np.arange(len(text.texts)), np.diff(text.indptr))[known]
+    order = np.lexsort((indices[known], rows))
     indptr = np.searchsorted(rows, np.arange(len(text.texts) + 1)).astype(np.int64)
-    return CandidateLists(text.bounds, indptr, indices[kept][order], text.values[kept][order], quality, n_features)
+    return CandidateLists(text.bounds, indptr, indices[known][order], text.values[known][order], quality, n_features)
 
 
 class Tuning(StructuredTask):
@@ -197,8 +196,8 @@ class Tuning(StructuredTask):
 
     def examples(self, model: StructuredModel, text_name, memory, scoring: Mapping = {}):
         text = read_candidates(text_name, memory)
-        place = {int(own): k for k, own in enumerate(model.feature_ids)}
-        places = np.array([place.get(int(own), -1) for own in name_ids(text.names)], np.int64)
+        place = {int(feature_id): k for k, feature_id in enumerate(model.feature_ids)}
+        places = np.array([place.get(int(feature_id), -1) for feature_id in name_ids(text.names)], np.int64)
         return ListedCandidates(lists_of(text, places, quality_of(text, scoring, memory), len(model.feature_ids)), text)
 
     def layout(self, meta):

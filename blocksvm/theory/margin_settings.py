@@ -7,14 +7,14 @@ from blocksvm.training.run_settings import FREE, RUN_SETTINGS, Bias
 
 MARGIN_SETTINGS = Settings((
     Setting("C", "weight of the losses of a soft margin (default: a hard margin)", above=0.0),
-    Bias("bias", "value of a regularised constant feature (0: a plane through the origin), or free: a bias that is not "
-         "regularised (default)", default=FREE, least=0.0, metavar="B|free"),
-    Setting("tol", "how far the two bounds of a hard margin may lie from each other, relative; of a soft one the "
-            "certified relative gap", default=1e-3, above=0.0, below=1.0),
-    Setting("least_margin", "smaller hard margins than this share of the largest norm are not looked for",
+    Bias("bias", "value of a regularised constant feature (0: a plane through the origin), or free: an intercept that "
+         "is not regularised (default)", default=FREE, least=0.0, metavar="B|free"),
+    Setting("tol", "largest relative distance between the two bounds of the margin; with -C, the certified relative "
+            "gap", default=1e-3, above=0.0, below=1.0),
+    Setting("least_margin", "smallest hard margin to look for, as a share of the largest norm",
             default=1e-3, above=0.0, below=1.0),
-    Setting("epochs", "most epochs of the perceptron that the bound of Novikoff is shown for (0: none)", default=20,
+    Setting("epochs", "most epochs of the perceptron, shown beside Novikoff's bound (0: none)", default=20,
             kind=int, least=0, metavar="N"),
     *(RUN_SETTINGS[name] for name in ("memory", "seed", "max_seconds")),
-    Setting("max_outer", "outer iterations of each training at most", default=1000, kind=int, least=1, metavar="N"),
+    Setting("max_outer", "most outer iterations of each training", default=1000, kind=int, least=1, metavar="N"),
 ))  # fmt: skip

@@ -205,7 +205,7 @@ def measure_regret(
         check_of_classes(EXACT[learner] if learner in EXACT else get_learner(learner), max_rows)
     if learner in EXACT:
         if average:
-            raise InputError(f"{called('average')}: {learner} has no use for it")
+            raise InputError(f"{called('average')}: {learner} does not accept it; leave it out")
         runner = ExactRunner(EXACT[learner], given or {})
     else:
         runner = Runner(learner, given or {}, known, average=average, n_classes=len(source.labels.values))

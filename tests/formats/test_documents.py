@@ -245,7 +245,7 @@ def test_streams(corpus, tmp_path, capsys):
     found, reports = learned(path, "pa1", format="documents", skip_bad=True)
     assert (found.targets.skipped, reports[-1].rows) == (1, 301)
     code, _, err = run_in_process(capsys, stream, path, "--format", "vw", "--ngrams", "char:3")
-    assert code == 2 and "--ngrams: the format vw has no use for it" in err
+    assert code == 2 and "--ngrams: the format vw does not accept it" in err
 
 
 def test_hashed_documents_have_their_counts():
@@ -257,5 +257,5 @@ def test_hashed_documents_have_their_counts():
 
 def test_settings_of_another_format(tmp_path):
     (tmp_path / "rows.svm").write_text("1 1:1\n")
-    with pytest.raises(InputError, match="ngrams: the format svmlight has no use for it"):
+    with pytest.raises(InputError, match="ngrams: the format svmlight does not accept it"):
         write_store([str(tmp_path / "rows.svm")], tmp_path / "s.h5", SplitSettings(options={"ngrams": "word:1"}))

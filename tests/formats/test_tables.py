@@ -530,7 +530,7 @@ def test_an_array_of_labels_that_is_not_there(tmp_path, capsys):
     assert code == 0 and "accuracy 1.0" in err
     code, _, err = run_in_process(capsys, predict, tmp_path / "m.h5", written(tmp_path / "t.svm", "1 1:1\n"), *own,
                                   "--format", "svmlight")  # fmt: skip
-    assert code == 2 and "--labels-from: the format svmlight has no use for it" in err
+    assert code == 2 and "--labels-from: the format svmlight does not accept it" in err
 
 
 def test_labels_of_two_kinds_have_their_place(tmp_path):

@@ -60,6 +60,16 @@ def test_each_solver_is_one_of_those_that_the_tests_know(benchmark):
     assert {solver.name for solver in benchmark.get_solvers()} == SOLVERS
 
 
+def test_tolerances_fall_by_equal_steps(benchmark):
+    from benchmark_utils import next_tolerance
+
+    steps = [3e38]
+    for _ in range(4):
+        steps.append(next_tolerance(steps[-1]))
+    assert steps[1:] == [1.0, 0.1, 0.01, 0.001]
+    assert [next_tolerance(one, per_decade=2) for one in (3e38, 1.0, 0.3, 0.1)] == [1.0, 0.3, 0.1, 0.03]
+
+
 def test_the_objective_is_the_formula(benchmark, tmp_path):
     objective = objective_of(benchmark, tmp_path, "classes", "hinge", 2)
     w, b = np.array([0.0, 0.3, -0.7, 0.2, 0.1]), 0.4

@@ -15,6 +15,7 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -36,13 +37,22 @@ ELSEWHERE = {"extending.md"}  # run with oracles by test_extending.py
 # page -> the files that its reader is thought to have
 FILES = {
     "README.md": ["train-1.svm.gz", "train-2.svm.gz", "new.svm"],
+    "checkpoints.md": ["monday.svm", "tuesday.svm"],
+    "converting.md": ["monday.svm", "tuesday.svm"],
+    "cross-validation.md": ["rows.svm"],
+    "exporting.md": ["rows.svm", "table.csv"],
     "faq.md": ["monday.svm", "wider.svm"],
     "files.md": ["rows.svm"],
     "formats.md": ["rows.svm", "table.csv"],
+    "margin.md": ["separable.svm"],
+    "memory.md": ["rows.svm"],
     "online.md": ["clicks.svm", "more.svm"],
     "operations.md": ["monday.svm", "tuesday.svm", "new.svm"],
+    "predicting.md": ["train.svm", "new.svm"],
     "python.md": ["train.svm"],
+    "reports.md": ["rows.svm"],
     "structured.md": ["train.txt", "test.txt"],
+    "training.md": ["rows.svm", "topics.svm", "targets.svm"],
     "using.md": ["train-1.svm.gz", "train-2.svm.gz", "new.svm", "today.svm"],
 }
 
@@ -77,11 +87,32 @@ def sentences(seed: int, n: int = 20) -> str:
     return "\n".join(parts) + "\n"
 
 
+def relabelled(label) -> Callable[[int], str]:
+    """Rows whose labels are those that ``label`` gives for a row's score and features."""
+
+    def made(seed: int) -> str:
+        lines = []
+        for line in rows(seed).splitlines():
+            pairs = [pair.split(":") for pair in line.split()[1:]]
+            score = sum(float(value) * (1 if int(name) < 20 else -1) for name, value in pairs)
+            lines.append(" ".join([f"{label(score):g}", *line.split()[1:]]))
+        return "\n".join(lines) + "\n"
+
+    return made
+
+
 MAKERS = {".svm": rows, ".csv": table, ".txt": sentences}
+# files with labels of another kind than those of their suffix
+NAMED = {
+    "separable.svm": relabelled(lambda score: 1 if score > 0 else -1),
+    "targets.svm": relabelled(lambda score: round(score, 3)),
+    "topics.svm": relabelled(lambda score: 1 if score < -1 else 2 if score < 1 else 3),
+}
 
 
 def make(path: Path, seed: int) -> None:
-    text = MAKERS[Path(path.name.removesuffix(".gz")).suffix](seed).encode()
+    maker = NAMED.get(path.name, MAKERS[Path(path.name.removesuffix(".gz")).suffix])
+    text = maker(seed).encode()
     path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
 
 
@@ -176,3 +207,14 @@ def test_made_pages_name_everything():
     text = made_pages.commands()
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == list(COMMANDS)
     assert "--checkpoint-seconds S" in text and "--ngrams LIST" in text
+
+
+HELP = [*((name,) for name in COMMANDS), *(("structure", action) for action in ("train", "predict", "evaluate"))]
+
+
+@pytest.mark.parametrize("words", HELP, ids=" ".join)
+def test_help_fits_into_80_columns(words, run_in_process, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run_in_process(module_of(words[0]).main, *words[1:], "--help")
+    assert shown.code == 0 and "usage:" in shown.out
+    assert [line for line in shown.out.splitlines() if len(line) > 80] == []

@@ -199,7 +199,7 @@ def test_what_cannot_be_is_refused():
         ({"costs": [["a"]]}, "expected a file's name, or a matrix"),
         ({"costs": -COSTS}, "in the row of label number 1, the cost -0.5 is no finite number"),
         ({"costs": COSTS, "multiclass": "rest"}, "compares the labels, which multiclass=rest learns apart"),
-        ({"costs": COSTS, "targets": "numbers"}, "has no use for it"),
+        ({"costs": COSTS, "targets": "numbers"}, "does not accept it"),
         ({"costs": "nowhere.txt"}, "nowhere.txt: cannot be read"),
     ):
         with pytest.raises(InputError, match=what):
@@ -208,5 +208,5 @@ def test_what_cannot_be_is_refused():
         fit(X, y > 1, learner="pa1", costs=COSTS[:2, :2])
     with pytest.raises(InputError, match="not for sets of them"):
         fit(X, [{int(c)} for c in y], learner="pa1", costs=COSTS)
-    with pytest.raises(InputError, match="has no use for it"):
+    with pytest.raises(InputError, match="does not accept it"):
         fit(X, y, learner="arow", costs=COSTS)

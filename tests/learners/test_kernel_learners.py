@@ -308,9 +308,9 @@ def test_from_a_store_to_predictions(tmp_path, capsys):
         (("--budget", "5", "--budget-rule", "newest"), "--budget-rule newest: choose one of project, remove"),
         (("--kernel", "polynomial", "--coef0", "-1"), "below 0 the polynomial is no kernel"),
         (("--average",), "--average"), (("--bias", "free"), "bias"),
-        (("--continue-from", model), "kernel-pa1 has no use for it; leave it out"),
-        (("--prior", model), "--prior: kernel-pa1 has no use for it"),
-        (("--valid", store), "--valid: kernel-pa1 has no use for it"),
+        (("--continue-from", model), "kernel-pa1 does not accept it; leave it out"),
+        (("--prior", model), "--prior: kernel-pa1 does not accept a prior model"),
+        (("--valid", store), "--valid: kernel-pa1 does not accept it"),
     ]:  # fmt: skip
         code, _, err = run_in_process(capsys, train_main, store, tmp_path / "x.h5", "--learner", "kernel-pa1", *options)
         assert code == 2, options

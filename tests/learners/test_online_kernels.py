@@ -226,7 +226,7 @@ def test_no_learner_makes_numbers_that_are_none(name, data):
 
 def test_settings_that_do_not_fit_are_refused():
     for name, case, what in [
-        ("pa", {"C": 1.0}, "C: pa has no use for it; it takes costs, cost_rule"),
+        ("pa", {"C": 1.0}, "C: pa does not accept it; it accepts costs, cost_rule"),
         ("pegasos", {}, "pegasos needs lam"),
         ("perceptron-bias", {}, "perceptron-bias needs max_norm"),
         ("arow", {"r": 0.0}, "r=0: must be above 0 and at most 1e"),
@@ -236,7 +236,7 @@ def test_settings_that_do_not_fit_are_refused():
         ("ogd", {"loss": "hing"}, "loss=hing: no such loss; choose one of"),
         ("omd", {"mirror": "entropic"}, "omd mirror=entropic needs n_features"),
         ("omd", {"mirror": "entropic", "n_features": 3}, "n_features=3: the rows have 4 features"),
-        ("omd", {"radius": 1.0}, "radius: omd has no use for it"),
+        ("omd", {"radius": 1.0}, "radius: omd does not accept it"),
         ("omd", {"mirror": "p-norm", "p": 1.5}, "p=1.5: must be from 2 to"),
         ("hf-fobos", {"p": 4.0}, "p=4: must be one of 1, 2, 3, inf"),
         ("nobody", {}, "nobody: no such learner"),

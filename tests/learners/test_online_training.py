@@ -258,7 +258,7 @@ def test_what_cannot_have_a_prior_is_refused(tmp_path):
     fit(source, bias=1.0).save(tmp_path / "prior.h5")
     with pytest.raises(InputError, match="has an intercept, but there is no constant feature"):
         fit(source, prior=tmp_path / "prior.h5")
-    with pytest.raises(InputError, match="prior: pegasos has no use for it; dual-cd and most learners take one"):
+    with pytest.raises(InputError, match="prior: pegasos does not accept it; dual-cd and most learners take one"):
         fit(source, solver="pegasos", prior=tmp_path / "prior.h5")
     with pytest.raises(InputError, match="not together with prior"):
         fit(source, bias=1.0, prior=tmp_path / "prior.h5", warm_start=tmp_path / "prior.h5")
@@ -306,11 +306,11 @@ def test_options_of_learners_belong_to_learners(tmp_path, capsys):
     X, y = random_rows(seed=11)
     store = make_store(tmp_path, X, y)
     for options, what in [
-        (["--solver", "dual-cd", "--step", 1], "--step: dual-cd has no use for it; it takes --loss, -C"),
-        (["--average"], "--average: dual-cd has no use for it"),
+        (["--solver", "dual-cd", "--step", 1], "--step: dual-cd does not accept it; it accepts --loss, -C"),
+        (["--average"], "--average: dual-cd does not accept it"),
         (["--solver", "pa1", "--schedule", 3], "--schedule 3: pa1 sees each row once in an epoch"),
-        (["--solver", "pa1", "--batch", 3], "--batch: pa1 has no use for it; it takes -C, --costs"),
-        (["--solver", "arow", "-C", 3], "-C: arow has no use for it"),
+        (["--solver", "pa1", "--batch", 3], "--batch: pa1 does not accept it; it accepts -C, --costs"),
+        (["--solver", "arow", "-C", 3], "-C: arow does not accept it"),
         (["--solver", "arow", "--multiclass", "rest"], "--multiclass: the rows have two classes"),
         (["--solver", "arow", "--warm-start", store], "is a store, but a model or checkpoint is wanted"),
         (["--solver", "ogd", "--query", 0], "--query 0: must be above 0 and at most"),

@@ -273,7 +273,7 @@ def test_from_text_to_distances(tmp_path, capsys):
         (("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--average"), "--average: has no meaning with"),
         (("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--bias", "1"), "--bias: has no meaning with"),
         (("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--query", "1"), "--query: is for classes"),
-        (("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--prior", model), "--prior: pa1 has no use"),
+        (("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--prior", model), "--prior: pa1 does not accept"),
         (("--learner", "pa1", "--targets", "numbers", "--learn-radius"), "--learn-radius"),
     ]:
         for main, files in ((stream_main, [tmp_path / "new.svm"]), (train_main, [store, tmp_path / "x.h5"])):

@@ -270,7 +270,7 @@ def test_a_losss_own_settings_belong_to_its_problem():
     assert problem_from(source, loss=name).own == (0.1,)
     for settings, expected in (
         ({"loss": name, "epsilon": -1.0}, "epsilon=-1: must be 0 or more"),
-        ({"loss": "hinge", "epsilon": 0.25}, "epsilon: dual-cd has no use for it"),
+        ({"loss": "hinge", "epsilon": 0.25}, "epsilon: dual-cd does not accept it"),
         ({"loss": name, "class_weight": "balanced"}, "class_weight=balanced: epsilon-insensitive has no classes"),
     ):
         with pytest.raises(InputError, match=expected):

@@ -182,7 +182,7 @@ def test_a_warm_start_knows_the_bias(tmp_path):
 def test_who_has_none():
     X, y, _ = rows_for("hinge")
     for solver in ("pegasos", "pa1"):
-        with pytest.raises(InputError, match=f"bias=free: {solver} has no use for it; give the value of a constant"):
+        with pytest.raises(InputError, match=f"bias=free: {solver} does not accept it; give the value of a constant"):
             fit(X, y, solver=solver, bias="free")
     with pytest.raises(InputError, match="bias=fre: is not a number"):
         fit(X, y, bias="fre")

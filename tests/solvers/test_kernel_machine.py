@@ -399,7 +399,7 @@ def test_bad_settings_are_named(tmp_path, capsys):
         (("--matrix-rows", "1"), "--matrix-rows 1"),
         (("--loss", "hinge"), "--loss"),
         (("--schedule", "tol:0.1"), "--schedule tol:0.1: kernel"),
-        (("--valid", store), "--valid: kernel has no use for it"),
+        (("--valid", store), "--valid: kernel does not accept it"),
         (("--warm-start", store), "is a store"),
         (("--memory", "20kB"), "is too small"),
         (("--matrix-rows", "30", "--memory", "20kB"), "is too small"),

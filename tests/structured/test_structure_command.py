@@ -175,7 +175,7 @@ def test_one_seed_one_file(texts, tmp_path, run_in_process):
     for name in ("a", "b"):
         run_in_process(structure.main, "train", texts / "train", tmp_path / name, "--task", "chunks", "--epochs", "2",
                        "--learner", "perceptron")  # fmt: skip
-    from blocksvm.model.structured_model import load_structured
+    from blocksvm.structured.structured_model import load_structured
 
     one, other = (load_structured(tmp_path / name) for name in "ab")
     for part in ("weights", "feature_ids"):

@@ -82,7 +82,7 @@ def test_the_certificate_is_of_the_dual_variables_that_are_kept(tmp_path):
     assert machine.dual.file is not None
     w, lower = np.zeros(inner.n_weights), 0.0
     for i, e in enumerate(examples):
-        (own,) = active.unpacked(machine.dual.get(i))
+        (own,) = active.unpack(machine.dual.get(i))
         assert 0 < len(own) and min(own.values()) > 0.0 and sum(own.values()) <= 1.0 + 1e-12
         for output, share in own.items():
             y = e.outputs.index(tuple(np.frombuffer(output, np.int32).tolist()))
@@ -111,10 +111,10 @@ def test_active_outputs_come_back(seed, n):
         own: dict = {}
         for _ in range(rng.integers(0, 5)):
             output = rng.integers(0, N_LABELS, rng.integers(1, 4)).astype(np.int32)
-            active.moved(own, float(rng.choice([0.25, 0.5, 1.0])), None if rng.random() < 0.2 else output)
+            active.move(own, float(rng.choice([0.25, 0.5, 1.0])), None if rng.random() < 0.2 else output)
         assert sum(own.values()) <= 1.0
         made.append(own)
-    assert active.unpacked(active.packed(made)) == made
+    assert active.unpack(active.pack(made)) == made
 
 
 # ------------------------------------------------------------------------------------------------ chunks and memory
@@ -285,7 +285,7 @@ WORDS = ["--task", "chunks", "--learner", "frank-wolfe", "-C", "0.1", "--tol", "
 
 
 def test_the_command_resumes(text, tmp_path, run_in_process):
-    from blocksvm.model.structured_model import load_structured
+    from blocksvm.structured.structured_model import load_structured
 
     keep = ["--checkpoint", tmp_path / "run.ckpt", "--resume"]
     assert run_in_process(structure.main, "train", text, tmp_path / "a", *WORDS, "--epochs", 4).code == 0

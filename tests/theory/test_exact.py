@@ -103,9 +103,9 @@ def test_what_does_not_fit_is_refused():
     X, y = random_rows(n=40, seed=1)
     source = Matrix(X, y, chunk_rows=np.arange(0, 40, 4))
     for settings, what in [
-        ({"solver": "ftl", "step": 1.0}, "step: ftl has no use for it; it takes loss, radius"),
+        ({"solver": "ftl", "step": 1.0}, "step: ftl does not accept it; it accepts loss, radius"),
         ({"solver": "forel-exact", "loss": "logistic"}, "loss=logistic: choose one of hinge, squared-hinge"),
-        ({"solver": "ftl", "average": True}, "average: ftl has no use for it"),
+        ({"solver": "ftl", "average": True}, "average: ftl does not accept it"),
         ({"solver": "ftl", "block_chunks": 2}, "ftl: needs all rows in memory at once"),
         ({"solver": "ftl", "radius": 0.0}, "radius=0: must be above 0 and at most"),
     ]:

@@ -462,10 +462,10 @@ def test_the_command_refuses_in_one_sentence(store, tmp_path, run_in_process, mo
     taken.write_text("mine")
     one_class = make_store(tmp_path, scipy.sparse.csr_matrix(np.ones((5, 2))), np.ones(5), name="one")
     for arguments, what in [
-        ((store, "--learner", "pa", "-C", 1), "-C: pa has no use for it"),
+        ((store, "--learner", "pa", "-C", 1), "-C: pa does not accept it"),
         (
             (store, "--learner", "pa", "--class-weight", "balanced"),
-            "--class-weight: pa has no use for it; it takes no settings",
+            "--class-weight: pa does not accept it; it accepts no settings",
         ),
         ((store, "--learner", "pegasos"), "pegasos needs --lambda"),
         ((store, "--learner", "pa", "--max-rows", 0), "--max-rows 0: must be 1 or more"),
@@ -555,7 +555,7 @@ def test_the_lemma_of_the_leader_is_measured(tmp_path, name, case, order):
     if order == "stored":
         fitted = fit(Matrix(X, y), solver=name, order="stored", **case)
         assert run.judged[-1] == pytest.approx(fitted.loop.state["tally"][1], rel=1e-6)
-    with pytest.raises(InputError, match=f"average: {name} has no use for it"):
+    with pytest.raises(InputError, match=f"average: {name} does not accept it"):
         regret_report.regret(Matrix(X, y), name, average=True)
 
 

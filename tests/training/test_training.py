@@ -402,7 +402,7 @@ def test_other_than_two_labels_are_an_error(tmp_path, labels, expected):
         ({"max_outer": 0}, "max_outer=0: must be"),
         ({"max_seconds": 0.0}, "max_seconds=0: must be"),
         ({"seed": 2**63}, "seed=9223372036854775808: must be from"),
-        ({"batch": 2}, "batch: dual-cd has no use for it; it takes loss, C, lam, class_weight"),
+        ({"batch": 2}, "batch: dual-cd does not accept it; it accepts loss, C, lam, class_weight"),
         ({"solver": "pegasos", "schedule": "tol:0.1"}, "pegasos has not"),
         ({"class_weight": {2.0: 1.0}}, "class_weight=2=1: no row has this label; the labels are -1 and 1"),
         ({"class_weight": {1.0: 0.0}}, "must be a finite number above 0"),

@@ -429,7 +429,7 @@ def test_what_the_setting_takes(capsys, tmp_path, rows):
         capsys, train_main, store, tmp_path / "m.h5", "--solver", "pegasos", "--working-set", "0.2"
     )
     assert code == 2
-    assert "--working-set: pegasos has no use for it" in err
+    assert "--working-set: pegasos does not accept it" in err
     assert train(store, solver="pegasos", working_set="auto", max_outer=2).result.set_passes == []
 
 

@@ -56,8 +56,8 @@ class CostsOf(Setting):
         return {"labels": None if labels is None else list(labels), "costs": costs.tolist()}
 
 
-COSTS = CostsOf("costs", "file of what it costs to predict one label (column) for another (row)", metavar="FILE")
-COST_RULE = Setting("cost_rule", "with costs, the label to part from the right one: 'prediction' (default) "
+COSTS = CostsOf("costs", "file of costs: a row for each true label, a column for each predicted one", metavar="FILE")
+COST_RULE = Setting("cost_rule", "with costs, the label to separate from the true one: the 'prediction' (default) "
                     "or 'max-loss', that of the largest loss", None, kind=str, choices=RULES)  # fmt: skip
 
 

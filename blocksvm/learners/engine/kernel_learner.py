@@ -67,9 +67,9 @@ from blocksvm.sources.source import Source
 
 REMOVE, PROJECT = "remove", "project"
 SHARED = KERNEL_SETTINGS + (
-    Setting("budget", "support vectors at most (default: as many as the memory holds)", kind=int, least=1, metavar="N"),
+    Setting("budget", "most support vectors (default: as many as the memory holds)", kind=int, least=1, metavar="N"),
     Setting("budget_rule", "at a full budget: 'project' (default) the new row on the others, by their kernel matrix, or "
-            "'remove' the one whose loss moves w least", kind=str, choices=(PROJECT, REMOVE), metavar="RULE"),
+            "'remove' the support vector that changes w least", kind=str, choices=(PROJECT, REMOVE), metavar="RULE"),
     PROBLEM_SETTINGS["class_weight"],
 )  # fmt: skip
 OF_MEMORY = 0.5  # of what is left for the support vectors and the blocks

@@ -54,30 +54,30 @@ def not_negative(name: str, help: str, default, **more) -> Setting:
 
 
 # settings that several learners have
-LOSS = LossName("loss", f"whose gradient is followed: {', '.join(LOSSES)}", DEFAULT, str, metavar="NAME")
+LOSS = LossName("loss", f"the loss whose gradient is followed: {', '.join(LOSSES)}", DEFAULT, str, metavar="NAME")
 STEP = positive("step", "step size c", 1.0, metavar="C")
-DECAY = Setting("decay", "steps of c / sqrt(t), or constant ones", "sqrt", kind=str, choices=("constant", "sqrt"))
-RADIUS = positive("radius", "project on the ball ||w|| <= B", None, metavar="B")
+DECAY = Setting("decay", "step sizes c / sqrt(t), or constant ones", "sqrt", kind=str, choices=("constant", "sqrt"))
+RADIUS = positive("radius", "project w on the ball ||w|| <= B", None, metavar="B")
 L1 = not_negative("l1", "weight of ||w||_1", 0.0)
 C = positive("C", "weight of the loss", 1.0)
 LAM = positive("lam", "weight of ||w||^2 / 2", REQUIRED, metavar="L")
-MAX_NORM = positive("max_norm", "the largest norm of a row (a store knows it)", REQUIRED, metavar="R")
+MAX_NORM = positive("max_norm", "largest norm of a row (a store knows it)", REQUIRED, metavar="R")
 
 # settings of how any learner is used
 SHARED = Settings(
     (
-        Setting("average", "the mean of the weights after each row that was learned from, not the last ones", False,
+        Setting("average", "take the mean of the weights over the rows learned from, not the last weights", False,
                 kind=bool),
-        Setting("multiclass", "more than two labels: 'prototype' (default), or 'rest', a learner a class", None,
-                kind=str, choices=RULES, metavar="RULE"),
-        Setting("targets", "what labels are: 'classes' (default), 'numbers', for regression, or 'sets' of classes (a "
-                "store knows); 'none': the rows themselves are predicted", None, kind=str,
+        Setting("multiclass", "for more than two labels: 'prototype' (default), one rule for all classes, or 'rest', "
+                "a learner for each", None, kind=str, choices=RULES, metavar="RULE"),
+        Setting("targets", "what labels are: 'classes' (default), 'numbers' (regression) or 'sets' of classes (a store "
+                "knows); 'none': the rows themselves are predicted", None, kind=str,
                 choices=(CLASSES, NUMBERS, SETS, NO_TARGETS), metavar="KIND"),
-        Setting("forget", "go back towards the beginning by this part in each row (default: never)", None, above=0.0,
-                below=1.0, metavar="F"),
+        Setting("forget", "decay what was learned by the factor 1 - F in each row, for targets that drift (default: "
+                "never)", None, above=0.0, below=1.0, metavar="F"),
         Setting("query", "ask for a label with probability B / (B + |margin|) (default: always)", None, above=0.0,
                 most=LARGEST, metavar="B"),
-        Setting("joint", "the place of a map of row and class to joint features, of which one weight vector is learned: "
+        Setting("joint", "learn one weight vector over joint features of row and class, by the map at this place: "
                 "'module:attribute' (default: none)", None, kind=str, metavar="MAP"),
     )
 )  # fmt: skip

@@ -171,7 +171,7 @@ def adagrad_fobos_update(row, y, z, importance, memory):
             columns[place + WEIGHT_COLUMN.sum] += w
 
 
-ADAPTIVE = Settings((LOSS, STEP, L1, not_negative("delta", "what is added to the root of the squares", 1.0)))
+ADAPTIVE = Settings((LOSS, STEP, L1, not_negative("delta", "number added to the root of the sum of squares", 1.0)))
 
 ADAGRAD_RDA = Learner(
     name="adagrad-rda",

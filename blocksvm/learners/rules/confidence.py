@@ -140,7 +140,7 @@ def phi(settings: dict) -> float:
     return NormalDist().inv_cdf(settings["confidence"])
 
 
-CONFIDENCE = Setting("confidence", "probability eta with which the row shall be right", 0.9, above=0.5, below=1.0)
+CONFIDENCE = Setting("confidence", "probability eta with which each row is to be right", 0.9, above=0.5, below=1.0)
 VARIANCE = positive("variance", "variance of each weight at the start", 1.0)
 
 CW_STDEV = Learner(

@@ -40,7 +40,7 @@ from blocksvm.solvers.solver import Capabilities, Method, PassResult, Solver, St
 from blocksvm.sources.block import Block
 
 POWERS = {"hinge": 1, "squared-hinge": 2}
-LOSS = Setting("loss", "what is made least", "hinge", kind=str, choices=tuple(POWERS))
+LOSS = Setting("loss", "the loss that is minimised", "hinge", kind=str, choices=tuple(POWERS))
 NEAR = 1e-9  # relative: ||w|| to the ball's radius
 SUBOPTIMAL = 1e-7  # relative: the loss of ftl to the least in the ball
 NO_LOSS = 1e-10  # relative to the loss of w = 0: rows that are separated
@@ -122,7 +122,7 @@ BALL = ExactLearner(
     summary="follow the leader in the ball ||w|| <= B exactly (some thousand rows)",
     source="Shalev-Shwartz 2012, section 2.2",
     example="ftl --radius 2",
-    settings=Settings((LOSS, positive("radius", "of the ball ||w|| <= B", 1.0, metavar="B"))),
+    settings=Settings((LOSS, positive("radius", "keep w in the ball ||w|| <= B", 1.0, metavar="B"))),
     follow=follow_in_ball,
 )
 EXACT = {learner.name: learner for learner in (FOREL, BALL)}

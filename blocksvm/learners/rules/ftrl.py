@@ -67,7 +67,7 @@ FTRL = Learner(
         (
             LOSS,
             positive("alpha", "learning rate", 0.1, metavar="A"),
-            not_negative("beta", "what is added to the root of the squares", 1.0, metavar="B"),
+            not_negative("beta", "number added to the root of the sum of squares", 1.0, metavar="B"),
             L1,
             not_negative("l2", "weight of ||w||^2 / 2", 0.0),
         )

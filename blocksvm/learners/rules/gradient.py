@@ -189,7 +189,7 @@ PEGASOS = OGD.like(
             LAM,
             replace(C, default=None, help="the same as lambda = 1 / (C * rows), where their number is known"),
             LOSS,
-            Setting("unprojected", "leave out the projection on the ball that holds the optimum", False, kind=bool),
+            Setting("unprojected", "leave out the projection on the ball that contains the optimum", False, kind=bool),
         ),
         (("lam", "C"),),
     ),

@@ -280,11 +280,15 @@ def power_mean(j, memory):
 
 # -- the learner, whose map chooses the functions
 
-MIRROR = Setting("mirror", "the map", "euclidean", kind=str, choices=("euclidean", "entropic", "p-norm"))
-BALL = positive("radius", "of the ball ||w||_1 <= B that the weights stay in", 1.0, metavar="B")
-P = Setting("p", "of the p-norm map", 2.0, least=2.0, most=LARGEST)
+MIRROR = Setting("mirror", "the mirror map", "euclidean", kind=str, choices=("euclidean", "entropic", "p-norm"))
+BALL = positive("radius", "keep the weights in the ball ||w||_1 <= B", 1.0, metavar="B")
+P = Setting("p", "p of the p-norm map", 2.0, least=2.0, most=LARGEST)
 N_FEATURES = Setting(
-    "n_features", "how many features there are, met or not (a store knows it)", kind=int, least=1, most=2**62
+    "n_features",
+    "number of features, those that never occur included (a store knows it)",
+    kind=int,
+    least=1,
+    most=2**62,
 )
 
 

@@ -315,10 +315,10 @@ def sums_in_table(average: bool) -> int:
 
 L2 = not_negative("l2", "weight of ||w||^2 / 2", 0.0)
 REGULARISER = Setting(
-    "regulariser", "l1 ||w||_1 + l2/2 ||w||^2, or group ||w||_2, not squared", "l1", kind=str, choices=("l1", "group")
+    "regulariser", "l1 ||w||_1 + l2/2 ||w||^2, or group ||w||_2 (not squared)", "l1", kind=str, choices=("l1", "group")
 )
 HALF_STEPS = Setting(
-    "half_steps", "the step of round t's threshold: the same as its gradient's, or that of the next round", "same",
+    "half_steps", "step size of the threshold: the same as the gradient's, or that of the next round", "same",
     kind=str, choices=("same", "next"),
 )  # fmt: skip
 
@@ -366,7 +366,7 @@ HF_FOBOS = ON_L1.like(
     example="hf-fobos --l1 1e-3 --p 2 --cap 500",
     settings=Settings((
         LOSS, STEP, DECAY, L1,
-        Setting("p", "of the norm of a feature's steps", 2.0, choices=(1.0, 2.0, 3.0, math.inf), infinite=True),
+        Setting("p", "p of the norm of a feature's steps", 2.0, choices=(1.0, 2.0, 3.0, math.inf), infinite=True),
         positive("cap", "largest height of a threshold, for p 1 or 2", None, metavar="V"),
     )),
     numbers=lambda settings: {"l2": 0.0, "ahead": 0.0},

@@ -33,8 +33,8 @@ PARAMETER = parameters("most", "slack", "learned", "epsilon")
 SMALL = 2.0**-300
 FORGOTTEN = 4.0  # renewals after which a weight is 0: 2^-1200 is none any more
 SETTINGS = Settings((
-    not_negative("epsilon", "radius: rows within it of w cost nothing", REQUIRED, metavar="E"),
-    Setting("learn_radius", "begin with a radius of 0, and learn one up to E", False, kind=bool),
+    not_negative("epsilon", "radius: rows that lie within it of w cost nothing", REQUIRED, metavar="E"),
+    Setting("learn_radius", "learn the radius: it begins at 0 and grows up to E", False, kind=bool),
 ))  # fmt: skip
 
 

@@ -17,7 +17,7 @@ def next_tolerance(tolerance, per_decade=1):
     """The next of 1, 0.1, 0.01, ...; of 1, 0.3, 0.1, 0.03, ... with two steps a decade."""
     if tolerance > 1.0:
         return 1.0
-    steps = math.floor(-per_decade * math.log10(tolerance) + 0.5) + 1
+    steps = math.floor(-per_decade * math.log10(max(tolerance, 1e-15)) + 0.5) + 1
     return float(f"{10.0 ** (-steps / per_decade):.0e}")
 
 

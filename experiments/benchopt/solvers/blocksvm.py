@@ -42,7 +42,6 @@ class Solver(BaseSolver):
     stopping_criterion = BY_TOLERANCE
     requirements = ["pip::blocksvm"]
     parameters = {"memory": ["1/8"], "working_set": ["auto"], "schedule": ["auto"], "cold": [False], "seed": [0]}
-    test_config = {"memory": "all"}
 
     def set_objective(self, text, X, Y, loss, C, bias, epsilon, classes, multilabel):
         self.folder, self.shape = scratch_folder(), (Y.shape[1], X.shape[1])

@@ -11,6 +11,7 @@ class Solver(BaseSolver):
     sampling_strategy = "tolerance"
     stopping_criterion = BY_TOLERANCE
     requirements = ["pip::scikit-learn"]
+    test_config = {"objective": {"bias": "free"}}
 
     def skip(self, loss, Y, bias, **other):
         fits = loss == "hinge" and Y.shape[1] == 1 and bias == "free"

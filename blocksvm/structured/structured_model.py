@@ -1,4 +1,4 @@
-"""Files of structured models: weights, the ids of their features, and how text becomes these."""
+"""The file of a structured model: weights, the ids of their features, and how text becomes these."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.model.solver_state import whole
-from blocksvm.store.arrays import read_array, write_array
+from blocksvm.store.arrays import read_array, write_arrays
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.hdf5_files import damage_named, open_hdf5, read_meta, write_meta
 
@@ -19,9 +18,11 @@ INT64, FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
 
 @dataclass(frozen=True)
 class StructuredModel:
-    """meta: task, learner, settings, labels, template, certificate; feature_ids (n_features,) int64, distinct; words
-    (n_words,) int64: of a task with a dictionary the hashes of its words, the most frequent first; weights
-    (n_weights,)."""
+    """meta: task, learner, settings, labels, template, certificate.
+
+    feature_ids (n_features,) int64, distinct; words (n_words,) int64: hashes of the words of a task's dictionary, the
+    most frequent first; weights (n_weights,) float64.
+    """
 
     path: str
     meta: dict
@@ -33,9 +34,7 @@ class StructuredModel:
 def save_structured(path: Path, model: StructuredModel, overwrite: bool) -> None:
     """Write a model; InputError where there is a file of that name and ``overwrite`` does not allow to replace it."""
     with create_hdf5(path, "structure", overwrite) as file:
-        for name, array in (("ids", model.feature_ids), ("words", model.words), ("weights", model.weights)):
-            made = whole(array)
-            write_array(file, name, made.length, made.dtype, made.piece)
+        write_arrays(file, {"ids": model.feature_ids, "words": model.words, "weights": model.weights})
         write_meta(file, model.meta)
 
 
