@@ -320,10 +320,6 @@ NAME_CHECKS = {
     "learners/engine/learner.py": (1, "the one place that knows which way to several classes has a learner for each"),
     "problems/problem_settings.py": (1, "the one place that knows which way to several classes is one problem"),
     "formats/text/documents.py": (1, "no check of a task: the n-grams of a kind that a task is named like"),
-    "commands/completion.py": (
-        1,
-        "the options of regret are those of all commands but for the shared settings of learners",
-    ),
 }
 MOST_NAME_CHECKS = 5
 WAYS = ("mirror", "regulariser", "multiclass", "kernel")  # settings whose values are names of methods
