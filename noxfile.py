@@ -18,7 +18,7 @@ def files(name: str) -> list[str]:
 @nox.session
 def oldest(session: nox.Session) -> None:
     """With the oldest releases that pyproject.toml claims: files (h5py, codecs), kernels (numba), mathematics (numpy,
-    scipy), display (rich); on another processor's linear algebra, every access to an array of the kernels checked."""
+    scipy); on another processor's linear algebra, every access to an array of the kernels checked."""
     session.install("--resolution", "lowest-direct", "-e", ".[test]")
     switches = {"NUMBA_BOUNDSCHECK": "1", "OPENBLAS_CORETYPE": "Haswell"}
     session.run(*PYTEST, *(session.posargs or files("core.txt")), env=switches)

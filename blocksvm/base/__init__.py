@@ -1,1 +1,1 @@
-"""What every room stands on: errors, settings, labels, memory, files in and out; imports nothing from outside it."""
+"""The base of all rooms: errors, settings, labels, memory, files in and out; imports nothing from outside it."""

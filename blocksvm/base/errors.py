@@ -1,7 +1,7 @@
 """The one exception for what is wrong with a user's input, the one warning, and how settings are named in sentences.
 
 A setting is an option to who types a command (``--max-norm 0``) and a keyword to who calls a function (``max_norm=0``):
-messages name it through ``called`` and ``said``, and a command says at its start that options are spoken.
+messages name it through ``option``, and a command calls ``use_option_names`` at its start.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from collections.abc import Iterable
 # settings whose option is not "--" and their name
 OPTIONS = {"C": "-C", "lam": "--lambda"}
 
-LONGEST_SAID = 70  # characters of a table
+LONGEST_VALUE = 70  # characters of a table
+NO_VALUE = object()
 
 # what moves a cursor, breaks a line, turns the order of letters or is no character at all; a tab is harmless
 CONTROLS = re.compile("[\x00-\x08\n-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
-_options_spoken = False
+_option_names = False
 
 
 def printable(text: str) -> str:
@@ -32,13 +33,13 @@ def shown_lines(text: str) -> str:
     return text if CONTROLS.search(text.replace("\n", "")) is None else "\n".join(map(printable, text.split("\n")))
 
 
-def _escape(found: re.Match) -> str:
-    return found[0].encode("unicode_escape").decode()
+def _escape(match: re.Match) -> str:
+    return match[0].encode("unicode_escape").decode()
 
 
 class InputError(ValueError):
-    """Something that the user gave is wrong: the message is one sentence with what, where, and what to do.  Control
-    characters of what it quotes are shown as escapes."""
+    """A user's input is wrong: the message is one sentence with what, where, and what to do; control characters of what
+    it quotes are shown as escapes."""
 
     def __init__(self, message: str):
         super().__init__(shown_lines(message))
@@ -81,49 +82,43 @@ class InputWarning(UserWarning):
     """What the user gave can be used, but hardly as it was meant: one sentence with what to look at."""
 
 
-def speak_options(on: bool) -> bool:
+def use_option_names(on: bool) -> bool:
     """From now on name settings as options (True) or as keywords (False); returns what held before."""
-    global _options_spoken
-    before, _options_spoken = _options_spoken, on
+    global _option_names
+    before, _option_names = _option_names, on
     return before
 
 
-def option(name: str) -> str:
-    """A setting as the command line calls it: '--max-norm', '-C'."""
+def option_string(name: str) -> str:
+    """A setting as the command line has it: '--max-norm', '-C'."""
     return OPTIONS.get(name, "--" + name.replace("_", "-"))
 
 
-def called(name: str) -> str:
-    """A setting as its caller writes it: '--max-norm' on the command line, 'max_norm' in Python."""
-    return option(name) if _options_spoken else name
+def option(name: str, value=NO_VALUE) -> str:
+    """A setting, and its value if any, as its caller writes them: '--max-norm' and '--max-norm 0' on the command line,
+    'max_norm' and 'max_norm=0' in Python; of True '--overwrite' and 'overwrite=True'."""
+    spelled = option_string(name) if _option_names else name
+    if value is NO_VALUE or (value is True and _option_names):
+        return spelled
+    text = f"{value:g}" if isinstance(value, float) else value_text(value)
+    return f"{spelled} {text}" if _option_names else f"{spelled}={text}"
 
 
-def switched_on(name: str) -> str:
-    """A setting without a value: '--overwrite' on the command line, 'overwrite=True' in Python."""
-    return option(name) if _options_spoken else f"{name}=True"
-
-
-def brief(value) -> str:
+def value_text(value) -> str:
     """A value in a sentence, of a long table its beginning."""
     text = str(value)
-    return text if isinstance(value, str | float) or len(text) <= LONGEST_SAID else f"{text[: LONGEST_SAID - 3]}..."
+    return text if isinstance(value, str | float) or len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
 
 
-def said(name: str, value) -> str:
-    """A setting with the value given, as its caller wrote them: '--max-norm 0' or 'max_norm=0'."""
-    shown = f"{value:g}" if isinstance(value, float) else brief(value)
-    return f"{option(name)} {shown}" if _options_spoken else f"{name}={shown}"
-
-
-def nearest(given: str, names: Iterable[str]) -> str | None:
-    """The name that was meant where ``given`` is mistyped or broken off, None where none is like it."""
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name that was meant where ``name`` is mistyped or broken off, None where none is like it."""
     names = list(names)
-    close = difflib.get_close_matches(given, names, n=1)
-    return next(iter(close or [name for name in names if given and name.startswith(given)]), None)
+    close = difflib.get_close_matches(name, names, n=1)
+    return next(iter(close or [known for known in names if name and known.startswith(name)]), None)
 
 
-def one_of(given: str, names: Iterable[str], more: str = "") -> str:
+def one_of(name: str, names: Iterable[str], more: str = "") -> str:
     """The end of a sentence on a name that is none of these: 'choose one of pa1, pa2; did you mean pa1?'"""
     names = list(names)
-    meant = nearest(given, names)
+    meant = nearest(name, names)
     return f"choose one of {', '.join(names)}{more}{f'; did you mean {meant}?' if meant else ''}"

@@ -48,8 +48,8 @@ def require_same(path: str | Path, status: os.stat_result) -> None:
     run = _run.get()
     if run is None or not stat.S_ISREG(status.st_mode):
         return
-    found = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-    if run.met.setdefault(os.path.abspath(path), found) != found:
+    identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    if run.met.setdefault(os.path.abspath(path), identity) != identity:
         raise InputError(f"{path}: was replaced or changed while this run was reading it; run it again")
 
 
@@ -92,11 +92,11 @@ class InputFile(io.FileIO):
 def raise_system_error(error: BaseException, name: str) -> None:
     """Raise the error of the system, with the file's name, that a library has met behind what it raised; nothing where
     there is none."""
-    behind: BaseException | None = error
-    while behind is not None:
-        if isinstance(behind, OSError) and behind.errno is not None:
-            raise OSError(behind.errno, os.strerror(behind.errno), name) from error
-        behind = behind.__cause__ or behind.__context__
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno is not None:
+            raise OSError(cause.errno, os.strerror(cause.errno), name) from error
+        cause = cause.__cause__ or cause.__context__
 
 
 def open_input(path: str | Path) -> io.BufferedReader:

@@ -1,8 +1,8 @@
 """Labels as the user writes them (numbers, strings, sets of either), and the codes that solvers see in their place.
 
-A source keeps one float64 a row: the label itself where labels are numbers, else its place in the source's table of
+A source stores one float64 a row: the label itself where labels are numbers, else its place in the source's table of
 labels; nan where a row has none.  ``Labels`` are the classes of a problem; a ``Coding`` makes a block's ``y`` of what a
-source keeps.
+source stores.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from blocksvm.base.errors import CONTROLS, InputError, called, printable, said
+from blocksvm.base.errors import CONTROLS, InputError, option, printable
 
 NUMBERS, STRINGS, SETS = "numbers", "strings", "sets"
 KINDS = (NUMBERS, STRINGS, SETS)
@@ -65,13 +65,13 @@ def as_exact(label: str, cure: str) -> str:
     )
 
 
-def exact(numbers: np.ndarray, given: np.ndarray, cure: str) -> np.ndarray:
-    """``numbers`` (n,) float64, which were made of ``given``; InputError where a whole number became another one."""
-    if given.dtype.kind in "iuO":
+def exact(numbers: np.ndarray, originals: np.ndarray, cure: str) -> np.ndarray:
+    """``numbers`` (n,) float64, made of ``originals``; InputError where a whole number became another one."""
+    if originals.dtype.kind in "iuO":
         for row in np.flatnonzero(np.abs(numbers) >= EXACT).tolist():
-            own = given[row]
-            if not isinstance(own, float) and own == int(own) and int(own) != int(numbers[row]):
-                raise InputError(as_exact(str(own), cure))
+            label = originals[row]
+            if not isinstance(label, float) and label == int(label) and int(label) != int(numbers[row]):
+                raise InputError(as_exact(str(label), cure))
     return numbers
 
 
@@ -124,9 +124,9 @@ class Labels:
         table = self.table()
         if self.binary:
             return (labels == table[1]).astype(np.int16) - (labels == table[0]).astype(np.int16)
-        found = np.searchsorted(table, labels)
-        known = table[np.minimum(found, len(table) - 1)] == labels
-        return np.where(known, found, -1).astype(np.int16)
+        positions = np.searchsorted(table, labels)
+        known = table[np.minimum(positions, len(table) - 1)] == labels
+        return np.where(known, positions, -1).astype(np.int16)
 
 
 def members_of(counts: list[tuple] | None) -> tuple:
@@ -146,12 +146,12 @@ def labels_of(counts: list[tuple] | None) -> Labels | None:
 class Coding:
     """How a source's labels become ``y``: by ``labels`` (None: y is 0), or ``real``: y float64 is the label itself.
 
-    own: the source's table of labels, strings or sets; None where its labels are numbers.  Where they are sets y is the
-    place in it (of at most ``MOST_LABELS`` sets, which whoever takes them has to see to).
+    source_labels: the source's table of labels, strings or sets; None where its labels are numbers.  Of sets, y is the
+    place in it; the caller sees to it that there are at most ``MOST_LABELS``.
     """
 
     labels: Labels | None
-    own: tuple | None = None
+    source_labels: tuple | None = None
     real: bool = False
 
     @property
@@ -161,14 +161,19 @@ class Coding:
     @cached_property
     def table(self) -> np.ndarray:
         """(k,) float64: numbers that the kernels look labels up in; empty where that is not the way."""
-        if self.own is not None or self.real or self.labels is None or self.labels.kind != NUMBERS:
+        if self.source_labels is not None or self.real or self.labels is None or self.labels.kind != NUMBERS:
             return np.empty(0)
         return self.labels.table()
 
     @cached_property
     def sets(self) -> bool:
         """``y`` is the place of the row's set of labels in the source's table, or -1."""
-        return not self.real and self.own is not None and len(self.own) > 0 and kind_of(self.own[0]) == SETS
+        return (
+            not self.real
+            and self.source_labels is not None
+            and len(self.source_labels) > 0
+            and kind_of(self.source_labels[0]) == SETS
+        )
 
     @cached_property
     def by_kernel(self) -> bool:
@@ -176,32 +181,32 @@ class Coding:
         return not self.real and not self.sets and (self.labels is None or len(self.table) > 0)
 
     @cached_property
-    def _code_of_own(self) -> np.ndarray:
+    def _source_codes(self) -> np.ndarray:
         """int16 (m + 1,): the code of each label of the source's table, and behind them that of a row without one."""
-        assert self.labels is not None and self.own is not None
-        return np.append(self.labels.codes(self.own), np.int16(self.labels.unknown))
+        assert self.labels is not None and self.source_labels is not None
+        return np.append(self.labels.codes(self.source_labels), np.int16(self.labels.unknown))
 
-    def y(self, kept: np.ndarray) -> np.ndarray:
-        """``y`` of rows, from the float64 that a source keeps for each."""
+    def y(self, stored: np.ndarray) -> np.ndarray:
+        """``y`` of rows, from the float64 that a source stores for each."""
         if self.real:
-            return kept.astype(np.float64)
+            return stored.astype(np.float64)
         if self.sets:
-            return np.where(np.isnan(kept), -1, kept).astype(np.int16)
+            return np.where(np.isnan(stored), -1, stored).astype(np.int16)
         if self.labels is None:
-            return np.zeros(len(kept), np.int16)
-        if self.own is None:
+            return np.zeros(len(stored), np.int16)
+        if self.source_labels is None:
             if self.labels.kind == NUMBERS:
-                return self.labels.codes(kept)
-            return np.full(len(kept), self.labels.unknown, np.int16)
-        return self._code_of_own[np.where(np.isnan(kept), len(self.own), kept).astype(np.int64)]
+                return self.labels.codes(stored)
+            return np.full(len(stored), self.labels.unknown, np.int16)
+        return self._source_codes[np.where(np.isnan(stored), len(self.source_labels), stored).astype(np.int64)]
 
-    def labels_of_rows(self, kept: np.ndarray) -> np.ndarray:
+    def labels_of_rows(self, stored: np.ndarray) -> np.ndarray:
         """The user's labels of rows: float64 with nan, or an object array of strings or tuples with None."""
-        if self.own is None:
-            return kept.astype(np.float64)
-        out = np.empty(len(kept), dtype=object)
-        for i in np.flatnonzero(~np.isnan(kept)).tolist():
-            out[i] = self.own[int(kept[i])]
+        if self.source_labels is None:
+            return stored.astype(np.float64)
+        out = np.empty(len(stored), dtype=object)
+        for i in np.flatnonzero(~np.isnan(stored)).tolist():
+            out[i] = self.source_labels[int(stored[i])]
         return out
 
 
@@ -210,13 +215,13 @@ def require_labels(source) -> None:
     if source.label_kind == SETS:
         raise InputError(
             f"{source.name}: its rows have sets of labels, and this solver learns one label a row; "
-            f"{said('solver', 'dual-cd')} learns each label against the rest, {said('learner', 'pa1')} to rank them"
+            f"{option('solver', 'dual-cd')} learns each label against the rest, {option('learner', 'pa1')} to rank them"
         )
     _require_every_label(source)
     if source.label_counts is None:
         raise InputError(
             f"{source.name}: has more than {MOST_LABELS:,} distinct labels, which are no classes; training needs two, "
-            f"or some more; for real targets choose {said('loss', 'epsilon-insensitive')}"
+            f"or some more; for real targets choose {option('loss', 'epsilon-insensitive')}"
         )
     if source.labels is None:
         (label, _), *_ = source.label_counts
@@ -238,7 +243,7 @@ def _require_every_label(source) -> None:
     if source.n_unlabelled and source.n_unlabelled == source.n_samples:
         raise InputError(
             f"{source.name}: none of its {source.n_samples:,} rows has a label, which training needs; split rows with "
-            f"labels, of tables and matrices by {called('label')} or {called('labels_from')}"
+            f"labels, of tables and matrices by {option('label')} or {option('labels_from')}"
         )
     if source.n_unlabelled:
         raise InputError(
@@ -260,33 +265,35 @@ def has_label(labels: np.ndarray) -> np.ndarray:
     return ~np.isnan(labels)
 
 
-def keep(y, n: int) -> tuple[np.ndarray, tuple | None]:
-    """(what a source keeps of n labels given from Python, its table or None): real numbers, booleans or strings; nan
-    or None where a row has none; or sets (also as tuples, lists or frozensets) of numbers or of strings, None where a
-    row has not even an empty one, or as an array (n, k) of 0 and 1.  Raises InputError for anything else."""
+def encode_labels(y, n: int) -> tuple[np.ndarray, tuple | None]:
+    """(float64 (n,) that a source stores of n labels from Python, its table of labels or None).
+
+    y: real numbers, booleans or strings, nan or None where a row has none; or sets (also as tuples, lists or
+    frozensets) of numbers or of strings, None where a row has not even an empty one; or an array (n, k) of 0 and 1.
+    Raises InputError for anything else."""
     if hasattr(y, "to_numpy") and np.asarray(y).dtype == object:  # pandas.NA is missing
         y = y.to_numpy(dtype=object, na_value=None)
     if not isinstance(y, np.ndarray) or y.dtype == object:
-        given = list(y)
-        if any(isinstance(label, _SETS_GIVEN) for label in given):
-            return _keep_sets(given, n)
+        labels = list(y)
+        if any(isinstance(label, SET_TYPES) for label in labels):
+            return _encode_sets(labels, n)
     y = np.asarray(y)
     if y.shape == (n, 1):  # a column of labels; which rows have the only one of one label, says nothing
         y = y[:, 0]
     if y.ndim == 2 and len(y) == n and np.isin(y, (0, 1)).all():
-        return _kept_sets(y)
+        return _encode_indicators(y)
     if y.shape != (n,):
         raise InputError(f"the labels must be {n} finite numbers or strings, one a row")
-    given = y.tolist() if y.dtype.kind not in "biuf" else []
-    if y.dtype.kind in "US" or any(isinstance(label, str) for label in given):
-        given = [label.decode() if isinstance(label, bytes) else label for label in given]
-        _refuse(given)
-        absent = [label is None or (isinstance(label, float) and np.isnan(label)) for label in given]
-        if not all(none or isinstance(label, str) for label, none in zip(given, absent, strict=True)):
+    labels = y.tolist() if y.dtype.kind not in "biuf" else []
+    if y.dtype.kind in "US" or any(isinstance(label, str) for label in labels):
+        labels = [label.decode() if isinstance(label, bytes) else label for label in labels]
+        _refuse(labels)
+        absent = [label is None or (isinstance(label, float) and np.isnan(label)) for label in labels]
+        if not all(none or isinstance(label, str) for label, none in zip(labels, absent, strict=True)):
             raise InputError("the labels must be all numbers or all strings; write the numbers as strings")
-        table = tuple(sorted({label for label, none in zip(given, absent, strict=True) if not none}))
+        table = tuple(sorted({label for label, none in zip(labels, absent, strict=True) if not none}))
         place = {label: float(k) for k, label in enumerate(table)}
-        return np.array([np.nan if none else place[label] for label, none in zip(given, absent, strict=True)]), table
+        return np.array([np.nan if none else place[label] for label, none in zip(labels, absent, strict=True)]), table
     numbers = numbers_of(y)
     _refuse(numbers)
     return numbers, None
@@ -306,57 +313,56 @@ def numbers_of(y: np.ndarray) -> np.ndarray:
     return exact(numbers, y, "give them as strings, as y.astype(str) does")
 
 
-def _refuse(given: np.ndarray | list) -> None:
+def _refuse(labels: np.ndarray | list) -> None:
     """InputError for the first label that is none."""
-    found = label_fault(given)
-    if found is not None:
-        raise InputError(f"row {found[0]} of y: {found[1]}")
+    fault = label_fault(labels)
+    if fault is not None:
+        raise InputError(f"row {fault[0]} of y: {fault[1]}")
 
 
-_SETS_GIVEN = (tuple, list, set, frozenset)
+SET_TYPES = (tuple, list, set, frozenset)
 
 
-def _keep_sets(given: list, n: int) -> tuple[np.ndarray, tuple]:
-    """What ``keep`` makes of sets."""
-    if len(given) != n:
+def _encode_sets(labels: list, n: int) -> tuple[np.ndarray, tuple]:
+    """``encode_labels`` of sets."""
+    if len(labels) != n:
         raise InputError(f"the sets of labels must be {n}, one a row")
     sets: list[tuple | None] = []
-    for label in given:
-        if label is not None and not isinstance(label, _SETS_GIVEN):
+    for label in labels:
+        if label is not None and not isinstance(label, SET_TYPES):
             raise InputError(f"the label {label!r} stands among sets of labels; write it as a set of one")
         sets.append(None if label is None else tuple(label))
-    members = {member for own in sets for member in own or ()}
+    members = list({member for row in sets for member in row or ()})
     words = any(isinstance(member, str) for member in members)
     try:
         if words != all(isinstance(member, str) for member in members):
             raise TypeError
-        sets = [None if own is None else tuple(sorted(set(own if words else map(float, own)))) for own in sets]
+        sets = [None if row is None else tuple(sorted(set(row if words else map(float, row)))) for row in sets]
     except (TypeError, ValueError):
         raise InputError("the sets of labels must hold all numbers or all strings") from None
     if not words:
-        given = list(members)
-        exact(np.array(given, np.float64), np.array(given, dtype=object), "give them as strings")
+        exact(np.array(members, np.float64), np.array(members, dtype=object), "give them as strings")
     _refuse(sets)
-    table = tuple(sorted({own for own in sets if own is not None}))
-    place = {own: float(k) for k, own in enumerate(table)}
-    return np.array([np.nan if own is None else place[own] for own in sets]), table
+    table = tuple(sorted({row for row in sets if row is not None}))
+    place = {row: float(k) for k, row in enumerate(table)}
+    return np.array([np.nan if row is None else place[row] for row in sets]), table
 
 
-def _kept_sets(y: np.ndarray) -> tuple[np.ndarray, tuple]:
-    """The same of an array (n, k) of 0 and 1: row i has the labels j (as numbers) with y[i, j] = 1."""
+def _encode_indicators(y: np.ndarray) -> tuple[np.ndarray, tuple]:
+    """``encode_labels`` of an array (n, k) of 0 and 1: row i has the labels j (as numbers) with y[i, j] = 1."""
     sets, place = np.unique(y.astype(bool), axis=0, return_inverse=True)
-    members = [tuple(np.flatnonzero(own).astype(np.float64).tolist()) for own in sets]
+    members = [tuple(np.flatnonzero(row).astype(np.float64).tolist()) for row in sets]
     order = sorted(range(len(members)), key=members.__getitem__)
     rank = np.empty(len(order))
     rank[order] = np.arange(len(order))
     return rank[place.reshape(-1)], tuple(members[k] for k in order)
 
 
-def count(kept: np.ndarray, own: tuple | None) -> tuple[list[tuple] | None, int]:
-    """(each label with its rows, rising, or None where there are too many; rows without one) of what a source keeps."""
-    found, counts = np.unique(kept[~np.isnan(kept)], return_counts=True)
-    unlabelled = len(kept) - int(counts.sum())
-    if len(found) > MOST_LABELS:
+def count_labels(stored: np.ndarray, table: tuple | None) -> tuple[list[tuple] | None, int]:
+    """(each label with its rows, rising, or None where there are too many; rows without one); see ``encode_labels``."""
+    codes, counts = np.unique(stored[~np.isnan(stored)], return_counts=True)
+    unlabelled = len(stored) - int(counts.sum())
+    if len(codes) > MOST_LABELS:
         return None, unlabelled
-    labels = found.tolist() if own is None else [own[int(code)] for code in found]
+    labels = codes.tolist() if table is None else [table[int(code)] for code in codes]
     return list(zip(labels, counts.tolist(), strict=True)), unlabelled

@@ -1,4 +1,4 @@
-"""Memory as a promise: everything that is allocated is named and counted before the first byte is read."""
+"""The memory budget: everything that is allocated is named and counted before the first byte is read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 
 BESIDES = 300_000_000  # bytes of interpreter, libraries and loaded kernels, at most
 CGROUPS = Path("/sys/fs/cgroup")
@@ -23,8 +23,8 @@ class TooLittleMemory(InputError):
         self.total, self.needs = total, needs
         parts = ", ".join(f"{key} {megabytes(value)}" for key, value in needs.items() if value)
         super().__init__(
-            f"{said('memory', f'{total / 1e6:g}MB')} is too small: {megabytes(sum(needs.values()))} are needed "
-            f"({parts}); raise {called('memory')}"
+            f"{option('memory', f'{total / 1e6:g}MB')} is too small: {megabytes(sum(needs.values()))} are needed "
+            f"({parts}); raise {option('memory')}"
         )
 
     def __reduce__(self):
@@ -33,22 +33,22 @@ class TooLittleMemory(InputError):
 
 @dataclass
 class Budget:
-    """``total`` bytes, and what has been taken of them by name."""
+    """``total`` bytes, and what has been used of them by name."""
 
     total: int
-    taken: dict[str, int] = field(default_factory=dict)
+    used: dict[str, int] = field(default_factory=dict)
 
     def take(self, name: str, n_bytes: int) -> None:
-        self.taken[name] = self.taken.get(name, 0) + int(n_bytes)
+        self.used[name] = self.used.get(name, 0) + int(n_bytes)
 
     @property
     def left(self) -> int:
-        return self.total - sum(self.taken.values())
+        return self.total - sum(self.used.values())
 
     def require(self, name: str, n_bytes: int) -> None:
         """InputError, with the whole need, unless ``n_bytes`` more would fit."""
         if n_bytes > self.left:
-            raise TooLittleMemory(self.total, self.taken | {name: int(n_bytes)})
+            raise TooLittleMemory(self.total, self.used | {name: int(n_bytes)})
 
 
 def memory_limit() -> tuple[float, str]:
@@ -70,11 +70,11 @@ def _cgroup_limits() -> Iterator[int]:
     for line in lines:
         if line.count(":") < 2:
             continue
-        _, controllers, own = line.split(":", 2)
+        _, controllers, path = line.split(":", 2)
         if not {"", "memory"} & set(controllers.split(",")):
             continue
         root, name = (CGROUPS / "memory", "memory.limit_in_bytes") if controllers else (CGROUPS, "memory.max")
-        place = Path(own.lstrip("/"))
+        place = Path(path.lstrip("/"))
         for folder in (place, *place.parents):
             with suppress(OSError, ValueError):  # "max" is no limit
                 yield int((root / folder / name).read_text())

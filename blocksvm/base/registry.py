@@ -1,11 +1,11 @@
-"""Registry: objects by name, each imported when it is first asked for; and objects of the user's own by their place."""
+"""Registry: objects by name, each imported at its first use; and objects from outside the package by their place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from blocksvm.base.errors import InputError, one_of, said
+from blocksvm.base.errors import InputError, one_of, option
 from blocksvm.base.user_code import check_followed, imported, object_at
 
 
@@ -39,7 +39,7 @@ class Registry(Mapping[str, str]):
         if name not in self.places:
             if not all(name.partition(":")):
                 names = one_of(name, (*self.more, *self.places), ", or name your own as MODULE:ATTRIBUTE")
-                raise InputError(f"{said(kind, name)}: no such {kind}; {names}")
+                raise InputError(f"{option(kind, name)}: no such {kind}; {names}")
             check_followed(name, kind)
         return name
 
@@ -52,9 +52,9 @@ class Registry(Mapping[str, str]):
         try:
             loaded = imported(name, kind)
         except ImportError as error:
-            raise InputError(f"{said(kind, name)}: cannot be imported ({error})") from None
+            raise InputError(f"{option(kind, name)}: cannot be imported ({error})") from None
         places = (self.of_class,) if isinstance(self.of_class, str) else self.of_class
         if not isinstance(loaded, tuple(object_at(place) for place in places)):
             owners = " or ".join(place.replace(":", ".") for place in places)
-            raise InputError(f"{said(kind, name)}: is no {kind}; it must be a {owners}")
+            raise InputError(f"{option(kind, name)}: is no {kind}; it must be a {owners}")
         return loaded

@@ -1,4 +1,4 @@
-"""RowBatch: rows as a reader gives them, whatever the format, to whoever consumes them (split, predict, stream)."""
+"""RowBatch: rows of an input in one form for all formats, from readers to their consumers (split, predict, stream)."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ class RowBatch:
         """The labels (n,): float64 with nan, or objects with None, where a row has none."""
         if isinstance(self.labels, np.ndarray):
             return self.labels
-        found = np.empty(len(self.labels), dtype=object)
-        found[:] = self.labels
-        return found
+        array = np.empty(len(self.labels), dtype=object)
+        array[:] = self.labels
+        return array
 
 
 def shown_name(name: str) -> str:
@@ -110,9 +110,9 @@ class RecordCounter:
 
     def check_labels(self, batch: RowBatch) -> None:
         """Raise InputError for the first label that is not finite, or is no text of one line."""
-        found = label_fault(batch.labels)
-        if found is not None:
-            raise InputError(self.at(batch, int(batch.origin.records[found[0]]), found[1]))
+        fault = label_fault(batch.labels)
+        if fault is not None:
+            raise InputError(self.at(batch, int(batch.origin.records[fault[0]]), fault[1]))
 
     def count(self, batch: RowBatch) -> None:
         """Count the records of a batch, whatever was found in it."""

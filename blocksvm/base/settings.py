@@ -1,4 +1,4 @@
-"""Settings as data: each with its kind, range, default and help, from which options, keywords and texts are made.
+"""Settings as data: each has its kind, range, default and help, from which options, keywords and texts are made.
 
 A solver, learner, loss or format declares its settings once.  The command line (``cli/options.py``), Python keywords,
 ``info``, ``--help-solver`` and model files are generated from that declaration.  Imports nothing heavy.
@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from blocksvm.base.errors import InputError, called, one_of, said
+from blocksvm.base.errors import InputError, one_of, option
 
 REQUIRED = object()  # in place of a default: the setting must be given, or known from the data
 
@@ -58,11 +58,11 @@ class Setting:
             return None
         if self.kind is bool:
             if not isinstance(value, bool | int) or value not in (0, 1):
-                raise InputError(f"{said(self.name, value)}: must be True or False")
+                raise InputError(f"{option(self.name, value)}: must be True or False")
             return bool(value)
         if self.kind is str:
             if self.choices and value not in self.choices:
-                raise InputError(f"{said(self.name, value)}: {one_of(str(value), self.choices)}")
+                raise InputError(f"{option(self.name, value)}: {one_of(str(value), self.choices)}")
             return str(value)
         if self.kind in (float, int):
             return self._number(value)
@@ -77,7 +77,7 @@ class Setting:
             number = int(number) if whole else float(number)
         except (TypeError, ValueError, OverflowError):
             what = "a whole number" if self.kind is int else "a number"
-            raise InputError(f"{said(self.name, value)}: is not {what}") from None
+            raise InputError(f"{option(self.name, value)}: is not {what}") from None
         inside = (
             not math.isnan(number)
             and (self.infinite or not math.isinf(number))
@@ -88,7 +88,7 @@ class Setting:
             and (not self.choices or number in self.choices)
         )
         if not inside:
-            raise InputError(f"{said(self.name, value)}: must be {self.range_text()}")
+            raise InputError(f"{option(self.name, value)}: must be {self.range_text()}")
         return number
 
     def range_text(self) -> str:
@@ -145,47 +145,45 @@ class Settings:
     def without(self, *names: str) -> Settings:
         return Settings(tuple(setting for setting in self.declared if setting.name not in names), self.exclusive)
 
-    def checked(self, given: Mapping, owner: str) -> dict:
-        """The settings that were given (name -> value, None for what was not), each in its kind.
+    def checked(self, values: Mapping, owner: str) -> dict:
+        """The settings that have a value (name -> value, None for what has none), each in its kind.
 
         Raises InputError, in its caller's words, for a setting that ``owner`` does not take and for a value out of
         range.
         """
-        found = {}
-        for name, value in given.items():
+        checked = {}
+        for name, value in values.items():
             if value is None:
                 continue
             if name not in self:
-                takes = ", ".join(called(own) for own in self.names()) or "no settings"
-                raise InputError(f"{called(name)}: {owner} does not accept it; it accepts {takes}")
-            found[name] = self[name].checked(value)
+                takes = ", ".join(option(known) for known in self.names()) or "no settings"
+                raise InputError(f"{option(name)}: {owner} does not accept it; it accepts {takes}")
+            checked[name] = self[name].checked(value)
         for one, other in self.exclusive:
-            if one in found and other in found:
-                raise InputError(f"{called(one)} and {called(other)} say the same thing; give one of them")
-        return found
+            if one in checked and other in checked:
+                raise InputError(f"{option(one)} and {option(other)} say the same thing; give one of them")
+        return checked
 
-    def resolve(self, given: Mapping, owner: str, known: Mapping = {}) -> dict:
+    def resolve(self, values: Mapping, owner: str, known: Mapping = {}) -> dict:
         """Every setting's value: as given, else as ``known`` from the data, else its default.
 
         Raises InputError as ``checked`` does, and for a setting that is missing.
         """
-        given = self.checked(given, owner)
-        said_otherwise = {
-            one if other in given else other for one, other in self.exclusive if {one, other} & set(given)
-        }
-        found = {}
+        values = self.checked(values, owner)
+        replaced = {one if other in values else other for one, other in self.exclusive if {one, other} & set(values)}
+        resolved = {}
         for setting in self.declared:
-            value = given.get(setting.name)
+            value = values.get(setting.name)
             if value is None:
                 value = known.get(setting.name)
-            if value is None and setting.name not in said_otherwise:
+            if value is None and setting.name not in replaced:
                 if setting.default is REQUIRED:
                     others = [other for pair in self.exclusive if setting.name in pair for other in pair]
                     ways = [setting.name, *(other for other in others if other != setting.name)]
-                    raise InputError(f"{owner} needs {' or '.join(map(called, ways))}")
+                    raise InputError(f"{owner} needs {' or '.join(map(option, ways))}")
                 value = setting.default
-            found[setting.name] = setting.checked(value)
-        return found
+            resolved[setting.name] = setting.checked(value)
+        return resolved
 
     def restored(self, saved: Mapping) -> dict:
         """What ``plain`` made of resolved settings, as they were; names that are no longer known are left out."""

@@ -12,15 +12,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 
 _by_user: set[str] = set()
 _file: ContextVar[str | None] = ContextVar("file", default=None)  # whose names are being followed
 
 
 def by_user(*values) -> None:
-    """The user has said these values: texts, or mappings of them, which may be places.  What is said while the names
-    of a file are followed is the file's, and counts for nothing."""
+    """Note values that the user has given: texts, or mappings of them, which may be places.  Those given while the
+    names of a file are followed are the file's, and count for nothing."""
     if _file.get() is not None:
         return
     for value in values:
@@ -30,8 +30,8 @@ def by_user(*values) -> None:
             _by_user.update((value, value.partition("=")[2], *value.split(",")))
 
 
-def begin_anew() -> set[str]:
-    """A command begins, for which its user has named nothing yet; returns what had been named."""
+def clear_user_places() -> set[str]:
+    """Forget the places that the user has named, as a command begins; returns them."""
     before = set(_by_user)
     _by_user.clear()
     return before
@@ -65,9 +65,9 @@ def check_followed(place: str, setting: str) -> None:
 
 
 def not_trusted(place: str, setting: str, file) -> InputError:
-    """What is said where only a file names a place."""
+    """The error where only a file names a place."""
     return InputError(
-        f"{file}: names {place} as its {setting}, code that would run; if you trust that, say {said(setting, place)}"
+        f"{file}: names {place} as its {setting}, code that would run; if you trust that, say {option(setting, place)}"
     )
 
 

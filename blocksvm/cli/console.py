@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from blocksvm import __version__
-from blocksvm.base.errors import InputError, nearest, one_of, speak_options, system_sentence
+from blocksvm.base.errors import InputError, nearest, one_of, system_sentence, use_option_names
 from blocksvm.base.inputs import one_run
 from blocksvm.base.memory import BESIDES, megabytes, memory_limit
-from blocksvm.base.user_code import begin_anew, by_user
+from blocksvm.base.user_code import by_user, clear_user_places
 from blocksvm.cli.standard import OutputClosed, standard_streams
 from blocksvm.kernels.notices import show_with
 
@@ -216,8 +216,8 @@ class Interrupted(Exception):
 def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = None) -> None:
     """Run a command and exit: 0 done, 2 wrong input, 130 interrupted, 1 anything else."""
     prog = f"blocksvm {main.__module__.rpartition('.')[2].partition('_')[0]}".removesuffix(" commands")
-    named = begin_anew()
-    before, turns, handlers = speak_options(True), sys.getswitchinterval(), signals_interrupt()
+    named = clear_user_places()
+    before, turns, handlers = use_option_names(True), sys.getswitchinterval(), signals_interrupt()
     os.environ.setdefault(*ONE_BLAS_THREAD)  # numpy reads it when it is imported
     sys.setswitchinterval(TURN_SECONDS)
     gc.set_threshold(OBJECTS_OF_MODULES, *USUAL[1:])
@@ -227,9 +227,9 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
             with standard_streams(), one_run() as files:
                 code = _exit_code(main, prog, files.written, sys.argv[1:] if arguments is None else arguments)
         finally:
-            speak_options(before)
+            use_option_names(before)
             show_with(None)
-            begin_anew()
+            clear_user_places()
             by_user(*named)
             sys.setswitchinterval(turns)
             gc.callbacks.remove(look_as_usual)

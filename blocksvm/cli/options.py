@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import by_user
 from blocksvm.cli.console import Known
@@ -130,13 +130,13 @@ def add_settings(
         if only is not None and setting.name not in only:
             continue
         if setting.kind is bool:
-            group.add_argument(option(setting.name), dest=setting.name, action="store_true", default=None,
+            group.add_argument(option_string(setting.name), dest=setting.name, action="store_true", default=None,
                                help=setting.described().replace("%", "%%"))  # fmt: skip
             continue
         metavar = setting.metavar or {str: "NAME", int: "N"}.get(setting.kind, "X")
         if setting.choices and len(setting.choices) <= 3:
             metavar = "|".join(map(str, setting.choices))
-        group.add_argument(option(setting.name), dest=setting.name, type=(types or {}).get(setting.name, str),
+        group.add_argument(option_string(setting.name), dest=setting.name, type=(types or {}).get(setting.name, str),
                            metavar=metavar, choices=Known(map(str, setting.choices)) if setting.choices else None,
                            help=setting.described().replace("%", "%%"))  # fmt: skip
 
@@ -188,9 +188,9 @@ def refusal(owner: str, settings: Settings) -> Callable[[str], str | None]:
     def sentence(flag: str) -> str | None:
         from blocksvm.learners.engine.methods import NAMES, get_method
 
-        if not any(flag == option(setting.name) for name in NAMES for setting in get_method(name).settings):
+        if not any(flag == option_string(setting.name) for name in NAMES for setting in get_method(name).settings):
             return None
-        takes = ", ".join(option(setting.name) for setting in settings) or "no settings"
+        takes = ", ".join(option_string(setting.name) for setting in settings) or "no settings"
         return f"{flag}: {owner} does not accept it; it accepts {takes}"
 
     return sentence
@@ -201,7 +201,7 @@ def described(name: str, summary: str, settings: Settings, more: Sequence[str] =
     rows = []
     for setting in settings:
         metavar = setting.metavar or {str: "NAME", int: "N", bool: ""}.get(setting.kind, "X")
-        rows.append((f"{option(setting.name)} {metavar}".rstrip(), setting.described()))
+        rows.append((f"{option_string(setting.name)} {metavar}".rstrip(), setting.described()))
     width = max((len(flag) for flag, _ in rows), default=0)
     lines = [f"{name}: {summary}", *more]
     if rows:

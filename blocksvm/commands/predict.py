@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.user_code import by_user
 from blocksvm.cli.console import Parser, size
 from blocksvm.cli.json_output import add_json, check_json, told_as_json
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
     description = describe_model(options.model)
     by_user(options.loss)
     if options.loss not in (None, own_loss := description["method"]["settings"].get("loss")):
-        raise InputError(f"{said('loss', options.loss)}: {options.model} has the loss {own_loss}; leave it out")
+        raise InputError(f"{option('loss', options.loss)}: {options.model} has the loss {own_loss}; leave it out")
     link = link_of(description, options.model) if options.probabilities else known_link(description)
     output = None if options.output in (None, "-") else Path(options.output)
     check_json(options, options.model, options.input, *([options.output] if output else []))
@@ -94,7 +94,7 @@ def main(arguments: list[str]) -> int:
     own = {name: value for name, value in given(options, all_choices()).items() if name in PREDICTED}
     if is_store:
         for name in own:
-            raise InputError(f"{called(name)}: {options.input} is a store, which was read already; leave it out")
+            raise InputError(f"{option(name)}: {options.input} is a store, which was read already; leave it out")
         with open_hdf5(Path(options.input), *MAKERS) as file:
             kind = text_attribute(file, "blocksvm")
         if kind != "store":
@@ -122,8 +122,8 @@ def main(arguments: list[str]) -> int:
             scorer.budget.take("the ROC curve", RANK_BYTES)
         measures = ClassMeasures(scorer.model.labels, link, ranked)
     if not options.quiet:
-        taken, total = (megabytes(n) for n in (sum(scorer.budget.taken.values()), options.memory))
-        print(f"{options.model}: {description['n_features']:,} features; memory {taken} of {total}", file=sys.stderr)
+        used, total = (megabytes(n) for n in (sum(scorer.budget.used.values()), options.memory))
+        print(f"{options.model}: {description['n_features']:,} features; memory {used} of {total}", file=sys.stderr)
         if scorer.note:
             print(scorer.note, file=sys.stderr)
     line = Line(sys.stderr, options.quiet)

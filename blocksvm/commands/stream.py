@@ -237,7 +237,7 @@ def main(arguments: list[str]) -> int:
         learner=options.learner or ("" if options.continue_from else DEFAULT), settings=settings_given,
         labels=labels_given(options.labels), bits=options.bits,
         bias=options.bias, skip_bad=options.skip_bad, save_every=options.save_every, memory=options.memory, jobs=jobs,
-        seed=options.seed, normalize=options.normalize, sum_duplicates=options.duplicates == "sum",
+        seed=options.seed, normalize=options.normalize, duplicates=options.duplicates,
         format=options.format or AUTO, options=chosen_in(options), passes=options.passes, test=options.test, **shared,
     )  # fmt: skip
     display = StreamDisplay(sys.stderr, options.quiet)

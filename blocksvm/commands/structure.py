@@ -201,7 +201,7 @@ def train_options(arguments: list[str]):
 def told(fitted) -> list[str]:
     """A training as lines for a person."""
     epochs = "1 epoch" if fitted.epochs == 1 else f"{fitted.epochs} epochs"
-    lines = [f"{epochs} in {fitted.seconds:.1f}s, memory {sum(fitted.budget.taken.values()) / 1e6:,.0f} MB"]
+    lines = [f"{epochs} in {fitted.seconds:.1f}s, memory {sum(fitted.budget.used.values()) / 1e6:,.0f} MB"]
     if fitted.certificate is not None:
         found = fitted.certificate
         lines.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from textwrap import fill
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import names_of
 from blocksvm.cli.console import (
@@ -90,7 +90,7 @@ def solver_of(arguments: list[str]) -> tuple[str, Settings]:
         with names_of(continued):
             get_method(name, learner)
     method = get_method(name, learner)
-    choices = {setting.name: value_of(arguments, option(setting.name)) for setting in method.settings}
+    choices = {setting.name: value_of(arguments, option_string(setting.name)) for setting in method.settings}
     return name, method.takes(choices)
 
 

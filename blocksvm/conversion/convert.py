@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.labels import label_fault
 from blocksvm.base.outputs import check_output, scratch_folder
@@ -46,7 +46,7 @@ SPOOLED_PER_TEXT = 0.75  # bytes in the shuffle for a byte of text, likewise
 
 @dataclass(frozen=True)
 class SplitSettings:
-    """What a split does.  memory in bytes; format, bits, sum_duplicates, idf, normalize, dtype: the recipe of the
+    """What a split does.  memory in bytes; format, bits, duplicates, idf, normalize, dtype: the recipe of the
     features (format 'auto': what the first bytes look like; options: the format's own settings, by name); holdout:
     fraction of rows for a second store, 0 for none; temp: folder for the shuffle, by default beside the store; weights:
     a file with each row's weight, a number a line; like: a store whose idf is taken, with its recipe
@@ -57,7 +57,7 @@ class SplitSettings:
     seed: int = 0
     keep_order: bool = False
     dtype: str = "float32"
-    sum_duplicates: bool = False
+    duplicates: str = "error"
     normalize: str = "none"
     min_count: int = 1
     holdout: float = 0.0
@@ -77,8 +77,7 @@ class SplitSettings:
     @property
     def recipe(self) -> Recipe:
         """How text becomes features."""
-        duplicates = "sum" if self.sum_duplicates else "error"
-        return Recipe(self.format, duplicates, self.bits, self.normalize, self.dtype, self.options, self.idf)
+        return Recipe(self.format, self.duplicates, self.bits, self.normalize, self.dtype, self.options, self.idf)
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ OF_PLACES = ("seed", "keep_order", "min_count")  # of these, what says nothing o
 def settings_from(chosen: Mapping, **others) -> SplitSettings:
     """A split's settings: those of ``COMMON`` by name, None for the default of one; others: of ``SplitSettings``."""
     chosen = {name: value for name, value in chosen.items() if value is not None}
-    return SplitSettings(sum_duplicates=chosen.pop("duplicates", "error") == "sum", **chosen, **others)
+    return SplitSettings(**chosen, **others)
 
 
 def settings_of_store(
@@ -157,13 +156,13 @@ def settings_of_store(
     for name, value in given.items():
         if value is not None and value != own[name] and not (name == "format" and AUTO in (value, own[name])):
             raise InputError(
-                f"{path}: was split with {said(name, own[name])}, but {value} is given now; leave it out, or split all "
-                "rows anew"
+                f"{path}: was split with {option(name, own[name])}, but {value} is given now; leave it out, or split "
+                "all rows anew"
             )
     for name, value in options.items():
         if value is not None and value != recipe.options.get(name) and name not in OF_INPUTS + OF_LINES:
             raise InputError(
-                f"{path}: was split with {said(name, recipe.options.get(name))}, but {value} is given now; leave it "
+                f"{path}: was split with {option(name, recipe.options.get(name))}, but {value} is given now; leave it "
                 "out, or split all rows anew"
             )
     if own["format"] == AUTO and given.get("format"):
@@ -191,7 +190,7 @@ def extend(
     """
     path = Path(store)
     if not inputs and drop is None:
-        raise InputError(f"{path}: nothing to do; give text whose rows are added, or {called('drop')}")
+        raise InputError(f"{path}: nothing to do; give text whose rows are added, or {option('drop')}")
     settings = settings_of_store(path, {}) if settings is None else settings
     with EarlierRows(path, drop, settings.memory) as earlier:
         require_own(earlier.store, inputs)
@@ -211,12 +210,12 @@ def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout
             raise InputError(f"{path}: is also an input; choose another name for the store")
     if settings.memory < SMALLEST_MEMORY:
         raise InputError(
-            f"{said('memory', f'{settings.memory / 1e6:g}MB')} is too small; a split needs "
+            f"{option('memory', f'{settings.memory / 1e6:g}MB')} is too small; a split needs "
             f"{SMALLEST_MEMORY / 1e6:g}MB or more"
         )
     temp = settings.temp if settings.temp is not None else store.parent
     if not temp.is_dir():
-        raise InputError(f"{temp}: no such folder; {called('temp')} names an existing one")
+        raise InputError(f"{temp}: no such folder; {option('temp')} names an existing one")
     return _Split(inputs, batches, outputs, settings, temp, progress, earlier).run()
 
 
@@ -254,8 +253,8 @@ class _Split:
         self.lane_bytes = (memory - pieces - memory // 8) // len(outputs)
         if self.lane_bytes - self.spool_bytes < SMALLEST_TABLE:
             raise InputError(
-                f"{said('memory', f'{memory / 1e6:g}MB')} is too small for {jobs} jobs, which take "
-                f"{pieces / 1e6:.0f}MB for text; lower {called('jobs')} or raise {called('memory')}"
+                f"{option('memory', f'{memory / 1e6:g}MB')} is too small for {jobs} jobs, which take "
+                f"{pieces / 1e6:.0f}MB for text; lower {option('jobs')} or raise {option('memory')}"
             )
         # a bucket is in memory as it was spooled and as it is written, for each job and the one being cut
         self.bucket_bytes = max(500_000, memory // (8 * (jobs + 1)))
@@ -303,7 +302,7 @@ class _Split:
                 lines = f"; expected lines of {get_format(self.recipe.format).lines}" if self.batches is None else ""
                 raise InputError(f"{name}: no rows found{lines}")
             raise InputError(
-                f"{name}: no row was drawn for {what}; choose another {called('holdout')} or {called('seed')}"
+                f"{name}: no row was drawn for {what}; choose another {option('holdout')} or {option('seed')}"
             )
 
     def _write(self, destination: Destination, file, pool: ThreadPoolExecutor) -> dict:
@@ -316,7 +315,7 @@ class _Split:
             "order": "stored" if settings.keep_order else "shuffled",
             "normalize": settings.normalize,
             "min_count": destination.min_count,
-            "duplicates": "sum" if settings.sum_duplicates else "error",
+            "duplicates": settings.duplicates,
             "holdout": settings.holdout,
             "dtype": settings.dtype,
             **({} if settings.weights is None else {"weights": settings.weights}),
@@ -438,7 +437,7 @@ class _Split:
             return batch
         if batch.weights is not None and (batch.weights != 1.0).any():
             raise InputError(
-                f"{said('weights', self.settings.weights)}: the rows of {shown_name(batch.origin.source.name)} have "
+                f"{option('weights', self.settings.weights)}: the rows of {shown_name(batch.origin.source.name)} have "
                 "weights of their own; leave one of them out"
             )
         return replace(batch, weights=self.weights.take(len(batch)))

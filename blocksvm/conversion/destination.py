@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.conversion.earlier_rows import EarlierRows
 from blocksvm.conversion.feature_ids import IdTable, NameTable
@@ -173,7 +173,7 @@ class Destination:
             order, new_index = self.idf.ranked(self.table, self.min_count, first, n_rows)
         if len(order) == 0 and len(self.table) and (self.idf is None or self.idf.known is None):
             raise InputError(
-                f"{said('min_count', self.min_count)}: none of the {len(self.table):,} features occurs in so many "
+                f"{option('min_count', self.min_count)}: none of the {len(self.table):,} features occurs in so many "
                 "rows; lower it"
             )
         labels, new_label = self.labels.sorted()

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.conversion.number_lines import NumberLines
 from blocksvm.store.reader import Store
 
@@ -40,11 +40,11 @@ def dropping(rule: str, store: Store, memory: int) -> Dropping:
         n = -1
     if n < 0:
         raise InputError(
-            f"{said('drop', rule)}: how many of the oldest rows? give a number of rows, as {OLDEST}1000, or a share, "
+            f"{option('drop', rule)}: how many of the oldest rows? give a number of rows, as {OLDEST}1000, or a share, "
             f"as {OLDEST}10%"
         )
     if n >= store.n_samples:
-        raise InputError(f"{said('drop', rule)}: {store.path} has {store.n_samples:,} rows, so none would be left")
+        raise InputError(f"{option('drop', rule)}: {store.path} has {store.n_samples:,} rows, so none would be left")
     return Oldest(n, store)
 
 
@@ -54,8 +54,8 @@ class ListedRows:
     def __init__(self, name: str, store: Store, memory: int):
         if not os.path.exists(name):
             raise InputError(
-                f"{name}: no such file; {said('drop', 'ROWS.txt')} names a file of row numbers, and "
-                f"{said('drop', OLDEST + '1000')} the oldest rows"
+                f"{name}: no such file; {option('drop', 'ROWS.txt')} names a file of row numbers, and "
+                f"{option('drop', OLDEST + '1000')} the oldest rows"
             )
         self.name = name
         self.store = store
@@ -68,7 +68,7 @@ class ListedRows:
                 if 24 * n > memory:  # as they come, one behind the other, and once each
                     raise InputError(
                         f"{name}: more than {n - len(piece):,} rows take more than the {memory / 1e6:,.0f} MB that "
-                        f"there are for their numbers; raise {called('memory')}, or leave them out in several steps"
+                        f"there are for their numbers; raise {option('memory')}, or leave them out in several steps"
                     )
         self.numbers = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
         if not len(self.numbers):

@@ -78,7 +78,7 @@ class EarlierRows:
     def _look(self, memory: int, drop: str | None) -> None:
         """How many rows stay, with which labels, and the places of the others."""
         store = self.store
-        own = store.coding.own
+        own = store.coding.source_labels
         self.n_rows, self.dropped = store.n_samples, np.empty(0, np.int64)
         labelled = store.n_unlabelled < store.n_samples
         present = np.arange(0 if own is None else len(own))  # a store's table has the labels that occur, and no others
@@ -96,7 +96,7 @@ class EarlierRows:
         """Read the records of all rows for those that the rule leaves out.  Returns whether any other has a label, and
         the codes of their labels, rising, where these have codes."""
         store = self.store
-        own = store.coding.own
+        own = store.coding.source_labels
         counts = np.zeros(0 if own is None else len(own), np.int64)
         labelled, dropped = False, []
         for chunk in range(len(store.chunks)):

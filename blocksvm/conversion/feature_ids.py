@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.kernels.hash_table import find_or_add, rebuild_slots
 from blocksvm.sources.frequency import by_falling_count
 
@@ -37,7 +37,7 @@ class IdTable:
         if self._bytes(self.n_known, len(self.slots)) > self.budget:
             raise InputError(
                 f"{name} take {n_bytes / 1e6:,.0f} MB beside {self.n_known:,} distinct feature ids, more than the "
-                f"{self.budget / 1e6:,.0f} MB that {called('memory')} leaves for both; raise {called('memory')}"
+                f"{self.budget / 1e6:,.0f} MB that {option('memory')} leaves for both; raise {option('memory')}"
             )
 
     def __len__(self) -> int:
@@ -102,8 +102,8 @@ class IdTable:
         else:
             what = f"holds {self.n_known:,} ids{seen}, and more"
         raise InputError(
-            f"the table of distinct feature ids {what} would need {need / 1e6:,.0f} MB where {called('memory')} leaves "
-            f"{self.budget / 1e6:,.0f} MB for it; raise {called('memory')}, or hash the ids to fewer"
+            f"the table of distinct feature ids {what} would need {need / 1e6:,.0f} MB where {option('memory')} leaves "
+            f"{self.budget / 1e6:,.0f} MB for it; raise {option('memory')}, or hash the ids to fewer"
         )
 
     def ranking(self, min_count: int, first: int = 0) -> tuple[np.ndarray, np.ndarray]:

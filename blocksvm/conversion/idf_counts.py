@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from xxhash import xxh3_128
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.conversion.feature_ids import IdIndex, IdTable
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.weighing import Idf, idf_of
@@ -51,7 +51,7 @@ def require_own(store: Store, inputs: list[str]) -> None:
     if inputs and "idf_from" in store.meta:
         raise InputError(
             f"{store.name}: has the idf of {store.meta['idf_from']}, and not that of features which its rows have not; "
-            f"split all rows anew with {said('like', store.meta['idf_from'])}"
+            f"split all rows anew with {option('like', store.meta['idf_from'])}"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import shown_name
 from blocksvm.conversion.number_lines import NumberLines
 
@@ -40,7 +40,7 @@ class RowWeights:
                 if not len(self.left):
                     raise InputError(
                         f"{shown_name(self.name)}: has {self.taken:,} weights, and there are more rows; "
-                        f"{called('weights')} needs one a row"
+                        f"{option('weights')} needs one a row"
                     )
             part, self.left = self.left[:n], self.left[n:]
             self.taken += len(part)
@@ -53,5 +53,5 @@ class RowWeights:
         if len(self.left) or len(next(self.pieces, np.empty(0))):
             raise InputError(
                 f"{shown_name(self.name)}: has more weights than the {self.taken:,} rows that there are; "
-                f"{called('weights')} needs one a row"
+                f"{option('weights')} needs one a row"
             )

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.outputs import named_errors, put_array, take_array
 from blocksvm.kernels.shuffle import gather_rows
 
@@ -120,7 +120,7 @@ class Spool:
         """Begin to write what is held, when the last time's is written."""
         self._settle()
         require_space(
-            self.folder, self.held_bytes, "the external shuffle", f"name a larger folder with {called('temp')}"
+            self.folder, self.held_bytes, "the external shuffle", f"name a larger folder with {option('temp')}"
         )
         self.spilled = True
         self.writing = self.writer.submit(self._append, self.held)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from blocksvm.base.errors import InputError, called, one_of, said
+from blocksvm.base.errors import InputError, one_of, option
 from blocksvm.base.outputs import check_output, written_whole
 from blocksvm.exchange import liblinear, onnx, sklearn_models, weights_table
 from blocksvm.model.model_file import Model, load_model
@@ -37,7 +37,7 @@ FORMS = {
 def form_of(name: str) -> Form:
     """InputError where there is none of this name, or its library is missing."""
     if name not in FORMS:
-        raise InputError(f"{said('format', name)}: {one_of(name, FORMS)}")
+        raise InputError(f"{option('format', name)}: {one_of(name, FORMS)}")
     FORMS[name].require()
     return FORMS[name]
 
@@ -58,7 +58,7 @@ def export_model(
     """
     form, target = form_of(format), Path(path)
     if names is not None and form.kind not in ("table", "Parquet table"):
-        raise InputError(f"{called('names')}: is for a table; leave it out")
+        raise InputError(f"{option('names')}: is for a table; leave it out")
     check_output(target, overwrite, form.kind)
     loaded = model if isinstance(model, Model) else load_model(model)
     more = {} if names is None else {"names": Path(names)}

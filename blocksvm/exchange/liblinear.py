@@ -207,7 +207,7 @@ def _weights(
         at = done + len(own) - plain
         last[at : at + len(rest)] = rest
         done += len(values)
-        budget.taken["weights"] = 48 * sum(map(len, found))
+        budget.used["weights"] = 48 * sum(map(len, found))
         budget.require("the next ones", 48 * len(values))
     if done < total:
         raise InputError(f"{path}: has {done:,} of {total:,} weights; it is cut short, name a whole model")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import listed
 from blocksvm.base.outputs import check_output
 from blocksvm.formats.recipe import Recipe
@@ -84,7 +84,7 @@ def linear_of(model: Model, with_idf: bool = False) -> Linear:
     recipe, notes = model.recipe, []
     if recipe.bits is not None:
         raise InputError(
-            f"{name}: its features are hashes of ids ({called('bits')} {recipe.bits}), which other programs do not make"
+            f"{name}: its features are hashes of ids ({option('bits')} {recipe.bits}), which other programs do not make"
         )
     if model.multilabel:
         notes.append("rows have sets of labels: each of them whose value is above 0 is predicted")

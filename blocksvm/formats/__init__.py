@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.registry import Registry
 
 AUTO = "auto"
@@ -54,7 +54,7 @@ def settled(inputs, recipe, memory: int):
     for setting, value in recipe.options.items():
         if value is not None:
             raise InputError(
-                f"{called(setting)}: the format {name} does not accept it; give another {called('format')}"
+                f"{option(setting)}: the format {name} does not accept it; give another {option('format')}"
             )
     return replace(recipe, format=name, options={})
 

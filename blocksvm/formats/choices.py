@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import Setting, Settings
 
 # analyzer -> the number of it in the kernel that cuts it
@@ -30,11 +30,11 @@ def ngrams_of(text: str) -> list[tuple[int, int, int]]:
         numbers = low.isascii() and low.isdigit() and high.isascii() and high.isdigit()
         if name not in ANALYZERS or not numbers or not 1 <= int(low) <= int(high) <= LONGEST_NGRAM:
             raise InputError(
-                f"{said('ngrams', text)}: is not a list such as word:1-3 or word:1-2,char_wb:4 (of "
+                f"{option('ngrams', text)}: is not a list such as word:1-3 or word:1-2,char_wb:4 (of "
                 f"{', '.join(ANALYZERS)}; lengths up to {LONGEST_NGRAM})"
             )
         if name in found:
-            raise InputError(f"{said('ngrams', text)}: names {name} twice; give one range of lengths")
+            raise InputError(f"{option('ngrams', text)}: names {name} twice; give one range of lengths")
         found[name] = (ANALYZERS[name], int(low), int(high))
     return list(found.values())
 
@@ -57,7 +57,7 @@ def _mark(name: str, words: Iterable[str]):
         text = str(given)
         if text in words or (len(text) == 1 and text.isascii() and text not in "\r\n"):
             return text
-        raise InputError(f"{said(name, text)}: give one character{', or ' + ', '.join(words) if words else ''}")
+        raise InputError(f"{option(name, text)}: give one character{', or ' + ', '.join(words) if words else ''}")
 
     return checked
 
@@ -131,7 +131,7 @@ def again(saved: Mapping, given: Mapping, free: tuple[str, ...] = OF_INPUTS + OF
 
 def added(name: str, options: Mapping, *columns: str) -> str:
     """A list of columns as its caller has to write it for these to be in it, too."""
-    return said(name, ",".join([*filter(None, [options.get(name)]), *columns]))
+    return option(name, ",".join([*filter(None, [options.get(name)]), *columns]))
 
 
 def chosen(name: str, given: Mapping) -> dict:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from blocksvm.base.errors import said
+from blocksvm.base.errors import option
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text.text_source import MOST_OPEN, TextPiece
@@ -42,13 +42,13 @@ class Reading:
     def twice(self, feature: str) -> str:
         """The sentence for a feature that occurs twice in a row."""
         if "duplicates" in self.offers:
-            return f"{feature} occurs twice in the row; mend it, or add them up with {said('duplicates', 'sum')}"
+            return f"{feature} occurs twice in the row; mend it, or add them up with {option('duplicates', 'sum')}"
         return f"{feature} occurs twice in the row, as in no row that the model was trained on; mend it"
 
     def too_large(self, feature: str) -> str:
         """The sentence for a value that the dtype does not hold."""
         recipe = self.recipe
-        other = f"use {said('dtype', 'float64')} or " if recipe.single and "dtype" in self.offers else ""
+        other = f"use {option('dtype', 'float64')} or " if recipe.single and "dtype" in self.offers else ""
         return f"the value of {feature} lies beyond {recipe.dtype}; {other}scale the feature"
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from blocksvm.base.errors import called
+from blocksvm.base.errors import option
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats import get_format
 from blocksvm.formats.format import Reader, Reading, Room
@@ -22,7 +22,7 @@ class HashingReader:
     def __init__(self, reader: Reader, reading: Reading):
         self.reader = reader
         self.recipe = reading.recipe
-        self.cure = f" or raise {called('bits')}" if "bits" in reading.offers else ""
+        self.cure = f" or raise {option('bits')}" if "bits" in reading.offers else ""
         self.expansion = reader.expansion  # places lie where consumers count their positions in a table
 
     def room(self, n_bytes: int) -> Room:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 
-from blocksvm.base.errors import InputError, one_of, said
+from blocksvm.base.errors import InputError, one_of, option
 from blocksvm.formats.choices import OF_INPUTS
 
 MOST_BITS = 31
@@ -38,14 +38,14 @@ class Recipe:
     def __post_init__(self):
         for name, choices in (("duplicates", DUPLICATES), ("normalize", NORMALIZE), ("dtype", DTYPES), ("idf", IDF)):
             if getattr(self, name) not in choices:
-                raise InputError(f"{said(name, getattr(self, name))}: {one_of(str(getattr(self, name)), choices)}")
+                raise InputError(f"{option(name, getattr(self, name))}: {one_of(str(getattr(self, name)), choices)}")
         whole = isinstance(self.bits, int) and not isinstance(self.bits, bool)
         if self.bits is not None and not (whole and 1 <= self.bits <= MOST_BITS):
-            raise InputError(f"{said('bits', self.bits)}: choose 1 to {MOST_BITS}")
+            raise InputError(f"{option('bits', self.bits)}: choose 1 to {MOST_BITS}")
         if not isinstance(self.format, str):
-            raise InputError(f"{said('format', self.format)}: is not a format's name")
+            raise InputError(f"{option('format', self.format)}: is not a format's name")
         if not isinstance(self.options, Mapping):
-            raise InputError(f"{said('options', self.options)}: are no settings by name")
+            raise InputError(f"{option('options', self.options)}: are no settings by name")
 
     @property
     def sums(self) -> bool:

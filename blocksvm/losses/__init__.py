@@ -1,6 +1,6 @@
 """The losses, a file each; a loss comes to life by its line here, or by its place where it is outside the package."""
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.registry import Registry
 from blocksvm.base.user_code import by_user
 
@@ -37,7 +37,7 @@ def check_loss(loss) -> str:
     from blocksvm.losses.loss import Loss
 
     if not isinstance(loss, Loss):
-        raise InputError(f"{said('loss', loss)}: is no loss; give its name, or a Loss")
+        raise InputError(f"{option('loss', loss)}: is no loss; give its name, or a Loss")
     if loss.name in LOSSES and get_loss(loss.name) is loss:
         return loss.name
     place = loss.place()
@@ -50,5 +50,5 @@ def require(name: str, part: str, owner: str):
     loss = get_loss(name)
     if getattr(loss, part) is None:
         fit = ", ".join(other for other in LOSSES if getattr(get_loss(other), part) is not None)
-        raise InputError(f"{said('loss', name)}: has no {PARTS[part]}; for {owner} choose one of {fit}")
+        raise InputError(f"{option('loss', name)}: has no {PARTS[part]}; for {owner} choose one of {fit}")
     return loss

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import object_at
 from blocksvm.kernels import inlined, inlined_with, specialised
@@ -111,7 +111,7 @@ class Loss:
             for attribute, found in list(vars(sys.modules.get(module, object)).items()):
                 if found is self:
                     return f"{module}:{attribute}"
-        raise InputError(f"{said('loss', self.name)}: is an attribute of no module; assign it to a name in its module")
+        raise InputError(f"{option('loss', self.name)}: is in no module; assign it to a name in its module")
 
     @property
     def of_numbers(self) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import listed
 from blocksvm.model.solver_state import SavedState, open_state
 from blocksvm.solvers.solver import SavedRun
@@ -34,7 +34,7 @@ def earlier_run(path: Path, source: Source, axes: Mapping[str, str], labels: lis
     if theirs != labels:
         raise InputError(
             f"{name}: has the labels {listed(theirs)}, and {source.name} has others since its rows were changed; start "
-            f"without {called('warm_start')}"
+            f"without {option('warm_start')}"
         )
     steps = steps[known[-1] :]
     rows = _ChangedRows(saved, source, axes, steps)

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.user_code import is_named, not_trusted
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.losses.logistic import link as logistic
@@ -76,8 +76,8 @@ def link_of(meta: Mapping, path: str) -> Link:
     name = meta["method"]["settings"].get("loss")
     if name is not None and name not in LOSSES and not is_named(name):
         raise not_trusted(name, "loss", path)
-    fit = " or ".join(said("loss", other) for other in LOSSES if get_loss(other).link is not None)
+    fit = " or ".join(option("loss", other) for other in LOSSES if get_loss(other).link is not None)
     raise InputError(
         f"{path}: its decision values are no probabilities; train a model with {fit}, or one of two classes with "
-        f"{said('calibrate', PLATT)}"
+        f"{option('calibrate', PLATT)}"
     )

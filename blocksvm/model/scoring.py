@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import has_label
 from blocksvm.base.memory import Budget
 from blocksvm.base.row_batch import RecordCounter, shown_name
@@ -159,7 +159,7 @@ class TextScorer:
                     yield Scores(by_row(values), classes_of(values), labels[part])
         self.met.notes = counter.notes()
         if self.label is not None and not self.met.labels:
-            self.met.notes.append(f"no row has a label in {self.label}, which {called('label')} names")
+            self.met.notes.append(f"no row has a label in {self.label}, which {option('label')} names")
         if rows == 0:
             raise InputError(
                 f"{shown_name(inputs[0])}: no rows found; expected lines of {get_format(recipe.format).lines}"
@@ -219,13 +219,13 @@ class StoreScorer:
             self.note = ""
             if own.normalize != trained.normalize:
                 self.note = (
-                    f"note: the model was trained on rows split with {said('normalize', trained.normalize)}, this "
+                    f"note: the model was trained on rows split with {option('normalize', trained.normalize)}, this "
                     f"store's with {own.normalize}: split it likewise, or its decision values are on another scale"
                 )
             elif description.get("idf_fingerprint") != store.meta.get("idf_fingerprint"):
                 self.note = (
                     "note: the model's text was multiplied by an idf that this store's was not: split it with "
-                    f"{said('like', description['store'])}, or its decision values are on another scale"
+                    f"{option('like', description['store'])}, or its decision values are on another scale"
                 )
             self.ids = None
             self.met = Met(loaded.path)
@@ -334,13 +334,13 @@ def check_hashes(model: Model, store: Store) -> int | None:
     """The bits that a store's ids are hashed to; InputError where they are hashed otherwise than the model's."""
     bits = Recipe.of_store(store.meta, store.name).bits
     if bits is not None and bits != model.bits:
-        theirs = f"without {called('bits')}" if model.bits is None else f"with {said('bits', model.bits)}"
+        theirs = f"without {option('bits')}" if model.bits is None else f"with {option('bits', model.bits)}"
         raise InputError(
-            f"{store.name}: was split with {said('bits', bits)}, the model's text {theirs}; split it likewise"
+            f"{store.name}: was split with {option('bits', bits)}, the model's text {theirs}; split it likewise"
         )
     if model.support is not None and bits is None and model.bits is not None:
         raise InputError(
-            f"{store.name}: was split without {called('bits')}, the model's text with {said('bits', model.bits)}; "
+            f"{store.name}: was split without {option('bits')}, the model's text with {option('bits', model.bits)}; "
             "split it likewise"
         )
     return bits

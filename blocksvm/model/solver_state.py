@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called, switched_on
+from blocksvm.base.errors import InputError, option
 from blocksvm.model.older import of_today
 from blocksvm.store.arrays import SUMS, read_pieces, require_length, verify_arrays, write_array
 from blocksvm.store.creation import create_hdf5
@@ -153,6 +153,6 @@ def describe_checkpoint(path: str | Path) -> dict:
         if "method" not in meta:
             raise InputError(
                 f"{path}: was written by an older blocksvm, whose runs this one cannot resume; start afresh without "
-                f"{switched_on('resume')}, or begin from it by {called('warm_start')}"
+                f"{option('resume', True)}, or begin from it by {option('warm_start')}"
             )
         return meta

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, brief, called, said
+from blocksvm.base.errors import InputError, option, value_text
 from blocksvm.base.labels import listed
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings, plain
@@ -47,7 +47,7 @@ class EarlierModels:
         as descriptions have them."""
         if self.continue_from is not None:
             saved = describe_model(self.continue_from)
-            other = f"it starts from other models by {called('warm_start')}"
+            other = f"it starts from other models by {option('warm_start')}"
             instead = (other,) if solver.capabilities.warm_starts else ()
             solver.capabilities.require("continues", solver.name, "continue_from", *instead)
             check_continued(self.continue_from, saved, method, bias, self.fingerprints[1])
@@ -62,7 +62,7 @@ class EarlierModels:
             if theirs is not None and theirs != Recipe.of_store(getattr(self.source, "meta", {}), path).bits:
                 raise InputError(
                     f"{path}: has features hashed to {theirs} bits, which {self.source.name} does not have; split "
-                    f"it with {said('bits', theirs)}, or go on with stream"
+                    f"it with {option('bits', theirs)}, or go on with stream"
                 )
 
     def _check_labels(self, path: Path, saved: dict, labels: list) -> None:
@@ -74,7 +74,7 @@ class EarlierModels:
         """InputError where a checkpoint's run had taken over other models."""
         for name, before, now in zip(("continue_from", "prior"), saved, self.fingerprints, strict=True):
             if before != now:
-                given = called(name)
+                given = option(name)
                 what = f"without {given}" if before is None else f"with another {given}" if now else f"with {given}"
                 raise InputError(f"{path}: was begun {what}; resume with the same, or start afresh")
 
@@ -136,7 +136,7 @@ class EarlierModels:
         weights = np.atleast_2d(model.weights)
         intercepts = np.atleast_1d(model.intercept)
         if intercepts.any() and bias == 0.0:
-            raise InputError(f"{self.prior}: has an intercept, but there is no constant feature; give {called('bias')}")
+            raise InputError(f"{self.prior}: has an intercept, but there is no constant feature; give {option('bias')}")
         found = np.zeros((len(weights), n_features + 1))
         positions = self.positions(model.feature_ids)
         for own, theirs, intercept in zip(found, weights, intercepts, strict=True):
@@ -160,8 +160,8 @@ def continued_settings(path: str | Path, saved: Mapping, takes: Settings, given:
         was = before.get(name, takes[name].default)
         if was != value:
             raise InputError(
-                f"{path}: was learned {f'with {said(name, was)}' if was is not None else f'without {called(name)}'}, "
-                f"but {brief(value)} is given now; leave it out, or begin anew"
+                f"{path}: was learned {f'with {option(name, was)}' if was is not None else f'without {option(name)}'}, "
+                f"but {value_text(value)} is given now; leave it out, or begin anew"
             )
     return before
 
@@ -177,16 +177,16 @@ def check_continued(path: Path, saved: Mapping, method: Mapping, bias: float, pr
     for name, value in now["settings"].items():
         if name in before["settings"] and before["settings"][name] != value:
             raise InputError(
-                f"{path}: was learned with {called(name)} {before['settings'][name]}, not {value}; "
+                f"{path}: was learned with {option(name)} {before['settings'][name]}, not {value}; "
                 "continue with the same settings"
             )
     if saved["settings"].get("bias", 0.0) != bias:
         raise InputError(
-            f"{path}: was learned with {called('bias')} {saved['settings'].get('bias', 0.0):g}, but {bias:g} is given "
+            f"{path}: was learned with {option('bias')} {saved['settings'].get('bias', 0.0):g}, but {bias:g} is given "
             "now; continue with the same settings"
         )
     if saved.get("prior_fingerprint") != prior:
         what = "without a prior model"
         if saved.get("prior_fingerprint") is not None:
             what = f"with the prior model {saved['prior']}"
-        raise InputError(f"{path}: was learned {what}; continue with the same {called('prior')}")
+        raise InputError(f"{path}: was learned {what}; continue with the same {option('prior')}")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input
 from blocksvm.base.json_lines import JsonLines
 from blocksvm.base.outputs import open_text, written_text
@@ -57,7 +57,7 @@ def read_trace(path: Path, cut_short: bool = False) -> list[dict]:
                 event["event"]
             except (ValueError, TypeError, KeyError, RecursionError):
                 raise InputError(
-                    f"{path}:{number}: is not a line of a trace; name one that {called('log')} wrote"
+                    f"{path}:{number}: is not a line of a trace; name one that {option('log')} wrote"
                 ) from None
             events.append(event)
     return events
@@ -92,13 +92,13 @@ class EarlierRun:
         for setting in OF_BLOCKS:
             if setting in self.settings and self.settings[setting] != ours[setting]:
                 raise InputError(
-                    f"{name}: is of a run with {called(setting)} {self.settings[setting]}, not {ours[setting]}; replay "
+                    f"{name}: is of a run with {option(setting)} {self.settings[setting]}, not {ours[setting]}; replay "
                     "it with the same"
                 )
         now = plan.describe_blocks() | {"blocks": len(plan.blocks.partition.blocks(1))}
         if any(now[key] != value for key, value in self.blocks.items()):
             raise InputError(
-                f"{name}: is of a run whose blocks had another size; replay it with the same {called('memory')}"
+                f"{name}: is of a run whose blocks had another size; replay it with the same {option('memory')}"
             )
 
 
@@ -112,7 +112,7 @@ def replayed_by(checkpoint: dict | None) -> tuple[list[int], list[int]] | None:
 def earlier_run(path: Path) -> EarlierRun:
     """What to replay, from a trace, a model or a checkpoint; InputError where the file names no passes."""
     if not path.is_file():
-        raise InputError(f"{path}: no such file; {called('replay')} names a trace, a model or a checkpoint")
+        raise InputError(f"{path}: no such file; {option('replay')} names a trace, a model or a checkpoint")
     with open_input(path) as file:
         is_hdf5 = file.read(8) == b"\x89HDF\r\n\x1a\n"
     if is_hdf5:
@@ -132,7 +132,7 @@ def earlier_run(path: Path) -> EarlierRun:
         fingerprint, settings = start.get("fingerprint"), start
     settings = {"working_set": "none"} | settings  # older runs had none
     if not passes or not all(isinstance(number, int) for number in [*passes, *set_passes]):
-        raise InputError(f"{path}: names no passes; {called('replay')} takes a trace, a model or a checkpoint")
+        raise InputError(f"{path}: names no passes; {option('replay')} takes a trace, a model or a checkpoint")
     return EarlierRun(str(path), passes, set_passes, fingerprint, settings, blocks)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS, require_labels
 from blocksvm.kernels.crammer_singer_loops import crammer_singer_feasible, crammer_singer_sums
 from blocksvm.losses import get_loss
@@ -54,11 +54,11 @@ class CrammerSinger:
 def crammer_singer(settings: Mapping, bias: float, source: Source) -> CrammerSinger:
     """The problem on a source; InputError where its rows have no classes, or the loss is another."""
     if get_loss(settings["loss"]) is not HINGE:
-        raise InputError(f"{said('multiclass', 'crammer-singer')}: has the hinge loss; leave {called('loss')} out")
+        raise InputError(f"{option('multiclass', 'crammer-singer')}: has the hinge loss; leave {option('loss')} out")
     if source.label_kind == SETS:
         raise InputError(
-            f"{source.name}: its rows have sets of labels, and {said('multiclass', 'crammer-singer')} takes one a row; "
-            "leave it out"
+            f"{source.name}: its rows have sets of labels, and {option('multiclass', 'crammer-singer')} takes one a "
+            "row; leave it out"
         )
     require_labels(source)
     sums = sums_by_class(source, source.labels)

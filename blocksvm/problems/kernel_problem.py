@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.kernels.kernel_machine_loops import POLYNOMIAL
 from blocksvm.problems.problem import Certificate, Problem, certified, make_problem
@@ -43,13 +43,13 @@ def check_kernel(settings: Mapping, source: Source, total: float) -> None:
     if KERNELS.index(settings["kernel"]) != POLYNOMIAL:
         return
     if settings["coef0"] < 0.0:
-        raise InputError(f"{said('coef0', settings['coef0'])}: below 0 the polynomial is no kernel; give 0 or more")
+        raise InputError(f"{option('coef0', settings['coef0'])}: below 0 the polynomial is no kernel; give 0 or more")
     with np.errstate(over="ignore"):
         largest = settings["gamma"] * source.max_norm**2 + settings["coef0"]
         value = float(np.power(largest, settings["degree"]))
     if not value * total < 1e150:
         raise InputError(
-            f"{said('degree', settings['degree'])}: the kernel's values, up to {value:.1e}, are beyond what double "
+            f"{option('degree', settings['degree'])}: the kernel's values, up to {value:.1e}, are beyond what double "
             "precision can solve; scale the rows, or choose a smaller degree or gamma"
         )
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import label_text, listed, require_labels
 from blocksvm.base.settings import Settings
 from blocksvm.kernels.dual_cd_loops import dual_coefficients, make_feasible
@@ -109,7 +109,7 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
     given = settings["class_weight"]
     if loss.of_numbers:
         if given is not None:
-            raise InputError(f"{said('class_weight', given)}: {loss.name} has no classes; leave it out")
+            raise InputError(f"{option('class_weight', given)}: {loss.name} has no classes; leave it out")
         if source.n_unlabelled:
             raise InputError(f"{source.name}: {source.n_unlabelled:,} rows have no target; {loss.name} needs one a row")
         sums, weights, unit = (0.0, source.total_weight), (1.0, 1.0), _unit(source)
@@ -133,7 +133,7 @@ def check_costs(settings: Mapping, cost: np.ndarray, source: Source, bias: float
     """InputError where costs, or their ``total`` over a source's rows, are beyond what double precision can solve."""
     largest = max(1.0, source.max_norm, bias) * total
     if not (cost.min() >= 1.0 / LARGEST and largest <= LARGEST):
-        wrong = said("C", settings["C"]) if settings["lam"] is None else said("lam", settings["lam"])
+        wrong = option("C", settings["C"]) if settings["lam"] is None else option("lam", settings["lam"])
         raise InputError(
             f"{wrong}: is beyond what double precision can solve on these rows; choose one nearer to 1, or scale the "
             "values"
@@ -175,7 +175,7 @@ def class_factors(given, labels: Labels, sums: tuple[float, ...]) -> tuple[float
         if label not in known:
             shown = known[0] + " and " + known[1] if len(known) == 2 else listed(labels.values[:5])
             raise InputError(
-                f"{said('class_weight', f'{label}={weight:g}')}: no row has this label; the labels are {shown}"
+                f"{option('class_weight', f'{label}={weight:g}')}: no row has this label; the labels are {shown}"
                 f"{', ...' if len(known) > 5 else ''}"
             )
     return tuple(named.get(label, 1.0) for label in known)
@@ -190,7 +190,7 @@ def require_two_labels(source: Source) -> Labels:
     first = label_text(found[0])
     shown = listed(found[:5]) + (", ..." if len(found) > 5 else "")
     raise InputError(
-        f"{source.name}: has {len(found)} labels ({shown}), but this solver takes two; {said('solver', 'dual-cd')} "
+        f"{source.name}: has {len(found)} labels ({shown}), but this solver takes two; {option('solver', 'dual-cd')} "
         "and the online learners take more, or make one class against the others, e.g. "
         f"awk '{{$1 = ($1 == {first}) ? 1 : -1}} 1' INPUT | blocksvm split - STORE.h5"
     )

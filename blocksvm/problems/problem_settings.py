@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.losses import LOSSES, check_loss
 
@@ -29,10 +29,12 @@ class ClassWeights(Setting):
                 value = dict(part.split("=") for part in value.split(","))
             weights = {_label(label): float(weight) for label, weight in dict(value).items()}
         except (TypeError, ValueError):
-            raise InputError(f"{said(self.name, value)}: expected balanced or LABEL=WEIGHT,LABEL=WEIGHT") from None
+            raise InputError(f"{option(self.name, value)}: expected balanced or LABEL=WEIGHT,LABEL=WEIGHT") from None
         for label, weight in weights.items():
             if not 0.0 < weight < float("inf"):
-                wrong = said(self.name, f"{label:g}={weight:g}" if isinstance(label, float) else f"{label}={weight:g}")
+                wrong = option(
+                    self.name, f"{label:g}={weight:g}" if isinstance(label, float) else f"{label}={weight:g}"
+                )
                 raise InputError(f"{wrong}: the weight must be a finite number above 0")
         return weights
 

@@ -6,7 +6,7 @@ from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.reporting.page import page_of
 from blocksvm.reporting.runs import load_runs
 
@@ -25,7 +25,7 @@ class Pages(ThreadingHTTPServer):
             super().__init__((HERE, port), Handler)
         except (OSError, OverflowError) as error:
             what = getattr(error, "strerror", None) or str(error)
-            raise InputError(f"{said('port', port)}: cannot be served on ({what.lower()}); choose another") from error
+            raise InputError(f"{option('port', port)}: cannot be served on ({what.lower()}); choose another") from error
 
     @property
     def url(self) -> str:

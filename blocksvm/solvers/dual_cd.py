@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings, plain
 from blocksvm.base.vectors import width_of
@@ -146,7 +146,7 @@ class DualCD(TellsShares):
         bounds; where the conjugates are quadratic, times the factor f that is best for the dual,
         D(f a) = -sum conjugate(f a_i) - f^2/2 ||w(a)||^2."""
         if len(self.prior):
-            raise InputError(f"{called('warm_start')}: not together with {called('prior')}; leave one of them out")
+            raise InputError(f"{option('warm_start')}: not together with {option('prior')}; leave one of them out")
         if saved.meta.get("cost") is None or saved.lengths.get(self.name, {}).get("alpha") != len(state["alpha"]):
             raise InputError(
                 f"{saved.name}: holds no dual variables; dual-cd starts from a model or checkpoint of dual-cd"

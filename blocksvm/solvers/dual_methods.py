@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS
 from blocksvm.losses import require
 from blocksvm.problems.problem_settings import WITH_CLASSES, learns_together
@@ -29,7 +29,7 @@ def make(task: Task) -> Solver:
 
         return SeveralDualCD(task)
     if settings["multiclass"] is not None:
-        raise InputError(f"{called('multiclass')}: is for more than two classes; leave it out")
+        raise InputError(f"{option('multiclass')}: is for more than two classes; leave it out")
     if task.working_set and task.tol < EXTRAPOLATED and loss.quadratic:
         from blocksvm.solvers.extrapolated_dual_cd import DualCDWithExtrapolation
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from blocksvm.base.errors import called
+from blocksvm.base.errors import option
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.kernels.dual_cd_loops import Objective
@@ -55,7 +55,7 @@ class Pegasos(Solver):
         problem = self.problem = make_problem(self.settings, task.bias, task.source)
         self.dual = self.settings["dual"]
         if self.dual:
-            require(self.settings["loss"], "conjugate", called("dual"))
+            require(self.settings["loss"], "conjugate", option("dual"))
             problem = self.problem = replace(problem, apart=True)
             self.capabilities = replace(self.capabilities, certifies=True)
         self.bias, self.real_targets = problem.bias, problem.real

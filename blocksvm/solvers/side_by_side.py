@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.kernels.several_loops import add_rows_to_several
 from blocksvm.problems.several_problems import norms_of
 from blocksvm.solvers.dual_cd import CONJUGATE, DualCD, settings_of
@@ -31,7 +31,7 @@ class SideBySide(DualCD):
 
     def __init__(self, task: Task):
         if task.free_bias:
-            raise InputError(f"{called('bias=free')}: is for two classes; give the value of a constant feature instead")
+            raise InputError(f"{option('bias=free')}: is for two classes; give the value of a constant feature instead")
         self.settings = settings_of(task.settings).resolve(task.settings, self.name)
         self.problem = self.stated(task)
         self.bias, self.real_targets = self.problem.bias, self.problem.real
@@ -58,13 +58,13 @@ class SideBySide(DualCD):
     def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
         """The other run's a, scaled in each problem and class by the ratio of C, then into each row's own bounds."""
         if self.prior.size:
-            raise InputError(f"{called('warm_start')}: not together with {called('prior')}; leave one of them out")
+            raise InputError(f"{option('warm_start')}: not together with {option('prior')}; leave one of them out")
         alpha, cost = state["alpha"], self.problem.cost
         same = saved.lengths.get(self.name, {}).get("alpha") == alpha.size
         if not same or np.shape(saved.meta["cost"]) != cost.shape:
             raise InputError(
                 f"{saved.name}: holds no dual variables of {self.n_vectors} classes; dual-cd starts from a model or "
-                f"checkpoint of dual-cd on the same rows, with the same {called('multiclass')}"
+                f"checkpoint of dual-cd on the same rows, with the same {option('multiclass')}"
             )
         saved.load(self.name, "alpha", alpha)
         self._sum_rows(state, blocks, cost / np.array(saved.meta["cost"]))

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings
 from blocksvm.problems.problem import Certificate
@@ -63,7 +63,7 @@ class Capabilities:
     def require(self, capability: str, name: str, setting: str, instead: str = "leave it out") -> None:
         """InputError where the solver lacks a capability that a setting of the run asks for."""
         if not getattr(self, capability):
-            raise InputError(f"{called(setting)}: {name} does not accept it; {instead}")
+            raise InputError(f"{option(setting)}: {name} does not accept it; {instead}")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.kernels.row_arrays import Rows
 
 ROW_BYTES = 8 + 8 + 8  # indptr, sq_norms, rows; y and weights come on top
@@ -126,7 +126,7 @@ def carve_block(
 ) -> Block:
     """An unfilled Block of n rows and nnz entries in the arena's memory (None: in memory of its own)."""
     if n >= MOST_ROWS:
-        raise InputError(f"a block of {n:,} rows is too many; lower {called('memory')}, so that blocks are smaller")
+        raise InputError(f"a block of {n:,} rows is too many; lower {option('memory')}, so that blocks are smaller")
     value_bytes = 0 if value_dtype is None else np.dtype(value_dtype).itemsize
     if arena is None:
         arena = Arena(block_bytes(n, nnz, value_bytes, real, weighted))

@@ -8,7 +8,7 @@ import numpy as np
 from xxhash import xxh3_128
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.labels import NUMBERS, STRINGS, Coding, Labels, count, keep, kind_of, labels_of
+from blocksvm.base.labels import NUMBERS, STRINGS, Coding, Labels, count_labels, encode_labels, kind_of, labels_of
 from blocksvm.kernels.block_check import INDEX_OUT_OF_RANGE, SOUND, check_rows
 from blocksvm.kernels.margins import row_sq_norms
 from blocksvm.kernels.shuffle import gather_rows
@@ -64,8 +64,8 @@ class Matrix(Source):
         counts: list[tuple] | None = []
         unlabelled = n
         if y is not None:
-            self.kept, own = keep(y, n)
-            counts, unlabelled = count(self.kept, own)
+            self.kept, own = encode_labels(y, n)
+            counts, unlabelled = count_labels(self.kept, own)
         coding = Coding(labels_of(counts), own)
         self.y = coding.y(self.kept)
         first = chunk_rows if chunk_rows is not None else self._cut(n)

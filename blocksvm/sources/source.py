@@ -116,7 +116,7 @@ class Source(ABC):
         other = copy(self)
         other.cost = ReadingCost()
         if labels is not None or real:
-            other.coding = Coding(labels, self.coding.own, real)
+            other.coding = Coding(labels, self.coding.source_labels, real)
         return other
 
     def close(self) -> None:

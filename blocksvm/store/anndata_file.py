@@ -19,7 +19,7 @@ from math import prod
 import h5py
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import runs
 from blocksvm.store.foreign import Frame, send
 from blocksvm.store.hdf5_files import has, kind_of_member, member
@@ -125,7 +125,7 @@ class AnnData:
             if 2 * one > self.room:
                 size = f"{one / 1e6:,.0f} MB"
                 raise InputError(
-                    f"its {dataset.name} is stored in chunks of {size}; raise {called('memory')}, or write smaller ones"
+                    f"its {dataset.name} is stored in chunks of {size}; raise {option('memory')}, or write smaller ones"
                 )
             wanted = prod(-(-n // chunk) for n, chunk in zip(dataset.shape, dataset.chunks, strict=True))
             whole = dataset.id.get_num_chunks() >= wanted

@@ -115,7 +115,7 @@ class Decoder:
         """What is wrong with the records of rows, or nothing."""
         if self.store.weighted and not (np.isfinite(records["weight"]) & (records["weight"] >= 0.0)).all():
             return "a row's weight is not a number of 0 or more"
-        own = self.store.coding.own
+        own = self.store.coding.source_labels
         if own is not None:
             places = records["label"][~np.isnan(records["label"])]
             if not ((places >= 0.0) & (places < len(own)) & (places == np.floor(places))).all():

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 
 PATIENCE = 10  # seconds of a processor; and ``WAITING`` times as many of waiting for a disk
 WAITING = 30
@@ -31,9 +31,9 @@ DTYPES = ("|u1", "<i4", "<i8", "<f8")
 LONGEST_HEADER = 1 << 16
 CODE = """import json, sys
 sys.path[:], spoken, given = map(json.loads, sys.argv[1:])
-from blocksvm.base.errors import speak_options
+from blocksvm.base.errors import use_option_names
 from {} import serve
-speak_options(spoken)
+use_option_names(spoken)
 serve(*given)"""
 
 
@@ -73,7 +73,7 @@ def send(frames: Iterable[Frame], room: int, patience: int) -> None:
         except InputError as error:
             _write(Frame("fault", {"text": str(error)}, []))
         except MemoryError:
-            text = f"needs more memory at once than {called('memory')} leaves; raise {called('memory')}"
+            text = f"needs more memory at once than {option('memory')} leaves; raise {option('memory')}"
             _write(Frame("fault", {"text": text}, []))
         except BrokenPipeError:
             raise
@@ -114,7 +114,7 @@ def frames_from(
     """``take(kind)`` of the frames of ``module.serve(path, *arguments, limits)``, which calls ``send`` with these two
     limits: the next frame, which is of this kind, or None where there is no more.  InputError, with the file's name as
     it is ``shown``; library: that reads it, for messages."""
-    spoken = called("memory").startswith("-")
+    spoken = option("memory").startswith("-")
     given = [json.dumps(sys.path), json.dumps(spoken), json.dumps([path, *arguments, [room, PATIENCE]])]
     child = subprocess.Popen(
         [sys.executable, "-c", CODE.format(module), *given],

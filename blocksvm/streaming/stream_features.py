@@ -10,7 +10,7 @@ from copy import copy
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.conversion.feature_ids import BYTES_AN_ID, FULLEST, IdTable
 from blocksvm.kernels.hash_table import add_places
 from blocksvm.streaming.ahead import ParsedPart
@@ -81,11 +81,11 @@ class StreamFeatures:
         if known is not None:
             need = known * per_feature
             if need > budget:
-                what = said("bits", bits) if joint is None else joint.name
-                lower = f"lower {called('bits')} or raise" if joint is None else "raise"
+                what = option("bits", bits) if joint is None else joint.name
+                lower = f"lower {option('bits')} or raise" if joint is None else "raise"
                 raise InputError(
-                    f"{what}: takes {need / 1e6:,.0f} MB where {called('memory')} leaves "
-                    f"{budget / 1e6:,.0f} MB; {lower} {called('memory')}"
+                    f"{what}: takes {need / 1e6:,.0f} MB where {option('memory')} leaves "
+                    f"{budget / 1e6:,.0f} MB; {lower} {option('memory')}"
                 )
             self.table, self.most = PlaceTable(known) if numbered else None, known
         else:
@@ -102,7 +102,7 @@ class StreamFeatures:
         capacity = min(self.most, max(wanted, self.capacity + self.capacity // 2))
         if wanted > capacity:
             raise InputError(
-                f"{wanted:,} features do not fit in {called('memory')}; raise it, or hash them with {called('bits')} "
+                f"{wanted:,} features do not fit in {option('memory')}; raise it, or hash them with {option('bits')} "
                 f"(up to {int(np.log2(max(2, self.most)))} fit)"
             )
         self.capacity = capacity

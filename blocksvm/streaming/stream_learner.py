@@ -7,7 +7,7 @@ from copy import copy
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import Labels
 from blocksvm.base.settings import plain
 from blocksvm.base.vectors import on_lines
@@ -162,11 +162,11 @@ def check_class_weight(given, runner: Runner, targets: str | None) -> None:
     """InputError where rows of a stream can't weigh by their class."""
     if given == "balanced":
         raise InputError(
-            f"{said('class_weight', given)}: how many rows of each class will come is not known in a stream; give "
-            f"{said('class_weight', 'LABEL=WEIGHT,LABEL=WEIGHT')}"
+            f"{option('class_weight', given)}: how many rows of each class will come is not known in a stream; give "
+            f"{option('class_weight', 'LABEL=WEIGHT,LABEL=WEIGHT')}"
         )
     if not of_classes(targets) or targets == SETS:
-        raise InputError(f"{called('class_weight')}: is for rows of one label each; leave it out")
+        raise InputError(f"{option('class_weight')}: is for rows of one label each; leave it out")
     check_weighs_classes(runner.learner)
 
 
@@ -189,7 +189,7 @@ def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[Strea
         )  # fmt: skip
         runner.take_costs(classes)
         if has_prior and (runner.joint is not None or not runner.learner.takes_prior):
-            raise InputError(f"{called('prior')}: {name} does not accept a prior model; leave it out")
+            raise InputError(f"{option('prior')}: {name} does not accept a prior model; leave it out")
         if settings.class_weight is not None:
             check_class_weight(settings.class_weight, runner, settings.targets)
             shared["class_weight"] = settings.class_weight
@@ -199,8 +199,8 @@ def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[Strea
         method = {"name": name, "learner": True, "settings": plain(resolved)}
         found.append(StreamLearner(runner, method, has_prior))
     if len(set(names)) < len(names):
-        raise InputError(f"{said('learner', settings.learner)}: names a learner twice")
+        raise InputError(f"{option('learner', settings.learner)}: names a learner twice")
     left = [setting for setting in settings.settings if len(names) > 1 and setting not in taken]
     if left:
-        raise InputError(f"{called(left[0])}: none of the learners {', '.join(names)} has it; leave it out")
+        raise InputError(f"{option(left[0])}: none of the learners {', '.join(names)} has it; leave it out")
     return found

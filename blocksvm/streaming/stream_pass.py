@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.labels import Labels
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
@@ -77,7 +77,7 @@ class StreamSettings:
     jobs: int = 1
     seed: int = 0
     normalize: str = "none"
-    sum_duplicates: bool = False
+    duplicates: str = "error"
     format: str = AUTO
     options: Mapping = field(default_factory=dict)
     passes: int = 1
@@ -90,8 +90,7 @@ class StreamSettings:
     @property
     def recipe(self) -> Recipe:
         """How text becomes features."""
-        duplicates = "sum" if self.sum_duplicates else "error"
-        return Recipe(self.format, duplicates, self.bits, self.normalize, "float32", self.options, self.idf)
+        return Recipe(self.format, self.duplicates, self.bits, self.normalize, "float32", self.options, self.idf)
 
 
 @dataclass(frozen=True)
@@ -131,9 +130,9 @@ def between(begin: dict, end: dict) -> dict:
 def check_passes(settings: StreamSettings, begun: bool) -> None:
     """InputError where there is no pass, or a test of nothing; begun: there is a model to begin from."""
     if settings.passes < 1:
-        raise InputError(f"{said('passes', settings.passes)}: must be 1 or more")
+        raise InputError(f"{option('passes', settings.passes)}: must be 1 or more")
     if settings.test and not begun:
-        raise InputError(f"{called('test')}: learns nothing; give {called('continue_from')}, a model to test")
+        raise InputError(f"{option('test')}: learns nothing; give {option('continue_from')}, a model to test")
 
 
 class Stream:
@@ -161,11 +160,11 @@ class Stream:
                      "ask": on_asked}  # fmt: skip
             for name, value in alone.items():
                 if value is not None:
-                    raise InputError(f"{called(name)}: is for one learner; {settings.learner} are several")
+                    raise InputError(f"{option(name)}: is for one learner; {settings.learner} are several")
         if on_asked is not None and settings.query is None:
-            raise InputError(f"{called('ask')}: needs {called('query')}, which says how likely labels are asked for")
+            raise InputError(f"{option('ask')}: needs {option('query')}, which says how likely labels are asked for")
         if settings.test and settings.query is not None:
-            raise InputError(f"{called('test')}: asks for no labels to learn from; leave {called('query')} out")
+            raise InputError(f"{option('test')}: asks for no labels to learn from; leave {option('query')} out")
         class_weight = COMMON_SETTINGS["class_weight"].checked(settings.class_weight)
         settings = replace(settings, class_weight=class_weight)
         self.settings = settings = settings if continue_from is None else continued(continue_from, settings)
@@ -200,7 +199,7 @@ class Stream:
         if left < 1_000_000:
             least = math.ceil(self.ahead.least_memory(1_000_000 + besides) / 1e6)
             raise InputError(
-                f"{said('memory', f'{settings.memory / 1e6:g}MB')} is too small for a stream; give {least}MB or more"
+                f"{option('memory', f'{settings.memory / 1e6:g}MB')} is too small for a stream; give {least}MB or more"
             )
         numbered = None
         if continue_from is not None and settings.bits is not None:  # a model of all places goes on with all of them
@@ -282,7 +281,7 @@ class Stream:
         """Learn from all rows; False where it was stopped."""
         inputs = names_of_inputs(inputs)
         if self.settings.passes > 1 and "-" in inputs:
-            raise InputError(f"{said('passes', self.settings.passes)}: standard input can be read once; name a file")
+            raise InputError(f"{option('passes', self.settings.passes)}: standard input can be read once; name a file")
         going = True
         for number in range(self.settings.passes):
             self.targets.again = number > 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import listed
 from blocksvm.base.user_code import names_of
 from blocksvm.conversion.feature_ids import IdIndex
@@ -41,11 +41,11 @@ def continued(path: Path, settings: StreamSettings) -> StreamSettings:
         raise InputError(f"{path}: was trained by {method['name']}, which is no online learner")
     if settings.learner not in ("", method["name"]):
         raise InputError(
-            f"{path}: was learned by {method['name']}, not by {settings.learner}; leave {called('learner')} out"
+            f"{path}: was learned by {method['name']}, not by {settings.learner}; leave {option('learner')} out"
         )
     if method["settings"].get("class_weight") == "balanced":
         raise InputError(
-            f"{path}: was learned with {said('class_weight', 'balanced')}, which a stream does not take: how many "
+            f"{path}: was learned with {option('class_weight', 'balanced')}, which a stream does not take: how many "
             "rows of each class will come is not known"
         )
     with names_of(path):
@@ -78,7 +78,7 @@ def _format_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
     for name, value in given.items():
         if value != recipe.options.get(name) and name not in OF_INPUTS + OF_LINES:
             raise InputError(
-                f"{path}: was learned with {said(name, recipe.options.get(name))}; leave {called(name)} out"
+                f"{path}: was learned with {option(name, recipe.options.get(name))}; leave {option(name)} out"
             )
     return {"format": recipe.format, "options": again(recipe.options, given)}
 
@@ -90,13 +90,13 @@ def _weighing_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
         return {}
     if recipe.bits is not None or settings.bits is not None:
         raise InputError(f"{path}: has an idf of hashed features, with which a stream does not go on; train again")
-    return {"idf": recipe.idf, "normalize": recipe.normalize, "sum_duplicates": recipe.sums}
+    return {"idf": recipe.idf, "normalize": recipe.normalize, "duplicates": recipe.duplicates}
 
 
 def idf_to_go_on(path: Path | None) -> KnownIdf:
     """The idf of the model with which a stream goes on."""
     if path is None:
-        raise InputError(f"{called('idf')}: is counted before anything is learned; go on with a model that has one")
+        raise InputError(f"{option('idf')}: is counted before anything is learned; go on with a model that has one")
     ids = model_feature_ids(path)
     idf = idf_of_model(path, IdIndex(len(ids)).fill([(0, ids)]).find)
     return KnownIdf(idf, describe_model(path)["idf_fingerprint"], BYTES_KNOWN * len(ids))
@@ -108,11 +108,11 @@ def check_continued_stream(path: Path, stream: Stream) -> Labels | None:
     saved, settings, labels = describe_model(path), stream.settings, stream.targets.labels
     if saved.get("bits") != settings.bits:
         theirs = "a table of ids" if saved.get("bits") is None else f"features hashed to {saved['bits']} bits"
-        mine = f"without {called('bits')}" if settings.bits is None else f"with {said('bits', settings.bits)}"
+        mine = f"without {option('bits')}" if settings.bits is None else f"with {option('bits', settings.bits)}"
         raise InputError(f"{path}: has {theirs}, but learning would go on {mine}; continue with the same")
     if labels is not None and list(labels.values) != saved["labels"]:
         raise InputError(
-            f"{path}: has the labels {listed(saved['labels'])}, other ones than the stream; leave {called('labels')} "
+            f"{path}: has the labels {listed(saved['labels'])}, other ones than the stream; leave {option('labels')} "
             "out"
         )
     return Labels(tuple(saved["labels"])) if saved["labels"] else None
@@ -163,12 +163,12 @@ def take_prior(path: Path, described: dict, stream: Stream) -> None:
     if theirs != (tuple(stream.targets.told().values) if stream.targets.told() else ()):
         raise InputError(
             f"{path}: has {f'the labels {listed(theirs)}' if theirs else 'real targets'}, other ones than the stream; "
-            f"give them by {called('labels') if theirs else said('targets', NUMBERS)}"
+            f"give them by {option('labels') if theirs else option('targets', NUMBERS)}"
         )
     check_plain(path, described)
     features, bits = stream.features, recipe_of(described, path).bits
     if bits is not None and bits != features.bits:
-        raise InputError(f"{path}: has features hashed to {bits} bits; give {said('bits', bits)}")
+        raise InputError(f"{path}: has features hashed to {bits} bits; give {option('bits', bits)}")
     d, n_vectors = described["n_features"], len(theirs) if len(theirs) > 2 else 1
     saved = open_state(path)
     for name, length in (("ids", d), ("weights", n_vectors * (d + 1))):
@@ -198,6 +198,6 @@ def _put_prior(
         np.add.at(prior[c], places[first : first + known], part[:known])
         intercept = part[-1] * bias if last > d else 0.0
         if intercept and not learner.runner.bias:
-            raise InputError(f"{path}: has an intercept, but there is no constant feature; give {called('bias')}")
+            raise InputError(f"{path}: has an intercept, but there is no constant feature; give {option('bias')}")
         if intercept:
             prior[c, -1] = intercept / learner.runner.bias

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import STRINGS, Labels, has_label, label_text, listed
 from blocksvm.base.row_batch import RecordCounter, RowBatch
 from blocksvm.learners.engine.label_sets import SetTable
@@ -27,15 +27,15 @@ def targets_of(settings, prior, described, on_fault: Callable[[str], None], keep
     labels that do not fit."""
     labels, real = settings.labels, not of_classes(settings.targets)
     if labels is not None and len(set(labels)) < 2:
-        raise InputError(f"{called('labels')}: name two different labels, or more")
+        raise InputError(f"{option('labels')}: name two different labels, or more")
     if real and labels is not None:
-        raise InputError(f"{called('labels')}: {said('targets', settings.targets)} has no classes; leave it out")
+        raise InputError(f"{option('labels')}: {option('targets', settings.targets)} has no classes; leave it out")
     if prior is not None and labels is None and not real:
         labels = described["labels"]
         if not labels:
             raise InputError(
                 f"{prior}: has real targets, and this stream learns classes; give "
-                f"{said('targets', NUMBERS)}, or name another prior model"
+                f"{option('targets', NUMBERS)}, or name another prior model"
             )
     found = None if labels is None else Labels(tuple(sorted(labels)))
     kind = SetTargets if settings.targets == SETS else StreamTargets
@@ -106,7 +106,7 @@ class StreamTargets:
             y = self._codes(batch, counter, labels, known)
             return y, np.flatnonzero(y > (SKIPPED if self.keeps_unlabelled else NO_LABEL)).astype(np.int32)
         if labels.dtype == object and len(known):
-            what = f"the label {label_text(labels[known[0]])} is no number; leave {called('targets')} out"
+            what = f"the label {label_text(labels[known[0]])} is no number; leave {option('targets')} out"
             raise InputError(counter.at(batch, int(batch.origin.records[known[0]]), what))
         y = np.full(len(labels), np.nan) if labels.dtype == object else labels.astype(np.float64)
         return y, np.arange(len(y), dtype=np.int32) if self.keeps_unlabelled else known
@@ -127,11 +127,11 @@ class StreamTargets:
         bad = known[codes[known] == (0 if table.binary else -1)]
         for row in bad.tolist():
             names = " and ".join(map(label_text, table.values))
-            sets = f", or its sets with {said('targets', SETS)}" if isinstance(labels[row], tuple) else ""
+            sets = f", or its sets with {option('targets', SETS)}" if isinstance(labels[row], tuple) else ""
             sentence = counter.at(
                 batch, int(batch.origin.records[row]),
                 f"the label {label_text(labels[row])} is none of {names}; name the labels with "
-                f"{called('labels')}{sets}",
+                f"{option('labels')}{sets}",
             )  # fmt: skip
             self.skip(sentence)
         codes[bad] = SKIPPED
@@ -143,7 +143,7 @@ class SetTargets(StreamTargets):
 
     def told(self) -> Labels:
         if self.labels is None:
-            raise InputError(f"{said('targets', SETS)}: name the labels that sets may hold with {called('labels')}")
+            raise InputError(f"{option('targets', SETS)}: name the labels that sets may hold with {option('labels')}")
         return self.labels
 
     def of(self, batch: RowBatch, counter: RecordCounter) -> tuple[np.ndarray, np.ndarray]:
@@ -172,13 +172,13 @@ class SetTargets(StreamTargets):
         """What is wrong with a label, or ''."""
         if not isinstance(label, tuple):
             return (
-                f"the label {label_text(label)} is no set of labels; read them with {said('format', 'multilabel')}, or "
-                f"leave {called('targets')} out"
+                f"the label {label_text(label)} is no set of labels; read them with {option('format', 'multilabel')}, "
+                f"or leave {option('targets')} out"
             )
         unknown = [member for member in label if member not in classes]
         if not unknown:
             return ""
         return (
             f"the set holds the label {label_text(unknown[0])}, which is none of {listed(self.labels.values)}; name "
-            f"the labels with {called('labels')}"
+            f"the labels with {option('labels')}"
         )

@@ -12,7 +12,7 @@ import re
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.kernels.arborescence import tags_between
 from blocksvm.structured.column_text import ColumnText
 from blocksvm.structured.templates import TemplatePart, attribute_hashes, mixed, part_of, shifted
@@ -46,7 +46,7 @@ class ArcTemplates:
             seed = np.uint64(xxh3_64_intdigest(name.encode()))
             self.columns += [(seed, parts, slot) for slot in range(MOST_BETWEEN if BETWEEN in parts else 1)]
         if not self.columns:
-            raise InputError(f"{said('template', text)}: holds no template; give some such as 'ht[0]|mt[0]|d'")
+            raise InputError(f"{option('template', text)}: holds no template; give some such as 'ht[0]|mt[0]|d'")
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -54,11 +54,13 @@ class ArcTemplates:
     def _part(self, text: str, n_columns: int) -> str | tuple[str, TemplatePart]:
         if text in (DISTANCE, BETWEEN):
             if text == BETWEEN and n_columns < 2:
-                raise InputError(f"{said('template', text)}: the text has no column of tags; leave it out")
+                raise InputError(f"{option('template', text)}: the text has no column of tags; leave it out")
             return text
         match = ENDS.fullmatch(text)
         if match is None:
-            raise InputError(f"{said('template', text)}: is no template of an arc; a part is as hw[0], mt[-1], d or b")
+            raise InputError(
+                f"{option('template', text)}: is no template of an arc; a part is as hw[0], mt[-1], d or b"
+            )
         return match[1], part_of(match[2], n_columns)
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import shown_name
 from blocksvm.structured.column_text import read_text
 from blocksvm.structured.templates import mixed
@@ -110,11 +110,11 @@ class SpanTemplates:
         self.text = " ".join(text.split())
         self.templates = [template.split("|") for template in self.text.split()]
         if not self.templates:
-            raise InputError(f"{said('template', text)}: holds no template; give some such as 'word|known length'")
+            raise InputError(f"{option('template', text)}: holds no template; give some such as 'word|known length'")
         for part in (part for parts in self.templates for part in parts):
             if PART.fullmatch(part) is None:
                 raise InputError(
-                    f"{said('template', part)}: is no template of a span; a part is word, types, known, length, "
+                    f"{option('template', part)}: is no template of a span; a part is word, types, known, length, "
                     "firstN, lastN, beforeN or afterN"
                 )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import shown_name
 from blocksvm.conversion.feature_ids import IdTable
 from blocksvm.formats.text.text_source import LineLimit, TextInputs
@@ -74,8 +74,8 @@ def read_text(name: str, most: int) -> tuple[np.ndarray, int]:
             total += piece.end
             if total > most:
                 raise InputError(
-                    f"{shown_name(name)}: is longer than the {most / 1e6:,.2f} MB that {called('memory')} leaves for "
-                    f"the text, which is kept whole; raise {called('memory')}"
+                    f"{shown_name(name)}: is longer than the {most / 1e6:,.2f} MB that {option('memory')} leaves for "
+                    f"the text, which is kept whole; raise {option('memory')}"
                 )
             parts.append(piece.text[: piece.end])
     return np.concatenate([*parts, np.zeros(SPARE, np.uint8)]), total
@@ -110,7 +110,7 @@ def column_parts(name: str, memory: int) -> Iterator[ColumnText]:
             if len(carried) > most:
                 raise InputError(
                     f"{shown_name(name)}, line {before + n_lines + 1}: begins a sentence of more than "
-                    f"{most / 1e6:,.2f} MB; put an empty line behind each sentence, or raise {called('memory')}"
+                    f"{most / 1e6:,.2f} MB; put an empty line behind each sentence, or raise {option('memory')}"
                 )
             if len(whole.starts):
                 part = _columns(name, memory // 2, text, whole, before, width)

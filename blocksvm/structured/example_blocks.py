@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.store.chunks import Chunks
 from blocksvm.structured.output_structure import Structure
 from blocksvm.structured.structured_learner import order_of
@@ -129,7 +129,7 @@ class Spooled(ExampleBlocks):
         for chunk in chunks:
             for name, array in self.read(int(chunk)).items():
                 if len(array) != self.lengths[name][chunk]:
-                    raise InputError(f"{self.folder}: a file in {called('temp')} was changed; train again")
+                    raise InputError(f"{self.folder}: a file in {option('temp')} was changed; train again")
                 arrays[name][filled[name] : filled[name] + len(array)] = array
                 filled[name] += len(array)
         bounds = np.append(0, np.cumsum(self.counts[chunks]))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.conversion.feature_ids import IdIndex, IdTable
 
 
@@ -24,7 +24,7 @@ def collected(
     if left <= 0:
         raise InputError(
             f"the features of {n_rows:,} places by {n_templates} templates take {-(left - budget) / 1e6:,.2f} MB, more "
-            f"than {called('memory')} leaves; raise it, or give fewer templates"
+            f"than {option('memory')} leaves; raise it, or give fewer templates"
         )
     known = IdTable(left // 3)
     features = met(known, n_rows, n_templates, ids_of)

@@ -101,7 +101,7 @@ class FrankWolfe(Machine):
 
     def _require(self, block: ExampleBlock, n_bytes: int) -> None:
         """InputError, with the whole need, where the rows of a chunk do not fit."""
-        used = self.budget.taken
+        used = self.budget.used
         used[EXAMPLES], used[DUAL] = block.n_bytes, self.left - self.capacity
         used[DIRECTIONS] = 0
         self.budget.require(DIRECTIONS, n_bytes)
@@ -109,8 +109,8 @@ class FrankWolfe(Machine):
     def _count(self, block: ExampleBlock, n_bytes: int) -> None:
         """Record the largest use of memory."""
         used = {EXAMPLES: block.n_bytes, DUAL: self.dual.held_bytes, DIRECTIONS: n_bytes}
-        if sum(used.values()) > sum(self.budget.taken.get(name, 0) for name in used):
-            self.budget.taken |= used
+        if sum(used.values()) > sum(self.budget.used.get(name, 0) for name in used):
+            self.budget.used |= used
 
     def _load(self, block: ExampleBlock) -> Loaded:
         """The state of a block's examples, of its first chunks where the rows of all do not fit."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import runs, shown_name
 from blocksvm.structured.arc_templates import DEFAULT, ArcFeatures, ArcTemplates
 from blocksvm.structured.column_text import ColumnText, read_columns
@@ -82,7 +82,7 @@ class ParsedParts(ColumnParts):
             if longest > self.memory // 4:
                 raise InputError(
                     f"{text.line_of(text.bounds[np.argmax(bytes_of)])}: the arcs of this sentence take "
-                    f"{longest / 1e6:,.0f} MB, too much of the {self.memory / 1e6:,.0f} MB of {called('memory')}; "
+                    f"{longest / 1e6:,.0f} MB, too much of the {self.memory / 1e6:,.0f} MB of {option('memory')}; "
                     "raise it, or give shorter sentences"
                 )
             for a, b in runs(np.append(0, np.cumsum(bytes_of)), self.memory // 4):

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from xxhash import xxh3_128
 
-from blocksvm.base.errors import InputError, called, switched_on
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input
 from blocksvm.base.settings import plain
 from blocksvm.model.versions import versions
@@ -39,7 +39,7 @@ def fingerprint_of(names: Iterable[str]) -> str:
     for name in names:
         if not Path(name).is_file():
             raise InputError(
-                f"{name}: {called('checkpoint')} needs a file to learn from, which a resumed run reads again"
+                f"{name}: {option('checkpoint')} needs a file to learn from, which a resumed run reads again"
             )
         with open_input(name) as file:
             while piece := file.read(PIECE):
@@ -131,19 +131,19 @@ class StructuredCheckpoint:
         if meta["fingerprint"] != self.fingerprint:
             raise InputError(
                 f"{self.path}: belongs to a run on another text; give that one, or start afresh without "
-                f"{switched_on('resume')}"
+                f"{option('resume', True)}"
             )
         ours, theirs = plain(self.settings), meta["settings"]
         for name in ours:
             if name not in LIMITS and theirs.get(name) != ours[name]:
                 raise InputError(
-                    f"{self.path}: its run was begun with {called(name)} {theirs.get(name)}, not {ours[name]}; say the "
-                    f"same again, or start afresh without {switched_on('resume')}"
+                    f"{self.path}: its run was begun with {option(name)} {theirs.get(name)}, not {ours[name]}; say the "
+                    f"same again, or start afresh without {option('resume', True)}"
                 )
 
     def _of_another(self, what: str) -> InputError:
         return InputError(
-            f"{self.path}: {what}, as no run on this text has; start afresh without {switched_on('resume')}"
+            f"{self.path}: {what}, as no run on this text has; start afresh without {option('resume', True)}"
         )
 
 

@@ -155,7 +155,7 @@ class OnlineMachine(Machine):
         return self.left
 
     def visit(self, block, epoch, visit, stop):
-        self.budget.taken[EXAMPLES] = max(block.n_bytes, self.budget.taken.get(EXAMPLES, 0))
+        self.budget.used[EXAMPLES] = max(block.n_bytes, self.budget.used.get(EXAMPLES, 0))
         order = block.examples[order_of(len(block.examples), self.seed, *key_of(epoch, visit))]
         at_once = self.settings.get("at_once", 1)
         report = Report()

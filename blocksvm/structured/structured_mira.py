@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
 from blocksvm.kernels.multipliers import own_slacks, shared_slacks
 from blocksvm.kernels.sparse_rows import products
@@ -64,7 +64,7 @@ def machine(blocks: ExampleBlocks, settings: dict, run: dict, budget: Budget) ->
     """InputError where k is above 1 and the structure gives one output."""
     if settings["k"] > 1 and not blocks.lists:
         raise InputError(
-            f"mira wants the {settings['k']} best outputs, but this structure gives one; say {called('k')} 1"
+            f"mira wants the {settings['k']} best outputs, but this structure gives one; say {option('k')} 1"
         )
     n = settings["k"] * settings["at_once"]
     budget.require("the constraints' products", 8 * n * n)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.model.versions import versions
@@ -166,7 +166,7 @@ def opened_model(path: str | Path, task_name: str | None = None) -> tuple[Struct
     model = load_structured(path)
     name = model.meta["task"]
     if task_name not in (None, name):
-        raise InputError(f"{path}: was trained for the task {name}, not {task_name}; leave {called('task')} out")
+        raise InputError(f"{path}: was trained for the task {name}, not {task_name}; leave {option('task')} out")
     by_user(task_name)
     with names_of(path):
         task = get_task(name)

@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.structured.column_text import Column, ColumnText
 
 PART = re.compile(r"(w|t|c\d{1,3})(?:\.(lower|shape|prefix\d|suffix\d))?\[(-?\d{1,3})\]")
@@ -48,7 +48,7 @@ class Templates:
         self.text = " ".join(text.split())
         self.parts = [tuple(part_of(one, n_columns) for one in template.split("|")) for template in self.text.split()]
         if not self.parts:
-            raise InputError(f"{said('template', text)}: holds no template; give some such as 'w[-1] w[0] w[1]'")
+            raise InputError(f"{option('template', text)}: holds no template; give some such as 'w[-1] w[0] w[1]'")
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -71,13 +71,13 @@ def part_of(text: str, n_columns: int) -> TemplatePart:
     match = PART.fullmatch(text)
     if match is None:
         raise InputError(
-            f"{said('template', text)}: is no template; a part is a column (w, t, c2, ...), maybe .lower, .shape, "
+            f"{option('template', text)}: is no template; a part is a column (w, t, c2, ...), maybe .lower, .shape, "
             ".prefixN or .suffixN, and an offset in brackets, as in w.suffix3[0]"
         )
     name, attribute, offset = match.groups()
     column = {"w": 0, "t": 1}.get(name, int(name[1:]) if name[1:] else 0)
     if column >= n_columns:
-        raise InputError(f"{said('template', text)}: the text has {n_columns} columns of features; leave {name} out")
+        raise InputError(f"{option('template', text)}: the text has {n_columns} columns of features; leave {name} out")
     return TemplatePart(column, attribute or "", int(offset))
 
 

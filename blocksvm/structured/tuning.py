@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import shown_name
 from blocksvm.base.user_code import imported
 from blocksvm.structured.candidates import CandidateLists
@@ -104,7 +104,7 @@ def decoded(text: CandidateText, number: int) -> str:
 def quality_of(text: CandidateText, settings: Mapping, memory: int) -> np.ndarray | None:
     """(n_candidates,) float64, by ``quality`` or ``score`` of the settings; None where neither is set."""
     if settings.get("quality") is not None and settings.get("score") is not None:
-        raise InputError(f"{called('quality')} and {called('score')} say the same thing; give one of them")
+        raise InputError(f"{option('quality')} and {option('score')} say the same thing; give one of them")
     if settings.get("quality") is not None:
         lines = lines_of(settings["quality"], memory)
         if len(lines) != len(text.texts):
@@ -156,9 +156,11 @@ def function_named(name: str):
     try:
         function = imported(name, "score")
     except ImportError as error:
-        raise InputError(f"{said('score', name)}: cannot be imported ({error}); name it as module:function") from error
+        raise InputError(
+            f"{option('score', name)}: cannot be imported ({error}); name it as module:function"
+        ) from error
     if not callable(function):
-        raise InputError(f"{said('score', name)}: is no function; it must take a text and a list of references")
+        raise InputError(f"{option('score', name)}: is no function; it must take a text and a list of references")
     return function
 
 
@@ -185,8 +187,8 @@ class Tuning(StructuredTask):
         quality = quality_of(text, settings, memory)
         if quality is None:
             raise InputError(
-                f"how good candidates are must be told: give {called('quality')}, a file with a number for each, or "
-                f"{called('score')}, a function, and {called('references')}"
+                f"how good candidates are must be told: give {option('quality')}, a file with a number for each, or "
+                f"{option('score')}, a function, and {option('references')}"
             )
         ids = name_ids(text.names)
         if not len(ids):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.base.errors import called, said
+from blocksvm.base.errors import option
 from blocksvm.theory.comparators import Comparator
 from blocksvm.theory.mirror_maps import ENTROPIC, EUCLIDEAN, Euclidean
 from blocksvm.theory.replay import ReplayedRun
@@ -55,24 +55,26 @@ class Bound:
 
 
 FROM_ZERO = Condition("w_1 = 0", lambda run: True, lambda run: "all learners begin there")
-CONSTANT = Condition("eta is constant", lambda run: run.constant_step, lambda run: said("decay", run.settings["decay"]))
+CONSTANT = Condition(
+    "eta is constant", lambda run: run.constant_step, lambda run: option("decay", run.settings["decay"])
+)
 FALLING = Condition(
     "eta_t = c / sqrt(t)",
     lambda run: not run.constant_step,
-    lambda run: said("decay", run.settings.get("decay", "constant")),
+    lambda run: option("decay", run.settings.get("decay", "constant")),
 )
 UNPROJECTED = Condition(
     "no projection",
     lambda run: run.mirror is not EUCLIDEAN or run.ball is None,
-    lambda run: said("radius", run.settings.get("radius")),
+    lambda run: option("radius", run.settings.get("radius")),
 )
 PROJECTED = Condition(
-    "projected on ||w|| <= B", lambda run: run.ball is not None, lambda run: f"no {called('radius')} is given"
+    "projected on ||w|| <= B", lambda run: run.ball is not None, lambda run: f"no {option('radius')} is given"
 )
 ALL_COUNTED = Condition(
     "d counts every feature",
     lambda run: run.mirror is not ENTROPIC or run.settings["n_features"] >= run.d,
-    lambda run: f"{said('n_features', run.settings['n_features'])} against {run.d}",
+    lambda run: f"{option('n_features', run.settings['n_features'])} against {run.d}",
 )
 UNIT_ROWS = Condition(
     "||x|| = 1",
@@ -86,12 +88,12 @@ BOTH_CLASSES = Condition(
 LARGEST_KNOWN = Condition(
     "R >= max ||x||",
     lambda run: run.settings["max_norm"] ** 2 * (1.0 + 1e-12) >= largest_own(run),
-    lambda run: f"{said('max_norm', run.settings['max_norm'])} against {math.sqrt(largest_own(run)):g}",
+    lambda run: f"{option('max_norm', run.settings['max_norm'])} against {math.sqrt(largest_own(run)):g}",
 )
 L1_ALONE = Condition(
     "r = l1 ||w||_1 alone",
     lambda run: run.regulariser is not None and run.regulariser.l1 is not None,
-    lambda run: said("l2", run.settings["l2"]) if run.settings.get("l2") else "r is another one",
+    lambda run: option("l2", run.settings["l2"]) if run.settings.get("l2") else "r is another one",
 )
 SEPARATES = Admission("all margins above 0: a separating u was found", lambda run, u: u.margin[-1] > 0.0)
 NO_LOSS = Admission("l*_t = 0: a u with all margins at least 1 was found", lambda run, u: u.hinge[-1] == 0.0)
@@ -104,7 +106,7 @@ def mirror_is(mirror: Euclidean) -> Condition:
     return Condition(
         f"the mirror map is {mirror.name}",
         lambda run: run.mirror is mirror,
-        lambda run: said("mirror", run.mirror.name),
+        lambda run: option("mirror", run.mirror.name),
     )
 
 

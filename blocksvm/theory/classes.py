@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.learners.engine.learner import Learner
 from blocksvm.learners.engine.runner import Runner
 from blocksvm.learners.rules.exact import ExactLearner
@@ -33,7 +33,7 @@ def check_of_classes(learner: Learner | ExactLearner, max_rows: int | None) -> N
             "one of them, or a store of two"
         )
     if max_rows is not None:
-        raise InputError(f"{called('max_rows')}: is for stores of two labels; leave it out")
+        raise InputError(f"{option('max_rows')}: is for stores of two labels; leave it out")
 
 
 def margins(values: np.ndarray, y: np.ndarray) -> np.ndarray:

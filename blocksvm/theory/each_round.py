@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.loss_placeholders import derivative
 from blocksvm.kernels.prefetch import value_at
@@ -119,7 +119,7 @@ def check_steps(n_rounds: int, d: int) -> None:
     if n_rounds * d > MOST_STEPS:
         raise InputError(
             f"subgradient: its regret with l1 takes all {d:,} weights in each of {n_rounds:,} rounds, more than "
-            f"{MOST_STEPS:,} in all; give fewer rows by {called('max_rows')}"
+            f"{MOST_STEPS:,} in all; give fewer rows by {option('max_rows')}"
         )
 
 

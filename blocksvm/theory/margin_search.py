@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import TooLittleMemory
 from blocksvm.base.outputs import scratch_folder
 from blocksvm.kernels.margins import add_rows, decision_values, sum_of_squares
@@ -282,7 +282,7 @@ def maximum_margin(
     hard = asked["C"] is None
     if hard and source.weighted:
         raise InputError(
-            f"{source.name}: its rows have weights, which a hard margin does not know; give {said('C', 1)} for a "
+            f"{source.name}: its rows have weights, which a hard margin does not know; give {option('C', 1)} for a "
             "soft one"
         )
     began = time.perf_counter()

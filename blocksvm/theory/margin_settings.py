@@ -9,8 +9,8 @@ MARGIN_SETTINGS = Settings((
     Setting("C", "weight of the losses of a soft margin (default: a hard margin)", above=0.0),
     Bias("bias", "value of a regularised constant feature (0: a plane through the origin), or free: an intercept that "
          "is not regularised (default)", default=FREE, least=0.0, metavar="B|free"),
-    Setting("tol", "largest relative distance between the two bounds of the margin; with -C, the certified relative "
-            "gap", default=1e-3, above=0.0, below=1.0),
+    Setting("tol", "largest relative distance between the two bounds of the margin; of a soft margin, the certified "
+            "relative gap", default=1e-3, above=0.0, below=1.0),
     Setting("least_margin", "smallest hard margin to look for, as a share of the largest norm",
             default=1e-3, above=0.0, below=1.0),
     Setting("epochs", "most epochs of the perceptron, shown beside Novikoff's bound (0: none)", default=20,

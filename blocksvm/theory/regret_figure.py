@@ -6,16 +6,16 @@ from typing import IO
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.theory.regret_report import RegretReport
 
 
-def require_matplotlib(option: str = "figure") -> None:
-    """InputError, with what to do, where it is not installed; option: the setting that needs it."""
+def require_matplotlib(setting: str = "figure") -> None:
+    """InputError, with what to do, where it is not installed, which ``setting`` needs."""
     from importlib.util import find_spec
 
     if find_spec("matplotlib") is None:
-        raise InputError(f"{called(option)} needs matplotlib; install it with pip install matplotlib, or leave it out")
+        raise InputError(f"{option(setting)} needs matplotlib; install it with pip install matplotlib, or leave it out")
 
 
 def draw(report: RegretReport, file: IO[bytes]) -> None:

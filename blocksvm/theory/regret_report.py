@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS, refuse_weights, require_labels
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import plain
@@ -200,17 +200,17 @@ def measure_regret(
     refuse_weights(source, "regret")
     known = known_of(source, 0.0)
     if max_rows is not None and max_rows < 1:
-        raise InputError(f"{said('max_rows', max_rows)}: must be 1 or more")
+        raise InputError(f"{option('max_rows', max_rows)}: must be 1 or more")
     if several:
         check_of_classes(EXACT[learner] if learner in EXACT else get_learner(learner), max_rows)
     if learner in EXACT:
         if average:
-            raise InputError(f"{called('average')}: {learner} does not accept it; leave it out")
+            raise InputError(f"{option('average')}: {learner} does not accept it; leave it out")
         runner = ExactRunner(EXACT[learner], given or {})
     else:
         runner = Runner(learner, given or {}, known, average=average, n_classes=len(source.labels.values))
         if runner.settings.get("costs") is not None:
-            raise InputError(f"{called('costs')}: no bound here is about costs; leave it out")
+            raise InputError(f"{option('costs')}: no bound here is about costs; leave it out")
     T = min(source.n_samples, max_rows or source.n_samples)
     r = theory_of(runner.learner).regulariser(runner.settings)
     check_batch(batch, T, runner, average)
@@ -242,18 +242,18 @@ def measure_regret(
         mean = measure(run, Found("mean of the weights", run.mean_weights), rows.scores(run.mean_weights, run.bias))
     judged = [judge(bound, run, found, best) for bound in bounds_of(run)]
     least = np.min([u.judged for u in found], axis=0)
-    return RegretReport(run, found, best, least, judged, _notes(run, found, best, judged), dict(budget.taken), mean)
+    return RegretReport(run, found, best, least, judged, _notes(run, found, best, judged), dict(budget.used), mean)
 
 
 def check_batch(batch: int, T: int, runner, average: bool) -> None:
     """InputError where rounds of so many of T rows do not fit the learner."""
     if not 1 <= batch <= T:
-        raise InputError(f"{said('batch', batch)}: must be from 1 to the number of rows, {T:,}")
+        raise InputError(f"{option('batch', batch)}: must be from 1 to the number of rows, {T:,}")
     r = theory_of(runner.learner).regulariser(runner.settings)
     if batch > 1 and (r is None or r.l2 is None):
-        raise InputError(f"{said('batch', batch)}: {runner.name} learns row by row; leave it out, or take pegasos")
+        raise InputError(f"{option('batch', batch)}: {runner.name} learns row by row; leave it out, or take pegasos")
     if batch > 1 and average:
-        raise InputError(f"{called('average')}: of rounds of several rows no mean is kept; leave one of them out")
+        raise InputError(f"{option('average')}: of rounds of several rows no mean is kept; leave one of them out")
 
 
 def _plan(rows: ReplayRows, budget: Budget, n_bytes: int) -> None:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from blocksvm.base.errors import said
+from blocksvm.base.errors import option
 from blocksvm.losses.hinge import HINGE as LOSS
 from blocksvm.theory.bound import (
     CONSTANT,
@@ -66,27 +66,27 @@ def eta(run: ReplayedRun) -> float:
 DELTA = Condition(
     "delta >= max |g_t,j|",
     lambda run: run.largest_entries[-1] <= run.settings["delta"] * (1.0 + 1e-12),
-    lambda run: f"{said('delta', run.settings['delta'])} against {run.largest_entries[-1]:.4g}",
+    lambda run: f"{option('delta', run.settings['delta'])} against {run.largest_entries[-1]:.4g}",
 )
 
-HINGE = Condition("the loss is hinge", lambda run: run.loss_function is LOSS, lambda run: said("loss", run.loss_name))
+HINGE = Condition("the loss is hinge", lambda run: run.loss_function is LOSS, lambda run: option("loss", run.loss_name))
 FLAT = Condition(
     "the loss has slopes of at most 1",
     lambda run: run.loss_function.slope_bound <= 1.0,
-    lambda run: said("loss", run.loss_name),
+    lambda run: option("loss", run.loss_name),
 )
 GROUPED = Condition(
     "r = group ||w||",
     lambda run: run.regulariser is not None and run.regulariser.norm is not None,
     lambda run: "r is another one",
 )
-WITH_L1 = Condition("l1 > 0", lambda run: run.truncated, lambda run: said("l1", run.settings["l1"]))
+WITH_L1 = Condition("l1 > 0", lambda run: run.truncated, lambda run: option("l1", run.settings["l1"]))
 EACH_ROUND = Condition(
     f"rows times features are at most {MOST_STEPS:,}",
     lambda run: run.checks_rounds,
     lambda run: f"{run.T:,} x {run.d:,}",
 )
-ABOVE_2 = Condition("p > 2", lambda run: run.settings["p"] > 2.0, lambda run: said("p", run.settings["p"]))
+ABOVE_2 = Condition("p > 2", lambda run: run.settings["p"] > 2.0, lambda run: option("p", run.settings["p"]))
 PROJECTED_THERE = Condition("projected on ||w|| <= 1 / sqrt(lambda)", PROJECTED.holds, lambda run: "no projection")
 
 REGULARISED = (

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse
 
-from blocksvm.base.errors import InputError, called, one_of, said
+from blocksvm.base.errors import InputError, one_of, option
 from blocksvm.base.labels import label_text
 from blocksvm.base.memory import Budget
 from blocksvm.kernels.shuffle import windowed_order
@@ -44,7 +44,7 @@ class ReplayRows:
 
     def __init__(self, source: Source, order: str, seed: int, memory: int):
         if order not in ORDERS:
-            raise InputError(f"{said('order', order)}: {one_of(order, ORDERS)}")
+            raise InputError(f"{option('order', order)}: {one_of(order, ORDERS)}")
         self.source = source
         self.order = order
         self.seed = seed
@@ -119,7 +119,7 @@ def in_memory(rows: ReplayRows, n_rows: int, budget: Budget) -> Matrix:
         label = source.labels.positive if y[0] > 0 else source.labels.negative
         raise InputError(
             f"{source.name}: the first {n_rows:,} rows all have the label {label_text(label)}; raise "
-            f"{called('max_rows')}, or take {said('order', 'shuffled')}"
+            f"{option('max_rows')}, or take {option('order', 'shuffled')}"
         )
     matrix = Matrix(scipy.sparse.vstack(parts, format="csr"), y)
     matrix.name = source.name

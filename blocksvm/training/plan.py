@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from blocksvm.base.errors import InputError, brief, said
+from blocksvm.base.errors import InputError, option, value_text
 from blocksvm.base.labels import NUMBERS, SETS, Labels, members_of
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import plain
@@ -113,7 +113,7 @@ class Plan:
 
     def memory(self) -> dict[str, int]:
         """Bytes by name, as counted against the budget."""
-        return dict(self.budget.taken)
+        return dict(self.budget.used)
 
     def shape(self, array: StateArray) -> tuple[int, ...]:
         return array.shape(self.n_features, self.source.n_samples)
@@ -162,6 +162,6 @@ class Plan:
     @staticmethod
     def _other(path: Path, name: str, before, now) -> None:
         raise InputError(
-            f"{path}: was begun with {said(name, before)}, but {brief(now)} is given now; resume with the same, or "
-            "start afresh"
+            f"{path}: was begun with {option(name, before)}, but {value_text(now)} is given now; resume with the same, "
+            "or start afresh"
         )

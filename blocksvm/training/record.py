@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, is_dataclass
 
 import numpy as np
 
-from blocksvm.base.errors import called, said
+from blocksvm.base.errors import option
 from blocksvm.base.settings import plain
 from blocksvm.model.versions import versions
 from blocksvm.problems.problem import Certificate
@@ -340,14 +340,14 @@ def cause_of(plan: Plan, status: str, certificate: Certificate | None) -> tuple[
         return None, None
     problem = plan.solver.problem
     C = 1.0 if problem is None else float(np.max(problem.cost))
-    far = f"the gap {certificate.rel_gap:.1e} is above {said('tol', tol)}"
-    more = f"raise {called(status.replace('-', '_'))}, and go on by {called('warm_start')}, or accept the gap"
+    far = f"the gap {certificate.rel_gap:.1e} is above {option('tol', tol)}"
+    more = f"raise {option(status.replace('-', '_'))}, and go on by {option('warm_start')}, or accept the gap"
     if C * source.max_norm**2 <= LARGE:
-        return LIMIT, f"not converged: {far} as {called(status.replace('-', '_'))} ended the run; {more}"
+        return LIMIT, f"not converged: {far} as {option(status.replace('-', '_'))} ended the run; {more}"
     if source.max_norm > LONG:
         return SCALE, (
             f"not converged: {far}, since rows are long (norms up to {source.max_norm:.3g}), as where features are of "
-            f"very different size; scale them, by {said('normalize', 'l2')} of split or column by column, or lower "
-            f"{called('C')}"
+            f"very different size; scale them, by {option('normalize', 'l2')} of split or column by column, or lower "
+            f"{option('C')}"
         )
-    return LARGE_C, f"not converged: {far}, since {called('C')} is large ({C:.3g}); lower it, or {more}"
+    return LARGE_C, f"not converged: {far}, since {option('C')} is large ({C:.3g}); lower it, or {more}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.solvers.solver import PassResult
 
 MOST_PASSES = 50  # of a visit that nothing else ends
@@ -178,6 +178,6 @@ def make_schedule(text: str) -> Schedule:
     except ValueError:
         pass
     raise InputError(
-        f"{said('schedule', text)}: expected auto, overlap, tol:EPS with EPS > 0, or a number of passes from 1 to "
+        f"{option('schedule', text)}: expected auto, overlap, tol:EPS with EPS > 0, or a number of passes from 1 to "
         f"{MOST_FIXED:,}"
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import plain
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.learners.engine.methods import get_method
@@ -48,7 +48,7 @@ class TrainSettings:
     def of(cls, solver: str | None = None, learner: str | None = None, **keywords) -> TrainSettings:
         """From keywords as ``fit`` takes them: those of the run, and the solver's own."""
         if solver is not None and learner is not None:
-            raise InputError(f"{called('solver')} and {called('learner')} say the same thing; give one of them")
+            raise InputError(f"{option('solver')} and {option('learner')} say the same thing; give one of them")
         run = {name: keywords.pop(name) for name in RUN_SETTINGS.names() if keywords.get(name) is not None}
         keywords = {name: value for name, value in keywords.items() if value is not None}
         return cls(solver=learner or solver or cls.solver, learner=learner is not None, method=keywords, **run)
@@ -60,7 +60,7 @@ class TrainSettings:
         method = saved["method"]
         for name, given in (("solver", solver), ("learner", learner)):
             if given is not None and given != method["name"]:
-                raise InputError(f"{path}: was learned by {method['name']}, not by {given}; leave {called(name)} out")
+                raise InputError(f"{path}: was learned by {method['name']}, not by {given}; leave {option(name)} out")
         by_user(solver, learner, keywords)
         with names_of(path):
             takes = get_method(method["name"], method["learner"]).takes(method["settings"])
@@ -80,7 +80,7 @@ class TrainSettings:
         make_schedule(self.schedule)
         if not method.capabilities.schedules and self.schedule not in ("auto", "1"):
             raise InputError(
-                f"{said('schedule', self.schedule)}: {self.solver} sees each row once in an epoch; leave it out"
+                f"{option('schedule', self.schedule)}: {self.solver} sees each row once in an epoch; leave it out"
             )
         if self.free_bias:
             self.capabilities.require("free_bias", self.solver, "bias=free", "give the value of a constant feature")
@@ -89,7 +89,7 @@ class TrainSettings:
         needs = self.make_schedule().needs
         if needs and not method.capabilities.tolerance:
             raise InputError(
-                f"{said('schedule', self.schedule)}: needs {needs}, which {self.solver} has not; give a number of "
+                f"{option('schedule', self.schedule)}: needs {needs}, which {self.solver} has not; give a number of "
                 "passes"
             )
 
@@ -139,5 +139,7 @@ def working_set_share(text: str) -> float | None:
     except ValueError:
         share = math.nan
     if not 0.0 < share < 1.0:
-        raise InputError(f"{said('working_set', text)}: expected auto, none, or a share of the memory between 0 and 1")
+        raise InputError(
+            f"{option('working_set', text)}: expected auto, none, or a share of the memory between 0 and 1"
+        )
     return share

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 from scipy.special import expit
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.model.measures import places_of
 from blocksvm.model.probabilities import ISOTONIC, PLATT
 from blocksvm.solvers.dual_methods import METHOD
@@ -53,16 +53,16 @@ def calibrated(
     """What a model of these settings keeps to make probabilities; None where the user stopped.  Trains on the rows
     outside of each of five folds, all in the same readings.  InputError where the rows are not of two classes."""
     if not asked.capabilities.cross_validates:
-        raise InputError(f"{called('calibrate')}: calibrates dual-cd, not {asked.solver}; leave it out")
+        raise InputError(f"{option('calibrate')}: calibrates dual-cd, not {asked.solver}; leave it out")
     if source.labels is None or not source.labels.binary:
-        raise InputError(f"{said('calibrate', kind)}: is for rows of two classes; leave it out")
+        raise InputError(f"{option('calibrate', kind)}: is for rows of two classes; leave it out")
     folds = folds_of(source, FOLDS, asked.seed)
     y, weights = targets_of(source, real=False)
     check_folds(source, folds, y, asked)
     given = dict(asked.method)
     C = given.pop("C", None)
     if given.get("lam") is not None:
-        raise InputError(f"{called('calibrate')}: needs C, not {called('lam')}")
+        raise InputError(f"{option('calibrate')}: needs C, not {option('lam')}")
     own = replace(asked, method=given)
     method = replace(METHOD, make=partial(HeldOutCD, path=[1.0 if C is None else C], folds=folds))
     plan = Plan(source, own, method=method, besides={"folds": 32 * source.n_samples + (24 << BITS)})

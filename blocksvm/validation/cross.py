@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from xxhash import xxh3_128_hexdigest
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import label_text
 from blocksvm.base.settings import plain
 from blocksvm.kernels.margins import certificate_sums
@@ -158,7 +158,7 @@ class PathCheckpoint(Checkpoint):
         for name in ("path", "folds", "at_once"):
             if told[name] != (now := getattr(new, name)):
                 raise InputError(
-                    f"{self.path}: was begun with {said(name, told[name])}, but {now} is given now; "
+                    f"{self.path}: was begun with {option(name, told[name])}, but {now} is given now; "
                     "resume with the same, or start afresh"
                 )
         if told["of_rows"] != new.of_rows:
@@ -199,16 +199,16 @@ def cross_validate(
     """
     path = sorted({float(C) for C in path})
     if not path or not all(0.0 < C < math.inf for C in path):
-        raise InputError(f"{called('path')}: needs finite numbers above 0")
+        raise InputError(f"{option('path')}: needs finite numbers above 0")
     if not 2 <= folds <= MOST_FOLDS:
-        raise InputError(f"{said('folds', folds)}: must be from 2 to {MOST_FOLDS}")
+        raise InputError(f"{option('folds', folds)}: must be from 2 to {MOST_FOLDS}")
     if at_once < 1:
-        raise InputError(f"{said('at_once', at_once)}: must be 1 or more")
+        raise InputError(f"{option('at_once', at_once)}: must be 1 or more")
     if settings.get("C") is not None:
-        raise InputError(f"{called('C')}: is what the path is made of; give {called('path')}")
+        raise InputError(f"{option('C')}: is what the path is made of; give {option('path')}")
     asked = TrainSettings.of(**settings)
     if not asked.capabilities.cross_validates:
-        raise InputError(f"{said('solver', asked.solver)}: cross-validation is done by dual-cd; leave it out")
+        raise InputError(f"{option('solver', asked.solver)}: cross-validation is done by dual-cd; leave it out")
     chosen = folds_of(source, folds, asked.seed, groups)
     targets = targets_of(source, trains_on_numbers(asked))
     check_folds(source, chosen, targets[0], asked)
@@ -277,7 +277,7 @@ def plan_part(
             continue
         rows = source.n_nonzeros * (4 + source.value_bytes) + source.n_samples * source.row_bytes
         budget = plan.budget
-        left = budget.total - sum(budget.taken[name] for name in ("weights", "alpha", "folds"))
+        left = budget.total - sum(budget.used[name] for name in ("weights", "alpha", "folds"))
         if count == 1 or resume is not None or left >= ROWS_SHARE * rows:
             return plan
     raise AssertionError("a path has one C or more")

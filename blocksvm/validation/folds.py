@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import shown_name
 from blocksvm.formats.text.text_source import LineLimit, TextInputs
 from blocksvm.kernels.shuffle import line_keys, row_keys
@@ -36,7 +36,7 @@ def folds_of(source: Source, count: int, seed: int, groups: str | None = None) -
     if by_input is not None and len(by_input) != wanted:
         raise InputError(
             f"{shown_name(groups)}: has {len(by_input):,} lines, and {source.name} was made of {wanted:,} rows; "
-            f"{called('groups')} needs one a row"
+            f"{option('groups')} needs one a row"
         )
     for rows, numbers, *_ in _records(source):
         own[rows] = _of_keys(numbers, count, seed) if by_input is None else by_input[numbers]

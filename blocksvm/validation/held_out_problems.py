@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS
 from blocksvm.losses import require
 from blocksvm.losses.loss import Loss
@@ -130,10 +130,10 @@ class HeldOutCD(SeveralDualCD):
     def stated(self, task: Task) -> HeldOutProblems:
         settings = dict(self.settings)
         if settings["lam"] is not None:
-            raise InputError(f"{called('lam')}: cross-validation goes along a path of C; leave it out")
+            raise InputError(f"{option('lam')}: cross-validation goes along a path of C; leave it out")
         if settings["multiclass"] is not None:
             raise InputError(
-                f"{called('multiclass')}: cross-validation trains each class against the others; leave it out"
+                f"{option('multiclass')}: cross-validation trains each class against the others; leave it out"
             )
         return held_out_problems(settings, self.path, self.folds, task.bias, task.source, task.tol)
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference
-from blocksvm.model.files import describe_model, load_model
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support.damage_files import unheard
 from support.stored_rows import read_with_h5py
+
+from blocksvm.model.model_file import describe_model, load_model
 
 IDS = [0, 1, 2, 3, 7, 40, 2**40]
 LABELS = (-1, 1)

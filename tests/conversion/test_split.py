@@ -177,7 +177,7 @@ def test_sources_and_settings_are_described(tmp_path):
     (tmp_path / "a.svm").write_bytes(first)
     (tmp_path / "b.svm.gz").write_bytes(gzip.compress(second))
     names = [str(tmp_path / "a.svm"), str(tmp_path / "b.svm.gz")]
-    meta = write_store(names, tmp_path / "s.h5", SplitSettings(seed=5, sum_duplicates=True, keep_order=True))
+    meta = write_store(names, tmp_path / "s.h5", SplitSettings(seed=5, duplicates="sum", keep_order=True))
     assert in_source_order(tmp_path / "s.h5") == [(1.0, [1], [1.0]), (-1.0, [2], [2.0]), (1.0, [1], [3.0])]
     assert meta["source_rows"] == 3
     stored_bytes = (tmp_path / "b.svm.gz").stat().st_size
@@ -580,7 +580,7 @@ def test_the_command_and_its_options(tmp_path, run_in_process):
     assert f"{store}: " in done.out
     assert f"held-out rows in {held}" in done.out
     options = SplitSettings(
-        seed=9, dtype="float64", sum_duplicates=True, normalize="l2", min_count=2, holdout=0.3, overwrite=True
+        seed=9, dtype="float64", duplicates="sum", normalize="l2", min_count=2, holdout=0.3, overwrite=True
     )
     write_store([str(tmp_path / "rows.svm")], tmp_path / "s2.h5", options, tmp_path / "h2.h5")
     assert store.read_bytes() == (tmp_path / "s2.h5").read_bytes()

@@ -147,7 +147,7 @@ def test_wrong_tables(tmp_path):
     refused(path, "the column when of the type timestamp[ms] makes no features; leave it out by ignore=when")
     write(path, pa.table({"label": [1.0], "tags": [["a", "b", "a"]]}))
     refused(path, f"{path}:1: tags=a occurs twice in the row; mend it, or add them up with duplicates=sum")
-    write_store([str(path)], tmp_path / "s.h5", SplitSettings(sum_duplicates=True))
+    write_store([str(path)], tmp_path / "s.h5", SplitSettings(duplicates="sum"))
     assert rows_of(tmp_path / "s.h5") == [(1.0, {"tags=a": 2.0, "tags=b": 1.0})]
     (tmp_path / "s.h5").unlink()
     raw = path.read_bytes()
@@ -218,11 +218,11 @@ def write_bombs(folder) -> dict:
 
 SPLIT = """import sys
 import pyarrow
-from blocksvm.conversion.convert import SplitSettings, split
+from blocksvm.conversion.convert import SplitSettings, write_store
 from blocksvm.base.errors import InputError
 for name in sys.argv[2:]:
     try:
-        split([name], sys.argv[1], SplitSettings(memory=60_000_000, overwrite=True))
+        write_store([name], sys.argv[1], SplitSettings(memory=60_000_000, overwrite=True))
     except InputError as error:
         print(error)
     else:

@@ -53,7 +53,6 @@ ONLY_IN = {
     "sklearn": ["estimators", "exchange/sklearn_models"],
     "onnx": ["exchange/onnx"],
     "pyarrow": ["exchange/weights_table", "formats/tables"],
-    "rich": ["cli"],
     "argparse": ["cli", "commands"],
 }
 PRINTING = {"cli", "estimators", "commands"}  # estimators: where verbose asks for it
@@ -290,7 +289,7 @@ def test_help_imports_nothing_heavy(command):
         "import sys, runpy; sys.argv = ['x', '--help']\n"
         "try: runpy.run_module('blocksvm.%s', run_name='__main__')\n"
         "except SystemExit as end: assert end.code == 0\n"
-        "heavy = {'numpy', 'numba', 'h5py', 'scipy', 'rich'} & set(sys.modules)\n"
+        "heavy = {'numpy', 'numba', 'h5py', 'scipy'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)" % command
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

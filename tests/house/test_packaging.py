@@ -47,7 +47,7 @@ def test_listing_imports_nothing_heavy():
         "import sys, runpy; sys.argv = ['blocksvm', *sys.argv[1:]]\n"
         "try: runpy.run_module('blocksvm', run_name='__main__', alter_sys=True)\n"
         "except SystemExit as end: assert end.code == 0\n"
-        "heavy = {'numpy', 'numba', 'h5py', 'scipy', 'rich'} & set(sys.modules)\n"
+        "heavy = {'numpy', 'numba', 'h5py', 'scipy'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
     for arguments in ([], ["--version"], ["train", "--help"]):

@@ -208,12 +208,13 @@ def test_a_stream_and_training_agree_and_a_stream_goes_on(tmp_path, bits):
     case = {"C": 0.3, "epsilon": 5.0, "learn_radius": True}
     paths = [text_of(tmp_path, sparse_rows[part], np.ones(120)[part], f"{k}.svm")
              for k, part in enumerate((slice(0, 120), slice(0, 50), slice(50, 120)))]  # fmt: skip
-    own = {"settings": case, "targets": "none", "bits": bits, "sum_duplicates": bits is not None}
+    duplicates = "error" if bits is None else "sum"
+    own = {"settings": case, "targets": "none", "bits": bits, "duplicates": duplicates}
     whole, reports = learned(paths[0], "pa1", **own)
     first, _ = learned(paths[1], "pa1", **own)
     save_stream(tmp_path / "whole.h5", whole)
     save_stream(tmp_path / "first.h5", first)
-    second, _ = learned(paths[2], "", continue_from=tmp_path / "first.h5", bits=bits, sum_duplicates=bits is not None)
+    second, _ = learned(paths[2], "", continue_from=tmp_path / "first.h5", bits=bits, duplicates=duplicates)
     save_stream(tmp_path / "both.h5", second)
     size = 13 if bits is None else 1 << bits
     model = load_model(tmp_path / "whole.h5")
@@ -227,7 +228,7 @@ def test_a_stream_and_training_agree_and_a_stream_goes_on(tmp_path, bits):
     # from Python as from text
     shifted = scipy.sparse.hstack([scipy.sparse.csr_matrix((120, 1)), sparse_rows]).tocsr()
     tested, _ = learned(paths[0], "", continue_from=tmp_path / "whole.h5", bits=bits, test=True,
-                        sum_duplicates=bits is not None)  # fmt: skip
+                        duplicates=duplicates)  # fmt: skip
     told = model.predict(shifted)
     before = whole.leading.state.tally[SQUARED_ERRORS]
     assert tested.leading.state.tally[SQUARED_ERRORS] - before == pytest.approx((told**2).sum(), rel=1e-6)

@@ -81,7 +81,7 @@ def test_a_store_is_scored_in_source_order(trained):
 def test_little_memory_reads_the_store_several_times_with_the_same_result(trained):
     scorer = StoreScorer(trained / "model.h5", trained / "test.h5", MEMORY)
     whole = joined(scorer.scores())[0]
-    scorer.budget.total = sum(scorer.budget.taken.values()) + 40 * 10
+    scorer.budget.total = sum(scorer.budget.used.values()) + 40 * 10
     pieces = list(scorer.scores())
     assert len(pieces) > 4
     np.testing.assert_array_equal(np.concatenate([p.values for p in pieces]), whole)

@@ -223,7 +223,7 @@ def test_memory_that_does_not_hold_a_chunk():
         fit_structure(inner, "frank-wolfe", {}, {"epochs": 3, "memory": start + 3000})
     # each chunk alone fits
     few = fit_structure(Whole(inner, run=1), "frank-wolfe", {}, {"epochs": 3, "memory": start + 3000}).budget
-    assert sum(few.taken.values()) <= start + 3000 < sum(need.taken.values())
+    assert sum(few.used.values()) <= start + 3000 < sum(need.used.values())
 
 
 # ------------------------------------------------------------------------------------------------ resuming

@@ -123,7 +123,7 @@ def test_a_certificate_of_a_run_that_was_cut_short():
 def test_frank_wolfe_counts_what_grows():
     structure, _ = sequences(7)
     found = fit_structure(structure, "frank-wolfe", {}, {"epochs": 5})
-    need = sum(found.budget.taken.values())
+    need = sum(found.budget.used.values())
     start = structure.n_bytes + 8 * structure.n_weights + 5 * 408
     assert need > start
     with pytest.raises(InputError, match="the examples' parts of the weights"):

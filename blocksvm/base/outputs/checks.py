@@ -1,4 +1,4 @@
-"""What may be written where: outputs are checked before any work is done."""
+"""Checks of outputs, before any work is done: what may be written where."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from blocksvm.base.errors import InputError, switched_on
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input
 from blocksvm.base.labels import label_text
 
 LONGEST_NAME = 230  # bytes; file systems allow 255
 HDF5_KINDS = ("store", "model", "checkpoint", "structure-checkpoint", "structure")  # none begins as one after it
 HDF5 = b"\x89HDF\r\n\x1a\n"
-LOOKED_AT = 1 << 16  # bytes at a file's beginning that tell what it is
+HEAD_BYTES = 1 << 16  # bytes at a file's beginning that tell what it is
 # kinds of files that are told by their first bytes -> these
 BEGINNINGS = {
     "support vectors": b"row,label,alpha,margin",
@@ -58,28 +58,28 @@ def check_output(path: Path, overwrite: bool, kind: str | None = None, labels: t
             os.getcwd()
         except OSError:
             raise InputError(f"{path}: the current folder does not exist any more; change to another") from None
-    found = status_of(path)
-    if found is not None and stat.S_ISDIR(found.st_mode):
+    status = status_of(path)
+    if status is not None and stat.S_ISDIR(status.st_mode):
         raise InputError(f"{path}: is a folder; give the name of a file to write")
-    if found is not None and not stat.S_ISREG(found.st_mode):
-        if kind in HDF5_KINDS or not (stat.S_ISCHR(found.st_mode) or stat.S_ISFIFO(found.st_mode)):
+    if status is not None and not stat.S_ISREG(status.st_mode):
+        if kind in HDF5_KINDS or not (stat.S_ISCHR(status.st_mode) or stat.S_ISFIFO(status.st_mode)):
             raise InputError(
-                f"{path}: is {_what(found.st_mode)}, which is not replaced; give the name of a file to write"
+                f"{path}: is {_what(status.st_mode)}, which is not replaced; give the name of a file to write"
             )
         if not os.access(path, os.W_OK):
             raise InputError(f"{path}: no permission to write into it")
         return
-    if found is not None and _is_standard(found):
+    if status is not None and _is_standard(status):
         raise InputError(f"{path}: is where the command's own messages go; give the name of another file")
-    if found is not None and not overwrite:
-        raise InputError(f"{path}: exists already; choose another name or add {switched_on('overwrite')}")
+    if status is not None and not overwrite:
+        raise InputError(f"{path}: exists already; choose another name or add {option('overwrite', True)}")
     target = destination(path)
     parent = target.parent
     if not parent.is_dir():
         raise InputError(f"{path}: the folder {parent} does not exist; make it first")
     if not os.access(parent, os.W_OK):
         raise InputError(f"{path}: no permission to write in {parent}; choose another place")
-    if found is not None and kind is not None and not _is_ours(target, kind, labels):
+    if status is not None and kind is not None and not _is_ours(target, kind, labels):
         raise InputError(
             f"{path}: is not {_article(kind)} written by blocksvm, and nothing else is replaced; choose another name, "
             "or remove it first"
@@ -108,11 +108,11 @@ def _what(mode: int) -> str:
     return kinds.get(stat.S_IFMT(mode), "no regular file")
 
 
-def _is_standard(found: os.stat_result) -> bool:
+def _is_standard(status: os.stat_result) -> bool:
     """The file is standard output or standard error itself, under another name (such as /dev/stdout)."""
     for descriptor in (1, 2):
         with suppress(OSError):
-            if os.path.samestat(found, os.fstat(descriptor)):
+            if os.path.samestat(status, os.fstat(descriptor)):
                 return True
     return False
 
@@ -132,7 +132,7 @@ def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
     """The file looks like one of this kind that we wrote, or is empty.  A damaged one counts as well, as long as it
     begins as ours do: the advice is to make it again."""
     with open_input(path) as file:
-        start = file.read(LOOKED_AT)
+        start = file.read(HEAD_BYTES)
     if not start:
         return True
     if kind in HDF5_KINDS:
@@ -150,7 +150,7 @@ def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
         ours = any(key in start for key in (b'"learner"', b'"folds"', b'"hard"'))
         return re.match(rb"\s*\{\s*\"", start) is not None and ours
     lines = start.decode("utf-8", "replace").split("\n")
-    if len(start) == LOOKED_AT:
+    if len(start) == HEAD_BYTES:
         del lines[-1]  # it may be cut
     if kind == "trace":
         return _is_event(lines[0]) if lines else False

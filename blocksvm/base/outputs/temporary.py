@@ -66,8 +66,8 @@ def remove_abandoned(folder: Path, name: str) -> None:
     pattern = re.compile(rf"\.{re.escape(_stem(name))}\.(\d+-\d+-[0-9a-f]{{8}})(\.\w+)?\.(partial|shuffle)")
     with suppress(OSError):
         for entry in os.scandir(folder):
-            found = pattern.fullmatch(entry.name)
-            if found and is_abandoned(found[1]):
+            match = pattern.fullmatch(entry.name)
+            if match and is_abandoned(match[1]):
                 if entry.is_dir(follow_symlinks=False):
                     _remove(entry.path)
                 else:

@@ -1,4 +1,4 @@
-"""How a file takes its name: only when all of it was written, is on the disk, and was read back.
+"""Writing of files that take their name only when all of it was written, is on the disk, and was read back.
 
 A file is written under a temporary name beside its own.  At the end it is synced, closed and checked, takes its name
 by one rename, and the folder is synced: after any fault there is the old file or the new one.
@@ -20,7 +20,7 @@ from typing import IO
 
 from xxhash import xxh3_128
 
-from blocksvm.base.errors import InputError, switched_on
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import note_written
 from blocksvm.base.outputs.checks import destination, status_of
 from blocksvm.base.outputs.temporary import remove_abandoned, temporary_name
@@ -85,11 +85,11 @@ class NewFile(io.RawIOBase):
 
     def read_back(self) -> None:
         """OSError where the disk does not give what was written."""
-        found = xxh3_128()
+        digest = xxh3_128()
         with open(self.partial, "rb", buffering=0) as file:
             while piece := file.read(PIECE):
-                found.update(piece)
-        if found.digest() != self.digest.digest():
+                digest.update(piece)
+        if digest.digest() != self.digest.digest():
             raise not_as_written(self.path)
 
     def close(self) -> None:
@@ -119,8 +119,8 @@ def written_whole(path: Path, overwrite: bool = True) -> Iterator[IO[bytes]]:
     Without ``overwrite`` the name is taken only where there is no such file: of two runs at once, the later one raises
     InputError.  A symbolic link stays, and the file that it leads to is replaced; a device or pipe is written into.
     """
-    found = status_of(path)
-    if found is not None and not stat.S_ISREG(found.st_mode):
+    status = status_of(path)
+    if status is not None and not stat.S_ISREG(status.st_mode):
         with named_errors(path), open(path, "wb") as file:
             yield file
         return
@@ -191,12 +191,12 @@ def take_names(files: Sequence[NewFile]) -> None:
 
 def _second_name(target: Path) -> Path | None:
     """Another name of the file that is going to be replaced; None where there is none, or the disk has no links."""
-    kept = temporary_name(target)
+    second = temporary_name(target)
     try:
-        os.link(target, kept)
+        os.link(target, second)
     except OSError:
         return None
-    return kept
+    return second
 
 
 def _take_name(file: NewFile) -> None:
@@ -204,16 +204,16 @@ def _take_name(file: NewFile) -> None:
     if file.overwrite:
         os.replace(file.partial, file.target)
         return
-    taken = f"{file.path}: was made by another run meanwhile; choose another name or add {switched_on('overwrite')}"
+    message = f"{file.path}: was made by another run meanwhile; choose another name or add {option('overwrite', True)}"
     try:
         os.link(file.partial, file.target)
     except FileExistsError:
-        raise InputError(taken) from None
+        raise InputError(message) from None
     except OSError:  # a file system without hard links: hold the name by an empty file first
         try:
             os.close(os.open(file.target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         except FileExistsError:
-            raise InputError(taken) from None
+            raise InputError(message) from None
         try:
             os.replace(file.partial, file.target)
         except BaseException:
@@ -240,16 +240,16 @@ def _sync_folder(folder: Path, path: Path) -> None:
 
 
 def open_text(path: Path, overwrite: bool, going_on: bool = False):
-    """A text file to be written line by line under its own name: anew, or ``going_on`` behind what it holds.  Without
-    ``overwrite`` it must be new; InputError where another run was faster."""
-    found = status_of(path)
-    special = found is not None and not stat.S_ISREG(found.st_mode)
+    """A text file to be written line by line under its own name: from its beginning, or ``going_on`` at its end.
+    Without ``overwrite`` it must be new; InputError where another run was faster."""
+    status = status_of(path)
+    special = status is not None and not stat.S_ISREG(status.st_mode)
     mode = "a" if going_on else "w" if overwrite or special else "x"
     try:
         return open(path, mode, encoding="utf-8")
     except FileExistsError:
         raise InputError(
-            f"{path}: was made by another run meanwhile; choose another name or add {switched_on('overwrite')}"
+            f"{path}: was made by another run meanwhile; choose another name or add {option('overwrite', True)}"
         ) from None
 
 
@@ -264,15 +264,15 @@ def named_errors(path: Path, folder: Path | None = None) -> Iterator[None]:
             raise InputError(
                 f"{path}: the folder {folder} has vanished; make it again, or choose another place"
             ) from None
-        own = getattr(error, "filename", None)
-        if number is None or not (own is None or str(own).endswith(".partial")):
+        filename = getattr(error, "filename", None)
+        if number is None or not (filename is None or str(filename).endswith(".partial")):
             raise
         words = error.strerror if isinstance(error, OSError) and error.strerror else os.strerror(number)
         raise OSError(number, words, str(path)) from error
 
 
 def system_number(error: BaseException) -> int | None:
-    """The system's number of an error; HDF5 tells it in a sentence of its own."""
+    """The system's number of an error; HDF5 has it in a sentence."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     named = re.search(r"errno = (\d+)", str(error))

@@ -1,4 +1,4 @@
-"""What a person sees while a command works: a live table on a terminal, plain lines elsewhere; one file a display."""
+"""What a person sees while a command works: lines, of which the last is rewritten on a terminal; one file a display."""
 
 from blocksvm.cli.display.folding import folded
 from blocksvm.cli.display.line import Line

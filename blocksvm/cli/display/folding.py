@@ -6,15 +6,18 @@ import os
 import textwrap
 
 
+def width_of(stream) -> int | None:
+    """The columns of a terminal; None where the stream is none, or one that does not tell."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else None
+    except (OSError, ValueError):
+        return None
+
+
 def folded(text: str, stream) -> str:
     """The text as it goes to this stream: as it is, or on a terminal with its longer lines broken to its width."""
-    try:
-        if not stream.isatty():
-            return text
-        width = os.get_terminal_size(stream.fileno()).columns
-    except (OSError, ValueError):  # a terminal that does not tell, or no file at all
-        return text
-    return "\n".join(map(lambda line: _folded(line, width), text.split("\n")))
+    width = width_of(stream)
+    return text if width is None else "\n".join(_folded(line, width) for line in text.split("\n"))
 
 
 def _folded(line: str, width: int) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 
-from blocksvm.base.errors import printable
 from blocksvm.base.settings import shown
-from blocksvm.cli.display.folding import folded
+from blocksvm.cli.display.folding import folded, width_of
+from blocksvm.cli.display.line import Line
 from blocksvm.cli.display.number_texts import clock, counted, fitted, megabytes, rmse
-from blocksvm.cli.standard import drawing
 from blocksvm.problems.problem_settings import learns_together
 
-# column -> width in a plain log
+# column -> width
 WIDTHS = {
     "outer": 5, "epoch": 5, "seconds": 7, "primal": 12, "dual": 12, "gap": 8, "certified": 9, "rows": 14, "loss": 10,
     "mistakes": 9, "cost": 10, "rmse": 9, "held-out": 8, "asked": 6, "done": 7, "passes": 6, "set": 6, "set-gap": 7,
@@ -19,27 +18,12 @@ WIDTHS = {
 }  # fmt: skip
 # the columns that a narrow terminal does without, the first one first
 SPARED = (
-    "waiting",
-    "read",
-    "done",
-    "set-gap",
-    "passes",
-    "set-passes",
-    "set",
-    "left",
-    "certified",
-    "asked",
-    "held-out",
-    "rows",
-    "dual",
-    "seconds",
-    "primal",
-    "mistakes",
-)
+    "waiting", "read", "done", "set-gap", "passes", "set-passes", "set", "left", "certified", "asked", "held-out",
+    "rows", "dual", "seconds", "primal", "mistakes",
+)  # fmt: skip
 # of any other column the first row tells whether this run has it
 EMPTY_AT_FIRST = ("certified", "waiting", "left", "set-gap")
 UNNAMED = ("certified",)  # columns that say themselves what they are
-MOST_ROWS = 20  # of the live table
 
 
 class TrainDisplay:
@@ -52,13 +36,10 @@ class TrainDisplay:
     def __init__(self, stream, quiet: bool):
         self.stream = stream
         self.quiet = quiet
-        self.terminal = not quiet and stream.isatty()
-        self.live = None
+        self.line = Line(stream, quiet) if stream.isatty() else None  # what is being done, below the rows
         self.foreseen = False
         self.columns: list[str] = []  # from the first row on
-        self.rows: list[dict[str, str]] = []
-        self.unprinted: dict[str, str] | None = None  # the last row, where a plain log has passed over it
-        self.status = ""
+        self.unprinted: dict[str, str] | None = None  # the last row, where it was passed over
         self.gaps: list[tuple[float, float]] = []
         self.tol = 0.0
         self.max_seconds = None
@@ -73,11 +54,10 @@ class TrainDisplay:
         return self
 
     def __exit__(self, *exception) -> None:
-        if self.live is not None:
-            self.status = ""
-            self.live.stop()
-        elif self.unprinted is not None:
+        if self.unprinted is not None:
             self._print(self.unprinted)
+        if self.line is not None:
+            self.line.close()
 
     def show(self, event: dict) -> None:
         if self.quiet:
@@ -123,16 +103,10 @@ class TrainDisplay:
         if event["event"] == "resume":
             lines.append(f"resuming at outer iteration {event['outer']}")
         print(folded("\n".join(lines), self.stream), file=self.stream)
-        if self.terminal:
-            from rich.console import Console
-            from rich.live import Live
-
-            self.live = Live(_Table(self), console=Console(file=drawing(self.stream)), refresh_per_second=8)
-            self.live.start()
 
     def _foresee(self, event: dict) -> None:
         """After the first blocks of a run that takes its time: how long an outer iteration will be."""
-        if self.live is not None or self.foreseen or event["visit"] < 3:
+        if self.line is not None or self.foreseen or event["visit"] < 3:
             return
         self.foreseen = True
         expected = event["seconds"] / event["visit"] * event["blocks"]
@@ -140,8 +114,8 @@ class TrainDisplay:
             print(f"about {clock(expected)} an outer iteration", file=self.stream, flush=True)
 
     def _status(self, text: str) -> None:
-        if self.live is not None:
-            self.status = text  # the live table looks at it when it is drawn next
+        if self.line is not None:
+            self.line.show(text)
 
     def _outer(self, event: dict) -> None:
         row = self._epoch(event) if self.online else self._iteration(event)
@@ -150,13 +124,9 @@ class TrainDisplay:
         row["held-out"] = held_out(event)
         row["waiting"] = f"{event['seconds_waiting'] / spent:.0%}" if spent > 0 else ""
         row["left"] = clock(self._left(event))
-        self.rows.append(row)
-        first = not self.columns
-        if first:
-            self.columns = [name for name in WIDTHS if name in row and (row[name] or name in EMPTY_AT_FIRST)]
-        if self.live is not None:
-            return
-        if first:
+        if not self.columns:
+            there = [name for name in WIDTHS if name in row and (row[name] or name in EMPTY_AT_FIRST)]
+            self.columns = fitting(there, width_of(self.stream))
             self._print({name: "" if name in UNNAMED else name for name in self.columns})
         if row.get("certified") or self._due(event["outer"]):
             self._print(row)
@@ -239,41 +209,16 @@ class TrainDisplay:
     def _print(self, row: dict[str, str]) -> None:
         self.unprinted = None
         cells = [row[name].rjust(WIDTHS[name]) for name in self.columns]
+        if self.line is not None:
+            self.line.close()
         print(" ".join(cells).rstrip(), file=self.stream, flush=True)
 
 
-class _Table:
-    """The live table, made anew for the width that the terminal has at each refresh; no cell of it is ever cut."""
-
-    def __init__(self, display: TrainDisplay):
-        self.display = display
-
-    def __rich_console__(self, console, options):
-        from rich.table import Table
-        from rich.text import Text
-
-        rows = self.display.rows[-max(1, min(MOST_ROWS, console.size.height - 4)) :]
-        names = fitting(self.display.columns, rows, options.max_width)
-        table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
-        for name in names:
-            table.add_column("" if name in UNNAMED else name, justify="right", no_wrap=True)
-        for row in rows:
-            table.add_row(*[row[name] for name in names], style="green" if row.get("certified") else None)
-        if names:
-            yield table
-        if self.display.status:
-            yield Text(printable(self.display.status), "dim", no_wrap=True, overflow="ellipsis")
-
-
-def fitting(columns: list[str], rows: list[dict[str, str]], width: int) -> list[str]:
+def fitting(columns: list[str], width: int | None) -> list[str]:
     """The columns that fit beside each other, one space between; the ones that matter least are spared first."""
-    wide = {
-        name: max([0 if name in UNNAMED else len(name), *(len(row[name]) for row in rows)], default=0)
-        for name in columns
-    }
     chosen = list(columns)
-    for spared in SPARED:
-        if sum(wide[name] for name in chosen) + len(chosen) - 1 <= width:
+    for spared in SPARED if width is not None else ():
+        if sum(WIDTHS[name] + 1 for name in chosen) - 1 <= width:
             break
         if spared in chosen:
             chosen.remove(spared)

@@ -17,7 +17,7 @@ from itertools import chain
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input, raise_system_error
 from blocksvm.base.labels import exact
 from blocksvm.formats.choices import chosen
@@ -261,8 +261,8 @@ class Npz(SavedMatrix):
         others = {one.removesuffix(".npy") for one in members} - {"format", "shape", "data", *chain(*ARRAYS.values())}
         return (
             f"{name}: has no array {label} of the labels; beside the matrix it has "
-            f"{', '.join(sorted(others)) or 'none'}; name one by {called('label')}, or a "
-            f"file by {called('labels_from')}"
+            f"{', '.join(sorted(others)) or 'none'}; name one by {option('label')}, or a "
+            f"file by {option('labels_from')}"
         )
 
     @staticmethod
@@ -301,7 +301,7 @@ class Npy(SavedMatrix):
             text = options["label"]
             if not text.isdigit() or not 1 <= int(text) <= n_columns:
                 raise InputError(
-                    f"{name}: has no column {text}; name that of the labels by {called('label')}, 1 to {n_columns}"
+                    f"{name}: has no column {text}; name that of the labels by {option('label')}, 1 to {n_columns}"
                 )
             column = int(text) - 1
         labels = labels_for(labels, n_rows, name)
@@ -315,7 +315,7 @@ class Npy(SavedMatrix):
         dense, column, labels = payload
         given, dense = dense, np.array(dense, np.float64)
         if column is not None:
-            cure = f"save the labels as strings, and name their file by {called('labels_from')}"
+            cure = f"save the labels as strings, and name their file by {option('labels_from')}"
             labels = exact(dense[:, column] + 0.0, given[:, column], cure)
             dense[:, column] = 0.0
         rows, ids = np.nonzero(dense)

@@ -13,7 +13,7 @@ from itertools import groupby
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import EXACT, exact
 from blocksvm.formats.choices import added
 from blocksvm.formats.file_reader import ClosedRows, RowRoom, SparseRows
@@ -85,7 +85,7 @@ class ArrowColumns:
         if self.label is None and labelled:
             wanted = options["label"]
             raise InputError(
-                f"no column is called {wanted}; name that of the labels by {called('label')}; {told(names)}"
+                f"no column is called {wanted}; name that of the labels by {option('label')}; {told(names)}"
             )
         others = [name for name in names if name != self.label]
         patterns, _ = chosen_categories(options, names)

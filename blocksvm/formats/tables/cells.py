@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import Origin, RowBatch, shown_name
 from blocksvm.formats.choices import added, chosen
 from blocksvm.formats.format import Reading, Room, lines_open
@@ -179,11 +179,11 @@ class CellReader:
     def _sentence(self, code: int, layout: TableLayout, column: int, text: np.ndarray, position: int) -> str:
         name = layout.names[min(column, len(layout.names) - 1)]
         if code == BIG_VALUE:
-            category = f", or name the column by {called('categorical')}" if self.reading.offers else ""
+            category = f", or name the column by {option('categorical')}" if self.reading.offers else ""
             return self.reading.too_large(f"column {name}") + category
         return FAULTS[code].format(
             column=column, n=len(layout.names), name=name, token=quoted(self.dialect.cell_at(text, position)),
-            categorical=f", or name the column by {called('categorical')}" if self.reading.offers else "",
+            categorical=f", or name the column by {option('categorical')}" if self.reading.offers else "",
             whose="the header" if self.options["header"] != "no" else "the first line",
         )  # fmt: skip
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called, nearest, said
+from blocksvm.base.errors import InputError, nearest, option
 from blocksvm.formats.choices import DELIMITERS, added
 from blocksvm.formats.text.text_source import LONE_RETURNS, NOT_UTF8, quoted
 from blocksvm.kernels import cell_loops as kernels
@@ -95,7 +95,7 @@ def named_by(patterns: str | None, names: list[str], setting: str, missing: bool
     for pattern in filter(None, (patterns or "").split(",")):
         own = {name for name in names if name == pattern or fnmatchcase(name, pattern)}
         if not own and not missing:
-            raise InputError(f"no column is called {pattern}, which {called(setting)} names; {told(names)}")
+            raise InputError(f"no column is called {pattern}, which {option(setting)} names; {told(names)}")
         found |= own
     return found
 
@@ -125,7 +125,7 @@ def has_header(names: list[str], options: Mapping) -> bool:
         return True
     raise InputError(
         f"it is unclear whether the first line, in which a cell is {label}, has the columns' names; say "
-        f"{said('header', 'yes')} or {said('header', 'no')}"
+        f"{option('header', 'yes')} or {option('header', 'no')}"
     )
 
 
@@ -141,7 +141,7 @@ def layout_of(names: list[str], options: Mapping, labelled: bool) -> TableLayout
     seen: set[str] = set()
     again = next((name for name in names if name in seen or (seen.add(name) if name else None)), None)
     if label not in names and labelled:
-        cure = f"name that of the labels by {called('label')}{_hint(first, options)}"
+        cure = f"name that of the labels by {option('label')}{_hint(first, options)}"
         meant = nearest(label, names)
         raise InputError(
             f"no column is called {label}; {cure}; {told(names)}{f'; did you mean {meant}?' if meant else ''}"
@@ -161,7 +161,7 @@ def layout_of(names: list[str], options: Mapping, labelled: bool) -> TableLayout
     left_out.add("")
     both = categories & numeric
     if both:
-        settings = f"{called('numeric')} and {called('categorical')}"
+        settings = f"{option('numeric')} and {option('categorical')}"
         raise InputError(f"{settings} both name the column {min(both)}; leave one out")
     decided = categories | numeric
     if kinds is not None:
@@ -189,11 +189,11 @@ def _hint(cells: list[str], options: Mapping) -> str:
         other = max(counts, key=counts.__getitem__)
         if counts[other]:
             word = next(word for word, mark in DELIMITERS.items() if mark == other)
-            return f", or its cells stand between {SEPARATORS[other]} ({said('delimiter', word)})"
+            return f", or its cells stand between {SEPARATORS[other]} ({option('delimiter', word)})"
     documents = (
-        f", or these are documents ({said('format', 'documents')})" if len(cells) == 2 and " " in cells[1] else ""
+        f", or these are documents ({option('format', 'documents')})" if len(cells) == 2 and " " in cells[1] else ""
     )
-    return f", or the file has no header ({said('header', 'no')}){documents}"
+    return f", or the file has no header ({option('header', 'no')}){documents}"
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ def remarks(options: Mapping) -> list[str]:
     found = []
     for name, (others, cells, line, token) in list(mixed.items())[:SHOWN]:
         comma = COMMA_NUMBER.fullmatch(token[1:-1].encode()) is not None
-        cure = said("decimal", ",") if comma else added("numeric", options, name)
+        cure = option("decimal", ",") if comma else added("numeric", options, name)
         found.append(
             f"the column {name} was taken as categories, since {others:,} of its first {cells:,} cells "
             f"{'is' if others == 1 else 'are'} no number{'' if others == 1 else 's'} (the first, {token}, in line "

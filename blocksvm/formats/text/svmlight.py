@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from blocksvm.base.errors import said
+from blocksvm.base.errors import option
 from blocksvm.base.labels import MENDED
 from blocksvm.base.row_batch import Origin, RowBatch
 from blocksvm.formats.format import EXPANSION, Reading, Room
@@ -78,7 +78,7 @@ class SvmlightReader:
                 labels[row] = number + 0.0  # -0 is 0
             else:
                 values[target] = number
-        cure = f"{said('format', 'svmlight-named')} takes labels as words" if self.reading.offers else ""
+        cure = f"{option('format', 'svmlight-named')} takes labels as words" if self.reading.offers else ""
         wrong = inexact(labels[:rows], first_words(text, end, lines), cure)
         if wrong is not None:
             rows, sentence = wrong
@@ -105,7 +105,7 @@ class SvmlightReader:
                 return f"the label {token} is not a finite number; {MENDED}"
             code = codes.BAD_LABEL  # a word that begins as nan or inf do
         if code == codes.BAD_LABEL:
-            more = f" (words and sets of labels are read by {said('format', 'svmlight-named')} and multilabel)"
+            more = f" (words and sets of labels are read by {option('format', 'svmlight-named')} and multilabel)"
         return FAULTS[code].format(token=token) + more
 
     def _row_fault(self, code: int, ids: np.ndarray, entry: int) -> str:

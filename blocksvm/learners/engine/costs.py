@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input
 from blocksvm.base.labels import Labels, label_text, listed
 from blocksvm.base.settings import Setting
@@ -43,16 +43,16 @@ class CostsOf(Setting):
         try:
             costs = np.array(rows, dtype=np.float64)
         except (TypeError, ValueError):
-            raise InputError(f"{called(self.name)}: expected a file's name, or a matrix of numbers") from None
+            raise InputError(f"{option(self.name)}: expected a file's name, or a matrix of numbers") from None
         k = len(costs) if labels is None else len(labels)
         if costs.shape != (k, k) or k < 2:
-            raise InputError(f"{called(self.name)}: has the shape {costs.shape}; expected one row and column a label")
+            raise InputError(f"{option(self.name)}: has the shape {costs.shape}; expected one row and column a label")
         for i, row in enumerate(costs.tolist()):
             own = label_text(labels[i]) if labels is not None else f"number {i + 1}"
             for j, cost in enumerate(row):
                 wrong = wrong_cost(cost, i == j)
                 if wrong:
-                    raise InputError(f"{called(self.name)}: in the row of label {own}, {wrong}")
+                    raise InputError(f"{option(self.name)}: in the row of label {own}, {wrong}")
         return {"labels": None if labels is None else list(labels), "costs": costs.tolist()}
 
 
@@ -162,10 +162,10 @@ class CostMatrix:
         k = len(labels.values)
         theirs = given["labels"]
         if theirs is None and len(given["costs"]) != k:
-            raise InputError(f"{called('costs')}: has {len(given['costs'])} rows, where the rows have {k} labels")
+            raise InputError(f"{option('costs')}: has {len(given['costs'])} rows, where the rows have {k} labels")
         if theirs is not None and list(theirs) != list(labels.values):
             raise InputError(
-                f"{called('costs')}: is about the labels {listed(theirs)}, but the rows have {listed(labels.values)}; "
+                f"{option('costs')}: is about the labels {listed(theirs)}, but the rows have {listed(labels.values)}; "
                 "give costs of exactly these"
             )
         costs = np.array(given["costs"], dtype=np.float64)
@@ -180,15 +180,15 @@ def check_costs(settings: Mapping, n_classes: int, kind: str | None, multiclass:
     """InputError where costs, or the rule to heed them, mean nothing beside other settings."""
     if settings.get("cost_rule") is not None and settings.get("costs") is None:
         raise InputError(
-            f"{said('cost_rule', settings['cost_rule'])}: says how costs are heeded; give {called('costs')}"
+            f"{option('cost_rule', settings['cost_rule'])}: says how costs are heeded; give {option('costs')}"
         )
     if settings.get("costs") is None:
         return
     if kind == "sets":
-        raise InputError(f"{called('costs')}: is for rows of one label each, not for sets of them; leave it out")
+        raise InputError(f"{option('costs')}: is for rows of one label each, not for sets of them; leave it out")
     if n_classes == 2:
-        raise InputError(f"{called('costs')}: is for three labels or more; of two, weigh the rows or the classes")
+        raise InputError(f"{option('costs')}: is for three labels or more; of two, weigh the rows or the classes")
     if learns_apart(multiclass):
         raise InputError(
-            f"{called('costs')}: compares the labels, which {said('multiclass', 'rest')} learns apart; leave it out"
+            f"{option('costs')}: compares the labels, which {option('multiclass', 'rest')} learns apart; leave it out"
         )

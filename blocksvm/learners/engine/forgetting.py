@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.kernels import inlined, inlined_with
 from blocksvm.learners.engine.layout import layout
 from blocksvm.learners.engine.learner import Learner
@@ -84,7 +84,7 @@ def forgetting(learner: Learner, part: float) -> Learner:
     """The learner with forgetting; InputError where it declares nothing that fades."""
     if not learner.fades:
         raise InputError(
-            f"{called('forget')}: {learner.name} has no rule for it; leave it out, or choose another learner"
+            f"{option('forget')}: {learner.name} has no rule for it; leave it out, or choose another learner"
         )
     names = learner.columns._fields[: len(learner.columns) - learner.columns.n_averaging]
     fades = tuple(names.index(name) for name in learner.fades)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS as LABEL_SETS
-from blocksvm.base.labels import Labels, count, has_label, keep, kind_of, listed
+from blocksvm.base.labels import Labels, count_labels, encode_labels, has_label, kind_of, listed
 from blocksvm.base.user_code import by_user
 from blocksvm.kernels.row_arrays import Rows
 from blocksvm.learners.engine.costs import COST_RULE, COSTS, CostMatrix
@@ -36,7 +36,7 @@ class JointLearner:
     def __init__(self, joint: JointMap | str, labels: Sequence, learner: str | Learner = "pa1", *, sets: bool = False,
                  average: bool = False, **settings):  # fmt: skip
         if len(set(labels)) < 2 or len({kind_of(label) for label in labels}) > 1:
-            raise InputError(f"{called('labels')}: name two different labels or more, all numbers or all strings")
+            raise InputError(f"{option('labels')}: name two different labels or more, all numbers or all strings")
         by_user(joint, learner, settings)
         self.labels = Labels(tuple(sorted(set(labels))))
         self.k, self.sets = len(self.labels.values), sets
@@ -49,7 +49,7 @@ class JointLearner:
         self.costs = None
         if given["costs"] is not None:
             if "costs" not in own.settings or sets:
-                raise InputError(f"{called('costs')}: is for pa, pa1 and pa2 on rows of one label each; leave it out")
+                raise InputError(f"{option('costs')}: is for pa, pa1 and pa2 on rows of one label each; leave it out")
             self.costs = CostMatrix.of(
                 COSTS.checked(given["costs"]), COST_RULE.checked(given["cost_rule"]), self.labels
             )
@@ -101,13 +101,13 @@ class JointLearner:
 
     def _codes(self, y, n: int) -> tuple[np.ndarray, SetTable | None]:
         """(n,) int32 and, of sets, their table."""
-        kept, own = keep(y, n)
+        kept, own = encode_labels(y, n)
         if (own is not None and len(own) > 0 and kind_of(own[0]) == LABEL_SETS) != self.sets and not np.isnan(
             kept
         ).all():
-            raise InputError(f"the labels must be {'sets' if self.sets else 'one a row'}; see {called('sets')}")
+            raise InputError(f"the labels must be {'sets' if self.sets else 'one a row'}; see {option('sets')}")
         place: Mapping = {label: c for c, label in enumerate(self.labels.values)}
-        met = [label for label, _ in count(kept, own)[0] or []] if own is None else list(own)
+        met = [label for label, _ in count_labels(kept, own)[0] or []] if own is None else list(own)
         members = {member for label in met for member in (label if self.sets else (label,))}
         unknown = [member for member in members if member not in place]
         if unknown:

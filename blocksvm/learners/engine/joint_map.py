@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.user_code import imported, not_trusted
 
 JOINT = "joint"  # the setting that names a map's place; the settings in a model have it
@@ -52,7 +52,7 @@ def trusted(named: str | None, given: str | None, path) -> str | None:
     """The place of the map that a model file names; InputError where the user has not named it too, since its code would
     run because a file says so."""
     if named is None and given is not None:
-        raise InputError(f"{path}: has no joint features; leave {said(JOINT, given)} out")
+        raise InputError(f"{path}: has no joint features; leave {option(JOINT, given)} out")
     if named is not None and given != named:
         raise not_trusted(named, JOINT, path)
     return named

@@ -24,7 +24,7 @@ from functools import partial
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import require_labels
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Setting, Settings
@@ -118,7 +118,7 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
         self.settings = learner.settings.resolve(task.settings, self.name, known_of_kernel(source))
         check_kernel(self.settings, source, 1.0)
         if self.settings["budget"] is None and self.settings["budget_rule"] is not None:
-            raise InputError(f"{called('budget_rule')}: needs {called('budget')}, the number of support vectors")
+            raise InputError(f"{option('budget_rule')}: needs {option('budget')}, the number of support vectors")
         if self.settings["budget"] is not None:
             self.settings["budget_rule"] = self.settings["budget_rule"] or PROJECT
         self.projects = self.settings["budget_rule"] == PROJECT

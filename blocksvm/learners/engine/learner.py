@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import REQUIRED, Setting, Settings
 from blocksvm.learners.engine.layout import COMMON, Layout, layout
 from blocksvm.losses import DEFAULT, DEFAULT_OF_NUMBERS, LOSSES, get_loss, require
@@ -181,7 +181,7 @@ class Learner:
         make = self.for_numbers if targets == NUMBERS else self.for_rows
         if make is None:
             what = "learns classes alone" if self.for_numbers is None else "learns from labels alone"
-            raise InputError(f"{said('targets', targets)}: {self.name} {what}; choose another learner")
+            raise InputError(f"{option('targets', targets)}: {self.name} {what}; choose another learner")
         return make(self)
 
     def resolve(self, given: Mapping, known: Mapping = {}) -> dict:
@@ -212,7 +212,7 @@ class Learner:
         name = self.loss_of(settings)
         if self.real and not get_loss(name).of_numbers:
             fit = ", ".join(other for other in LOSSES if get_loss(other).of_numbers)
-            raise InputError(f"{said('loss', name)}: is for two classes; for numbers choose one of {fit}")
+            raise InputError(f"{option('loss', name)}: is for two classes; for numbers choose one of {fit}")
         for part in self.needs:
             require(name, part, self.name)
 

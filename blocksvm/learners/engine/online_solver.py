@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS as LABEL_SETS
 from blocksvm.base.labels import Labels, require_labels, require_numbers
 from blocksvm.base.memory import Budget
@@ -87,7 +87,7 @@ class OnlineSolver(OwnDecisions):
         else:
             if targets == SETS:
                 raise InputError(
-                    f"{source.name}: its labels are {source.label_kind}, no sets; leave {called('targets')} out"
+                    f"{source.name}: its labels are {source.label_kind}, no sets; leave {option('targets')} out"
                 )
             if targets != NO_TARGETS:
                 (require_numbers if real else require_labels)(source)
@@ -95,7 +95,7 @@ class OnlineSolver(OwnDecisions):
         known = known_of(source, task.bias)
         self.factors = None if self.sets else factors_by_code(task, learner, targets)
         if shared.get("multiclass") is not None and k == 2 and not (real or self.sets):
-            raise InputError(f"{called('multiclass')}: the rows have two classes; leave it out")
+            raise InputError(f"{option('multiclass')}: the rows have two classes; leave it out")
         if not learns_apart(shared.get("multiclass")) and (k > 2 or self.sets):
             known["n_features"] *= k  # the prototypes' features are features of one learner
         own = {name: value for name, value in task.settings.items() if name not in COMMON_SETTINGS}
@@ -139,7 +139,7 @@ class OnlineSolver(OwnDecisions):
             if getattr(source, "meta", {}).get("idf_fingerprint"):
                 raise InputError(
                     f"{source.name}: its values were multiplied by an idf, which a model of joint features does not "
-                    f"keep; split without {called('idf')}, or leave {called('joint')} out"
+                    f"keep; split without {option('idf')}, or leave {option('joint')} out"
                 )
             n_bytes = JOINT_BYTES + 8 * source.n_features
             budget.require("joint features of some rows", n_bytes)
@@ -251,9 +251,9 @@ def settings_of(learner: Learner, given: Mapping) -> Settings:
 def check_sets(shared: dict, task: Task) -> None:
     """InputError for settings that mean nothing where rows have sets of labels."""
     if shared.get("targets") == ONE_CLASS:
-        raise InputError(f"{task.source.name}: its rows have sets of labels; leave {called('targets')} out")
+        raise InputError(f"{task.source.name}: its rows have sets of labels; leave {option('targets')} out")
     if task.settings.get("class_weight") is not None:
-        raise InputError(f"{called('class_weight')}: is for rows of one label each, not for sets of them; leave it out")
+        raise InputError(f"{option('class_weight')}: is for rows of one label each, not for sets of them; leave it out")
 
 
 def factors_by_code(task: Task, learner: Learner, targets: str | None = None) -> np.ndarray | None:
@@ -263,7 +263,7 @@ def factors_by_code(task: Task, learner: Learner, targets: str | None = None) ->
     if given is None:
         return None
     if not of_classes(targets):
-        raise InputError(f"{called('class_weight')}: {said('targets', targets)} has no classes; leave it out")
+        raise InputError(f"{option('class_weight')}: {option('targets', targets)} has no classes; leave it out")
     check_weighs_classes(learner)
     return at_codes(class_factors(given, labels, sums_by_class(task.source, labels)), labels)
 
@@ -272,7 +272,7 @@ def check_weighs_classes(learner: Learner) -> None:
     """InputError where a learner's rule has no place for rows that weigh by their class."""
     if not learner.takes_weights:
         raise InputError(
-            f"{called('class_weight')}: {learner.name} has no rule for rows of other weights; leave it out"
+            f"{option('class_weight')}: {learner.name} has no rule for rows of other weights; leave it out"
         )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import Labels
 from blocksvm.kernels.row_arrays import Rows
 from blocksvm.learners import get_learner
@@ -71,9 +71,9 @@ def check_joint(learner: Learner) -> None:
 def joint_features(shared: Mapping, n_classes: int, bias: float) -> JointFeatures:
     """What the map of these settings makes of rows and classes; InputError where it does not fit."""
     if shared["multiclass"] is not None:
-        raise InputError(f"{called('multiclass')}: {called(JOINT)} is given, too; leave one of them out")
+        raise InputError(f"{option('multiclass')}: {option(JOINT)} is given, too; leave one of them out")
     if bias:
-        raise InputError(f"{called('bias')}: all features are the joint map's; leave it out, and let the map make one")
+        raise InputError(f"{option('bias')}: all features are the joint map's; leave it out, and let the map make one")
     found = JointFeatures.of(shared[JOINT], n_classes)
     found.needs_inputs()
     return found
@@ -105,7 +105,7 @@ class Runner:
         for name in ("multiclass", "query", JOINT):
             if self.real and shared[name] is not None:
                 raise InputError(
-                    f"{called(name)}: is for classes, and {said('targets', shared['targets'])} is given; leave it out"
+                    f"{option(name)}: is for classes, and {option('targets', shared['targets'])} is given; leave it out"
                 )
         for name, taken, value in (
             ("average", chosen.takes_average, shared["average"]),
@@ -113,12 +113,12 @@ class Runner:
         ):
             if value and not taken:
                 raise InputError(
-                    f"{called(name)}: has no meaning with {said('targets', shared['targets'])}; leave it out"
+                    f"{option(name)}: has no meaning with {option('targets', shared['targets'])}; leave it out"
                 )
         self.name = chosen.name
         self.sets = shared["targets"] == SETS
         if self.sets and shared["query"] is not None:
-            raise InputError(f"{called('query')}: is for rows of one label each, not for sets of them; leave it out")
+            raise InputError(f"{option('query')}: is for rows of one label each, not for sets of them; leave it out")
         self.rule = (shared["multiclass"] or RULES[0]) if n_classes > 2 or self.sets else None
         self.n_classes = n_classes
         self.joint: JointFeatures | None = None
@@ -132,22 +132,22 @@ class Runner:
         self.learner = chosen.of(self.settings)
         if shared["forget"] is not None:
             if shared["average"]:
-                raise InputError(f"{called('average')}: {called('forget')} is given, too; leave one of them out")
+                raise InputError(f"{option('average')}: {option('forget')} is given, too; leave one of them out")
             self.learner = forgetting(self.learner, shared["forget"])
         if self.joint is not None:
             check_joint(self.learner)
             self.check_features(self.joint.n_features)
         if self.ranks and self.learner.jointly:
             raise InputError(
-                f"{self.name}: its rule is for rows of one label each; for sets of them give {said('multiclass', 'rest')}, "
+                f"{self.name}: its rule is for rows of one label each; for sets of them give {option('multiclass', 'rest')}, "
                 "or another learner"
             )
         self.average = shared["average"]
         if not (0.0 <= bias <= LARGEST):
-            raise InputError(f"{said('bias', bias)}: must be from 0 to {LARGEST:g}")
+            raise InputError(f"{option('bias', bias)}: must be from 0 to {LARGEST:g}")
         if self.learner.constant is not None:
             if bias:
-                raise InputError(f"{called('bias')}: {self.name} has a bias of its own; leave it out")
+                raise InputError(f"{option('bias')}: {self.name} has a bias of its own; leave it out")
             bias = self.learner.constant(self.settings)
         self.bias = bias
         self.query = math.inf if shared["query"] is None else shared["query"]
@@ -264,7 +264,7 @@ class Runner:
         n *= self.n_vectors // self.n_learners
         if told is not None and n > told:
             raise InputError(
-                f"{said('n_features', told)}: the rows have {n:,} features already; give as many as there are"
+                f"{option('n_features', told)}: the rows have {n:,} features already; give as many as there are"
             )
 
     def check_weights(self) -> None:
@@ -273,7 +273,7 @@ class Runner:
             raise InputError(f"{self.name}: its rule has no place for the weights of rows; leave them out")
 
     def diverged(self, where: str) -> None:
-        cure = f"lower {called('step')}, or scale" if "step" in self.learner.settings else "scale"
+        cure = f"lower {option('step')}, or scale" if "step" in self.learner.settings else "scale"
         raise InputError(f"{self.name}: its weights grew beyond all numbers {where}; {cure} the rows to norm 1")
 
     def learn_in_parts(self, matrix, y, order, d: int, state: LearnerState, *, weights: np.ndarray | None = None,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import megabytes
 from blocksvm.kernels.kernel_machine_loops import columns_of
 from blocksvm.learners.engine.support_loop import ALIVE, GONE, HELD, IN_COLUMNS, close_gaps, factor_anew
@@ -80,7 +80,7 @@ class SupportVectors:
         taken = self.n_bytes(len(self.dense), n, int(self.ends[n]), len(self.factor) > 0)
         raise InputError(
             f"{n:,} support vectors take {megabytes(taken)}, all of the memory that is theirs; raise "
-            f"{called('memory')}, or let {called('budget')} be fewer"
+            f"{option('memory')}, or let {option('budget')} be fewer"
         )
 
     def expansion(self, function: tuple) -> Expansion:

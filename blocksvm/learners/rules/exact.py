@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 import scipy.sparse
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import require_labels
 from blocksvm.learners.engine.learner import LARGEST, Setting, Settings, positive
 from blocksvm.learners.engine.loops import (
@@ -138,7 +138,7 @@ class ExactRunner:
         self.learner, self.name = learner, learner.name
         self.settings = learner.settings.resolve(given, learner.name)
         if not 0.0 <= bias <= LARGEST:
-            raise InputError(f"{said('bias', bias)}: must be from 0 to {LARGEST:g}")
+            raise InputError(f"{option('bias', bias)}: must be from 0 to {LARGEST:g}")
         self.bias = bias
 
     def learn(self, block: Block, order: np.ndarray, state: State, *, after_row: Callable[[], None] = lambda: None,
@@ -223,7 +223,7 @@ class ExactSolver(Solver):
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
         if block.n_samples < self.n_samples:
             raise InputError(
-                f"{self.name}: needs all rows in memory at once; raise {called('memory')}, or take fewer rows"
+                f"{self.name}: needs all rows in memory at once; raise {option('memory')}, or take fewer rows"
             )
         if block.weights is not None:
             raise InputError(f"{self.name}: its rule has no place for the weights of rows; leave them out")

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.kernels import inlined
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.layout import layout, parameters
@@ -137,7 +137,7 @@ def lam_of_C(settings: dict, known: Mapping) -> dict:
     """With lambda = 1 / (C l) where C is given instead, and the number l of rows is known."""
     if settings["lam"] is None:
         if not known.get("n_samples"):
-            raise InputError(f"{called('C')}: pegasos needs {called('lam')} where the number of rows is not known")
+            raise InputError(f"{option('C')}: pegasos needs {option('lam')} where the number of rows is not known")
         settings["lam"] = 1.0 / (settings["C"] * known["n_samples"])
     return settings
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.kernels import inlined
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.layout import layout, parameters, unsigned
@@ -296,9 +296,11 @@ def all_counted(settings: dict, known: Mapping) -> dict:
     """Z counts every feature: InputError where their number is unknown, or less than those that the rows have."""
     n, met = settings["n_features"], known.get("n_features", 0)
     if n is None:
-        raise InputError(f"omd {said('mirror', 'entropic')} needs {called('n_features')}: how many features there are")
+        raise InputError(
+            f"omd {option('mirror', 'entropic')} needs {option('n_features')}: how many features there are"
+        )
     if n < met:
-        raise InputError(f"{said('n_features', n)}: the rows have {met:,} features; give that many or more")
+        raise InputError(f"{option('n_features', n)}: the rows have {met:,} features; give that many or more")
     return settings
 
 
