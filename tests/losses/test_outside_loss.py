@@ -15,7 +15,7 @@ from support.training_cases import make_store, random_rows
 
 import blocksvm
 from blocksvm.base.errors import InputError
-from blocksvm.base.user_code import begin_anew, by_user
+from blocksvm.base.user_code import by_user, clear_user_places
 from blocksvm.commands.cv import main as cv
 from blocksvm.commands.export import main as export
 from blocksvm.commands.info import main as info
@@ -49,7 +49,7 @@ def command(run_in_process, folder):
     """command(main, words) runs a command line in the folder; the names of a user are those of this line."""
 
     def run(main, words: str):
-        begin_anew()
+        clear_user_places()
         found = run_in_process(main, *(str(folder / w) if w.endswith(FILES) else w for w in words.split()))
         assert found.code == 0, found.err
         return found
@@ -58,7 +58,7 @@ def command(run_in_process, folder):
 
 
 def refused(run_in_process, main, *words) -> str:
-    begin_anew()
+    clear_user_places()
     found = run_in_process(main, *map(str, words))
     assert found.code == 2
     return found.last_line
@@ -145,7 +145,7 @@ def test_probabilities_are_those_of_its_link(command, folder, run_in_process):
 
 
 def test_from_python_the_object_itself(folder):
-    begin_anew()
+    clear_user_places()
     with blocksvm.open_store(folder / "two.h5") as store:
         fitted = blocksvm.fit(store, loss=SMOOTH_HINGE, width=WIDTH, C=0.7)
         named = blocksvm.fit(store, loss=PLACE, width=WIDTH, C=0.7)
@@ -156,7 +156,7 @@ def test_from_python_the_object_itself(folder):
 
 @pytest.mark.parametrize("loss", [SMOOTH_HINGE, PLACE])
 def test_estimators(loss):
-    begin_anew()
+    clear_user_places()
     X, y = random_rows(n=90, d=10, seed=2)
     svc = LinearSVC(loss=loss).fit(X, y)
     assert svc.dual_gap_ <= 1e-4 * svc.objective_
