@@ -9,7 +9,6 @@ Tables and their JSON go to experiments/data/tables; what is kept of them lies i
 In a command a name in braces is a file: one that another command makes, or one of the sources; {@NAME} is a folder.
 """
 
-import os
 import re
 import sys
 from pathlib import Path
@@ -20,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "experiments" / "data"
 TABLES = FOLDER / "tables"
 SOURCES = Path(get_var("sources", FOLDER / "sources"))
+FOLDER.mkdir(exist_ok=True)  # doit's own file lies there
 DOIT_CONFIG = {"default_tasks": ["figures"], "dep_file": str(FOLDER / "doit.db"), "verbosity": 2}
 
 IMDB, NEWS, ENRON = "{aclImdb.tar.gz}", "{20news-bydate.tar.gz}", "{enron-spam.tar.xz}"
@@ -170,15 +170,15 @@ def task_data():
     commands = [*MADE.values(), *(one for parts in MEASURED.values() for one in parts.values())]
     for name in sorted({name for command in commands for name in files_of(command)}):
         if source := packed(name):
-            line = f"mkdir -p {FOLDER} && {UNPACK[source.suffix]} {source} > {path_of(name)}"
+            line = f"{UNPACK[source.suffix]} {source} > {path_of(name)}"
             yield {"name": name, "targets": [path_of(name)], "file_dep": [source], "actions": [line]}
     for files, command in MADE.items():
         paths = [path_of(name) for name in files.split()]
         needs = [path_of(name) for name in files_of(command) if name not in files.split()]
-        folders = {path.parent for path in paths}
+        folders = " ".join(sorted({str(path.parent) for path in paths}))
         yield {
             "name": files.split()[0], "targets": paths, "file_dep": needs,
-            "actions": [(os.makedirs, [folder], {"exist_ok": True}) for folder in folders] + [line_of(command)],
+            "actions": [f"mkdir -p {folders}", line_of(command)],
         }  # fmt: skip
 
 
@@ -190,7 +190,7 @@ def measurement(page: str, what: str, commands: str) -> dict:
     return {
         "basename": page, "name": what or "all", "targets": [TABLES / f"{name}.md"],
         "file_dep": [*map(path_of, files_of(commands)), *sorted(ROOT.glob("blocksvm/**/*.py"))],
-        "actions": [(os.makedirs, [TABLES], {"exist_ok": True}), *before,
+        "actions": [f"mkdir -p {TABLES}", *before,
                     f"{last.partition(' # ')[0]}{keep} > {TABLES / name}.md"],
     }  # fmt: skip
 

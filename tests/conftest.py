@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from dataclasses import dataclass
 
 import pytest
+from support.processes import processes_need_marks
 
 from blocksvm.cli import console
+
+
+def pytest_collection_finish():
+    """What has been imported is not looked through again when garbage is collected."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    with processes_need_marks(item):
+        return (yield)
 
 
 @dataclass(frozen=True)

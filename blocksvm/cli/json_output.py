@@ -28,7 +28,7 @@ def check_json(options, *inputs: str) -> None:
         check_outputs({"json": file}, options.overwrite, [Path(name) for name in inputs])
 
 
-def told_as_json(options, figures: Mapping) -> bool:
+def emit_json(options, figures: Mapping) -> bool:
     """Tell the figures of a command as ``--json`` says; whether they stand on standard output, in place of its text."""
     from blocksvm.base.settings import plain
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from blocksvm.cli.display import TrainDisplay, train_summary
 from blocksvm.cli.options import resumes
 from blocksvm.model.solver_state import describe_checkpoint
-from blocksvm.model.takeover import EarlierModels
-from blocksvm.model.trace import EarlierRun, Trace, earlier_run, replayed_by
+from blocksvm.model.takeover import InitialModels
+from blocksvm.model.trace import RecordedPasses, Trace, load_replay, replayed_by
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import Checkpoint, save_result
 from blocksvm.training.loop import OuterLoop
@@ -52,7 +52,7 @@ class Session:
             source = stack.enter_context(Store(options.store))
             valid = stack.enter_context(Store(options.valid)) if options.valid else None
             resume = self._resume()
-            replayed = earlier_run(Path(options.replay)) if options.replay else None
+            replayed = load_replay(Path(options.replay)) if options.replay else None
             plan = self._plan(source, valid, resume, replayed)
             display = TrainDisplay(sys.stderr, options.quiet)
             writers = [display.show]
@@ -85,10 +85,10 @@ class Session:
                 lines.append(f"model written to {self.outputs['model']} ({size:.1f} MB)")
         return result, lines
 
-    def _plan(self, source: Store, valid: Store | None, resume: dict | None, replayed: EarlierRun | None) -> Plan:
-        earlier = EarlierModels(source, _path(self.options.continue_from), _path(self.options.prior))
+    def _plan(self, source: Store, valid: Store | None, resume: dict | None, replayed: RecordedPasses | None) -> Plan:
+        initial_models = InitialModels(source, _path(self.options.continue_from), _path(self.options.prior))
         passes = (replayed.passes, replayed.set_passes) if replayed else replayed_by(resume)
-        plan = Plan(source, self.settings, earlier=earlier, valid=valid, resume=resume, replay=passes)
+        plan = Plan(source, self.settings, initial_models=initial_models, valid=valid, resume=resume, replay=passes)
         if replayed:
             replayed.check(plan)
         return plan

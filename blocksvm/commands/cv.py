@@ -14,7 +14,7 @@ from blocksvm.cli.console import (
     seed,
     size,
 )
-from blocksvm.cli.json_output import add_json, json_file, told_as_json
+from blocksvm.cli.json_output import add_json, emit_json, json_file
 from blocksvm.cli.options import add_checkpoint, add_settings, checkpoint_of, given, resumes, value_of
 from blocksvm.problems.problem_settings import WITH_CLASSES
 from blocksvm.training.run_settings import RUN_SETTINGS
@@ -133,7 +133,7 @@ def main(arguments: list[str]) -> int:
             return 130
         best = found.best(options.select)
         told = found.described() | {"store": options.store, "best": found.path[best]}
-        if not told_as_json(options, told):
+        if not emit_json(options, told):
             print("\n".join(shown(found, best)))
         if "figure" in outputs:
             from blocksvm.validation.validation_figure import draw

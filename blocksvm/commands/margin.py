@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, duration, seed, size
-from blocksvm.cli.json_output import add_json, json_file, told_as_json
+from blocksvm.cli.json_output import add_json, emit_json, json_file
 from blocksvm.cli.options import add_settings, given
 from blocksvm.theory.margin_settings import MARGIN_SETTINGS
 
@@ -82,7 +82,7 @@ def main(arguments: list[str]) -> int:
         if report is None:
             raise Interrupted("interrupted; nothing was written")
         labels = store.labels.values
-    if not told_as_json(options, {"store": options.store} | report.described()):
+    if not emit_json(options, {"store": options.store} | report.described()):
         print("\n".join(shown(report)))
     if "figure" in outputs:
         from blocksvm.theory.margin_figure import draw

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.user_code import by_user
 from blocksvm.cli.console import Parser, size
-from blocksvm.cli.json_output import add_json, check_json, told_as_json
+from blocksvm.cli.json_output import add_json, check_json, emit_json
 from blocksvm.cli.options import add_format, add_settings, given
 from blocksvm.cli.standard import is_closed
 from blocksvm.formats.choices import PREDICTED, all_choices
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from blocksvm.model.scoring import Scores, StoreScorer, TextScorer
 
 EPILOG = """Where the rows have labels, accuracy and other measures are printed.
 Without OUTPUT predictions go to standard output and measures to standard error.
@@ -58,112 +64,140 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    from contextlib import ExitStack
-    from pathlib import Path
-
-    from blocksvm.base.outputs import check_output, written_text
     from blocksvm.model.model_file import describe_model
     from blocksvm.model.probabilities import known_link, link_of
-    from blocksvm.store.hdf5_files import MAKERS, open_hdf5, text_attribute
 
     description = describe_model(options.model)
     by_user(options.loss)
     if options.loss not in (None, own_loss := description["method"]["settings"].get("loss")):
         raise InputError(f"{option('loss', options.loss)}: {options.model} has the loss {own_loss}; leave it out")
     link = link_of(description, options.model) if options.probabilities else known_link(description)
+    output = output_of(options, tuple(description["labels"]))
+    scorer, pieces = scorer_of(options, description, link)
+    from blocksvm.model.measures import measures_of
+
+    measures = measures_of(scorer.model, link, scorer.budget)
+    if not options.quiet:
+        from blocksvm.cli.display import megabytes
+
+        used, total = (megabytes(n) for n in (sum(scorer.budget.used.values()), options.memory))
+        print(f"{options.model}: {description['n_features']:,} features; memory {used} of {total}", file=sys.stderr)
+        if scorer.note:
+            print(scorer.note, file=sys.stderr)
+    write_predictions(options, output, pieces, scorer.model, measures, link if options.probabilities else None)
+    show_remarks(options, scorer)
+    show_measures(options, output, scorer, measures)
+    return 0
+
+
+def output_of(options, labels: tuple) -> Path | None:
+    """The file for the predictions, None where they go to standard output; InputError where they cannot be written."""
+    from pathlib import Path
+
+    from blocksvm.base.outputs import check_output
+
     output = None if options.output in (None, "-") else Path(options.output)
     check_json(options, options.model, options.input, *([options.output] if output else []))
     if output is not None:
-        check_output(output, options.overwrite, "predictions", tuple(description["labels"]))
+        check_output(output, options.overwrite, "predictions", labels)
         if output.resolve() in (Path(options.model).resolve(), Path(options.input).resolve()):
             raise InputError(f"{output}: is also an input; choose another name for the predictions")
     elif options.json == "-":
         raise InputError("--json goes to standard output, where the predictions go; name an OUTPUT for these")
     elif is_closed(sys.stdout):
         raise InputError("standard output is closed; name an OUTPUT for the predictions")
-    is_store = False
-    if options.input != "-":
-        if not Path(options.input).exists():
-            raise InputError(f"{options.input}: no such file")
-        if Path(options.input).is_file():
-            from blocksvm.base.inputs import open_input
-            from blocksvm.formats.file_reader import HDF5, magic_of
+    return output
 
-            with open_input(options.input) as file:
-                is_store = file.read(8) == HDF5 and magic_of(options.input) is None
+
+def is_store(name: str) -> bool:
+    """The input is a store and not text; InputError where it is another file of ours, or there is none."""
+    from pathlib import Path
+
+    from blocksvm.base.inputs import open_input
+    from blocksvm.formats.file_reader import HDF5, magic_of
+    from blocksvm.store.hdf5_files import MAKERS, open_hdf5, text_attribute
+
+    path = Path(name)
+    if name == "-":
+        return False
+    if not path.exists():
+        raise InputError(f"{name}: no such file")
+    if not path.is_file():
+        return False
+    with open_input(name) as file:
+        if file.read(8) != HDF5 or magic_of(name) is not None:
+            return False
+    with open_hdf5(path, *MAKERS) as file:
+        kind = text_attribute(file, "blocksvm")
+    if kind != "store":
+        raise InputError(f"{name}: is a {kind}, and rows are predicted; give text, or a store")
+    return True
+
+
+def scorer_of(options, description: dict, link) -> tuple[TextScorer | StoreScorer, Iterator[Scores]]:
+    """What scores the rows of the input, and their scores, piece by piece."""
     own = {name: value for name, value in given(options, all_choices()).items() if name in PREDICTED}
-    if is_store:
+    store = is_store(options.input)
+    if store:
         for name in own:
             raise InputError(f"{option(name)}: {options.input} is a store, which was read already; leave it out")
-        with open_hdf5(Path(options.input), *MAKERS) as file:
-            kind = text_attribute(file, "blocksvm")
-        if kind != "store":
-            raise InputError(f"{options.input}: is a {kind}, and rows are predicted; give text, or a store")
-    from blocksvm.cli.display import Line, megabytes
-    from blocksvm.model.measures import RANK_BYTES, ClassMeasures, DistanceMeasures, RealMeasures, SetMeasures
     from blocksvm.model.scoring import StoreScorer, TextScorer
-    from blocksvm.problems.distance import DISTANCE
 
-    sets, real = description.get("multilabel", False), not description["labels"]
-    binary = len(description["labels"]) == 2 and not sets
-    if is_store:
-        by_values = options.scores or real or binary or sets or link is not None
-        scorer = StoreScorer(options.model, options.input, options.memory, by_values, options.joint)
-        pieces = scorer.scores()
-    else:
-        scorer = TextScorer(options.model, options.memory, options.format, options.joint, own)
-        pieces = scorer.scores([options.input])
-    measures = SetMeasures(scorer.model.labels, scorer.model.ranks) if sets else RealMeasures()
-    if DISTANCE in description:
-        measures = DistanceMeasures(description[DISTANCE]["epsilon"])
-    if not (real or sets):
-        ranked = binary and scorer.budget.left >= 2 * RANK_BYTES
-        if ranked:
-            scorer.budget.take("the ROC curve", RANK_BYTES)
-        measures = ClassMeasures(scorer.model.labels, link, ranked)
-    if not options.quiet:
-        used, total = (megabytes(n) for n in (sum(scorer.budget.used.values()), options.memory))
-        print(f"{options.model}: {description['n_features']:,} features; memory {used} of {total}", file=sys.stderr)
-        if scorer.note:
-            print(scorer.note, file=sys.stderr)
+    if not store:
+        text_scorer = TextScorer(options.model, options.memory, options.format, options.joint, own)
+        return text_scorer, text_scorer.scores([options.input])
+    labels, sets = description["labels"], description.get("multilabel", False)
+    by_values = options.scores or len(labels) in (0, 2) or sets or link is not None
+    scorer = StoreScorer(options.model, options.input, options.memory, by_values, options.joint)
+    return scorer, scorer.scores()
+
+
+def write_predictions(options, output, pieces: Iterator[Scores], model, measures, link) -> None:
+    """Write a line for each row, and count what it is worth; link: of probabilities, where these are written."""
+    from contextlib import ExitStack
+
+    from blocksvm.base.outputs import written_text
+    from blocksvm.cli.display import Line
+
     line = Line(sys.stderr, options.quiet)
     with ExitStack() as stack:
         target = sys.stdout
         if output is not None:
             target = stack.enter_context(written_text(output, options.overwrite))
         for scores in pieces:
-            numbers = scores.values if options.scores or real else None
-            if options.probabilities:
+            numbers = scores.values if options.scores or not model.labels else None
+            if link is not None:
                 numbers = link(scores.values)
-            for text in written(scores, scorer.model, numbers):
+            for text in written(scores, model, numbers):
                 target.write(text)
             measures.count(scores)
             line.show(f"{measures.rows:,} rows predicted")
     line.close()
-    empty = getattr(scorer, "empty", 0)
-    if empty and not options.quiet:
-        print(f"{options.input}: {empty:,} blank line{'s' if empty > 1 else ''} or comments have no prediction: the "
-              "predictions are those of the rows, in their order", file=sys.stderr)  # fmt: skip
-    for note in scorer.met.notes:
+
+
+def show_remarks(options, scorer) -> None:
+    """Print what was left out, or is not as it looks."""
+    if scorer.empty and not options.quiet:
+        print(f"{options.input}: {scorer.empty:,} blank line{'s' if scorer.empty > 1 else ''} or comments have no "
+              "prediction: the predictions are those of the rows, in their order", file=sys.stderr)  # fmt: skip
+    for note in scorer.coverage.notes:
         print(f"note: {note}", file=sys.stderr)
-    if scorer.met.warning():
-        print(scorer.met.warning(), file=sys.stderr)
+    if scorer.coverage.warning():
+        print(scorer.coverage.warning(), file=sys.stderr)
+
+
+def show_measures(options, output, scorer, measures) -> None:
+    """Print what the predictions are worth, or write it as ``--json`` says."""
     if options.json:
-        told = {
-            "model": options.model,
-            "input": options.input,
-            "output": options.output,
-            "rows": measures.rows,
-            "lines_without_row": empty,
-        }
-        if told_as_json(options, told | measures.figures() | scorer.met.figures()):
-            return 0
+        names = {"model": options.model, "input": options.input, "output": options.output}
+        figures = names | {"rows": measures.rows, "lines_without_row": scorer.empty}
+        if emit_json(options, figures | measures.figures() | scorer.coverage.figures()):
+            return
     results = sys.stderr if output is None else sys.stdout
     for sentence in measures.sentences():
         print(sentence, file=results)
     if output is not None:
         print(f"{measures.rows:,} predictions in {output}")
-    return 0
 
 
 def written(scores, model, numbers) -> Iterator[str]:

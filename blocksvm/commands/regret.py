@@ -7,7 +7,7 @@ import sys
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import Settings
 from blocksvm.cli.console import Known, Parser, seed, size
-from blocksvm.cli.json_output import add_json, json_file, told_as_json
+from blocksvm.cli.json_output import add_json, emit_json, json_file
 from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, refusal, value_of
 from blocksvm.learners import LEARNERS
 
@@ -109,7 +109,7 @@ def main(arguments: list[str]) -> int:
         )  # fmt: skip
     line.close()
     told = {"store": options.store, "order": options.order, "seed": options.seed} | report.described()
-    if not told_as_json(options, told):
+    if not emit_json(options, told):
         print("\n".join(shown(report)))
     if options.figure:
         with written_whole(Path(options.figure), options.overwrite) as file:

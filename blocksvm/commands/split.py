@@ -27,7 +27,28 @@ def parser() -> Parser:
     )
     p.add_argument("inputs", nargs="*", metavar="INPUT", help="files or folders, read one after the other")
     p.add_argument("store", metavar="STORE.h5", help="the store to write, or to change (--append, --drop)")
-    changed = p.add_argument_group("changing a store")
+    add_changes(p.add_argument_group("changing a store"))
+    add_rows(p.add_argument_group("the rows"))
+    add_choices(p)
+    outputs = p.add_argument_group("what to write")
+    outputs.add_argument(
+        "--holdout",
+        nargs=2,
+        metavar=("SHARE", "HOLDOUT.h5"),
+        help="write this share of the rows, e.g. 0.1, to a second store",
+    )
+    outputs.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    machine = p.add_argument_group("the machine")
+    machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
+    machine.add_argument(
+        "--jobs", type=int, metavar="N", help="threads that parse and compress (default: one a processor)"
+    )
+    machine.add_argument("--temp", metavar="DIR", help="folder for temporary files (default: beside the store)")
+    return p
+
+
+def add_changes(changed) -> None:
+    """Add the options that change a store to their group."""
     changed.add_argument(
         "--append", action="store_true", help="add the rows to the store, by the settings it was made with"
     )
@@ -37,7 +58,10 @@ def parser() -> Parser:
         help="remove rows from the store: a file of their numbers, one a line, counted from 1 in the order of reading; "
         "or the oldest, as oldest:1000 or oldest:10%%; with --append the new rows stay",
     )
-    rows = p.add_argument_group("the rows")
+
+
+def add_rows(rows) -> None:
+    """Add the options that say what becomes of the rows to their group."""
     add_format(rows)
     rows.add_argument(
         "--like",
@@ -70,73 +94,21 @@ def parser() -> Parser:
     rows.add_argument("--dtype", choices=("float32", "float64"), help="precision of the values (default float32)")
     rows.add_argument("--seed", type=seed, help="seed of the rows' random order (default 0)")
     rows.add_argument("--keep-order", action="store_true", default=None, help="keep the rows in the order of the text")
-    add_choices(p)
-    outputs = p.add_argument_group("what to write")
-    outputs.add_argument(
-        "--holdout",
-        nargs=2,
-        metavar=("SHARE", "HOLDOUT.h5"),
-        help="write this share of the rows, e.g. 0.1, to a second store",
-    )
-    outputs.add_argument("--overwrite", action="store_true", help="replace existing outputs")
-    machine = p.add_argument_group("the machine")
-    machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
-    machine.add_argument(
-        "--jobs", type=int, metavar="N", help="threads that parse and compress (default: one a processor)"
-    )
-    machine.add_argument("--temp", metavar="DIR", help="folder for temporary files (default: beside the store)")
-    return p
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     options.inputs = files_named(options.inputs, options.quiet)
-    import os
     from pathlib import Path
 
-    from joblib import cpu_count
-
     changes = options.append or options.drop is not None
-    jobs = options.jobs if options.jobs is not None else cpu_count()
-    if jobs < 1:
-        raise InputError(f"--jobs {jobs}: must be 1 or more")
-    if options.min_count is not None and options.min_count < 1:
-        raise InputError(f"--min-count {options.min_count}: must be 1 or more")
     share, held_out = holdout_of(options, changes)
-    check_inputs(options)
     # what can be refused is refused before anything is compiled
-    if changes and options.like is not None:
-        raise InputError("--like: only when a store is made; rows are added to a store as its own were read")
-    if options.weights == "-" and "-" in options.inputs:
-        raise InputError("--weights -: standard input holds the rows already; give the weights as a file")
-    for name in [*options.inputs, *([options.weights] if options.weights else [])]:
-        if name != "-" and not os.path.exists(name):
-            raise InputError(f"{name}: no such file")
-    from blocksvm.base.outputs import check_output
-
-    if changes and not os.path.exists(options.store):
-        raise InputError(f"{options.store}: no such store; make it first, without --append and --drop")
-    for path in filter(None, (Path(options.store), held_out)):
-        check_output(path, options.overwrite or changes, "store")
-    machine = {
-        "memory": options.memory,
-        "jobs": jobs,
-        "temp": None if options.temp is None else Path(options.temp),
-        "weights": options.weights,
-    }
-    from blocksvm.conversion.convert import COMMON, extend, settings_from, settings_of_store, write_store
-
-    given = {name: getattr(options, name) for name in COMMON}
-    if changes:
-        settings = settings_of_store(options.store, given, chosen_in(options), **machine)
-    elif options.like is not None:
-        machine |= {"holdout": share, "overwrite": options.overwrite}
-        settings = settings_of_store(options.like, given, chosen_in(options), like=True, **machine)
-    else:
-        settings = settings_from(
-            given, **machine, holdout=share, overwrite=options.overwrite, options=chosen_in(options)
-        )
+    check_options(options, changes)
+    check_files(options, changes, held_out)
+    settings = split_settings(options, changes, share)
     from blocksvm.cli.display import SplitDisplay, folded, split_summary
+    from blocksvm.conversion.convert import extend, write_store
 
     with SplitDisplay(sys.stderr, options.quiet) as display:
         display.begin(options.inputs, settings)
@@ -151,6 +123,29 @@ def main(arguments: list[str]) -> int:
         for line in next_steps(options.store, meta):
             print(line, file=sys.stderr)
     return 0
+
+
+def split_settings(options, changes: bool, share: float):
+    """The settings of the conversion, those of a store that is changed or taken as the model among them."""
+    from pathlib import Path
+
+    from joblib import cpu_count
+
+    from blocksvm.conversion.convert import COMMON, settings_from, settings_of_store
+
+    machine = {
+        "memory": options.memory,
+        "jobs": cpu_count() if options.jobs is None else options.jobs,
+        "temp": None if options.temp is None else Path(options.temp),
+        "weights": options.weights,
+    }
+    given, choices = {name: getattr(options, name) for name in COMMON}, chosen_in(options)
+    if changes:
+        return settings_of_store(options.store, given, choices, **machine)
+    machine |= {"holdout": share, "overwrite": options.overwrite}
+    if options.like is not None:
+        return settings_of_store(options.like, given, choices, like=True, **machine)
+    return settings_from(given, **machine, options=choices)
 
 
 def holdout_of(options, changes: bool):
@@ -170,8 +165,11 @@ def holdout_of(options, changes: bool):
     return share, Path(options.holdout[1])
 
 
-def check_inputs(options) -> None:
-    """InputError where there is text without a place for it, or none where there should be."""
+def check_options(options, changes: bool) -> None:
+    """InputError where options do not fit each other, or a number is out of range."""
+    for name, value in (("--jobs", options.jobs), ("--min-count", options.min_count)):
+        if value is not None and value < 1:
+            raise InputError(f"{name} {value}: must be 1 or more")
     if not options.inputs and options.append:
         raise InputError(f"--append: give the text whose rows are added to {options.store}")
     if not options.inputs and options.drop is None:
@@ -180,6 +178,26 @@ def check_inputs(options) -> None:
         raise InputError("--weights: there are no new rows to have them; leave it out")
     if options.inputs and options.drop is not None and not options.append:
         raise InputError(f"--drop: add --append to add the rows of {options.inputs[0]} to {options.store}, too")
+    if changes and options.like is not None:
+        raise InputError("--like: only when a store is made; rows are added to a store as its own were read")
+    if options.weights == "-" and "-" in options.inputs:
+        raise InputError("--weights -: standard input holds the rows already; give the weights as a file")
+
+
+def check_files(options, changes: bool, held_out) -> None:
+    """InputError where an input is missing, or an output cannot be written."""
+    import os
+    from pathlib import Path
+
+    from blocksvm.base.outputs import check_output
+
+    for name in [*options.inputs, *([options.weights] if options.weights else [])]:
+        if name != "-" and not os.path.exists(name):
+            raise InputError(f"{name}: no such file")
+    if changes and not os.path.exists(options.store):
+        raise InputError(f"{options.store}: no such store; make it first, without --append and --drop")
+    for path in filter(None, (Path(options.store), held_out)):
+        check_output(path, options.overwrite or changes, "store")
 
 
 def next_steps(store: str, meta: dict) -> list[str]:

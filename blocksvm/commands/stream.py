@@ -17,7 +17,7 @@ from blocksvm.cli.console import (
     seed,
     size,
 )
-from blocksvm.cli.json_output import add_json, json_file, told_as_json
+from blocksvm.cli.json_output import add_json, emit_json, json_file
 from blocksvm.cli.options import (
     SOLVER_WORDS,
     add_choices,
@@ -167,142 +167,149 @@ def learner_named(name: str):
 
 
 def main(arguments: list[str]) -> int:
-    asked = value_of(arguments, "--help-learner")
-    if asked is not None:
-        from blocksvm.learners.engine.learner import COMMON_SETTINGS
-
-        learner = learner_named(asked)
-        example = f"example: blocksvm stream rows.svm --learner {learner.example}"
-        print(
-            described(asked, f"{learner.summary} ({learner.source})", learner.settings + COMMON_SETTINGS, ("", example))
-        )
+    if (name := value_of(arguments, "--help-learner")) is not None:
+        print(help_text(name))
         return 0
-    learner, own, targets = learner_of(arguments)
+    learner, own, _ = learner_of(arguments)
     options = parser(learner, own).parse_args(arguments)
-    import os
-    from contextlib import ExitStack
-    from functools import partial
-    from pathlib import Path
-
-    from joblib import cpu_count
-
-    from blocksvm.base.outputs import check_output, open_text, written_text
-
     inputs = files_named(options.inputs, options.quiet) or ["-"]
-    # beside the threads that read and that learn
-    jobs = options.jobs if options.jobs is not None else max(1, cpu_count() - 1)
-    for name, value in (("--jobs", jobs), ("--save-every", options.save_every)):
+    check_options(options, own)
+    outputs = outputs_of(options, inputs)
+    check_inputs(inputs)
+    stop = catch_signals()
+    from functools import partial
+
+    from blocksvm.cli.display import StreamDisplay
+    from blocksvm.streaming.stream_outputs import stream_outputs
+    from blocksvm.streaming.stream_pass import Stream
+
+    settings = stream_settings(options, own)
+    display = StreamDisplay(sys.stderr, options.quiet)
+    warn = partial(print, file=sys.stderr, flush=True)
+    with stream_outputs(outputs, options.overwrite, warn) as files:
+        if options.predictions:  # whoever reads a pipe gets them as rows come
+            files.write_predictions(partial(print, end="", flush=True), options.scores)
+
+        def report(figures) -> None:
+            display.show(figures)
+            files.report(figures)
+
+        stream = Stream(
+            settings, prior=path_of(options.prior), continue_from=path_of(options.continue_from), on_report=report,
+            on_fault=display.fault, save=files.saver and files.saver.save, stop=stop,
+            on_predicted=files.predictions and files.predictions.add, on_asked=files.ask if options.ask else None,
+        )  # fmt: skip
+        files.begin(stream)
+        display.begin(inputs, settings, stream)
+        done = stream.run(inputs)
+        files.end(stream)
+        if not done:  # within the block: predictions that were broken off get no name
+            saved = f"; model saved in {options.model}" if options.model and stream.rows else "; nothing was saved"
+            raise Interrupted(f"interrupted after {stream.rows:,} rows{saved}")
+    show_end(options, outputs, stream, display, files)
+    return 0
+
+
+def help_text(name: str) -> str:
+    """What ``--help-learner`` prints."""
+    from blocksvm.learners.engine.learner import COMMON_SETTINGS
+
+    learner = learner_named(name)
+    example = f"example: blocksvm stream rows.svm --learner {learner.example}"
+    summary = f"{learner.summary} ({learner.source})"
+    return described(name, summary, learner.settings + COMMON_SETTINGS, ("", example))
+
+
+def check_options(options, settings: Settings) -> None:
+    """InputError where an option is out of range or lacks another one that it needs."""
+    for name, value in (("--jobs", options.jobs), ("--save-every", options.save_every)):
         if value is not None and value < 1:
             raise InputError(f"{name} {value}: must be 1 or more")
     if options.save_every and not options.model:
         raise InputError("--save-every needs --model MODEL.h5, the file to write")
-    if options.ask and value_of(arguments, "--query") is None:
+    if options.ask and given(options, settings).get("query") is None:
         raise InputError("--ask needs --query B, which says how likely labels are asked for")
     if options.scores and not options.predictions:
         raise InputError("--scores needs --predictions FILE, where they are written")
     if options.test and options.model:
         raise InputError("--test learns nothing, so there is no model to write; leave --model out")
-    read_from = {Path(name).resolve() for name in (*inputs, options.prior) if name and name != "-"}
-    outputs = {name: Path(path) for name, path in (("model", options.model), ("log", options.log)) if path}
+
+
+def path_of(name: str | None):
+    from pathlib import Path
+
+    return None if name is None else Path(name)
+
+
+def outputs_of(options, inputs: list[str]) -> dict:
+    """The paths of what will be written, by kind; InputError where one cannot be, before anything is computed."""
+    from blocksvm.base.outputs import check_output
+
+    read_from = {path_of(name).resolve() for name in (*inputs, options.prior) if name and name != "-"}
+    outputs = {name: path_of(path) for name, path in (("model", options.model), ("log", options.log)) if path}
     if options.predictions not in (None, "-"):
-        outputs["predictions"] = Path(options.predictions)
+        outputs["predictions"] = path_of(options.predictions)
     elif options.predictions and options.json == "-":
         raise InputError("--json goes to standard output, where the predictions go; name a file for these")
     elif options.predictions and is_closed(sys.stdout):
         raise InputError("standard output is closed; name a file for --predictions")
     if options.ask:
-        outputs["questions"] = Path(options.ask)
+        outputs["questions"] = path_of(options.ask)
     if json_file(options):
         outputs["json"] = json_file(options)
     for name, path in outputs.items():
         check_output(path, options.overwrite, "trace" if name == "log" else name, known_labels(options))
         if path.resolve() in read_from or list(outputs.values()).count(path) > 1:
             raise InputError(f"{path}: is given twice; choose another name for the output")
+    return outputs
+
+
+def check_inputs(inputs: list[str]) -> None:
+    """InputError where there is no such file."""
+    import os
+
     for name in inputs:
         if name != "-" and not os.path.exists(name):
             raise InputError(f"{name}: no such file")
-    settings_given = given(options, own)
-    stop = catch_signals()
-    from blocksvm.base.json_lines import JsonLines
-    from blocksvm.base.settings import plain
-    from blocksvm.cli.display import StreamDisplay, folded
+
+
+def stream_settings(options, own: Settings):
+    """The settings of the stream; own: those that the learner takes."""
+    from joblib import cpu_count
+
     from blocksvm.formats import AUTO
     from blocksvm.learners.engine.learner import COMMON_SETTINGS
-    from blocksvm.streaming.predictions import Predictions
-    from blocksvm.streaming.stream_pass import Stream, StreamSettings, notes_of
-    from blocksvm.streaming.stream_saving import StreamSaver, save_stream
+    from blocksvm.streaming.stream_pass import StreamSettings
 
-    shared = {setting: settings_given.pop(setting) for setting in COMMON_SETTINGS.names() if setting in settings_given}
-    settings = StreamSettings(
-        learner=options.learner or ("" if options.continue_from else DEFAULT), settings=settings_given,
-        labels=labels_given(options.labels), bits=options.bits,
-        bias=options.bias, skip_bad=options.skip_bad, save_every=options.save_every, memory=options.memory, jobs=jobs,
+    values = given(options, own)
+    shared = {name: values.pop(name) for name in COMMON_SETTINGS.names() if name in values}
+    return StreamSettings(
+        learner=options.learner or ("" if options.continue_from else DEFAULT), settings=values,
+        labels=labels_given(options.labels), bits=options.bits, bias=options.bias, skip_bad=options.skip_bad,
+        save_every=options.save_every, memory=options.memory,
+        # beside the threads that read and that learn
+        jobs=options.jobs if options.jobs is not None else max(1, cpu_count() - 1),
         seed=options.seed, normalize=options.normalize, duplicates=options.duplicates,
         format=options.format or AUTO, options=chosen_in(options), passes=options.passes, test=options.test, **shared,
     )  # fmt: skip
-    display = StreamDisplay(sys.stderr, options.quiet)
-    warn = partial(print, file=sys.stderr, flush=True)
-    with ExitStack() as stack:
-        log = None
 
-        def write(event: dict) -> None:
-            if log is not None:
-                log.write(event)
 
-        def report(figures) -> None:
-            display.show(figures)
-            write({"event": "end" if figures.final else "progress", **vars(figures)})
+def show_end(options, outputs: dict, stream, display, files) -> None:
+    """Print how the stream ended, or write it as ``--json`` says."""
+    from blocksvm.cli.display import folded
+    from blocksvm.streaming.stream_pass import notes_of
 
-        predictions = None
-        if options.predictions:
-            put = partial(print, end="", flush=True)  # whoever reads a pipe gets them as rows come
-            if "predictions" in outputs:
-                put = stack.enter_context(written_text(outputs["predictions"], options.overwrite)).write
-            predictions = Predictions(put, options.scores)
-        ask, asked = None, 0
-        if options.ask:
-            questions = stack.enter_context(written_text(outputs["questions"], options.overwrite))
-
-            def ask(place: str) -> None:
-                nonlocal asked
-                asked += 1
-                questions.write(place + "\n")
-
-        saver = stack.enter_context(StreamSaver(outputs["model"], options.overwrite)) if "model" in outputs else None
-        stream = Stream(
-            settings, prior=None if options.prior is None else Path(options.prior), on_report=report,
-            continue_from=None if options.continue_from is None else Path(options.continue_from),
-            on_fault=display.fault, save=None if saver is None else saver.save, stop=stop,
-            on_predicted=predictions and predictions.add, on_asked=ask,
-        )  # fmt: skip
-        if predictions:
-            predictions.sets = stream.leading.runner.sets and not stream.leading.runner.ranks
-        if "log" in outputs:
-            log = JsonLines(outputs["log"], open_text(outputs["log"], options.overwrite), warn)
-            stack.callback(log.close)
-        each = {learner.name: plain(learner.runner.settings) for learner in stream.learners}
-        own = {"learners": each} if len(each) > 1 else each[learner]
-        write({"event": "start", "learner": learner, **own, "memory_plan": stream.plan()})
-        display.begin(inputs, settings, stream)
-        done = stream.run(inputs)
-        if saver is not None and stream.rows:
-            saver.wait()
-            save_stream(outputs["model"], stream, saver.replaces)
-        if not done:  # within the stack: predictions that were broken off get no name
-            saved = f"; model saved in {options.model}" if options.model and stream.rows else "; nothing was saved"
-            raise Interrupted(f"interrupted after {stream.rows:,} rows{saved}")
     if options.json:
         ended = {name: value for name, value in vars(stream.report()).items() if name not in ONE_ROW}
         written = {kind: str(path) for kind, path in outputs.items()}
-        if told_as_json(options, ended | {"notes": notes_of(stream)} | written):
-            return 0
+        if emit_json(options, ended | {"notes": notes_of(stream)} | written):
+            return
     to = sys.stderr if options.predictions == "-" else sys.stdout
     notes = [f"note: {note}" for note in notes_of(stream)]
     print(folded("\n".join(display.summary(stream) + notes), to), file=to)
     if options.ask:
-        print(f"{asked:,} labels are asked for in {outputs['questions']}")
-    if predictions and "predictions" in outputs:
-        print(f"{predictions.rows:,} predictions in {outputs['predictions']}")
+        print(f"{files.n_questions:,} labels are asked for in {outputs['questions']}")
+    if "predictions" in outputs:
+        print(f"{files.predictions.rows:,} predictions in {outputs['predictions']}")
     if options.model and not options.quiet:
         print(f"next: blocksvm predict {options.model} NEW.svm", file=sys.stderr)
-    return 0

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, seed, size
-from blocksvm.cli.json_output import add_json, check_json, told_as_json
+from blocksvm.cli.json_output import add_json, check_json, emit_json
 from blocksvm.cli.options import (
     add_checkpoint,
     add_settings,
@@ -112,93 +112,124 @@ def main(arguments: list[str]) -> int:
 
 
 def train(arguments: list[str]) -> int:
-    options = train_options(arguments)
-    if options is None:
+    if (name := value_of(arguments, "--help-learner")) is not None:
+        print(help_text(name))
         return 0
-    from pathlib import Path
-
-    from blocksvm.base.outputs import check_outputs
-    from blocksvm.cli.display import Line, megabytes
-    from blocksvm.structured import get_learner, get_task
-
-    learner = get_learner(options.learner)
-    settings = learner.settings.checked(given(options, ALL_LEARNERS), options.learner)
-    run_settings = RUN.resolve(given(options, RUN), "structure")
-    of_features = FEATURES.resolve(given(options, FEATURES), "structure")
-    scoring = SCORING.resolve(given(options, SCORING), "structure")
-    output = Path(options.model)
-    inputs = [Path(name) for name in (options.text, options.test) if name not in (None, "-")]
-    outputs = {"structure": output}
-    if options.temp is not None and not Path(options.temp).is_dir():
-        raise InputError(f"{options.temp}: no such folder; --temp names an existing one")
-    check_outputs(outputs, options.overwrite, inputs)
-    checkpoint = checkpoint_of(options, "structure-checkpoint")
-    if checkpoint is not None and checkpoint.resolve() in {path.resolve() for path in (output, *inputs)}:
-        raise InputError(f"{checkpoint}: is given twice, as the checkpoint and something else; choose another name")
-    going_on = resumes(options, checkpoint)
+    options = train_parser(ALL_LEARNERS).parse_args(arguments)
+    settings = train_settings(options)
+    outputs = train_outputs(options)
     from blocksvm.base.outputs import scratch_folder
+    from blocksvm.structured import get_task
     from blocksvm.structured.structured_model import save_structured
-    from blocksvm.structured.structured_run import fit_structure, structured_model
+    from blocksvm.structured.structured_run import structured_model
     from blocksvm.structured.task import training_of
 
     task = get_task(options.task)
-    about = learner.settings.resolve(settings, options.learner) | of_features | scoring | run_settings
-    if checkpoint is not None:
-        from blocksvm.structured.structured_checkpoint import StructuredCheckpoint, fingerprint_of
-
-        files = [options.text, *filter(None, (scoring["quality"], *(scoring["references"] or "").split(",")))]
-        fingerprint = fingerprint_of(files)
-    with scratch_folder(Path(options.temp) if options.temp else output.absolute().parent, output.name) as folder:
-        learned = training_of(options.task, options.text, of_features | scoring, run_settings["memory"], folder)
-        stop = catch_signals()
-        blocks = learned.blocks
-        if not options.quiet:
-            n_bytes = blocks.resident_bytes + int(blocks.sizes.sum())
-            print(f"{options.text}: {blocks.n_examples:,} examples, {len(learned.feature_ids):,} features, "
-                  f"{blocks.n_weights:,} weights, {megabytes(n_bytes)}", file=sys.stderr)  # fmt: skip
-        saver = None
-        if checkpoint is not None:
-            of_run = {"task": options.task, "learner": options.learner, **about}
-            saver = StructuredCheckpoint(checkpoint, blocks, of_run, fingerprint, going_on, options.checkpoint_seconds)
-        line = Line(sys.stderr, options.quiet)
-
-        def show(number, report, seconds) -> None:
-            line.show(f"epoch {number}: {report.mistakes:,} of {report.examples:,} wrong, loss {report.loss:g}, "
-                      f"{seconds:.1f}s")  # fmt: skip
-
-        fitted = fit_structure(blocks, options.learner, settings, run_settings, show, stop, saver)
-        line.close()
-        blocks.close()
+    output, checkpoint = outputs["structure"], outputs.get("checkpoint")
+    fingerprint = None if checkpoint is None else text_fingerprint(options, settings)
+    with scratch_folder(temporary_place(options, output), output.name) as folder:
+        of_task = settings.features | settings.scoring
+        learned = training_of(options.task, options.text, of_task, settings.run["memory"], folder)
+        fitted = fit(options, settings, learned, checkpoint, fingerprint)
     if fitted.interrupted:
         saved = "" if checkpoint is None else f"; state saved in {checkpoint}, go on with --resume"
         raise Interrupted(f"interrupted; no model was written{saved}")
-    model = structured_model(options.task, learned, options.learner, about, fitted, options.text)
+    model = structured_model(options.task, learned, options.learner, settings.all(), fitted, options.text)
     save_structured(output, model, options.overwrite)
-    for sentence in told(fitted):
+    for sentence in fit_lines(fitted):
         print(sentence)
     print(f"model written to {output} ({output.stat().st_size / 1e6:.1f} MB)")
     if options.test is not None:
-        learned = blocks = saver = None  # their memory is needed
-        report(task, model, options.test, run_settings["memory"])
+        del learned  # its memory is needed
+        report(task, model, options.test, settings.run["memory"])
     return 0
 
 
-def train_options(arguments: list[str]):
-    """The parsed options of train; None where only a learner's settings were asked for, and told."""
-    wanted = value_of(arguments, "--help-learner")
-    if wanted is not None:
-        from blocksvm.structured import get_learner
+def help_text(name: str) -> str:
+    """What ``--help-learner`` prints."""
+    from blocksvm.structured import get_learner
 
-        learner = get_learner(wanted)
-        print(described(wanted, learner.summary, learner.settings, [f"source: {learner.source}"]))
-        return None
-    options = train_parser(ALL_LEARNERS).parse_args(arguments)
+    learner = get_learner(name)
+    return described(name, learner.summary, learner.settings, [f"source: {learner.source}"])
+
+
+def train_settings(options):
+    """The settings of a training; InputError where they do not fit."""
+    from blocksvm.structured.structured_run import StructuredSettings
+
     if options.task is None:
         raise InputError("--task is missing: what is to be predicted; choose one of those that --help lists")
-    return options
+    groups = [given(options, declared) for declared in (ALL_LEARNERS, FEATURES, SCORING, RUN)]
+    return StructuredSettings.of(options.learner, *groups)
 
 
-def told(fitted) -> list[str]:
+def train_outputs(options) -> dict:
+    """The paths of the model and the checkpoint, by kind of file; InputError where one cannot be written."""
+    from pathlib import Path
+
+    from blocksvm.base.outputs import check_outputs
+
+    output = Path(options.model)
+    inputs = [Path(name) for name in (options.text, options.test) if name not in (None, "-")]
+    if options.temp is not None and not Path(options.temp).is_dir():
+        raise InputError(f"{options.temp}: no such folder; --temp names an existing one")
+    check_outputs({"structure": output}, options.overwrite, inputs)
+    checkpoint = checkpoint_of(options, "structure-checkpoint")
+    if checkpoint is None:
+        return {"structure": output}
+    if checkpoint.resolve() in {path.resolve() for path in (output, *inputs)}:
+        raise InputError(f"{checkpoint}: is given twice, as the checkpoint and something else; choose another name")
+    return {"structure": output, "checkpoint": checkpoint}
+
+
+def temporary_place(options, output):
+    """The folder for examples that do not fit in the memory."""
+    from pathlib import Path
+
+    return Path(options.temp) if options.temp else output.absolute().parent
+
+
+def text_fingerprint(options, settings) -> str:
+    """A fingerprint of the text and of the files that its examples are scored by."""
+    from blocksvm.structured.structured_checkpoint import fingerprint_of
+
+    scoring = settings.scoring
+    return fingerprint_of(
+        [options.text, *filter(None, (scoring["quality"], *(scoring["references"] or "").split(",")))]
+    )
+
+
+def fit(options, settings, learned, checkpoint, fingerprint: str | None):
+    """Train on the examples, which are closed then, and show each epoch."""
+    from blocksvm.cli.display import Line, megabytes
+    from blocksvm.structured.structured_run import fit_structure
+
+    going_on = resumes(options, checkpoint)
+    stop = catch_signals()
+    blocks = learned.blocks
+    if not options.quiet:
+        n_bytes = blocks.resident_bytes + int(blocks.sizes.sum())
+        print(f"{options.text}: {blocks.n_examples:,} examples, {len(learned.feature_ids):,} features, "
+              f"{blocks.n_weights:,} weights, {megabytes(n_bytes)}", file=sys.stderr)  # fmt: skip
+    saver = None
+    if checkpoint is not None:
+        from blocksvm.structured.structured_checkpoint import StructuredCheckpoint
+
+        of_run = {"task": options.task, "learner": options.learner, **settings.all()}
+        saver = StructuredCheckpoint(checkpoint, blocks, of_run, fingerprint, going_on, options.checkpoint_seconds)
+    line = Line(sys.stderr, options.quiet)
+
+    def show(number, report, seconds) -> None:
+        line.show(f"epoch {number}: {report.mistakes:,} of {report.examples:,} wrong, loss {report.loss:g}, "
+                  f"{seconds:.1f}s")  # fmt: skip
+
+    fitted = fit_structure(blocks, options.learner, settings.learner, settings.run, show, stop, saver)
+    line.close()
+    blocks.close()
+    return fitted
+
+
+def fit_lines(fitted) -> list[str]:
     """A training as lines for a person."""
     epochs = "1 epoch" if fitted.epochs == 1 else f"{fitted.epochs} epochs"
     lines = [f"{epochs} in {fitted.seconds:.1f}s, memory {sum(fitted.budget.used.values()) / 1e6:,.0f} MB"]
@@ -255,7 +286,7 @@ def report(task, model, text: str, memory: int, scoring: Mapping = {}, options=N
     if examples.gold is None:
         raise InputError(f"{text}: does not tell what is right; predict writes the outputs of such a text")
     figures = task.figures(examples, predicted(checked(examples.structure, model.meta["task"]), model.weights))
-    if options is None or not told_as_json(options, figures):
+    if options is None or not emit_json(options, figures):
         show_figures(figures)
 
 

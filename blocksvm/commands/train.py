@@ -17,7 +17,7 @@ from blocksvm.cli.console import (
     seed,
     size,
 )
-from blocksvm.cli.json_output import add_json, json_file, told_as_json
+from blocksvm.cli.json_output import add_json, emit_json, json_file
 from blocksvm.cli.options import SOLVER_WORDS, add_checkpoint, add_settings, checkpoint_of, given, refusal, value_of
 from blocksvm.cli.standard import drawing
 from blocksvm.learners.engine.methods import NAMES
@@ -143,7 +143,7 @@ def main(arguments: list[str]) -> int:
         )
         gap = "no certificate was taken" if last is None else f"last certified relative gap {last:.2e}"
         raise Interrupted(f"interrupted in outer iteration {result.outer + 1}: {gap}{saved}")
-    if not told_as_json(options, session.told()):
+    if not emit_json(options, session.told()):
         from blocksvm.cli.display import folded
 
         print(folded("\n".join(lines), sys.stdout))

@@ -83,10 +83,11 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
     return linear.notes
 
 
-def read(path: Path, memory: int) -> Model:
+def read(path: Path, memory: int, piece_bytes: int = PIECE) -> Model:
     """The model of such a file, with the features that have a weight; its labels in rising order.
 
     InputError with file and line for what is none, and where its weights take more than ``memory`` bytes.
+    piece_bytes: how much of the file is read at once.
     """
     with open_input(path) as file:
         header, line = _header(path, file)
@@ -95,7 +96,8 @@ def read(path: Path, memory: int) -> Model:
         # one vector serves two classes, but for Crammer and Singer's machine
         vectors = 1 if solver in REGRESSORS or (k == 2 and solver != CRAMMER_SINGER) else k
         biased = header["bias"] >= 0.0
-        places, values, last = _weights(path, file, line, vectors, (n + biased) * vectors, n * vectors, memory)
+        pieces = _pieces(path, file, line, piece_bytes)
+        places, values, last = _weights(path, pieces, vectors, (n + biased) * vectors, n * vectors, memory)
     rows = places // vectors
     ids = np.unique(rows)
     ids = ids if len(ids) else np.zeros(1, np.int64)
@@ -189,13 +191,13 @@ def _header_value(key: str, values: list[str]):
 
 
 def _weights(
-    path: Path, file, line: int, vectors: int, total: int, plain: int, memory: int
+    path: Path, pieces: Iterator[tuple[int, bytes]], vectors: int, total: int, plain: int, memory: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(places, values) of the weights that are not 0 among the first ``plain``, and the last ``vectors`` ones (the
     constant feature's, where the total is larger)."""
     places, found, last, done = [], [], np.zeros(vectors), 0
     budget = Budget(memory)
-    for first, text in _pieces(path, file, line):
+    for first, text in pieces:
         values = _numbers(path, first, text)
         if done + len(values) > total:
             raise InputError(f"{path}: has more weights than its header says ({total:,}); name a whole model")
@@ -214,10 +216,10 @@ def _weights(
     return np.concatenate(places or [np.empty(0, np.int64)]), np.concatenate(found or [np.empty(0)]), last
 
 
-def _pieces(path: Path, file, line: int) -> Iterator[tuple[int, bytes]]:
+def _pieces(path: Path, file, line: int, n_bytes: int) -> Iterator[tuple[int, bytes]]:
     """(lines before it, whole lines) of what is left of a file."""
     rest = b""
-    while text := file.read(PIECE):
+    while text := file.read(n_bytes):
         text = rest + text
         end = text.rfind(b"\n") + 1
         if not end and len(text) > LONGEST_LINE:

@@ -239,6 +239,8 @@ def identity(value):
     value = getattr(value, "py_func", value)
     if type(value) in CONSTANTS:
         return value
+    if type(value) is tuple:
+        return tuple(map(identity, value))
     if not hasattr(value, "__code__"):
         raise UnknownSourceError(f"a part of type {type(value).__qualname__}")
     original, parts = getattr(value, "made_of", (value, {}))

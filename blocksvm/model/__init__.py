@@ -1,1 +1,1 @@
-"""Model files and checkpoints, what is taken over from an earlier model, and scoring."""
+"""Model files and checkpoints, the models that a run begins with, and scoring."""

@@ -1,5 +1,4 @@
-"""Decision values of rows in pieces of bounded size, the class that each row's values predict, and what is right of
-them.
+"""Decision values of rows in pieces of bounded size, the class that each row's values predict, and counts of these.
 
 However many classes there are, no more than ``PIECE_VALUES`` decision values (or those of one row) are held at once.
 """
@@ -28,7 +27,7 @@ def rows_of_piece(n_classes: int) -> int:
 
 
 def piece_bytes(n_classes: int) -> int:
-    """What a piece takes at most: its values, these by row, and anew for argmax; a class and a label a row."""
+    """Memory of a piece at most: its values, these by row, and once more for argmax; a class and a label a row."""
     return 24 * max(PIECE_VALUES, n_classes) + 24 * rows_of_piece(n_classes)
 
 
@@ -54,8 +53,8 @@ def pieces_of_values(matrix: tuple, w: np.ndarray, constant: float) -> Pieces:
             yield rows, values.T
             continue
         values = memory[: k * (rows.stop - start)].reshape(k, -1)
-        for own, out in zip(w, values, strict=True):
-            decision_values(*piece, own, constant, out)
+        for weights, out in zip(w, values, strict=True):
+            decision_values(*piece, weights, constant, out)
         yield rows, values
 
 
@@ -68,13 +67,13 @@ def decision_pieces(matrix: tuple, w: np.ndarray, constant: float, completion: C
 
 
 def sets_of(values: np.ndarray, ranks: bool) -> np.ndarray:
-    """(n, k) bool: the labels that decision values (n, k) say a row's set has: those above 0; or, where they only rank
+    """(n, k) bool: the labels that decision values (n, k) predict of a row: those above 0; or, where they only rank
     the labels (``ranks``), the one of the largest value."""
     if not ranks:
         return values > 0.0
-    said = np.zeros(values.shape, bool)
-    said[np.arange(len(values)), values.argmax(axis=1)] = True
-    return said
+    predicted = np.zeros(values.shape, bool)
+    predicted[np.arange(len(values)), values.argmax(axis=1)] = True
+    return predicted
 
 
 def misordered(values: np.ndarray, member: np.ndarray) -> np.ndarray:
@@ -85,8 +84,8 @@ def misordered(values: np.ndarray, member: np.ndarray) -> np.ndarray:
     order = np.take_along_axis(
         first, np.argsort(-np.take_along_axis(values, first, axis=1), axis=1, kind="stable"), axis=1
     )
-    own = np.take_along_axis(member, order, axis=1)
-    return (np.cumsum(~own, axis=1) * own).sum(axis=1)
+    sorted_member = np.take_along_axis(member, order, axis=1)
+    return (np.cumsum(~sorted_member, axis=1) * sorted_member).sum(axis=1)
 
 
 def classes_of(values: np.ndarray) -> np.ndarray:
@@ -111,8 +110,8 @@ def count_sets(pieces: Pieces, y: np.ndarray, member: np.ndarray, ranks: bool) -
     correct = 0
     for rows, values in pieces:
         codes = y[rows]
-        own = member[codes]
-        right = misordered(values.T, own) == 0 if ranks else ((values.T > 0.0) == own).all(axis=1)
+        members = member[codes]
+        right = misordered(values.T, members) == 0 if ranks else ((values.T > 0.0) == members).all(axis=1)
         correct += int(np.count_nonzero(right & (codes >= 0)))
     return correct
 

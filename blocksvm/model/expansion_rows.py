@@ -1,4 +1,4 @@
-"""Models that stand on rows: these in a model file.
+"""The rows that a model with a kernel stands on, in a model file.
 
     /support   indptr int64, indices int32 (the model's features), values, norms, coefficients float64
 
@@ -17,26 +17,26 @@ DTYPES = {"indptr": "i8", "indices": "i4", "values": "f8", "norms": "f8", "coeff
 
 
 def write_support(file, support: Support) -> None:
-    """Its arrays into a model file."""
+    """Write the arrays into a model file."""
     arrays = {name: getattr(support, name).astype(dtype, copy=False) for name, dtype in DTYPES.items()}
     write_arrays(create_group(file, "support"), arrays)
 
 
 def read_support(file, meta: dict) -> Support | None:
-    """What ``write_support`` wrote, verified; None where the model has weights.  ValueError where it is damaged."""
+    """Read them, verified; None where the model has weights.  ValueError where they are damaged."""
     if meta.get("kernel") is None:
         return None
-    arrays, found, told = group(file, "support"), {}, meta["kernel"]
+    arrays, loaded, kernel = group(file, "support"), {}, meta["kernel"]
     for name, dtype in DTYPES.items():
-        lengths = {"indptr": told["n_support"] + 1, "indices": told["n_nonzeros"], "values": told["n_nonzeros"]}
-        found[name] = read_array(arrays, name, np.dtype(dtype), lengths.get(name, told["n_support"]))
-    support = Support(**found, kernel={name: told[name] for name in ("name", "gamma", "coef0", "degree")})
+        lengths = {"indptr": kernel["n_support"] + 1, "indices": kernel["n_nonzeros"], "values": kernel["n_nonzeros"]}
+        loaded[name] = read_array(arrays, name, np.dtype(dtype), lengths.get(name, kernel["n_support"]))
+    support = Support(**loaded, kernel={name: kernel[name] for name in ("name", "gamma", "coef0", "degree")})
     sound = (
         support.indptr[0] == 0
         and support.indptr[-1] == len(support.indices)
         and (np.diff(support.indptr) >= 0).all()
         and (not len(support.indices) or (support.indices.min() >= 0 and support.indices.max() < meta["n_features"]))
-        and all(np.isfinite(found[name]).all() for name in ("values", "norms", "coefficients"))
+        and all(np.isfinite(loaded[name]).all() for name in ("values", "norms", "coefficients"))
     )
     if not sound:
         raise ValueError("its support vectors contradict each other")
@@ -44,13 +44,13 @@ def read_support(file, meta: dict) -> Support | None:
 
 
 def describe_support(support: Support) -> dict:
-    """What the model's description says of them."""
+    """Their part of the model's description."""
     return support.kernel | {"n_support": len(support.norms), "n_nonzeros": len(support.indices)}
 
 
 def support_bytes(meta: dict, n_columns: int) -> int:
     """Memory for a model's support vectors, read and in columns of so many features."""
-    told = meta.get("kernel")
-    if told is None:
+    kernel = meta.get("kernel")
+    if kernel is None:
         return 0
-    return 40 * told["n_nonzeros"] + 48 * told["n_support"] + 8 * (n_columns + 2)
+    return 40 * kernel["n_nonzeros"] + 48 * kernel["n_support"] + 8 * (n_columns + 2)

@@ -1,4 +1,4 @@
-"""Names of a model's features, kept where its rows have them, and the features of the largest weights."""
+"""Names of a model's features, where its rows have them, and the features of the largest weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from blocksvm.store.tables import BYTES, ENDS, read_strings
 
 @dataclass(frozen=True)
 class NamePieces:
-    """The names of features in their order, one behind the other: n_bytes of UTF-8, ``text_at(start, stop)`` of them,
+    """The names of features in their order, one after the other: n_bytes of UTF-8, ``text_at(start, stop)`` of them,
     and where each name ends, ``ends_at(start, stop)``."""
 
     n_bytes: int
@@ -42,8 +42,8 @@ def names_of(source) -> Iterator[NamePieces | None]:
         n_bytes = int(read_range(features, "name_ends", ENDS, d - 1, d)[0]) if d else 0
 
         def ends_at(start: int, stop: int) -> np.ndarray:
-            own = read_range(features, "name_ends", ENDS, min(start, d), min(stop, d))
-            return np.append(own, np.full(stop - start - len(own), n_bytes))
+            ends = read_range(features, "name_ends", ENDS, min(start, d), min(stop, d))
+            return np.append(ends, np.full(stop - start - len(ends), n_bytes))
 
         yield NamePieces(n_bytes, lambda start, stop: read_range(features, "names", BYTES, start, stop), ends_at)
 
@@ -82,21 +82,22 @@ def strongest(path: str | Path, n: int) -> list[tuple[object, list[WeightedFeatu
     for start, piece in saved.pieces("", "weights", np.float64):
         for c in range(start // (d + 1), (start + len(piece) - 1) // (d + 1) + 1):
             first, last = max(start, c * (d + 1)), min(start + len(piece), (c + 1) * (d + 1) - 1)
-            own = piece[first - start : max(first, last) - start]
-            places[c] = np.append(places[c], np.arange(first, first + len(own)) - c * (d + 1))
-            weights[c] = np.append(weights[c], own)
-            kept = np.lexsort((places[c], -np.abs(weights[c])))[:n]
-            places[c], weights[c] = places[c][kept], weights[c][kept]
+            part = piece[first - start : max(first, last) - start]
+            places[c] = np.append(places[c], np.arange(first, first + len(part)) - c * (d + 1))
+            weights[c] = np.append(weights[c], part)
+            largest = np.lexsort((places[c], -np.abs(weights[c])))[:n]
+            places[c], weights[c] = places[c][largest], weights[c][largest]
     labels = meta["labels"]
     each = labels if n_vectors > 1 else [labels[-1]] if labels and place_of(meta) is None else [None]
     return [
-        (label, _named(path, own.tolist(), w.tolist())) for label, own, w in zip(each, places, weights, strict=True)
+        (label, _named(path, positions.tolist(), w.tolist()))
+        for label, positions, w in zip(each, places, weights, strict=True)
     ]
 
 
 def _named(path: str | Path, places: list[int], weights: list[float]) -> list[WeightedFeatures]:
     """Features by their places; those of weight 0 are left out."""
-    found = []
+    weighted = []
     with open_hdf5(Path(path), "model") as file, damage_named(file):
         features = group(file, "features")
         for place, weight in zip(places, weights, strict=True):
@@ -106,5 +107,5 @@ def _named(path: str | Path, places: list[int], weights: list[float]) -> list[We
             name = ""
             if has(features, "names"):
                 (name,) = read_strings(features, "names", "name_ends", place, place + 1)
-            found.append(WeightedFeatures(feature_id, name, weight))
-    return found
+            weighted.append(WeightedFeatures(feature_id, name, weight))
+    return weighted

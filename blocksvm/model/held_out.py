@@ -1,5 +1,5 @@
-"""What held-out rows say while training: another store's rows, matched by feature id and label value; the accuracy, or
-where targets are real numbers the root of the mean squared error."""
+"""Scores of held-out rows while training: another store's rows, matched by feature id and label value; the accuracy,
+or of real targets the root of the mean squared error."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class HeldOut:
         if sets:
             if source.label_kind != SETS or source.label_counts is None:
                 raise InputError(f"{source.name}: its rows have no sets of labels, as the training rows have")
-            self.member = membership([own for own, _ in source.label_counts], labels)
+            self.member = membership([kind for kind, _ in source.label_counts], labels)
             labels = None
         elif labels is not None:
             _require_some(source, labels)
@@ -78,15 +78,15 @@ class HeldOut:
     def score(self, w: np.ndarray, bias: float, completion: Completion | None = None) -> float:
         """Share of the labelled held-out rows whose label, or whole set of labels, is predicted, or the root of their
         mean squared error; unseen features count nothing."""
-        own = side_by_side(self.n_vectors, self.source.n_features + 1)
+        weights = side_by_side(self.n_vectors, self.source.n_features + 1)
         known = self.mapping >= 0
-        for mine, theirs in zip(own, w.reshape(self.n_vectors, -1), strict=True):
+        for mine, theirs in zip(weights, w.reshape(self.n_vectors, -1), strict=True):
             mine[:-1][known] = theirs[self.mapping[known]]
             mine[-1] = theirs[-1]
         total = 0.0
         for chunk in range(len(self.source.chunks)):
             block = self.source.read_block(np.array([chunk]), self.arena)
-            pieces = decision_pieces(block.matrix, own, bias, completion)
+            pieces = decision_pieces(block.matrix, weights, bias, completion)
             if self.real:
                 total += sum_squared_errors(pieces, block.y, self.predicts_rows)
             else:

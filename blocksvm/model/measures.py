@@ -1,15 +1,19 @@
-"""What predictions are worth beside the rows' own labels: measures that are added up piece by piece, in memory that
-does not grow with the rows."""
+"""Measures of predictions against the rows' labels, added up piece by piece, in memory that does not grow with the
+rows."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
 from blocksvm.base.labels import Labels, has_label, label_text, listed
+from blocksvm.base.memory import Budget
 from blocksvm.model.decision_values import misordered, sets_of
+from blocksvm.model.model_file import Model
+from blocksvm.problems.distance import DISTANCE
 
 SHOWN = 5  # labels that a sentence names
 MOST_CLASSES = 50  # that get a line each
@@ -18,7 +22,7 @@ RELIABILITY_BINS = 10
 # Decision values are counted by the upper bits of their float32, which leave eleven bits of the fraction.
 RANK_BITS = 20
 RANK_BYTES = 2 * 8 << RANK_BITS
-RANK_ERROR = 5e-5  # of the area under the curve: what is certain to less is said
+RANK_ERROR = 5e-5  # of the area under the curve: a larger one is shown
 
 
 class Measures(Protocol):
@@ -31,12 +35,27 @@ class Measures(Protocol):
         ...
 
     def figures(self) -> dict[str, float]:
-        """What was found, by name, as far as it has a meaning; empty where no row has a label."""
+        """The measures by name, as far as they have a meaning; empty where no row has a label."""
         ...
 
     def sentences(self) -> list[str]:
-        """What was found, in lines for a person; none where no row has a label."""
+        """The measures in lines of text; none where no row has a label."""
         ...
+
+
+def measures_of(model: Model, link: Callable | None, budget: Budget) -> Measures:
+    """The measures of this model's predictions; link: what makes probabilities of its decision values.  The ROC curve
+    of two classes is left out where the budget has no room for it."""
+    if DISTANCE in model.meta:
+        return DistanceMeasures(model.meta[DISTANCE]["epsilon"])
+    if model.multilabel:
+        return SetMeasures(model.labels, model.ranks)
+    if not model.labels:
+        return RealMeasures()
+    ranked = len(model.labels) == 2 and budget.left >= 2 * RANK_BYTES
+    if ranked:
+        budget.take("the ROC curve", RANK_BYTES)
+    return ClassMeasures(model.labels, link, ranked)
 
 
 class RealMeasures:
@@ -74,13 +93,13 @@ class RealMeasures:
         return {"rmse": math.sqrt(self.squared / n), "mean_absolute_error": self.absolute / n, **explained}
 
     def sentences(self) -> list[str]:
-        found, n = self.figures(), self.with_target
-        if not found:
+        figures, n = self.figures(), self.with_target
+        if not figures:
             return []
-        explained = f", R2 {found['r2']:.6f}" if "r2" in found else ""
+        explained = f", R2 {figures['r2']:.6f}" if "r2" in figures else ""
         return [
-            f"root mean squared error {found['rmse']:.6g}, mean absolute error "
-            f"{found['mean_absolute_error']:.6g}{explained} ({n:,} rows)"
+            f"root mean squared error {figures['rmse']:.6g}, mean absolute error "
+            f"{figures['mean_absolute_error']:.6g}{explained} ({n:,} rows)"
         ]
 
 
@@ -102,18 +121,18 @@ class DistanceMeasures:
         return {"share_within": self.within / n, "rms_distance": math.sqrt(self.squared / n)}
 
     def sentences(self) -> list[str]:
-        found = self.figures()
+        figures = self.figures()
         return [
-            f"{self.within:,} of {self.rows:,} rows within {self.epsilon:g} ({found['share_within']:.2%}), root mean "
-            f"squared distance {found['rms_distance']:.6g}"
+            f"{self.within:,} of {self.rows:,} rows within {self.epsilon:g} ({figures['share_within']:.2%}), root mean "
+            f"squared distance {figures['rms_distance']:.6g}"
         ]
 
 
 def places_of(values: np.ndarray, bits: int) -> np.ndarray:
     """(n,) int64: the upper ``bits`` of the float32 of values, as numbers that rise with them."""
     with np.errstate(over="ignore"):
-        own = (values + 0.0).astype(np.float32).view(np.int32)
-    rising = np.where(own < 0, ~own, own | np.int32(-(1 << 31))).view(np.uint32)
+        pattern = (values + 0.0).astype(np.float32).view(np.int32)
+    rising = np.where(pattern < 0, ~pattern, pattern | np.int32(-(1 << 31))).view(np.uint32)
     return (rising >> np.uint32(32 - bits)).astype(np.int64)
 
 
@@ -128,13 +147,13 @@ class RankCurve:
 
     def count(self, values: np.ndarray, positive: np.ndarray) -> None:
         places = places_of(values, self.bits)
-        for own, chosen in zip(self.counts, (~positive, positive), strict=True):
-            np.add.at(own, places[chosen], 1)
+        for counts, chosen in zip(self.counts, (~positive, positive), strict=True):
+            np.add.at(counts, places[chosen], 1)
 
     def area(self) -> tuple[float, float] | None:
         """(area, error), or None where there are no rows of one of the classes."""
         occupied = np.flatnonzero(self.counts.any(axis=0))
-        negative, positive = (own[occupied].astype(np.float64) for own in self.counts)
+        negative, positive = (counts[occupied].astype(np.float64) for counts in self.counts)
         pairs = negative.sum() * positive.sum()
         if not pairs:
             return None
@@ -159,14 +178,14 @@ class Probabilities:
     def count(self, probabilities: np.ndarray, places: np.ndarray) -> None:
         """probabilities (n, k) of the labels, places (n,) of each row's own among them."""
         n, k = probabilities.shape
-        own = probabilities[np.arange(n), places]
+        likelihood = probabilities[np.arange(n), places]
         with np.errstate(divide="ignore"):
-            self.log_loss -= float(np.log(own).sum())
+            self.log_loss -= float(np.log(likelihood).sum())
         if k == 2:
-            self.brier += float(np.square(1.0 - own).sum())
+            self.brier += float(np.square(1.0 - likelihood).sum())
             larger, positive = probabilities[:, 1], places == 1
         else:
-            self.brier += float((np.square(probabilities).sum(axis=1) - 2.0 * own + 1.0).sum())
+            self.brier += float((np.square(probabilities).sum(axis=1) - 2.0 * likelihood + 1.0).sum())
             larger, positive = probabilities.max(axis=1), probabilities.argmax(axis=1) == places
         places = np.minimum((larger * RELIABILITY_BINS).astype(np.int64), RELIABILITY_BINS - 1)
         for column, weights in enumerate((None, larger, positive.astype(np.float64))):
@@ -177,16 +196,16 @@ class Probabilities:
         return {"log_loss": self.log_loss / n, "brier": self.brier / n} if n else {}
 
     def sentences(self, label: str) -> list[str]:
-        found = self.figures()
-        if not found:
+        figures = self.figures()
+        if not figures:
             return []
-        lines = [f"log-loss {found['log_loss']:.6f}, Brier score {found['brier']:.6f}"]
+        lines = [f"log-loss {figures['log_loss']:.6f}, Brier score {figures['brier']:.6f}"]
         lines.append(f"{label:>12} {'mean':>7} {'observed':>9} {'rows':>11}")
         for k, (rows, total, right) in enumerate(self.bins.tolist()):
             if rows:
                 low, high = k / RELIABILITY_BINS, (k + 1) / RELIABILITY_BINS
-                figures = f"{f'{low:.1f} - {high:.1f}':>12} {total / rows:7.4f} {right / rows:9.4f} {int(rows):11,}"
-                lines.append(f"{figures} {'#' * round(30 * right / rows)}".rstrip())
+                cells = f"{f'{low:.1f} - {high:.1f}':>12} {total / rows:7.4f} {right / rows:9.4f} {int(rows):11,}"
+                lines.append(f"{cells} {'#' * round(30 * right / rows)}".rstrip())
         return lines
 
 
@@ -239,27 +258,27 @@ class ClassMeasures:
         if self.labelled <= self.others:
             return {}
         _, recall, f1 = self.by_class()
-        found = {"accuracy": int(self.right.sum()) / self.labelled, "balanced_accuracy": float(np.nanmean(recall)),
+        figures = {"accuracy": int(self.right.sum()) / self.labelled, "balanced_accuracy": float(np.nanmean(recall)),
                  "macro_f1": float(np.nanmean(f1))}  # fmt: skip
         area = self.curve.area() if self.curve is not None else None
-        found |= {} if area is None else {"roc_auc": area[0]}
-        return found | ({} if self.probabilities is None else self.probabilities.figures())
+        figures |= {} if area is None else {"roc_auc": area[0]}
+        return figures | ({} if self.probabilities is None else self.probabilities.figures())
 
     def sentences(self) -> list[str]:
-        found = []
+        lines = []
         if self.labelled > self.others:
             correct = int(self.right.sum())
-            found.append(f"accuracy {correct / self.labelled:.6f} ({correct:,} of {self.labelled:,} rows)")
+            lines.append(f"accuracy {correct / self.labelled:.6f} ({correct:,} of {self.labelled:,} rows)")
         if self.others:
             known, other = _some(self.labels.values), _some(sorted(self.other_labels))
-            found.append(
+            lines.append(
                 f"{'no accuracy: ' if self.others == self.labelled else ''}{self.others:,} of {self.labelled:,} "
                 f"labelled rows have a label ({other}) that is none of the model's ({known})"
                 f"{'' if self.others == self.labelled else '; they count as wrong'}"
             )
         if self.labelled > self.others:
-            found += self._more()
-        return found
+            lines += self._more()
+        return lines
 
     def _more(self) -> list[str]:
         precision, recall, f1 = self.by_class()
@@ -295,23 +314,23 @@ class SetMeasures:
 
     def count(self, scores) -> None:
         self.rows += len(scores.labels)
-        there = [(i, own) for i, own in enumerate(scores.labels) if isinstance(own, tuple)]
+        there = [(i, row_labels) for i, row_labels in enumerate(scores.labels) if isinstance(row_labels, tuple)]
         if not there:
             return
         true = np.zeros((len(there), len(self.labels)), bool)
         others = np.zeros(len(there), np.int64)
-        for row, (_, own) in enumerate(there):
-            known = [self.place[label] for label in own if label in self.place]
+        for row, (_, row_labels) in enumerate(there):
+            known = [self.place[label] for label in row_labels if label in self.place]
             true[row, known] = True
-            others[row] = len(own) - len(known)
+            others[row] = len(row_labels) - len(known)
         values = scores.values[[i for i, _ in there]]
-        said = sets_of(values, self.ranks)
+        predicted = sets_of(values, self.ranks)
         self._count_order(values, true)
         self.labelled += len(there)
         self.unknown += int(others.sum())
-        self.exact += int(((said == true).all(axis=1) & (others == 0)).sum())
-        self.right += (said & true).sum(axis=0)
-        self.predicted += said.sum(axis=0)
+        self.exact += int(((predicted == true).all(axis=1) & (others == 0)).sum())
+        self.right += (predicted & true).sum(axis=0)
+        self.predicted += predicted.sum(axis=0)
         self.true += true.sum(axis=0)
 
     def _count_order(self, values: np.ndarray, true: np.ndarray) -> None:
@@ -330,27 +349,27 @@ class SetMeasures:
         if not self.labelled:
             return {}
         right, wrong = int(self.right.sum()), int((self.predicted + self.true - 2 * self.right).sum()) + self.unknown
-        asked, there = int(self.predicted.sum()), int(self.true.sum()) + self.unknown
+        n_predicted, there = int(self.predicted.sum()), int(self.true.sum()) + self.unknown
         f1 = self.by_class()[2]
         met = f1[~np.isnan(f1)]
         n = self.labelled
-        found = {"exact": self.exact / n, "hamming_loss": wrong / (n * len(self.labels))}
-        found |= {"micro_f1": 2.0 * right / (asked + there)} if asked + there else {}
-        found |= {"macro_f1": float(met.mean())} if len(met) else {}
+        figures = {"exact": self.exact / n, "hamming_loss": wrong / (n * len(self.labels))}
+        figures |= {"micro_f1": 2.0 * right / (n_predicted + there)} if n_predicted + there else {}
+        figures |= {"macro_f1": float(met.mean())} if len(met) else {}
         ranked = {"perfect_rankings": self.perfect, "ranking_loss": self.ranking_loss, "one_error": self.first_wrong}
-        return found | {name: value / n for name, value in ranked.items()}
+        return figures | {name: value / n for name, value in ranked.items()}
 
     def sentences(self) -> list[str]:
-        found = self.figures()
-        if not found:
+        figures = self.figures()
+        if not figures:
             return []
-        lines = [f"whole sets right {found['exact']:.6f} ({self.exact:,} of {self.labelled:,} rows)"]
+        lines = [f"whole sets right {figures['exact']:.6f} ({self.exact:,} of {self.labelled:,} rows)"]
         if self.unknown:
             lines.append(f"the rows have {self.unknown:,} labels that the model does not know; they count as missed")
-        micro, macro = found.get("micro_f1", math.nan), found.get("macro_f1", math.nan)
-        lines.append(f"micro F1 {micro:.6f}, macro F1 {macro:.6f}, Hamming loss {found['hamming_loss']:.6f}")
-        lines.append(f"perfect rankings {found['perfect_rankings']:.6f}, ranking loss {found['ranking_loss']:.6f}, "
-                     f"one-error {found['one_error']:.6f}")  # fmt: skip
+        micro, macro = figures.get("micro_f1", math.nan), figures.get("macro_f1", math.nan)
+        lines.append(f"micro F1 {micro:.6f}, macro F1 {macro:.6f}, Hamming loss {figures['hamming_loss']:.6f}")
+        lines.append(f"perfect rankings {figures['perfect_rankings']:.6f}, ranking loss {figures['ranking_loss']:.6f}, "
+                     f"one-error {figures['one_error']:.6f}")  # fmt: skip
         return lines + by_label(self.labels, *self.by_class(), self.true)
 
 

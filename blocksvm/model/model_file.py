@@ -1,4 +1,4 @@
-"""Model files: weights by feature id, what a later run can start from, and how all of it came about."""
+"""Model files: weights by feature id, the state that a later run can start from, and a description of the training."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def save_model(
     factors: np.ndarray | None = None,
 ) -> None:
     """Write a model: ids (``feature_ids(start, stop)``) and weights of all features in the source's order, the constant
-    feature's weight last; of more than two classes one such vector behind the other.
+    feature's weight last; of more than two classes one such vector after the other.
 
     state: what a later run can start from (the dual variables, a learner's memory), {name space: {array: pieces}};
     support: the rows that a machine with a kernel stands on; names: of the features, where they have some; factors:
@@ -99,15 +99,15 @@ def recipe_of(meta: dict, path: str | Path) -> Recipe:
 
 def labels_predicted(values: np.ndarray, labels: tuple, sets: bool = False, ranks: bool = False) -> np.ndarray:
     """Labels (n,) for decision values (n,) of two classes or (n, k) of more; without labels the values themselves.
-    sets: (n,) objects, the tuples of the labels that ``sets_of`` tells."""
+    sets: (n,) objects, the tuples of the labels that ``sets_of`` predicts."""
     if not labels:
         return values
     if sets:
-        found = np.empty(len(values), dtype=object)
-        found[:] = [
-            tuple(label for label, own in zip(labels, row, strict=True) if own) for row in sets_of(values, ranks)
+        tuples = np.empty(len(values), dtype=object)
+        tuples[:] = [
+            tuple(label for label, member in zip(labels, row, strict=True) if member) for row in sets_of(values, ranks)
         ]
-        return found
+        return tuples
     chosen = values.argmax(axis=1) if values.ndim == 2 else (values > 0.0).astype(np.int64)
     return np.array(labels)[chosen]
 
@@ -194,8 +194,8 @@ class Model:
         assert joint is not None
         ids = None if self.bits is None else hashed(np.arange(X.shape[1]), self.bits)
         matrix = X.indptr.astype(np.int64), X.indices, X.data
-        found = [values for _, values in joint.scores(matrix, self.weights, ids, self.multilabel)]
-        values = np.concatenate([np.empty((joint.n_values(self.multilabel), 0)), *found], axis=1)
+        pieces = [values for _, values in joint.scores(matrix, self.weights, ids, self.multilabel)]
+        values = np.concatenate([np.empty((joint.n_values(self.multilabel), 0)), *pieces], axis=1)
         return values[0] if len(values) == 1 else values.T
 
     def _completed(self, X) -> np.ndarray:
@@ -293,21 +293,21 @@ def load_model(path: str | Path, joint: str | None = None, loss=None) -> Model:
 
 
 def joint_of(meta: dict, joint: str | None, path: str | Path) -> JointFeatures | None:
-    """What makes the features of a model so described, if they are joint ones; joint: the place that the user gave.
+    """The maker of the features of a model so described, if they are joint ones; joint: the place that the user gave.
     InputError where that is another one than the model's, or what is there does not fit the model."""
     place = trusted(place_of(meta), joint, path)
     if place is None:
         return None
     from blocksvm.learners.engine.joint_features import JointFeatures
 
-    found = JointFeatures.of(place, len(meta["labels"]))
-    found.needs_inputs()
-    if found.n_features != meta["n_features"]:
+    features = JointFeatures.of(place, len(meta["labels"]))
+    features.needs_inputs()
+    if features.n_features != meta["n_features"]:
         raise InputError(
-            f"{path}: was trained with {meta['n_features']:,} joint features, but {found.name} has "
-            f"{found.n_features:,} now; use the map that it was trained with"
+            f"{path}: was trained with {meta['n_features']:,} joint features, but {features.name} has "
+            f"{features.n_features:,} now; use the map that it was trained with"
         )
-    return found
+    return features
 
 
 def make_model(

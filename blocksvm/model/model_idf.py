@@ -1,4 +1,4 @@
-"""The idf of a model's features, kept where its rows were multiplied by it, and applied to text that it reads."""
+"""The idf of a model's features, where its rows were multiplied by it, and applied to text that it reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BYTES = 8  # a feature
 
 def idf_of_source(source, n_features: int) -> np.ndarray | None:
     """Factors (n_features,) of the features of a source, of a store from its file, which it may have closed; those
-    beyond its own, of an earlier model, have 1.  None where its values were not multiplied.  InputError where the file
+    of an initial model alone have 1.  None where its values were not multiplied.  InputError where the file
     is gone or is another one."""
     if not Recipe.of_store(getattr(source, "meta", {}), source.name).weighs:
         return None

@@ -1,4 +1,4 @@
-"""How descriptions of models and checkpoints of format version 1 are read: brought into the form of today.
+"""Descriptions of models and checkpoints of format version 1, brought into the form of today.
 
 Until version 2 a solver's own settings lay among those of the run (``loss``, ``C``, ``lam``, ``class_weight``,
 ``batch``) or, of an online learner, under ``online``; the arrays of a state had no name space.
@@ -7,13 +7,15 @@ Until version 2 a solver's own settings lay among those of the run (``loss``, ``
 from __future__ import annotations
 
 BLOCK_SOLVERS = ("dual-cd", "pegasos")
-OWN = {"dual-cd": ("loss", "C", "lam", "class_weight"), "pegasos": ("loss", "C", "lam", "class_weight", "batch")}
+SOLVER_SETTINGS = {
+    "dual-cd": ("loss", "C", "lam", "class_weight"),
+    "pegasos": ("loss", "C", "lam", "class_weight", "batch"),
+}
 RUN = ("bias", "schedule", "partition", "block_chunks", "order", "seed", "memory", "tol", "max_outer")
 
 
 def of_today(meta: dict) -> dict:
-    """A description with ``method`` (name, learner, settings) and ``settings`` of the run alone; those that have it
-    already are returned as they are."""
+    """A description with ``method`` (name, learner, settings) and ``settings`` of the run; newer ones as they are."""
     if "method" in meta:
         return meta
     before = meta["settings"]
@@ -21,12 +23,12 @@ def of_today(meta: dict) -> dict:
     learner = name not in BLOCK_SOLVERS or meta.get("status") == "stream"
     if learner:
         online = before["online"]
-        own = dict(online["learner"]) | {key: online[key] for key in ("average", "multiclass", "query")}
+        settings = dict(online["learner"]) | {key: online[key] for key in ("average", "multiclass", "query")}
     else:
-        own = {key: before[key] for key in OWN[name]}
-    own = {key: value for key, value in own.items() if value is not None}
+        settings = {key: before[key] for key in SOLVER_SETTINGS[name]}
+    settings = {key: value for key, value in settings.items() if value is not None}
     run = {key: before[key] for key in RUN if key in before}
-    today = {"method": {"name": name, "learner": learner, "settings": own}, "settings": run}
+    today = {"method": {"name": name, "learner": learner, "settings": settings}, "settings": run}
     if "copies" in meta:
         today["n_vectors"] = meta["copies"]
     return meta | today

@@ -1,4 +1,4 @@
-"""How decision values become probabilities: the link of the loss that a model was trained with."""
+"""Probabilities of decision values: the link of the loss that a model was trained with."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ def one_of_several(values: np.ndarray, link: Link) -> np.ndarray:
     """Of classes that were learned each against the rest: their own probabilities, divided by their sum (Zadrozny,
     Elkan, KDD 2002, section 3.2); where all of them are 0, as the largest decision value says."""
     with np.errstate(under="ignore"):
-        own = each(values, link)
+        shares = each(values, link)
         # relative to the largest, which no underflow of all of them makes 0 / 0
-        own = np.where(own.sum(axis=1, keepdims=True) > 0.0, own, np.exp(values - values.max(axis=1, keepdims=True)))
-        return own / own.sum(axis=1, keepdims=True)
+        shares = np.where(
+            shares.sum(axis=1, keepdims=True) > 0.0, shares, np.exp(values - values.max(axis=1, keepdims=True))
+        )
+        return shares / shares.sum(axis=1, keepdims=True)
 
 
 PLATT, ISOTONIC = "platt", "isotonic"
@@ -55,17 +57,17 @@ def link_of_loss(meta: Mapping) -> Link | None:
 
 def known_link(meta: Mapping) -> Link | None:
     """The link of a model, by its description; None where its decision values are no probabilities."""
-    found, own = meta.get("calibration"), link_of_loss(meta)
+    calibration, link = meta.get("calibration"), link_of_loss(meta)
     if meta.get("multilabel", False) or len(meta["labels"]) > 2:
         several = each if meta.get("multilabel", False) else one_of_several
-        return None if own is None or meta["method"]["learner"] else partial(several, link=own)
+        return None if link is None or meta["method"]["learner"] else partial(several, link=link)
     if len(meta["labels"]) != 2:
         return None
-    if found is None:
-        return own
-    if found["kind"] == PLATT:
-        return partial(sigmoid, slope=found["slope"], intercept=found["intercept"])
-    return partial(steps, corners=np.array(found["values"]), probabilities=np.array(found["probabilities"]))
+    if calibration is None:
+        return link
+    if calibration["kind"] == PLATT:
+        return partial(sigmoid, slope=calibration["slope"], intercept=calibration["intercept"])
+    return partial(steps, corners=np.array(calibration["values"]), probabilities=np.array(calibration["probabilities"]))
 
 
 def link_of(meta: Mapping, path: str) -> Link:

@@ -36,9 +36,9 @@ from blocksvm.store.reader import Store
 
 @dataclass(frozen=True)
 class Scores:
-    """What a model says of consecutive rows.
+    """Decision values and classes of consecutive rows.
 
-    values (m,) float64: their decision values, (m, k) of k > 2 classes, or None where only classes were asked for;
+    values (m,) float64: their decision values, (m, k) of k > 2 classes, or None where only classes are wanted;
     classes (m,): the position of each row's label among the model's, a decision value of 0 is the first one's;
     labels (m,): the rows' own labels, float64 with nan or objects with None where there are none.
     """
@@ -59,9 +59,9 @@ def by_row(values: np.ndarray) -> np.ndarray:
     return values[0].copy() if len(values) == 1 else values.T.copy()
 
 
-class Met:
-    """What a model met in the rows that it scored: entries in all, and those of features that it does not know; rows
-    with a label; notes: sentences on what was left out."""
+class Coverage:
+    """Counts of the rows that a model scored: entries, those of features that it does not know, and rows with a label;
+    notes: sentences on what was left out."""
 
     def __init__(self, model):
         self.model = model
@@ -126,7 +126,7 @@ class TextScorer:
             self.recipe = replace(self.recipe, format=format, options={})
         self.recipe = replace(self.recipe, options=again(self.recipe.options, options, PREDICTED))
         self.label = options.get("label")
-        self.met = Met(self.model.path)
+        self.coverage = Coverage(self.model.path)
         self.index = IdIndex(d).fill([(0, self.model.feature_ids)])
         self.idf = idf_of_model(model, self.index.find) if self.recipe.weighs else None
         # unseen features point at a weight of 0, the last entry is the constant
@@ -134,8 +134,8 @@ class TextScorer:
         self.w = side_by_side(n_vectors, d + 2)
         self.w[:, :-2] = self.model.weights
         self.w[:, -1:] = constant
-        own = self.model.support
-        self.completion = Distance.of(description) if own is None else Expansion.of(own, np.arange(d), d)
+        support = self.model.support
+        self.completion = Distance.of(description) if support is None else Expansion.of(support, np.arange(d), d)
         # from here on the weights are only needed in this order
         self.model = replace(self.model, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
 
@@ -154,12 +154,12 @@ class TextScorer:
                 rows += len(batch)
                 self.empty += batch.origin.n_records - len(batch)
                 labels = batch.label_array()
-                self.met.labels += int(np.count_nonzero(has_label(labels)))
+                self.coverage.labels += int(np.count_nonzero(has_label(labels)))
                 for part, values in self._values(batch.indptr, batch.ids, batch.values):
                     yield Scores(by_row(values), classes_of(values), labels[part])
-        self.met.notes = counter.notes()
-        if self.label is not None and not self.met.labels:
-            self.met.notes.append(f"no row has a label in {self.label}, which {option('label')} names")
+        self.coverage.notes = counter.notes()
+        if self.label is not None and not self.coverage.labels:
+            self.coverage.notes.append(f"no row has a label in {self.label}, which {option('label')} names")
         if rows == 0:
             raise InputError(
                 f"{shown_name(inputs[0])}: no rows found; expected lines of {get_format(recipe.format).lines}"
@@ -172,16 +172,16 @@ class TextScorer:
             return
         positions = self.index.find(ids)
         unknown = positions < 0
-        self.met.count(len(positions), int(np.count_nonzero(unknown)))
+        self.coverage.count(len(positions), int(np.count_nonzero(unknown)))
         positions[unknown] = self.w.shape[-1] - 2
         yield from decision_pieces((indptr, positions, entries), self.w, 1.0, self.completion)
 
     def _limit(self, share: float) -> LineLimit:
         """Lines as long as what is left of the memory holds."""
         each = int(self.line_bytes / share)
-        taken = self.budget.total - self.budget.left
+        used = self.budget.total - self.budget.left
         return LineLimit(
-            max(int(share * self.piece_bytes), self.budget.left // each), lambda n_bytes: taken + each * (n_bytes + 1)
+            max(int(share * self.piece_bytes), self.budget.left // each), lambda n_bytes: used + each * (n_bytes + 1)
         )
 
 
@@ -192,6 +192,8 @@ class StoreScorer:
     not fit in memory, it is read once for each range of source numbers that does.  with_values: whether decision
     values are wanted, too.
     """
+
+    empty = 0  # lines without a row: a store has none
 
     def __init__(self, model: str | Path, path: str | Path, memory: int, with_values: bool = True,
                  joint: str | None = None):  # fmt: skip
@@ -215,12 +217,12 @@ class StoreScorer:
             )
             self.budget.require("the model and the matching of its features", need)
             loaded = load_model(model)
-            own, trained = Recipe.of_store(store.meta, store.name), loaded.recipe
+            recipe, trained = Recipe.of_store(store.meta, store.name), loaded.recipe
             self.note = ""
-            if own.normalize != trained.normalize:
+            if recipe.normalize != trained.normalize:
                 self.note = (
                     f"note: the model was trained on rows split with {option('normalize', trained.normalize)}, this "
-                    f"store's with {own.normalize}: split it likewise, or its decision values are on another scale"
+                    f"store's with {recipe.normalize}: split it likewise, or its decision values are on another scale"
                 )
             elif description.get("idf_fingerprint") != store.meta.get("idf_fingerprint"):
                 self.note = (
@@ -228,16 +230,16 @@ class StoreScorer:
                     f"{option('like', description['store'])}, or its decision values are on another scale"
                 )
             self.ids = None
-            self.met = Met(loaded.path)
+            self.coverage = Coverage(loaded.path)
             if self.joint is None:
-                self.own, places, n_known = _own_weights(loaded, store)
+                self.weights, places, n_known = _matched_weights(loaded, store)
                 if not n_known:
-                    self.met.count(store.n_nonzeros, store.n_nonzeros)
+                    self.coverage.count(store.n_nonzeros, store.n_nonzeros)
             else:
                 check_hashes(loaded, store)
-                self.own, places = loaded.weights, np.empty(0, np.int64)
+                self.weights, places = loaded.weights, np.empty(0, np.int64)
                 ids = store.feature_ids(0, store.n_features)
-                self.ids = ids if loaded.bits == own.bits else hashed(ids, loaded.bits)
+                self.ids = ids if loaded.bits == recipe.bits else hashed(ids, loaded.bits)
             support = loaded.support
             self.completion = (
                 Distance.of(description) if support is None else Expansion.of(support, places, store.n_features)
@@ -266,7 +268,7 @@ class StoreScorer:
         sources = _sources_between(store, low, high)
         labels, classes = np.empty(len(sources)), np.empty(len(sources), np.int32)
         k = self.n_values
-        found = np.empty((len(sources), k)) if self.with_values else None
+        all_values = np.empty((len(sources), k)) if self.with_values else None
         for chunk in range(len(store.chunks)):
             rows = store.read_rows(chunk)
             chosen = (rows["source"] >= low) & (rows["source"] < high)
@@ -274,30 +276,30 @@ class StoreScorer:
                 continue
             block = store.read_block(np.array([chunk]), arena)
             for part, values in self._values(block.matrix):
-                own = chosen[part]
-                places = np.searchsorted(sources, rows["source"][part][own])
-                labels[places] = rows["label"][part][own]
-                classes[places] = classes_of(values)[own]
-                if found is not None:
-                    found[places] = values.T[own]
+                selected = chosen[part]
+                places = np.searchsorted(sources, rows["source"][part][selected])
+                labels[places] = rows["label"][part][selected]
+                classes[places] = classes_of(values)[selected]
+                if all_values is not None:
+                    all_values[places] = values.T[selected]
         step = rows_of_piece(k)
         for start in range(0, len(sources), step):
             part = slice(start, start + step)
-            values = None if found is None else found[part, 0] if k == 1 else found[part]
+            values = None if all_values is None else all_values[part, 0] if k == 1 else all_values[part]
             yield Scores(values, classes[part], store.coding.labels_of_rows(labels[part]))
 
     def _values(self, matrix: tuple) -> Pieces:
         """(rows, decision values (k, m)) of consecutive rows."""
         if self.joint is not None:
-            yield from self.joint.scores(matrix, self.own, self.ids, self.model.multilabel)
+            yield from self.joint.scores(matrix, self.weights, self.ids, self.model.multilabel)
             return
-        yield from decision_pieces(matrix, self.own, 1.0, self.completion)
+        yield from decision_pieces(matrix, self.weights, 1.0, self.completion)
 
 
 GATHERED_BYTES = 3 * 8 * (1 << 17)  # ids, positions and weights of a stored piece of ids
 
 
-def _own_weights(model: Model, store: Store) -> tuple[np.ndarray, np.ndarray, int]:
+def _matched_weights(model: Model, store: Store) -> tuple[np.ndarray, np.ndarray, int]:
     """The model's weights (k, d + 1) by the store's features, the intercept last; k = 1 for two classes.  Of a machine
     with a kernel which of the store's features each of the model's is, -1 for none.  And how many of the store's
     features the model knows.
@@ -308,21 +310,21 @@ def _own_weights(model: Model, store: Store) -> tuple[np.ndarray, np.ndarray, in
     index = IdIndex(len(model.feature_ids)).fill([(0, model.feature_ids)])
     places = np.full(0 if model.support is None else len(model.feature_ids), -1)
     theirs = np.atleast_2d(model.weights)
-    own, n_known = side_by_side(len(theirs), store.n_features + 1), 0
+    gathered, n_known = side_by_side(len(theirs), store.n_features + 1), 0
     for start, ids in store.feature_id_pieces():
         positions = index.find(ids if bits is not None else hashed(ids, model.bits))
         known = np.flatnonzero(positions >= 0)
         n_known += len(known)
         if len(places):
             places[positions[known]] = start + known
-        for mine, weights in zip(own, theirs, strict=True):
+        for mine, weights in zip(gathered, theirs, strict=True):
             mine[start + known] = weights[positions[known]]
-    own[:, -1] = model.intercept
-    return own, places, n_known
+    gathered[:, -1] = model.intercept
+    return gathered, places, n_known
 
 
 def joint_bytes(joint) -> int:
-    """What making joint features takes."""
+    """Memory for making joint features of some rows."""
     if joint is None:
         return 0
     from blocksvm.learners.engine.joint_features import JOINT_BYTES
@@ -355,13 +357,13 @@ def _source_bounds(store: Store, at_once: int) -> list[int]:
 
 def _sources_between(store: Store, low: int, high: int) -> np.ndarray:
     """The source numbers from low to high - 1 that the store has, rising."""
-    found = []
+    pieces = []
     for chunk in range(len(store.chunks)):
         sources = store.read_rows(chunk)["source"]
         if len(sources) and int(sources.max()) >= int(store.meta["source_rows"]):
             raise InputError(f"{store.path}: chunk {chunk}: a row's number is beyond the source; make the store again")
-        found.append(sources[(sources >= low) & (sources < high)])
-    sources = np.concatenate(found)
+        pieces.append(sources[(sources >= low) & (sources < high)])
+    sources = np.concatenate(pieces)
     sources.sort()
     if (sources[1:] == sources[:-1]).any():
         raise InputError(f"{store.path}: two rows have one number in the source; make the store again")

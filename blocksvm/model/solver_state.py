@@ -1,4 +1,4 @@
-"""The state of a solver in a file, in models and checkpoints alike: named arrays under the solver's own name.
+"""The state of a solver in a file, in models and checkpoints alike: named arrays under the solver's name.
 
 /state/NAMESPACE/ARRAY     one array in pieces, each under a checksum; NAMESPACE is a solver's name, or
                            "learner:" and an online learner's
@@ -32,7 +32,7 @@ class Piecewise:
 
 
 def whole(array: np.ndarray) -> Piecewise:
-    """An array in memory; of two dimensions as one row behind the other, wherever they lie."""
+    """An array in memory; of two dimensions as one row after the other, wherever they lie."""
     if array.flags.c_contiguous:
         flat = array.reshape(-1)
         return Piecewise(len(flat), flat.dtype, lambda start, stop: flat[start:stop])
@@ -54,9 +54,9 @@ def write_state(file, spaces: Mapping[str, Mapping[str, Piecewise]]) -> None:
     """Write {name space: {array: its pieces}}."""
     state = create_group(file, "state")
     for space, arrays in spaces.items():
-        own = create_group(state, space)
-        for name, made in arrays.items():
-            write_array(own, name, made.length, made.dtype, made.piece)
+        arrays_group = create_group(state, space)
+        for name, array in arrays.items():
+            write_array(arrays_group, name, array.length, array.dtype, array.piece)
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,10 @@ def open_state(path: str | Path) -> SavedState:
         state = group(file, "state")
         for space in state:
             if is_group(state, space):
-                own = group(state, space)
-                lengths[space] = {n: require_length(own, n, None) for n in own if not n.endswith(SUMS)}
+                arrays_group = group(state, space)
+                lengths[space] = {
+                    n: require_length(arrays_group, n, None) for n in arrays_group if not n.endswith(SUMS)
+                }
             elif not space.endswith(SUMS):
                 of_one = lengths.setdefault(namespace(method["name"], method["learner"]), {})
                 of_one[space] = require_length(state, space, None)

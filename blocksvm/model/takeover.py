@@ -1,7 +1,7 @@
-"""What a run takes over from earlier models: the state of a learner that goes on, and a prior model's weights.
+"""The models that a run begins with: the state of a learner that goes on, and a prior model's weights.
 
-Features are matched by id.  Those that only an earlier model knows are numbered behind the source's own, so that
-nothing of it is lost in the model that this run makes.
+Features are matched by id.  Those that only such a model knows are numbered after the source's, so that nothing of it
+is lost in the model that this run makes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from blocksvm.model.solver_state import open_state
 from blocksvm.sources.source import Source
 
 
-class EarlierModels:
-    """The earlier models of one run: ``continue_from`` (a learner's whole state) and ``prior`` (its weights); None:
-    none.
+class InitialModels:
+    """The models that one run begins with: ``continue_from`` (a learner's whole state) and ``prior`` (its weights);
+    None: none.
 
     extra_ids (m,) int64, rising: ids that the source does not have; outers: outer iterations that were done before;
     n_apart: how many features there are, where they are others than the source's, and their ids 0, 1, ...
@@ -74,8 +74,10 @@ class EarlierModels:
         """InputError where a checkpoint's run had taken over other models."""
         for name, before, now in zip(("continue_from", "prior"), saved, self.fingerprints, strict=True):
             if before != now:
-                given = option(name)
-                what = f"without {given}" if before is None else f"with another {given}" if now else f"with {given}"
+                setting = option(name)
+                what = (
+                    f"without {setting}" if before is None else f"with another {setting}" if now else f"with {setting}"
+                )
                 raise InputError(f"{path}: was begun {what}; resume with the same, or start afresh")
 
     def match_features(self, budget: Budget) -> None:
@@ -94,20 +96,20 @@ class EarlierModels:
         """The number (int64) in this run of each feature that is named by its id."""
         if self.n_apart is not None:
             return ids
-        found = self.index.find(ids).astype(np.int64)
-        unknown = found < 0
-        found[unknown] = self.source.n_features + np.searchsorted(self.extra_ids, ids[unknown])
-        return found
+        positions = self.index.find(ids).astype(np.int64)
+        unknown = positions < 0
+        positions[unknown] = self.source.n_features + np.searchsorted(self.extra_ids, ids[unknown])
+        return positions
 
     def feature_ids(self, source: Source, start: int, stop: int) -> np.ndarray:
         """The user's ids of the run's features start..stop-1: the source's, then those that only a model knows."""
         if self.n_apart is not None:
             return np.arange(start, stop)
         d = source.n_features
-        own = source.feature_ids(min(start, d), min(stop, d))
+        ids = source.feature_ids(min(start, d), min(stop, d))
         if stop <= d:
-            return own
-        return np.concatenate([own, self.extra_ids[max(0, start - d) : stop - d]])
+            return ids
+        return np.concatenate([ids, self.extra_ids[max(0, start - d) : stop - d]])
 
     def fill_state(self, state: Mapping[str, np.ndarray], solver) -> None:
         """The solver's state as it was, in this run's numbering of features."""
@@ -117,18 +119,20 @@ class EarlierModels:
         for array in solver.state_arrays:
             if not array.in_model or array.axis == "row":
                 continue
-            own = state[array.name]
+            target = state[array.name]
             if array.axis == "scalar":
                 # earlier releases counted less
-                saved.load(saved.namespace, array.name, own[: saved.lengths[saved.namespace].get(array.name, len(own))])
+                saved.load(
+                    saved.namespace, array.name, target[: saved.lengths[saved.namespace].get(array.name, len(target))]
+                )
                 continue
             # class after class: the numbers of its features, then those of the constant one
             width = array.columns // solver.n_vectors
             before = np.empty((solver.n_vectors, len(ids) + 1, width))
             saved.load(saved.namespace, array.name, before)
-            own = own.reshape(solver.n_vectors, -1, width)
-            own[:, positions] = before[:, :-1]
-            own[:, -1] = before[:, -1]
+            target = target.reshape(solver.n_vectors, -1, width)
+            target[:, positions] = before[:, :-1]
+            target[:, -1] = before[:, -1]
 
     def prior_weights(self, n_features: int, bias: float) -> np.ndarray:
         """The prior's weights (n_vectors * (n_features + 1),), its intercept as weight of the constant feature."""
@@ -137,12 +141,12 @@ class EarlierModels:
         intercepts = np.atleast_1d(model.intercept)
         if intercepts.any() and bias == 0.0:
             raise InputError(f"{self.prior}: has an intercept, but there is no constant feature; give {option('bias')}")
-        found = np.zeros((len(weights), n_features + 1))
+        prior = np.zeros((len(weights), n_features + 1))
         positions = self.positions(model.feature_ids)
-        for own, theirs, intercept in zip(found, weights, intercepts, strict=True):
-            own[positions] = theirs
-            own[-1] = intercept / bias if intercept else 0.0
-        return found.ravel()
+        for out, theirs, intercept in zip(prior, weights, intercepts, strict=True):
+            out[positions] = theirs
+            out[-1] = intercept / bias if intercept else 0.0
+        return prior.ravel()
 
 
 def check_plain(path: Path, saved: Mapping) -> None:
@@ -151,12 +155,12 @@ def check_plain(path: Path, saved: Mapping) -> None:
         raise InputError(f"{path}: has joint features of rows and labels, no weights of features; name another model")
 
 
-def continued_settings(path: str | Path, saved: Mapping, takes: Settings, given: Mapping) -> dict:
-    """The settings with which the learner of a model goes on: its own (``saved`` is the method of its description),
-    with which what is ``given`` (name -> value, None for what is not) must agree."""
+def continued_settings(path: str | Path, saved: Mapping, takes: Settings, values: Mapping) -> dict:
+    """The settings with which the learner of a model goes on: those of ``saved``, the method of its description, with
+    which ``values`` (name -> value, None for what has none) must agree."""
     before = takes.restored(saved["settings"])
-    trusted(before.get(JOINT), given.get(JOINT), path)
-    for name, value in takes.checked(given, saved["name"]).items():
+    trusted(before.get(JOINT), values.get(JOINT), path)
+    for name, value in takes.checked(values, saved["name"]).items():
         was = before.get(name, takes[name].default)
         if was != value:
             raise InputError(

@@ -1,5 +1,5 @@
-"""TRACE.jsonl: one JSON object a line for each event of a run; its writer and reader, and the replay of what a run
-chose."""
+"""TRACE.jsonl: one JSON object a line for each event of a run; its writer and reader, and the replay of a run's
+passes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ OF_BLOCKS = ("seed", "partition", "block_chunks", "order", "working_set")
 
 
 class Trace:
-    """A trace being written.  Resuming keeps what lies before the checkpoint and appends to it.
+    """A trace being written.  Resuming retains what lies before the checkpoint and appends to it.
 
     warn(sentence) is called once where the disk takes no more: the run itself goes on.
     """
 
     def __init__(self, path: Path, resumed_outer: int | None, warn: Callable[[str], None], overwrite: bool = True):
-        kept: list[str] = []
+        lines: list[str] = []
         if resumed_outer is not None and path.is_file():
-            kept = _before(path, resumed_outer)
-        if kept:
+            lines = _before(path, resumed_outer)
+        if lines:
             # replaced whole: a kill in between loses nothing
             with written_text(path) as file:
-                file.write("".join(kept))
+                file.write("".join(lines))
         self.lines = JsonLines(path, open_text(path, overwrite, going_on=resumed_outer is not None), warn)
 
     def write(self, event: dict) -> None:
@@ -65,16 +65,16 @@ def read_trace(path: Path, cut_short: bool = False) -> list[dict]:
 
 def _before(path: Path, outer: int) -> list[str]:
     """Lines of a trace that a run resumed in this outer iteration has behind it."""
-    kept = [
+    events = [
         e for e in read_trace(path, cut_short=True) if e["event"] in ("start", "resume") or e.get("outer", 0) < outer
     ]
-    return [json.dumps(event) + "\n" for event in kept if event["event"] != "end"]
+    return [json.dumps(event) + "\n" for event in events if event["event"] != "end"]
 
 
 @dataclass(frozen=True)
-class EarlierRun:
-    """What an earlier run chose: inner passes of each visit, and of each to its working set; and what told which rows
-    these visits had."""
+class RecordedPasses:
+    """The inner passes of a previous run, of each visit to a block and to its working set; and the settings that decide
+    which rows these visits had."""
 
     name: str
     passes: list[int]
@@ -103,14 +103,14 @@ class EarlierRun:
 
 
 def replayed_by(checkpoint: dict | None) -> tuple[list[int], list[int]] | None:
-    """What the run of a checkpoint repeats, by its description; None where it repeats nothing."""
+    """The passes that the run of a checkpoint repeats, by its description; None where it repeats none."""
     if checkpoint is None or checkpoint["replay"] is None:
         return None
     return checkpoint["replay"], checkpoint.get("set_replay") or []
 
 
-def earlier_run(path: Path) -> EarlierRun:
-    """What to replay, from a trace, a model or a checkpoint; InputError where the file names no passes."""
+def load_replay(path: Path) -> RecordedPasses:
+    """The passes to repeat, from a trace, a model or a checkpoint; InputError where the file names no passes."""
     if not path.is_file():
         raise InputError(f"{path}: no such file; {option('replay')} names a trace, a model or a checkpoint")
     with open_input(path) as file:
@@ -124,16 +124,16 @@ def earlier_run(path: Path) -> EarlierRun:
     else:
         events = read_trace(path)
         # an end names all visits, also those of an iteration that a limit cut short
-        said = [event for event in events if event["event"] == "end"][-1:]
-        said = said or [event for event in events if event["event"] == "outer"]
-        passes, set_passes = _joined(said, "passes"), _joined(said, "set_passes")
+        chosen_events = [event for event in events if event["event"] == "end"][-1:]
+        chosen_events = chosen_events or [event for event in events if event["event"] == "outer"]
+        passes, set_passes = _joined(chosen_events, "passes"), _joined(chosen_events, "set_passes")
         start = next((event for event in events if event["event"] in ("start", "resume")), {})
         blocks = {key: start[key] for key in ("resident", "capacity", "set_bytes", "blocks") if key in start}
         fingerprint, settings = start.get("fingerprint"), start
     settings = {"working_set": "none"} | settings  # older runs had none
     if not passes or not all(isinstance(number, int) for number in [*passes, *set_passes]):
         raise InputError(f"{path}: names no passes; {option('replay')} takes a trace, a model or a checkpoint")
-    return EarlierRun(str(path), passes, set_passes, fingerprint, settings, blocks)
+    return RecordedPasses(str(path), passes, set_passes, fingerprint, settings, blocks)
 
 
 def _joined(events: list[dict], name: str) -> list:

@@ -245,9 +245,9 @@ class KernelMachine(HoldsRows, CertifiesItself):
             return
         Parallel(n_parts, require="sharedmem")(delayed(work)(part) for part in parts)
 
-    def gather(self, block: Block, part: State, looked_at: np.ndarray) -> None:
+    def gather(self, block: Block, part: State, checked: np.ndarray) -> None:
         standing = slopes_of(part)
-        found = np.flatnonzero(standing[1:].any(axis=0) & looked_at & (part["place"] < 0))
+        found = np.flatnonzero(standing[1:].any(axis=0) & checked & (part["place"] < 0))
         self.candidates.add(block, found, standing[:, found])
 
     def settle(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:

@@ -19,10 +19,33 @@ from blocksvm.structured.example_blocks import ExampleBlocks, Whole
 from blocksvm.structured.output_structure import Structure
 from blocksvm.structured.structured_learner import EXAMPLES, Machine, Report
 from blocksvm.structured.structured_model import StructuredModel, load_structured
-from blocksvm.structured.structured_settings import RUN
+from blocksvm.structured.structured_settings import FEATURES, RUN, SCORING
 from blocksvm.structured.task import StructuredTask, TrainingExamples
 
 AT_ONCE = 1 << 14  # features whose weights are compared with 0 at once
+
+
+@dataclass(frozen=True)
+class StructuredSettings:
+    """The settings of a training: those of the learner that were given, and of these groups all."""
+
+    learner: dict
+    learner_resolved: dict
+    features: dict
+    scoring: dict
+    run: dict
+
+    @classmethod
+    def of(cls, learner: str, settings: dict, features: dict, scoring: dict, run: dict) -> StructuredSettings:
+        """From those that were given; InputError for what does not fit."""
+        declared = get_learner(learner).settings
+        checked = declared.checked(settings, learner)
+        run = RUN.resolve(run, "structure")
+        features, scoring = FEATURES.resolve(features, "structure"), SCORING.resolve(scoring, "structure")
+        return cls(checked, declared.resolve(checked, learner), features, scoring, run)
+
+    def all(self) -> dict:
+        return self.learner_resolved | self.features | self.scoring | self.run
 
 
 @dataclass(frozen=True)

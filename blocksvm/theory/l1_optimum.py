@@ -153,11 +153,12 @@ def least(
     m: np.ndarray,
     tolerance: float,
     tell: Callable[[float], None] = lambda gap: None,
+    most_moved: int = MOST_MOVED,
 ) -> tuple[np.ndarray, float]:
     """(w (d,) float64, its certified relative gap), which is at most ``tolerance`` unless all widths are used up.
 
     X (T, d); m (d,) >= 0, the weights of |w_j|: where one is 0 and its feature moves a loss there is no certificate,
-    and the gap is 1.  tell is called with the gap before each step.
+    and the gap is 1.  tell is called with the gap before each step; most_moved: features in one model.
     """
     columns = X.T.tocsr()
     w, best = np.zeros(X.shape[1]), np.zeros(X.shape[1])
@@ -181,7 +182,7 @@ def least(
                 return best, max(gap, 0.0)
             # subgradient of least norm: at w_j = 0 what lies beyond m_j
             steepest = np.where(w != 0.0, gradient + np.sign(w) * m, np.copysign(np.maximum(size - m, 0.0), gradient))
-            moved = _moved(w, steepest)
+            moved = _moved(w, steepest, most_moved)
             worst = float(np.abs(steepest).max(initial=0.0))
             if len(moved) == 0 or (scale > 1.0 - SETTLED and worst <= SETTLED * max(float(m.max()), 1e-300)):
                 break
@@ -210,14 +211,14 @@ def least(
     return best, max((primal - dual) / primal, 0.0)
 
 
-def _moved(w: np.ndarray, steepest: np.ndarray) -> np.ndarray:
+def _moved(w: np.ndarray, steepest: np.ndarray, most: int) -> np.ndarray:
     """Features of a model: those that are not 0, and of the others those with the largest violation, no more than half
-    as many again."""
+    as many again; ``most`` at most."""
     inside = np.flatnonzero(w)
     new = np.flatnonzero((w == 0.0) & (steepest != 0.0))
-    if len(inside) > MOST_MOVED - FEWEST_NEW:
-        inside = inside[np.argsort(-np.abs(steepest[inside]), kind="stable")[: MOST_MOVED - FEWEST_NEW]]
-    room = min(max(FEWEST_NEW, len(inside) // 2), MOST_MOVED - len(inside))
+    if len(inside) > most - FEWEST_NEW:
+        inside = inside[np.argsort(-np.abs(steepest[inside]), kind="stable")[: most - FEWEST_NEW]]
+    room = min(max(FEWEST_NEW, len(inside) // 2), most - len(inside))
     new = new[np.argsort(-np.abs(steepest[new]), kind="stable")[:room]]
     return np.sort(np.concatenate([inside, new]))
 

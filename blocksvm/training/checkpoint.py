@@ -100,8 +100,8 @@ def describe_result(loop: OuterLoop, result: Result) -> dict:
         "labels": plan.label_list(),
         "multilabel": plan.multilabel,
         "ranks": solver.ranks,
-        "prior": None if plan.earlier.prior is None else str(plan.earlier.prior),
-        "prior_fingerprint": plan.earlier.fingerprints[1],
+        "prior": None if plan.initial_models.prior is None else str(plan.initial_models.prior),
+        "prior_fingerprint": plan.initial_models.fingerprints[1],
         "idf_fingerprint": described.get("idf_fingerprint"),
         "text": Recipe.of_store(described, source.name, dtype).plain(),
         "values": {0: "ones", 4: "float32", 8: "float64"}[source.value_bytes],
@@ -133,7 +133,7 @@ def save_result(
     """
     plan = loop.plan
     arrays = {a.name: whole(loop.state[a.name]) for a in plan.solver.state_arrays if a.in_model}
-    ids = feature_ids or (lambda start, stop: plan.earlier.feature_ids(plan.source, start, stop))
+    ids = feature_ids or (lambda start, stop: plan.initial_models.feature_ids(plan.source, start, stop))
     told = describe_result(loop, result) | {"calibration": calibration}
     state = {plan.namespace: arrays}
     factors = None if plan.solver.n_features else idf_of_source(plan.source, plan.n_features)

@@ -15,7 +15,7 @@ from blocksvm.base.user_code import by_user
 from blocksvm.learners.engine.joint_map import place_of
 from blocksvm.learners.engine.methods import get_method
 from blocksvm.model.model_file import Model, joint_of, make_model
-from blocksvm.model.takeover import EarlierModels
+from blocksvm.model.takeover import InitialModels
 from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.solver import SavedRun, State
 from blocksvm.sources.matrix import Matrix
@@ -86,11 +86,11 @@ def fit(
         source = Matrix(rows, y, weights=sample_weight)
     by_user(settings)
     state, continue_from = (continue_from, None) if isinstance(continue_from, dict) else (None, continue_from)
-    earlier = EarlierModels(source, _path(continue_from), _path(prior))
+    initial_models = InitialModels(source, _path(continue_from), _path(prior))
     asked = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
     )
-    plan = Plan(source, asked, earlier=earlier, valid=valid)
+    plan = Plan(source, asked, initial_models=initial_models, valid=valid)
     begin = warm_start if isinstance(warm_start, SavedRun) else _path(warm_start)
     loop = OuterLoop(plan, Watch(on_event, stop), warm_start=begin)
     if state is not None:
@@ -98,7 +98,7 @@ def fit(
         _begin_with(loop.state, state)
     result = loop.run()
     described = describe_result(loop, result)
-    ids = earlier.feature_ids(source, 0, plan.n_features)
+    ids = initial_models.feature_ids(source, 0, plan.n_features)
     joint = joint_of(described, place_of(described), "the model")  # the user has named the map just now
     model = make_model("", ids, result.w, described, result.support, joint)
     return Fitted(model, result.status, result.certificate, result.alpha, loop, result)

@@ -13,7 +13,7 @@ from blocksvm.base.vectors import width_of
 from blocksvm.learners.engine.methods import get_method
 from blocksvm.model.held_out import HeldOut
 from blocksvm.model.solver_state import namespace
-from blocksvm.model.takeover import EarlierModels
+from blocksvm.model.takeover import InitialModels
 from blocksvm.solvers.solver import Method, Solver, StateArray, Task
 from blocksvm.sources.source import Source
 from blocksvm.training.memory_plan import plan_blocks, take_state
@@ -24,7 +24,7 @@ from blocksvm.training.train_settings import TrainSettings
 class Plan:
     """What a run on a source will do.
 
-    earlier: the models that it takes over from; valid: a source to score after each outer iteration; resume: the
+    initial_models: those that it begins with; valid: a source to score after each outer iteration; resume: the
     description of the checkpoint to go on from; replay: inner passes of each visit of an earlier run, and of those to
     its working set; method: another one than the settings name, which
     takes the same settings; besides: bytes by name that the caller has taken of the memory.  Raises InputError where
@@ -36,7 +36,7 @@ class Plan:
         source: Source,
         settings: TrainSettings,
         *,
-        earlier: EarlierModels | None = None,
+        initial_models: InitialModels | None = None,
         valid: Source | None = None,
         resume: Mapping | None = None,
         replay: tuple[list[int], list[int]] | None = None,
@@ -47,7 +47,7 @@ class Plan:
         self.settings = settings
         self.resume = resume
         self.replay = replay
-        self.earlier = earlier or EarlierModels(source)
+        self.initial_models = initial_models or InitialModels(source)
         method = method or get_method(settings.solver, settings.learner)
         schedule = settings.make_schedule()
         self.schedule: Schedule = schedule if replay is None else Replay(*replay, schedule.tolerance)
@@ -71,12 +71,12 @@ class Plan:
             "settings": plain(self.solver.settings),
         }
         self.budget = Budget(settings.memory, dict(besides or {}))
-        self.earlier.check(self.solver, self.method, settings.bias, self.label_list())
+        self.initial_models.check(self.solver, self.method, settings.bias, self.label_list())
         if self.solver.n_features is None:
-            self.earlier.match_features(self.budget)
-        self.earlier.n_apart = self.solver.n_features
-        self.n_features = self.solver.n_features or source.n_features + len(self.earlier.extra_ids)
-        if self.earlier.prior is not None:
+            self.initial_models.match_features(self.budget)
+        self.initial_models.n_apart = self.solver.n_features
+        self.n_features = self.solver.n_features or source.n_features + len(self.initial_models.extra_ids)
+        if self.initial_models.prior is not None:
             self.budget.take("prior", 8 * width_of(self.solver.n_vectors) * (self.n_features + 1))
         if valid is not None:
             self.solver.capabilities.require("linear", self.solver.name, "valid", "score other rows with predict")
@@ -129,7 +129,7 @@ class Plan:
             "partition": self.describe_blocks(),
             "replay": None if self.replay is None else self.replay[0],
             "set_replay": None if self.replay is None else self.replay[1],
-            "earlier": self.earlier.fingerprints,
+            "earlier": self.initial_models.fingerprints,
         }
 
     def describe_blocks(self) -> dict:
@@ -157,7 +157,7 @@ class Plan:
             for name, value in before.items():
                 if ours.get(name) != value:
                     self._other(path, name, value, ours.get(name))
-        self.earlier.check_resumed(saved["earlier"], path)
+        self.initial_models.check_resumed(saved["earlier"], path)
 
     @staticmethod
     def _other(path: Path, name: str, before, now) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.vectors import on_lines
-from blocksvm.model.earlier_run import earlier_run
+from blocksvm.model.saved_run import load_saved_run
 from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.solver import HoldsRows, SavedRun
 from blocksvm.sources.block import Block
@@ -67,13 +67,13 @@ class Run:
         plan, solver = self.plan, self.plan.solver
         self.state = {array.name: on_lines(plan.shape(array), array.dtype) for array in solver.state_arrays}
         self.output = np.zeros(solver.n_vectors * (plan.n_features + 1)) if solver.needs_output else None
-        if plan.earlier.prior is not None:
-            solver.prior = plan.earlier.prior_weights(plan.n_features, solver.bias)
+        if plan.initial_models.prior is not None:
+            solver.prior = plan.initial_models.prior_weights(plan.n_features, solver.bias)
         solver.start(self.state)
-        if plan.earlier.continue_from is not None and plan.resume is None:
-            plan.earlier.fill_state(self.state, solver)
-            self.progress.outers_before = plan.earlier.outers
-            self.progress.outer = plan.earlier.outers + 1
+        if plan.initial_models.continue_from is not None and plan.resume is None:
+            plan.initial_models.fill_state(self.state, solver)
+            self.progress.outers_before = plan.initial_models.outers
+            self.progress.outer = plan.initial_models.outers + 1
 
     def begin(self) -> None:
         """The state, the working set and who makes the visits: as a run begins, or as it was when it was broken off."""
@@ -88,11 +88,11 @@ class Run:
             if self.working_set is not None:
                 self.working_set.restore(self.checkpoint.arrays(WORKING_SET), self.every_row())
         elif self.warm_start is not None:
-            earlier = self.warm_start
-            if not isinstance(earlier, SavedRun):
+            saved = self.warm_start
+            if not isinstance(saved, SavedRun):
                 axes = {array.name: array.axis for array in solver.state_arrays}
-                earlier = earlier_run(earlier, plan.source, axes, plan.label_list())
-            solver.warm_start(self.state, earlier, self.every_row())
+                saved = load_saved_run(saved, plan.source, axes, plan.label_list())
+            solver.warm_start(self.state, saved, self.every_row())
             self.progress.warm_started = True
         here = ThisProcess(solver, plan.blocks.partition, self.state, self.ready)
         self.executor: Executor = here if self.make_executor is None else self.make_executor(self)

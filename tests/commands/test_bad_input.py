@@ -282,6 +282,7 @@ def test_formats_that_are_none_are_named(tmp_path, refused):
     assert "--format no.such:THING: cannot be imported" in refused(rows, out, "--format", "no.such:THING")
 
 
+@pytest.mark.process
 def test_a_full_disk_under_the_shuffle_is_named(tmp_path):
     """A limit on the size of files stands for the disk."""
     rows = tmp_path / "rows.svm"
@@ -426,6 +427,7 @@ def test_info_refuses_what_is_no_file_of_ours(tmp_path, run_in_process):
         assert done.err.count("\n") == 1
 
 
+@pytest.mark.process
 def test_the_command_itself_in_its_own_process(tmp_path):
     """What the tests above run in this process, once from outside: exit status, streams, nothing left."""
     bad = tmp_path / "a name\nof two lines.svm"

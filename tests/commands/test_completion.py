@@ -29,6 +29,7 @@ def completed(script, *words):
     return done.stdout.split()
 
 
+@pytest.mark.process
 def test_bash_completes_commands_options_values_and_files(known, tmp_path, monkeypatch):
     script = shtab.complete(known, "bash")
     assert set(completed(script, "")) >= set(COMMANDS)
@@ -47,6 +48,7 @@ def test_bash_completes_commands_options_values_and_files(known, tmp_path, monke
         assert completed(script, *words) == ["rows.h5"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_script_has_every_command_and_is_read_by_its_shell(known, shell, tmp_path):
     script = shtab.complete(known, shell)

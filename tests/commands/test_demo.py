@@ -4,7 +4,10 @@ import re
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.process
 def test_small_demo(tmp_path):
     folder = tmp_path / "demo"
     done = subprocess.run(
@@ -22,6 +25,7 @@ def test_small_demo(tmp_path):
     assert "YOURS.svm" in done.stdout and "the largest weights" in done.stdout
 
 
+@pytest.mark.process
 def test_an_existing_folder_is_refused(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "blocksvm.demo", "--folder", str(tmp_path)], capture_output=True, text=True

@@ -15,8 +15,10 @@ from blocksvm.base import memory
 from blocksvm.cli import console
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-@pytest.mark.parametrize("command_name", ["train", "stream", "split"])
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("command_name", "number"), [("train", signal.SIGTERM), ("stream", signal.SIGINT), ("split", signal.SIGHUP)]
+)
 def test_a_signal_while_kernels_are_compiled_ends_a_command(tmp_path, number, command_name):
     rows = tmp_path / "rows.svm"
     rows.write_text("1 1:1\n-1 2:1\n" * 20)
@@ -29,7 +31,7 @@ def test_a_signal_while_kernels_are_compiled_ends_a_command(tmp_path, number, co
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert err.splitlines()[-1].startswith(f"blocksvm.{command_name}: interrupted")
+    assert err.splitlines()[-1].startswith(f"blocksvm {command_name}: interrupted")
     assert sorted(os.listdir(tmp_path)) == ["cache", "rows.svm", "s.h5"]
 
 
@@ -46,6 +48,7 @@ def test_a_signal_that_a_library_swallowed_is_not_lost():
             signal.signal(number, handler)
 
 
+@pytest.mark.process
 def test_the_exit_status_is_130_wherever_the_signal_comes():
     """Also in code that is made from text."""
     code = (
@@ -56,6 +59,7 @@ def test_the_exit_status_is_130_wherever_the_signal_comes():
     assert done.returncode == 130, done.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "body",
     [
@@ -71,6 +75,7 @@ def test_the_exit_status_is_130_while_libraries_are_imported_and_behind_the_end(
     assert done.returncode == 130 and "Traceback" not in done.stderr and "interrupted" in done.stderr, done.stderr
 
 
+@pytest.mark.process
 def test_nohup_is_respected(tmp_path):
     """SIGHUP that was ignored before the command began is ignored by it."""
     code = (

@@ -85,6 +85,7 @@ def peak_of(*arguments, module="train") -> tuple[int, str]:
     return peak, err
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("solver", ["dual-cd", "pegasos"])
 def test_the_peak_stays_within_the_budget(large_store, tmp_path, solver):
     options = ["--solver", solver, "--schedule", "1", "--max-outer", "2", "--tol", "0"]
@@ -99,6 +100,7 @@ def test_the_peak_stays_within_the_budget(large_store, tmp_path, solver):
         assert everything > peak + 100_000_000
 
 
+@pytest.mark.process
 def test_the_command_names_the_need_and_reads_nothing(large_store, tmp_path):
     done = command(large_store, tmp_path / "m.h5", "--memory", "1MB", "--log", tmp_path / "trace.jsonl", "--quiet")
     assert done.returncode == 2
@@ -108,6 +110,7 @@ def test_the_command_names_the_need_and_reads_nothing(large_store, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.process
 def test_a_cold_kernel_cache_stays_within_the_budget(tmp_path, monkeypatch):
     """The compiler's memory is a part of what is allowed besides."""
     store = make_store(tmp_path, *random_rows(n=60, d=10, dtype=np.float32))
@@ -117,11 +120,13 @@ def test_a_cold_kernel_cache_stays_within_the_budget(tmp_path, monkeypatch):
     assert peak <= 32_000_000 + BESIDES
 
 
+@pytest.mark.process
 def test_training_a_thousand_classes_stays_within_the_budget(many_classes):
     *_, peak = many_classes
     assert peak <= 300_000_000 + BESIDES
 
 
+@pytest.mark.process
 def test_predicting_a_thousand_classes_stays_within_the_budget(many_classes, tmp_path):
     text, store, model, _ = many_classes
     found = {}
@@ -140,6 +145,7 @@ def test_predicting_a_thousand_classes_stays_within_the_budget(many_classes, tmp
     assert np.loadtxt(tmp_path / "a", max_rows=3).shape == (3, CLASSES)
 
 
+@pytest.mark.process
 def test_predictions_of_many_rows_are_not_held_as_text(tmp_path):
     """A million rows: as text, with the numbers that it is made of, they take some 250 MB."""
     store = written_store(tmp_path / "rows.h5", 100, 2, 1000)
@@ -151,6 +157,7 @@ def test_predictions_of_many_rows_are_not_held_as_text(tmp_path):
         assert out.read_bytes().count(b"\n") == 10**6
 
 
+@pytest.mark.process
 def test_the_prior_of_a_stream_is_counted(tmp_path):
     """Its features are not loaded beside the learner's own, and what is held of them meanwhile is in the plan."""
     text = text_of(tmp_path, *random_rows(seed=3))

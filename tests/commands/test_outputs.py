@@ -133,6 +133,7 @@ def test_a_pipe_is_written_into(tmp_path):
     assert os.listdir(tmp_path) == ["pipe"]
 
 
+@pytest.mark.process
 def test_predictions_go_to_standard_output_under_its_other_name(tmp_path):
     X, y = random_rows(n=60)
     store = make_store(tmp_path, X, y)
@@ -209,6 +210,7 @@ def test_of_two_runs_at_once_without_hard_links(tmp_path, monkeypatch):
 # ------------------------------------------------------------------------------------------------ what is left
 
 
+@pytest.mark.process
 def test_what_killed_runs_leave_is_removed_by_the_next(tmp_path, rows):
     """A real split, killed while it shuffles; names of living runs and of other machines stay."""
     temp = tmp_path / "temp"
@@ -275,6 +277,7 @@ def test_any_name_that_is_allowed_can_be_written(tmp_path, name):
 # ------------------------------------------------------------------------------------------------ errors
 
 
+@pytest.mark.process
 def test_a_folder_that_vanishes_is_told(tmp_path):
     folder = tmp_path / "there"
     folder.mkdir()
@@ -394,6 +397,7 @@ def test_errors_of_the_system_keep_names_of_their_own(tmp_path):
     assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, str(tmp_path / "m.h5"))
 
 
+@pytest.mark.process
 def test_the_log_of_a_run_killed_before_its_first_checkpoint_is_begun_anew(tmp_path):
     X, y = random_rows(n=80)
     store = make_store(tmp_path, X, y)
@@ -416,6 +420,7 @@ def test_the_log_of_a_run_killed_before_its_first_checkpoint_is_begun_anew(tmp_p
     assert log.read_text() == "precious\n"
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="only Linux tells a process' threads")
 @pytest.mark.parametrize("given", [None, "2"])
 def test_a_command_has_no_threads_of_the_linear_algebra_unless_it_is_told_to(given):

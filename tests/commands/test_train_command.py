@@ -33,6 +33,7 @@ def run(capsys):
     return lambda *arguments: run_in_process(capsys, train_main, *arguments)
 
 
+@pytest.mark.process
 def test_the_real_command_trains_what_the_trainer_trains(store, tmp_path):
     model, log = tmp_path / "model.h5", tmp_path / "trace.jsonl"
     options = ["-C", "0.5", "--schedule", "2", "--block-chunks", "4", "--tol", "1e-4", "--seed", "3", "--bias", "1"]
@@ -84,8 +85,8 @@ def test_held_out_accuracy_is_what_predict_prints(rows, store, tmp_path, run, ca
         (["-C", "0"], "-C 0: must be a finite number above 0"),
         (["-C", "x"], "-C x: is not a number"),
         (["-C", "1", "--lambda", "1"], "say the same thing"),
-        (["--solver", "sgd"], "--solver sgd: unknown; choose one of dual-cd, pegasos"),
-        (["--loss", "log"], "--loss log: unknown; choose one of hinge, squared-hinge"),
+        (["--solver", "sgd"], "--solver sgd: no such solver; choose one of "),
+        (["--loss", "log"], "--loss log: no such loss; choose one of hinge, squared-hinge"),
         (["--schedule", "often"], "--schedule often: expected auto, overlap"),
         (["--memory", "0"], "must be above 0"),
         (["--memory", "1QB"], "is not a size such as 512MB"),

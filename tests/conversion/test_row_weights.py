@@ -10,7 +10,6 @@ from support.training_cases import make_store, random_rows, run_in_process, svml
 
 from blocksvm.base.errors import InputError
 from blocksvm.commands.split import main as split_main
-from blocksvm.conversion import number_lines
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
 from blocksvm.training.fit import fit
@@ -34,10 +33,11 @@ def stored(path) -> np.ndarray:
 
 
 @pytest.mark.parametrize("options", [(), ("--keep-order",), ("--jobs", "3")])
-@pytest.mark.parametrize("piece", [40, 1 << 18])
-def test_each_row_has_the_weight_of_its_line(given, capsys, monkeypatch, options, piece):
+@pytest.mark.parametrize("zeros", [0, 9_000])
+def test_each_row_has_the_weight_of_its_line(given, capsys, options, zeros):
+    """Also where the file is so long that it is read in pieces."""
     folder, X, y, weights = given
-    monkeypatch.setattr(number_lines, "PIECE_BYTES", piece)
+    (folder / "weights.txt").write_text("".join(f"{w:.20f}{'0' * zeros}\n" for w in weights.tolist()))
     code, out, err = run_in_process(
         capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt", *options
     )
@@ -85,11 +85,11 @@ def test_weights_that_are_all_one_are_none(given, capsys):
         ("1\ntwo\n" + "1\n" * 148, "weights.txt:2: 'two' is not a weight"),
     ],
 )
-@pytest.mark.parametrize("piece", [30, 1 << 18])
-def test_a_file_that_does_not_fit_the_rows(given, capsys, monkeypatch, content, expected, piece):
+@pytest.mark.parametrize("spaces", [0, 9_000])
+def test_a_file_that_does_not_fit_the_rows(given, capsys, content, expected, spaces):
+    """Also where it is so long that it is read in pieces."""
     folder = given[0]
-    monkeypatch.setattr(number_lines, "PIECE_BYTES", piece)
-    (folder / "weights.txt").write_text(content)
+    (folder / "weights.txt").write_text(content.replace("1\n", "1" + " " * spaces + "\n"))
     code, _, err = run_in_process(
         capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt", "--quiet"
     )

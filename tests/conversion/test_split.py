@@ -513,6 +513,7 @@ def test_the_shuffle_lies_in_temp(tmp_path, long_text, spills, monkeypatch):
         write_store([str(long_text)], tmp_path / "t.h5", SplitSettings(temp=tmp_path / "nowhere"))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_leave_nothing_behind(tmp_path, long_text, number):
     temp, store = tmp_path / "temp", tmp_path / "s.h5"
@@ -546,6 +547,7 @@ def test_signals_leave_nothing_behind(tmp_path, long_text, number):
     assert store.read_bytes() == before
 
 
+@pytest.mark.process
 def test_a_disk_that_fills_up_while_the_store_is_written(tmp_path):
     """HDF5 tells it in several lines and fails once more on closing; a limit on file sizes stands in for the disk."""
     text = tmp_path / "rows.svm"

@@ -385,6 +385,7 @@ def test_weights_are_routed_as_metadata():
     np.testing.assert_array_equal(routed[-1].coef_, direct.coef_)
 
 
+@pytest.mark.process
 def test_a_fitted_estimator_goes_to_other_processes(tmp_path):
     fitted = [LinearSVC().fit(X, THREE), PassiveAggressiveClassifier().fit(X, THREE), KernelSVC().fit(X, Y)]
     joblib.dump((fitted, X), tmp_path / "fitted.joblib")
@@ -507,6 +508,7 @@ def test_a_line_a_reading(capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.process
 def test_scikit_learn_is_imported_by_estimators_alone():
     code = "import sys, blocksvm, blocksvm.training.fit, blocksvm.train\nsys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

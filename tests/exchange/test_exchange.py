@@ -139,13 +139,12 @@ def test_any_weights_come_back_bit_by_bit(tmp_path, weights, ids, classes):
     assert np.array_equal(np.atleast_1d(again.intercept), values[:, 0])
 
 
-def test_a_file_is_read_alike_in_pieces_of_any_size(tmp_path, monkeypatch):
+def test_a_file_is_read_alike_in_pieces_of_any_size(tmp_path):
     model, path = case("four classes"), tmp_path / "m"
     with open(path, "wb") as file:
         liblinear.write(model, file)
     for piece in (1, 7, 100):
-        monkeypatch.setattr(liblinear, "PIECE", piece)
-        again = liblinear.read(path, MEMORY)
+        again = liblinear.read(path, MEMORY, piece)
         assert np.array_equal(again.weights, model.weights) and np.array_equal(again.intercept, model.intercept)
 
 

@@ -231,6 +231,7 @@ for name in sys.argv[2:]:
 """
 
 
+@pytest.mark.process
 def test_a_small_file_that_is_large_when_it_is_unpacked_is_refused_before_it_is(tmp_path):
     made = write_bombs(tmp_path)
     line = [sys.executable, "-c", SPLIT, tmp_path / "s.h5", *made]

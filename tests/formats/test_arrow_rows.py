@@ -167,7 +167,7 @@ SENTENCES = {
 }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 2**32),
     st.integers(0, 40),

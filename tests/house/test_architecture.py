@@ -224,6 +224,23 @@ def test_classes_and_calls_stay_small():
     assert oversized(f"@kernel\n{many}") == [] and oversized(f"@kernel\n{many}", compiled=True) == ["many"]
 
 
+LONGEST_OF_A_COMMAND = 60  # lines of a function
+
+
+def long_functions(text: str) -> list[str]:
+    """Functions of more than ``LONGEST_OF_A_COMMAND`` lines."""
+    functions = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.FunctionDef)]
+    return [one.name for one in functions if one.end_lineno - one.lineno >= LONGEST_OF_A_COMMAND]
+
+
+def test_functions_of_commands_are_short():
+    commands = sorted((PACKAGE / "commands").glob("*.py"))
+    assert {path.name: found for path in commands if (found := long_functions(path.read_text()))} == {}
+    body = "    x = 1\n" * (LONGEST_OF_A_COMMAND - 1)
+    assert long_functions(f"def just():\n{body}") == []
+    assert long_functions(f"def long():\n{body}    x = 1\n") == ["long"]
+
+
 # constants of the core that no measurement has chosen: bytes, names, roundings, and limits of what may be asked for
 NOT_TUNED = {
     "AUTO", "BINS", "BIN_BITS", "CHOOSING_BYTES", "ENTRY_BYTES", "FARTHEST", "LARGEST_DRIFT", "LARGEST_FACTOR",
@@ -265,6 +282,7 @@ def test_a_solver_has_few_methods():
     assert sum(isinstance(node, ast.FunctionDef) for node in solver.body) <= 14
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "command",
     [

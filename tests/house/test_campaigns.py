@@ -39,6 +39,7 @@ def test_the_same_seed_gives_the_same_cases(capsys, monkeypatch):
     assert "| all | 1 | 0 |" in capsys.readouterr().out
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("work", [kills.WORKS[1], kills.WORKS[3], kills.WORKS[4], kills.WORKS[6]], ids=lambda w: w.name)
 def test_killed_at_a_call_and_at_a_moment(work):
     last = kills.whole(work).calls - 1
@@ -46,6 +47,7 @@ def test_killed_at_a_call_and_at_a_moment(work):
     assert failures([*cases, Case("moment", partial(kills.killed, work, 0.5, None))]) == 0
 
 
+@pytest.mark.process
 def test_a_file_that_is_neither_is_found(tmp_path, monkeypatch):
     """A command that writes under the final name at once."""
     work = kills.WORKS[7]
@@ -60,13 +62,13 @@ def test_numbers_of_each_kind():
 
 
 def test_lines_of_numbers(monkeypatch):
-    monkeypatch.setattr(text, "LINES", 3000)
     pytest.importorskip("sklearn")
-    assert failures(text.cases(5, 1)) == 0
+    assert failures(text.cases(5, 1, 3000)) == 0
     monkeypatch.setattr(text, "expected", lambda word: float(word) if word.isdigit() else None)
-    assert failures(text.cases(1, 1)) == 1
+    assert failures(text.cases(1, 1, 3000)) == 1
 
 
+@pytest.mark.process
 def test_memory_is_seen_in_the_whole_tree():
     """Two processes of 100 MB each, the second for a moment only; and where a cgroup can be made it kills."""
     hold = "b = bytearray(100_000_000); time.sleep(0.3)"

@@ -84,6 +84,7 @@ def reviews(tmp_path):
     return write_archive(tmp_path / "reviews.tar.xz", files, "w:xz")
 
 
+@pytest.mark.process
 def test_reviews(reviews, tmp_path):
     rows, about = build("books", reviews, tmp_path / "out")[""]
     # a:b 1, dull 2, dull_plot 3, plot 4, slow 5
@@ -103,11 +104,13 @@ def test_reviews(reviews, tmp_path):
     }
 
 
+@pytest.mark.process
 def test_unlabeled_reviews(reviews, tmp_path):
     rows, _ = build("books", reviews, tmp_path / "out", "--unlabeled")[""]
     assert sorted(rows) == ["+1 1:1", "-1 2:1"]
 
 
+@pytest.mark.process
 def test_values(reviews, tmp_path):
     rows, about = build("books", reviews, tmp_path / "out", "--l2")[""]
     assert sorted(rows) == ["+1 2:0.894427191 4:0.447213595", "-1 1:0.8 5:0.6", "-1 2:0.894427191 3:0.447213595"]
@@ -119,6 +122,7 @@ def test_values(reviews, tmp_path):
     assert sorted(rows)[0] == "+1 2:0.707106781 4:0.707106781"
 
 
+@pytest.mark.process
 def test_order_depends_on_names_and_seed_only(tmp_path):
     posts = {f"train/{group}/{i}": f"\n\n{'x ' * i}" for group in (PC, MAC) for i in range(1, 21)}
     there = write_posts(tmp_path / "there.tar.gz", posts)
@@ -136,6 +140,7 @@ def test_order_depends_on_names_and_seed_only(tmp_path):
     assert drawn == [row for row in rows if row in drawn]
 
 
+@pytest.mark.process
 def test_posts(tmp_path):
     archive = write_posts(tmp_path / "news.tar.gz", FOUR_POSTS)
     rows, about = build("ob-2-1", archive, tmp_path / "out", "--per-class", 2, "--min-documents", 1)[""]
@@ -147,6 +152,7 @@ def test_posts(tmp_path):
     assert about["features"] == 3 and about["min_documents"] == 2
 
 
+@pytest.mark.process
 def test_all_newsgroups(tmp_path):
     sys.path.insert(0, str(TOOL.parent))
     try:
@@ -185,6 +191,7 @@ def write_articles(path, topics):
     return write_archive(path, files, "w:xz")
 
 
+@pytest.mark.process
 def test_articles(tmp_path):
     rows, about = build("reut20", write_articles(tmp_path / "reuters.tar.xz", 22), tmp_path / "out")[""]
     assert about["classes"]["0"] == "tin"
@@ -195,6 +202,7 @@ def test_articles(tmp_path):
     assert sorted(rows) == sorted(expected)
 
 
+@pytest.mark.process
 def test_too_few_topics(tmp_path):
     archive = write_articles(tmp_path / "reuters.tar.xz", 19)
     assert refused("reut20", archive, tmp_path / "out") == (
@@ -202,6 +210,7 @@ def test_too_few_topics(tmp_path):
     )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
@@ -218,6 +227,7 @@ def test_a_bad_review(line, problem, tmp_path):
     assert refused("dvd", archive, tmp_path / "out") == f"{archive}: dvd/negative.review:2 {problem}"
 
 
+@pytest.mark.process
 def test_a_bad_article(tmp_path):
     text = article(1, ["tin"]).replace("NEWID", "ID")
     archive = write_archive(tmp_path / "bad.tar.gz", {"reut2-000.sgm": text.replace("OLDID", "OTHER")})
@@ -226,6 +236,7 @@ def test_a_bad_article(tmp_path):
     )
 
 
+@pytest.mark.process
 def test_bad_archives(reviews, tmp_path):
     out = tmp_path / "out"
     assert refused("books", tmp_path / "none.tar", out) == f"{tmp_path / 'none.tar'}: No such file or directory"
@@ -242,6 +253,7 @@ def test_bad_archives(reviews, tmp_path):
     assert refused("ob-2-1", posts, out) == f"{posts}: {PC} has 2 documents, and --per-class asks for 500"
 
 
+@pytest.mark.process
 def test_bad_options(reviews, tmp_path):
     out = tmp_path / "out"
     assert refused("ob-2-1", reviews, out, "--unlabeled") == "--unlabeled is for books and dvd only"
@@ -250,6 +262,7 @@ def test_bad_options(reviews, tmp_path):
     assert refused("books", reviews, tmp_path / "none" / "out").endswith("cannot write: No such file or directory")
 
 
+@pytest.mark.process
 def test_film_reviews_as_rows_and_as_documents(tmp_path):
     """tools/make_imdb.py: each document is the review of the row at its place, on one line."""
     names = [

@@ -71,8 +71,10 @@ def test_each_file_is_made_once(dodo):
     assert dodo.path_of("a9a") == dodo.SOURCES / "a9a"  # nobody makes it
 
 
+@pytest.mark.process
 def test_a_compressed_source_is_unpacked(dodo, tmp_path, monkeypatch):
     (tmp_path / "libsvm").mkdir()
+    (tmp_path / "made").mkdir()
     (tmp_path / "libsvm" / "a9a.xz").write_bytes(lzma.compress(b"1 1:1\n"))
     (tmp_path / "libsvm" / "a9a.t.xz").write_bytes(b"another")
     for name, value in {"SOURCES": tmp_path, "FOLDER": tmp_path / "made"}.items():
@@ -136,6 +138,7 @@ def test_tasks_are_what_doit_takes(dodo):
     assert f"--output {dodo.TABLES / 'zipf.parquet'}" in whole["actions"][1]
 
 
+@pytest.mark.process
 def test_doit_lists_the_tasks():
     pytest.importorskip("doit")
     line = [sys.executable, "-m", "doit", "-f", "experiments/dodo.py", "list"]

@@ -16,7 +16,9 @@ from scipy.optimize import minimize
 from support.places import ROOT
 from support.training_cases import make_store, random_rows
 
+from blocksvm import fit, open_store
 from blocksvm.model.model_file import load_model
+from blocksvm.training.schedule import NAMED
 
 PAGE = ROOT / "docs" / "extending.md"
 
@@ -31,6 +33,7 @@ def folder(tmp_path_factory):
         "my_format.py",
         "my_learner.py",
         "my_loss.py",
+        "my_schedule.py",
         "my_task.py",
     ]
     make_store(folder, *random_rows(n=150, d=20, seed=8), name="store")
@@ -73,6 +76,7 @@ def weights_by_column(path, d=20) -> np.ndarray:
     return found
 
 
+@pytest.mark.process
 def test_the_learner_is_its_rule(folder):
     run(folder, [*command_with("--least 0.5 --max-outer 3"), "--overwrite", "--order", "stored"])
     learned = weights_by_column(folder / "model.h5")
@@ -88,6 +92,7 @@ def test_the_learner_is_its_rule(folder):
     np.testing.assert_allclose(learned, w, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.process
 def test_the_learner_streams_and_is_described(folder):
     run(folder, [*command_with("MARGIN_PERCEPTRON --average"), "--overwrite"])
     told = run(folder, ["blocksvm", "train", "--help-solver", "my_learner:MARGIN_PERCEPTRON"])
@@ -96,6 +101,20 @@ def test_the_learner_streams_and_is_described(folder):
     assert "--average" in told
 
 
+def test_the_schedule_makes_more_passes_than_one_and_certifies(folder, monkeypatch):
+    monkeypatch.syspath_prepend(folder)
+    from my_schedule import Diminishing
+
+    monkeypatch.setitem(NAMED, "diminishing", Diminishing)
+    events = []
+    with open_store(folder / "store.h5") as store:
+        fitted = fit(store, schedule="diminishing", working_set="none", on_event=events.append)
+    monkeypatch.delitem(sys.modules, "my_schedule")
+    assert fitted.status == "converged" and fitted.certificate.rel_gap <= 1e-3
+    assert max(event["inner_passes"] / event["blocks"] for event in events if event["event"] == "outer") > 1
+
+
+@pytest.mark.process
 def test_the_loss_is_certified_and_minimal(folder):
     run(folder, [*command_with("SMOOTH_HINGE -C 0.5"), "--overwrite", "--tol", "1e-7", "--schedule", "5"])
     w = weights_by_column(folder / "model.h5")
@@ -110,6 +129,7 @@ def test_the_loss_is_certified_and_minimal(folder):
     assert primal(w) == pytest.approx(best, rel=1e-6)
 
 
+@pytest.mark.process
 def test_the_loss_predicts_probabilities_and_is_followed_online(folder):
     run(folder, [*command_with("SMOOTH_HINGE -C 0.5"), "--overwrite"])
     found = np.array([line.split() for line in run(folder, command_with("--probabilities")).splitlines()], float)
@@ -118,6 +138,7 @@ def test_the_loss_predicts_probabilities_and_is_followed_online(folder):
     run(folder, command_with("ogd --loss my_loss:SMOOTH_HINGE"))
 
 
+@pytest.mark.process
 def test_the_format_is_split_and_predicted(folder):
     lines = [f"{i % 2} {'milk' if i % 2 else 'tea'} item{i % 7} item{i % 5}" for i in range(60)]
     (folder / "baskets.txt").write_text("\n".join(lines) + "\n")
@@ -135,6 +156,7 @@ def test_the_format_is_split_and_predicted(folder):
     assert "bad.txt:2: 'x' is not a label" in done.stderr
 
 
+@pytest.mark.process
 def test_the_task(folder):
     """A model of a task outside the package runs that task's code only where its user names it."""
     lines = [f"{'warm' if k % 2 else 'cold'} day{k % 7} {'sun' if k % 2 else 'snow'}" for k in range(40)]

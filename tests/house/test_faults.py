@@ -87,6 +87,7 @@ def run_program(library: Path, folder: Path, fault: str, program: str) -> tuple[
     return done.stdout, read_report(report)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_call_fails_as_ordered(library, tmp_path, kind):
     _, report = run_program(library, tmp_path / "count", f"{kind}:0:EIO:once", CALLS[kind])
@@ -101,6 +102,7 @@ def test_a_call_fails_as_ordered(library, tmp_path, kind):
         assert report.path.startswith(str(tmp_path / name / "place"))
 
 
+@pytest.mark.process
 def test_calls_fail_from_there_on(library, tmp_path):
     program = "for n in 'abc':\n try: os.mkdir(n)\n except OSError as error: print(n, error.errno)"
     told, report = run_program(library, tmp_path, "mkdir:2:EACCES:on", program)
@@ -108,6 +110,7 @@ def test_calls_fail_from_there_on(library, tmp_path):
     assert report.fired == 2
 
 
+@pytest.mark.process
 def test_calls_elsewhere_do_not_count(library, tmp_path):
     program = "os.mkdir('../beside'); os.mkdir('../place2'); open('../f', 'w').write('1'); os.mkdir('folder/../a')"
     told, report = run_program(library, tmp_path, "mkdir:1:EIO:once", program)
@@ -115,6 +118,7 @@ def test_calls_elsewhere_do_not_count(library, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["beside", "f", "place", "place2", "report"]
 
 
+@pytest.mark.process
 def test_a_close_that_fails_closes(library, tmp_path):
     program = (
         "d = os.open('x', os.O_RDONLY)\ntry: os.close(d)\nexcept OSError: pass\n"
@@ -124,6 +128,7 @@ def test_a_close_that_fails_closes(library, tmp_path):
     assert (told, report.fired) == (f"{errno.EBADF}\n", 1)
 
 
+@pytest.mark.process
 def test_a_place_that_is_full(library, tmp_path):
     program = "d = os.open('x', os.O_RDWR); print(os.write(d, b'123456'), os.write(d, b'123456')); os.write(d, b'1')"
     told, report = run_program(library, tmp_path, f"{FULL}:10:ENOSPC:on", program)
@@ -132,6 +137,7 @@ def test_a_place_that_is_full(library, tmp_path):
     assert (report.fired, report.n_bytes) == (2, 13)
 
 
+@pytest.mark.process
 def test_hdf5_is_caught(library, tmp_path):
     """HDF5 writes through the calls that are caught, at the latest when it closes a file."""
     program = "f = h5py.File('h', 'w'); f['x'] = np.arange(10); f.close()"
@@ -248,10 +254,12 @@ def records(library, tmp_path_factory) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.process
 def test_commands_take_failing_calls_well(records):
     assert not any(record["failures"] for record in records), groups(records)
 
 
+@pytest.mark.process
 def test_each_command_and_kind_of_call_is_tried(records):
     fired = [record for record in records if record["fired"]]
     assert {record["scenario"] for record in fired} == {

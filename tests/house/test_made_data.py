@@ -37,6 +37,7 @@ def archive(tmp_path):
     return path, texts
 
 
+@pytest.mark.process
 def test_documents_become_hashed_ngrams_of_norm_one(tmp_path, archive):
     path, texts = archive
     told = tool("make_texts.py", "enron", path, tmp_path / "a.svm", "--bits", 12, "--jobs", 1)
@@ -68,6 +69,7 @@ def test_documents_become_hashed_ngrams_of_norm_one(tmp_path, archive):
     assert not (tmp_path / "d").exists()
 
 
+@pytest.mark.process
 def test_clicks_are_one_hot_columns_with_few_positive_rows(tmp_path):
     arguments = ("--rows", 3000, "--columns", 5, "--positive", 0.1)
     tool("make_clicks.py", tmp_path / "a.svm", *arguments)
@@ -89,6 +91,7 @@ def test_clicks_are_one_hot_columns_with_few_positive_rows(tmp_path):
     assert "expected at least 2 rows" in tool("make_clicks.py", tmp_path / "d.svm", "--rows", 1, code=2)
 
 
+@pytest.mark.process
 def test_the_weights_of_clicks_turn_with_the_drift(tmp_path):
     """A model of the first rows does worse and worse on later ones, where the weights drift."""
     late = []

@@ -42,6 +42,7 @@ def test_the_list_names_every_command_on_a_line(run_in_process):
     assert run_in_process(main, "--help").out == listed.out
 
 
+@pytest.mark.process
 def test_listing_imports_nothing_heavy():
     code = (
         "import sys, runpy; sys.argv = ['blocksvm', *sys.argv[1:]]\n"
@@ -77,6 +78,7 @@ def test_an_unknown_command_is_told_with_the_nearest(run_in_process, name, advic
     assert told.err == f"blocksvm: error: there is no command '{name}'; {advice}\n"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "arguments", [["info", "--help"], ["train", "nowhere.h5", "m.h5"], ["predict"], ["info", "--version"]]
 )
@@ -87,6 +89,7 @@ def test_a_command_is_the_module_of_its_name(arguments):
     assert own.stdout or own.stderr
 
 
+@pytest.mark.process
 def test_the_script_is_the_module():
     (script,) = importlib.metadata.entry_points(group="console_scripts", name="blocksvm")
     assert script.value == PROJECT["scripts"]["blocksvm"] == "blocksvm.__main__:entry"

@@ -8,7 +8,9 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import h5py
@@ -17,8 +19,8 @@ import pytest
 from support.places import ROOT
 from support.training_cases import command, make_store, random_rows
 
-from blocksvm.kernels import inlined, inlined_with, specialised
-from blocksvm.kernels.kernel_cache import FOLDERS
+from blocksvm.kernels import inlined, inlined_with, notices, specialised
+from blocksvm.kernels.kernel_cache import FOLDERS, cache_folder
 
 needs_jit = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"), reason="nothing is compiled")
 
@@ -39,6 +41,12 @@ def plus(x):
 @inlined
 def minus(x):
     return x - 1.0
+
+FACTORS = (1.0, 1.0)
+
+@inlined
+def scaled(x):
+    return FACTORS[0] * FACTORS[1] * x
 
 def loop(X):
     total = 0.0
@@ -106,6 +114,7 @@ WEIGHTED = "print(json.dumps([loops.weighted(X), sum(loops.weighted.stats.cache_
 SUM = 2.0 + 2.0 * 7.0 + 10.0 * 7.0
 
 
+@pytest.mark.process
 @needs_jit
 def test_one_name_with_other_parts_is_other_code(tmp_path, mine):
     """Also where a process loads both, which two processes compiled: numba numbers functions anew in each."""
@@ -123,27 +132,27 @@ def test_one_name_with_other_parts_is_other_code(tmp_path, mine):
     assert answer(both, tmp_path, mine) == [9.0, 5.0, 0, 4.0]
 
 
+@pytest.mark.process
 @needs_jit
-@pytest.mark.parametrize(
-    ("name", "old", "new", "total"),
-    [
-        ("helper.py", "2.0 * x", "3.0 * x", SUM + 7.0),
-        ("helper.py", "10.0 * x", "20.0 * x", SUM + 70.0),
-        ("constants.py", "2.0", "5.0", SUM + 3.0),
-        ("loops.py", "total = FACTOR", "total = 1.0 + FACTOR", SUM + 1.0),
-    ],
-)
-def test_a_changed_source_of_the_users_is_compiled_anew(tmp_path, mine, name, old, new, total):
+def test_a_changed_source_of_the_users_is_compiled_anew(tmp_path, mine):
     """Also one that is only imported, and of equal date."""
     assert answer(WEIGHTED, tmp_path, mine) == [SUM, 1]
-    assert answer(WEIGHTED, tmp_path, mine) == [SUM, 0]
-    before = (mine / name).stat()
-    (mine / name).write_text((mine / name).read_text().replace(old, new))
-    os.utime(mine / name, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert answer(WEIGHTED, tmp_path, mine) == [total, 1]
+    total = SUM
+    for name, old, new, more in (
+        ("helper.py", "2.0 * x", "3.0 * x", 7.0),
+        ("helper.py", "10.0 * x", "20.0 * x", 70.0),
+        ("constants.py", "2.0", "5.0", 3.0),
+        ("loops.py", "total = FACTOR", "total = 1.0 + FACTOR", 1.0),
+    ):
+        before = (mine / name).stat()
+        (mine / name).write_text((mine / name).read_text().replace(old, new))
+        os.utime(mine / name, ns=(before.st_atime_ns, before.st_mtime_ns))
+        total += more
+        assert answer(WEIGHTED, tmp_path, mine) == [total, 1]
     assert answer(WEIGHTED, tmp_path, mine) == [total, 0]
 
 
+@pytest.mark.process
 @needs_jit
 def test_what_is_in_no_file_is_not_kept(tmp_path, mine):
     """Functions of a prompt or a notebook, and parts of which nothing is known."""
@@ -157,19 +166,34 @@ def test_what_is_in_no_file_is_not_kept(tmp_path, mine):
     assert files_of(tmp_path / "cache") == []
 
 
+@pytest.mark.process
 @needs_jit
 def test_a_damaged_file_is_compiled_anew(tmp_path, mine):
     cache = tmp_path / "cache"
     assert answer(WEIGHTED, cache, mine) == [SUM, 1]
     (path,) = (path for path in files_of(cache) if path.name.startswith("weighted"))
     whole = path.read_bytes()
-    for damaged in (b"", whole[:-1], whole[: len(whole) // 2], b"X" + whole[1:], whole[:900] + b"XX" + whole[902:]):
+    for damaged in (b"", whole[: len(whole) // 2], whole[:900] + b"XX" + whole[902:]):
         path.write_bytes(damaged)
         assert answer(WEIGHTED, cache, mine) == [SUM, 1]
         assert path.read_bytes() != damaged, "it was written anew"
     assert answer(WEIGHTED, cache, mine) == [SUM, 0]
 
 
+@pytest.mark.process
+@needs_jit
+def test_constants_that_are_put_into_a_function_are_part_of_its_name(tmp_path, mine):
+    """Tuples of them, too; each is compiled once."""
+    code = (
+        "k = specialised(loops.loop, 'k', score=inlined_with(loops.scaled, 'scaled_by', FACTORS=%s))\n"
+        "print(json.dumps([k(X), sum(k.stats.cache_misses.values())]))"
+    )
+    code = "from blocksvm.kernels import inlined_with, specialised\n" + code
+    for factors, total, misses in (((1.0, 2.0), 14.0, 1), ((1.0, 2.0), 14.0, 0), ((1.0, 3.0), 21.0, 1)):
+        assert answer(code % (factors,), tmp_path / "cache", mine) == [total, misses]
+
+
+@pytest.mark.process
 @needs_jit
 def test_processes_that_compile_at_the_same_time(tmp_path, mine):
     """One kernel for other types in each, of which numba's own index would lose some."""
@@ -183,6 +207,7 @@ def test_processes_that_compile_at_the_same_time(tmp_path, mine):
     assert {path.suffix for path in files_of(tmp_path / "cache")} == {".nbc"}
 
 
+@pytest.mark.process
 @needs_jit
 def test_loaded_code_finds_what_it_calls(tmp_path, mine):
     """Kernels with little in common: what is brought up for one may not be enough for the next."""
@@ -237,6 +262,7 @@ def test_kernels_hold_no_constants_that_their_folder_is_not_named_by():
         assert not compiled or source.relative_to(ROOT / "blocksvm").parts[0] in FOLDERS, source
 
 
+@pytest.mark.process
 @needs_jit
 def test_a_full_disk_is_gone_on_without(tmp_path, mine):
     full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))\nimport loops\n"
@@ -250,6 +276,7 @@ def test_a_full_disk_is_gone_on_without(tmp_path, mine):
 # --- commands -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 @needs_jit
 def test_a_first_run_says_that_it_compiles_and_a_second_one_has_the_same_bits(tmp_path):
     X, y = random_rows(n=60, d=10, dtype=np.float32)
@@ -306,27 +333,38 @@ SPOILED = [others_may_write, a_group_may_write, another_owns_it, a_link, a_file]
 
 
 @pytest.mark.parametrize("spoil", SPOILED)
-def test_an_unsafe_folder_is_not_used(tmp_path, spoil):
+def test_an_unsafe_folder_is_not_used(tmp_path, monkeypatch, spoil):
     """Neither the ordinary one nor the one in the temporary directory: both hold pickles."""
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    ordinary, said = folder_of(tmp_path / "cache", temporary)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setattr(notices, "_said", set())
+
+    def folder_now() -> tuple[Path | None, str]:
+        """(cache folder of a process that begins now, what it says)"""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            return cache_folder.__wrapped__(), "".join(str(one.message) for one in said)
+
+    ordinary, said = folder_now()
     assert ordinary.is_relative_to(tmp_path / "cache")
     assert said == ""
     assert stat.S_IMODE(ordinary.stat().st_mode) == stat.S_IMODE(ordinary.parent.stat().st_mode) == 0o700
     spoil(ordinary)
-    second, said = folder_of(tmp_path / "cache", temporary)
+    second, said = folder_now()
     assert second.parent.parent == temporary
     assert said == ""
     assert stat.S_IMODE(second.stat().st_mode) == stat.S_IMODE(second.parent.stat().st_mode) == 0o700
     spoil(second.parent)
-    third, said = folder_of(tmp_path / "cache", temporary)
-    assert str(third) == "None"
+    third, said = folder_now()
+    assert third is None
     assert said.count("kernels are compiled anew in each run") == 1
     assert str(ordinary) in said
     assert str(second.parent) in said
 
 
+@pytest.mark.process
 @needs_jit
 def test_a_command_without_a_folder_says_so_once(tmp_path):
     X, y = random_rows(n=60, d=10, dtype=np.float32)
@@ -340,6 +378,7 @@ def test_a_command_without_a_folder_says_so_once(tmp_path):
     assert "Traceback" not in done.stderr and "Warning" not in done.stderr
 
 
+@pytest.mark.process
 def test_folders_of_other_sources_are_removed_when_they_were_not_used_for_long(tmp_path):
     root = tmp_path / "cache" / "blocksvm"
     for name, days in (("kernels-old", 31), ("kernels-new", 29), ("other", 31)):
@@ -393,6 +432,7 @@ def test_a_part_that_nobody_calls():
         specialised(take_steps, "steps", upper=half)
 
 
+@pytest.mark.process
 def test_without_compiling_all_is_plain_python(tmp_path, mine):
     code = (
         "k = loops.specialised(loops.loop, 'k', score=loops.inlined_with(loops.loop, 'l', score=loops.plus))\n"

@@ -190,7 +190,7 @@ def test_any_blocks_learn_the_same_and_measure_the_distances():
 @pytest.mark.parametrize(
     "labels", [None, np.arange(80) % 3, np.array(["a", "b"] * 40), np.where(np.arange(80) < 9, np.nan, 2.5)]
 )
-def test_labels_are_not_looked_at(labels):
+def test_labels_are_not_checked(labels):
     X = rows(n=80)
     expected = fit(single(X), learner="pa1", targets="none", epsilon=1.0, order="stored", average=False)
     found = fit(single(X), labels, learner="pa1", targets="none", epsilon=1.0, order="stored")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import reference
 
+from blocksvm.commands.predict import main
 from blocksvm.conversion.convert import SplitSettings, write_store
 from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import StoreScorer, TextScorer
@@ -124,36 +125,33 @@ def test_text_is_read_as_the_training_text_was(tmp_path):
     np.testing.assert_allclose(from_text, from_store, rtol=1e-12)
 
 
-def run(*arguments, **options):
-    return subprocess.run([sys.executable, "-m", "blocksvm.predict", *map(str, arguments)],
-                          capture_output=True, text=True, **options)  # fmt: skip
-
-
-def test_the_command(trained, tmp_path):
+def test_the_command(trained, tmp_path, run_in_process):
     expected, labels = expected_scores(trained, "test.svm")
     predicted = np.where(expected > 0, 7.0, 3.0)
     accuracy = f"accuracy {np.mean(predicted == labels):.6f}"
 
-    done = run(trained / "model.h5", trained / "test.svm", tmp_path / "out.txt", "--scores")
-    assert done.returncode == 0
-    assert accuracy in done.stdout
+    done = run_in_process(main, trained / "model.h5", trained / "test.svm", tmp_path / "out.txt", "--scores")
+    assert done.code == 0
+    assert accuracy in done.out
     np.testing.assert_allclose(np.loadtxt(tmp_path / "out.txt"), expected, rtol=1e-12, atol=1e-14)
 
-    refused = run(trained / "model.h5", trained / "test.svm", tmp_path / "out.txt")
-    assert refused.returncode == 2
-    assert "--overwrite" in refused.stderr.splitlines()[-1]
+    refused = run_in_process(main, trained / "model.h5", trained / "test.svm", tmp_path / "out.txt")
+    assert refused.code == 2
+    assert "--overwrite" in refused.last_line
     np.testing.assert_allclose(np.loadtxt(tmp_path / "out.txt"), expected, rtol=1e-12, atol=1e-14)
 
-    to_stdout = run(trained / "model.h5", trained / "test.h5")
-    assert to_stdout.returncode == 0
-    np.testing.assert_array_equal(np.array(to_stdout.stdout.split(), dtype=float), predicted)
-    assert accuracy in to_stdout.stderr
+    to_stdout = run_in_process(main, trained / "model.h5", trained / "test.h5")
+    assert to_stdout.code == 0
+    np.testing.assert_array_equal(np.array(to_stdout.out.split(), dtype=float), predicted)
+    assert accuracy in to_stdout.err
 
 
+@pytest.mark.process
 def test_unlabelled_text_from_standard_input(trained):
     text = (trained / "test.svm").read_text()
     bare = "".join(line.split(" ", 1)[1] + "\n" for line in text.splitlines())
-    done = run(trained / "model.h5", "-", "--scores", input=bare)
+    line = [sys.executable, "-m", "blocksvm.predict", trained / "model.h5", "-", "--scores"]
+    done = subprocess.run(line, input=bare, capture_output=True, text=True)
     assert done.returncode == 0
     assert "accuracy" not in done.stderr
     np.testing.assert_allclose(np.array(done.stdout.split(), dtype=float), expected_scores(trained, "test.svm")[0])
@@ -170,21 +168,21 @@ def test_unlabelled_text_from_standard_input(trained):
         ("model.h5", "empty.svm", ["empty.svm", "no rows"]),
     ],
 )
-def test_bad_input_is_one_sentence(trained, tmp_path, model, given, words):
+def test_bad_input_is_one_sentence(trained, tmp_path, run_in_process, model, given, words):
     (trained / "bad.svm").write_text("3 1:1\n3 nonsense\n")
     (trained / "empty.svm").write_text("")
-    done = run(trained / model, trained / given, tmp_path / "out.txt")
-    assert done.returncode == 2
-    last = done.stderr.splitlines()[-1]
+    done = run_in_process(main, trained / model, trained / given, tmp_path / "out.txt")
+    assert done.code == 2
+    last = done.last_line
     assert all(word in last for word in words), last
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in done.err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_budget_too_small_names_the_need(trained, tmp_path):
-    done = run(trained / "model.h5", trained / "test.svm", tmp_path / "o", "--memory", "1kB")
-    assert done.returncode == 2
-    assert "are needed" in done.stderr.splitlines()[-1]
+def test_a_budget_too_small_names_the_need(trained, tmp_path, run_in_process):
+    done = run_in_process(main, trained / "model.h5", trained / "test.svm", tmp_path / "o", "--memory", "1kB")
+    assert done.code == 2
+    assert "are needed" in done.last_line
 
 
 def test_a_model_is_saved_after_its_store_was_closed(trained, tmp_path):
@@ -194,17 +192,17 @@ def test_a_model_is_saved_after_its_store_was_closed(trained, tmp_path):
     np.testing.assert_array_equal(load_model(tmp_path / "m.h5").weights, fitted.result.w[:-1])
 
 
-def test_an_input_is_not_overwritten(trained, tmp_path):
-    done = run(trained / "model.h5", trained / "test.svm", trained / "test.svm", "--overwrite")
-    assert done.returncode == 2
-    assert "test.svm: is not a file of predictions written by blocksvm, and nothing" in done.stderr.splitlines()[-1]
+def test_an_input_is_not_overwritten(trained, tmp_path, run_in_process):
+    done = run_in_process(main, trained / "model.h5", trained / "test.svm", trained / "test.svm", "--overwrite")
+    assert done.code == 2
+    assert "test.svm: is not a file of predictions written by blocksvm, and nothing" in done.last_line
 
 
-def test_another_normalisation_is_said(trained, tmp_path):
+def test_another_normalisation_is_said(trained, tmp_path, run_in_process):
     write_store([str(trained / "test.svm")], tmp_path / "l2.h5", SplitSettings(normalize="l2"))
-    done = run(trained / "model.h5", tmp_path / "l2.h5", tmp_path / "out.txt")
-    assert done.returncode == 0
-    assert "--normalize none, this store's with l2" in done.stderr
+    done = run_in_process(main, trained / "model.h5", tmp_path / "l2.h5", tmp_path / "out.txt")
+    assert done.code == 0
+    assert "--normalize none, this store's with l2" in done.err
 
 
 # one run of twenty ends in a fault of memory within HDF5 itself, where the damage is in its own tables of names

@@ -188,6 +188,7 @@ def test_who_has_none():
         fit(X, y, bias="fre")
 
 
+@pytest.mark.process
 def test_the_command(tmp_path, capsys):
     X, y, _ = rows_for("hinge")
     store, model = make_store(tmp_path, X, y, chunk_nonzeros=40), tmp_path / "m.h5"

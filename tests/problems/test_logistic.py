@@ -158,6 +158,7 @@ def test_a_run_is_resumed_to_the_same_bits(store, tmp_path):
         assert train(store, checkpoint=checkpoint, resume=True, **settings).same(whole)
 
 
+@pytest.mark.process
 def test_on_the_command_line(rows, tmp_path):
     X, y = rows
     (tmp_path / "rows.svm").write_text(svmlight(X, y))

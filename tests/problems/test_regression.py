@@ -174,6 +174,7 @@ def test_a_warm_start_begins_at_the_other_runs_end(rows, tmp_path):
 # -- commands --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_from_text_to_predictions(rows, tmp_path, capsys):
     """Any number of distinct targets; held-out rows by their error; values in the order of the text."""
     X, y = rows

@@ -330,6 +330,7 @@ def test_colours_read_in_light_in_dark_and_on_paper():
 NODE = shutil.which("node")
 
 
+@pytest.mark.process
 @pytest.mark.skipif(NODE is None, reason="needs node")
 def test_the_script_finds_the_nearest_point_and_keeps_its_words_on_the_page():
     asked = """
@@ -406,6 +407,7 @@ def test_a_page_that_follows_a_run(tmp_path, events):
                 Pages([path], taken)
 
 
+@pytest.mark.process
 def test_watching_ends_on_an_interrupt(trace):
     command = [sys.executable, "-m", "blocksvm.report", str(trace), "--watch"]
     child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

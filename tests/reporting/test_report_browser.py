@@ -21,7 +21,10 @@ from blocksvm.reporting.runs import load_runs
 from blocksvm.store.reader import Store
 from blocksvm.training.fit import fit
 
-pytestmark = pytest.mark.skipif(browser.found() is None, reason="no browser is installed (tools/browser loads one)")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(browser.found() is None, reason="no browser is installed (tools/browser loads one)"),
+]
 SCREEN, PHONE, PAPER = (1280, 800), (375, 700), (718, 1000)
 LEAST_CONTRAST, LEAST_LETTERS = 4.5, 12.0
 

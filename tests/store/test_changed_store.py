@@ -455,6 +455,7 @@ def test_a_model_of_another_store_is_refused(tmp_path):
         train(store, warm_start=model)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("wait", [0.0, 0.3])
 def test_a_killed_change_leaves_the_old_store_or_the_new_one(tmp_path, wait):
     store = tmp_path / "s.h5"

@@ -146,6 +146,7 @@ assert (seen, blosc.use_threads) == ({False}, "as others have set it"), (seen, b
 """
 
 
+@pytest.mark.process
 def test_nothing_is_changed_for_others_and_linux_is_not_needed(path):
     done = subprocess.run([sys.executable, "-c", OF_OTHERS, path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

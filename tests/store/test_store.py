@@ -66,6 +66,7 @@ def told_or_content(path: Path) -> str | tuple:
 # ------------------------------------------------------------------------------------------------ layout
 
 
+@pytest.mark.process
 def test_the_lines_of_the_documentation_read_a_chunk(small_store):
     """Runs the very lines of schema.py's docstring in a process that knows nothing of blocksvm."""
     example = [line[4:] for line in schema.__doc__.split("hdf5plugin``):")[1].splitlines() if line.strip()]

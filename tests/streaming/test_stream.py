@@ -251,6 +251,7 @@ def test_ids_that_do_not_fit_are_refused_before_memory_is_exceeded(tmp_path):
         learned(text, "scw1", memory=8_000_000)
 
 
+@pytest.mark.process
 def test_memory_does_not_depend_on_the_number_of_rows(tmp_path):
     """Peak memory of the process for 1 and for 8 times the rows, through a pipe."""
     rows = "".join(f"{k % 2} {k % 97 + 1}:1 {k % 89 + 200}:0.5 {k % 83 + 400}:2\n" for k in range(20_000)).encode()
@@ -269,6 +270,7 @@ def test_memory_does_not_depend_on_the_number_of_rows(tmp_path):
     assert peaks[2] - peaks[1] < 24_000_000
 
 
+@pytest.mark.process
 def test_ctrl_c_saves_the_model(tmp_path):
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "blocksvm.stream", "-", "--learner", "pa1", "--model", str(tmp_path / "m.h5"),
@@ -293,6 +295,7 @@ def test_ctrl_c_saves_the_model(tmp_path):
     assert load_model(tmp_path / "m.h5").meta["progress"]["rows"] >= 1_024
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("rows", [0, 4])
 def test_ctrl_c_ends_a_stream_that_waits_for_more(tmp_path, rows):
     """Nothing comes, nothing ends: the thread that reads must neither be waited for nor abort the interpreter."""

@@ -209,6 +209,7 @@ def test_predictions_that_are_broken_off_get_no_name(tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.svm"]
 
 
+@pytest.mark.process
 def test_a_pipe_gets_predictions_as_rows_come():
     line = [sys.executable, "-m", "blocksvm.stream", "-", "--learner", "pa", "--predictions", "-", "--quiet"]
     with subprocess.Popen(line, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
@@ -220,6 +221,7 @@ def test_a_pipe_gets_predictions_as_rows_come():
         assert child.wait(timeout=60) == 0
 
 
+@pytest.mark.process
 def test_a_pipe_gets_predictions():
     child = subprocess.run(
         [sys.executable, "-m", "blocksvm.stream", "-", "--learner", "pa", "--predictions", "-", "--quiet"], cwd=ROOT,

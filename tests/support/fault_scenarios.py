@@ -62,10 +62,8 @@ SCENARIOS = [
         growing=("out/c", "out/t.jsonl"),
         changed={"out/c": "in/a-early", "out/t.jsonl": "in/a-early.jsonl"},
     ),
-    Scenario(
-        "train-kernel", "train in/a.h5 out/m.h5 --solver kernel --kernel rbf --max-outer 3 --quiet", MODEL, part=40
-    ),
-    Scenario("train-classes", f"train in/a-many.h5 out/m.h5 {RUN}", MODEL, part=40),
+    Scenario("train-kernel", "train in/a.h5 out/m.h5 --solver kernel --kernel rbf --max-outer 3 --quiet", MODEL),
+    Scenario("train-classes", f"train in/a-many.h5 out/m.h5 {RUN}", MODEL),
     Scenario("train-arow", "train in/a.h5 out/m.h5 --solver arow --max-outer 2 --quiet", MODEL),
     Scenario("predict", "predict in/a-model.h5 in/a.svm out/p.txt", {"out/p.txt": "text"}, part=40),
     Scenario("predict-scores", "predict in/a-many-model.h5 in/a-many.h5 out/p.txt --scores", {"out/p.txt": "text"}),

@@ -20,7 +20,7 @@ from blocksvm.conversion.convert import SplitSettings, write_store
 from blocksvm.exchange.forms import import_model
 from blocksvm.exchange.linear import save_imported
 from blocksvm.model.solver_state import describe_checkpoint
-from blocksvm.model.takeover import EarlierModels
+from blocksvm.model.takeover import InitialModels
 from blocksvm.solvers.solver import PassResult, Visit
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
@@ -123,9 +123,9 @@ def looped(source, *, watch=Watch(), valid=None, checkpoint=None, resume=False, 
     asked = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
     )
-    earlier = EarlierModels(source, continue_from, prior)
+    initial_models = InitialModels(source, continue_from, prior)
     saved = describe_checkpoint(checkpoint) if resume else None
-    plan = Plan(source, asked, earlier=earlier, valid=valid, resume=saved, replay=replay)
+    plan = Plan(source, asked, initial_models=initial_models, valid=valid, resume=saved, replay=replay)
     kept = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_seconds)
     return OuterLoop(plan, watch, checkpoint=kept, warm_start=warm_start, executor=executor)
 

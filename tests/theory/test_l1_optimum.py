@@ -9,7 +9,6 @@ import scipy.sparse
 from scipy.optimize import linprog, minimize
 from support.regret_cases import sample
 
-from blocksvm.theory import l1_optimum
 from blocksvm.theory.l1_optimum import Losses, least
 
 NAMES = ("hinge", "epsilon-insensitive", "squared-hinge", "logistic", "squared")
@@ -70,11 +69,10 @@ def test_it_is_the_least_and_the_gap_is_true(name, seed):
         assert own - expected <= gap * own + 1e-9 * expected
 
 
-def test_features_beyond_one_model_are_solved_in_turn(monkeypatch):
-    monkeypatch.setattr(l1_optimum, "MOST_MOVED", 24)
+def test_features_beyond_one_model_are_solved_in_turn():
     X, y, _ = sample(n=60, d=40, seed=3, noise=0.3)
     m = np.full(40, 0.5)
-    w, gap = least(scipy.sparse.csr_matrix(X), Losses("squared-hinge", y), m, 1e-3)
+    w, gap = least(scipy.sparse.csr_matrix(X), Losses("squared-hinge", y), m, 1e-3, most_moved=24)
     own, expected = primal("squared-hinge", X, y, m, w), by_splitting("squared-hinge", X, y, m)
     assert np.count_nonzero(w) > 24 and own == pytest.approx(expected, rel=5e-3)
     assert own - expected <= gap * own < 0.2 * own

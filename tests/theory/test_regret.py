@@ -447,6 +447,7 @@ def test_the_command_prints_a_table_and_writes_its_files(store, tmp_path, run_in
         assert all(row["measured"] <= row["bound"] for row in bound["table"])
 
 
+@pytest.mark.process
 def test_the_command_runs_as_a_module(store):
     done = command(store, "--learner", "perceptron", module="regret")
     assert done.returncode == 0, done.stderr

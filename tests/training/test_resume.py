@@ -30,7 +30,7 @@ from support.training_cases import (
 from blocksvm.base.errors import InputError
 from blocksvm.commands.train import main as train_main
 from blocksvm.model.solver_state import describe_checkpoint
-from blocksvm.model.trace import earlier_run, replayed_by
+from blocksvm.model.trace import load_replay, replayed_by
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import Checkpoint
@@ -71,7 +71,7 @@ def test_stopped_at_any_question_and_resumed(store, tmp_path, settings):
     assert blocks > 2
     assert questions >= len(whole.result.passes) + blocks
     checkpoint = tmp_path / "run.ckpt"
-    for k in range(1, questions + 1, 1 + questions // 60):
+    for k in range(1, questions + 1, 1 + questions // 20):
         first = train(store, checkpoint=checkpoint, stop=stop_after(k), **settings)
         assert first.result.status == "interrupted"
         assert first.result.certificate is None
@@ -231,9 +231,9 @@ def test_an_overlap_run_is_resumed_and_its_checkpoint_replays(rows, tmp_path):
     run = train(SlowMatrix(*rows, **cut), schedule="overlap", checkpoint=checkpoint, resume=True, **settings)
     assert len(run.result.passes) == 16
     assert sum(run.result.set_passes) > 16
-    earlier = earlier_run(checkpoint)
-    assert (earlier.passes, earlier.set_passes) == (run.result.passes, run.result.set_passes)
-    replay = earlier.passes, earlier.set_passes
+    chosen = load_replay(checkpoint)
+    assert (chosen.passes, chosen.set_passes) == (run.result.passes, run.result.set_passes)
+    replay = chosen.passes, chosen.set_passes
     fast = Matrix(*rows, **cut)
     assert train(fast, replay=replay, **settings).same(run)
     # and a replay is stopped and resumed like any other run
@@ -305,7 +305,7 @@ def assert_same_model(one: Path, other: Path):
 
 
 # long enough to be caught on its way, on a few hundred rows
-LONG = ["--schedule", "3", "--block-chunks", "3", "--tol", "0", "--max-outer", "600"]
+LONG = ["--schedule", "3", "--block-chunks", "3", "--tol", "0", "--max-outer", "300"]
 
 
 @pytest.fixture(scope="module")
@@ -330,6 +330,7 @@ def interrupted(store, folder, number, *options, after=5):
     return process.returncode, err
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_saves_and_resume_finishes_with_the_same_model(store, uninterrupted, tmp_path, number, in_process):
     checkpoint, log, model = tmp_path / "run.ckpt", tmp_path / "trace.jsonl", tmp_path / "model.h5"
@@ -347,7 +348,7 @@ def test_a_signal_saves_and_resume_finishes_with_the_same_model(store, uninterru
     assert (f"last certified relative gap {gaps[-1]:.2e}" if gaps else "no certificate was taken") in last
     progress = describe_checkpoint(checkpoint)["progress"]
     stopped_in = progress["outer"]
-    assert 1 < stopped_in < 600
+    assert 1 < stopped_in < 300
     assert [e["outer"] for e in events if e["event"] == "outer"] == list(range(1, stopped_in))
     again = [store, model, *LONG, "--log", log, "--checkpoint", checkpoint, "--resume"]
     code, out, err = in_process(*again)
@@ -359,7 +360,7 @@ def test_a_signal_saves_and_resume_finishes_with_the_same_model(store, uninterru
     others = [e["event"] for e in events if e["event"] not in ("outer", "certificate")]
     assert others == ["start", "resume", "end"]
     outer = [e for e in events if e["event"] == "outer"]
-    assert [e["outer"] for e in outer] == list(range(1, 601))
+    assert [e["outer"] for e in outer] == list(range(1, 301))
     seconds = [e["seconds"] for e in outer]
     assert all(a < b for a, b in zip(seconds, seconds[1:], strict=False))
     assert outer[stopped_in - 1]["seconds"] > progress["seconds_before"]
@@ -373,6 +374,7 @@ def test_a_signal_saves_and_resume_finishes_with_the_same_model(store, uninterru
     assert np.array_equal(arrays_of(tmp_path / "replayed.h5")["weights"], arrays_of(model)["weights"])
 
 
+@pytest.mark.process
 def test_without_a_checkpoint_nothing_is_left(store, tmp_path):
     code, err = interrupted(store, tmp_path, signal.SIGINT)
     assert code == 130
@@ -380,6 +382,7 @@ def test_without_a_checkpoint_nothing_is_left(store, tmp_path):
     assert os.listdir(tmp_path) == ["trace.jsonl"]
 
 
+@pytest.mark.process
 def test_a_killed_run_goes_on_from_its_last_checkpoint(store, uninterrupted, tmp_path, in_process):
     """SIGKILL; the trace, which was ahead of the checkpoint and may end in half a line, is cut back to it."""
     checkpoint, log, model = tmp_path / "run.ckpt", tmp_path / "trace.jsonl", tmp_path / "model.h5"
@@ -393,7 +396,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(store, uninterrupted, tmp
     assert code == 0, err
     assert_same_model(model, uninterrupted / "model.h5")
     events = [json.loads(line) for line in log.read_text().splitlines()]
-    assert [e["outer"] for e in events if e["event"] == "outer"] == list(range(1, 601))
+    assert [e["outer"] for e in events if e["event"] == "outer"] == list(range(1, 301))
 
 
 def test_resume_without_a_file_says_so_and_starts(store, tmp_path, in_process):

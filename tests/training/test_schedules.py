@@ -14,7 +14,7 @@ from support.training_cases import Run, SlowMatrix, make_store, random_rows, sto
 
 from blocksvm.base.errors import InputError
 from blocksvm.kernels.shuffle import windowed_rows
-from blocksvm.model.trace import Trace, earlier_run
+from blocksvm.model.trace import Trace, load_replay
 from blocksvm.solvers.solver import PassResult
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.checkpoint import save_result
@@ -328,9 +328,9 @@ def test_what_the_clock_chose_is_recorded_and_replayed(rows, tmp_path, solver):
     assert run.result.passes == [n for event in run.outer() for n in event["passes"]] == run.events[-1]["passes"]
     assert [sum(event["passes"]) for event in run.outer()] == [event["inner_passes"] for event in run.outer()]
     for path in files_of(run, source, tmp_path):
-        earlier = earlier_run(path)
-        assert (earlier.passes, earlier.set_passes) == (run.result.passes, run.result.set_passes)
-        replay = earlier.passes, earlier.set_passes
+        chosen = load_replay(path)
+        assert (chosen.passes, chosen.set_passes) == (run.result.passes, run.result.set_passes)
+        replay = chosen.passes, chosen.set_passes
         fast = Matrix(*rows, chunk_rows=CHUNK_ROWS)
         assert run.same(train(fast, schedule="auto", replay=replay, **settings))
     assert not run.same(train(Matrix(*rows, chunk_rows=CHUNK_ROWS), schedule="1", **settings))
@@ -342,6 +342,7 @@ def test_overlap_makes_one_pass_where_nothing_is_read(rows):
         assert run.result.passes == [1, 1, 1]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("working_set", ["auto", "none"])
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_the_default_makes_one_model_whatever_the_clock_says(rows, loss, working_set):
@@ -427,11 +428,11 @@ def test_a_replay_that_is_not_one_is_refused(tmp_path, store):
         if content is not None:
             (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
         with pytest.raises(InputError, match=expected):
-            earlier_run(tmp_path / name)
+            load_replay(tmp_path / name)
     with pytest.raises(InputError, match="is a store"):
-        earlier_run(store)
+        load_replay(store)
     with pytest.raises(InputError, match="no such file"):
-        earlier_run(tmp_path)
+        load_replay(tmp_path)
 
 
 def test_a_trace_is_one_json_object_a_line_with_start_and_end(rows, tmp_path):

@@ -16,7 +16,7 @@ from support.training_cases import Run, SlowMatrix, make_store, random_rows, run
 from blocksvm.base.errors import InputError
 from blocksvm.commands.train import main as train_main
 from blocksvm.kernels.loss_placeholders import NEAR
-from blocksvm.model.trace import earlier_run
+from blocksvm.model.trace import load_replay
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.solver import SHARE, Task
 from blocksvm.sources.matrix import Matrix
@@ -438,17 +438,17 @@ def test_a_replay_of_another_set_is_refused(tmp_path, rows):
     run = train(source, block_chunks=4, schedule="2", max_outer=2)
     trace = tmp_path / "t.jsonl"
     trace.write_text("".join(json.dumps(e) + "\n" for e in run.events if e["event"] in ("start", "outer", "end")))
-    found = earlier_run(trace)
-    found.check(run.loop.plan)
+    replay = load_replay(trace)
+    replay.check(run.loop.plan)
     none = train(source, block_chunks=4, schedule="2", max_outer=2, working_set="none")
     with pytest.raises(InputError, match="working_set auto, not none; replay it with the same"):
-        found.check(none.loop.plan)
+        replay.check(none.loop.plan)
     # a trace of before there were working sets is of a run without
     older = [e for e in map(json.loads, trace.read_text().splitlines())]
     del older[0]["working_set"], older[0]["set_bytes"], older[-1]["set_passes"]
     trace.write_text("".join(json.dumps(e) + "\n" for e in older))
     with pytest.raises(InputError, match="working_set none, not auto; replay it with the same"):
-        earlier_run(trace).check(run.loop.plan)
+        load_replay(trace).check(run.loop.plan)
 
 
 def test_the_table_shows_it(capsys, tmp_path):

@@ -278,6 +278,7 @@ def test_the_command(rows, tmp_path, capsys):
     assert code == 2 and "-C 1,x: expected numbers" in err
 
 
+@pytest.mark.process
 def test_help_is_quick_and_whole():
     done = command("--help", module="cv")
     assert done.returncode == 0

@@ -218,7 +218,7 @@ def run_parser(text, end, skip, dialect: Dialect, roles, arrays, named, rows: Ne
         names = _beginning(static, max(name_bytes, len(names)))
 
 
-def looked_at(head: bytes, dialect: Dialect, layout: TableLayout, skip: int, asked_label: bool) -> Looks:
+def checked(head: bytes, dialect: Dialect, layout: TableLayout, skip: int, asked_label: bool) -> Looks:
     """What the rows of the first lines look like, bad ones left out; ``skip``: bytes of the header."""
     # kernels are compiled for memory that can be written
     text = np.frombuffer(bytearray(head + b"\n" * (not head.endswith(b"\n")) + bytes(SPARE)), np.uint8)
@@ -316,7 +316,7 @@ class Table:
                 options[COLUMNS] = len(dialect.cells(first_line))
             layout = self.layout(first_line, options, True)
             words = self._label_kind(options)
-            looks = looked_at(head, dialect, layout, headed * (len(first_line) + 1), bool(words))
+            looks = checked(head, dialect, layout, headed * (len(first_line) + 1), bool(words))
             options[KINDS] = decided_kinds(layout, looks)
             if words is None:
                 place = f"{shown_name(name)}:"

@@ -22,7 +22,7 @@ GROWTH = 2_000_000  # bytes: of an allocator's own
 THOUSAND = 1000
 
 
-def looked_at(line: list[str]) -> np.ndarray:
+def checked(line: list[str]) -> np.ndarray:
     """(looks, 3): resident bytes, threads and descriptors of a command while it runs."""
     process = subprocess.Popen(
         line, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -48,7 +48,7 @@ def flat(words: tuple, folder: Path) -> str:
         command("split", folder / "rows.svm", folder / "s.h5", "--quiet"), env=environment(), capture_output=True
     )
     assert done.returncode == 0, done.stderr
-    seen = looked_at(command(*(str(word).format(here=folder) for word in words)))
+    seen = checked(command(*(str(word).format(here=folder) for word in words)))
     n = len(seen)
     second, last = seen[n // 4 : n // 2], seen[5 * n // 8 : 7 * n // 8]
     grown = last.max(axis=0) - second.max(axis=0)

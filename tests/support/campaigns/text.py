@@ -59,9 +59,9 @@ def mistyped(text: str, draw: random.Random) -> str:
     return text[:at] + (draw.choice(MISTYPED) if kind else "") + text[at + (kind != 1) :]
 
 
-def tokens(seed: tuple[int, int]) -> list[str]:
+def tokens(seed: tuple[int, int], n: int) -> list[str]:
     draw = random.Random(f"{seed}")
-    return [mistyped(one, draw) or "?" if draw.random() < 0.01 else one for one in (token(draw) for _ in range(LINES))]
+    return [mistyped(one, draw) or "?" if draw.random() < 0.01 else one for one in (token(draw) for _ in range(n))]
 
 
 def expected(text: str) -> float | None:
@@ -98,8 +98,8 @@ def read(name: str, lines: list[str], n: int) -> tuple[np.ndarray, np.ndarray]:
     return there, values
 
 
-def compared(name: str, seed: tuple[int, int], folder: Path) -> str | None:
-    words = tokens(seed)
+def compared(name: str, seed: tuple[int, int], n: int, folder: Path) -> str | None:
+    words = tokens(seed, n)
     right = [expected(word) for word in words]
     if name == "csv":  # what is no number there is a category
         pairs = zip(words, right, strict=True)
@@ -156,9 +156,10 @@ def summed(folder: Path) -> str:
     return ", ".join(f"{what} {n:,}" for what, n in sorted(DIFFERENCES.items()))
 
 
-def cases(n: int, seed: int) -> list[Case]:
+def cases(n: int, seed: int, lines: int = LINES) -> list[Case]:
     names = [FORMATS[k % len(FORMATS)] for k in range(n)]
     found = [
-        Case(f"{name}, {LINES:,} lines a case", partial(compared, name, (seed, k))) for k, name in enumerate(names)
+        Case(f"{name}, {lines:,} lines a case", partial(compared, name, (seed, k), lines))
+        for k, name in enumerate(names)
     ]
     return [*found, Case("svmlight lines that are refused", summed)]

@@ -1,5 +1,5 @@
-"""An earlier run's end as a warm start takes it: of the same rows, or of what they were before some were added and some
-left out (incremental and decremental training: Tsai, Lin, Lin, KDD 2014)."""
+"""The end of a previous run for a warm start: of the same rows, or of the rows before some were added and some left
+out (incremental and decremental training: Tsai, Lin, Lin, KDD 2014)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from blocksvm.sources.source import Source, Step
 from blocksvm.store.history import Shift
 
 
-def earlier_run(path: Path, source: Source, axes: Mapping[str, str], labels: list) -> SavedRun:
+def load_saved_run(path: Path, source: Source, axes: Mapping[str, str], labels: list) -> SavedRun:
     """The run of the model or checkpoint at ``path``, in the rows and features that the source has now.
 
     axes: array -> 'row', 'feature' or 'scalar', of the solver that begins; labels: those that it learns.  InputError

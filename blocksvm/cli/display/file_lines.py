@@ -1,0 +1,207 @@
+"""What ``info`` prints of a store, a model or a checkpoint: lines of a name and a value."""
+
+from __future__ import annotations
+
+from blocksvm.base.errors import printable
+from blocksvm.base.labels import listed
+from blocksvm.base.settings import shown
+from blocksvm.cli.display.number_texts import labels_line, megabytes, rows, suffered
+from blocksvm.training.run_settings import FREE
+
+# settings that have a line of their own
+ELSEWHERE = ("class_weight",)
+
+
+def method_lines(meta: dict) -> list[tuple[str, str]]:
+    """What trained a model, and all that decided what it learned."""
+    own, run = meta["method"]["settings"], meta["settings"]
+    weights = own.get("class_weight")
+    if isinstance(weights, dict):
+        weights = ", ".join(f"{label} times {weight:g}" for label, weight in weights.items())
+    lines = [
+        ("solver", meta["method"]["name"]),
+        ("settings", shown({k: v for k, v in own.items() if k not in ELSEWHERE}) or "the defaults"),
+        ("bias", bias_text(run.get("bias") or 0.0)),
+        ("class weights", weights),
+        ("prior", meta.get("prior")),
+        ("schedule", None if meta["method"]["learner"] else run.get("schedule")),
+        ("seed", str(run.get("seed", 0))),
+    ]
+    return [(name, value) for name, value in lines if value is not None]
+
+
+def bias_text(bias: float | str) -> str:
+    """The setting of a run, as a person reads it."""
+    if bias == FREE:
+        return "free: not regularised"
+    return f"a constant feature of value {bias:g}" if bias else "none"
+
+
+MOST_LABELS_SHOWN = 20
+
+
+def labels_text(meta: dict) -> str:
+    """Of a model: its labels, the first of many."""
+    labels = meta["labels"]
+    if not labels:
+        return "none: it predicts rows" if "distance" in meta else "none: its targets are real numbers"
+    more = len(labels) - MOST_LABELS_SHOWN
+    told = listed(labels[:MOST_LABELS_SHOWN]) + (f", and {more} more" if more > 0 else "")
+    return f"sets of {told}" if meta.get("multilabel") else told
+
+
+def fit_lines(certificate: dict) -> list[tuple[str, str]]:
+    """How well a model fits the rows that it was trained on."""
+    if certificate["accuracy"] is not None:
+        return [("accuracy", f"{certificate['accuracy']:.4f} on the training rows")]
+    if certificate.get("rmse") is not None:
+        return [("error", f"{certificate['rmse']:.6g} on the training rows (root of the mean square)")]
+    return []
+
+
+def history_text(meta: dict) -> str:
+    """Of a store whose rows were changed: how often, and how many came and went in all."""
+    steps = meta["history"]
+    gone = sum(step["n_dropped"] for step in steps)
+    added = meta["n_samples"] - steps[0]["n_samples"] + gone
+    times = "once" if len(steps) == 1 else f"{len(steps)} times"
+    return f"{times} since it was split: {rows(added)} added, {rows(gone)} left out"
+
+
+def structure_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
+    """Of a model of outputs with structure."""
+    labels, found = meta["labels"], meta["certificate"]
+    gap = f"relative gap {found['rel_gap']:.3e}, primal {found['primal']:.10g}" if found else None
+    lines = [
+        ("structure", f"{megabytes(n_bytes)}, task {meta['task']}"),
+        ("learner", meta["learner"]),
+        ("settings", shown({k: v for k, v in meta["settings"].items() if k != "template"})),
+        ("features", f"{meta['n_features']:,}, {meta['n_weights']:,} weights"),
+        ("template", meta["template"] or None),
+        ("labels", f"{len(labels):,}: {' '.join(labels[:MOST_LABELS_SHOWN])}" if labels else None),
+        ("trained on", f"{meta['trained_on']}, {meta['epochs']} epochs, {meta['seconds']:.1f}s"),
+        ("certificate", gap),
+    ]
+    return [(name, value) for name, value in lines if value is not None]
+
+
+def store_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
+    """Of a store."""
+    nnz = meta["n_nonzeros"]
+    text = sum(source["text_bytes"] for source in meta["sources"])
+    names = [source["name"] for source in meta["sources"]]
+    return [
+        ("store", f"{megabytes(n_bytes)}, {n_bytes / max(1, nnz):.2f} bytes a nonzero"),
+        ("rows", f"{meta['n_samples']:,} ({meta['settings']['order']} order)"),
+        ("features", f"{meta['n_features']:,}{' with names' if meta.get('named') else ''}"),
+        ("nonzeros", f"{nnz:,} ({nnz / meta['n_samples']:.1f} a row), values {meta['values']}"),
+        ("labels", labels_line(meta)),
+        *([("weights", "rows have weights of their own")] if meta.get("weighted") else []),
+        ("largest norm", f"{meta['max_norm']:.6g}"),
+        ("chunks", f"{meta['n_chunks']:,} of up to {meta['chunk_nonzeros']:,} nonzeros, {meta['codec']}"),
+        ("made from", f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''} ({megabytes(text)} of text)"),
+        *([("changed", history_text(meta))] if meta.get("history") else []),
+        *(("note", note) for note in meta.get("notes", [])),
+        ("settings", ", ".join(f"{name} {value}" for name, value in meta["settings"].items())),
+        ("fingerprint", meta["fingerprint"]),
+    ]
+
+
+def structured_checkpoint_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
+    """Of the state of a structured learner's run."""
+    settings, progress = dict(meta["settings"]), meta["progress"]
+    return [
+        ("checkpoint", f"{megabytes(n_bytes)}, task {settings.pop('task')}"),
+        ("learner", settings.pop("learner")),
+        ("settings", shown({name: value for name, value in settings.items() if name != "template"})),
+        ("position", f"{progress['epoch']:,} epochs and {progress['visit']:,} blocks, {progress['seconds']:.1f}s"),
+    ]
+
+
+def linear_lines(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
+    """What a model and a checkpoint have in common."""
+    return [
+        (kind, megabytes(n_bytes)),
+        *method_lines(meta),
+        ("features", f"{meta['n_features']:,}"),
+        *([("labels", labels_text(meta))] if "labels" in meta else []),
+        *([("radius", f"{meta['distance']['radius']:.6g}")] if "distance" in meta else []),
+    ]
+
+
+def checkpoint_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
+    """Of the state of a run."""
+    progress = meta["progress"]
+    position = f"outer iteration {progress['outer']}, {progress['visit']} blocks visited in it"
+    return [*linear_lines("checkpoint", meta, n_bytes), ("position", position)]
+
+
+def model_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
+    """Of a linear model, or one with a kernel: how it was trained, and how well it fits."""
+    lines = linear_lines("model", meta, n_bytes)
+    if meta["status"] == "stream":
+        progress = meta["progress"]
+        figures = [progress[name] for name in ("rows", "cumulative_loss", "mistakes")]
+        loss = suffered(*figures, progress.get("squared_errors"), progress.get("cumulative_cost"))
+        return [*lines, ("learned from", f"a stream of {progress['rows']:,} rows: {loss}")]
+    if meta["status"] == "imported":
+        return [*lines, ("trained by", meta["store"])]
+    certificate = meta["certificate"]
+    if certificate is None:
+        return [*lines, ("certificate", "none: the run was interrupted"), ("ended", meta["status"])]
+    calibration = meta.get("calibration")
+    certified = [] if certificate["primal"] is None else [("certificate", certificate_text(certificate))]
+    return [
+        *lines,
+        ("trained on", f"{meta['store']} ({meta['n_samples']:,} rows)"),
+        *certified,
+        *fit_lines(certificate),
+        *([] if calibration is None else [("probabilities", f"calibrated on rows held out: {calibration['kind']}")]),
+        ("ended", f"{meta['status']} after {meta['outer']} outer iterations, {meta['seconds']:.1f}s"),
+        ("versions", ", ".join(f"{name} {value}" for name, value in meta["versions"].items())),
+    ]
+
+
+def certificate_text(certificate: dict) -> str:
+    """The gap and the objectives, of several problems the largest gap."""
+    gap = "none"
+    if certificate["rel_gap"] is not None:
+        gap = f"relative gap {certificate['rel_gap']:.3e}, dual {certificate['dual']:.10g}"
+    several = certificate.get("by_class")
+    if several is not None:
+        gap = f"of {len(several['rel_gap'])} problems, the largest " + gap.replace("dual", "sum of duals")
+    return f"{gap}, primal {certificate['primal']:.10g}"
+
+
+LINES = {
+    "store": store_lines,
+    "structure": structure_lines,
+    "structure-checkpoint": structured_checkpoint_lines,
+    "checkpoint": checkpoint_lines,
+    "model": model_lines,
+}
+
+
+def description_lines(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
+    """(name, value) lines of a file of this kind."""
+    return LINES[kind](meta, n_bytes)
+
+
+def weight_lines(top: list) -> list[str]:
+    """The features of the largest weights, those of each class under its label."""
+    lines = []
+    for label, features in top:
+        lines += ["", "the largest weights" + ("" if label is None else f", above 0 for {listed([label])}")]
+        lines += [f"{one.weight:>+14.6g}  {quoted_name(str(one))}" for one in features]
+    return lines
+
+
+def quoted_name(name: str) -> str:
+    """A name on one line, in quotes where a blank is at an end."""
+    shown = printable(name)
+    return repr(shown) if shown != shown.strip() else shown
+
+
+def all_settings(meta: dict) -> dict:
+    """The settings of a model or checkpoint by name: those of the run, and those that its solver has of its own."""
+    return {"solver": meta["method"]["name"], **meta["method"]["settings"], **meta["settings"]}
