@@ -80,22 +80,21 @@ def path_of(text: str | None) -> list[float] | None:
                          "as 0.01:100:9") from None  # fmt: skip
 
 
-def settings_of_loss(arguments: list[str]) -> Settings:
-    """Those of the loss that arguments name."""
-    name = value_of(arguments, "--loss")
-    if name is None:
-        return Settings()
-    from blocksvm.losses import get_loss
+def parsed(arguments: list[str]):
+    """(options, the settings of the loss that they name)."""
+    name, of_loss = value_of(arguments, "--loss"), Settings()
+    if name is not None:
+        from blocksvm.losses import get_loss
 
-    return get_loss(name).settings
-
-
-def main(arguments: list[str]) -> int:
-    of_loss = settings_of_loss(arguments)
+        of_loss = get_loss(name).settings
     p = parser()
     if of_loss.names():
         add_settings(p, "the loss", of_loss.without("epsilon"))
-    options = p.parse_args(arguments)
+    return p.parse_args(arguments), of_loss
+
+
+def main(arguments: list[str]) -> int:
+    options, of_loss = parsed(arguments)
     from pathlib import Path
 
     from blocksvm.base.outputs import check_outputs, written_whole
