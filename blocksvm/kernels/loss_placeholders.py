@@ -1,5 +1,5 @@
-"""Placeholders for a loss's functions in loops that all losses share; ``Loss.compiled`` and ``Loss.inlined`` replace
-them before compilation (losses/loss.py defines each); and the cost of a row.
+"""Placeholders for a loss's functions (losses/loss.py) in the loops that all losses share; ``Loss.compiled`` replaces them
+before compilation.  Also the cost of a row.
 """
 
 from blocksvm.kernels import inlined

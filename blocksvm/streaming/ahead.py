@@ -18,7 +18,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats import AUTO, get_format, settled
 from blocksvm.formats.file_reader import FileInputs, RowPiece, inputs_of
-from blocksvm.formats.format import EXPANSION, Reader, Reading, SpareRooms, parse_skipping
+from blocksvm.formats.format import EXPANSION, BufferPool, Reader, ReaderOptions, parse_skipping
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.text.text_source import LineLimit, TextPiece
 
@@ -33,7 +33,7 @@ ENDING_SECONDS = 5.0  # that a thread is waited for: one that reads looks severa
 
 @dataclass
 class ParsedPart:
-    """Parsed rows, and the memory (text, room) in which they lie, if it is to be given back; once it is their turn,
+    """Parsed rows, and the memory (text, buffer) in which they lie, if it is to be given back; once it is their turn,
     indices (nnz,) int32: their features, and n_features: how many had come up to these rows, or error: why there are
     none."""
 
@@ -97,7 +97,7 @@ class ParsedAhead:
 
     find: Callable[[ParsedPart], None]
 
-    def __init__(self, reading: Reading, skip_bad: bool, memory: int, jobs: int, stop: Callable[[], bool]):
+    def __init__(self, reading: ReaderOptions, skip_bad: bool, memory: int, jobs: int, stop: Callable[[], bool]):
         self.reading, self.skip_bad, self.jobs, self.stop = reading, skip_bad, jobs, stop
         if reading.recipe.format != AUTO:
             get_format(reading.recipe.format)  # a wrong name is said before anything is opened
@@ -109,7 +109,7 @@ class ParsedAhead:
         self.memory = memory
         self.planned_bytes = BYTES_EACH * pieces * self.piece_bytes
         self.spare_text: queue.SimpleQueue = queue.SimpleQueue()
-        self.spare_rooms = SpareRooms()
+        self.buffers = BufferPool()
 
     def least_memory(self, besides: int) -> int:
         """The least ``memory`` that leaves so many bytes."""
@@ -122,10 +122,10 @@ class ParsedAhead:
     def give_back(self, part: ParsedPart) -> None:
         """The memory of a part that is done with may be used again."""
         if part.memory is not None:
-            text, room = part.memory
+            text, buffer = part.memory
             if text is not None:
                 self.spare_text.put(text)
-            self.spare_rooms.give_back(room)
+            self.buffers.give_back(buffer)
 
     def pieces(self, inputs: list[str]) -> Iterator[list[ParsedPart]]:
         """Parsed pieces; rows come as soon as they were read.  Instead of waiting for a piece the consumer reads and
@@ -231,10 +231,10 @@ class ParsedAhead:
 
     def _parse(self, piece: TextPiece | RowPiece) -> list[ParsedPart]:
         if isinstance(piece, RowPiece):
-            room = self.spare_rooms.take(self.reader, self.piece_bytes + 1)
-            return [ParsedPart(self.reader.parse(piece, room), (None, room))]
+            buffer = self.buffers.take(self.reader, self.piece_bytes + 1)
+            return [ParsedPart(self.reader.parse(piece, buffer), (None, buffer))]
         if self.skip_bad or piece.end > self.piece_bytes + 1:
             made = parse_skipping(self.reader, piece) if self.skip_bad else [self.reader.parse(piece)]
             return [ParsedPart(batch) for batch in made]
-        room = self.spare_rooms.take(self.reader, self.piece_bytes + 1)
-        return [ParsedPart(self.reader.parse(piece, room), (piece.text, room))]
+        buffer = self.buffers.take(self.reader, self.piece_bytes + 1)
+        return [ParsedPart(self.reader.parse(piece, buffer), (piece.text, buffer))]

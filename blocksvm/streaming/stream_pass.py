@@ -19,7 +19,7 @@ from blocksvm.base.labels import Labels
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user
 from blocksvm.formats import AUTO, get_format, remarks
-from blocksvm.formats.format import Reading
+from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.recipe import NO_IDF, Recipe
 from blocksvm.learners.engine.joint_features import JOINT_BYTES
 from blocksvm.learners.engine.learner import COMMON_SETTINGS, LARGEST
@@ -188,7 +188,7 @@ class Stream:
                             self.prior_fingerprint)  # fmt: skip
         self.idf = None if not settings.recipe.weighs else idf_to_go_on(continue_from)
         idf = None if self.idf is None else self.idf.idf
-        reading = Reading(settings.recipe, offers=("duplicates", "bits"), idf=idf)
+        reading = ReaderOptions(settings.recipe, offers=("duplicates", "bits"), idf=idf)
         self.ahead = ParsedAhead(reading, settings.skip_bad, settings.memory, settings.jobs, stop)
         prior_takes = (0 if prior_model is None else prior_bytes(prior_model)) + (self.idf.n_bytes if self.idf else 0)
         ranked = sum(learner.ranking_bytes() for learner in self.learners)

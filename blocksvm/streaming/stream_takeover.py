@@ -15,7 +15,7 @@ from blocksvm.base.user_code import names_of
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.conversion.idf_counts import BYTES_KNOWN, KnownIdf
 from blocksvm.formats import AUTO, get_format
-from blocksvm.formats.choices import OF_INPUTS, OF_LINES, again
+from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
 from blocksvm.learners import get_learner
 from blocksvm.learners.engine.learner import COMMON_SETTINGS, NUMBERS
 from blocksvm.learners.engine.online_solver import settings_of
@@ -80,7 +80,7 @@ def _format_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
             raise InputError(
                 f"{path}: was learned with {option(name, recipe.options.get(name))}; leave {option(name)} out"
             )
-    return {"format": recipe.format, "options": again(recipe.options, given)}
+    return {"format": recipe.format, "options": merge_options(recipe.options, given)}
 
 
 def _weighing_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
