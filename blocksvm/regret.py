@@ -7,7 +7,7 @@ import sys
 from blocksvm.cli.console import Known, Parser, run, seed, size
 from blocksvm.cli.json_output import add_json, json_file, told_as_json
 from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, refusal, value_of
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, option
 from blocksvm.learners import LEARNERS
 from blocksvm.settings import Settings
 
@@ -76,7 +76,8 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings]:
     method = get_method(name, learner=True)
     if not method.capabilities.linear:
         raise InputError(f"{name}: has a kernel, and regret is against the best fixed weights; choose another learner")
-    return name, method.settings.without(*COMMON_SETTINGS.names(), "costs", "cost_rule")
+    choices = {setting.name: value_of(arguments, option(setting.name)) for setting in method.settings}
+    return name, method.takes(choices).without(*COMMON_SETTINGS.names(), "costs", "cost_rule")
 
 
 def main(arguments: list[str]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
@@ -27,12 +27,13 @@ from blocksvm.learners.loops import (
     TALLY_LENGTH,
 )
 from blocksvm.learners.protocol import CLASSES as ONE_CLASS
-from blocksvm.learners.protocol import COMMON_SETTINGS, NO_TARGETS, SETS, SHARED, Learner, of_classes
+from blocksvm.learners.protocol import COMMON_SETTINGS, LOSS, NO_TARGETS, SETS, SHARED, Learner, of_classes
 from blocksvm.learners.runner import LearnerState, Runner, known_of
 from blocksvm.memory import Budget
 from blocksvm.problems.distance import DISTANCE, Distance
 from blocksvm.problems.problem import class_factors, sums_by_class
 from blocksvm.problems.several import kinds_of
+from blocksvm.settings import Settings
 from blocksvm.solvers.protocol import (
     CLASSES,
     REAL,
@@ -227,9 +228,15 @@ def method_of(learner: Learner) -> Method:
     return Method(
         learner.name, learner.summary, learner.settings + COMMON_SETTINGS, capabilities,
         partial(OnlineSolver, learner, capabilities),
-        (*(() if learner.choice is None else (learner.choice,)), *(("targets",) if learner.for_numbers else ())),
-        lambda given: learner.of_targets(given.get("targets")).of(given).settings + COMMON_SETTINGS,
+        (*(() if learner.choice is None else (learner.choice,)), *(("targets",) if learner.for_numbers else ()),
+         *((LOSS.name,) if LOSS.name in learner.settings else ())),
+        lambda given: settings_of(learner, given) + COMMON_SETTINGS,
     )  # fmt: skip
+
+
+def settings_of(learner: Learner, given: Mapping) -> Settings:
+    """Those that it takes where these are given."""
+    return learner.of_targets(given.get("targets")).of(given).settings_of(given)
 
 
 def check_sets(shared: dict, task: Task) -> None:

@@ -11,10 +11,10 @@ from blocksvm.settings import Setting, Settings
 
 @dataclass(frozen=True)
 class LossName(Setting):
-    """One of the losses, or MODULE:ATTRIBUTE of one outside the package."""
+    """One of the losses, MODULE:ATTRIBUTE of one outside the package, or, in Python, a ``Loss`` itself."""
 
     def checked(self, value):
-        return None if value is None else check_loss(str(value))
+        return None if value is None else check_loss(value)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from blocksvm.errors import InputError, called
 from blocksvm.labels import SETS
-from blocksvm.problems import get_loss
-from blocksvm.problems.loss import REAL_NUMBERS
+from blocksvm.problems import require
 from blocksvm.problems.settings import CRAMMER_SINGER, WITH_CLASSES
 from blocksvm.solvers.dual_cd import DualCD, settings_of
 from blocksvm.solvers.protocol import Method, Solver, Task
@@ -16,9 +15,10 @@ EXTRAPOLATED = 1e-4  # tolerance below which steps along many passes are worth t
 def make(task: Task) -> Solver:
     """For two classes or real targets one problem; for more classes, or sets of labels, one a class, or one of all."""
     settings = settings_of(task.settings).resolve(task.settings, DualCD.name)
+    loss = require(settings["loss"], "conjugate", DualCD.name)
     labels = task.source.labels
     more = task.source.label_kind == SETS or (labels is not None and not labels.binary)
-    if more and get_loss(settings["loss"]).targets != REAL_NUMBERS:
+    if more and not loss.of_numbers:
         # imported here, as below: they load kernels that others do not need
         if settings["multiclass"] == CRAMMER_SINGER:
             from blocksvm.solvers.crammer_singer import CrammerSingerCD
@@ -29,7 +29,7 @@ def make(task: Task) -> Solver:
         return SeveralDualCD(task)
     if settings["multiclass"] is not None:
         raise InputError(f"{called('multiclass')}: is for more than two classes; leave it out")
-    if task.working_set and task.tol < EXTRAPOLATED and get_loss(settings["loss"]).quadratic:
+    if task.working_set and task.tol < EXTRAPOLATED and loss.quadratic:
         from blocksvm.solvers.extrapolation import DualCDWithExtrapolation
 
         return DualCDWithExtrapolation(task)

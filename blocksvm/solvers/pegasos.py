@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from blocksvm.errors import called
 from blocksvm.kernels.dual_cd import Objective
 from blocksvm.kernels.margins import sum_of_squares
 from blocksvm.kernels.pegasos import pegasos_pass, suffix_sum
 from blocksvm.memory import Budget
+from blocksvm.problems import require
 from blocksvm.problems.problem import Problem, make_problem, problem_settings
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.settings import Setting, Settings
@@ -63,6 +65,7 @@ class Pegasos(Solver):
         problem = self.problem = make_problem(self.settings, task.bias, task.source)
         self.dual = self.settings["dual"]
         if self.dual:
+            require(self.settings["loss"], "conjugate", called("dual"))
             problem = self.problem = replace(problem, apart=True)
             self.capabilities = replace(self.capabilities, certifies=True)
         self.bias, self.real_targets = problem.bias, problem.real

@@ -14,7 +14,7 @@ from blocksvm.learners.label_sets import SetTable
 from blocksvm.learners.loops import TALLY_LENGTH
 from blocksvm.learners.protocol import COMMON_SETTINGS, SETS, SHARED, of_classes
 from blocksvm.learners.runner import LearnerState, Runner
-from blocksvm.learners.solver import check_weighs_classes, progress_of
+from blocksvm.learners.solver import check_weighs_classes, progress_of, settings_of
 from blocksvm.settings import plain
 from blocksvm.streaming.ranking import RANKING_BYTES, Ranking
 from blocksvm.vectors import on_lines
@@ -179,7 +179,7 @@ def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[Strea
     for name in names:
         own = settings.settings
         if len(names) > 1:
-            takes = get_learner(name).of_targets(settings.targets).settings.names()
+            takes = settings_of(get_learner(name), own | {"targets": settings.targets}).names()
             own = {setting: value for setting, value in own.items() if setting in takes}
             taken |= set(own)
         runner = Runner(

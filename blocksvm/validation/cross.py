@@ -20,7 +20,6 @@ from blocksvm.kernels.margins import certificate_sums
 from blocksvm.labels import label_text
 from blocksvm.model.state import describe_checkpoint
 from blocksvm.problems import get_loss
-from blocksvm.problems.loss import REAL_NUMBERS
 from blocksvm.problems.problem import predicted
 from blocksvm.settings import plain
 from blocksvm.solvers.dual_methods import METHOD
@@ -292,7 +291,7 @@ def ends_bytes(source: Source, folds: Folds) -> int:
 
 def trains_on_numbers(asked: TrainSettings) -> bool:
     """The loss is one of regression."""
-    return get_loss(asked.method.get("loss") or "hinge").targets == REAL_NUMBERS
+    return get_loss(asked.method.get("loss") or "hinge").of_numbers
 
 
 def check_folds(source: Source, folds: Folds, y: np.ndarray, asked: TrainSettings) -> None:

@@ -260,7 +260,7 @@ def test_a_learner_declares_all_of_itself(name):
         settings = one.resolve(CASES[name][0] if not learner.choice else {learner.choice: choice, "n_features": (
             9 if "n_features" in one.settings else None)}, {"lam": 0.1, "max_norm": 1.0})  # fmt: skip
         assert len(one.packed(settings, True)) == len(one.parameters)
-        assert np.isfinite(one.packed(settings, False)[3])
+        assert np.isfinite(one.packed(settings, False)[one.parameters.step])
 
 
 def test_an_unfinished_pass_of_a_learner_from_a_matrix_trains():
