@@ -9,8 +9,9 @@ from blocksvm.cli.console import Parser, run, size
 from blocksvm.cli.json_output import add_json, check_json, told_as_json
 from blocksvm.cli.options import add_format, add_settings, given
 from blocksvm.cli.standard import is_closed
-from blocksvm.errors import InputError, called
+from blocksvm.errors import InputError, called, said
 from blocksvm.formats.choices import PREDICTED, all_choices
+from blocksvm.named import by_user
 
 EPILOG = """Without OUTPUT the predictions go to standard output, and what they are worth to standard error."""
 
@@ -34,8 +35,12 @@ def parser() -> Parser:
     )  # fmt: skip
     add_json(what, "what they are worth")
     what.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
-    p.add_argument_group("the model").add_argument(
+    about = p.add_argument_group("the model")
+    about.add_argument(
         "--joint", metavar="MAP", help="of a model of joint features: their map's place, whose code may then run"
+    )
+    about.add_argument(
+        "--loss", metavar="LOSS", help="for probabilities by a loss outside the package: its place, whose code may then run"
     )
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
@@ -53,6 +58,9 @@ def main(arguments: list[str]) -> int:
     from blocksvm.sources.store.files import MAKERS, open_hdf5, text_attribute
 
     description = describe_model(options.model)
+    by_user(options.loss)
+    if options.loss not in (None, own_loss := description["method"]["settings"].get("loss")):
+        raise InputError(f"{said('loss', options.loss)}: {options.model} has the loss {own_loss}; leave it out")
     link = link_of(description, options.model) if options.probabilities else known_link(description)
     output = None if options.output in (None, "-") else Path(options.output)
     check_json(options, options.model, options.input, *([options.output] if output else []))

@@ -124,7 +124,7 @@ def shown(report) -> list[str]:
     given = ", ".join(
         f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in run.settings.items()
-        if value is not None and (name != "epsilon" or run.loss_name == "epsilon-insensitive")
+        if value is not None
     )
     gap = "" if best.rel_gap is None else f", certified to a relative gap of {best.rel_gap:.1e}"
     lines = [

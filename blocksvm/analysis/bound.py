@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blocksvm.analysis.comparators import Comparator
+from blocksvm.analysis.mirror_maps import ENTROPIC, EUCLIDEAN, Euclidean
 from blocksvm.analysis.replay import Run
 from blocksvm.errors import called, said
 
@@ -62,7 +63,7 @@ FALLING = Condition(
 )
 UNPROJECTED = Condition(
     "no projection",
-    lambda run: run.mirror != "euclidean" or run.ball is None,
+    lambda run: run.mirror is not EUCLIDEAN or run.ball is None,
     lambda run: said("radius", run.settings.get("radius")),
 )
 PROJECTED = Condition(
@@ -70,7 +71,7 @@ PROJECTED = Condition(
 )
 ALL_COUNTED = Condition(
     "d counts every feature",
-    lambda run: run.mirror != "entropic" or run.settings["n_features"] >= run.d,
+    lambda run: run.mirror is not ENTROPIC or run.settings["n_features"] >= run.d,
     lambda run: f"{said('n_features', run.settings['n_features'])} against {run.d}",
 )
 UNIT_ROWS = Condition(
@@ -89,7 +90,7 @@ LARGEST_KNOWN = Condition(
 )
 L1_ALONE = Condition(
     "r = l1 ||w||_1 alone",
-    lambda run: run.regulariser is not None and run.regulariser.kind == "l1",
+    lambda run: run.regulariser is not None and run.regulariser.l1 is not None,
     lambda run: said("l2", run.settings["l2"]) if run.settings.get("l2") else "r is another one",
 )
 SEPARATES = Admission("all margins above 0: a separating u was found", lambda run, u: u.margin[-1] > 0.0)
@@ -99,9 +100,11 @@ IN_BALL = Admission(
 )
 
 
-def mirror_is(name: str) -> Condition:
+def mirror_is(mirror: Euclidean) -> Condition:
     return Condition(
-        f"the mirror map is {name}", lambda run: run.mirror == name, lambda run: said("mirror", run.mirror)
+        f"the mirror map is {mirror.name}",
+        lambda run: run.mirror is mirror,
+        lambda run: said("mirror", run.mirror.name),
     )
 
 

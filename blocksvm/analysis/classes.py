@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from blocksvm.analysis.learner_theory import theory_of
 from blocksvm.analysis.replay import Rows, Run
 from blocksvm.errors import InputError, called
 from blocksvm.learners.exact import ExactLearner
@@ -25,7 +26,7 @@ COMPARED = {"multiclass": "crammer-singer"}  # the solver of the comparators
 
 def check_of_classes(learner: Learner | ExactLearner, max_rows: int | None) -> None:
     """InputError for learners whose bounds say nothing of several classes, and for settings that are for two."""
-    known = learner.passive_aggressive or (learner.acts_on == "mistakes" and learner.constant is None)
+    known = theory_of(learner).passive_aggressive or (learner.acts_up_to <= 0.0 and learner.constant is None)
     if not known:
         raise InputError(
             f"{learner.name}: with more than two labels regret is measured of perceptron, pa, pa1 and pa2; choose "

@@ -7,32 +7,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+from blocksvm.analysis.each_round import add_subgradient
+from blocksvm.analysis.mirror_maps import ENTROPIC, EUCLIDEAN, P_NORM, Euclidean
+from blocksvm.analysis.weight_sums import add_adaptive, add_truncated
 from blocksvm.learners.adagrad import ADAGRAD_FOBOS, ADAGRAD_RDA
 from blocksvm.learners.additive import PERCEPTRON, PERCEPTRON_BIAS
 from blocksvm.learners.exact import BALL
 from blocksvm.learners.exact import FOREL as FOREL_EXACT
 from blocksvm.learners.gradient import FOREL, OGD, PEGASOS, radius_of_optimum
-from blocksvm.learners.mirror import ENTROPIC_MAP, EUCLIDEAN, P_NORM_MAP
+from blocksvm.learners.mirror import ENTROPIC_MAP, P_NORM_MAP
+from blocksvm.learners.mirror import EUCLIDEAN as EUCLIDEAN_MAP
 from blocksvm.learners.passive_aggressive import PA, PA1, PA2
 from blocksvm.learners.sparse import FOBOS, HF_FOBOS, SUBGRADIENT
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Regulariser:
-    """r(w) of a learner's objective, where regret can measure it.
+    """r(w) of a learner's objective, where regret can measure it: one of l1 sum_j h_j |w_j|, with ``heights`` those of
+    the last round, else 1; l2 / 2 ||w||^2; norm ||w||.
 
-    kind 'l2': weight / 2 ||w||^2; 'norm': weight ||w||; 'l1': weight sum_j h_j |w_j|, with ``heights`` those of the
-    last round, else 1; text: the formula for people; rule: how l1 enters the steps: as a part of 'subgradient's, by
-    'thresholds' that all features share up to their heights, or those of AdaGrad by 'forward-backward' splitting or
-    'dual averaging'.
+    text: the formula for people; sums(rows, run): adds the sums over the rounds that need the learner's weights.
     """
 
-    kind: str
-    weight: float
     text: str
+    l1: float | None = None
+    l2: float | None = None
+    norm: float | None = None
     heights: bool = False
-    rule: str | None = None
+    sums: Callable | None = None
+
+    @property
+    def truncates(self) -> bool:
+        """It has an l1 norm that counts."""
+        return self.l1 is not None and self.l1 > 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +54,7 @@ class Theory:
     """
 
     bounds: tuple[str, ...] = ()
-    mirror: str | None = None
+    mirror: Euclidean | None = None
     ball: Callable[[dict], tuple[int, float] | None] = lambda settings: None
     regulariser: Callable[[dict], Regulariser | None] = lambda settings: None
     passive_aggressive: bool = False
@@ -63,14 +72,16 @@ def truncation(text: str, heights: bool) -> Callable[[dict], Regulariser | None]
     """r(w) = l1 sum_j h_j |w_j|, which regret can measure where there is no l2."""
 
     def regulariser(settings: dict) -> Regulariser | None:
-        return None if settings.get("l2") else Regulariser("l1", settings["l1"], text, heights, "thresholds")
+        if settings.get("l2"):
+            return None
+        return Regulariser(text=text, l1=settings["l1"], heights=heights, sums=add_truncated)
 
     return regulariser
 
 
-def l1_norm(rule: str) -> Callable[[dict], Regulariser | None]:
+def l1_norm(sums: Callable) -> Callable[[dict], Regulariser]:
     """r(w) = l1 ||w||_1."""
-    return lambda settings: Regulariser("l1", settings["l1"], "l1 ||w||_1", rule=rule)
+    return lambda settings: Regulariser(text="l1 ||w||_1", l1=settings["l1"], sums=sums)
 
 
 FOLLOWED = ("FoReL lemma, linearised losses", "OGD, constant step", "OGD, looser FoReL form", "OGD, tuned: B L sqrt(t)",
@@ -86,13 +97,13 @@ THEORIES = {
     PA2: Theory(bounds=("PA, lemma", "PA-II"), passive_aggressive=True),
     OGD: Theory(
         bounds=(*FOLLOWED, "OGD, falling step, projected", "mirror descent in general"),
-        mirror="euclidean",
+        mirror=EUCLIDEAN,
         ball=l2_ball,
     ),
-    FOREL: Theory(bounds=(*FOLLOWED, "mirror descent in general"), mirror="euclidean"),
-    EUCLIDEAN: Theory(bounds=MAPPED, mirror="euclidean"),
-    ENTROPIC_MAP: Theory(bounds=MAPPED, mirror="entropic", ball=lambda settings: (1, settings["radius"])),
-    P_NORM_MAP: Theory(bounds=MAPPED, mirror="p-norm"),
+    FOREL: Theory(bounds=(*FOLLOWED, "mirror descent in general"), mirror=EUCLIDEAN),
+    EUCLIDEAN_MAP: Theory(bounds=MAPPED, mirror=EUCLIDEAN),
+    ENTROPIC_MAP: Theory(bounds=MAPPED, mirror=ENTROPIC, ball=lambda settings: (1, settings["radius"])),
+    P_NORM_MAP: Theory(bounds=MAPPED, mirror=P_NORM),
     PEGASOS: Theory(
         bounds=(
             "Pegasos, projected",
@@ -101,11 +112,11 @@ THEORIES = {
             "strongly convex, largest gradient",
         ),
         ball=ball_of_optimum,
-        regulariser=lambda settings: Regulariser("l2", settings["lam"], "lambda / 2 ||w||^2"),
+        regulariser=lambda settings: Regulariser(text="lambda / 2 ||w||^2", l2=settings["lam"]),
     ),
     SUBGRADIENT: Theory(
         bounds=("subgradient, constant step", "subgradient, falling step"),
-        regulariser=lambda settings: l1_norm("subgradient")(settings) if settings["l1"] else None,
+        regulariser=lambda settings: l1_norm(add_subgradient)(settings) if settings["l1"] else None,
     ),
     FOBOS.variants["l1"]: Theory(
         bounds=("FOBOS", "FOBOS, sum of one-round inequalities", EACH),
@@ -113,14 +124,14 @@ THEORIES = {
     ),
     FOBOS.variants["group"]: Theory(
         bounds=("FOBOS, group ||w||",),
-        regulariser=lambda settings: Regulariser("norm", settings["group"], "group ||w||_2"),
+        regulariser=lambda settings: Regulariser(text="group ||w||_2", norm=settings["group"]),
     ),
     HF_FOBOS: Theory(
         bounds=("HF-FOBOS", "HF-FOBOS, largest heights", "HF-FOBOS, heights", EACH),
         regulariser=truncation("l1 sum h_j |w_j| with the heights h of the last round", heights=True),
     ),
-    ADAGRAD_RDA: Theory(bounds=("AdaGrad, RDA form",), regulariser=l1_norm("dual averaging")),
-    ADAGRAD_FOBOS: Theory(bounds=("AdaGrad, FOBOS form",), regulariser=l1_norm("forward-backward")),
+    ADAGRAD_RDA: Theory(bounds=("AdaGrad, RDA form",), regulariser=l1_norm(partial(add_adaptive, dual=True))),
+    ADAGRAD_FOBOS: Theory(bounds=("AdaGrad, FOBOS form",), regulariser=l1_norm(partial(add_adaptive, dual=False))),
     FOREL_EXACT: Theory(bounds=("FoReL, exact minimisers",)),
     BALL: Theory(bounds=("FTL, exact minimisers",), ball=l2_ball),
 }

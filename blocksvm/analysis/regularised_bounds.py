@@ -22,6 +22,7 @@ from blocksvm.analysis.comparators import Comparator
 from blocksvm.analysis.each_round import MOST_STEPS
 from blocksvm.analysis.replay import Run
 from blocksvm.errors import said
+from blocksvm.problems.box import HINGE as LOSS
 
 
 def forward_backward(run: Run, u: Comparator, G: np.ndarray) -> np.ndarray:
@@ -68,15 +69,15 @@ DELTA = Condition(
     lambda run: f"{said('delta', run.settings['delta'])} against {run.largest_entries[-1]:.4g}",
 )
 
-HINGE = Condition("the loss is hinge", lambda run: run.loss_name == "hinge", lambda run: said("loss", run.loss_name))
+HINGE = Condition("the loss is hinge", lambda run: run.loss_function is LOSS, lambda run: said("loss", run.loss_name))
 FLAT = Condition(
     "the loss has slopes of at most 1",
-    lambda run: run.loss_name in ("hinge", "logistic", "epsilon-insensitive"),
+    lambda run: run.loss_function.slope_bound <= 1.0,
     lambda run: said("loss", run.loss_name),
 )
 GROUPED = Condition(
     "r = group ||w||",
-    lambda run: run.regulariser is not None and run.regulariser.kind == "norm",
+    lambda run: run.regulariser is not None and run.regulariser.norm is not None,
     lambda run: "r is another one",
 )
 WITH_L1 = Condition("l1 > 0", lambda run: run.truncated, lambda run: said("l1", run.settings["l1"]))

@@ -18,8 +18,9 @@ from blocksvm.errors import InputError
 from blocksvm.estimators.base import INTERCEPT, MACHINE, Classifier, Estimator, Regressor, Training
 from blocksvm.estimators.parameters import Parameter, parameters_of, with_parameters
 from blocksvm.estimators.rows import FLOATS, compressed, is_store, pieces_of
-from blocksvm.model.probabilities import ISOTONIC, LINKS, PLATT, known_link
-from blocksvm.problems import get_loss
+from blocksvm.model.probabilities import ISOTONIC, PLATT, known_link
+from blocksvm.named import by_user
+from blocksvm.problems import LOSSES, check_loss, get_loss
 from blocksvm.problems.settings import CRAMMER_SINGER, PROBLEM_SETTINGS, WITH_CLASSES
 from blocksvm.settings import Settings
 from blocksvm.solvers.dual_methods import METHOD as DUAL_CD
@@ -36,6 +37,7 @@ SMALL_NONZEROS = 10_000
 TO_ROUNDING = "tol:1e-13"
 LEAST = 1e-13  # the gap likewise, where there is no such schedule
 
+SETTINGS_OF_LOSSES = {setting.name for name in LOSSES for setting in get_loss(name).settings}
 TRAINING = (
     Parameter("tol", None, "certified relative duality gap to reach (None: 1e-4, and of a matrix of at most 10,000 "
               "entries as small a one as rounding and max_iter allow)"),
@@ -65,10 +67,23 @@ class Minimiser(Estimator):
         given = {name: getattr(self, name) for name in self.own.names() if hasattr(self, name)}
         given["class_weight"] = self._class_weight(training)
         if self.losses:
-            given["loss"] = str(given.get("loss", self.losses[0])).replace("_", "-")
-            if given["loss"] not in self.losses:
-                raise InputError(f"loss={given['loss']}: choose one of {', '.join(self.losses)}")
+            given["loss"] = self._loss()
+            own = get_loss(given["loss"]).settings
+            given = {name: value for name, value in given.items() if name in own or name not in SETTINGS_OF_LOSSES}
         return {name: value for name, value in given.items() if value is not None}
+
+    def _loss(self) -> str:
+        """The name of the loss: of those to choose from, or the place of one outside the package."""
+        loss = getattr(self, "loss", self.losses[0])
+        if isinstance(loss, str) and ":" not in loss:
+            loss = loss.replace("_", "-")
+            if loss not in self.losses:
+                raise InputError(f"loss={loss}: choose one of {', '.join(self.losses)}, or a Loss of your own")
+        by_user(loss)
+        name = check_loss(loss)
+        if get_loss(name).of_numbers != get_loss(self.losses[0]).of_numbers:
+            raise InputError(f"loss={name}: is for {get_loss(name).targets}; choose another")
+        return name
 
     def _asked(self, training: Training) -> tuple[float, dict]:
         """The gap to be reached, and the settings of the run."""
@@ -142,7 +157,7 @@ class Minimiser(Estimator):
 
 
 def _has_probabilities(estimator) -> bool:
-    return estimator.losses[0] in LINKS or getattr(estimator, "calibrate", None) is not None
+    return get_loss(estimator._loss()).link is not None or getattr(estimator, "calibrate", None) is not None
 
 
 class LinearClassifier(Classifier, Minimiser):
@@ -152,7 +167,7 @@ class LinearClassifier(Classifier, Minimiser):
     own = WITH_CLASSES
 
     def _link(self):
-        method = {"settings": {"loss": self.losses[0]}, "learner": False}
+        method = {"settings": {"loss": self._loss()}, "learner": False}
         calibration = self.calibration_ if getattr(self, "calibrate", None) is not None else None
         return known_link(
             {"method": method, "labels": self.classes_.tolist(), "multilabel": self.multilabel_,
@@ -173,7 +188,7 @@ class LinearClassifier(Classifier, Minimiser):
 
 
 @with_parameters(
-    Parameter("loss", "squared_hinge", "hinge or squared_hinge"),
+    Parameter("loss", "squared_hinge", "hinge or squared_hinge, or a ``Loss`` of your own, or its place"),
     *parameters_of(WITH_CLASSES, "loss", "lam"), *INTERCEPT, *TRAINING, WORKING_SET, CALIBRATE, *MACHINE,
 )  # fmt: skip
 class LinearSVC(LinearClassifier):
@@ -206,7 +221,8 @@ class LogisticClassifier(LinearClassifier):
 
 
 @with_parameters(
-    Parameter("loss", "epsilon_insensitive", "epsilon_insensitive or squared_epsilon_insensitive"),
+    Parameter("loss", "epsilon_insensitive", "epsilon_insensitive or squared_epsilon_insensitive, or a ``Loss`` of your own, or its "
+              "place"),
     *parameters_of(PROBLEM_SETTINGS, "loss", "lam", "class_weight"),
     *parameters_of(get_loss("epsilon-insensitive").settings), *INTERCEPT, *TRAINING, WORKING_SET, *MACHINE,
 )  # fmt: skip

@@ -22,8 +22,10 @@ from blocksvm.estimators.rows import compressed
 from blocksvm.labels import Labels
 from blocksvm.learners import get_learner
 from blocksvm.learners.loops import ROWS
-from blocksvm.learners.protocol import NUMBERS, SHARED
+from blocksvm.learners.protocol import LOSS, NUMBERS, SHARED
 from blocksvm.learners.runner import LearnerState, Runner
+from blocksvm.named import by_user
+from blocksvm.problems import LOSSES, get_loss
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.settings import Settings
 from blocksvm.sources.matrix import Matrix
@@ -92,17 +94,20 @@ class Online(Estimator):
     def _given(self) -> tuple[dict, dict]:
         """(the learner's own settings, those of all learners) that are other than their defaults."""
         own, shared = {}, {}
-        defaults = {s.name: s.default for s in get_learner(self._name).of_targets(self.targets).settings}
+        learner = get_learner(self._name).of_targets(self.targets)
+        defaults = {s.name: s.default for s in learner.settings}
         for name, parameter in self.parameters.items():
             value = getattr(self, name)
             if name in PLACES or value is None or value == defaults.get(name, parameter.default):
                 continue
-            if isinstance(value, str):
+            if isinstance(value, str) and ":" not in value:
                 value = value.replace("_", "-")
             (shared if name in SHARED else own)[name] = value
         if self.targets is not None:
             shared["targets"] = self.targets
-        return own, shared
+        by_user(own)
+        takes = learner.settings_of(own)
+        return {name: value for name, value in own.items() if name in takes or name not in SETTINGS_OF_LOSSES}, shared
 
     def _runner(self) -> Runner:
         """The learner as it goes on with what it has learned."""
@@ -249,6 +254,7 @@ class WeightedRegressor(Weighted, Regressor, Online):
         return self._learn_more(X, y, None, sample_weight)
 
 
+SETTINGS_OF_LOSSES = {setting.name for name in LOSSES for setting in get_loss(name).settings}
 # parameters that are no settings of the learner
 PLACES = {p.name for p in (*INTERCEPT, *EPOCHS, *MACHINE)} | {"variant", "class_weight"}
 
@@ -257,7 +263,8 @@ def settings_of(learners: list) -> Settings:
     """Those of all learners of a family, each once."""
     found: dict = {}
     for learner in learners:
-        for setting in learner.settings:
+        losses = LOSSES if LOSS.name in learner.settings else (learner.loss,)
+        for setting in (*learner.settings, *(setting for name in losses for setting in get_loss(name).settings)):
             found.setdefault(setting.name, setting)
     return Settings(tuple(found.values()))
 

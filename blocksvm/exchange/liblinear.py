@@ -21,19 +21,25 @@ from blocksvm.memory import Budget
 from blocksvm.model.files import Model
 from blocksvm.model.lines import number_lines
 from blocksvm.outputs import as_text
+from blocksvm.problems import LOSSES, get_loss
 
 INT32 = 2**31 - 1
 CRAMMER_SINGER = "MCSVM_CS"
-# LIBLINEAR's solvers -> the loss that they minimise
-CLASSIFIERS = {
-    "L2R_L1LOSS_SVC_DUAL": "hinge", "L2R_L2LOSS_SVC_DUAL": "squared-hinge", "L2R_L2LOSS_SVC": "squared-hinge",
-    "L1R_L2LOSS_SVC": "squared-hinge", "L2R_LR_DUAL": "logistic", "L2R_LR": "logistic", "L1R_LR": "logistic",
-    CRAMMER_SINGER: "hinge",
-}  # fmt: skip
-REGRESSORS = {
-    "L2R_L1LOSS_SVR_DUAL": "epsilon-insensitive", "L2R_L2LOSS_SVR_DUAL": "squared-epsilon-insensitive",
-    "L2R_L2LOSS_SVR": "squared-epsilon-insensitive",
-}  # fmt: skip
+KNOWN_AS = "LIBLINEAR"  # among a loss's names in other programs: of the solvers that minimise it
+
+
+def solvers(regressors: bool) -> dict[str, str]:
+    """LIBLINEAR's solvers of classifiers, or of regressors, and the loss that each minimises."""
+    losses = {name: get_loss(name) for name in LOSSES}
+    return {
+        solver: name
+        for name, loss in losses.items()
+        if loss.of_numbers == regressors
+        for solver in loss.known_as.get(KNOWN_AS, ())
+    }
+
+
+CLASSIFIERS, REGRESSORS = solvers(regressors=False), solvers(regressors=True)
 ONE_CLASS = "ONECLASS_SVM"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
@@ -57,8 +63,8 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
     numbers = all(isinstance(label, float | int) and float(label).is_integer() for label in linear.labels)
     if not numbers or any(abs(label) > INT32 for label in linear.labels):
         raise InputError(f"{name}: has the labels {listed(linear.labels[:5])}, and LIBLINEAR's are whole numbers")
-    solvers = CLASSIFIERS if linear.labels else REGRESSORS
-    solver = next((key for key, loss in solvers.items() if loss == linear.loss), next(iter(solvers)))
+    of_losses = CLASSIFIERS if linear.labels else REGRESSORS
+    solver = next((key for key, loss in of_losses.items() if loss == linear.loss), next(iter(of_losses)))
     if linear.multiclass == "crammer-singer" and len(linear.labels) > 2:
         solver = CRAMMER_SINGER
     # of two labels the one whose vector this is stands first

@@ -71,7 +71,7 @@ def rda_idle_sum(place, memory):
 @inlined
 def rda_score(row, memory):
     indices, values, start, stop = row
-    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    width, scalars = memory.width, memory.scalars
     z = 0.0
     for k in range(start, stop):
         place = np.int64(indices[k]) * width
@@ -81,7 +81,6 @@ def rda_score(row, memory):
 
 @inlined
 def rda_current(j, memory):
-    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     return rda_weight(j * memory.width, memory.scalars[ROUNDS], memory)
 
 

@@ -37,7 +37,7 @@ PERCEPTRON = Learner(
     mean=plain_mean,
     columns=COLUMN,
     fades=("weight",),
-    acts_on="mistakes",
+    acts_up_to=0.0,
 )
 # b += step y R^2 is the update of a constant feature of value R
 PERCEPTRON_BIAS = PERCEPTRON.like(

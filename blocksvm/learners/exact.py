@@ -60,7 +60,7 @@ class ExactLearner:
     settings: Settings
     follow: Callable[[Leader, Mapping, float], tuple[np.ndarray, float]]
     constant = None
-    acts_on = "rows"
+    acts_up_to = math.inf
 
 
 def follow_regularised(leader: Leader, settings: Mapping, eta: float) -> tuple[np.ndarray, float]:

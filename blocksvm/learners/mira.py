@@ -115,5 +115,5 @@ MIRA = Learner(
     jointly=learn_jointly,
     takes_weights=False,
     takes_prior=False,
-    acts_on="margins",
+    acts_up_to=1.0,
 )

@@ -64,7 +64,7 @@ def passive_regression(row, y, z, importance, memory):
 def of_numbers(learner: Learner) -> Learner:
     return learner.like(
         settings=learner.settings.without("costs", "cost_rule"), update=passive_regression,
-        loss="epsilon-insensitive", for_numbers=None, for_rows=None, acts_on="rows",
+        loss="epsilon-insensitive", for_numbers=None, for_rows=None, acts_up_to=math.inf,
     )  # fmt: skip
 
 
@@ -82,7 +82,7 @@ PA = Learner(
     fades=("weight",),
     parameters=PARAMETER,
     numbers=lambda settings: {"most": math.inf, "slack": 0.0},
-    acts_on="margins",
+    acts_up_to=1.0,
     for_numbers=of_numbers,
     for_rows=of_rows,
     takes_weights=False,

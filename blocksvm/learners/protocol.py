@@ -22,7 +22,7 @@ from typing import cast
 
 from blocksvm.errors import InputError, said
 from blocksvm.learners.layout import COMMON, Layout, layout
-from blocksvm.problems import DEFAULT, LOSSES, get_loss, require
+from blocksvm.problems import DEFAULT, DEFAULT_OF_NUMBERS, LOSSES, get_loss, require
 from blocksvm.problems.settings import PROBLEM_SETTINGS, LossName
 from blocksvm.settings import REQUIRED, Setting, Settings
 
@@ -100,19 +100,21 @@ class Learner:
     score, update, current, mean: see above.  columns, scalars, parameters: layouts of what they are given; more_scalars:
     how many scalars lie behind the named ones, by whether averages are wanted; numbers: those parameters that are no
     setting of the same name; initial, initial_scalars: what does not begin at 0, by name.
-    loss: what is suffered, where that is no setting; needs: parts of it that the rule needs beside the derivative;
-    real: it learns numbers; for_numbers(learner): the learner that takes its place where labels
-    are numbers, None where it learns classes alone; for_rows(learner): that which predicts rows by w itself, whose score
-    is the distance and whose label is 0.
+    loss: the name of the loss, where that is no setting; needs: parts of it that the rule needs beside the derivative.
+    real: it learns numbers; for_numbers(learner): the learner that takes its place where labels are numbers, None where
+    it learns classes alone; for_rows(learner): that which predicts rows by w itself, whose score is the distance and
+    whose label is 0.
     kept: the two functions as the loop over two classes calls them, where they share what they find.
     jointly: the loop over rows of several classes, where ``update`` is not what a step over all of them is.
     fades, fading_scalars: the columns and scalars that forgetting.py takes back towards what they began with (scalars: 0).
-    choice: a setting whose value chooses the learner among ``variants``; complete(settings, known): the settings
-    with what follows from others, and from the data; raises InputError for what no single setting's range tells; constant(settings): the value of a constant feature that the rule needs.
+    choice: a setting whose value chooses the learner among ``variants``; complete(settings, known): the settings with
+    what follows from others, and from the data; raises InputError for what no single setting's range tells;
+    constant(settings): the value of a constant feature that the rule needs.
 
     What it can do: takes_weights: rows may differ in importance; takes_prior: its weights may be added to a prior
-    model's; takes_average, takes_bias: the mean of its weights, and a constant feature, have a meaning; sparse: weights become exactly 0; acts_on: 'rows', 'margins' (a row of margin 1 or more changes nothing) or
-    'mistakes' (one of margin above 0 changes nothing); describe(settings, scalars by name): what a model's description says besides.
+    model's; takes_average, takes_bias: the mean of its weights, and a constant feature, have a meaning; sparse: weights
+    become exactly 0; acts_up_to: the margin up to which rows change anything; describe(settings, scalars by name): what
+    a model's description says besides.
     """
 
     name: str
@@ -149,7 +151,7 @@ class Learner:
     takes_average: bool = True
     takes_bias: bool = True
     sparse: bool = False
-    acts_on: str = "rows"
+    acts_up_to: float = math.inf
     describe: Callable[[Mapping, Mapping], dict] = lambda settings, scalars: {}
 
     def like(self, **changes) -> Learner:
@@ -234,7 +236,7 @@ class Learner:
 
 def following_numbers(learner: Learner) -> Learner:
     """``for_numbers`` of a learner that follows the gradient of any loss: the same, with those of regression."""
-    loss = replace(LOSS, default="squared")
+    loss = replace(LOSS, default=DEFAULT_OF_NUMBERS)
     declared = tuple(loss if setting.name == loss.name else setting for setting in learner.settings)
     return learner.like(
         settings=Settings(declared, learner.settings.exclusive), for_numbers=None, real=True,

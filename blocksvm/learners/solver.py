@@ -171,7 +171,7 @@ class OnlineSolver(OwnDecisions):
 
     def finished(self, state: State) -> bool:
         """A learner that acts on mistakes alone has met none in the last epoch: it does not change any more."""
-        return self.runner.learner.acts_on == "mistakes" and state["epochs"][LAST] == 0.0
+        return self.runner.learner.acts_up_to <= 0.0 and state["epochs"][LAST] == 0.0
 
     def summary(self, state: State) -> str:
         """What the mistakes of a perceptron show about its rows, or the radius of what predicts rows.
@@ -183,7 +183,7 @@ class OnlineSolver(OwnDecisions):
         runner, epochs, tally = self.runner, state["epochs"], state["tally"]
         if self.predicts_rows:
             return f"radius {self.describe(state)[DISTANCE]['radius']:.6g}"
-        if runner.learner.acts_on != "mistakes" or runner.rule is not None or epochs[LAST] < 0.0:
+        if runner.learner.acts_up_to > 0.0 or runner.rule is not None or epochs[LAST] < 0.0:
             return ""
         if epochs[LAST] == 0.0:
             separated = f"the rows are linearly separable{' with a bias' if runner.bias else ''}"

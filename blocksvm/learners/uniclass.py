@@ -139,6 +139,6 @@ def of_rows(learner: Learner) -> Learner:
         settings=learner.settings + SETTINGS, fades=(), score=distance, update=move_towards, current=current, mean=current,
         columns=COLUMN, scalars=SCALAR, parameters=PARAMETER, initial_scalars={"scale": 1.0, "left": 1.0},
         numbers=lambda settings: numbers(settings) | {"learned": float(settings["learn_radius"])},
-        loss="epsilon-insensitive", for_numbers=None, for_rows=None, acts_on="rows",
+        loss="epsilon-insensitive", for_numbers=None, for_rows=None, acts_up_to=math.inf,
         takes_prior=False, takes_average=False, takes_bias=False, describe=describe,
     )  # fmt: skip

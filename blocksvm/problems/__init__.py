@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from blocksvm.errors import InputError, one_of, said
-from blocksvm.named import by_user, check_followed, imported
+from blocksvm.named import by_user, check_followed, imported, object_at
 
 LOSSES = {
     "hinge": "box:HINGE",
@@ -21,7 +21,7 @@ LOSSES = {
     "squared": "tube:SQUARED_LOSS",
     "absolute": "tube:ABSOLUTE",
 }
-DEFAULT = "hinge"
+DEFAULT, DEFAULT_OF_NUMBERS = "hinge", "squared"
 # parts of a loss that may be missing, as a sentence names them
 PARTS = {
     "conjugate": "conjugate, which a dual and its certificate are made of",
@@ -61,6 +61,11 @@ def get_loss(name: str):
     return loss
 
 
+def loss_at(name: str):
+    """The loss of a name that ``place_of`` gave in another process, which unpickles it."""
+    return get_loss(name) if name in LOSSES else object_at(name)
+
+
 def require(name: str, part: str, owner: str):
     """The ``Loss`` of this name, which has the part, one of ``PARTS``; else InputError, which names those that do."""
     loss = get_loss(name)
@@ -71,8 +76,10 @@ def require(name: str, part: str, owner: str):
 
 
 def place_of(loss) -> str:
-    """MODULE:ATTRIBUTE of a loss that Python code gives as itself, or the name of one of the package's.  InputError where no
-    module has it as an attribute."""
+    """MODULE:ATTRIBUTE of a loss that Python code gives as itself, or the name of one of the package's.
+
+    Raises InputError where no module has it as an attribute.
+    """
     import sys
 
     from blocksvm.problems.loss import Loss

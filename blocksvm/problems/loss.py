@@ -93,6 +93,16 @@ class Loss:
         if lacking and len(lacking) < len(DUAL):
             raise TypeError(f"the loss {self.name}: its dual lacks {', '.join(lacking)}; give all of {', '.join(DUAL)}")
 
+    def __deepcopy__(self, memo) -> Loss:
+        """Itself: a loss never changes."""
+        return self
+
+    def __reduce__(self):
+        """By its place, as a function is pickled."""
+        from blocksvm.problems import loss_at, place_of
+
+        return loss_at, (place_of(self),)
+
     @property
     def of_numbers(self) -> bool:
         """The targets are real numbers."""

@@ -21,6 +21,7 @@ from blocksvm.learners.protocol import SHARED, Learner
 from blocksvm.learners.runner import Runner
 from blocksvm.model.files import describe_model
 from blocksvm.named import by_user
+from blocksvm.problems.settings import LossName
 from blocksvm.settings import plain
 from blocksvm.sources.matrix import Matrix
 from blocksvm.stream import main as stream
@@ -37,6 +38,8 @@ def values_of(setting) -> list:
         return [setting.checked([[0.0, 1.5], [1e-300, 0.0]])]
     if setting.choices:
         return [choice for choice in setting.choices if choice != setting.default]
+    if isinstance(setting, LossName):
+        return ["squared-hinge", "squared"]
     if setting.kind is str:
         return ["module:attribute"]
     low = setting.least if setting.least is not None else np.nextafter(setting.above, math.inf)
