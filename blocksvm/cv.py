@@ -14,9 +14,10 @@ from blocksvm.cli.console import (
     size,
 )
 from blocksvm.cli.json_output import add_json, json_file, told_as_json
-from blocksvm.cli.options import add_checkpoint, add_settings, checkpoint_of, given, resumes
+from blocksvm.cli.options import add_checkpoint, add_settings, checkpoint_of, given, resumes, value_of
 from blocksvm.errors import InputError
 from blocksvm.problems.settings import WITH_CLASSES
+from blocksvm.settings import Settings
 from blocksvm.training.run_settings import RUN_SETTINGS
 
 EXAMPLES = """examples:
@@ -29,7 +30,8 @@ TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
 CHOICES = ("accuracy", "auc", "loss", "rmse")
 
 
-def parser() -> Parser:
+def parser(of_loss: Settings) -> Parser:
+    """The options, those of the loss that is named among them."""
     p = Parser(
         "cv", "Cross-validate along a path of C: for each C and fold a model is trained, to a certified gap, on the "
         "rows outside of the fold, and scored on those in it.", EXAMPLES,
@@ -43,7 +45,8 @@ def parser() -> Parser:
     what.add_argument("--at-once", type=int, default=3, metavar="N",
                       help="C trained at once, where memory allows (default 3; more: fewer readings)")  # fmt: skip
     add_settings(p, "the problem", WITH_CLASSES.without("C", "lam", "multiclass"))
-    p.add_argument("--epsilon", metavar="E", help="of regression: errors up to it cost nothing")
+    if of_loss.names():
+        add_settings(p, "the loss", of_loss)
     add_settings(p, "the runs", RUN_SETTINGS, None, TYPES)
     add_checkpoint(p.add_argument_group("going on after an interruption"), "how far it is")
     then = p.add_argument_group("what comes of it")
@@ -76,8 +79,19 @@ def path_of(text: str | None) -> list[float] | None:
                          "as 0.01:100:9") from None  # fmt: skip
 
 
+def settings_of_loss(arguments: list[str]) -> Settings:
+    """Those of the loss that arguments name."""
+    name = value_of(arguments, "--loss")
+    if name is None:
+        return Settings()
+    from blocksvm.problems import get_loss
+
+    return get_loss(name).settings
+
+
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    of_loss = settings_of_loss(arguments)
+    options = parser(of_loss).parse_args(arguments)
     from pathlib import Path
 
     from blocksvm.outputs import check_outputs, written_whole
@@ -91,7 +105,7 @@ def main(arguments: list[str]) -> int:
         from blocksvm.analysis.figure import require_matplotlib
 
         require_matplotlib()
-    settings = {name: getattr(options, name, None) for name in (*OF_PROBLEM, "epsilon")}
+    settings = {name: getattr(options, name, None) for name in (*OF_PROBLEM, *of_loss.names())}
     settings = {name: value for name, value in settings.items() if value is not None} | given(options, RUN_SETTINGS)
     stop = catch_signals()
     from blocksvm.cli.display import Line

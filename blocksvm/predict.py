@@ -40,7 +40,9 @@ def parser() -> Parser:
         "--joint", metavar="MAP", help="of a model of joint features: their map's place, whose code may then run"
     )
     about.add_argument(
-        "--loss", metavar="LOSS", help="for probabilities by a loss outside the package: its place, whose code may then run"
+        "--loss",
+        metavar="LOSS",
+        help="for probabilities by a loss outside the package: its place, whose code may then run",
     )
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")

@@ -81,8 +81,10 @@ REFERENCES = {
         settings=(0.3,),
     ),
     "squared": ReferenceLoss(
-        lambda z, y, c, p: c * (z - y) ** 2 / 2, lambda a, y, c, p: a * a / (2 * c) - a * y,
-        lambda c: (-np.inf, np.inf), labels=False,
+        lambda z, y, c, p: c * (z - y) ** 2 / 2,
+        lambda a, y, c, p: a * a / (2 * c) - a * y,
+        lambda c: (-np.inf, np.inf),
+        labels=False,
     ),
     "absolute": ReferenceLoss(
         lambda z, y, c, p: c * abs(z - y), lambda a, y, c, p: -a * y, lambda c: (-c, c), labels=False

@@ -221,8 +221,8 @@ class LogisticClassifier(LinearClassifier):
 
 
 @with_parameters(
-    Parameter("loss", "epsilon_insensitive", "epsilon_insensitive or squared_epsilon_insensitive, or a ``Loss`` of your own, or its "
-              "place"),
+    Parameter("loss", "epsilon_insensitive", "epsilon_insensitive or squared_epsilon_insensitive, or a ``Loss`` of "
+              "your own, or its place"),
     *parameters_of(PROBLEM_SETTINGS, "loss", "lam", "class_weight"),
     *parameters_of(get_loss("epsilon-insensitive").settings), *INTERCEPT, *TRAINING, WORKING_SET, *MACHINE,
 )  # fmt: skip

@@ -178,7 +178,7 @@ def updates(nag_loss: str, coin_loss: str) -> dict:
     return {"update": update, "kept": Kept(auto_score_kept, kept, int(NAG_SCRATCH))}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Together(Learner):
     """members: (learner, its settings) of those that it is made of."""
 

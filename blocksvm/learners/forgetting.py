@@ -67,7 +67,7 @@ def forgetting_current(j, memory):
     return w
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Forgetting(Learner):
     """inner: the learner without it; part: F."""
 

@@ -25,6 +25,7 @@ from blocksvm.model.probabilities import link_of
 from blocksvm.model.state import Piecewise, write_state
 from blocksvm.model.values import sets_of
 from blocksvm.named import by_user
+from blocksvm.problems import check_loss
 from blocksvm.problems.distance import DISTANCE, Distance
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support import Support
