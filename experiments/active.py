@@ -1,6 +1,6 @@
 """Labels that cost: accuracy against the number of labels asked for.
 
-    python -m experiments.active NAME=STORE.h5 ... [--seeds 5] [-C 0.1]
+    python -m experiments.active NAME=STORE.h5 ... [--seeds 5] [-C 0.1] [--json FILE]
 
 A third of the rows is held out.  Of the others, the pool, labels are asked for
     smallest margins   some at a time: those of the least |<w, x>| by the weights so far (Tong and Koller, JMLR 2001;
@@ -14,17 +14,13 @@ with this C (the mean of the weights), and so does a pass over labels at random 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse
 
-from blocksvm.analysis.replay import Rows, in_memory
-from blocksvm.api import fit
-from blocksvm.memory import Budget
-from blocksvm.sources.store.reader import Store
-from experiments.report import machine
+from blocksvm import fit, open_store
+from experiments.measuring import Tables, parser
 
 COUNTS = (50, 100, 200, 500, 1000, 2000, 5000)
 QUERIES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -32,12 +28,13 @@ QUERIES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 def load(path: str) -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
     """All rows of a store of two classes: (X, y of +-1)."""
-    with Store(path) as store:
-        matrix = in_memory(Rows(store, "stored", 0, 1 << 29), store.n_samples, Budget(1 << 34))
+    with open_store(path) as store:
+        block = store.read_block(np.arange(len(store.chunks)), None)
         d = store.n_features
-    values = np.ones(matrix.n_nonzeros, np.float32) if matrix.values is None else matrix.values
-    entries = (values, matrix.indices, matrix.indptr)
-    return scipy.sparse.csr_matrix(entries, shape=(matrix.n_samples, d)), matrix.y.astype(float)
+    values = np.ones(block.n_nonzeros, np.float32) if block.values is None else block.values
+    return scipy.sparse.csr_matrix((values, block.indices, block.indptr), shape=(block.n_samples, d)), np.array(
+        block.y, float
+    )
 
 
 def smallest_margins(scores: np.ndarray, known: np.ndarray, n: int) -> np.ndarray:
@@ -64,45 +61,48 @@ def from_pool(
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = parser(__doc__)
     p.add_argument("data", nargs="+", metavar="NAME=STORE.h5")
     p.add_argument("--seeds", type=int, default=5)
-    p.add_argument("-C", type=float, default=0.1, dest="C")
+    p.add_argument("-C", type=float, default=0.1)
     options = p.parse_args()
-    about = machine()
-    print(f"{about['cpu']}, {about['cores']} cores, {about['date']}\n")
-    print("| data | labels by | learner | labels asked for | test accuracy |\n|---|---|---|---|---|")
+    tables = Tables(options)
+    tables.begin(
+        f"C = {options.C:g}, {options.seeds} draws", "data", "labels by", "learner", "labels asked for", "test accuracy"
+    )
     for name, _, path in (one.partition("=") for one in options.data):
         X, y = load(path)
         results: dict[tuple, list] = {}
         for seed in range(options.seeds):
             order = np.random.default_rng(seed).permutation(len(y))
             test, pool = order[: len(y) // 3], order[len(y) // 3 :]
-            own, labels = X[pool], y[pool]
+            rows, labels = X[pool], y[pool]
 
             def note(way: str, learner: str, at, asked: int, w, held_out=X[test], truth=y[test], to=results) -> None:
                 right = float(np.mean((held_out @ w > 0.0) == (truth > 0.0)))
                 to.setdefault((way, learner, at), []).append((asked, right))
 
-            def train(rows: np.ndarray, own=own, labels=labels) -> np.ndarray:
-                if labels[rows].min() == labels[rows].max():  # no machine yet: the mean direction
-                    return np.asarray(own[rows].T @ labels[rows]).ravel()
-                return fit(own[rows], labels[rows], C=options.C).model.weights
+            def train(chosen: np.ndarray, rows=rows, labels=labels) -> np.ndarray:
+                if labels[chosen].min() == labels[chosen].max():  # no machine yet: the mean direction
+                    return np.asarray(rows[chosen].T @ labels[chosen]).ravel()
+                return fit(rows[chosen], labels[chosen], C=options.C).model.weights
 
+            online = {"learner": "pa1", "C": options.C, "order": "stored", "average": True}
             counts = tuple(n for n in COUNTS if n < len(pool))
-            for rows in from_pool(train, own, np.arange(10), counts):
-                note("smallest margins", "machine", len(rows), len(rows), train(rows))
+            for chosen in from_pool(train, rows, np.arange(10), counts):
+                note("smallest margins", "machine", len(chosen), len(chosen), train(chosen))
             for count in (*counts, len(pool)):
                 note("random", "machine", count, count, train(np.arange(count)))
-                passed = fit(own[:count], labels[:count], learner="pa1", C=options.C, order="stored", average=True)
-                note("random", "pa1", count, count, passed.model.weights)
+                note("random", "pa1", count, count, fit(rows[:count], labels[:count], **online).model.weights)
             for b in QUERIES:
-                passed = fit(own, labels, learner="pa1", C=options.C, order="stored", average=True, query=b, seed=seed)
-                told = passed.loop.plan.solver.progress(passed.loop.state)
-                note(f"as they pass, b = {b:g}", "pa1", b, told["asked"], passed.model.weights)
+                events = []
+                passed = fit(rows, labels, query=b, seed=seed, on_event=events.append, **online)
+                asked = [event["asked"] for event in events if event["event"] == "outer"][-1]
+                note(f"as they pass, b = {b:g}", "pa1", b, asked, passed.model.weights)
         for (way, learner, _), found in results.items():
             asked, right = np.array(found).T
-            print(f"| {name} | {way} | {learner} | {asked.mean():,.0f} | {right.mean():.2%} ± {right.std():.2%} |")
+            tables.row(name, way, learner, f"{asked.mean():,.0f}", f"{right.mean():.2%} ± {right.std():.2%}")
+    tables.end()
 
 
 if __name__ == "__main__":

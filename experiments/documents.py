@@ -1,16 +1,15 @@
-"""Documents to n-grams, and tables to features, beside scikit-learn: seconds of one core, no file written.
+"""Documents to n-grams, and tables to features, beside scikit-learn and pyarrow: speeds of one core, no file written.
 
-    python -m experiments.documents DOCUMENTS.tsv [--bits 22] [--repeats 5]
-        [--table TABLE.csv --label COLUMN --categorical COLUMNS --ignore COLUMNS]
+    python -m experiments.documents DOCUMENTS.tsv [--table TABLE.csv --label COLUMN --categorical COLUMNS
+        --ignore COLUMNS] [--bits 22] [--repeats 5] [--json FILE]
 
 DOCUMENTS.tsv: 'label<TAB>text' a line; TABLE.csv: a table with a header.  Of both the first 8 MB are read, by
 scikit-learn the first rows of them, as it takes long.  The same table is read as Parquet, too, and one of numbers
-alone, beside pyarrow, which makes no rows.  The figures are of the processor's time, runs in turn.
+alone, beside pyarrow, which makes no rows.  Figures are of the processor's time, runs in turn.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import tempfile
@@ -26,7 +25,7 @@ from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text import TextPiece, TextSource
-from experiments.report import machine
+from experiments.measuring import Tables, parser
 
 BYTES = 8_000_000
 PEER_ROWS = 2_000
@@ -40,21 +39,44 @@ def whole_lines(path: Path) -> bytes:
     return text[: text.rindex(b"\n") + 1]
 
 
-def seconds(run) -> float:
-    began = time.process_time()
-    run()
-    return time.process_time() - began
+def reader_for(format_name: str, bits: int | None, options: dict, text: bytes, name: str):
+    options = format_named(format_name).settled(options, text, name)
+    recipe = Recipe(format_name, "error", bits, "l2", options=options)
+    return reader_of(Reading(recipe, named=bits is None)), options
 
 
-def ours(text: bytes, format_: str, bits: int | None, options: dict):
-    """A call that parses the text once."""
-    options = format_named(format_).settled(options, text, "text")
-    reader = reader_of(Reading(Recipe(format_, "error", bits, "l2", options=options), named=bits is None))
+def text_rows(text: bytes, format_name: str, bits: int | None, options: dict):
+    """A call that parses the text once; bits None: 63-bit ids with names."""
+    reader, _ = reader_for(format_name, bits, options, text, "text")
     padded = np.append(np.frombuffer(text, np.uint8), np.zeros(64, np.uint8))
     piece = TextPiece(TextSource("text", None), padded, len(text), None, begins=True)
     if reader.parse(piece).fault is not None:  # compiles, too
         raise SystemExit(f"line {reader.parse(piece).fault}")
     return lambda: reader.parse(piece)
+
+
+def parquet_rows(path: Path, bits: int | None, given: dict):
+    """A call that reads a Parquet file to rows once, and returns how many entries they have."""
+    reader, options = reader_for("parquet", bits, given, b"", str(path))
+
+    def read() -> int:
+        room = reader.room(0)  # memory goes round, as where rows are read
+        pieces = FileInputs([str(path)], "parquet", options).pieces(BYTES // 2, None, digested=False)
+        return sum(len(reader.parse(piece, room).ids) for piece in pieces)
+
+    return read
+
+
+def parquet_columns(path: Path):
+    """A call that reads it to columns."""
+    from pyarrow import parquet
+
+    def read() -> None:
+        with parquet.ParquetFile(path) as file:
+            for _ in file.iter_batches(use_threads=False):
+                pass
+
+    return read
 
 
 def vectorizer(ngrams: str, bits: int):
@@ -67,40 +89,36 @@ def vectorizer(ngrams: str, bits: int):
     )
 
 
-def hashed_table(text: bytes, label: str, categorical: str, ignore: str, bits: int):
+def hashed_table(text: bytes, options):
     """A call that reads the rows as scikit-learn's users do: csv.DictReader, numbers as floats, FeatureHasher."""
+    from fnmatch import fnmatch
+
     from sklearn.feature_extraction import FeatureHasher
 
-    from blocksvm.formats.cells import named_by
-
-    names = next(csv.reader([text.partition(b"\n")[0].decode()]))
-    categories, out = named_by(categorical, names, "categorical"), named_by(ignore, names, "ignore") | {label}
+    out = {options.label, *options.ignore.split(",")}
 
     def rows():
         for row in csv.DictReader(io.StringIO(text.decode())):
-            yield {c: v if c in categories else float(v) for c, v in row.items() if v and c not in out}
+            kept = ((c, v) for c, v in row.items() if v and c not in out)
+            yield {c: v if fnmatch(c, options.categorical) else float(v) for c, v in kept}
 
-    return lambda: FeatureHasher(1 << bits, alternate_sign=False).transform(rows())
-
-
-def table(header: str, rows: list[tuple]) -> str:
-    columns = header.count("|") - 1
-    return "\n".join([header, "|" + "---|" * columns, *("| " + " | ".join(row) + " |" for row in rows)])
+    return lambda: FeatureHasher(1 << options.bits, alternate_sign=False).transform(rows())
 
 
-def compared(name: str, calls: dict, sizes: dict, repeats: int) -> tuple:
-    """A line of figures: MB a second of each call, the last one the peer's."""
-    times = {key: [] for key in calls}
+def rates(calls: dict, repeats: int) -> list[str]:
+    """Millions of units a second of each (call, units), and how many times the last one's the first is."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
-        for key, call in calls.items():
-            times[key].append(seconds(call))
-    rates = {key: sizes[key] / median(own) / 1e6 for key, own in times.items()}
-    *own, peer = rates
-    return name, *(f"{rates[key]:.1f}" for key in rates), f"{rates[own[0]] / rates[peer]:.1f}"
+        for name, (call, _) in calls.items():
+            began = time.process_time()
+            call()
+            times[name].append(time.process_time() - began)
+    found = [units / median(times[name]) / 1e6 for name, (_, units) in calls.items()]
+    return [*(f"{rate:.1f}" for rate in found), f"{found[0] / found[-1]:.1f}"]
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = parser(__doc__)
     p.add_argument("documents", type=Path)
     p.add_argument("--table", type=Path)
     p.add_argument("--label", default="label")
@@ -109,108 +127,61 @@ def main() -> None:
     p.add_argument("--bits", type=int, default=22)
     p.add_argument("--repeats", type=int, default=5)
     options = p.parse_args()
-    print(machine())
+    tables = Tables(options)
     text = whole_lines(options.documents)
-    lines = text.decode().split("\n")[:-1][:PEER_ROWS]
-    documents = [line.partition("\t")[2] for line in lines]
+    documents = [line.partition("\t")[2] for line in text.decode().split("\n")[:-1][:PEER_ROWS]]
     peer_bytes = sum(len(one.encode()) for one in documents)
-    found = []
+    tables.begin("Documents, MB/s", "n-grams", "hashed", "named", "HashingVectorizer", "times")
     for ngrams in NGRAMS:
         transform = vectorizer(ngrams, options.bits).transform
         calls = {
-            "hashed": ours(text, "documents", options.bits, {"ngrams": ngrams}),
-            "named": ours(text, "documents", None, {"ngrams": ngrams}),
-            "peer": lambda transform=transform: transform(documents),
+            bits: (text_rows(text, "documents", bits, {"ngrams": ngrams}), len(text)) for bits in (options.bits, None)
         }
-        sizes = {"hashed": len(text), "named": len(text), "peer": peer_bytes}
-        found.append(compared(ngrams, calls, sizes, options.repeats))
-    print(
-        table("| n-grams | blocksvm, hashed, MB/s | blocksvm, named, MB/s | HashingVectorizer, MB/s | times |", found)
-    )
-    if options.table is None:
-        return
-    text = whole_lines(options.table)
-    chosen = {"label": options.label, "categorical": options.categorical, "ignore": options.ignore or None}
-    first = b"\n".join(text.split(b"\n")[: PEER_ROWS + 1]) + b"\n"
-    calls = {
-        "hashed": ours(text, "csv", options.bits, chosen),
-        "named": ours(text, "csv", None, chosen),
-        "peer": hashed_table(first, options.label, options.categorical, options.ignore, options.bits),
-    }
-    sizes = {"hashed": len(text), "named": len(text), "peer": len(first)}
-    if reads := pyarrow_alone(text):
-        calls = {"hashed": calls["hashed"], "named": calls["named"], "pyarrow": reads, "peer": calls["peer"]}
-        sizes["pyarrow"] = len(text)
-    row = compared("csv", calls, sizes, options.repeats)
-    arrow = "pyarrow.csv alone, MB/s | " if "pyarrow" in calls else ""
-    header = (
-        f"| table | blocksvm, hashed, MB/s | blocksvm, named, MB/s | {arrow}DictReader, FeatureHasher, MB/s | times |"
-    )
-    print("\n" + table(header, [row]))
-    if reads:
-        print("\n" + parquet_table(text, chosen, options))
+        calls["peer"] = (lambda transform=transform: transform(documents)), peer_bytes
+        tables.row(ngrams, *rates(calls, options.repeats))
+    if options.table is not None:
+        measure_table(whole_lines(options.table), options, tables)
+    tables.end()
 
 
-def pyarrow_alone(text: bytes):
-    """A call that only parses the table to columns, in one thread; None where there is no pyarrow."""
-    try:
-        import pyarrow
-        from pyarrow import csv as columns
-    except ImportError:
-        return None
-    pyarrow.set_cpu_count(1)
-    options = columns.ReadOptions(use_threads=False)
-    return lambda: columns.read_csv(io.BytesIO(text), options)
-
-
-def parquet_rows(name: Path, bits: int | None, given: dict):
-    """A call that reads a Parquet file to rows once, and returns their entries."""
-    options = format_named("parquet").settled(given, b"", str(name))
-    reader = reader_of(Reading(Recipe("parquet", "error", bits, "l2", options=options), named=bits is None))
-
-    def read() -> int:
-        pieces = FileInputs([str(name)], "parquet", options).pieces(BYTES // 2, None, digested=False)
-        room = reader.room(0)  # memory goes round, as where rows are read
-        return sum(len(reader.parse(piece, room).ids) for piece in pieces)
-
-    return read
-
-
-def parquet_columns(name: Path):
-    """A call that reads it to columns."""
-    import pyarrow.parquet as parquet
-
-    def read() -> None:
-        with parquet.ParquetFile(name) as file:
-            for _ in file.iter_batches(use_threads=False):
-                pass
-
-    return read
-
-
-def parquet_table(text: bytes, given: dict, options) -> str:
-    """Millions of entries a second: of the table, and of one of numbers that are never 0."""
+def measure_table(text: bytes, options, tables: Tables) -> None:
     import pyarrow
     from pyarrow import csv as columns
     from pyarrow import parquet
 
-    rows, width = NUMBERS
+    pyarrow.set_cpu_count(1)
+    given = {"label": options.label, "categorical": options.categorical, "ignore": options.ignore or None}
+    first = b"".join(text.splitlines(keepends=True)[: PEER_ROWS + 1])
+    read = columns.ReadOptions(use_threads=False)
+    tables.begin(
+        "A table, MB/s", "format", "hashed", "named", "pyarrow.csv to columns", "DictReader, FeatureHasher", "times"
+    )
+    calls = {bits: (text_rows(text, "csv", bits, given), len(text)) for bits in (options.bits, None)}
+    calls["pyarrow"] = (lambda: columns.read_csv(io.BytesIO(text), read)), len(text)
+    calls["peer"] = hashed_table(first, options), len(first)
+    tables.row("csv", *rates(calls, options.repeats))
+    n, width = NUMBERS
     rng = np.random.default_rng(0)
-    numbers = {given["label"]: rng.integers(0, 2, rows)}
-    numbers |= {f"x{k}": rng.normal(size=rows).astype(np.float32) for k in range(width)}
-    tables = {"the same": columns.read_csv(io.BytesIO(text)), f"{width} float32": pyarrow.table(numbers)}
-    found = []
+    numbers = {options.label: rng.integers(0, 2, n)} | {
+        f"x{k}": rng.normal(size=n).astype(np.float32) for k in range(width)
+    }
+    tables.begin("Parquet, M entries/s", "table", "hashed", "named", "pyarrow to columns", "times")
     with tempfile.TemporaryDirectory() as folder:
-        for name, own in tables.items():
-            path = Path(folder, f"{len(found)}.parquet")
-            parquet.write_table(own, path)
-            asked = given if not found else {"label": given["label"]}
-            calls = {"hashed": parquet_rows(path, options.bits, asked), "named": parquet_rows(path, None, asked)}
-            entries = calls["hashed"]()  # compiles, too
-            calls["named"]()
-            calls["pyarrow"] = parquet_columns(path)
-            found.append(compared(name, calls, dict.fromkeys(calls, entries), options.repeats))
-    return table("| Parquet | blocksvm, hashed, M entries/s | named | pyarrow, to columns alone | times |", found)
+        for name, table, chosen in (
+            ("the same", columns.read_csv(io.BytesIO(text)), given),
+            (f"{width} float32", pyarrow.table(numbers), {"label": options.label}),
+        ):
+            path = Path(folder, f"{len(chosen)}.parquet")
+            parquet.write_table(table, path)
+            hashed, named = (parquet_rows(path, bits, chosen) for bits in (options.bits, None))
+            entries = hashed()  # compiles, too
+            named()
+            calls = {
+                "hashed": (hashed, entries),
+                "named": (named, entries),
+                "pyarrow": (parquet_columns(path), entries),
+            }
+            tables.row(name, *rates(calls, options.repeats))
 
 
 if __name__ == "__main__":

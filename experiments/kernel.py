@@ -1,85 +1,80 @@
-"""The machine with a kernel beside libsvm (scikit-learn's SVC): seconds of the command's run from the store to a
-certified gap, within a budget that the kernel matrix is larger than, against libsvm's training alone in memory with a
-cache of that size; and both primal objectives.
+"""The machine with a kernel beside libsvm (scikit-learn's SVC): seconds from the store to a certified gap, within less
+memory than the kernel matrix takes, and of libsvm's training alone in memory with a cache of that size.
 
-    python -m experiments.kernel NAME=TEXT.svm:C:GAMMA ... [--rows N] [--memory 300MB] [--tol 1e-3] [--repeats 3]
+    python -m experiments.kernel NAME=TEXT.svm:C:GAMMA ... [--memory 300] [--tol 1e-3] [--repeats 3] [--json FILE]
 
-rbf kernel, a bias that is not regularised; two classes, the larger label against the others; the first N rows.
+rbf kernel, a bias that is not regularised; two classes, the larger label against the others; --memory is in MB.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
-from blocksvm.cli.console import size
-from experiments.free_bias import cells_of, load, make_store
-from experiments.processes import must, run_module
-from experiments.report import machine
-from experiments.solvers.blocksvm import train
+from experiments.measuring import Tables, in_child, parser, split, train
+
+LEVELS = (0.1, 0.001)  # libsvm's tolerance
 
 
-def peer(path: Path, rows: int | None, C: float, gamma: float, tol: float, megabytes: float) -> None:
-    """One run of libsvm, as a line of JSON."""
+def load(path: str):
+    from sklearn.datasets import load_svmlight_file
+
+    X, y = load_svmlight_file(path)
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)  # SVC takes no others
+    return X, np.where(y == y.max(), 1.0, -1.0)
+
+
+def peer(path: str, C: float, gamma: float, tol: float, megabytes: float) -> dict:
+    """One run of libsvm."""
     from sklearn.svm import SVC
 
-    X, y = load(path, rows)
+    X, y = load(path)
     solver = SVC(kernel="rbf", C=C, gamma=gamma, tol=tol, cache_size=megabytes)
     began = time.perf_counter()
     solver.fit(X, y)
     seconds = time.perf_counter() - began
-    f = solver.decision_function(X)
-    beta = np.asarray(solver.dual_coef_.todense()).ravel()
+    f, beta = solver.decision_function(X), np.asarray(solver.dual_coef_.todense()).ravel()
     quadratic = float(beta @ (f[solver.support_] - solver.intercept_[0]))
-    primal = 0.5 * quadratic + C * float(np.maximum(0.0, 1.0 - y * f).sum())
-    print(json.dumps({"seconds": seconds, "primal": primal, "support": len(beta)}))
+    return {"seconds": seconds, "primal": 0.5 * quadratic + C * float(np.maximum(0.0, 1.0 - y * f).sum())}
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = parser(__doc__)
     p.add_argument("data", nargs="+", metavar="NAME=TEXT.svm:C:GAMMA")
-    p.add_argument("--rows", type=int)
-    p.add_argument("--memory", type=size, default=size("300MB"))
+    p.add_argument("--memory", type=float, default=300)
     p.add_argument("--tol", type=float, default=1e-3)
     p.add_argument("--repeats", type=int, default=3)
-    p.add_argument("--peer", type=float, metavar="TOL", help="one run of libsvm, for this program's own use")
     options = p.parse_args()
-    about = machine()
-    if options.peer is None:
-        print(
-            f"{about['cpu']}, {about['cores']} cores, {about['date']}; gap {options.tol:g}, "
-            f"{options.memory / 1e6:g} MB\n"
-        )
-        print(
-            "| data | rows | C, gamma | kernel matrix | ours | libsvm, -e 0.1 | libsvm, -e 0.001 |\n" + "|---" * 7 + "|"
-        )
+    tables = Tables(options)
+    tables.begin(f"gap {options.tol:g}, {options.memory:g} MB, medians of {options.repeats}", "data", "rows",
+                 "C, gamma", "kernel matrix, GB", "solver", "seconds", "primal", "gap")  # fmt: skip
     for one in options.data:
         name, _, rest = one.partition("=")
         text, C, gamma = rest.split(":")
-        if options.peer is not None:
-            peer(Path(text), options.rows, float(C), float(gamma), options.peer, options.memory / 1e6)
-            return
+        runs: dict[str, list[dict]] = {}
         with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as folder:
-            store, n_rows = make_store(Path(text), options.rows, folder)
-            given = ("--solver", "kernel", "--gamma", gamma, "-C", C, "--bias", "free", "--tol", repr(options.tol))
-            runs: dict[str, list[dict]] = {}
+            from sklearn.datasets import dump_svmlight_file
+
+            X, y = load(text)
+            dump_svmlight_file(X, y, f"{folder}/rows.svm")
+            store = Path(folder, "rows.h5")
+            split(Path(folder, "rows.svm"), store)
+            given = ("--solver", "kernel", "--gamma", gamma, "-C", C, "--bias", "free", "--tol", options.tol)
             for _ in range(options.repeats):
-                with tempfile.TemporaryDirectory(dir=folder) as inner:
-                    events, *_ = train(store, options.memory, Path(inner), *given)
-                runs.setdefault("ours", []).append(events[-1])
-                for level in (0.1, 0.001):
-                    more = ("--rows", options.rows) if options.rows else ()
-                    more += ("--memory", f"{options.memory}B", "--peer", level)
-                    line = must(run_module(sys.executable, "experiments.kernel", one, *more))
-                    runs.setdefault(f"libsvm {level:g}", []).append(line)
-        cells = [name, f"{n_rows:,}", f"{C}, {gamma}", f"{8e-9 * n_rows**2:.1f} GB", *cells_of(runs, 1)]
-        print("| " + " | ".join(cells) + " |", flush=True)
+                events, _ = train(store, Path(folder, "m.h5"), "--memory", f"{options.memory:g}MB", *given)
+                runs.setdefault("blocksvm", []).append(events[-1])
+                for level in LEVELS:
+                    found = in_child(peer, text, float(C), float(gamma), level, options.memory)
+                    runs.setdefault(f"libsvm, -e {level:g}", []).append(found)
+        for solver, found in runs.items():
+            gap = f"{found[-1]['rel_gap']:.1e}" if "rel_gap" in found[-1] else ""
+            tables.row(name, f"{len(y):,}", f"{C}, {gamma}", f"{8e-9 * len(y) ** 2:.1f}", solver,
+                       f"{median(one['seconds'] for one in found):.1f}", f"{found[-1]['primal']:.6g}", gap)  # fmt: skip
+    tables.end()
 
 
 if __name__ == "__main__":

@@ -1,24 +1,23 @@
-"""Schedules on a slow disk: seconds to a certified gap by the fixed numbers of passes, by overlap and by auto, with the
-working set and without, with a reader that is held back to a given bandwidth.
+"""A map to size a run by: seconds to a certified gap by disk speed, memory, working set and inner passes of a visit.
 
-    python -m experiments.schedules STORE.h5 [--memory 138000000] [--tol 1e-3] [--bandwidths 50,100,inf] [--repeats 3]
-                                    [--working-sets auto,none] [--schedules 1,3,overlap,auto]
+    python -m experiments.schedules STORE.h5 [--tol 1e-3] [--bandwidths 50,150,500,inf] [--shares 8,32]
+        [--schedules 1,3,10,overlap,auto] [--working-sets auto,none] [--repeats 1] [--figure FILE.png] [--json FILE]
+
+Bandwidths are MB/s of compressed bytes at which a reader is held back.  All runs are made in one process, whose kernels
+are loaded.  A working set is left out (none) for the first share of the memory alone.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import statistics
 import time
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
 from blocksvm.api import fit
 from blocksvm.sources.store.reader import Store
-
-SCHEDULES = ("1", "2", "3", "5", "overlap", "auto")
+from experiments.measuring import Tables, budget, parser
 
 
 class SlowStore(Store):
@@ -34,58 +33,68 @@ class SlowStore(Store):
         return block
 
 
-def seconds_to_gap(path: Path, bandwidth: float, schedule: str, working_set: str, memory: int, tol: float) -> dict:
-    """One run: seconds from the opening of the store to the certificate, readings of all rows, passes, MB read."""
-    began = time.perf_counter()
-    outers: list[dict] = []
+def seconds_to_gap(path: Path, bandwidth: float, **settings) -> tuple[float, float, float]:
+    """(seconds from the opening of the store to the certificate, readings of all rows, MB read) of one run."""
+    began, outers = time.perf_counter(), []
     with SlowStore(path) as store:
-        store.bandwidth = bandwidth
-        settings = {"schedule": schedule, "working_set": working_set, "memory": memory, "tol": tol}
-        result = fit(store, on_event=lambda e: outers.append(e) if e["event"] == "outer" else None, **settings).result
-    return {
-        "seconds": time.perf_counter() - began,
-        "readings": sum((event["blocks"] > 0) + (event["certificate_share"] or 0.0) for event in outers),
-        "mb_read": sum(event["bytes_read"] for event in outers) / 1e6,
-        "passes": statistics.mean(result.passes),
-        "set_passes": sum(result.set_passes),
-        "rel_gap": result.certificate.rel_gap,
-    }
+        store.bandwidth = 1e6 * bandwidth
+        fit(store, on_event=lambda e: outers.append(e) if e["event"] == "outer" else None, **settings)
+    readings = sum((event["blocks"] > 0) + (event["certificate_share"] or 0.0) for event in outers)
+    return time.perf_counter() - began, readings, sum(event["bytes_read"] for event in outers) / 1e6
+
+
+def figure(lines: dict[str, dict[float, float]], path: Path, tol: float) -> None:
+    """Seconds under the last schedule by disk speed; a line for each share and working set."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(figsize=(5.0, 3.6), layout="constrained")
+    for label, seconds in lines.items():
+        speeds = sorted(seconds)
+        axes.semilogy(range(len(speeds)), [seconds[speed] for speed in speeds], "-o", label=label)
+    axes.set_xticks(range(len(speeds)), ["not held back" if s == float("inf") else f"{s:g} MB/s" for s in speeds])
+    axes.set_ylabel(f"seconds to a certified gap of {tol:g}")
+    axes.legend(fontsize=8)
+    fig.savefig(path, dpi=110)
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("store", type=Path)
-    p.add_argument("--memory", type=int, default=138_000_000)
+    p = parser(__doc__)
+    p.add_argument("store", type=Path, metavar="STORE.h5")
     p.add_argument("--tol", type=float, default=1e-3)
-    p.add_argument("--bandwidths", default="50,100,200,inf", help="MB/s of compressed bytes")
-    p.add_argument("--repeats", type=int, default=3)
-    p.add_argument("--schedules", default=",".join(SCHEDULES))
+    p.add_argument("--bandwidths", default="50,150,500,inf")
+    p.add_argument("--shares", default="8,32")
+    p.add_argument("--schedules", default="1,3,10,overlap,auto")
     p.add_argument("--working-sets", default="auto,none")
-    p.add_argument("--json", type=Path)
+    p.add_argument("--repeats", type=int, default=1)
+    p.add_argument("--figure", type=Path, metavar="FILE.png")
     options = p.parse_args()
-    bandwidths = [float(text) for text in options.bandwidths.split(",")]
-    schedules, sets = options.schedules.split(","), options.working_sets.split(",")
-    seconds_to_gap(options.store, float("inf"), "2", "auto", options.memory, 1e-1)  # loads the kernels
-    runs: dict[tuple[float, str], dict[str, list[dict]]] = {(b, w): {s: [] for s in schedules} for b in bandwidths
-                                                            for w in sets}  # fmt: skip
-    for _ in range(options.repeats):
-        for (bandwidth, working_set), by_schedule in runs.items():
-            for schedule, found in by_schedule.items():
-                asked = (bandwidth * 1e6, schedule, working_set, options.memory, options.tol)
-                found.append(seconds_to_gap(options.store, *asked))
-    print(f"median seconds to a certified gap of {options.tol:g} (readings of all rows, MB read)\n")
-    print("| MB/s, working set | " + " | ".join(schedules) + " | auto / best fixed | overlap / best fixed |")
-    print("|---" * (len(schedules) + 3) + "|")
-    for (bandwidth, working_set), by_schedule in runs.items():
-        median = {s: statistics.median(run["seconds"] for run in found) for s, found in by_schedule.items()}
-        best = min((median[s] for s in schedules if s.isdigit()), default=float("nan"))
-        cells = [f"{median[s]:.2f} ({found[0]['readings']:.0f}, {found[0]['mb_read']:.0f})"
-                 for s, found in by_schedule.items()]  # fmt: skip
-        ratios = [f"{median[s] / best:.2f}" if s in median else "" for s in ("auto", "overlap")]
-        print("| " + " | ".join([f"{bandwidth:g}, {working_set}", *cells, *ratios]) + " |", flush=True)
-    if options.json:
-        kept = {f"{bandwidth} {working_set}": found for (bandwidth, working_set), found in runs.items()}
-        options.json.write_text(json.dumps(kept, indent=1))
+    shares, schedules, sets = (getattr(options, name).split(",") for name in ("shares", "schedules", "working_sets"))
+    tables, lines = Tables(options), {}
+    seconds_to_gap(options.store, float("inf"), memory=budget(options.store, shares[0]), tol=0.1)  # loads the kernels
+    tables.begin(f"{options.store.stem}: seconds to a certified gap of {options.tol:g} (readings of all rows, MB read)",
+                 "memory, working set, MB/s", *schedules, "auto / best fixed")  # fmt: skip
+    for share in shares:
+        for kind in sets if share == shares[0] else sets[:1]:
+            for bandwidth in map(float, options.bandwidths.split(",")):
+                given = {"memory": budget(options.store, share), "tol": options.tol, "working_set": kind}
+                cells, seconds = [], {}
+                for schedule in schedules:
+                    runs = [
+                        seconds_to_gap(options.store, bandwidth, schedule=schedule, **given)
+                        for _ in range(options.repeats)
+                    ]
+                    seconds[schedule] = median(run[0] for run in runs)
+                    cells.append(f"{seconds[schedule]:.2f} ({runs[0][1]:.0f}, {runs[0][2]:.0f})")
+                fixed = [seconds[s] for s in schedules if s.isdigit()]
+                ratio = f"{seconds['auto'] / min(fixed):.2f}" if fixed and "auto" in seconds else ""
+                tables.row(f"1/{share}, {kind}, {bandwidth:g}", *cells, ratio)
+                lines.setdefault(f"1/{share}, working set {kind}", {})[bandwidth] = seconds[schedules[-1]]
+    if options.figure:
+        figure(lines, options.figure, options.tol)
+    tables.end()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The structured learners on real text: chunks (CoNLL-2000), dependency trees and words of lines (a treebank sample).
 
-    python -m experiments.structured [--chunks conll2000.zip] [--trees dependency_treebank.zip] [--epochs 10] [--seed 0]
+    python -m experiments.structured [--chunks conll2000.zip] [--trees dependency_treebank.zip] [--epochs 10]
+        [--seed 0] [--json FILE]
 
 Every run is the command structure in a process of its own; the seconds are those of the training alone, the memory the
 peak of the process.  Of the treebank's sentences each tenth is tested on; lines are its words without blanks.
@@ -8,18 +9,13 @@ peak of the process.  Of the treebank's sentences each tenth is tested on; lines
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import re
-import subprocess
-import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
-from experiments.processes import ROOT
-from experiments.report import machine
+from experiments.measuring import Tables, command, parser
 
 RUNS = {
     "chunks": [
@@ -38,18 +34,6 @@ RUNS = {
     ],
 }  # fmt: skip
 MEASURE = {"chunks": "F1", "trees": "UAS", "words": "F1"}
-
-
-def command(*words: object) -> tuple[str, float]:
-    """(standard output, peak memory in MB) of the command structure."""
-    child = subprocess.Popen([sys.executable, "-m", "blocksvm.structure", *map(str, words)], cwd=ROOT, text=True,
-                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # fmt: skip
-    out = child.stdout.read()
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise SystemExit(f"structure {' '.join(map(str, words))} ended with status {child.returncode}")
-    return out, usage.ru_maxrss * 1024 / 1e6
 
 
 def unpack_chunks(archive: Path, folder: Path) -> tuple[Path, Path]:
@@ -78,43 +62,37 @@ def unpack_trees(archive: Path, folder: Path) -> dict[str, tuple[Path, Path]]:
     return found
 
 
-def table(task: str, train: Path, test: Path, epochs: int, seed: int, folder: Path) -> None:
-    print(f"\n## {task}\n\n| learner | {MEASURE[task]} | certified gap | epochs | seconds | peak memory | model |")
-    print("|---|---|---|---|---|---|---|")
-    model = folder / "model.h5"
+def measure(tables: Tables, task: str, texts: tuple[Path, Path], options, folder: Path) -> None:
+    tables.begin(task, "learner", MEASURE[task], "certified gap", "epochs", "seconds", "peak MB", "model, MB")
+    model, (text, test) = folder / "model.h5", texts
     # the kernels are compiled by a run that does not count
-    command("train", train, model, "--task", task, "--learner", "mira", "--epochs", 1, "--overwrite")
-    for learner, *settings in RUNS[task]:
-        given = settings if "--epochs" in settings else [*settings, "--epochs", epochs]
-        out, peak = command(
-            "train", train, model, "--task", task, "--learner", learner, *given, "--seed", seed, "--overwrite"
-        )
-        figures = json.loads(command("evaluate", model, test, "--json")[0])
-        told = re.search(r"(\d+) epochs? in ([\d.]+)s", out)
-        gap = re.search(r"relative gap (\S+)", out)
-        name = " ".join([learner, *settings])
-        cells = [f"`{name}`", f"{100 * figures[MEASURE[task]]:.2f}", gap[1] if gap else "", told[1], told[2]]
-        cells += [f"{peak:,.0f} MB", f"{model.stat().st_size / 1e6:.1f} MB"]
-        print("| " + " | ".join(cells) + " |", flush=True)
+    for learner, *settings in [("mira", "--epochs", "1"), *RUNS[task]]:
+        given = settings if "--epochs" in settings else [*settings, "--epochs", options.epochs]
+        done = command("structure", "train", text, model, "--task", task, "--learner", learner, *given, "--seed",
+                       options.seed, "--overwrite")  # fmt: skip
+        if settings == ["--epochs", "1"]:
+            continue
+        figures = json.loads(command("structure", "evaluate", model, test, "--json").out)
+        told = re.search(r"(\d+) epochs? in ([\d.]+)s", done.out)
+        gap = re.search(r"relative gap (\S+)", done.out)
+        tables.row(f"`{' '.join([learner, *settings])}`", f"{100 * figures[MEASURE[task]]:.2f}", gap[1] if gap else "",
+                   told[1], told[2], f"{done.peak_mb:,.0f}", f"{model.stat().st_size / 1e6:.1f}")  # fmt: skip
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = parser(__doc__)
     p.add_argument("--chunks", type=Path, metavar="conll2000.zip")
     p.add_argument("--trees", type=Path, metavar="dependency_treebank.zip")
     p.add_argument("--epochs", type=int, default=10)
     p.add_argument("--seed", type=int, default=0)
     options = p.parse_args()
-    about = machine()
-    print(f"{about['cpu']}, {about['cores']} cores, {about['date']}")
+    tables = Tables(options)
     with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as name:
-        folder, texts = Path(name), {}
-        if options.chunks is not None:
-            texts["chunks"] = unpack_chunks(options.chunks, folder)
-        if options.trees is not None:
-            texts |= unpack_trees(options.trees, folder)
-        for task, (train, test) in texts.items():
-            table(task, train, test, options.epochs, options.seed, folder)
+        texts = {"chunks": unpack_chunks(options.chunks, Path(name))} if options.chunks else {}
+        texts |= unpack_trees(options.trees, Path(name)) if options.trees else {}
+        for task, both in texts.items():
+            measure(tables, task, both, options, Path(name))
+    tables.end()
 
 
 if __name__ == "__main__":

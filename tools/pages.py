@@ -296,8 +296,8 @@ def on_files(files, config):
         files.append(File.generated(config, name, content=make()))
     files.append(File.generated(config, "index.md", content=(ROOT / "README.md").read_text()))
     files.append(File.generated(config, "changelog.md", content=(ROOT / "CHANGELOG.md").read_text()))
-    for path in sorted([*RESULTS.glob("*.md"), *RESULTS.glob("*.png")]):
-        files.append(File.generated(config, f"results/{path.name}", abs_src_path=str(path)))
+    for path in sorted([*RESULTS.glob("*.md"), *RESULTS.glob("*.png"), *RESULTS.glob("data/*.json")]):
+        files.append(File.generated(config, f"results/{path.relative_to(RESULTS)}", abs_src_path=str(path)))
     return files
 
 

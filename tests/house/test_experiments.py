@@ -1,13 +1,17 @@
-"""The benchmark harness: its objective, its data, its interpolation, and a whole run on a few rows."""
+"""The measurements: each command is one that its program takes, each page has one, and what they share works."""
 
 from __future__ import annotations
 
+import argparse
 import json
-import math
-import resource
+import lzma
+import re
+import runpy
+import shlex
 import subprocess
 import sys
-from pathlib import Path
+from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,169 +20,216 @@ from support.places import ROOT
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))
 
-from experiments import active, datasets, prepare, processes, report, tables  # noqa: E402
-from experiments.objective import Rows, evaluate  # noqa: E402
-from experiments.solvers.child import curve_of, parse_level  # noqa: E402
+from experiments import active, curves, figures, learners, measuring  # noqa: E402
+
+RESULTS = ROOT / "experiments" / "results"
 
 
-def random_rows(n: int = 50, d: int = 30) -> tuple[np.ndarray, Rows]:
-    """A dense matrix and the same rows as CSR; one row is empty, and the last column is not used."""
-    rng = np.random.default_rng(1)
-    dense = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.3)
-    dense[7] = 0.0
-    dense[:, -1] = 0.0
-    rows, columns = np.nonzero(dense)
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
-    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
-    return dense, Rows(indptr, columns.astype(np.int32), dense[rows, columns], y)
+@pytest.fixture(scope="module")
+def dodo():
+    """experiments/dodo.py, of doit only the function that reads a variable."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "doit", SimpleNamespace(get_var=lambda name, default: default))
+        return SimpleNamespace(**runpy.run_path(str(ROOT / "experiments" / "dodo.py"), run_name="dodo"))
 
 
-@pytest.mark.parametrize("entries", [1, 17, 10**6])
-def test_objective_is_the_formula(entries):
-    dense, rows = random_rows()
-    w = np.random.default_rng(2).normal(size=dense.shape[1])
-    primal, accuracy = evaluate(rows, w, 0.7, entries)
-    scores = dense @ w
-    assert primal == pytest.approx(0.5 * w @ w + 0.7 * np.maximum(0.0, 1.0 - rows.y * scores).sum(), rel=1e-13)
-    assert accuracy == np.mean(np.where(scores > 0, 1.0, -1.0) == rows.y)
+def commands_of(dodo) -> list[str]:
+    """All lines, without benchopt's, with the paths of files."""
+    measured = [commands for parts in dodo.MEASURED.values() for commands in parts.values()]
+    lines = [one for commands in [*dodo.MADE.values(), *measured] for one in commands.split("; ")]
+    return [dodo.line_of(line.partition(" # ")[0]) for line in lines if not line.startswith("benchopt")]
 
 
-def test_ids_beyond_w_weigh_nothing():
-    dense, rows = random_rows()
-    w = np.ones(dense.shape[1])
-    w[10:] = 0.0
-    assert evaluate(rows, w[:10], 1.0) == evaluate(rows, w, 1.0)
+def test_each_page_has_a_measurement(dodo):
+    pages = {path.stem for path in RESULTS.glob("*.md")} - {"README", "reliability"}  # campaigns make the last one
+    assert pages <= set(dodo.MEASURED)
+    # and each script is one of a measurement's, but the one that makes the tables
+    text = " ".join(commands_of(dodo))
+    for path in (ROOT / "experiments").glob("*.py"):
+        if "\ndef main(" in path.read_text() and path.stem != "figures":
+            assert f"experiments.{path.stem} " in text, path
 
 
-def test_csr_is_the_text_read_in_pieces(tmp_path, monkeypatch):
-    text = tmp_path / "few.svm"
-    text.write_text("3 1:0.5 9:2\n7 4:1.25\n3\n7 2:1 3:-1 10:0.125 # remark\n")
-    monkeypatch.setattr(prepare, "PIECE", 10)
-    made = prepare.write_csr(text, tmp_path / "csr")
-    rows = Rows.open(tmp_path / "csr")
-    assert (made["rows"], made["nonzeros"], made["columns"], made["positive_label"]) == (4, 6, 11, 7.0)
-    assert rows.indptr.tolist() == [0, 2, 3, 3, 6]
-    assert rows.indices.tolist() == [1, 9, 4, 2, 3, 10]
-    assert rows.values.tolist() == [0.5, 2.0, 1.25, 1.0, -1.0, 0.125]
-    assert rows.y.tolist() == [-1.0, 1.0, -1.0, 1.0]
-    assert prepare.is_prepared(text, tmp_path / "csr")
-    prepare.write_vw(text, tmp_path / "few.vw", 7.0)
-    assert (tmp_path / "few.vw").read_text() == "-1 | 1:0.5 9:2\n1 | 4:1.25\n-1 | \n1 | 2:1 3:-1 10:0.125\n"
-    text.write_text("3 1:1\n7 2:1\n")
-    assert not prepare.is_prepared(text, tmp_path / "csr")
+def test_each_page_names_a_command_that_there_is(dodo):
+    for path in RESULTS.glob("*.md"):
+        if path.stem in ("README", "reliability"):
+            continue
+        text = " ".join(path.read_text().split())
+        named = re.findall(r"tools/bench (?:sources=DIR )?([\w-]+)(?::([\w-]+))?", text)
+        assert named, f"{path.name} names no command"
+        for page, part in named:
+            assert page in dodo.MEASURED and (not part or part in dodo.MEASURED[page]), (path.name, page, part)
 
 
-def test_time_to_a_target_lies_on_the_line_between_two_points():
+def test_each_file_is_made_once(dodo):
+    files = [file for made in dodo.MADE for file in made.split()]
+    assert len(files) == len(set(files))
+    for made, command in dodo.MADE.items():
+        for file in made.split():
+            assert f"{{{file}}}" in command or "{@" in command, made
+    assert dodo.path_of("zipf.svm") == dodo.FOLDER / "zipf.svm"
+    assert dodo.path_of("a9a") == dodo.SOURCES / "a9a"  # nobody makes it
+
+
+def test_a_compressed_source_is_unpacked(dodo, tmp_path, monkeypatch):
+    (tmp_path / "libsvm").mkdir()
+    (tmp_path / "libsvm" / "a9a.xz").write_bytes(lzma.compress(b"1 1:1\n"))
+    (tmp_path / "libsvm" / "a9a.t.xz").write_bytes(b"another")
+    for name, value in {"SOURCES": tmp_path, "FOLDER": tmp_path / "made"}.items():
+        monkeypatch.setitem(dodo.path_of.__globals__, name, value)
+    assert dodo.path_of("a9a") == tmp_path / "made" / "a9a"
+    task = next(task for task in dodo.task_data() if task["name"] == "a9a")
+    assert task["file_dep"] == [tmp_path / "libsvm" / "a9a.xz"]
+    subprocess.run(task["actions"][-1], shell=True, check=True)
+    assert (tmp_path / "made" / "a9a").read_text() == "1 1:1\n"
+    (tmp_path / "libsvm" / "a9a").write_text("as it is")
+    assert dodo.path_of("a9a") == tmp_path / "libsvm" / "a9a"
+
+
+class Parsed(BaseException):
+    """The command line was taken."""
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """Runs a command of dodo.py up to where its arguments have been parsed."""
+    parse = argparse.ArgumentParser.parse_args
+
+    def parse_args(self, args=None, namespace=None):
+        raise Parsed(parse(self, args, namespace))
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_args)
+
+    def run(command: str) -> bool:
+        line = shlex.split(command.partition(f"{sys.executable} ")[2])
+        try:
+            if line[0] == "-m":
+                monkeypatch.setattr(sys, "argv", line[1:])
+                main = import_module(line[1]).main
+                main(line[2:]) if line[1].startswith("blocksvm.") else main()
+            else:
+                monkeypatch.setattr(sys, "argv", line)
+                runpy.run_path(line[0], run_name="__main__")
+        except Parsed:
+            return True
+        except SystemExit:
+            return False
+        return False
+
+    return run
+
+
+def test_each_command_is_one_that_its_program_takes(dodo, taken, capsys):
+    for command in commands_of(dodo):
+        assert taken(command), command
+    for wrong in ("experiments.kernel", "experiments.kernel x --no-such-thing", "tools/make_zipf.py"):
+        assert not taken(dodo.line_of(wrong)), wrong
+    capsys.readouterr()
+
+
+def test_tasks_are_what_doit_takes(dodo):
+    tasks = [*dodo.task_data(), *(task for page in dodo.MEASURED for task in getattr(dodo, f"task_{page}")())]
+    assert len(tasks) > 100
+    for task in tasks:
+        assert task["name"] is None or (task["actions"] and task["targets"])
+    whole = dodo.measurement("zipf", "", dodo.MEASURED["zipf"][""])
+    assert whole["actions"][-1].endswith(f"--json {dodo.TABLES / 'zipf.json'} > {dodo.TABLES / 'zipf.md'}")
+    assert f"--output {dodo.TABLES / 'zipf.parquet'}" in whole["actions"][1]
+
+
+def test_doit_lists_the_tasks():
+    pytest.importorskip("doit")
+    line = [sys.executable, "-m", "doit", "-f", "experiments/dodo.py", "list"]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "working-set" in done.stdout
+
+
+def test_a_command_is_measured(tmp_path):
+    done = measuring.run("-c", "b'1' * (300 << 20); print('made')")
+    assert done.out == "made\n" and done.peak_mb > 300 and done.seconds > 0.0 and done.cpu > 0.0
+    assert measuring.run("-c", "pass").peak_mb < 100  # not what this process had
+    with pytest.raises(RuntimeError, match="ValueError: no"):
+        measuring.run("-c", "raise ValueError('no')")
+    (tmp_path / "rows.svm").write_text("".join(f"{i % 2} {i % 7 + 1}:1 {i % 3 + 9}:0.5\n" for i in range(400)))
+    store = tmp_path / "rows.h5"
+    measuring.split(tmp_path / "rows.svm", store)
+    assert measuring.budget(store, "all") > measuring.budget(store, "8") > measuring.budget(store, "32")
+    events, _ = measuring.train(store, tmp_path / "model.h5")
+    assert events[-1]["status"] == "converged" and measuring.readings(events) >= 1.0
+
+
+def test_tables_are_printed_and_kept(tmp_path, capsys):
+    options = measuring.parser("What.").parse_args(["--json", str(tmp_path / "kept.json")])
+    tables = measuring.Tables(options)
+    tables.begin("Two rows", "what", "figure")
+    tables.row("one", 1)
+    tables.row("two", "2.0")
+    tables.end()
+    assert "Two rows\n\n| what | figure |\n|---|---|\n| one | 1 |\n| two | 2.0 |\n" in capsys.readouterr().out
+    kept = json.loads((tmp_path / "kept.json").read_text())
+    rows = [["one", "1"], ["two", "2.0"]]
+    assert kept["tables"] == [{"title": "Two rows", "columns": ["what", "figure"], "rows": rows}]
+    assert {"command", "machine", "date", "commit"} < set(kept)
+
+
+def test_a_curves_time_to_a_target_lies_on_the_line_between_two_points():
     points = [(1.0, 1e-1), (4.0, 1e-2), (16.0, 1e-4)]
-    assert report.time_to(points, 1e-3) == (pytest.approx(8.0), "")
-    assert report.time_to(points, 1e-2) == (pytest.approx(4.0), "")
-    assert report.time_to(points, 0.5) == (1.0, "<=")
-    assert report.time_to(points, 1e-5) is None
-    lines = [{"curve": "blocksvm", "seconds": s, "distance": x} for s, x in points]
-    lines += [{"curve": "peer", "seconds": 2.0 * s, "distance": x} for s, x in points]
-    assert report.ratios(lines) == [
-        "blocksvm reaches relative distance 0.001 in 8.00 s, peer in 16.00 s: 2.00 times as long"
-    ]
+    assert curves.seconds_to(points, 1e-3) == pytest.approx(8.0)
+    assert curves.seconds_to(points, 1e-2) == pytest.approx(4.0)
+    assert curves.seconds_to(points, 0.5) == 1.0
+    assert curves.seconds_to(points, 1e-5) is None
 
 
-@pytest.mark.parametrize("most", [6.0, 60.0, 3000.0])
-def test_no_tick_label_of_a_figure_lies_over_another(tmp_path, monkeypatch, most):
-    from matplotlib import pyplot as plt
+def test_a_result_of_benchopt_becomes_tables_and_a_figure(tmp_path, monkeypatch, capsys):
+    import pandas as pd
 
-    lines = [{"curve": "blocksvm", "seconds": s, "distance": 1e-3, "peak_rss_mb": 1.0} for s in (1.3, most)]
-    kept = []
-    monkeypatch.setattr(plt, "close", kept.append)
-    report.figure({"summary": lines, "data": {"name": "rows"}}, tmp_path / "rows.png")
-    monkeypatch.undo()
-    axis = kept[0].axes[0].xaxis
-    left, right = sorted(axis.get_view_interval())
-    ticks = [tick for minor in (False, True) for tick in (axis.get_minor_ticks() if minor else axis.get_major_ticks())]
-    ticks = [tick for tick in ticks if tick.label1.get_text() and left <= tick.get_loc() <= right]
-    spans = sorted((box.x0, box.x1) for box in (tick.label1.get_window_extent() for tick in ticks))
-    assert len(spans) >= 2
-    assert all(end < start for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
-    plt.close(kept[0])
-
-
-def test_names_of_data_and_levels():
-    module, options = datasets.parse("zipf,rows=2000,features=100")
-    assert module.plan(options).name == "zipf-2000x100"
-    with pytest.raises(SystemExit, match="choose one of"):
-        datasets.parse("mnist")
-    with pytest.raises(SystemExit, match="expected zipf"):
-        datasets.parse("zipf,row=2000")
-    assert parse_level("max_iter=3,n_jobs=2") == {"max_iter": "3", "n_jobs": "2"}
-    assert curve_of("snap", "max_iter=3,n_jobs=2") == "snap n_jobs=2"
+    pytest.importorskip("matplotlib")
+    nan = float("nan")
+    ours = "blocksvm[memory=1/8]"
+    rows = [(ours, 1e-2, 1.0, 1.5, 101.0, 99.0), (ours, 1e-3, 2.0, 2.5, 100.1, 100.0),
+            ("liblinear", 1.0, nan, 4.0, 101.0, nan), ("liblinear", 0.1, nan, 16.0, 100.01, nan)]  # fmt: skip
+    names = ["solver_name", "stop_val", "objective_seconds", "time", "objective_value", "objective_dual"]
+    frame = pd.DataFrame(rows, columns=names).assign(objective_readings=nan, objective_peak_mb=100.0)
+    frame = frame.assign(dataset_name="rows", objective_name="linear", objective_test_accuracy=0.9)
+    frame.to_parquet(tmp_path / "result.parquet")
+    given = [str(tmp_path / "result.parquet"), "--figure", str(tmp_path / "curves.png")]
+    monkeypatch.setattr(sys, "argv", ["curves", *given])
+    curves.main()
+    out = capsys.readouterr().out
+    assert "P* = 100" in out and "| blocksvm[memory=1/8] | 0.001 | 2 (2-2) | 2.5 | 1.0e-03 |" in out
+    # in the logarithm 1e-3 lies halfway between 1e-2 and 1e-4
+    assert "| liblinear | 8 | 4.00 |" in out
+    assert (tmp_path / "curves.png").stat().st_size > 1000
 
 
-def test_a_whole_run(tmp_path):
-    rng = np.random.default_rng(0)
-    lines = []
-    for _ in range(400):
-        ids = np.sort(rng.choice(60, 8, replace=False)) + 1
-        values = rng.random(8).round(3) + 0.001
-        label = "+1" if values[ids < 30].sum() > values[ids >= 30].sum() else "-1"
-        lines.append(" ".join([label, *(f"{i}:{v:.3f}" for i, v in zip(ids, values, strict=True))]) + "\n")
-    (tmp_path / "few.svm").write_text("".join(lines[:300]))
-    (tmp_path / "more.svm").write_text("".join(lines[300:]))
-    command = [
-        sys.executable,
-        "-m",
-        "experiments.bench",
-        "--solvers",
-        "blocksvm,liblinear,sgd,snap,vw",
-        "--repeats",
-        "1",
-        "--levels",
-        "1",
-    ]
-    command += ["--data", f"text={tmp_path}/few.svm,test={tmp_path}/more.svm"]
-    command += ["--folder", str(tmp_path / "data"), "--results", str(tmp_path / "results")]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    result = json.loads((tmp_path / "results" / "few.json").read_text())
-    table = (tmp_path / "results" / "few.md").read_text()
-    assert result["data"]["rows"] == 300
-    runs = {(run["solver"], run["level"]): run for run in result["runs"]}
-    for run in runs.values():
-        assert "error" not in run
-        assert 0.0 <= run["distance"] < math.inf
-        assert run["peak_rss_mb"] > 10.0
-        assert 0.5 < run["test_accuracy"] <= 1.0
-    # the optimum lies within the gap of the reference, 1e-5
-    assert runs["blocksvm", "tol=1e-2"]["distance"] <= 1.01e-2 + 1e-5
-    assert runs["liblinear", "eps=1"]["distance"] < 0.1
-    assert "| blocksvm | tol=1e-2 |" in table
-    for name, solver in result["solvers"].items():
-        present = any(run["solver"] == name for run in result["runs"])
-        assert present == (solver["version"] is not None)
-        assert present or f"- {name}: not installed" in table
-    assert not any(line["warnings"] or line["errors"] for line in result["summary"])
-    assert not list((tmp_path / "data").rglob("run-*"))
+def test_the_pages_have_the_figures_of_the_data():
+    for path, text in figures.pages().items():
+        assert path.read_text() == text, f"{path.name}: tools/bench figures makes its table"
 
 
-def test_every_table_is_run_by_its_experiment(tmp_path):
-    """Tables that are made in a moment are; each experiment knows the arguments that it would be given."""
-    from importlib import import_module
+def test_a_figure_is_one_cell(tmp_path):
+    (tmp_path / "data").mkdir()
+    kept = {"machine": figures.MACHINE, "date": "2026-01-02", "tables": [
+        {"title": "ten rows", "columns": ["solver", "seconds (least-most)"],
+         "rows": [["a", "0.5 (0.4-0.6)"], ["a-b", "2 / 4 = 0.5"], ["c", "7 (not reached)"]]}]}  # fmt: skip
+    (tmp_path / "data" / "page.json").write_text(json.dumps(kept))
+    figure = {"page": "page", "words": ["ten rows", "a"], "column": "seconds"}
+    assert figures.cell_of(figure, tmp_path) == ("0.5", "2026-01-02")
+    assert figures.cell_of(figure | {"words": ["a-b"]}, tmp_path)[0] == "0.5"
+    assert figures.cell_of(figure | {"words": ["c"]}, tmp_path)[0] == "7 (not reached)"
+    for wrong in ({"words": ["ten rows"]}, {"words": ["d"]}, {"column": "minutes"}):
+        with pytest.raises(ValueError, match="page: [03] cells"):
+            figures.cell_of(figure | wrong, tmp_path)
+    (tmp_path / "data" / "page.json").write_text(json.dumps(kept | {"machine": "another"}))
+    with pytest.raises(ValueError, match="0 cells"):
+        figures.cell_of(figure, tmp_path)
 
-    text = tmp_path / "rows.svm"
-    text.write_text("".join(f"{i % 2} {i % 7 + 1}:1 {i % 3 + 9}:0.5\n" for i in range(400)))
-    data = datasets.Dataset("few", text, text)
-    (tmp_path / "train.vw").write_text("")
-    subprocess.run(
-        [sys.executable, "-m", "blocksvm.split", text, tmp_path / "store.h5", "--quiet"], cwd=ROOT, check=True
-    )
-    told = tables.write_tables(["convergence", "codecs"], data, tmp_path, tmp_path / "out", 10**8, 1, None)
-    assert [line.split(":")[0] for line in told] == ["convergence", "codecs"]
-    assert all((tmp_path / "out" / f"{name}-few.md").read_text().strip() for name in ("convergence", "codecs"))
-    for name in tables.NAMES:
-        assert import_module(f"experiments.{name}").main
-        assert tables.arguments_of(name, data, tmp_path, 1, 1, Path("p")) is not None
-    unlabelled = datasets.Dataset("few", text, None)
-    assert tables.arguments_of("regimes", unlabelled, tmp_path, 1, 1, None) is None
-    assert tables.write_tables(["regimes"], unlabelled, tmp_path, tmp_path / "out", 1, 1, None)[0].startswith(
-        "regimes: left"
-    )
+
+def test_rows_in_vowpal_wabbits_format(tmp_path):
+    (tmp_path / "rows.svm").write_text("-1 1:0.5 9:2\n1 4:1.25\n-1\n1 2:1 3:-1 # remark\n")
+    learners.write_vw(tmp_path / "rows.svm", tmp_path / "rows.vw")
+    assert (tmp_path / "rows.vw").read_text() == "-1 | 1:0.5 9:2\n1 | 4:1.25\n-1 | \n1 | 2:1 3:-1\n"
 
 
 def test_a_pool_gives_its_smallest_margins_first():
@@ -191,10 +242,3 @@ def test_a_pool_gives_its_smallest_margins_first():
     assert [len(np.unique(rows)) for rows in found] == [2, 12, 30]
     assert found[1].tolist()[:2] == [0, 99] and np.abs(X[found[1][2:]]).max() == pytest.approx(9 / 99)
     assert np.abs(X[found[2][2:]]).max() == pytest.approx(27 / 99)
-
-
-def test_memory_is_touched_by_another_process():
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    processes.touch_memory(1 << 29)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 18  # KiB
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >= 1 << 19

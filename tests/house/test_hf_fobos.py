@@ -15,7 +15,7 @@ from support.places import ROOT
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))
 
-from experiments import hf_fobos, hf_fobos_report  # noqa: E402
+from experiments import hf_fobos  # noqa: E402
 
 GRID = (0.001, 0.01, 0.1)
 FOLDS, EPOCHS, SEED = 3, 4, 5
@@ -93,21 +93,21 @@ def dense(corpus, method: str, l1: float, part) -> tuple[float, float, np.ndarra
 def test_the_table_holds_what_dense_learners_find(corpus):
     found = hf_fobos.run_set(corpus, FOLDS, EPOCHS, SEED, GRID)
     splits = hf_fobos.split(len(corpus.y), FOLDS, EPOCHS, SEED)
-    assert list(found["methods"]) == list(hf_fobos.METHODS)
-    lines = {line.split("|")[2].strip(): line.split("|")[3:] for line in hf_fobos_report.table({"tiny": found})[2:]}
-    for column, (method, one) in enumerate(found["methods"].items()):
+    assert list(found) == list(hf_fobos.METHODS)
+    lines = {cells[0]: cells[1:] for cells in hf_fobos.rows_of("tiny", found)}
+    for column, (method, one) in enumerate(found.items()):
         again = [dense(corpus, method, one["l1"], part) for part in splits]
         accuracy, zeros = np.array([a for a, _, _ in again]), np.array([z for _, z, _ in again])
         assert one["accuracy"] == pytest.approx(accuracy)
         assert one["zeros"] == pytest.approx(zeros)
-        assert lines["accuracy %"][column].strip() == f"{100 * accuracy.mean():.2f} ± {100 * accuracy.std(ddof=1):.2f}"
-        assert lines["zero weights %"][column].strip() == f"{100 * zeros.mean():.1f}"
+        assert lines["accuracy %"][column] == f"{100 * accuracy.mean():.2f} ± {100 * accuracy.std(ddof=1):.2f}"
+        assert lines["zero weights %"][column] == f"{100 * zeros.mean():.1f}"
     first = 2 if corpus.classes == 2 else 1
-    for one in found["methods"].values():
+    for one in found.values():
         assert [(step["folds"], step["epochs"]) for step in one["steps"]] == [(first, 1), (first, 4), (FOLDS, 4)]
         last = one["steps"][-1]["accuracy"]
         assert max(last.values()) == last[f"{one['l1']:g}"] == pytest.approx(np.mean(one["accuracy"]))
-    assert any(0.0 < share < 1.0 for one in found["methods"].values() for share in one["zeros"])
+    assert any(0.0 < share < 1.0 for one in found.values() for share in one["zeros"])
 
 
 @pytest.mark.parametrize("method", hf_fobos.NORMS)
@@ -117,20 +117,19 @@ def test_heights_are_those_of_dense_learners(corpus, method):
     np.testing.assert_allclose(hf_fobos.heights(corpus, method, 0.01, part.order), expected, rtol=1e-10)
 
 
-def test_a_whole_run(tmp_path, monkeypatch):
+def test_a_whole_run(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
     write(tmp_path / "two.svm", *counts(2))
     write(tmp_path / "books.svm", *counts(3))
-    given = ["--sets", "books,two", "--rows-l2", "two", "--folds", "3", "--epochs", "2", "--out", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["hf_fobos", str(tmp_path), *given])
+    given = ["--sets", "books,two", "--rows-l2", "two", "--folds", "3", "--epochs", "2"]
+    files = ["--figure", str(tmp_path / "h.png"), "--json", str(tmp_path / "kept.json")]
+    monkeypatch.setattr(sys, "argv", ["hf_fobos", str(tmp_path), *given, *files])
     monkeypatch.setattr(hf_fobos, "GRID", GRID)
     hf_fobos.main()
-    result = json.loads((tmp_path / "hf-fobos.json").read_text())
-    assert [list(table) for table in result["tables"].values()] == [["books", "two"], ["two"]]
-    text = (tmp_path / "hf-fobos.md").read_text()
-    assert "85.23 | 85.52 | 85.14 | 85.05 | 84.98" in text
-    assert "on 2 of 2 sets" in text or "less accurate on" in text
-    assert (tmp_path / "hf-fobos-h.png").stat().st_size > 1000
+    counted, scaled = json.loads((tmp_path / "kept.json").read_text())["tables"]
+    assert [row[0] for row in counted["rows"][::5]] == ["books", "two"] and len(scaled["rows"]) == 5
+    assert "| books | the paper | 85.23 | 85.52 | 85.14 | 85.05 | 84.98 |" in capsys.readouterr().out
+    assert (tmp_path / "h.png").stat().st_size > 1000
 
 
 def test_labels_that_are_no_classes_are_refused(tmp_path):

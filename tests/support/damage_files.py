@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,6 +69,26 @@ KINDS = {
     "trace": Kind("t.jsonl", ("report {bad} -o {here}/report.html --overwrite --quiet",), False),
     "liblinear": Kind("m.liblinear", ("import {bad} {here}/imported.h5 --overwrite",), False),
 }  # fmt: skip
+
+
+def _text(name: str, format_: str, *more: str) -> Kind:
+    return Kind(name, (" ".join((SPLIT, "--format", format_, *more)),), False)
+
+
+# text, which any damage may leave readable; not in the campaign
+TEXTS = {
+    "svmlight": _text("s.svm", "svmlight"),
+    "svmlight-named": _text("named.svm", "svmlight-named"),
+    "multilabel": _text("sets.svm", "multilabel"),
+    "vw": _text("s.vw", "vw"),
+    "documents": _text("words.tsv", "documents", "--ngrams word:1-2"),
+    "csv": _text("t.csv", "csv"),
+    "tsv": _text("t.tsv", "tsv"),
+    "criteo": _text("criteo.tsv", "criteo"),
+    "of any format": _text("s.svm", "auto"),
+    "weights": Kind("weights.txt", ("split {here}/s.svm {here}/split.h5 --overwrite --quiet --weights {bad}",), False),
+    "numbers of rows": Kind("rows.txt", ("split {here}/changed.h5 --drop {bad} --quiet",), False),
+}
 RESULTS = {"out.txt": None, "new.h5": "weights"}  # what is compared: a file, or an array of one
 
 # what makes our own examples
@@ -125,7 +146,28 @@ def prepare(folder: Path) -> None:
     split([str(folder / "s.svm")], folder / "s.h5", SplitSettings(chunk_nonzeros=64))
     for words in PREPARED:
         unheard(words, here=folder)
+    write_texts(folder)
     write_foreign(folder, X[:60, :12].tocsr(), y[:60])
+
+
+def write_texts(folder: Path) -> None:
+    """An example of each of ``TEXTS`` that is not there already."""
+    draw = np.random.default_rng(4)
+    (folder / "named.svm").write_text("".join(f"{name} 1:0.5 {j}:2\n" for j, name in enumerate(["ham", "spam"] * 5, 2)))
+    (folder / "sets.svm").write_text("".join(f"a,b 1:1 {j}:2\nb {j}:3\n 1:1\n" for j in range(2, 7)))
+    (folder / "s.vw").write_text("".join(f"{1 - j % 2 * 2} {j}.5 tag{j}|a x:{j} y |b:2 z\n" for j in range(8)))
+    (folder / "words.tsv").write_text("".join(f"{j % 2}\tthe {w} ran\n" for j, w in enumerate(["dog", "cat", "b"] * 4)))
+    table = [
+        ["label", "size", "colour"],
+        *([str(j % 2), f"{j / 3:.3f}", draw.choice(["red", "blue"])] for j in range(9)),
+    ]
+    (folder / "t.csv").write_text("".join(",".join(row) + "\n" for row in table))
+    (folder / "t.tsv").write_text("".join("\t".join(row) + "\n" for row in table))
+    cells = [[str(j % 2), *map(str, draw.integers(0, 99, 13)), *(f"{c:08x}" for c in draw.integers(0, 9, 26))]
+             for j in range(6)]  # fmt: skip
+    (folder / "criteo.tsv").write_text("".join("\t".join(row) + "\n" for row in cells))
+    (folder / "weights.txt").write_text("".join(f"{weight:.2f}\n" for weight in draw.random(120)))
+    (folder / "rows.txt").write_text("1\n2\n17\n")
 
 
 def write_foreign(folder: Path, X, y) -> None:
@@ -155,7 +197,7 @@ class Trial:
     """Damages the example of a kind and runs its commands on it; ``folder`` has what ``prepare`` wrote."""
 
     def __init__(self, kind: str, folder: Path):
-        self.kind, self.folder = KINDS[kind], folder
+        self.kind, self.folder = (KINDS | TEXTS)[kind], folder
         self.data = (folder / self.kind.name).read_bytes()
         self.bad = folder / f"bad-{self.kind.name}"
         self.expected = [self.result(words, self.data, unheard) for words in self.kind.commands]
@@ -165,6 +207,8 @@ class Trial:
         self.bad.write_bytes(data)
         for name in RESULTS:
             (self.folder / name).unlink(missing_ok=True)
+        if "{here}/changed.h5" in words:
+            shutil.copy(self.folder / "s.h5", self.folder / "changed.h5")
         run_it(words, bad=self.bad, here=self.folder)
         for name, array in RESULTS.items():
             if self.kind.checked and f"{{here}}/{name}" in words:
@@ -176,6 +220,9 @@ class Trial:
 
     def verdicts(self, seed: int) -> list[Verdict]:
         """Of each command, on the file as the seed damages it."""
-        data = damaged(self.data, seed)
+        return self.judged(damaged(self.data, seed))
+
+    def judged(self, data: bytes) -> list[Verdict]:
+        """Of each command, on these bytes in the place of the file."""
         return [judge(lambda words=words: self.result(words, data), expected if self.kind.checked else None)
                 for words, expected in zip(self.kind.commands, self.expected, strict=True)]  # fmt: skip

@@ -6,6 +6,7 @@ every option of every command with its default.
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import re
 from importlib import import_module
@@ -48,6 +49,22 @@ def names() -> list[str]:
     return [re.sub(r"<factory>|<[^>]* object at 0x[^>]*>", "...", line) for line in lines]
 
 
+def choices_of(action: argparse.Action) -> str:
+    return "" if not action.choices else f" {{{','.join(map(str, action.choices))}}}"
+
+
+def default_of(action: argparse.Action) -> str:
+    """The parser's default, or the one in the help text, of settings whose default is filled in after parsing."""
+    if action.default not in (None, False, argparse.SUPPRESS):
+        return f" (default {action.default})"
+    text = action.help or ""
+    marked = re.search(r"(\S+) \(default\)", text)  # "shuffled (default) or stored"
+    if marked:
+        return f" (default {marked[1]})"
+    described = re.search(r"\(default\b[^()]*\)", text)
+    return f" {described[0]}" if described else ""
+
+
 def options() -> list[str]:
     lines = []
     for command in COMMANDS:
@@ -55,8 +72,7 @@ def options() -> list[str]:
         parser = make("the solver", Settings()) if inspect.signature(make).parameters else make()
         for action in parser._actions:
             words = ", ".join(action.option_strings) or str(action.metavar or action.dest)
-            default = "" if action.default in (None, False, "==SUPPRESS==") else f" (default {action.default})"
-            lines.append(f"{command} {words}{default}")
+            lines.append(f"{command} {words}{choices_of(action)}{default_of(action)}")
     for name in NAMES:
         for setting in get_method(name).settings:
             default = "needed" if setting.default is REQUIRED else f"default {setting.default}"

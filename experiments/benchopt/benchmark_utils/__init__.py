@@ -1,0 +1,35 @@
+"""What solvers of this benchmark share: when they stop, steps of a tolerance, files, and memory."""
+
+import atexit
+import math
+import shutil
+import tempfile
+from pathlib import Path
+
+from benchopt.stopping_criterion import SufficientProgressCriterion
+
+# until two runs that follow each other bring less than 1e-4 of the largest fall of the objective
+BY_TOLERANCE = SufficientProgressCriterion(eps=1e-4, patience=2, strategy="tolerance")
+BY_ITERATIONS = SufficientProgressCriterion(eps=1e-4, patience=2, strategy="iteration")
+
+
+def next_tolerance(tolerance, per_decade=1):
+    """The next of 1, 0.1, 0.01, ...; of 1, 0.3, 0.1, 0.03, ... with two steps a decade."""
+    if tolerance > 1.0:
+        return 1.0
+    steps = math.floor(-per_decade * math.log10(tolerance) + 0.5) + 1
+    return float(f"{10.0 ** (-steps / per_decade):.0e}")
+
+
+def scratch_folder():
+    """A folder for files of a solver, which is removed when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="blocksvm-benchopt-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def peak_mb():
+    """The largest memory that this process has had, in MB, with the rows and what was imported; NaN without /proc."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmHWM:")), math.nan)

@@ -1,0 +1,104 @@
+"""The result of a benchopt run as tables, and as a figure: distance to the optimum against seconds.
+
+    python -m experiments.curves RESULT.parquet [--tol 1e-3] [--figure FILE.png] [--json FILE]
+
+A row is the median of the repetitions of a solver at one tolerance or number of iterations.  P* is the largest dual
+that blocksvm has certified.  The second table: seconds until each solver's curve, straight lines between its points in
+logarithms, is at the primal at which blocksvm (the first of its configurations) ends with the tolerance --tol.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from experiments.measuring import Tables, parser
+
+FLOOR = 1e-9  # a distance below it is rounding
+
+
+def points(frame) -> dict[str, list[dict]]:
+    """By solver, sorted by seconds: the median of each figure at each stopping value."""
+    frame = frame.assign(seconds=frame["objective_seconds"].fillna(frame["time"]))
+    curves = {}
+    for solver, runs in frame.groupby("solver_name", sort=False):
+        figures = runs.groupby("stop_val")[[c for c in runs if c.startswith("objective_") and c != "objective_name"]]
+        table = figures.median(numeric_only=True).join(runs.groupby("stop_val")[["seconds", "time"]].median())
+        bounds = runs.groupby("stop_val")["seconds"].agg(["min", "max"])
+        curves[solver] = table.join(bounds).reset_index().sort_values("seconds").to_dict("records")
+    return curves
+
+
+def seconds_to(curve: list[tuple[float, float]], target: float) -> float | None:
+    """Seconds at which a curve of (seconds, distance) is at the target; None where no point is."""
+    for k, (seconds, distance) in enumerate(curve):
+        if distance > target:
+            continue
+        if k == 0:
+            return seconds
+        before, above = curve[k - 1]
+        return before * (seconds / before) ** (math.log(above / target) / math.log(above / distance))
+    return None
+
+
+def figure(curves: dict[str, list[dict]], title: str, path: Path) -> None:
+    """Both axes logarithmic; beside it each solver's peak memory."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5), width_ratios=(2.2, 1), layout="constrained")
+    for solver, rows in curves.items():
+        lines = [row["seconds"] for row in rows], [row["distance"] for row in rows]
+        (line,) = left.loglog(*lines, "o-", label=solver, lw=2.5 if solver.startswith("blocksvm") else 1.2)
+        right.barh(solver, max(row["objective_peak_mb"] for row in rows), color=line.get_color())
+    left.set(xlabel="seconds of training", ylabel="relative distance to the optimum", title=title)
+    left.legend(fontsize=8)
+    right.invert_yaxis()
+    right.set(xlabel="peak memory of the process, MB")
+    fig.savefig(path, dpi=130)
+    plt.close(fig)
+
+
+def main() -> None:
+    import pandas as pd
+
+    p = parser(__doc__)
+    p.add_argument("result", type=Path, metavar="RESULT.parquet")
+    p.add_argument("--tol", type=float, default=1e-3)
+    p.add_argument("--figure", type=Path, metavar="FILE.png")
+    options = p.parse_args()
+    tables = Tables(options)
+    for (data, objective), frame in pd.read_parquet(options.result).groupby(["dataset_name", "objective_name"]):
+        curves = points(frame)
+        every = [row for rows in curves.values() for row in rows]
+        duals = [row["objective_dual"] for row in every if not math.isnan(row["objective_dual"])]
+        optimum = max(duals, default=min(row["objective_value"] for row in every))
+        scores = [c for c in every[0] if c.startswith(("objective_train", "objective_test"))]
+        tables.begin(f"{data}, {objective}, P* = {optimum:.8g}", "solver", "tolerance or iterations",
+                     "seconds (least-most)", "whole run, s", "distance", "readings", "peak MB",
+                     *(c.removeprefix("objective_") for c in scores))  # fmt: skip
+        for solver, rows in curves.items():
+            for row in rows:
+                row["distance"] = max(FLOOR, (row["objective_value"] - optimum) / optimum)
+                tables.row(solver, f"{row['stop_val']:g}", f"{row['seconds']:.3g} ({row['min']:.3g}-{row['max']:.3g})",
+                           f"{row['time']:.3g}", f"{row['distance']:.1e}",
+                           f"{row['objective_readings']:.1f}".replace("nan", ""),
+                           f"{row['objective_peak_mb']:.0f}", *(f"{row[c]:.4f}" for c in scores))  # fmt: skip
+        ours = next((rows for solver, rows in curves.items() if solver.startswith("blocksvm")), [])
+        ended = next((row for row in ours if math.isclose(row["stop_val"], options.tol)), None)
+        if ended is not None:
+            tables.begin(f"to the primal of blocksvm at {options.tol:g}, distance {ended['distance']:.1e}",
+                         "solver", "seconds", "times as long")  # fmt: skip
+            for solver, rows in curves.items():
+                reached = seconds_to([(row["seconds"], row["distance"]) for row in rows], ended["distance"])
+                times = "" if reached is None else f"{reached / ended['seconds']:.2f}"
+                tables.row(solver, "not reached" if reached is None else f"{reached:.3g}", times)
+        if options.figure:
+            figure(curves, data, options.figure)
+    tables.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""How data and measurements are made, for doit, which runs what has changed since its last run:
+
+    doit -f experiments/dodo.py list --all          what there is
+    doit -f experiments/dodo.py sources=DIR working-set:enron
+    doit -f experiments/dodo.py figures             the tables of README.md and docs/measurements.md
+
+``sources`` is a folder with the public files that a measurement needs, at any depth; texts may be compressed.
+Tables and their JSON go to experiments/data/tables; what is kept of them lies in experiments/results/data.
+In a command a name in braces is a file: one that another command makes, or one of the sources; {@NAME} is a folder.
+"""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+from doit import get_var
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "experiments" / "data"
+TABLES = FOLDER / "tables"
+SOURCES = Path(get_var("sources", FOLDER / "sources"))
+DOIT_CONFIG = {"default_tasks": ["figures"], "dep_file": str(FOLDER / "doit.db"), "verbosity": 2}
+
+IMDB, NEWS, ENRON = "{aclImdb.tar.gz}", "{20news-bydate.tar.gz}", "{enron-spam.tar.xz}"
+WORDS = f"tools/make_texts.py enron {ENRON} --ngrams word:1-2"
+BIG = "tools/make_store.py --features 20000000"
+PRODUCTS = "{amazon_processed_acl_books_dvd.tar.xz}"
+# files: the command that makes them
+MADE = {
+    "imdb-train.svm imdb-test.svm imdb-words.svm imdb.tsv":
+        f"tools/make_imdb.py {IMDB} {{imdb-train.svm}} {{imdb-test.svm}} --both {{imdb-words.svm}} "
+        "--documents {imdb.tsv}",
+    "stars-train.svm stars-test.svm": f"tools/make_imdb.py {IMDB} {{stars-train.svm}} {{stars-test.svm}} --ratings",
+    "imdb-w1.svm": f"tools/make_texts.py imdb-characters {IMDB} {{imdb-w1.svm}} --ngrams word:1-1",
+    "imdb-characters.svm": f"tools/make_texts.py imdb-characters {IMDB} {{imdb-characters.svm}}",
+    "news-words.svm": f"tools/make_texts.py news-words {NEWS} {{news-words.svm}}",
+    "news-mideast.svm": f"tools/make_texts.py news-words {NEWS} {{news-mideast.svm}} --group talk.politics.mideast",
+    "news-characters.svm": f"tools/make_texts.py news-characters {NEWS} {{news-characters.svm}}",
+    "enron.svm": f"tools/make_texts.py enron {ENRON} {{enron.svm}}",
+    "enron-w12.svm": f"{WORDS} {{enron-w12.svm}}",
+    "enron-names.svm": f"{WORDS} {{enron-names.svm}} --order names",
+    "enron-shuffled.svm": f"{WORDS} {{enron-shuffled.svm}} --seed 1",
+    "zipf.svm": "tools/make_zipf.py {zipf.svm}",
+    "clicks.svm": "tools/make_clicks.py {clicks.svm}",
+    "clicks-drift.svm": "tools/make_clicks.py {clicks-drift.svm} --rows 1000000 --drift 1",
+    "news20.svm news20.t.svm": f"tools/make_topics.py news {NEWS} {{news20.svm}} {{news20.t.svm}}",
+    "news20-3.svm news20-3.t.svm":
+        f"tools/make_topics.py news {NEWS} {{news20-3.svm}} {{news20-3.t.svm}} --ngrams 1-3",
+    "reuters.svm reuters.t.svm": "tools/make_topics.py reuters {reuters21578.tar.xz} {reuters.svm} {reuters.t.svm}",
+    **{f"corpora/{name}.svm": f"tools/make_corpora.py {name} {source} {{@corpora}}/{name}" for name, source in {
+        "books": PRODUCTS, "dvd": PRODUCTS, "ob-2-1": NEWS, "sb-2-1": NEWS, "ob-8-1": NEWS, "sb-8-1": NEWS,
+        "reut20": "{reuters21578.tar.xz}"}.items()},
+    "corpora/20news-train.svm corpora/20news-test.svm": f"tools/make_corpora.py 20news {NEWS} {{@corpora}}/20news --l2",
+    **{f"{name}.h5": f"blocksvm.split {{{text}}} {{{name}.h5}} --overwrite --quiet" for name, text in {
+        "a9a": "a9a", "imdb-w1": "imdb-w1.svm", "imdb-words": "imdb-words.svm", "zipf": "zipf.svm",
+        "enron": "enron.svm"}.items()},
+    "big.h5": f"{BIG} {{big.h5}} --rows 56000000",
+    "small.h5": f"{BIG} {{small.h5}} --rows 1120000",
+}  # fmt: skip
+MAKERS = {file: files for files in MADE for file in files.split()}
+UNPACK = {".xz": "xz -dc", ".gz": "gzip -dc", ".bz2": "bzip2 -dc"}
+
+
+def comparison(text: str, *solvers: str, test: str = "", data: str = "", objective: str = "", repeats: int = 3) -> str:
+    """A run of the benchopt benchmark, whose result experiments.curves makes a table of."""
+    given = f"text={{{text}}}" + (f",test={{{test}}}" if test else "") + (f",{data}" if data else "")
+    chosen = " ".join(f'-s "{solver}"' for solver in solvers)
+    return (f"benchopt run experiments/benchopt -d 'svmlight[{given}]' -o 'linear[{objective}]' {chosen} -r {repeats} "
+            "--no-plot --no-cache --timeout 1h --output {@tables}/%(name)s.parquet; "
+            "experiments.curves {@tables}/%(name)s.parquet --figure {@tables}/%(name)s.png")  # fmt: skip
+
+
+PEERS = ("liblinear", "LinearSVC", "SGDClassifier", "snapml[n_jobs=[1,2]]", "vowpal-wabbit")
+SHARES = "blocksvm[memory=['1/8','1/32',all]]"
+TEXTS = ("enron", "news-words", "news-characters", "imdb-characters", "imdb-words", "zipf", "clicks")
+STREAMS = (
+    "enron-names",
+    "enron-shuffled",
+    "imdb-w1",
+    "imdb-words",
+    "news-mideast",
+    "news-words",
+    "clicks-drift",
+    "zipf",
+)
+REPLAYED = (
+    "ogd --decay constant --step 0.01", "omd --mirror entropic --radius 20 --step 0.005",
+    "omd --mirror p-norm --p 5 --step 0.01", "pegasos --lambda 1e-3", "pegasos --lambda 1e-3 --unprojected",
+    "pegasos --lambda 1e-3 --loss logistic", "fobos --l1 1e-4 --step 0.3",
+    "fobos --l1 1e-4 --step 0.3 --half-steps next",
+    "hf-fobos --l1 1e-3 --p 3 --step 0.3", "adagrad-fobos --l1 1e-4 --step 0.1", "adagrad-rda --l1 1e-4 --step 0.1",
+)  # fmt: skip
+SETS = ("books", "dvd", "ob-2-1", "sb-2-1", "ob-8-1", "sb-8-1", "reut20")
+CORPORA = " ".join(f"{{corpora/{name}.svm}}" for name in SETS)
+BOTH = "blocksvm[memory=['1/8',all]]"
+# a page of experiments/results: {what: commands}, with semicolons between them
+MEASURED = {
+    "working-set": {name: comparison(f"{name}.svm", SHARES, "blocksvm[working_set=none]", "liblinear")
+                    for name in TEXTS},
+    "zipf": {"": comparison("zipf.svm", "blocksvm[memory='139MB',cold=True]", *PEERS)},
+    "imdb": {"": comparison("imdb-train.svm", "blocksvm[memory='33MB',cold=True]", *PEERS, test="imdb-test.svm")},
+    "imdb-all": {"": comparison("imdb-words.svm", "blocksvm[memory='64MB',cold=True]", *PEERS)},
+    "roofline": {name: f"experiments.roofline {{{name}.h5}} {{{name}.svm}}" for name in ("zipf", "imdb-words")},
+    "convergence": {name: f"experiments.convergence {{{name}.h5}}" for name in ("zipf", "imdb-words")},
+    "schedules": {name: f"experiments.schedules {{{name}.h5}}" for name in ("enron", "imdb-words")},
+    "codecs": {"": "experiments.codecs {zipf.h5} {imdb-words.h5}"},
+    "commands": {name: f"experiments.start_up {{{name}.svm}}" for name in ("zipf", "imdb-words")},
+    "streams": {"": "experiments.learners zipf={zipf.svm} --learners 'pa1 -C 0.1;ogd;arow;adagrad-fobos' --repeats 7 "
+                    "--peers vw --vw-options='--loss_function hinge --noconstant'"},
+    "learners": {name: f"experiments.learners {name}={{{name}.svm}}" for name in STREAMS},
+    "regimes": {"": "experiments.regimes imdb={imdb-train.svm},{imdb-test.svm} "
+                    "20news={corpora/20news-train.svm},{corpora/20news-test.svm}"},
+    "many-classes": {
+        **{f"{name}-{loss}": comparison(f"{name}.svm", BOTH, "liblinear", "LinearSVC",
+                                        test=f"{name}.t.svm", objective=f"loss={loss}")
+           for name in ("news20-3", "news20") for loss in ("hinge", "crammer-singer")},
+        "reuters": comparison("reuters.svm", BOTH, "liblinear", "LinearSVC",
+                              test="reuters.t.svm", data="multilabel=True"),
+        "dna": comparison("dna.scale", BOTH, "liblinear", "LinearSVC", test="dna.scale.t"),
+    },
+    "multiclass-online": {"news20": "experiments.multiclass_online {news20.svm} {news20.t.svm}",
+                          "reuters": "experiments.multiclass_online {reuters.svm} {reuters.t.svm} --sets"},
+    "regression": {loss: comparison("stars-train.svm", BOTH, "liblinear", test="stars-test.svm",
+                                    objective=f"loss={loss},bias=1")
+                   for loss in ("epsilon-insensitive", "squared-epsilon-insensitive")},
+    "kernel": {"": "experiments.kernel a9a={a9a}:1:0.0081 phishing={phishing.txt}:1:0.1 "
+                   "mushrooms={mushrooms.txt}:1:0.01 --repeats 1"},
+    "kernel-online": {"": "experiments.kernel_online svmguide1={svmguide1.txt}:20 a9a={a9a}:{a9a.t}:0.05"},
+    "free-bias": {name: comparison(text, BOTH, "libsvm", objective=f"bias=free,C={C}", repeats=1)
+                  for name, text, C in (("a9a", "a9a", 0.1), ("phishing", "phishing.txt", 1))},
+    "cross-validation": {"": "experiments.cross_validation {imdb-words.svm}"},
+    "incremental": {f"{data}-{tol}": f"experiments.incremental {{{text}}} --tol {tol}" for tol in ("1e-3", "1e-5")
+                    for data, text in (("imdb-words", "imdb-words.svm"), ("a9a", "a9a"))},
+    "estimators": {name: comparison(f"{name}.svm", "blocksvm-estimator", "LinearSVC",
+                                    objective="loss=squared-hinge,bias=1")
+                   for name in ("news-mideast", "imdb-w1", "enron-w12")},
+    "documents": {"": "experiments.documents {imdb.tsv} --table {criteo2014_train.tiny.csv} --label Label "
+                      "--categorical 'C*' --ignore Id"},
+    "active": {"a9a": "experiments.active a9a={a9a.h5} -C 0.1",
+               "imdb-w1": "experiments.active imdb-w1={imdb-w1.h5} -C 1"},
+    "regret": {f"{name}-{number}": f"blocksvm.regret {{{name}.h5}} --learner {learner} --order shuffled --quiet"
+               for name in ("a9a", "imdb-w1") for number, learner in enumerate(REPLAYED)},
+    "structured": {"chunks": "experiments.structured --chunks {conll2000.zip}",
+                   "trees": "experiments.structured --trees {dependency_treebank.zip}"},
+    "hf-fobos": {"": f"experiments.hf_fobos {{@corpora}} --figure {{@tables}}/hf-fobos-h.png # {CORPORA}"},
+    "larger-than-memory": {"": "experiments.larger {big.h5} {small.h5}"},
+}  # fmt: skip
+
+
+def files_of(command: str) -> list[str]:
+    """The files that a command names."""
+    return re.findall(r"\{([^}@][^}]*)\}", command)
+
+
+def packed(name: str) -> Path | None:
+    """A source that is there only compressed."""
+    found = {path.suffix: path for path in SOURCES.rglob(f"{name}.*") if path.suffix in UNPACK and path.stem == name}
+    return None if name in MAKERS or next(SOURCES.rglob(name), None) else next(iter(found.values()), None)
+
+
+def path_of(name: str) -> Path:
+    """Where a file lies: one that is made or unpacked, or a source."""
+    return FOLDER / name if name in MAKERS or packed(name) else next(SOURCES.rglob(name), SOURCES / name)
+
+
+def line_of(command: str) -> str:
+    """The command as the shell runs it: with the interpreter, and the paths of files."""
+    program, _, arguments = command.strip().partition(" ")
+    start = f"{sys.executable} {ROOT / program}" if program.startswith("tools/") else f"{sys.executable} -m {program}"
+    paths = re.sub(r"\{([^}@][^}]*)\}", lambda name: str(path_of(name[1])), arguments)
+    return f"cd {ROOT} && PYTHONPATH={ROOT} {start} " + re.sub(
+        r"\{@([^}]*)\}", lambda name: str(FOLDER / name[1]), paths
+    )
+
+
+def task_data():
+    """Files that measurements read."""
+    commands = [*MADE.values(), *(one for parts in MEASURED.values() for one in parts.values())]
+    for name in sorted({name for command in commands for name in files_of(command)}):
+        if source := packed(name):
+            line = f"mkdir -p {FOLDER} && {UNPACK[source.suffix]} {source} > {path_of(name)}"
+            yield {"name": name, "targets": [path_of(name)], "file_dep": [source], "actions": [line]}
+    for files, command in MADE.items():
+        paths = [path_of(name) for name in files.split()]
+        needs = [path_of(name) for name in files_of(command) if name not in files.split()]
+        folders = {path.parent for path in paths}
+        yield {
+            "name": files.split()[0], "targets": paths, "file_dep": needs,
+            "actions": [(os.makedirs, [folder], {"exist_ok": True}) for folder in folders] + [line_of(command)],
+        }  # fmt: skip
+
+
+def measurement(page: str, what: str, commands: str) -> dict:
+    """A task: its tables go to PAGE-WHAT.md, and as JSON where the last command is a script of experiments."""
+    name = f"{page}-{what}".strip("-")
+    *before, last = [line_of(one) for one in commands.replace("%(name)s", name).split("; ")]
+    script, _, files = last.partition(" # ")
+    keep = f" --json {TABLES / name}.json" if "-m experiments." in last else ""
+    return {
+        "name": what or "all", "targets": [TABLES / f"{name}.md"],
+        "file_dep": [*map(path_of, files_of(commands)), *sorted(ROOT.glob("blocksvm/**/*.py"))],
+        "actions": [(os.makedirs, [TABLES], {"exist_ok": True}), *before, f"{script}{keep} > {TABLES / name}.md"],
+    }  # fmt: skip
+
+
+def measure(page: str, parts: dict[str, str]):
+    """The task creator of a page."""
+
+    def tasks():
+        yield {"name": None, "doc": f"what experiments/results/{page}.md shows"}
+        for what, commands in parts.items():
+            yield measurement(page, what, commands)
+
+    return tasks
+
+
+globals().update({f"task_{page}": measure(page, parts) for page, parts in MEASURED.items()})
+
+
+def task_figures():
+    """The tables of README.md and docs/measurements.md, from experiments/results/data."""
+    return {"actions": [line_of("experiments.figures")]}

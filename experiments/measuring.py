@@ -1,0 +1,153 @@
+"""What measurements share: runs of commands, what the system keeps of files and memory, and the tables that they print.
+
+A script prints its tables in Markdown, row by row; with ``--json FILE`` they are kept with the command, the date, the
+machine and the commit, which is what experiments/results/data holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "experiments" / "data"
+# between this process and a command: a process's peak is at least that of the one that it was forked from
+CHILD = """
+import os, sys
+child = os.spawnv(os.P_NOWAIT, sys.argv[2], sys.argv[2:])
+_, status, used = os.wait4(child, 0)
+print(used.ru_maxrss, used.ru_utime + used.ru_stime, file=open(sys.argv[1], "w"))
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+class Run(NamedTuple):
+    """A command's standard output, wall and processor seconds, and the largest memory that it had."""
+
+    out: str
+    seconds: float
+    cpu: float
+    peak_mb: float
+
+
+def run(*arguments: object, env: dict | None = None) -> Run:
+    """Run Python with these arguments; RuntimeError with its last line where it fails."""
+    with tempfile.NamedTemporaryFile("r") as used:
+        line = [sys.executable, "-S", "-c", CHILD, used.name, sys.executable, *map(str, arguments)]
+        began = time.perf_counter()
+        done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, env=env)
+        seconds = time.perf_counter() - began
+        if done.returncode:
+            raise RuntimeError(f"{arguments}: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
+        peak, cpu = map(float, used.read().split())
+    return Run(done.stdout, seconds, cpu, peak * 1024 / 1e6)
+
+
+def command(name: str, *arguments: object) -> Run:
+    """Run a command of blocksvm."""
+    return run("-m", f"blocksvm.{name}", *arguments)
+
+
+def split(text: Path, store: Path, *more: object) -> Run:
+    return command("split", text, store, "--overwrite", "--quiet", *more)
+
+
+def train(store: Path, model: Path, *more: object) -> tuple[list[dict], Run]:
+    """The events of a training's trace, and how it ran."""
+    trace = model.with_suffix(".jsonl")
+    done = command("train", store, model, "--log", trace, "--overwrite", "--quiet", *more)
+    return [json.loads(line) for line in trace.read_text().splitlines()], done
+
+
+def described(file: Path) -> dict:
+    """What ``info`` says of a store or model."""
+    return json.loads(command("info", file, "--json").out)
+
+
+def budget(store: Path, share: str) -> int:
+    """Bytes of memory: of the rows as they are decoded 1/share ('all': room for everything), beside the vectors."""
+    about = described(store)
+    vectors = 16 * about["n_features"] + 20 * about["n_samples"] + 5_000_000
+    return 24 * about["n_nonzeros"] + 4 * vectors if share == "all" else 8 * about["n_nonzeros"] // int(share) + vectors
+
+
+def readings(events: list[dict]) -> float:
+    """Readings of all rows, certificates included; one that leaves resting rows out counts by its share of the rows."""
+    outers = [event for event in events if event["event"] == "outer"]
+    rows = [((event["blocks"] > 0) + (event["certificate_share"] or 0.0)) * event["rows_read"] for event in outers]
+    return sum(rows) / events[0]["n_samples"]
+
+
+def in_child(function, *arguments):
+    """The value of a function of the calling script, in a new process, of which this one's memory is no part."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def drop_from_cache(path: Path) -> None:
+    """Let the system forget a file's pages, so that the next reader reads the disk."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def read_through(path: Path) -> None:
+    """Bring a file into the system's cache."""
+    with open(path, "rb", buffering=0) as file:
+        while file.read(1 << 22):
+            pass
+
+
+def touch_memory(n_bytes: int = 3 << 29) -> None:
+    """Use memory in another process and free it: what a virtual machine's host has taken back comes slowly."""
+    subprocess.run([sys.executable, "-S", "-c", f"b'1' * {n_bytes}"], check=True)
+
+
+def machine() -> dict:
+    """What the figures were measured on, and when."""
+    models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    cpu = models[0].partition(":")[2].strip() if models else "unknown"
+    git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
+    return {
+        "machine": f"{cpu}, {len(os.sched_getaffinity(0))} cores",
+        "date": time.strftime("%Y-%m-%d"),
+        "commit": git.stdout.strip(),
+    }
+
+
+def parser(text: str) -> argparse.ArgumentParser:
+    """With the options of all scripts."""
+    p = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--json", type=Path, metavar="FILE", help="keep the tables in a file")
+    return p
+
+
+class Tables:
+    """Tables, each with a title and columns; rows are printed as they come, and kept at the end."""
+
+    def __init__(self, options: argparse.Namespace):
+        self.file, self.about, self.tables = options.json, machine(), []
+        print(f"{', '.join(self.about.values())}")
+
+    def begin(self, title: str, *columns: str) -> None:
+        self.tables.append({"title": title, "columns": list(columns), "rows": []})
+        print(f"\n{title}\n\n| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
+
+    def row(self, *cells: object) -> None:
+        self.tables[-1]["rows"].append([str(cell) for cell in cells])
+        print(f"| {' | '.join(map(str, cells))} |", flush=True)
+
+    def end(self) -> None:
+        if self.file:
+            line = ["python -m", Path(sys.argv[0]).stem, *sys.argv[1:]]
+            kept = {"command": " ".join(line), **self.about, "tables": self.tables}
+            self.file.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
