@@ -30,7 +30,7 @@ TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
 CHOICES = ("accuracy", "auc", "loss", "rmse")
 
 
-def parser(of_loss: Settings) -> Parser:
+def parser(of_loss: Settings = Settings()) -> Parser:
     """The options, those of the loss that is named among them."""
     p = Parser(
         "cv", "Cross-validate along a path of C: for each C and fold a model is trained, to a certified gap, on the "
@@ -45,8 +45,9 @@ def parser(of_loss: Settings) -> Parser:
     what.add_argument("--at-once", type=int, default=3, metavar="N",
                       help="C trained at once, where memory allows (default 3; more: fewer readings)")  # fmt: skip
     add_settings(p, "the problem", WITH_CLASSES.without("C", "lam", "multiclass"))
+    p.add_argument("--epsilon", metavar="E", help="of regression: errors up to it cost nothing")
     if of_loss.names():
-        add_settings(p, "the loss", of_loss)
+        add_settings(p, "the loss", of_loss.without("epsilon"))
     add_settings(p, "the runs", RUN_SETTINGS, None, TYPES)
     add_checkpoint(p.add_argument_group("going on after an interruption"), "how far it is")
     then = p.add_argument_group("what comes of it")
@@ -105,7 +106,7 @@ def main(arguments: list[str]) -> int:
         from blocksvm.analysis.figure import require_matplotlib
 
         require_matplotlib()
-    settings = {name: getattr(options, name, None) for name in (*OF_PROBLEM, *of_loss.names())}
+    settings = {name: getattr(options, name, None) for name in (*OF_PROBLEM, "epsilon", *of_loss.names())}
     settings = {name: value for name, value in settings.items() if value is not None} | given(options, RUN_SETTINGS)
     stop = catch_signals()
     from blocksvm.cli.display import Line

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blocksvm.analysis.each_round import touch
+from blocksvm.kernels import kernel
 from blocksvm.kernels.loss import derivative
 from blocksvm.kernels.memory import value_at
 from blocksvm.learners.rows import SMALLEST_SCALE
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 BATCH_BYTES = 8 + 8 + 4 + 1  # of a feature: v, m, and which have an entry in the round
 
 
+@kernel
 def learn_batches(
     indptr, indices, values, y, order, first, size, p, lam, radius, v, m, touched, seen, state, scores,
     sq_norms, sq_gradients,

@@ -34,6 +34,7 @@ def touch(j, seen, touched, n):
     return n
 
 
+@kernel
 def subgradient_rounds(
     indptr, indices, values, y, order, first, p, steps, l1, w, step, touched, seen, count, low, high,
     scores, lengths, squares,

@@ -21,7 +21,7 @@ from blocksvm.estimators.rows import FLOATS, compressed, is_store, pieces_of
 from blocksvm.model.probabilities import ISOTONIC, PLATT, known_link
 from blocksvm.named import by_user
 from blocksvm.problems import LOSSES, check_loss, get_loss
-from blocksvm.problems.settings import CRAMMER_SINGER, PROBLEM_SETTINGS, WITH_CLASSES
+from blocksvm.problems.settings import PROBLEM_SETTINGS, WITH_CLASSES, learns_together
 from blocksvm.settings import Settings
 from blocksvm.solvers.dual_methods import METHOD as DUAL_CD
 from blocksvm.solvers.kernel_machine import METHOD as KERNEL
@@ -203,7 +203,7 @@ class LinearSVC(LinearClassifier):
     def _given(self, training: Training) -> dict:
         """Crammer and Singer's machine is of the hinge loss, whatever ``loss`` is, as in scikit-learn."""
         given = super()._given(training)
-        return given | ({"loss": "hinge"} if given.get("multiclass") == CRAMMER_SINGER else {})
+        return given | ({"loss": "hinge"} if learns_together(given.get("multiclass")) else {})
 
 
 @with_parameters(

@@ -22,7 +22,7 @@ from blocksvm.estimators.rows import compressed
 from blocksvm.labels import Labels
 from blocksvm.learners import get_learner
 from blocksvm.learners.loops import ROWS
-from blocksvm.learners.protocol import LOSS, NUMBERS, SHARED
+from blocksvm.learners.protocol import LOSS, NUMBERS, SHARED, learns_apart
 from blocksvm.learners.runner import LearnerState, Runner
 from blocksvm.named import by_user
 from blocksvm.problems import LOSSES, get_loss
@@ -114,7 +114,7 @@ class Online(Estimator):
         own, shared = self._given()
         k = len(self.classes_) if is_classifier(self) else 2
         rule = shared.pop("multiclass", None)
-        prototypes = k if k > 2 and rule != "rest" else 1  # features of one learner
+        prototypes = k if k > 2 and not learns_apart(rule) else 1  # features of one learner
         known = {"n_features": (self.n_features_in_ + bool(self._bias())) * prototypes}
         return Runner(get_learner(self._name), own, known, bias=self._bias(), n_classes=k, rule=rule if k > 2 else None,
                       **shared)  # fmt: skip

@@ -14,7 +14,7 @@ from blocksvm.exchange.linear import COLUMNS, LABEL_TYPE, Linear, linear_of, mod
 from blocksvm.labels import numbers_of
 from blocksvm.model.files import Model
 from blocksvm.problems import DEFAULT, DEFAULT_OF_NUMBERS, LOSSES, get_loss
-from blocksvm.problems.settings import CRAMMER_SINGER
+from blocksvm.problems.settings import CRAMMER_SINGER, learns_together
 
 MOST_BYTES = 4_000_000_000  # of an estimator's dense weights
 # of labels; others are numpy's own choice
@@ -65,7 +65,7 @@ def _unfitted(linear: Linear):
         if "LinearSVR" in names:
             return LinearSVR(loss=names["LinearSVR"])
         return SGDRegressor(loss=names.get("SGDRegressor", "squared_error"))
-    if linear.multiclass == CRAMMER_SINGER:
+    if learns_together(linear.multiclass):
         return LinearSVC(multi_class="crammer_singer")
     if "LinearSVC" in names:
         return LinearSVC(loss=names["LinearSVC"])
@@ -95,7 +95,7 @@ def from_estimator(estimator) -> Model:
     crammer_singer = getattr(estimator, "multi_class", None) == "crammer_singer" and k > 2
     linear = Linear(
         ids.astype(np.int64), coef[:, ids].copy(), np.broadcast_to(intercept, (k,)).copy(), labels,
-        _loss_of(estimator, bool(labels)), "crammer-singer" if crammer_singer else None,
+        _loss_of(estimator, bool(labels)), CRAMMER_SINGER if crammer_singer else None,
     )  # fmt: skip
     more = {COLUMNS: coef.shape[1], LABEL_TYPE: np.asarray(getattr(estimator, "classes_", ())).dtype.name}
     return model_of(linear, f"scikit-learn ({name})", more=more)

@@ -22,6 +22,7 @@ from blocksvm.model.files import Model
 from blocksvm.model.lines import number_lines
 from blocksvm.outputs import as_text
 from blocksvm.problems import LOSSES, get_loss
+from blocksvm.problems.settings import learns_together
 
 INT32 = 2**31 - 1
 CRAMMER_SINGER = "MCSVM_CS"
@@ -65,7 +66,7 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
         raise InputError(f"{name}: has the labels {listed(linear.labels[:5])}, and LIBLINEAR's are whole numbers")
     of_losses = CLASSIFIERS if linear.labels else REGRESSORS
     solver = next((key for key, loss in of_losses.items() if loss == linear.loss), next(iter(of_losses)))
-    if linear.multiclass == "crammer-singer" and len(linear.labels) > 2:
+    if learns_together(linear.multiclass) and len(linear.labels) > 2:
         solver = CRAMMER_SINGER
     # of two labels the one whose vector this is stands first
     labels = linear.labels[::-1] if len(linear.labels) == 2 else linear.labels

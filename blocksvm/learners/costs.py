@@ -22,6 +22,7 @@ import numpy as np
 from blocksvm.errors import InputError, called, said
 from blocksvm.inputs import open_input
 from blocksvm.labels import Labels, label_text, listed
+from blocksvm.learners.protocol import learns_apart
 from blocksvm.settings import Setting
 
 PREDICTION, MAX_LOSS = RULES = ("prediction", "max-loss")
@@ -187,7 +188,7 @@ def check_costs(settings: Mapping, n_classes: int, kind: str | None, multiclass:
         raise InputError(f"{called('costs')}: is for rows of one label each, not for sets of them; leave it out")
     if n_classes == 2:
         raise InputError(f"{called('costs')}: is for three labels or more; of two, weigh the rows or the classes")
-    if multiclass == "rest":
+    if learns_apart(multiclass):
         raise InputError(
             f"{called('costs')}: compares the labels, which {said('multiclass', 'rest')} learns apart; leave it out"
         )

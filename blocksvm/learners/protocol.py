@@ -31,7 +31,12 @@ LARGEST = 1e50
 
 # what labels may be: of a row a class, a number, a set of classes; or they are not looked at
 CLASSES, NUMBERS, SETS, NO_TARGETS = "classes", "numbers", "sets", "none"
-RULES = ("prototype", "rest")  # the ways to more than two classes
+PROTOTYPE, REST = RULES = ("prototype", "rest")  # the ways to more than two classes
+
+
+def learns_apart(rule: str | None) -> bool:
+    """Whether this way to several classes has a learner for each."""
+    return rule == REST
 
 
 def of_classes(targets: str | None) -> bool:

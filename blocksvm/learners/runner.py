@@ -19,7 +19,18 @@ from blocksvm.learners.joint_map import JOINT
 from blocksvm.learners.label_sets import SetTable
 from blocksvm.learners.layout import Memory
 from blocksvm.learners.loops import EVEN, LOSS_SUM, NO_COSTS, NO_LABEL, NO_SETS, ROWS, TALLY_LENGTH, loops_of
-from blocksvm.learners.protocol import LARGEST, NO_TARGETS, RULES, SETS, SHARED, Learner, of_classes
+from blocksvm.learners.protocol import (
+    LARGEST,
+    NO_TARGETS,
+    PROTOTYPE,
+    REST,
+    RULES,
+    SETS,
+    SHARED,
+    Learner,
+    learns_apart,
+    of_classes,
+)
 from blocksvm.problems import get_loss
 
 NO_SCRATCH = np.empty(0)
@@ -151,7 +162,7 @@ class Runner:
     @property
     def ranks(self) -> bool:
         """The decision values order the labels of a row's set, and nothing parts those in it from those outside."""
-        return self.sets and self.rule != "rest"
+        return self.sets and not learns_apart(self.rule)
 
     @property
     def n_vectors(self) -> int:
@@ -171,7 +182,7 @@ class Runner:
     @property
     def n_learners(self) -> int:
         """Learners with scalars of their own: 1, or one a class where each class is learned against the rest."""
-        return self.n_classes if self.rule == "rest" else 1
+        return self.n_classes if learns_apart(self.rule) else 1
 
     def scalar_length(self) -> int:
         return self.n_learners * self.n_scalars
@@ -207,7 +218,7 @@ class Runner:
             own = EVEN if weights is None else weights[order]
             self._learn_joint(matrix, y[order], order, state, own, scores, sets)
             return
-        loop = {None: self.loops.two, "prototype": self.loops.prototypes, "rest": self.loops.rest}[self.rule]
+        loop = {None: self.loops.two, PROTOTYPE: self.loops.prototypes, REST: self.loops.rest}[self.rule]
         rows = Rows(*matrix, y, EVEN if weights is None else weights)
         loop(rows, order, d, self.bias, state.prior, self.memory(state.columns, state.scalars), self.query, self.key,
              state.tally, np.empty((0, 0) if self.rule else 0) if scores is None else scores,
@@ -236,10 +247,10 @@ class Runner:
         """What the loop takes besides."""
         if self.rule is None:
             return (self.real,)
-        if self.rule == "prototype" and self.learner.jointly:
-            return ()
         own = NO_SETS if sets is None else sets.arrays
-        return (own, self.costs.arrays if self.costs else NO_COSTS) if self.rule == "prototype" else (own,)
+        if learns_apart(self.rule):
+            return (own,)
+        return () if self.learner.jointly else (own, self.costs.arrays if self.costs else NO_COSTS)
 
     def take_costs(self, labels: Labels | None) -> None:
         """The costs of its settings, where there are any, for the classes that it learns; InputError where they are

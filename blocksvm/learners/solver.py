@@ -27,7 +27,16 @@ from blocksvm.learners.loops import (
     TALLY_LENGTH,
 )
 from blocksvm.learners.protocol import CLASSES as ONE_CLASS
-from blocksvm.learners.protocol import COMMON_SETTINGS, LOSS, NO_TARGETS, SETS, SHARED, Learner, of_classes
+from blocksvm.learners.protocol import (
+    COMMON_SETTINGS,
+    LOSS,
+    NO_TARGETS,
+    SETS,
+    SHARED,
+    Learner,
+    learns_apart,
+    of_classes,
+)
 from blocksvm.learners.runner import LearnerState, Runner, known_of
 from blocksvm.memory import Budget
 from blocksvm.problems.distance import DISTANCE, Distance
@@ -87,7 +96,7 @@ class OnlineSolver(OwnDecisions):
         self.factors = None if self.sets else factors_by_code(task, learner, targets)
         if shared.get("multiclass") is not None and k == 2 and not (real or self.sets):
             raise InputError(f"{called('multiclass')}: the rows have two classes; leave it out")
-        if shared.get("multiclass") != "rest" and (k > 2 or self.sets):
+        if not learns_apart(shared.get("multiclass")) and (k > 2 or self.sets):
             known["n_features"] *= k  # the prototypes' features are features of one learner
         own = {name: value for name, value in task.settings.items() if name not in COMMON_SETTINGS}
         self.name = learner.name

@@ -47,7 +47,7 @@ def steps(values: np.ndarray, corners: np.ndarray, probabilities: np.ndarray) ->
 
 
 def link_of_loss(meta: Mapping) -> Link | None:
-    """The link of a model's loss; None where it has none, or is one from outside the package that only the model names."""
+    """The link of a model's loss; None where it has none, or only the model names it, a loss from outside."""
     name = meta["method"]["settings"].get("loss")
     known = name is not None and (name in LOSSES or is_named(name))
     return get_loss(name).link if known else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from blocksvm.errors import InputError, one_of, said
-from blocksvm.named import by_user, check_followed, imported, object_at
+from blocksvm.named import by_user, check_followed, imported
 
 LOSSES = {
     "hinge": "box:HINGE",
@@ -61,11 +61,6 @@ def get_loss(name: str):
     return loss
 
 
-def loss_at(name: str):
-    """The loss of a name that ``place_of`` gave in another process, which unpickles it."""
-    return get_loss(name) if name in LOSSES else object_at(name)
-
-
 def require(name: str, part: str, owner: str):
     """The ``Loss`` of this name, which has the part, one of ``PARTS``; else InputError, which names those that do."""
     loss = get_loss(name)
@@ -76,22 +71,13 @@ def require(name: str, part: str, owner: str):
 
 
 def place_of(loss) -> str:
-    """MODULE:ATTRIBUTE of a loss that Python code gives as itself, or the name of one of the package's.
-
-    Raises InputError where no module has it as an attribute.
-    """
-    import sys
-
+    """The name of a loss that Python code gives as itself: that in the registry, or its place outside the package."""
     from blocksvm.problems.loss import Loss
 
     if not isinstance(loss, Loss):
         raise InputError(f"{said('loss', loss)}: is no loss; give its name, or a Loss")
     if loss.name in LOSSES and get_loss(loss.name) is loss:
         return loss.name
-    for module in dict.fromkeys((loss.value.__module__, "__main__")):
-        for attribute, found in vars(sys.modules.get(module)).items():
-            if found is loss:
-                place = f"{module}:{attribute}"
-                by_user(place)
-                return place
-    raise InputError(f"{said('loss', loss.name)}: is an attribute of no module; assign it to a name in its module")
+    place = loss.place()
+    by_user(place)
+    return place

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from blocksvm.errors import InputError, said
+from blocksvm.kernels.kernel_machine import POLYNOMIAL
 from blocksvm.problems.problem import Certificate, Problem, certified, make_problem
 from blocksvm.problems.support import KERNELS
 from blocksvm.settings import Setting, Settings
@@ -39,7 +40,7 @@ def described_kernel(settings: Mapping) -> dict:
 
 def check_kernel(settings: Mapping, source: Source, total: float) -> None:
     """InputError for a polynomial that is no kernel, or whose values, times ``total``, are beyond double precision."""
-    if settings["kernel"] != "polynomial":
+    if KERNELS.index(settings["kernel"]) != POLYNOMIAL:
         return
     if settings["coef0"] < 0.0:
         raise InputError(f"{said('coef0', settings['coef0'])}: below 0 the polynomial is no kernel; give 0 or more")

@@ -14,6 +14,7 @@ A loss is ``Loss(...)`` in a file and a line in the registry (``problems/__init_
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,8 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from blocksvm.errors import InputError, said
 from blocksvm.kernels import inlined, inlined_with, specialised
 from blocksvm.kernels import loss as placeholders
+from blocksvm.named import object_at
 from blocksvm.settings import Settings
 
 TWO_CLASSES = "two classes"  # y is -1 or +1
@@ -99,9 +102,16 @@ class Loss:
 
     def __reduce__(self):
         """By its place, as a function is pickled."""
-        from blocksvm.problems import loss_at, place_of
+        return object_at, (self.place(),)
 
-        return loss_at, (place_of(self),)
+    def place(self) -> str:
+        """MODULE:ATTRIBUTE, where the loss can be imported from; InputError where no module has it as an attribute."""
+        near = (self.value.__module__, "__main__")
+        for module in dict.fromkeys((*near, *sys.modules)):
+            for attribute, found in list(vars(sys.modules.get(module, object)).items()):
+                if found is self:
+                    return f"{module}:{attribute}"
+        raise InputError(f"{said('loss', self.name)}: is an attribute of no module; assign it to a name in its module")
 
     @property
     def of_numbers(self) -> bool:

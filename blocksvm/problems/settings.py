@@ -60,3 +60,8 @@ REST, CRAMMER_SINGER = "rest", "crammer-singer"
 MULTICLASS = Setting("multiclass", "more than two labels: 'rest' (default), each against the others; 'crammer-singer'",
                      None, str, choices=(REST, CRAMMER_SINGER), metavar="RULE")  # fmt: skip
 WITH_CLASSES = PROBLEM_SETTINGS + (MULTICLASS,)
+
+
+def learns_together(multiclass: str | None) -> bool:
+    """Whether this way to several classes has one problem of them all."""
+    return multiclass == CRAMMER_SINGER

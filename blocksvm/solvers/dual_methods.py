@@ -5,7 +5,7 @@ from __future__ import annotations
 from blocksvm.errors import InputError, called
 from blocksvm.labels import SETS
 from blocksvm.problems import require
-from blocksvm.problems.settings import CRAMMER_SINGER, WITH_CLASSES
+from blocksvm.problems.settings import WITH_CLASSES, learns_together
 from blocksvm.solvers.dual_cd import DualCD, settings_of
 from blocksvm.solvers.protocol import Method, Solver, Task
 
@@ -20,7 +20,7 @@ def make(task: Task) -> Solver:
     more = task.source.label_kind == SETS or (labels is not None and not labels.binary)
     if more and not loss.of_numbers:
         # imported here, as below: they load kernels that others do not need
-        if settings["multiclass"] == CRAMMER_SINGER:
+        if learns_together(settings["multiclass"]):
             from blocksvm.solvers.crammer_singer import CrammerSingerCD
 
             return CrammerSingerCD(task)

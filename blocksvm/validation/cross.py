@@ -207,7 +207,7 @@ def cross_validate(
     if settings.get("C") is not None:
         raise InputError(f"{called('C')}: is what the path is made of; give {called('path')}")
     asked = TrainSettings.of(**settings)
-    if asked.solver != "dual-cd" or asked.learner:
+    if not asked.capabilities.cross_validates:
         raise InputError(f"{said('solver', asked.solver)}: cross-validation is done by dual-cd; leave it out")
     chosen = folds_of(source, folds, asked.seed, groups)
     targets = targets_of(source, trains_on_numbers(asked))

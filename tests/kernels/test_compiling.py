@@ -131,7 +131,7 @@ def copied(pair):
 def sum_of(pair, depth):
     """Rebinds what it is given, in a loop, and returns early."""
     first, second = pair.first, pair.second
-    for k in range(depth):
+    for _ in range(depth):
         first, second = second, first[1:]
         if first.shape[0] < 2:
             return -1.0
@@ -148,7 +148,7 @@ def sum_by_others(pair, depth):
 @kernel
 def many_sums(a, b, depth, times):
     total = 0.0
-    for k in range(times):
+    for _ in range(times):
         pair = Pair(a, b)
         total += sum_of(pair, depth) + sum_by_others(swapped(pair), depth)
     return total

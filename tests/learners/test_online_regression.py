@@ -21,7 +21,6 @@ from blocksvm.errors import InputError
 from blocksvm.info import main as info
 from blocksvm.learners import LEARNERS, get_learner
 from blocksvm.learners.loops import LOSS_SUM, SQUARED_ERRORS
-from blocksvm.learners.protocol import LOSSES_OF_NUMBERS
 from blocksvm.learners.runner import Runner
 from blocksvm.model.files import load_model
 from blocksvm.predict import main as predict
@@ -31,6 +30,7 @@ from blocksvm.streaming.saving import save_stream
 from blocksvm.train import main as train_main
 
 # name -> settings to try; each is given to the oracle and to the kernel
+LOSSES_OF_NUMBERS = ("squared", "epsilon-insensitive", "absolute")
 CASES = {
     "pa": [{}, {"epsilon": 0.0}],
     "pa1": [{"C": 0.05}, {"C": 10.0, "epsilon": 0.4}],

@@ -8,6 +8,7 @@ from blocksvm.cli.display.folding import folded
 from blocksvm.cli.display.words import clock, counted, fitted, megabytes, rmse
 from blocksvm.cli.standard import drawing
 from blocksvm.errors import printable
+from blocksvm.problems.settings import learns_together
 from blocksvm.settings import shown
 
 # column -> width in a plain log
@@ -108,7 +109,7 @@ class TrainDisplay:
             method += f"schedule {event['schedule']}"
             self.n_vectors = event["n_vectors"]
             if self.n_vectors > 1:
-                rule = " together" if event["multiclass"] == "crammer-singer" else ", each against the others"
+                rule = " together" if learns_together(event["multiclass"]) else ", each against the others"
                 method += f"; {self.n_vectors} classes{rule}"
         lines = [
             f"{event['store']}: {event['n_samples']:,} rows, {event['n_features']:,} features, "
