@@ -1,4 +1,4 @@
-"""Proven bounds of online learners, each as data: what is bounded, by what, and under which assumptions.
+"""Proven bounds of online learners, each as data: the bounded quantity, the bound, and its assumptions.
 
 A bound says ``measured(run) <= right(run, u)`` for every fixed u that it admits, at every number of rounds; where it is
 about the regret, ``measured`` is the learner's loss, and the loss of u stands on the right.  A new bound is one
@@ -52,7 +52,7 @@ def eta(run: ReplayedRun) -> float:
     return run.settings["step"]
 
 
-def own_map(run: ReplayedRun, u: Comparator) -> float:
+def map_bound(run: ReplayedRun, u: Comparator) -> float:
     """R(u) - min R of the mirror map, at most."""
     return run.mirror.distance(u, run.settings)
 
@@ -156,7 +156,7 @@ BOUNDS = (
         "EG+-", "Kivinen, Warmuth 1997; Shalev-Shwartz 2012",
         "regret <= U log(2 d) / eta + eta U / 2 sum ||z_t||_inf^2",
         "regret", lambda run: run.loss,
-        lambda run, u: u.loss + own_map(run, u) + smoothness(run) / 2.0 * run.dual_squares,
+        lambda run, u: u.loss + map_bound(run, u) + smoothness(run) / 2.0 * run.dual_squares,
         (FROM_ZERO, mirror_is(ENTROPIC), ALL_COUNTED),
         (Admission("||u||_1 <= U", lambda run, u: u.norm_1 <= run.settings["radius"]),), regret="loss",
     ),
@@ -164,14 +164,14 @@ BOUNDS = (
         "p-norm", "Gentile 2003; Shalev-Shwartz 2012",
         "regret <= ||u||_q^2 / (2 eta) + eta (p - 1) / 2 sum ||z_t||_p^2, 1/p + 1/q = 1",
         "regret", lambda run: run.loss,
-        lambda run, u: u.loss + own_map(run, u) + smoothness(run) / 2.0 * run.dual_squares,
+        lambda run, u: u.loss + map_bound(run, u) + smoothness(run) / 2.0 * run.dual_squares,
         (FROM_ZERO, mirror_is(P_NORM)), regret="loss",
     ),
     Bound(
         "mirror descent in general", "Shalev-Shwartz 2012",
         "regret <= R(u) - min R + eta sum ||z_t||_*^2, R 1/eta-strongly convex in ||.||",
         "regret", lambda run: run.loss,
-        lambda run, u: u.loss + own_map(run, u) + smoothness(run) * run.dual_squares,
+        lambda run, u: u.loss + map_bound(run, u) + smoothness(run) * run.dual_squares,
         (FROM_ZERO, CONSTANT), (IN_BALL,), regret="loss",
     ),
     Bound(
@@ -191,7 +191,7 @@ BOUNDS = (
         "perceptron with bias", "Novikoff 1962; Cristianini, Shawe-Taylor 2000, Theorem 2.3",
         "|M| <= (2 R / gamma)^2, gamma the least margin of (u, b) with ||u|| = 1",
         "mistakes", lambda run: run.mistakes,
-        lambda run, u: (2.0 * run.settings["max_norm"] * u.own_norm / u.margin) ** 2,
+        lambda run, u: (2.0 * run.settings["max_norm"] * u.norm_without_bias / u.margin) ** 2,
         (FROM_ZERO, BOTH_CLASSES, LARGEST_KNOWN), (SEPARATES,),
     ),
     Bound(
@@ -229,5 +229,5 @@ BOUNDS = (
 
 
 def bounds_of(run: ReplayedRun) -> list[Bound]:
-    """Those that are about this learner."""
+    """The bounds of this learner."""
     return [bound for bound in BOUNDS if bound.name in run.theory.bounds]
