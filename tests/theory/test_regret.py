@@ -111,6 +111,7 @@ small = st.builds(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "case"), CASES, ids=ids)
 @settings(max_examples=25, deadline=None)
 @given(data=small, scale=st.sampled_from([0.05, 1.0, 30.0]), seed=st.integers(0, 100))
@@ -260,6 +261,7 @@ def test_every_bound_has_a_learner_and_most_learners_are_told_the_truth():
 # The whole report
 
 
+@pytest.mark.slow
 def test_the_comparator_is_the_best_in_hindsight():
     X, y, _ = sample(n=80, d=5, seed=4, noise=0.2)
     for name, case, loss in [
@@ -357,6 +359,7 @@ def test_a_separating_comparator_is_found_and_used():
         assert made.best.judged[-1] == 0.0
 
 
+@pytest.mark.slow
 def test_times_orders_and_first_rows(tmp_path):
     assert log_spaced(1).tolist() == [1]
     assert log_spaced(120).tolist() == [1, 2, 5, 10, 20, 50, 100, 120]
