@@ -20,6 +20,7 @@ from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.formats.recipe import Recipe
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.learners.engine.joint_map import place_of, trusted
+from blocksvm.losses import check_loss
 from blocksvm.model.decision_values import sets_of
 from blocksvm.model.expansion_rows import read_support, write_support
 from blocksvm.model.feature_names import NamePieces, write_feature_names
@@ -302,12 +303,12 @@ def model_feature_ids(path: str | Path) -> np.ndarray:
         return read_array(group(file, "features"), "ids", INT64, read_meta(file)["n_features"])
 
 
-def load_model(path: str | Path, joint: str | None = None) -> Model:
+def load_model(path: str | Path, joint: str | None = None, loss=None) -> Model:
     """Open a model made by ``blocksvm train``; InputError where it is not one or is damaged.
 
     joint: the place of the map of a model of joint features, which can predict only where the user says that its code
-    may run."""
-    by_user(joint)
+    may run; loss: likewise that of a model whose loss is outside the package, or the loss itself, for probabilities."""
+    by_user(joint, None if loss is None else check_loss(loss))
     with open_hdf5(Path(path), "model") as file, damage_named(file):
         meta = of_today(read_meta(file))
         d = meta["n_features"]
