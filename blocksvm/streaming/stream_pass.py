@@ -136,6 +136,26 @@ def check_passes(settings: StreamSettings, begun: bool) -> None:
         raise InputError(f"{option('test')}: learns nothing; give {option('continue_from')}, a model to test")
 
 
+def logged_reports(on_report: Callable[[StreamReport], None]) -> Callable[[StreamReport], None]:
+    """``on_report``, and a line of the log for each report."""
+
+    def report_and_log(report: StreamReport) -> None:
+        LOG.info("%d rows, cumulative loss %.6g", report.rows, report.cumulative_loss)
+        on_report(report)
+
+    return report_and_log
+
+
+def logged_faults(on_fault: Callable[[str], None]) -> Callable[[str], None]:
+    """``on_fault``, and a line of the log for each line that is skipped."""
+
+    def skip_and_log(sentence: str) -> None:
+        LOG.warning("skipped: %s", sentence)
+        on_fault(sentence)
+
+    return skip_and_log
+
+
 class Stream:
     """One pass over inputs, or several.
 
@@ -171,21 +191,11 @@ class Stream:
         self.settings = settings = settings if continue_from is None else continued(continue_from, settings)
         self.continued = continue_from
         self.on_predicted = on_predicted
-        self.save, self.stop = save, stop
-
-        def report_and_log(report: StreamReport) -> None:
-            LOG.info("%d rows, cumulative loss %.6g", report.rows, report.cumulative_loss)
-            on_report(report)
-
-        def skip_and_log(sentence: str) -> None:
-            LOG.warning("skipped: %s", sentence)
-            on_fault(sentence)
-
-        self.on_report = report_and_log
+        self.on_report, self.save, self.stop = logged_reports(on_report), save, stop
         self.prior = prior
         prior_model = None if prior is None else describe_model(prior)
         self.prior_fingerprint = None if prior is None else model_fingerprint(prior)
-        self.targets = targets_of(settings, prior, prior_model, skip_and_log, bool(on_predicted or on_query))
+        self.targets = targets_of(settings, prior, prior_model, logged_faults(on_fault), bool(on_predicted or on_query))
         if continue_from is not None:
             self.targets.labels = check_continued_stream(continue_from, self)
         classes = self.targets.known_classes()
@@ -308,8 +318,7 @@ class Stream:
                 n = self.targets.unlabelled
                 raise InputError(f"{name}: none of its {n:,} rows has a label; there is nothing to learn")
             raise InputError(f"{name}: no rows found; expected lines of {get_format(self.recipe.format).lines}")
-        for note in notes_of(self):
-            LOG.warning("%s", note)
+        log_notes(self)
         return going
 
     def _learn_all(self, inputs: list[str]) -> bool:
@@ -418,3 +427,9 @@ def notes_of(stream: Stream) -> list[str]:
             "score alike; check that the rows are read as those that it was learned from were"
         )
     return notes
+
+
+def log_notes(stream: Stream) -> None:
+    """Log the sentences of ``notes_of``."""
+    for note in notes_of(stream):
+        LOG.warning("%s", note)
