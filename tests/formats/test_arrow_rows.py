@@ -167,6 +167,7 @@ SENTENCES = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 2**32),

@@ -125,6 +125,7 @@ def test_rows_are_the_references(data, recipe):
 JUNK = st.sampled_from([bytes([c]) for c in b"019:.+-e |'\t\n\rnaf\x00\xff"])
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(texts(), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 3), JUNK), max_size=4), recipes)
 @example(b"1 |a x:1:2", [], Recipe("vw"))

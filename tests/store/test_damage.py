@@ -431,6 +431,7 @@ def no_text(file, folder):
     file["var/genes"] = np.arange(12.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -463,6 +464,7 @@ def test_hostile_anndata_is_refused(cells, capsys, change, says):
     assert says in refusal(cells, capsys)
 
 
+@pytest.mark.slow
 def test_an_endless_loop_inside_hdf5_is_ended(tmp_path, capsys, monkeypatch):
     """As a changed byte in a heap of old files makes it: here the process computes without a frame for ever."""
     monkeypatch.setattr(foreign, "PATIENCE", 1)
