@@ -33,7 +33,7 @@ PROTOCOLS = (
     "blocksvm.losses.loss.Loss",
     "blocksvm.formats.format",
     "blocksvm.structured.output_structure.Structure",
-    "blocksvm.structured.task.Task",
+    "blocksvm.structured.task.StructuredTask",
     "blocksvm.solvers.solver.Solver",
     "blocksvm.solvers.solver.Method",
 )
@@ -182,13 +182,16 @@ def updates() -> str:
 
     parts = [
         "# Updates of the online learners",
-        "As the files in `blocksvm/learners/` state them: m = y z is the margin of a row x with the label y, g a "
+        "As the files in `blocksvm/learners/rules/` state them: m = y z is the margin of a row x with the label y, g a "
         "gradient of its loss.",
     ]
-    for module in dict.fromkeys(module for module, _ in LEARNERS.values()):
-        names = ", ".join(f"`{name}`" for name, (own, _) in LEARNERS.items() if own == module)
-        text = inspect.getdoc(importlib.import_module(f"blocksvm.learners.{module}"))
-        parts += [f"## {module.replace('_', ' ').capitalize()}", names, f"```text\n{text}\n```"]
+    families: dict[str, list[str]] = {}
+    for name, place in LEARNERS.items():
+        families.setdefault(place.partition(":")[0], []).append(f"`{name}`")
+    for module, names in families.items():
+        title = module.rpartition(".")[2].replace("_", " ").capitalize()
+        text = inspect.getdoc(importlib.import_module(module))
+        parts += [f"## {title}", ", ".join(names), f"```text\n{text}\n```"]
     return "\n\n".join(parts)
 
 
@@ -252,7 +255,8 @@ def api() -> str:
         "What `import blocksvm` offers; `blocksvm.InputError` is raised for whatever is wrong with what the caller "
         "gives.",
     ]
-    parts += [f"::: blocksvm.{module}.{name}" for name, module in blocksvm._LAZY.items()]
+    offered = (getattr(blocksvm, name) for name in blocksvm.__all__)
+    parts += [f"::: {one.__module__}.{one.__qualname__}" for one in offered]
     parts += ["## What extensions are made of", *(f"::: {name}" for name in PROTOCOLS)]
     return "\n\n".join(parts)
 

@@ -91,9 +91,9 @@ def main(arguments: list[str]) -> int:
     checkpoint = checkpoint_of(options)
     check_outputs(outputs, options.overwrite, [Path(options.store), *([checkpoint] if checkpoint else [])])
     if options.figure:
-        from blocksvm.theory.regret_figure import require_matplotlib
+        from blocksvm.base.optional_libraries import require_library
 
-        require_matplotlib()
+        require_library("matplotlib", "--figure", ", or leave it out")
     settings = {name: getattr(options, name, None) for name in (*OF_PROBLEM, "epsilon")}
     settings = {name: value for name, value in settings.items() if value is not None} | given(options, RUN_SETTINGS)
     stop = catch_signals()

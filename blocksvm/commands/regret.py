@@ -92,9 +92,10 @@ def main(arguments: list[str]) -> int:
     outputs = {kind: Path(name) for kind, name in kinds.items() if name}
     check_outputs(outputs, options.overwrite, [Path(options.store)])
     if options.figure:
-        from blocksvm.theory.regret_figure import draw, require_matplotlib
+        from blocksvm.base.optional_libraries import require_library
+        from blocksvm.theory.regret_figure import draw
 
-        require_matplotlib()
+        require_library("matplotlib", "--figure", ", or leave it out")
     settings = given(options, own)
     from blocksvm.cli.display import Line
     from blocksvm.store.reader import Store
@@ -131,7 +132,7 @@ def shown(report) -> list[str]:
         f"learner     {run.name}{f' ({given})' if given else ''}",
         f"rows        {run.T:,}, {run.d:,} features, max ||x|| {run.R[-1]:.4g}",
         f"loss        {run.judged_name}",
-        f"u           the best of {len(report.found)} fixed vectors on all {run.T:,} rows: {best.name}, "
+        f"u           the best of {len(report.comparators)} fixed vectors on all {run.T:,} rows: {best.name}, "
         f"||u|| {best.norm:.4g}{gap}",
     ]
     if report.mean is not None:

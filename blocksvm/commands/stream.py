@@ -197,7 +197,7 @@ def main(arguments: list[str]) -> int:
         stream = Stream(
             settings, prior=path_of(options.prior), continue_from=path_of(options.continue_from), on_report=report,
             on_fault=display.fault, save=files.saver and files.saver.save, stop=stop,
-            on_predicted=files.predictions and files.predictions.add, on_asked=files.ask if options.ask else None,
+            on_predicted=files.predictions and files.predictions.add, on_query=files.ask if options.ask else None,
         )  # fmt: skip
         files.begin(stream)
         display.begin(inputs, settings, stream)

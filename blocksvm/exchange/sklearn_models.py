@@ -1,4 +1,4 @@
-"""scikit-learn's linear estimators: fitted ones of our models, and models of fitted ones.
+"""scikit-learn's linear estimators: models as fitted estimators, and fitted estimators as models.
 
 A column of its matrices is a feature id, as in ``Model.decision_function``.
 """
@@ -11,6 +11,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import numbers_of
+from blocksvm.base.optional_libraries import require_library
 from blocksvm.exchange.linear import COLUMNS, LABEL_TYPE, Linear, linear_of, model_of
 from blocksvm.model.model_file import Model
 
@@ -24,14 +25,6 @@ SGD_LOSSES = {
 }  # fmt: skip
 
 
-def require_sklearn() -> None:
-    """InputError, with what to do, where it is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("sklearn") is None:
-        raise InputError("scikit-learn is needed; install it with pip install scikit-learn")
-
-
 def to_estimator(model: Model):
     """A fitted estimator with the same decision values and predictions: LinearSVC, LogisticRegression, LinearSVR, or
     SGDClassifier and SGDRegressor for the losses that these do not have (and for the logistic one of more than two
@@ -40,7 +33,7 @@ def to_estimator(model: Model):
     coef_ (1, n) or (k, n) float64 for columns 0..n - 1, n - 1 the largest feature id; InputError where the model is not
     linear, or these take too much memory.
     """
-    require_sklearn()
+    require_library("scikit-learn", "An estimator")
     linear = linear_of(model)
     if model.multilabel:
         raise InputError(f"{model.path or 'the model'}: rows have sets of labels, which no such estimator has")
@@ -98,8 +91,8 @@ def from_estimator(estimator) -> Model:
         ids.astype(np.int64), coef[:, ids].copy(), np.broadcast_to(intercept, (k,)).copy(), labels,
         _loss_of(estimator, bool(labels)), "crammer-singer" if crammer_singer else None,
     )  # fmt: skip
-    more = {COLUMNS: coef.shape[1], LABEL_TYPE: np.asarray(getattr(estimator, "classes_", ())).dtype.name}
-    return model_of(linear, f"scikit-learn ({name})", more=more)
+    extra = {COLUMNS: coef.shape[1], LABEL_TYPE: np.asarray(getattr(estimator, "classes_", ())).dtype.name}
+    return model_of(linear, f"scikit-learn ({name})", extra=extra)
 
 
 def _labels(classes) -> tuple:
@@ -125,7 +118,7 @@ def _loss_of(estimator, classes: bool) -> str:
 
 
 def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
-    """Write the fitted estimator with joblib; what whoever uses it must know."""
+    """Write the fitted estimator with joblib; returns notes for its users."""
     estimator = to_estimator(model)
     import joblib
 

@@ -1,4 +1,4 @@
-"""How numba makes code: machine code of kernels, and none of functions that are only put inside of them.
+"""Compilation by numba: machine code of kernels, and none of functions that are only inlined in them.
 
 By itself numba makes two wrappers for each inlined function, by which Python and C would call it, and machine code of it
 and of them, before it is linked into its caller, where all of it is optimised and generated again: a quarter of the time
@@ -49,7 +49,7 @@ class InlinedLibrary(JITCodeLibrary):
 
     @property
     def codegen(self):
-        """What numba tells a function's environment: this, since there is no place for it yet."""
+        """The message of numba to a function's environment: this, since there is no place for it yet."""
         return self
 
     def set_env(self, name: str, environment) -> None:
@@ -101,7 +101,7 @@ def compiled_kernel(function):
 
 
 def compiled_inlined(function):
-    """``function`` compiled to be put in its callers' place; for Python, which seldom calls it, it is compiled anew."""
+    """``function`` compiled to be put in its callers' place; Python, which seldom calls it, compiles a copy."""
     if not KNOWN or numba.config.DISABLE_JIT:
         return numba.njit(forceinline=True, **OPTIONS)(function)
     compiled = numba.njit(

@@ -38,7 +38,7 @@ class LabelledExamples(Examples):
 
 
 def token_lines(text: ColumnText, n_columns: int, answers: np.ndarray) -> Iterator[str]:
-    """A text's first columns with ``answers`` (n_tokens,), str, behind them, a sentence at a time."""
+    """A text's first columns with ``answers`` (n_tokens,), str, after them, a sentence at a time."""
     words = [np.array(c.words, dtype=object)[c.codes] for c in text.columns[:n_columns]]
     tokens = list(map(" ".join, zip(*words, answers, strict=True)))
     for s in range(text.n_sentences):

@@ -1,4 +1,4 @@
-"""What a bound is, and the assumptions that several share."""
+"""The classes of bounds, and the assumptions that several bounds share."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ UNIT = 1e-4  # how far ||x||^2 may lie from 1: rows come from text of some digit
 
 @dataclass(frozen=True)
 class Condition:
-    """An assumption about the learner and the rows: holds(run), and what was found there, for messages."""
+    """An assumption about the learner and the rows: holds(run), and detail(run), the offending figures for messages."""
 
     text: str
     holds: Callable[[ReplayedRun], bool]
-    found: Callable[[ReplayedRun], str] = lambda run: ""
+    detail: Callable[[ReplayedRun], str] = lambda run: ""
 
 
 @dataclass(frozen=True)
 class Admission:
-    """What a bound assumes of u."""
+    """An assumption of a bound about u."""
 
     text: str
     holds: Callable[[ReplayedRun, Comparator], bool]
@@ -36,8 +36,8 @@ class Admission:
 class Bound:
     """measured(run) (K,) <= right(run, u) (K,), inf where the bound says nothing for this u.
 
-    regret: name of the sum of u that measured less makes the regret, or None; proven: False where the paper's proof
-    leaves a gap, so that figures are reported without a claim.
+    regret: name of the sum of u that is subtracted from ``measured`` for the regret, or None; proven: False where the
+    paper's proof has a gap, so that figures are reported without a claim.
     """
 
     name: str
@@ -86,8 +86,8 @@ BOTH_CLASSES = Condition(
 )
 LARGEST_KNOWN = Condition(
     "R >= max ||x||",
-    lambda run: run.settings["max_norm"] ** 2 * (1.0 + 1e-12) >= largest_own(run),
-    lambda run: f"{option('max_norm', run.settings['max_norm'])} against {math.sqrt(largest_own(run)):g}",
+    lambda run: run.settings["max_norm"] ** 2 * (1.0 + 1e-12) >= largest_sq_norm(run),
+    lambda run: f"{option('max_norm', run.settings['max_norm'])} against {math.sqrt(largest_sq_norm(run)):g}",
 )
 L1_ALONE = Condition(
     "r = l1 ||w||_1 alone",
@@ -107,6 +107,6 @@ def mirror_is(name: str) -> Condition:
     )
 
 
-def largest_own(run: ReplayedRun) -> float:
+def largest_sq_norm(run: ReplayedRun) -> float:
     """max ||x||^2 without the constant feature."""
     return float(run.sq_norms.max()) - run.bias**2

@@ -1,4 +1,4 @@
-"""Proven bounds of online learners, each as data: what is bounded, by what, and under which assumptions.
+"""Proven bounds of online learners, each as data: the bounded quantity, the bound, and its assumptions.
 
 A bound says ``measured(run) <= right(run, u)`` for every fixed u that it admits, at every number of rounds; where it is
 about the regret, ``measured`` is the learner's loss, and the loss of u stands on the right.  A new bound is one
@@ -51,7 +51,7 @@ def eta(run: ReplayedRun) -> float:
     return run.settings["step"]
 
 
-def own_map(run: ReplayedRun, u: Comparator) -> float:
+def map_bound(run: ReplayedRun, u: Comparator) -> float:
     """R(u) - min R of the mirror map, at most."""
     if run.mirror == "entropic":
         return run.settings["radius"] * math.log(2.0 * run.settings["n_features"]) / eta(run)
@@ -60,7 +60,7 @@ def own_map(run: ReplayedRun, u: Comparator) -> float:
 
 def exact_map(run: ReplayedRun, u: Comparator) -> float:
     """R(u) - R(w_1) of the mirror map; inf outside of its domain."""
-    return u.entropy if run.mirror == "entropic" else own_map(run, u)
+    return u.entropy if run.mirror == "entropic" else map_bound(run, u)
 
 
 def smoothness(run: ReplayedRun) -> float:
@@ -154,7 +154,7 @@ BOUNDS = (
         "EG+-", "Kivinen, Warmuth 1997; Shalev-Shwartz 2012",
         "regret <= U log(2 d) / eta + eta U / 2 sum ||z_t||_inf^2",
         "regret", lambda run: run.loss,
-        lambda run, u: u.loss + own_map(run, u) + smoothness(run) / 2.0 * run.dual_squares,
+        lambda run, u: u.loss + map_bound(run, u) + smoothness(run) / 2.0 * run.dual_squares,
         (FROM_ZERO, mirror_is("entropic"), ALL_COUNTED),
         (Admission("||u||_1 <= U", lambda run, u: u.norm_1 <= run.settings["radius"]),), regret="loss",
     ),
@@ -162,14 +162,14 @@ BOUNDS = (
         "p-norm", "Gentile 2003; Shalev-Shwartz 2012",
         "regret <= ||u||_q^2 / (2 eta) + eta (p - 1) / 2 sum ||z_t||_p^2, 1/p + 1/q = 1",
         "regret", lambda run: run.loss,
-        lambda run, u: u.loss + own_map(run, u) + smoothness(run) / 2.0 * run.dual_squares,
+        lambda run, u: u.loss + map_bound(run, u) + smoothness(run) / 2.0 * run.dual_squares,
         (FROM_ZERO, mirror_is("p-norm")), regret="loss",
     ),
     Bound(
         "mirror descent in general", "Shalev-Shwartz 2012",
         "regret <= R(u) - min R + eta sum ||z_t||_*^2, R 1/eta-strongly convex in ||.||",
         "regret", lambda run: run.loss,
-        lambda run, u: u.loss + own_map(run, u) + smoothness(run) * run.dual_squares,
+        lambda run, u: u.loss + map_bound(run, u) + smoothness(run) * run.dual_squares,
         (FROM_ZERO, CONSTANT), (IN_BALL,), regret="loss",
     ),
     Bound(
@@ -189,7 +189,7 @@ BOUNDS = (
         "perceptron with bias", "Novikoff 1962; Cristianini, Shawe-Taylor 2000, Theorem 2.3",
         "|M| <= (2 R / gamma)^2, gamma the least margin of (u, b) with ||u|| = 1",
         "mistakes", lambda run: run.mistakes,
-        lambda run, u: (2.0 * run.settings["max_norm"] * u.own_norm / u.margin) ** 2,
+        lambda run, u: (2.0 * run.settings["max_norm"] * u.norm_without_bias / u.margin) ** 2,
         (FROM_ZERO, BOTH_CLASSES, LARGEST_KNOWN), (SEPARATES,),
     ),
     Bound(
@@ -227,5 +227,5 @@ BOUNDS = (
 
 
 def bounds_of(run: ReplayedRun) -> list[Bound]:
-    """Those that are about this learner."""
+    """The bounds of this learner."""
     return [bound for bound in BOUNDS if bound.name in run.learner.bounds]

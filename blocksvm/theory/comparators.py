@@ -1,4 +1,4 @@
-"""Fixed weights that a learner is compared with: found in hindsight, then measured on the rows of the replay.
+"""Fixed weights that a learner is compared with: trained in hindsight, then measured on the rows of the replay.
 
 hinge, squared hinge: the certified batch solver over a path of C, each from the one before.
 logistic, squared, epsilon-insensitive: L-BFGS (Liu, Nocedal, Math. Prog. 1989) on rows in memory, over the same path.
@@ -45,8 +45,8 @@ WIDTH = 1e-3  # within which epsilon-insensitive is smoothed
 
 
 @dataclass(frozen=True)
-class Found:
-    """Weights (d + 1,), the last of the constant feature, and what is known of how good they are."""
+class FixedWeights:
+    """Weights (d + 1,), the last of the constant feature, with the certificate of their training."""
 
     name: str
     w: np.ndarray
@@ -55,7 +55,7 @@ class Found:
     rel_gap: float | None = None
 
 
-# Vectors of all features beside a solver's own: weights found, their copy when scaled, feature ids, sums under way.
+# Vectors of all features beside those of a solver: the weights, their copy when scaled, feature ids, sums.
 VECTORS = 6
 
 
@@ -63,7 +63,7 @@ VECTORS = 6
 class Comparator:
     """Fixed weights u, measured: norms, and sums (K,) over the rounds up to each time as ``ReplayedRun`` has them.
 
-    norm ||u||, norm_1 ||u||_1, norm_dual ||u||_q of the p-norm map; own_norm: of the weights without the
+    norm ||u||, norm_1 ||u||_1, norm_dual ||u||_q of the p-norm map; norm_without_bias: without the
     constant feature; norm_inf ||u||_inf; entropy: R(u) - R(w_1) of the entropic map; loss, judged with the penalty
     t r(u); linear sum <z_t, u>; hinge, hinge_squares; tau_hinge sum tau_t hinge_t(u); margin (K,): the least y <u, x>
     so far; distance: ||w_t - u|| is at most this (FOBOS), reach: ||w_t - u||_inf;
@@ -78,7 +78,7 @@ class Comparator:
     norm: float
     norm_1: float
     norm_dual: float
-    own_norm: float
+    norm_without_bias: float
     norm_inf: float
     entropy: float
     loss: np.ndarray
@@ -96,9 +96,9 @@ class Comparator:
     slack: np.ndarray | None
 
 
-def measure(run: ReplayedRun, found: Found, scores: np.ndarray) -> Comparator:
+def measure(run: ReplayedRun, u: FixedWeights, scores: np.ndarray) -> Comparator:
     """The comparator of weights whose scores (T,) are given."""
-    w = found.w
+    w = u.w
     penalty = run.penalty_of(w)
     hinge = run.losses_of("hinge", scores)[0]
     p = run.settings.get("p")
@@ -111,14 +111,14 @@ def measure(run: ReplayedRun, found: Found, scores: np.ndarray) -> Comparator:
         apart = np.maximum(run.high - w[: run.d], w[: run.d] - run.low)
         distance, reach = float(np.sqrt(np.sum(apart**2))), float(apart.max(initial=0.0))
     return Comparator(
-        name=found.name,
-        C=found.C,
-        status=found.status,
-        rel_gap=found.rel_gap,
+        name=u.name,
+        C=u.C,
+        status=u.status,
+        rel_gap=u.rel_gap,
         norm=norm,
         norm_1=float(np.abs(w).sum()),
         norm_dual=norm_dual,
-        own_norm=float(np.linalg.norm(w[: run.d])),
+        norm_without_bias=float(np.linalg.norm(w[: run.d])),
         norm_inf=float(np.abs(w).max()),
         entropy=entropic_map(run, w) if run.mirror == "entropic" else math.inf,
         loss=run.at(run.losses_of(run.loss_name, scores)[0]) + penalty,
@@ -156,38 +156,38 @@ def entropic_map(run: ReplayedRun, w: np.ndarray) -> float:
     """
     U, n = run.settings["radius"], run.settings["n_features"]
     a = np.abs(w[w != 0.0]) / (2.0 * U)
-    rest = 2.0 * (n - len(a))
+    n_zero = 2.0 * (n - len(a))
 
     def excess(s: float) -> float:
-        return 2.0 * float(np.hypot(s, a).sum()) + rest * s - 1.0
+        return 2.0 * float(np.hypot(s, a).sum()) + n_zero * s - 1.0
 
     if excess(0.0) > 0.0:
         return math.inf
     s = brentq(excess, 0.0, 1.0 / (2.0 * n), xtol=1e-300, rtol=1e-14) if excess(0.0) < 0.0 else 0.0
     larger = np.hypot(s, a) + a
     smaller = s * s / larger
-    total = float(np.sum(xlogy(larger, larger) + xlogy(smaller, smaller))) + rest * float(xlogy(s, s))
+    total = float(np.sum(xlogy(larger, larger) + xlogy(smaller, smaller))) + n_zero * float(xlogy(s, s))
     return U / run.settings["step"] * (total + math.log(2.0 * n))
 
 
-def measured(run: ReplayedRun, rows: ReplayRows, found: Found) -> Iterator[Comparator]:
-    """The comparator; scaled into the ball that the learner stays in, where it lies outside; and scaled to a least
-    margin of 1, where it separates the rows."""
-    scores = rows.scores(found.w, run.bias)
-    plain = measure(run, found, scores)
+def measured(run: ReplayedRun, rows: ReplayRows, u: FixedWeights) -> Iterator[Comparator]:
+    """The comparator; also scaled into the learner's ball, where it lies outside; and scaled to a least margin of 1,
+    where it separates the rows."""
+    scores = rows.scores(u.w, run.bias)
+    plain = measure(run, u, scores)
     yield plain
     if run.ball is not None:
         power, radius = run.ball
         length = plain.norm if power == 2 else plain.norm_1
         if length > radius:
-            yield _scaled(run, found, scores, radius / length * (1.0 - 1e-12), f"{found.name}, scaled to {radius:.4g}")
+            yield _scaled(run, u, scores, radius / length * (1.0 - 1e-12), f"{u.name}, scaled to {radius:.4g}")
     margin = float(plain.margin[-1])
     if margin > 0.0 and run.learner.acts_on != "rows":
-        yield _scaled(run, found, scores, (1.0 + 1e-12) / margin, f"{found.name}, scaled to margin 1")
+        yield _scaled(run, u, scores, (1.0 + 1e-12) / margin, f"{u.name}, scaled to margin 1")
 
 
-def _scaled(run: ReplayedRun, found: Found, scores: np.ndarray, factor: float, name: str) -> Comparator:
-    return measure(run, Found(name, factor * found.w, found.C, "scaled"), factor * scores)
+def _scaled(run: ReplayedRun, u: FixedWeights, scores: np.ndarray, factor: float, name: str) -> Comparator:
+    return measure(run, FixedWeights(name, factor * u.w, u.C, "scaled"), factor * scores)
 
 
 def path(run: ReplayedRun) -> list[float]:
@@ -207,35 +207,35 @@ def path(run: ReplayedRun) -> list[float]:
 def comparators(
     run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None], more: Mapping = MappingProxyType({})
 ) -> list[Comparator]:
-    """The zero vector and those found, in the order of the path; more: settings of the batch solver, of several
+    """The zero vector and the trained ones, in the order of the path; more: the batch solver's settings of several
     classes."""
-    zero = Found("u = 0", np.zeros(run.d + 1))
-    kept = [measure(run, zero, np.zeros(run.T))]
+    zero = FixedWeights("u = 0", np.zeros(run.d + 1))
+    result = [measure(run, zero, np.zeros(run.T))]
     if run.truncated:
-        for found in of_l1(run, rows, memory, tell):
-            kept.extend(measured(run, rows, found))
-        return kept
+        for u in of_l1(run, rows, memory, tell):
+            result.extend(measured(run, rows, u))
+        return result
     finder = partial(certified, more=more) if run.judged_name in CERTIFIED else smooth
-    least, idle, C = float(kept[0].judged[-1]), 0, 0.0
-    for found in finder(run, rows, memory, tell):
-        new = list(measured(run, rows, found))
-        found_C = found.C
-        del found  # before the next one is made
-        kept.extend(new)
+    least, idle, C = float(result[0].judged[-1]), 0, 0.0
+    for u in finder(run, rows, memory, tell):
+        new = list(measured(run, rows, u))
+        u_C = u.C
+        del u  # before the next one is made
+        result.extend(new)
         total = float(new[0].judged[-1])
         if total == 0.0 or (run.judged_name in CERTIFIED and new[0].margin[-1] >= NEAR):
             break
-        if found_C >= 5.0 * C:  # a whole step of the path
+        if u_C >= 5.0 * C:  # a whole step of the path
             idle = idle + 1 if least - total <= LEAST_GAIN * least and C > 0.0 else 0
-            least, C = min(least, total), found_C
+            least, C = min(least, total), u_C
             if idle == 2:
                 break
-    return kept
+    return result
 
 
 @contextmanager
 def named(what: str):
-    """Errors of those who know only of the memory that is left say beside what."""
+    """Prefix errors about too little memory with what takes the rest of it."""
     try:
         yield
     except InputError as error:
@@ -244,7 +244,7 @@ def named(what: str):
 
 def certified(
     run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None], more: Mapping
-) -> Iterator[Found]:
+) -> Iterator[FixedWeights]:
     """The batch solver's weights along the path, each from the one before."""
     with scratch_folder(Path(tempfile.gettempdir()), "regret") as folder:
         previous = None
@@ -260,10 +260,10 @@ def certified(
             vectors = np.atleast_2d(fitted.model.weights)
             constant = np.atleast_1d(fitted.model.intercept / run.bias if run.bias else np.zeros(len(vectors)))
             gap = None if fitted.certificate is None else fitted.certificate.rel_gap
-            found = Found(f"C = {C:.4g}", np.column_stack([vectors, constant]).ravel(), C, fitted.status, gap)
+            u = FixedWeights(f"C = {C:.4g}", np.column_stack([vectors, constant]).ravel(), C, fitted.status, gap)
             del fitted  # with its blocks
-            yield found
-            del found
+            yield u
+            del u
 
 
 def compact(
@@ -281,7 +281,7 @@ def compact(
     return scipy.sparse.csr_matrix(entries, shape=(source.n_samples, n_used), copy=False), used
 
 
-def smooth(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> Iterator[Found]:
+def smooth(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> Iterator[FixedWeights]:
     """L-BFGS along the path; the source is a matrix in memory."""
     source: Matrix = rows.source
     vectors = 2 * CORRECTIONS + 5 + 10  # of L-BFGS, and those under way here and in scipy
@@ -322,10 +322,10 @@ def smooth(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str]
         status = "converged" if rel_gap <= TOLERANCE else "max-steps"
         whole = np.zeros(source.n_features + 1)
         whole[:-1][used] = w
-        yield Found(f"C = {C:.4g}", whole, C, status, rel_gap)
+        yield FixedWeights(f"C = {C:.4g}", whole, C, status, rel_gap)
 
 
-def of_l1(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> Iterator[Found]:
+def of_l1(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> Iterator[FixedWeights]:
     """The least of loss + r over all rounds; the source is a matrix in memory."""
     X, used = compact(rows.source, lambda n: l1_optimum.memory_of(run.T, rows.source.n_nonzeros, n), run, memory)
     losses = l1_optimum.Losses(run.judged_name, rows.source.y.astype(np.float64), run.epsilon)
@@ -336,4 +336,4 @@ def of_l1(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str],
     w, gap = l1_optimum.least(X.astype(np.float64), losses, run.T * run.l1_weights[used], TOLERANCE, show)
     whole = np.zeros(run.d + 1)
     whole[:-1][used] = w
-    yield Found("least loss + r", whole, None, "converged" if gap <= TOLERANCE else "max-steps", gap)
+    yield FixedWeights("least loss + r", whole, None, "converged" if gap <= TOLERANCE else "max-steps", gap)

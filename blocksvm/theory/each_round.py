@@ -1,5 +1,5 @@
-"""What needs all weights in each round: subgradient steps on loss + l1 ||w||_1, and the inequality of one round of
-forward-backward splitting (Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, Lemma A.2.1), checked in every round.
+"""Figures that need all weights in each round: subgradient steps on loss + l1 ||w||_1, and the inequality of one round
+of forward-backward splitting (Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, Lemma A.2.1), checked in every round.
 
 A round costs as many steps as features have occurred: rows times features at most, ``MOST_STEPS``.
 """
@@ -26,7 +26,7 @@ WEIGHTS_BYTES = 40  # of a feature: weights, steps under way, heights, their ord
 
 @inlined
 def touch(j, seen, touched, n):
-    """How many features have occurred with j, which goes behind the ``n`` of ``touched`` where it is a new one."""
+    """The number of features that have occurred, with j; a new j is appended to the ``n`` of ``touched``."""
     if seen[j] == 0:
         seen[j] = 1
         touched[n] = j
@@ -129,8 +129,8 @@ def new_weights(d: int) -> tuple[np.ndarray, ...]:
 
 
 def add_subgradient(rows: ReplayRows, run: ReplayedRun) -> None:
-    """The run once more with all weights: scores (the same but for rounding, from which on losses are those of these
-    weights), penalty, squares of the objective's gradients, and the range of each weight."""
+    """Replay the run with all weights: scores (the same but for rounding; losses are of these from here on), penalty,
+    squares of the objective's gradients, and the range of each weight."""
     l1, d = run.settings["l1"], run.d
     rounds = np.arange(1.0, run.T + 1.0)
     steps = run.settings["step"] / (np.ones(run.T) if run.constant_step else np.sqrt(rounds))
@@ -150,7 +150,7 @@ def add_subgradient(rows: ReplayRows, run: ReplayedRun) -> None:
 
 def least_slack(run: ReplayedRun, w: np.ndarray, scores: np.ndarray) -> np.ndarray | None:
     """(K,) the least right minus left side of the one-round inequality so far, for weights w (d + 1,) of these scores;
-    None where it is about another learner, or takes too many steps."""
+    None for other learners, and where it takes too many steps."""
     if run.rows is None or not run.checks_rounds:
         return None
     out, state = np.empty(run.T), (np.zeros(run.d), np.zeros(run.d), np.zeros(run.d), *new_weights(run.d))

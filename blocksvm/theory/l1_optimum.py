@@ -138,9 +138,9 @@ def least(
         for _ in range(STEPS):
             total, slopes, curvatures = losses.evaluate(z, width)
             gradient = columns @ slopes
-            own = losses.total(z) + float(m @ np.abs(w))
-            if own < primal:
-                primal, best = own, w.copy()
+            objective = losses.total(z) + float(m @ np.abs(w))
+            if objective < primal:
+                primal, best = objective, w.copy()
             size = np.abs(gradient)
             scale = min(1.0, float(np.min(np.divide(m, size, out=np.ones(len(m)), where=size > m), initial=1.0)))
             dual = max(dual, losses.dual(scale * slopes))
@@ -186,8 +186,8 @@ def _moved(w: np.ndarray, steepest: np.ndarray, most: int) -> np.ndarray:
     new = np.flatnonzero((w == 0.0) & (steepest != 0.0))
     if len(inside) > most - FEWEST_NEW:
         inside = inside[np.argsort(-np.abs(steepest[inside]), kind="stable")[: most - FEWEST_NEW]]
-    room = min(max(FEWEST_NEW, len(inside) // 2), most - len(inside))
-    new = new[np.argsort(-np.abs(steepest[new]), kind="stable")[:room]]
+    most_new = min(max(FEWEST_NEW, len(inside) // 2), most - len(inside))
+    new = new[np.argsort(-np.abs(steepest[new]), kind="stable")[:most_new]]
     return np.sort(np.concatenate([inside, new]))
 
 

@@ -1,5 +1,5 @@
-"""What a replay needs beside the scores: losses and slopes of scores, norms of rows, and sums over rounds of a learner's
-own weights, found again from the scores without a weight vector a row.
+"""Kernels of a replay: losses and slopes of scores, norms of rows, and sums over rounds of a learner's weights, computed
+from the scores without storing the weights of each round.
 """
 
 import numpy as np
@@ -113,7 +113,7 @@ def truncated_sums(
     indptr, indices, values, order, first, moves, thresholds, S, CS, Q, N, parameters, v, since, powers, sums, stepped,
     varying, height_sums, low, high,
 ):  # fmt: skip
-    """FOBOS and HF-FOBOS once more, feature by feature: ``sums[j]`` = sum of |w_j| before each round.
+    """FOBOS and HF-FOBOS replayed feature by feature: ``sums[j]`` = sum of |w_j| before each round.
 
     first: rounds before this block; of all rounds t = 0, 1, ...: moves[t] = -eta_t slope_t, thresholds[t] = eta_t+1/2 l1;
     running sums (T + 1,) with an entry for no round: S of the thresholds, CS of S, Q of threshold times S, N of 1.  Of

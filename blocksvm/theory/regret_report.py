@@ -20,7 +20,7 @@ from blocksvm.problems.problem import require_two_labels
 from blocksvm.sources.source import Source, bytes_of_blocks, largest_chunk_bytes
 from blocksvm.theory.bounds import Bound, bounds_of
 from blocksvm.theory.classes import COMPARED, ClassRows, check_of_classes, replay_classes
-from blocksvm.theory.comparators import CERTIFIED, TOLERANCE, VECTORS, Comparator, Found, comparators, measure
+from blocksvm.theory.comparators import CERTIFIED, TOLERANCE, VECTORS, Comparator, FixedWeights, comparators, measure
 from blocksvm.theory.each_round import check_steps
 from blocksvm.theory.replay import RECORD_BYTES, ReplayedRun, ReplayRows, in_memory, learner_bytes, log_spaced, replay
 
@@ -29,18 +29,18 @@ ROUNDING = 1e-8  # what a bound may be exceeded by, relatively, since sums are r
 
 @dataclass(frozen=True)
 class CheckedBound:
-    """An assumption of a bound: what it says, whether it is met, and what was found."""
+    """An assumption of a bound: its text, whether it is met, and the offending figures."""
 
     text: str
     met: bool
-    found: str = ""
+    detail: str = ""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A bound on this run.  applies: all assumptions are met; measured, right (K,): what is bounded and the bound, both
-    for the regret against the best comparator where it is about the regret; by: the name of the comparator that makes
-    the bound least, at each time; violated: what cannot be, but where rounding or a mistake has made it so."""
+    """A bound on this run.  applies: all assumptions are met; measured, right (K,): the quantity and its bound, both of
+    the regret against the best comparator where the bound is on the regret; by: the name of the comparator with the
+    least bound, at each time; violated: measured above the bound by more than rounding, which shows a defect."""
 
     bound: Bound
     checks: list[CheckedBound]
@@ -51,17 +51,17 @@ class Judged:
     violated: bool = False
 
     def failures(self) -> str:
-        parts = [f"{c.text} fails{f' ({c.found})' if c.found else ''}" for c in self.checks if not c.met]
+        parts = [f"{c.text} fails{f' ({c.detail})' if c.detail else ''}" for c in self.checks if not c.met]
         return "; ".join(parts)
 
 
 @dataclass(frozen=True)
 class RegretReport:
-    """All that was found.  best: the comparator of least loss on all rows; least (K,): the least loss of any comparator
-    on the rows so far; notes: what a reader must know."""
+    """The regret and its bounds.  best: the comparator of least loss on all rows; least (K,): the least loss of any
+    comparator on the rows so far; notes: sentences for the reader."""
 
     run: ReplayedRun
-    found: list[Comparator]
+    comparators: list[Comparator]
     best: Comparator
     least: np.ndarray
     bounds: list[Judged]
@@ -103,11 +103,11 @@ class RegretReport:
             "loss_sum": float(run.judged[-1]),
             "mistakes": int(run.mistakes[-1]),
             "regret": float(self.regret[-1]),
-            "regret_with_r_of_each_round": regret_of_rounds(run, self.found),
+            "regret_with_r_of_each_round": regret_of_rounds(run, self.comparators),
             "comparator": self.best.name,
             "notes": self.notes,
             "table": self.table(),
-            "comparators": [_comparator(u) for u in self.found],
+            "comparators": [_comparator(u) for u in self.comparators],
             "bounds": [
                 {
                     "name": judged.bound.name,
@@ -118,7 +118,7 @@ class RegretReport:
                     "proven": judged.bound.proven,
                     "applies": judged.applies,
                     "violated": judged.violated,
-                    "assumptions": [{"text": c.text, "met": c.met, "found": c.found} for c in judged.checks],
+                    "assumptions": [{"text": c.text, "met": c.met, "found": c.detail} for c in judged.checks],
                     "table": [
                         {"t": t, "measured": float(a), "bound": plain(float(b)), "comparator": by}
                         for t, a, b, by in zip(times, judged.measured, judged.right, judged.by, strict=True)
@@ -146,19 +146,21 @@ def _comparator(u: Comparator) -> dict:
     }
 
 
-def judge(bound: Bound, run: ReplayedRun, found: list[Comparator], best: Comparator) -> Judged:
+def judge(bound: Bound, run: ReplayedRun, candidates: list[Comparator], best: Comparator) -> Judged:
     """Check a bound's assumptions, and evaluate it where they are met."""
     checks = []
     for condition in bound.conditions:
         met = bool(condition.holds(run))
-        checks.append(CheckedBound(condition.text, met, "" if met else condition.found(run)))
+        checks.append(CheckedBound(condition.text, met, "" if met else condition.detail(run)))
     none = np.zeros(0)
     admitted: list[Comparator] = []
     if all(check.met for check in checks):
-        admitted = [u for u in found if all(a.holds(run, u) for a in bound.admissions)]
+        admitted = [u for u in candidates if all(a.holds(run, u) for a in bound.admissions)]
         for admission in bound.admissions:
-            met = any(admission.holds(run, u) for u in found) and bool(admitted)
-            checks.append(CheckedBound(admission.text, met, "" if met else f"for none of the {len(found)} comparators"))
+            met = any(admission.holds(run, u) for u in candidates) and bool(admitted)
+            checks.append(
+                CheckedBound(admission.text, met, "" if met else f"for none of the {len(candidates)} comparators")
+            )
     if not admitted:
         return Judged(bound, checks, False, none, none, [])
     rights = np.array([bound.right(run, u) for u in admitted])
@@ -175,7 +177,7 @@ def judge(bound: Bound, run: ReplayedRun, found: list[Comparator], best: Compara
 def measure_regret(
     source: Source,
     learner: str,
-    given: Mapping | None = None,
+    settings: Mapping | None = None,
     *,
     average: bool = False,
     max_rows: int | None = None,
@@ -186,13 +188,13 @@ def measure_regret(
     batch: int = 1,
 ) -> RegretReport:
     """Replay an online learner over a source of two classes, or more by the multi-prototype rule, and compare it with
-    fixed weights found in hindsight.
+    the best fixed weights in hindsight.
 
-    given: the learner's settings; max_rows: only so many rows, in the order of the replay ('stored' or 'shuffled' by
-    ``seed``); average: also measure the mean of the learner's weights; memory in bytes; tell is called with what is
-    under way; batch: rows of a round, of pegasos.  Raises InputError where something does not fit.
+    settings: of the learner; max_rows: only so many rows, in the order of the replay ('stored' or 'shuffled' by
+    ``seed``); average: also measure the mean of the learner's weights; memory in bytes; tell gets a line about each
+    step; batch: rows of a round, of pegasos.  Raises InputError where something does not fit.
     """
-    by_user(learner, given)
+    by_user(learner, settings)
     several = source.label_kind != SETS and source.labels is not None and not source.labels.binary
     (require_labels if several else require_two_labels)(source)
     refuse_weights(source, "regret")
@@ -204,9 +206,9 @@ def measure_regret(
     if learner in EXACT:
         if average:
             raise InputError(f"{option('average')}: {learner} does not accept it; leave it out")
-        runner = ExactRunner(EXACT[learner], given or {})
+        runner = ExactRunner(EXACT[learner], settings or {})
     else:
-        runner = Runner(learner, given or {}, known, average=average, n_classes=len(source.labels.values))
+        runner = Runner(learner, settings or {}, known, average=average, n_classes=len(source.labels.values))
         if runner.settings.get("costs") is not None:
             raise InputError(f"{option('costs')}: no bound here is about costs; leave it out")
     T = min(source.n_samples, max_rows or source.n_samples)
@@ -231,15 +233,19 @@ def measure_regret(
     for_solver = budget.left - vectors  # the learner is gone when the solver begins
     _plan(rows, budget, learner_bytes(runner, run))
     (replay_classes if several else replay)(runner, rows, run, tell)
-    found = comparators(run, rows, for_solver, tell, COMPARED if several else {})
-    best = min(found, key=lambda u: (u.judged[-1], u.norm))
+    candidates = comparators(run, rows, for_solver, tell, COMPARED if several else {})
+    best = min(candidates, key=lambda u: (u.judged[-1], u.norm))
     mean = None
     if run.mean_weights is not None:
         tell("the mean of the weights")
-        mean = measure(run, Found("mean of the weights", run.mean_weights), rows.scores(run.mean_weights, run.bias))
-    judged = [judge(bound, run, found, best) for bound in bounds_of(run)]
-    least = np.min([u.judged for u in found], axis=0)
-    return RegretReport(run, found, best, least, judged, _notes(run, found, best, judged), dict(budget.used), mean)
+        mean = measure(
+            run, FixedWeights("mean of the weights", run.mean_weights), rows.scores(run.mean_weights, run.bias)
+        )
+    judged = [judge(bound, run, candidates, best) for bound in bounds_of(run)]
+    least = np.min([u.judged for u in candidates], axis=0)
+    return RegretReport(
+        run, candidates, best, least, judged, _notes(run, candidates, best, judged), dict(budget.used), mean
+    )
 
 
 def check_batch(batch: int, T: int, runner, average: bool) -> None:
@@ -268,16 +274,16 @@ def _plan(rows: ReplayRows, budget: Budget, n_bytes: int) -> None:
     budget.take("two blocks", rows.memory + source.working_bytes())
 
 
-def regret_of_rounds(run: ReplayedRun, found: list[Comparator]) -> float | None:
+def regret_of_rounds(run: ReplayedRun, candidates: list[Comparator]) -> float | None:
     """sum (l_t(w_t) + r_t(w_t)) - sum (l_t(u) + r_t(u)) over all rounds, r_t of the heights of HF-FOBOS in round t, for
     the best u found; None for other learners."""
     if run.l1_weights_of_rounds is None:
         return None
     losses = float(run.loss[-1] - run.penalty[-1])
-    return losses + float(run.varying[-1]) - min(u.varying for u in found)
+    return losses + float(run.varying[-1]) - min(u.varying for u in candidates)
 
 
-def _notes(run: ReplayedRun, found: list[Comparator], best: Comparator, judged: list[Judged]) -> list[str]:
+def _notes(run: ReplayedRun, candidates: list[Comparator], best: Comparator, judged: list[Judged]) -> list[str]:
     notes = []
     if run.loss_name == "perceptron":
         notes.append("the perceptron loss is judged by the hinge loss, since its own best u is 0")
@@ -300,10 +306,10 @@ def _notes(run: ReplayedRun, found: list[Comparator], best: Comparator, judged: 
     if best.rel_gap is not None and best.rel_gap > TOLERANCE:
         notes.append(f"u is certified to a relative gap of {best.rel_gap:.1e} only, not to {TOLERANCE:g}")
     if run.l1_weights_of_rounds is not None:
-        u = min(found, key=lambda u: u.varying)
+        u = min(candidates, key=lambda u: u.varying)
         notes.append(
             f"with r_t as it was in each round, sum (l_t(w_t) + r_t(w_t)) - sum (l_t(u) + r_t(u)) is "
-            f"{regret_of_rounds(run, found):.5g}, u the best of those found: {u.name}"
+            f"{regret_of_rounds(run, candidates):.5g}, u the best of those found: {u.name}"
         )
     if not judged:
         notes.append(f"no bound is known here for {run.name}: the regret stands alone")

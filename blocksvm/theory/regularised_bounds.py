@@ -1,4 +1,4 @@
-"""Bounds of learners whose objective has a regulariser r, where regret is that of loss + r, as data (see bounds.py)."""
+"""Bounds, as data, of learners whose objective has a regulariser r: regret is that of loss + r (see bounds.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A learner replayed over rows in a fixed order: what is kept of each round, and sums of it up to chosen rounds."""
+"""A learner replayed over rows in a fixed order: records of each round, and their sums up to chosen rounds."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from blocksvm.theory.weight_sums import add_weight_sums
 from blocksvm.training.partition import order_key
 
 ORDERS = ("stored", "shuffled")
-CHUNKS, ROWS = 101, 102  # what a key of an order is for
+CHUNKS, ROWS = 101, 102  # kinds of orders, in their keys
 RECORD_BYTES = 96  # of a round: label, scores of learner and comparator, norms, and sums under way
 
 
 class ReplayRows:
-    """The rows of a source in the order of a replay, block by block, as often as wanted.
+    """The rows of a source in the order of a replay, block by block, in any number of passes.
 
     order 'stored', or 'shuffled': chunks in random order, and the rows of each block among themselves; blocks take
     ``memory`` bytes, two of them.  Iterating gives (block, order of its rows (n,) int32, rows before it).
@@ -61,12 +61,12 @@ class ReplayRows:
         """<w, x> (T,) of all rows; w (d + 1,), the last entry that of the constant feature."""
         from blocksvm.kernels.margins import decision_values
 
-        found = np.empty(self.source.n_samples)
+        scores = np.empty(self.source.n_samples)
         for block, order, first in self:
             values = np.empty(block.n_samples)
             decision_values(*block.matrix, w, bias, values)
-            found[first : first + block.n_samples] = values[order]
-        return found
+            scores[first : first + block.n_samples] = values[order]
+        return scores
 
 
 def shuffle(key: np.uint64, out: np.ndarray) -> np.ndarray:
@@ -100,15 +100,15 @@ def in_memory(rows: ReplayRows, n_rows: int, budget: Budget) -> Matrix:
     share = n_rows / source.n_samples
     # while they are put together there are two copies
     budget.require("the rows in memory", int(2 * share * source.n_nonzeros * (4 + max(4, source.value_bytes))))
-    parts, labels, taken = [], [], 0
+    parts, labels, n_read = [], [], 0
     for block, order, first in rows:
         order = order[: n_rows - first]
         values = np.ones(block.n_nonzeros, np.float32) if block.values is None else block.values
         entries = (values.copy(), block.indices.copy(), block.indptr.copy())
         parts.append(scipy.sparse.csr_matrix(entries, shape=(block.n_samples, block.n_features))[order])
         labels.append(block.y[order].astype(np.float64))
-        taken += len(order)
-        if taken == n_rows:
+        n_read += len(order)
+        if n_read == n_rows:
             break
     y = np.concatenate(labels)
     if (y == y[0]).all():
@@ -332,7 +332,7 @@ class ReplayedRun:
 
 
 def learner_bytes(runner: Runner, run: ReplayedRun) -> int:
-    """What the learner and the sums over its weights take."""
+    """Bytes of the learner and of the sums over its weights."""
     r = run.regulariser
     if run.batch > 1:
         return BATCH_BYTES * run.d + 16 * run.T
@@ -383,7 +383,7 @@ def replay(runner: Runner, rows: ReplayRows, run: ReplayedRun, tell: Callable[[s
 
 
 def _replay_exact(runner: ExactRunner, rows: ReplayRows, run: ReplayedRun, tell: Callable[[str], None]) -> ReplayedRun:
-    """Of a learner that minimises over all rows so far, which are one block."""
+    """The same of a learner that minimises over all rows so far, which are one block."""
     for block, order, _ in rows:
         state = runner.new_state(run.d, block.n_samples)
         run.scores_after = np.empty(run.T)

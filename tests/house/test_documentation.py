@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import pkgutil
 import re
 import shlex
 import subprocess
@@ -190,6 +191,20 @@ def test_links_lead_to_files():
 def test_every_page_is_in_the_site():
     listed = set(re.findall(r"- ([\w/-]+\.md)", (ROOT / "mkdocs.yml").read_text()))
     assert listed == {*PAGES, *made_pages.GENERATED, "index.md", "changelog.md"} - {"README.md"}
+
+
+def test_the_page_of_updates_names_every_learner():
+    from blocksvm.learners import LEARNERS
+
+    page = made_pages.updates()
+    assert all(f"`{name}`" in page for name in LEARNERS)
+    assert "## Passive aggressive" in page
+
+
+def test_the_page_of_the_api_names_what_there_is():
+    places = re.findall(r"^::: (\S+)$", made_pages.api(), re.MULTILINE)
+    assert "blocksvm.training.fit.fit" in places and set(made_pages.PROTOCOLS) <= set(places)
+    assert all(pkgutil.resolve_name(place) is not None for place in places)
 
 
 def test_the_layout_of_files_is_made():

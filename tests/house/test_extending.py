@@ -16,7 +16,9 @@ from scipy.optimize import minimize
 from support.places import ROOT
 from support.training_cases import make_store, random_rows
 
+from blocksvm import fit, open_store
 from blocksvm.model.model_file import load_model
+from blocksvm.training.schedule import NAMED
 
 PAGE = ROOT / "docs" / "extending.md"
 
@@ -31,6 +33,7 @@ def folder(tmp_path_factory):
         "my_format.py",
         "my_learner.py",
         "my_loss.py",
+        "my_schedule.py",
         "my_task.py",
     ]
     make_store(folder, *random_rows(n=150, d=20, seed=8), name="store")
@@ -96,6 +99,19 @@ def test_the_learner_streams_and_is_described(folder):
     assert "--least M" in told
     assert "margin up to which it acts" in told
     assert "--average" in told
+
+
+def test_the_schedule_makes_more_passes_than_one_and_certifies(folder, monkeypatch):
+    monkeypatch.syspath_prepend(folder)
+    from my_schedule import Diminishing
+
+    monkeypatch.setitem(NAMED, "diminishing", Diminishing)
+    events = []
+    with open_store(folder / "store.h5") as store:
+        fitted = fit(store, schedule="diminishing", working_set="none", on_event=events.append)
+    monkeypatch.delitem(sys.modules, "my_schedule")
+    assert fitted.status == "converged" and fitted.certificate.rel_gap <= 1e-3
+    assert max(event["inner_passes"] / event["blocks"] for event in events if event["event"] == "outer") > 1
 
 
 @pytest.mark.process

@@ -102,6 +102,7 @@ def coordinate(reference, a, z, q, y, c):
     )
 
 
+@pytest.mark.slow
 def test_the_step_is_the_minimiser_along_the_coordinate(case):
     """Repeated at the z that it leads to, as passes do: a loss may stop short of the end in one step."""
     loss, reference = case
