@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.base.errors import InputError
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import Settings
 from blocksvm.cli.console import Known, Parser, seed, size
 from blocksvm.cli.json_output import add_json, emit_json, json_file
@@ -77,7 +77,8 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings]:
     method = get_method(name, learner=True)
     if not method.capabilities.linear:
         raise InputError(f"{name}: has a kernel, and regret is against the best fixed weights; choose another learner")
-    return name, method.settings.without(*COMMON_SETTINGS.names(), "costs", "cost_rule")
+    choices = {setting.name: value_of(arguments, option(setting.name)) for setting in method.settings}
+    return name, method.takes(choices).without(*COMMON_SETTINGS.names(), "costs", "cost_rule")
 
 
 def main(arguments: list[str]) -> int:
@@ -125,7 +126,7 @@ def shown(report) -> list[str]:
     given = ", ".join(
         f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in run.settings.items()
-        if value is not None and (name != "epsilon" or run.loss_name == "epsilon-insensitive")
+        if value is not None
     )
     gap = "" if best.rel_gap is None else f", certified to a relative gap of {best.rel_gap:.1e}"
     lines = [

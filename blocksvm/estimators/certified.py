@@ -14,12 +14,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings
+from blocksvm.base.user_code import by_user
 from blocksvm.estimators.estimator import INTERCEPT, MACHINE, Classifier, Estimator, EstimatorRun, Regressor
 from blocksvm.estimators.fit_rows import FLOATS, compressed, is_store, pieces_of
 from blocksvm.estimators.parameters import Parameter, parameters_of, with_parameters
-from blocksvm.losses import get_loss
-from blocksvm.model.probabilities import ISOTONIC, LINKS, PLATT, known_link
-from blocksvm.problems.problem_settings import CRAMMER_SINGER, PROBLEM_SETTINGS, WITH_CLASSES
+from blocksvm.losses import LOSSES, check_loss, get_loss
+from blocksvm.model.probabilities import ISOTONIC, PLATT, known_link
+from blocksvm.problems.problem_settings import PROBLEM_SETTINGS, WITH_CLASSES, learns_together
 from blocksvm.solvers.dual_methods import METHOD as DUAL_CD
 from blocksvm.solvers.kernel_machine import METHOD as KERNEL
 from blocksvm.solvers.pegasos import METHOD as PEGASOS
@@ -35,6 +36,7 @@ SMALL_NONZEROS = 10_000
 TO_ROUNDING = "tol:1e-13"
 LEAST = 1e-13  # the gap likewise, where there is no such schedule
 
+SETTINGS_OF_LOSSES = {setting.name for name in LOSSES for setting in get_loss(name).settings}
 TRAINING = (
     Parameter("tol", None, "certified relative duality gap to reach (None: 1e-4, and of a matrix of at most 10,000 "
               "entries as small a one as rounding and max_iter allow)"),
@@ -64,10 +66,25 @@ class Minimiser(Estimator):
         settings = {name: getattr(self, name) for name in self.solver_settings.names() if hasattr(self, name)}
         settings["class_weight"] = self._class_weight(training)
         if self.losses:
-            settings["loss"] = str(settings.get("loss", self.losses[0])).replace("_", "-")
-            if settings["loss"] not in self.losses:
-                raise InputError(f"loss={settings['loss']}: choose one of {', '.join(self.losses)}")
+            settings["loss"] = self._loss()
+            own = get_loss(settings["loss"]).settings
+            settings = {
+                name: value for name, value in settings.items() if name in own or name not in SETTINGS_OF_LOSSES
+            }
         return {name: value for name, value in settings.items() if value is not None}
+
+    def _loss(self) -> str:
+        """The name of the loss: of those to choose from, or the place of one outside the package."""
+        loss = getattr(self, "loss", self.losses[0])
+        if isinstance(loss, str) and ":" not in loss:
+            loss = loss.replace("_", "-")
+            if loss not in self.losses:
+                raise InputError(f"loss={loss}: choose one of {', '.join(self.losses)}, or a Loss of your own")
+        by_user(loss)
+        name = check_loss(loss)
+        if get_loss(name).of_numbers != get_loss(self.losses[0]).of_numbers:
+            raise InputError(f"loss={name}: is for {get_loss(name).targets}; choose another")
+        return name
 
     def _run_settings(self, training: EstimatorRun) -> tuple[float, dict]:
         """(the gap to be reached, the settings of the run)."""
@@ -141,7 +158,7 @@ class Minimiser(Estimator):
 
 
 def _has_probabilities(estimator) -> bool:
-    return estimator.losses[0] in LINKS or getattr(estimator, "calibrate", None) is not None
+    return get_loss(estimator._loss()).link is not None or getattr(estimator, "calibrate", None) is not None
 
 
 class LinearClassifier(Classifier, Minimiser):
@@ -151,7 +168,7 @@ class LinearClassifier(Classifier, Minimiser):
     solver_settings = WITH_CLASSES
 
     def _link(self):
-        method = {"settings": {"loss": self.losses[0]}, "learner": False}
+        method = {"settings": {"loss": self._loss()}, "learner": False}
         calibration = self.calibration_ if getattr(self, "calibrate", None) is not None else None
         return known_link(
             {"method": method, "labels": self.classes_.tolist(), "multilabel": self.multilabel_,
@@ -172,7 +189,7 @@ class LinearClassifier(Classifier, Minimiser):
 
 
 @with_parameters(
-    Parameter("loss", "squared_hinge", "hinge or squared_hinge"),
+    Parameter("loss", "squared_hinge", "hinge or squared_hinge, or a ``Loss`` of your own, or its place"),
     *parameters_of(WITH_CLASSES, "loss", "lam"), *INTERCEPT, *TRAINING, WORKING_SET, CALIBRATE, *MACHINE,
 )  # fmt: skip
 class LinearSVC(LinearClassifier):
@@ -187,7 +204,7 @@ class LinearSVC(LinearClassifier):
     def _solver_settings(self, training: EstimatorRun) -> dict:
         """The solver's settings; Crammer and Singer's machine has the hinge loss, as in scikit-learn."""
         settings = super()._solver_settings(training)
-        return settings | ({"loss": "hinge"} if settings.get("multiclass") == CRAMMER_SINGER else {})
+        return settings | ({"loss": "hinge"} if learns_together(settings.get("multiclass")) else {})
 
 
 @with_parameters(
@@ -205,7 +222,8 @@ class LogisticClassifier(LinearClassifier):
 
 
 @with_parameters(
-    Parameter("loss", "epsilon_insensitive", "epsilon_insensitive or squared_epsilon_insensitive"),
+    Parameter("loss", "epsilon_insensitive", "epsilon_insensitive or squared_epsilon_insensitive, or a ``Loss`` of "
+              "your own, or its place"),
     *parameters_of(PROBLEM_SETTINGS, "loss", "lam", "class_weight"),
     *parameters_of(get_loss("epsilon-insensitive").settings), *INTERCEPT, *TRAINING, WORKING_SET, *MACHINE,
 )  # fmt: skip

@@ -18,13 +18,15 @@ from sklearn.utils.validation import _check_sample_weight
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import Labels
 from blocksvm.base.settings import Settings
+from blocksvm.base.user_code import by_user
 from blocksvm.estimators.estimator import INTERCEPT, MACHINE, Classifier, Estimator, Regressor
 from blocksvm.estimators.fit_rows import compressed
 from blocksvm.estimators.parameters import Parameter, parameters_of, with_parameters
 from blocksvm.learners import get_learner
-from blocksvm.learners.engine.learner import NUMBERS, SHARED
+from blocksvm.learners.engine.learner import LOSS, NUMBERS, SHARED, learns_apart
 from blocksvm.learners.engine.loops import ROWS
 from blocksvm.learners.engine.runner import LearnerState, Runner
+from blocksvm.losses import LOSSES, get_loss
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.run_settings import FREE
@@ -92,24 +94,28 @@ class Online(Estimator):
     def _learner_settings(self) -> tuple[dict, dict]:
         """(settings of the learner, settings shared by all learners) that differ from their defaults."""
         settings, shared = {}, {}
-        defaults = {s.name: s.default for s in get_learner(self._name).of_targets(self.targets).settings}
+        learner = get_learner(self._name).of_targets(self.targets)
+        defaults = {s.name: s.default for s in learner.settings}
         for name, parameter in self.parameters.items():
             value = getattr(self, name)
             if name in PLACES or value is None or value == defaults.get(name, parameter.default):
                 continue
-            if isinstance(value, str):
+            if isinstance(value, str) and ":" not in value:
                 value = value.replace("_", "-")
             (shared if name in SHARED else settings)[name] = value
         if self.targets is not None:
             shared["targets"] = self.targets
-        return settings, shared
+        by_user(settings)
+        takes = learner.settings_of(settings)
+        used = {name: value for name, value in settings.items() if name in takes or name not in SETTINGS_OF_LOSSES}
+        return used, shared
 
     def _runner(self) -> Runner:
         """The learner with its settings, for the features and classes of the first batch."""
         settings, shared = self._learner_settings()
         k = len(self.classes_) if is_classifier(self) else 2
         rule = shared.pop("multiclass", None)
-        prototypes = k if k > 2 and rule != "rest" else 1  # features of one learner
+        prototypes = k if k > 2 and not learns_apart(rule) else 1  # features of one learner
         known = {"n_features": (self.n_features_in_ + bool(self._bias())) * prototypes}
         return Runner(
             get_learner(self._name), settings, known, bias=self._bias(), n_classes=k, rule=rule if k > 2 else None,
@@ -252,6 +258,7 @@ class WeightedRegressor(WeightedOnline, Regressor, Online):
         return self._learn_more(X, y, None, sample_weight)
 
 
+SETTINGS_OF_LOSSES = {setting.name for name in LOSSES for setting in get_loss(name).settings}
 # parameters that are no settings of the learner
 PLACES = {p.name for p in (*INTERCEPT, *EPOCHS, *MACHINE)} | {"variant", "class_weight"}
 
@@ -260,7 +267,8 @@ def settings_of(learners: list) -> Settings:
     """The settings of all learners of a family, each once."""
     by_name: dict = {}
     for learner in learners:
-        for setting in learner.settings:
+        losses = LOSSES if LOSS.name in learner.settings else (learner.loss,)
+        for setting in (*learner.settings, *(setting for name in losses for setting in get_loss(name).settings)):
             by_name.setdefault(setting.name, setting)
     return Settings(tuple(by_name.values()))
 

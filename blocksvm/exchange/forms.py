@@ -72,7 +72,7 @@ def export_model(
 
 def import_model(path: str | Path, *, memory: int = DEFAULT_MEMORY) -> Model:
     """The model of a LIBLINEAR text file, its features named by LIBLINEAR's indices, its labels rising.
-    ``save_imported`` writes it.  Raises InputError, with file and line, for other files, and where the nonzero weights
+    ``Model.save`` writes it.  Raises InputError, with file and line, for other files, and where the nonzero weights
     take more than ``memory`` bytes."""
     if not Path(path).is_file():
         raise InputError(f"{path}: no such file; name a text model of LIBLINEAR")

@@ -19,21 +19,28 @@ from blocksvm.base.labels import listed
 from blocksvm.base.memory import Budget
 from blocksvm.base.outputs import as_text
 from blocksvm.exchange.linear import Linear, linear_of, model_of
+from blocksvm.losses import LOSSES, get_loss
 from blocksvm.model.model_file import Model
 from blocksvm.model.prediction_lines import number_lines
+from blocksvm.problems.problem_settings import learns_together
 
 INT32 = 2**31 - 1
 CRAMMER_SINGER = "MCSVM_CS"
-# LIBLINEAR's solvers -> the loss that they minimise
-CLASSIFIERS = {
-    "L2R_L1LOSS_SVC_DUAL": "hinge", "L2R_L2LOSS_SVC_DUAL": "squared-hinge", "L2R_L2LOSS_SVC": "squared-hinge",
-    "L1R_L2LOSS_SVC": "squared-hinge", "L2R_LR_DUAL": "logistic", "L2R_LR": "logistic", "L1R_LR": "logistic",
-    CRAMMER_SINGER: "hinge",
-}  # fmt: skip
-REGRESSORS = {
-    "L2R_L1LOSS_SVR_DUAL": "epsilon-insensitive", "L2R_L2LOSS_SVR_DUAL": "squared-epsilon-insensitive",
-    "L2R_L2LOSS_SVR": "squared-epsilon-insensitive",
-}  # fmt: skip
+KNOWN_AS = "LIBLINEAR"  # among a loss's names in other programs: of the solvers that minimise it
+
+
+def solvers(regressors: bool) -> dict[str, str]:
+    """LIBLINEAR's solvers of classifiers, or of regressors, and the loss that each minimises."""
+    losses = {name: get_loss(name) for name in LOSSES}
+    return {
+        solver: name
+        for name, loss in losses.items()
+        if loss.of_numbers == regressors
+        for solver in loss.known_as.get(KNOWN_AS, ())
+    }
+
+
+CLASSIFIERS, REGRESSORS = solvers(regressors=False), solvers(regressors=True)
 ONE_CLASS = "ONECLASS_SVM"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
@@ -57,9 +64,9 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
     numbers = all(isinstance(label, float | int) and float(label).is_integer() for label in linear.labels)
     if not numbers or any(abs(label) > INT32 for label in linear.labels):
         raise InputError(f"{name}: has the labels {listed(linear.labels[:5])}, and LIBLINEAR's are whole numbers")
-    solvers = CLASSIFIERS if linear.labels else REGRESSORS
-    solver = next((key for key, loss in solvers.items() if loss == linear.loss), next(iter(solvers)))
-    if linear.multiclass == "crammer-singer" and len(linear.labels) > 2:
+    of_losses = CLASSIFIERS if linear.labels else REGRESSORS
+    solver = next((key for key, loss in of_losses.items() if loss == linear.loss), next(iter(of_losses)))
+    if learns_together(linear.multiclass) and len(linear.labels) > 2:
         solver = CRAMMER_SINGER
     # of two labels the one whose vector this is stands first
     labels = linear.labels[::-1] if len(linear.labels) == 2 else linear.labels

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import listed
-from blocksvm.base.outputs import check_output
 from blocksvm.formats.recipe import Recipe
 from blocksvm.learners.engine.joint_map import place_of
-from blocksvm.model.model_file import FLOAT64, Model, make_model, save_model
+from blocksvm.model.model_file import IMPORTED, Model, make_model
 from blocksvm.model.model_idf import idf_of_model
-from blocksvm.model.solver_state import Piecewise
 from blocksvm.model.versions import versions
 from blocksvm.problems.distance import DISTANCE
 
 AT_ONCE = 1 << 15  # columns whose weights are laid out at once
-IMPORTED = "imported"  # a model's status
 COLUMNS, LABEL_TYPE = "columns", "label_type"  # of a description: columns of an estimator's matrices, dtype of labels
 MOST_COLUMNS = 1 << 40
 
@@ -168,15 +164,3 @@ def model_of(linear: Linear, origin: str, path: str = "", extra: dict | None = N
         **(extra or {}),
     }
     return make_model(path, linear.ids, w.ravel(), meta)
-
-
-def save_imported(model: Model, path: str | Path, overwrite: bool = False) -> None:
-    """Write the model file of a result of ``import_model`` or ``from_estimator``; InputError where ``path`` exists
-    (without ``overwrite``) or cannot be written."""
-    check_output(Path(path), overwrite, "model")
-    ids = model.feature_ids
-    w = np.concatenate(
-        [np.atleast_2d(model.weights), np.atleast_1d(np.asarray(model.intercept))[:, None] / model.meta["bias"]], axis=1
-    ).ravel()
-    pieces = Piecewise(len(w), FLOAT64, lambda start, stop: w[start:stop])
-    save_model(Path(path), lambda start, stop: ids[start:stop], pieces, {}, model.meta, overwrite)

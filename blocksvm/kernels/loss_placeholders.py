@@ -20,6 +20,16 @@ def derivative(z, y, c, p):
     raise NotImplementedError
 
 
+def second_derivative(z, y, c, p):
+    """The loss's second derivative by z."""
+    raise NotImplementedError
+
+
+def aware_step(z, y, q, h, p):
+    """The importance-aware step: what a gradient of 1 is multiplied with."""
+    raise NotImplementedError
+
+
 def conjugate(a, y, c, p):
     """The conjugate of the loss at -a * direction(y)."""
     raise NotImplementedError

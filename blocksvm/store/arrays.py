@@ -6,6 +6,7 @@ An array ``name`` is a 1-D dataset of Blosc chunks with the checksums of its pie
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import h5py
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.base.outputs import system_number
 from blocksvm.store import codec
-from blocksvm.store.hdf5_files import DAMAGE, damage, first_line, group, has, is_group, member, read_table
+from blocksvm.store.hdf5_files import DAMAGE, create_group, damage, first_line, group, has, is_group, member, read_table
 
 PIECE = 1 << 17  # elements
 SUMS = ".xxh3"  # ends the names of arrays of checksums
@@ -76,6 +77,19 @@ def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None)
         except DAMAGE as error:
             raise damaged(group, f"{name}, piece {k}", error, "is damaged") from error
         yield start, piece[: min(chunk, length - start)]
+
+
+def copy_arrays(parent: h5py.Group, to: h5py.Group, deep: int = 0) -> None:
+    """Write the arrays of a group, and of those in it, into another one; InputError names one that is damaged,
+    ValueError is raised for groups that lie deeper than ours do."""
+    for name in parent:
+        if is_group(parent, name):
+            if deep == DEEPEST:
+                raise ValueError(f"{parent.name} lies too deep")
+            copy_arrays(group(parent, name), create_group(to, name), deep + 1)
+        elif has(parent, name + SUMS):
+            dtype, length = member(parent, name).dtype, require_length(parent, name, None)
+            write_array(to, name, length, dtype, partial(read_range, parent, name, dtype))
 
 
 def verify_arrays(parent, deep: int = 0) -> None:

@@ -15,7 +15,7 @@ from blocksvm.learners import get_learner
 from blocksvm.learners.engine.label_sets import SetTable
 from blocksvm.learners.engine.learner import COMMON_SETTINGS, SETS, SHARED, of_classes
 from blocksvm.learners.engine.loops import TALLY_LENGTH
-from blocksvm.learners.engine.online_solver import check_weighs_classes, progress_of
+from blocksvm.learners.engine.online_solver import check_weighs_classes, progress_of, settings_of
 from blocksvm.learners.engine.runner import LearnerState, Runner
 from blocksvm.streaming.ranking import RANKING_BYTES, Ranking
 
@@ -179,7 +179,7 @@ def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[Strea
     for name in names:
         values = settings.settings
         if len(names) > 1:
-            takes = get_learner(name).of_targets(settings.targets).settings.names()
+            takes = settings_of(get_learner(name), values | {"targets": settings.targets}).names()
             values = {setting: value for setting, value in values.items() if setting in takes}
             used |= set(values)
         runner = Runner(

@@ -18,6 +18,7 @@ from blocksvm.formats import AUTO, get_format
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
 from blocksvm.learners import get_learner
 from blocksvm.learners.engine.learner import COMMON_SETTINGS, NUMBERS
+from blocksvm.learners.engine.online_solver import settings_of
 from blocksvm.model.model_file import FLOAT64, INT64, describe_model, hashed, model_feature_ids, recipe_of
 from blocksvm.model.model_idf import idf_of_model
 from blocksvm.model.solver_state import SavedState, open_state
@@ -54,7 +55,7 @@ def continued(path: Path, settings: StreamSettings) -> StreamSettings:
 def _going_on(path: Path, saved: dict, settings: StreamSettings) -> StreamSettings:
     """The same, once the model is found to be an online learner's."""
     method = saved["method"]
-    takes = get_learner(method["name"]).of_targets(method["settings"].get("targets")).settings + COMMON_SETTINGS
+    takes = settings_of(get_learner(method["name"]), method["settings"]) + COMMON_SETTINGS
     shared = {name: getattr(settings, name) or None for name in COMMON_SETTINGS.names()}
     resolved = continued_settings(path, method, takes, {**settings.settings, **shared})
     return replace(

@@ -10,6 +10,7 @@ import numpy as np
 
 from blocksvm.base.errors import option
 from blocksvm.theory.comparators import Comparator
+from blocksvm.theory.mirror_maps import ENTROPIC, EUCLIDEAN, Euclidean
 from blocksvm.theory.replay import ReplayedRun
 
 UNIT = 1e-4  # how far ||x||^2 may lie from 1: rows come from text of some digits, and are stored in single precision
@@ -64,7 +65,7 @@ FALLING = Condition(
 )
 UNPROJECTED = Condition(
     "no projection",
-    lambda run: run.mirror != "euclidean" or run.ball is None,
+    lambda run: run.mirror is not EUCLIDEAN or run.ball is None,
     lambda run: option("radius", run.settings.get("radius")),
 )
 PROJECTED = Condition(
@@ -72,7 +73,7 @@ PROJECTED = Condition(
 )
 ALL_COUNTED = Condition(
     "d counts every feature",
-    lambda run: run.mirror != "entropic" or run.settings["n_features"] >= run.d,
+    lambda run: run.mirror is not ENTROPIC or run.settings["n_features"] >= run.d,
     lambda run: f"{option('n_features', run.settings['n_features'])} against {run.d}",
 )
 UNIT_ROWS = Condition(
@@ -91,7 +92,7 @@ LARGEST_KNOWN = Condition(
 )
 L1_ALONE = Condition(
     "r = l1 ||w||_1 alone",
-    lambda run: run.regulariser is not None and run.regulariser.kind == "l1",
+    lambda run: run.regulariser is not None and run.regulariser.l1 is not None,
     lambda run: option("l2", run.settings["l2"]) if run.settings.get("l2") else "r is another one",
 )
 SEPARATES = Admission("all margins above 0: a separating u was found", lambda run, u: u.margin[-1] > 0.0)
@@ -101,9 +102,11 @@ IN_BALL = Admission(
 )
 
 
-def mirror_is(name: str) -> Condition:
+def mirror_is(mirror: Euclidean) -> Condition:
     return Condition(
-        f"the mirror map is {name}", lambda run: run.mirror == name, lambda run: option("mirror", run.mirror)
+        f"the mirror map is {mirror.name}",
+        lambda run: run.mirror is mirror,
+        lambda run: option("mirror", run.mirror.name),
     )
 
 

@@ -18,6 +18,7 @@ from blocksvm.learners.engine.learner import Learner
 from blocksvm.learners.engine.runner import Runner
 from blocksvm.learners.rules.exact import ExactLearner
 from blocksvm.model.decision_values import pieces_of_values, rows_of_piece
+from blocksvm.theory.learner_theory import theory_of
 from blocksvm.theory.replay import ReplayedRun, ReplayRows
 
 COMPARED = {"multiclass": "crammer-singer"}  # the solver of the comparators
@@ -25,7 +26,7 @@ COMPARED = {"multiclass": "crammer-singer"}  # the solver of the comparators
 
 def check_of_classes(learner: Learner | ExactLearner, max_rows: int | None) -> None:
     """InputError for learners without bounds for several classes, and for settings that are for two."""
-    known = learner.passive_aggressive or (learner.acts_on == "mistakes" and learner.constant is None)
+    known = theory_of(learner).passive_aggressive or (learner.acts_up_to <= 0.0 and learner.constant is None)
     if not known:
         raise InputError(
             f"{learner.name}: with more than two labels regret is measured of perceptron, pa, pa1 and pa2; choose "

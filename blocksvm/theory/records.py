@@ -5,16 +5,16 @@ from the scores without storing the weights of each round.
 import numpy as np
 
 from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.loss_placeholders import derivative, value
 from blocksvm.kernels.prefetch import value_at
-from blocksvm.learners.engine.rule_parts import loss_at, soft
+from blocksvm.learners.engine.rule_parts import soft
 from blocksvm.learners.rules.sparse import height, raised
 
 
-@kernel
-def losses_of(kind, epsilon, z, y, losses, slopes):
+def losses_of(z, y, p, losses, slopes):
     """``losses[t], slopes[t]`` = the loss of score z[t] at label y[t], and its derivative that the learners follow."""
     for t in range(z.shape[0]):
-        losses[t], slopes[t] = loss_at(kind, z[t], float(y[t]), epsilon)
+        losses[t], slopes[t] = value(z[t], float(y[t]), 1.0, p), derivative(z[t], float(y[t]), 1.0, p)
 
 
 @kernel

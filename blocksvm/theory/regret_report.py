@@ -16,12 +16,14 @@ from blocksvm.base.user_code import by_user
 from blocksvm.learners import get_learner
 from blocksvm.learners.engine.runner import Runner, known_of
 from blocksvm.learners.rules.exact import EXACT, ExactRunner
+from blocksvm.losses import DEFAULT, get_loss
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.sources.source import Source, bytes_of_blocks, largest_chunk_bytes
 from blocksvm.theory.bounds import Bound, bounds_of
 from blocksvm.theory.classes import COMPARED, ClassRows, check_of_classes, replay_classes
-from blocksvm.theory.comparators import CERTIFIED, TOLERANCE, VECTORS, Comparator, FixedWeights, comparators, measure
-from blocksvm.theory.each_round import check_steps
+from blocksvm.theory.comparators import TOLERANCE, VECTORS, Comparator, FixedWeights, comparators, is_certified, measure
+from blocksvm.theory.each_round import add_subgradient, check_steps
+from blocksvm.theory.learner_theory import theory_of
 from blocksvm.theory.replay import RECORD_BYTES, ReplayedRun, ReplayRows, in_memory, learner_bytes, log_spaced, replay
 
 ROUNDING = 1e-8  # what a bound may be exceeded by, relatively, since sums are rounded
@@ -212,17 +214,18 @@ def measure_regret(
         if runner.settings.get("costs") is not None:
             raise InputError(f"{option('costs')}: no bound here is about costs; leave it out")
     T = min(source.n_samples, max_rows or source.n_samples)
-    r = runner.learner.regulariser(runner.settings)
+    r = theory_of(runner.learner).regulariser(runner.settings)
     check_batch(batch, T, runner, average)
     T -= T % batch
-    if r is not None and r.rule == "subgradient":
+    if r is not None and r.sums is add_subgradient:
         check_steps(T, source.n_features)
     budget = Budget(memory)
     budget.require("records of the rounds", RECORD_BYTES * T)
     budget.take("records of the rounds", RECORD_BYTES * T)
     rows = (ClassRows if several else ReplayRows)(source, order, seed, budget.left // 2)
-    by_solver = runner.settings.get("loss", "hinge") in (*CERTIFIED, "perceptron")
-    by_solver = by_solver and not (r is not None and r.kind == "l1" and r.weight > 0.0)
+    followed = get_loss(runner.settings.get("loss", DEFAULT))
+    by_solver = is_certified(get_loss(followed.judged_by) if followed.judged_by else followed)
+    by_solver = by_solver and not (r is not None and r.truncates)
     in_blocks = not source.in_memory or order != "stored"
     if T < source.n_samples or not (by_solver or source.in_memory) or (runner.needs_all_rows and in_blocks):
         rows = ReplayRows(in_memory(rows, T, budget), "stored", seed, 0)
@@ -252,8 +255,8 @@ def check_batch(batch: int, T: int, runner, average: bool) -> None:
     """InputError where rounds of so many of T rows do not fit the learner."""
     if not 1 <= batch <= T:
         raise InputError(f"{option('batch', batch)}: must be from 1 to the number of rows, {T:,}")
-    r = runner.learner.regulariser(runner.settings)
-    if batch > 1 and (r is None or r.kind != "l2"):
+    r = theory_of(runner.learner).regulariser(runner.settings)
+    if batch > 1 and (r is None or r.l2 is None):
         raise InputError(f"{option('batch', batch)}: {runner.name} learns row by row; leave it out, or take pegasos")
     if batch > 1 and average:
         raise InputError(f"{option('average')}: of rounds of several rows no mean is kept; leave one of them out")
@@ -285,8 +288,8 @@ def regret_of_rounds(run: ReplayedRun, candidates: list[Comparator]) -> float | 
 
 def _notes(run: ReplayedRun, candidates: list[Comparator], best: Comparator, judged: list[Judged]) -> list[str]:
     notes = []
-    if run.loss_name == "perceptron":
-        notes.append("the perceptron loss is judged by the hinge loss, since its own best u is 0")
+    if run.judged_name != run.loss_name:
+        notes.append(f"the {run.loss_name} loss is judged by the {run.judged_name} loss, since its own best u is 0")
     if not run.truncated and (run.settings.get("l1") or run.settings.get("l2")):
         notes.append(
             "loss and regret are of the losses alone: the regulariser's part is not measured for these settings"
@@ -296,12 +299,12 @@ def _notes(run: ReplayedRun, candidates: list[Comparator], best: Comparator, jud
             f"a round is {run.batch:,} rows, predicted by the same weights: losses and regret are sums over rows, "
             f"{run.batch:,} times those of the rounds' means"
         )
-    if run.regulariser is not None and run.regulariser.kind == "norm":
+    if run.regulariser is not None and run.regulariser.norm is not None:
         notes.append(
             "u is the best along the path of C, on which the least of loss + r lies between two values: its gap is "
             "that of the squared norm"
         )
-    if run.regulariser is not None and (run.truncated or run.regulariser.kind in ("l2", "norm")):
+    if run.regulariser is not None and (run.truncated or run.regulariser.l1 is None):
         notes.append(f"loss and regret include r(w) of each round, r = {run.regulariser.text}")
     if best.rel_gap is not None and best.rel_gap > TOLERANCE:
         notes.append(f"u is certified to a relative gap of {best.rel_gap:.1e} only, not to {TOLERANCE:g}")

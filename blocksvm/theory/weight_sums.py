@@ -4,7 +4,6 @@ feature, without storing the weights of each round.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ import numpy as np
 
 from blocksvm.theory import records
 from blocksvm.theory.adaptive import adaptive_settle, adaptive_sums
-from blocksvm.theory.each_round import add_subgradient
 
 if TYPE_CHECKING:
     from blocksvm.theory.replay import ReplayedRun, ReplayRows
@@ -71,9 +69,9 @@ def add_truncated(rows: ReplayRows, run: ReplayedRun) -> None:
             run.l1_weights_of_rounds = run.settings["l1"] * height_sums
 
 
-def add_adaptive(rows: ReplayRows, run: ReplayedRun) -> None:
-    """The run's penalty, ``roots`` (K,) sum_j s_t,j, ``largest_entries`` (K,) max |g_t,j| and range of weights."""
-    dual = run.regulariser.rule == "dual averaging"
+def add_adaptive(rows: ReplayRows, run: ReplayedRun, dual: bool) -> None:
+    """Of AdaGrad by dual averaging (``dual``) or forward-backward splitting: the run's penalty, ``roots`` (K,)
+    sum_j s_t,j, ``largest_entries`` (K,) max |g_t,j| and range of weights."""
     rule = (dual, run.settings["l1"], run.settings["step"], run.settings["delta"])
     place, squares, sums, low, high = (np.zeros(run.d) for _ in range(5))
     since, largest = np.zeros(run.d, np.int64), np.zeros(1)
@@ -91,26 +89,18 @@ def add_adaptive(rows: ReplayRows, run: ReplayedRun) -> None:
 
 def add_potential(rows: ReplayRows, run: ReplayedRun) -> None:
     """The run's ``potential`` (K,): R* of the sum of gradients at each time."""
-    theta, p, eta = np.zeros(run.d), run.dual_power(), run.settings["step"]
+    theta = np.zeros(run.d)
     run.potential = np.empty(len(run.times))
     for matrix, order, first, k in up_to_times(rows, run.times):
         records.subtract_gradients(*matrix, order, first, run.slopes, theta)
-        if k is None:
-            continue
-        if run.mirror == "entropic":
-            a = eta * np.abs(theta)
-            log_zeros = math.log(2.0 * (n - run.d)) if (n := run.settings["n_features"]) > run.d else -math.inf
-            total = np.logaddexp(np.logaddexp.reduce(np.logaddexp(a, -a)), log_zeros)
-            run.potential[k] = run.settings["radius"] / eta * (total - math.log(2.0 * n))
-        else:
-            largest = float(np.abs(theta).max(initial=0.0)) or 1.0
-            run.potential[k] = eta / 2.0 * largest**2 * float(np.sum(np.abs(theta / largest) ** p)) ** (2.0 / p)
+        if k is not None:
+            run.potential[k] = run.mirror.potential(theta, run.settings)
 
 
 def add_weight_sums(rows: ReplayRows, run: ReplayedRun) -> None:
     """Set the sums that the run's learner needs."""
     r = run.regulariser
-    if r is not None and r.rule is not None:
-        {"thresholds": add_truncated, "subgradient": add_subgradient}.get(r.rule, add_adaptive)(rows, run)
+    if r is not None and r.sums is not None:
+        r.sums(rows, run)
     if run.dual_power() is not None:
         add_potential(rows, run)

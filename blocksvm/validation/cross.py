@@ -20,7 +20,6 @@ from blocksvm.base.labels import label_text
 from blocksvm.base.settings import plain
 from blocksvm.kernels.margins import certificate_sums
 from blocksvm.losses import get_loss
-from blocksvm.losses.loss import REAL_NUMBERS
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.problems.problem import predicted
 from blocksvm.solvers.dual_methods import METHOD
@@ -223,7 +222,7 @@ def cross_validate(
     if settings.get("C") is not None:
         raise InputError(f"{option('C')}: is what the path is made of; give {option('path')}")
     train_settings = TrainSettings.of(**settings)
-    if train_settings.solver != "dual-cd" or train_settings.learner:
+    if not train_settings.capabilities.cross_validates:
         raise InputError(
             f"{option('solver', train_settings.solver)}: cross-validation is done by dual-cd; leave it out"
         )
@@ -309,7 +308,7 @@ def ends_bytes(source: Source, folds: Folds) -> int:
 
 def trains_on_numbers(train_settings: TrainSettings) -> bool:
     """The loss is one of regression."""
-    return get_loss(train_settings.method.get("loss") or "hinge").targets == REAL_NUMBERS
+    return get_loss(train_settings.method.get("loss") or "hinge").of_numbers
 
 
 def check_folds(source: Source, folds: Folds, y: np.ndarray, train_settings: TrainSettings) -> None:

@@ -21,7 +21,7 @@ from support.training_cases import make_store, random_rows, run_in_process
 
 from blocksvm.base.errors import InputError
 from blocksvm.commands.report import main
-from blocksvm.model.trace import TRACED
+from blocksvm.model.events import UNTRACED
 from blocksvm.reporting import charts
 from blocksvm.reporting.page import page_of
 from blocksvm.reporting.runs import distinct_names, load_runs
@@ -53,7 +53,7 @@ def events(tmp_path_factory):
     path = make_store(path, *random_rows(n=200, d=30, seed=71, dtype=np.float32), chunk_nonzeros=128)
     with Store(path) as store, Store(path) as valid:
         fit(store, tol=1e-3, memory=10**7, valid=valid, on_event=found.append)
-    return [event for event in found if event["event"] in TRACED]
+    return [event for event in found if event["event"] not in UNTRACED]
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from blocksvm.store.reader import Store
 from blocksvm.theory import comparators, regret_report
 from blocksvm.theory.bounds import BOUNDS, bounds_of
 from blocksvm.theory.comparators import FixedWeights, measure
+from blocksvm.theory.learner_theory import theory_of
 from blocksvm.theory.replay import ReplayRows, log_spaced
 from blocksvm.training.fit import fit
 
@@ -136,7 +137,15 @@ def pool(name):
     yield np.ones((40, 1)), np.where(np.arange(40) % 2, 1.0, -1.0), np.ones(1)
 
 
-@pytest.mark.parametrize("name", sorted(NAMES - {name for learner in EXACT.values() for name in learner.bounds}))
+def variants(name):
+    """The learners among which the settings of this one choose."""
+    learner = get_learner(name)
+    return learner.variants.values() or [learner]
+
+
+@pytest.mark.parametrize(
+    "name", sorted(NAMES - {name for learner in EXACT.values() for name in theory_of(learner).bounds})
+)
 def test_a_bound_divided_by_a_large_factor_is_violated(name):
     """Or the tests of the bounds could not fail."""
     bound = next(bound for bound in BOUNDS if bound.name == name)
@@ -152,7 +161,7 @@ def test_a_bound_divided_by_a_large_factor_is_violated(name):
     )
     applied = False
     for learner, case in CASES:
-        if name not in get_learner(learner).bounds:
+        if not any(name in theory_of(one).bounds for one in variants(learner)):
             continue
         for X, y, plane in pool(name):
             run = replayed(X, y, learner, case)
@@ -240,8 +249,8 @@ def test_comparators_outside_of_a_ball_are_not_admitted():
 
 
 def test_every_bound_has_a_learner_and_most_learners_are_told_the_truth():
-    learners = [*map(get_learner, LEARNERS), *EXACT.values()]
-    assert {name for learner in learners for name in learner.bounds} == NAMES
+    learners = [*(one for name in LEARNERS for one in variants(name)), *EXACT.values()]
+    assert {name for learner in learners for name in theory_of(learner).bounds} == NAMES
     X, y, _ = sample(n=30, noise=0.1)
     for name in ("arow", "cw-var", "scw1", "adagrad-rda-squares"):
         made = regret_report.measure_regret(Matrix(X, y), name)
