@@ -1,4 +1,4 @@
-"""What Python users call: from rows to a model in one call."""
+"""Training from Python: from rows to a model in one call."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ def fit(
     by_user(settings)
     state, continue_from = (continue_from, None) if isinstance(continue_from, dict) else (None, continue_from)
     initial_models = InitialModels(source, _path(continue_from), _path(prior))
-    asked = (
+    train_settings = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
     )
-    plan = Plan(source, asked, initial_models=initial_models, valid=valid)
+    plan = Plan(source, train_settings, initial_models=initial_models, valid=valid)
     begin = warm_start if isinstance(warm_start, SavedRun) else _path(warm_start)
 
     def watched(event: RunEvent) -> None:
@@ -104,7 +104,7 @@ def fit(
     loop = OuterLoop(plan, Watch(watched, stop), warm_start=begin)
     if state is not None:
         loop.allocate()
-        _begin_with(loop.state, state)
+        _fill_state(loop.state, state)
     result = loop.run()
     described = describe_result(loop, result)
     ids = initial_models.feature_ids(source, 0, plan.n_features)
@@ -126,9 +126,9 @@ def log_event(event: RunEvent) -> None:
             LOG.warning("%s", event["advice"])
 
 
-def _begin_with(own: State, state: State) -> None:
+def _fill_state(target: State, state: State) -> None:
     """Fill a run's state with another's; InputError where that belongs to other features or settings."""
-    for name, array in own.items():
+    for name, array in target.items():
         if name not in state or state[name].shape != array.shape:
             raise InputError(
                 f"continue_from: holds no {name} of the shape {array.shape}; begin with that of the same solver"
@@ -141,8 +141,8 @@ def _path(name: str | Path | None) -> Path | None:
 
 
 def describe_solver(name: str, learner: bool = False) -> str:
-    """What a solver or online learner does, and its settings with their defaults, a line each.  learner: of a name that
-    a solver has too, the online learner."""
+    """The summary of a solver or online learner, and its settings with their defaults, a line each.  learner: of a name
+    that a solver has too, the online learner."""
     by_user(name)
     method = get_method(name, learner)
     settings = [f"  {setting.name}: {setting.described()}" for setting in method.settings]
