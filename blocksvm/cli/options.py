@@ -102,8 +102,8 @@ def _check_folders(name: str) -> None:
     column, equals, _ = folders[0].partition("=")
     if equals:
         raise InputError(
-            f"{name}: is divided by the column {column} ({folders[0]}, ...), which stands in no file and is not read; "
-            f"'{inner}' reads the files without it, or write it into them"
+            f"{name}: is divided by the column {column} ({folders[0]}, ...), which no file contains; '{inner}' reads "
+            "the files without it, or write the column into them"
         )
     raise InputError(
         f"{name}: has folders in it ({folders[0]}{', ...' if len(folders) > 1 else ''}), which are not read; '{inner}' "

@@ -209,7 +209,7 @@ def cross_validate(
         raise InputError(f"{option('C')}: is what the path is made of; give {option('path')}")
     asked = TrainSettings.of(**settings)
     if asked.solver != "dual-cd" or asked.learner:
-        raise InputError(f"{option('solver', asked.solver)}: cross-validation is done by dual-cd; leave it out")
+        raise InputError(f"{option('solver', asked.solver)}: cross-validation uses dual-cd; leave it out")
     chosen = folds_of(source, folds, asked.seed, groups)
     targets = targets_of(source, trains_on_numbers(asked))
     check_folds(source, chosen, targets[0], asked)

@@ -132,7 +132,7 @@ def test_outputs_are_not_overwritten_by_accident(store, tmp_path, run):
     ):
         code, _, err = run(store, *arguments, *options, "--overwrite")
         assert code == 2
-        assert f"{name} written by blocksvm, and nothing else is replaced" in err
+        assert f"{name} written by blocksvm, so it is not replaced" in err
     assert model.read_bytes() == before
     assert run(store, model, "--log", log, *options, "--overwrite")[0] == 0
     code, _, err = run(store, tmp_path / "no" / "m.h5", *options)

@@ -211,7 +211,7 @@ def test_what_does_not_go_with_joint_features(given, tmp_path):
         ({"multiclass": "rest"}, "leave one of them out"),
         ({"bias": 1.0}, "let the map make one"),
         ({"targets": "numbers"}, "is for classes"),
-        ({"learner": "mira"}, "its rule is not one for joint features"),
+        ({"learner": "mira"}, "does not support joint features"),
         ({"learner": "omd", "mirror": "entropic", "n_features": 20}, "n_features=20: the rows have 27 features"),
     ):
         chosen = {"learner": "pa1"} | options

@@ -489,7 +489,7 @@ def test_balanced_classes_and_who_takes_no_weights(tmp_path, capsys):
         balanced.result.w, fit(X, y, learner="arow", class_weight=weights, order="stored").result.w
     )
     for learner in ("pa", "cw-var"):
-        with pytest.raises(InputError, match=f"class_weight: {learner} has no rule for rows of other weights"):
+        with pytest.raises(InputError, match=f"class_weight: {learner} does not support class weights"):
             fit(X, y, learner=learner, class_weight="balanced")
     with pytest.raises(InputError, match="c=2: no row has this label; the labels are a, b, rare"):
         fit(X, y, learner="arow", class_weight={"c": 2.0})

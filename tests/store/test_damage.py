@@ -480,7 +480,7 @@ def test_an_endless_loop_inside_hdf5_is_ended(tmp_path, capsys, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     says = {
-        "loop": "HDF5 comes to no end reading it",
+        "loop": "HDF5 did not finish reading it",
         "crash": "HDF5 crashed reading it (signal 6)",
         "memory": "needs more memory at once than memory leaves",
         "text": "contradicts itself",

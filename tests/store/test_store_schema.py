@@ -203,7 +203,7 @@ def test_rows_come_back_as_they_went_in(tmp_path, kind, data):
             real = store.reader(real=True).read_block(np.arange(len(store.chunks)), None)
             assert [None if v != v else v for v in real.y.tolist()] == [expected[s]["label"] for s in sources]
         elif distinct:
-            with pytest.raises(InputError, match="where real numbers are wanted"):
+            with pytest.raises(InputError, match="and real numbers are needed"):
                 store.reader(real=True)
         names = store.feature_names(0, store.n_features)
         known = store.feature_ids(0, store.n_features).tolist()
