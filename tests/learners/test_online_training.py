@@ -312,9 +312,9 @@ def test_options_of_learners_belong_to_learners(tmp_path, capsys):
         (["--solver", "pa1", "--batch", 3], "--batch: pa1 does not accept it; it accepts -C, --costs"),
         (["--solver", "arow", "-C", 3], "-C: arow does not accept it"),
         (["--solver", "arow", "--multiclass", "rest"], "--multiclass: the rows have two classes"),
-        (["--solver", "arow", "--warm-start", store], "is a store, but a model or checkpoint is wanted"),
+        (["--solver", "arow", "--warm-start", store], "is a store, but a model or checkpoint is needed"),
         (["--solver", "ogd", "--query", 0], "--query 0: must be above 0 and at most"),
-        (["--learner", "pa", "--class-weight", "balanced"], "--class-weight: pa has no rule for rows of other"),
+        (["--learner", "pa", "--class-weight", "balanced"], "--class-weight: pa does not support class weights"),
     ]:
         code, out, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", *options)
         assert (code, out) == (2, ""), what

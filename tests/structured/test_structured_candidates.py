@@ -128,7 +128,11 @@ QUALITY = ("--quality", "{numbers}")
         (GOOD, (*QUALITY, "--score", "math:sqrt"), "say the same thing"),
         (GOOD, ("--score", "nowhere:f"), "cannot be imported"),
         (GOOD, ("--score", "math:pi"), "is no function"),
-        (GOOD, ("--score", "test_structured_candidates:nonsense"), "of candidate 1 says 'good', which is no finite"),
+        (
+            GOOD,
+            ("--score", "test_structured_candidates:nonsense"),
+            "gave 'good' for candidate 1, which is not a finite",
+        ),
         (
             GOOD,
             ("--score", "test_structured_candidates:overlap", "--references", "{three}"),
