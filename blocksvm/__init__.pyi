@@ -6,11 +6,11 @@ from .conversion.convert import SplitSettings as SplitSettings
 from .conversion.convert import write_store as write_store
 from .exchange.forms import export_model as export_model
 from .exchange.forms import import_model as import_model
-from .exchange.linear import save_imported as save_imported
 from .exchange.sklearn_models import from_estimator as from_estimator
 from .exchange.sklearn_models import to_estimator as to_estimator
 from .learners.engine.joint import JointLearner as JointLearner
 from .learners.engine.joint import JointMap as JointMap
+from .model.events import RunEvent as RunEvent
 from .model.model_file import Model as Model
 from .model.model_file import load_model as load_model
 from .sources.block import Block as Block

@@ -22,7 +22,7 @@ import numpy as np
 
 from blocksvm.formats import get_format
 from blocksvm.formats.file_reader import FileInputs
-from blocksvm.formats.format import Reading
+from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text.text_source import TextPiece, TextSource
@@ -43,7 +43,7 @@ def whole_lines(path: Path) -> bytes:
 def reader_for(format_name: str, bits: int | None, options: dict, text: bytes, name: str):
     options = get_format(format_name).settled(options, text, name)
     recipe = Recipe(format_name, "error", bits, "l2", options=options)
-    return reader_of(Reading(recipe, named=bits is None)), options
+    return reader_of(ReaderOptions(recipe, named=bits is None)), options
 
 
 def text_rows(text: bytes, format_name: str, bits: int | None, options: dict):
@@ -61,9 +61,9 @@ def parquet_rows(path: Path, bits: int | None, given: dict):
     reader, options = reader_for("parquet", bits, given, b"", str(path))
 
     def read() -> int:
-        room = reader.room(0)  # memory goes round, as where rows are read
+        buffer = reader.buffer(0)  # memory goes round, as where rows are read
         pieces = FileInputs([str(path)], "parquet", options).pieces(BYTES // 2, None, digested=False)
-        return sum(len(reader.parse(piece, room).ids) for piece in pieces)
+        return sum(len(reader.parse(piece, buffer).ids) for piece in pieces)
 
     return read
 

@@ -12,8 +12,9 @@ from support.processes import processes_need_marks
 from blocksvm.cli import console
 
 
-def pytest_collection_finish():
-    """What has been imported is not looked through again when garbage is collected."""
+@pytest.fixture(autouse=True, scope="module")
+def freeze_what_is_loaded():
+    """What earlier files have imported and compiled is not looked through again when garbage is collected."""
     gc.collect()
     gc.freeze()
 

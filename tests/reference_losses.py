@@ -55,6 +55,17 @@ def huber(z, y, c, p):
     return c * (error * error / 2 if error <= p[0] else p[0] * (error - LONG(p[0]) / 2))
 
 
+def smooth_hinge(z, y, c, p):
+    m = y * z
+    return c * (LONG(0) if m >= 1 else 1 - m - LONG(p[0]) / 2 if m <= 1 - p[0] else (1 - m) ** 2 / (2 * LONG(p[0])))
+
+
+def perceptron(z, y, c, p=()):
+    return c * max(LONG(0), -y * z)
+
+
+# losses without a dual: their values
+PRIMAL = {"perceptron": perceptron}
 REFERENCES = {
     "hinge": ReferenceLoss(hinge, lambda a, y, c, p: -a, lambda c: (0.0, c)),
     "squared-hinge": ReferenceLoss(squared_hinge, lambda a, y, c, p: a * a / (4 * c) - a, lambda c: (0.0, np.inf)),
@@ -68,6 +79,18 @@ REFERENCES = {
         lambda c: (-np.inf, np.inf),
         labels=False,
         settings=(0.3,),
+    ),
+    "squared": ReferenceLoss(
+        lambda z, y, c, p: c * (z - y) ** 2 / 2,
+        lambda a, y, c, p: a * a / (2 * c) - a * y,
+        lambda c: (-np.inf, np.inf),
+        labels=False,
+    ),
+    "absolute": ReferenceLoss(
+        lambda z, y, c, p: c * abs(z - y), lambda a, y, c, p: -a * y, lambda c: (-c, c), labels=False
+    ),
+    "support.smooth_hinge:SMOOTH_HINGE": ReferenceLoss(
+        smooth_hinge, lambda a, y, c, p: p[0] * a * a / (2 * c) - a, lambda c: (0.0, c), settings=(0.6,)
     ),
     "support.extra_losses:HUBER": ReferenceLoss(
         huber, lambda a, y, c, p: a * a / (2 * c) - a * y, lambda c: (-c * 0.7, c * 0.7), labels=False, settings=(0.7,)

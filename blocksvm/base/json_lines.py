@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
@@ -23,7 +23,7 @@ class JsonLines:
         self.file: TextIO | None = file
         self.n_bytes = os.fstat(file.fileno()).st_size  # of whole lines
 
-    def write(self, event: dict) -> None:
+    def write(self, event: Mapping) -> None:
         """ValueError where the event is not JSON."""
         line = json.dumps(event, allow_nan=False) + "\n"
         if self.file is None:

@@ -47,6 +47,11 @@ def names_of(file) -> Iterator[None]:
         _file.reset(before)
 
 
+def is_named(place: str) -> bool:
+    """Whether the user has named the place."""
+    return place in _by_user
+
+
 def require_named(place: str, setting: str) -> None:
     """InputError unless the user has named the place, too; setting: the one by which a user does."""
     if place not in _by_user:

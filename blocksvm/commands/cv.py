@@ -6,6 +6,7 @@ import math
 import sys
 
 from blocksvm.base.errors import InputError
+from blocksvm.base.settings import Settings
 from blocksvm.cli.console import (
     Parser,
     catch_signals,
@@ -14,7 +15,7 @@ from blocksvm.cli.console import (
     size,
 )
 from blocksvm.cli.json_output import add_json, emit_json, json_file
-from blocksvm.cli.options import add_checkpoint, add_settings, checkpoint_of, given, resumes
+from blocksvm.cli.options import add_checkpoint, add_settings, checkpoint_of, given, resumes, value_of
 from blocksvm.problems.problem_settings import WITH_CLASSES
 from blocksvm.training.run_settings import RUN_SETTINGS
 
@@ -79,8 +80,21 @@ def path_of(text: str | None) -> list[float] | None:
                          "as 0.01:100:9") from None  # fmt: skip
 
 
+def parsed(arguments: list[str]):
+    """(options, the settings of the loss that they name)."""
+    name, of_loss = value_of(arguments, "--loss"), Settings()
+    if name is not None:
+        from blocksvm.losses import get_loss
+
+        of_loss = get_loss(name).settings
+    p = parser()
+    if of_loss.names():
+        add_settings(p, "the loss", of_loss.without("epsilon"))
+    return p.parse_args(arguments), of_loss
+
+
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    options, of_loss = parsed(arguments)
     from pathlib import Path
 
     from blocksvm.base.outputs import check_outputs, written_whole
@@ -91,10 +105,10 @@ def main(arguments: list[str]) -> int:
     checkpoint = checkpoint_of(options)
     check_outputs(outputs, options.overwrite, [Path(options.store), *([checkpoint] if checkpoint else [])])
     if options.figure:
-        from blocksvm.theory.regret_figure import require_matplotlib
+        from blocksvm.base.optional_libraries import require_library
 
-        require_matplotlib()
-    settings = {name: getattr(options, name, None) for name in (*OF_PROBLEM, "epsilon")}
+        require_library("matplotlib", "--figure", ", or leave it out")
+    settings = {name: getattr(options, name, None) for name in (*OF_PROBLEM, "epsilon", *of_loss.names())}
     settings = {name: value for name, value in settings.items() if value is not None} | given(options, RUN_SETTINGS)
     stop = catch_signals()
     from blocksvm.cli.display import Line

@@ -28,11 +28,10 @@ def main(arguments: list[str]) -> int:
     from blocksvm.base.labels import listed
     from blocksvm.base.outputs import check_outputs
     from blocksvm.exchange.forms import import_model
-    from blocksvm.exchange.linear import save_imported
 
     check_outputs({"model": Path(options.model)}, options.overwrite, [Path(options.file)])
     model = import_model(options.file, memory=options.memory)
-    save_imported(model, options.model, options.overwrite)
+    model.save(options.model, options.overwrite)
     what = (
         f"labels {listed(model.labels[:5])}{', ...' if len(model.labels) > 5 else ''}"
         if model.labels

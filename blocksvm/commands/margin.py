@@ -53,9 +53,9 @@ def main(arguments: list[str]) -> int:
     check_outputs(outputs, options.overwrite, [Path(options.store)])
     settings = MARGIN_SETTINGS.checked(given(options, MARGIN_SETTINGS), "margin")
     if options.figure:
-        from blocksvm.theory.regret_figure import require_matplotlib
+        from blocksvm.base.optional_libraries import require_library
 
-        require_matplotlib()
+        require_library("matplotlib", "--figure", ", or leave it out")
     stop = catch_signals()
     from blocksvm.cli.display import Line
     from blocksvm.store.reader import Store

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.user_code import by_user
 from blocksvm.cli.console import Parser, size
 from blocksvm.cli.json_output import add_json, check_json, emit_json
 from blocksvm.cli.options import add_format, add_settings, given
@@ -45,10 +46,16 @@ def parser() -> Parser:
     )  # fmt: skip
     add_json(what, "the measures")
     what.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
-    p.add_argument_group("the model").add_argument(
+    about = p.add_argument_group("the model")
+    about.add_argument(
         "--joint",
         metavar="MAP",
         help="for a model of joint features: the map as module:attribute; its code is imported and run",
+    )
+    about.add_argument(
+        "--loss",
+        metavar="LOSS",
+        help="for probabilities by a loss outside the package: its place, whose code may then run",
     )
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
@@ -61,6 +68,9 @@ def main(arguments: list[str]) -> int:
     from blocksvm.model.probabilities import known_link, link_of
 
     description = describe_model(options.model)
+    by_user(options.loss)
+    if options.loss not in (None, own_loss := description["method"]["settings"].get("loss")):
+        raise InputError(f"{option('loss', options.loss)}: {options.model} has the loss {own_loss}; leave it out")
     link = link_of(description, options.model) if options.probabilities else known_link(description)
     output = output_of(options, tuple(description["labels"]))
     scorer, pieces = scorer_of(options, description, link)

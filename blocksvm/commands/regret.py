@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.base.errors import InputError
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import Settings
 from blocksvm.cli.console import Known, Parser, seed, size
 from blocksvm.cli.json_output import add_json, emit_json, json_file
@@ -77,7 +77,8 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings]:
     method = get_method(name, learner=True)
     if not method.capabilities.linear:
         raise InputError(f"{name}: has a kernel, and regret is against the best fixed weights; choose another learner")
-    return name, method.settings.without(*COMMON_SETTINGS.names(), "costs", "cost_rule")
+    choices = {setting.name: value_of(arguments, option(setting.name)) for setting in method.settings}
+    return name, method.takes(choices).without(*COMMON_SETTINGS.names(), "costs", "cost_rule")
 
 
 def main(arguments: list[str]) -> int:
@@ -92,9 +93,10 @@ def main(arguments: list[str]) -> int:
     outputs = {kind: Path(name) for kind, name in kinds.items() if name}
     check_outputs(outputs, options.overwrite, [Path(options.store)])
     if options.figure:
-        from blocksvm.theory.regret_figure import draw, require_matplotlib
+        from blocksvm.base.optional_libraries import require_library
+        from blocksvm.theory.regret_figure import draw
 
-        require_matplotlib()
+        require_library("matplotlib", "--figure", ", or leave it out")
     settings = given(options, own)
     from blocksvm.cli.display import Line
     from blocksvm.store.reader import Store
@@ -124,14 +126,14 @@ def shown(report) -> list[str]:
     given = ", ".join(
         f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in run.settings.items()
-        if value is not None and (name != "epsilon" or run.loss_name == "epsilon-insensitive")
+        if value is not None
     )
     gap = "" if best.rel_gap is None else f", certified to a relative gap of {best.rel_gap:.1e}"
     lines = [
         f"learner     {run.name}{f' ({given})' if given else ''}",
         f"rows        {run.T:,}, {run.d:,} features, max ||x|| {run.R[-1]:.4g}",
         f"loss        {run.judged_name}",
-        f"u           the best of {len(report.found)} fixed vectors on all {run.T:,} rows: {best.name}, "
+        f"u           the best of {len(report.comparators)} fixed vectors on all {run.T:,} rows: {best.name}, "
         f"||u|| {best.norm:.4g}{gap}",
     ]
     if report.mean is not None:

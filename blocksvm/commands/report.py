@@ -45,9 +45,9 @@ def main(arguments: list[str]) -> int:
     outputs = {kind: Path(name) for kind, name in (("report", options.output), ("figure", options.png)) if name}
     check_outputs(outputs, options.overwrite, {path.resolve() for path in traces})
     if options.png:
-        from blocksvm.theory.regret_figure import require_matplotlib
+        from blocksvm.base.optional_libraries import require_library
 
-        require_matplotlib("png")
+        require_library("matplotlib", "--png", ", or leave it out")
     from blocksvm.reporting.page import page_of
     from blocksvm.reporting.runs import load_runs
 

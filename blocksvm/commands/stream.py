@@ -132,26 +132,26 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings, str | None]:
 
     name = value_of(arguments, *SOLVER_WORDS)
     continued = value_of(arguments, "--continue-from")
-    targets = value_of(arguments, "--targets")
+    targets, loss = value_of(arguments, "--targets"), value_of(arguments, "--loss")
     if name is None and continued is not None:
         from blocksvm.model.model_file import describe_model
 
         method = describe_model(continued)["method"]
-        name, targets = method["name"], method["settings"].get("targets")
+        name, targets, loss = method["name"], *(method["settings"].get(key) for key in ("targets", "loss"))
     if name is None and {"-h", "--help"} & set(arguments):
         return "", COMMON_SETTINGS, None
     name = DEFAULT if name is None else name
     own = Settings()
     for one in name.split(","):
         with names_of(continued) if continued is not None else nullcontext():
-            more = settings_named(one, targets)
+            more = settings_named(one, targets, loss)
         own += more.without(*own.names())
     return name, own + COMMON_SETTINGS, targets
 
 
-def settings_named(name: str, targets: str | None) -> Settings:
-    """A learner's own settings."""
-    return learner_named(name).of_targets(targets).settings
+def settings_named(name: str, targets: str | None, loss: str | None) -> Settings:
+    """A learner's own settings, and those of its loss."""
+    return learner_named(name).of_targets(targets).settings_of({"loss": loss})
 
 
 def learner_named(name: str):
@@ -199,7 +199,7 @@ def main(arguments: list[str]) -> int:
         stream = Stream(
             settings, prior=path_of(options.prior), continue_from=path_of(options.continue_from), on_report=report,
             on_fault=display.fault, save=files.saver and files.saver.save, stop=stop,
-            on_predicted=files.predictions and files.predictions.add, on_asked=files.ask if options.ask else None,
+            on_predicted=files.predictions and files.predictions.add, on_query=files.ask if options.ask else None,
         )  # fmt: skip
         files.begin(stream)
         display.begin(inputs, settings, stream)

@@ -18,16 +18,16 @@ from blocksvm.base.outputs import check_output, scratch_folder
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.conversion.destination import Destination, RowOrder, ordered_map
-from blocksvm.conversion.earlier_rows import EarlierRows
-from blocksvm.conversion.idf_counts import FeatureIdf, idf_like, known_idf, require_own
+from blocksvm.conversion.existing_rows import ExistingRows
+from blocksvm.conversion.idf_counts import FeatureIdf, idf_like, known_idf, require_counted_idf
 from blocksvm.conversion.label_table import RowError
 from blocksvm.conversion.line_table import LineTable
 from blocksvm.conversion.row_weights import RowWeights
 from blocksvm.conversion.spool import Spool, require_space
 from blocksvm.formats import AUTO, get_format, remarks, settled
-from blocksvm.formats.choices import OF_INPUTS, OF_LINES, again
+from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
 from blocksvm.formats.file_reader import RowPiece, inputs_of
-from blocksvm.formats.format import EXPANSION, Reader, Reading, Room, SpareRooms
+from blocksvm.formats.format import EXPANSION, BufferPool, ParseBuffer, Reader, ReaderOptions
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.recipe import NO_IDF, Recipe
 from blocksvm.formats.text.text_source import LineLimit, TextPiece, TextSource
@@ -46,7 +46,7 @@ SPOOLED_PER_TEXT = 0.75  # bytes in the shuffle for a byte of text, likewise
 
 @dataclass(frozen=True)
 class SplitSettings:
-    """What a split does.  memory in bytes; format, bits, duplicates, idf, normalize, dtype: the recipe of the
+    """The settings of a split.  memory in bytes; format, bits, duplicates, idf, normalize, dtype: the recipe of the
     features (format 'auto': what the first bytes look like; options: the format's own settings, by name); holdout:
     fraction of rows for a second store, 0 for none; temp: folder for the shuffle, by default beside the store; weights:
     a file with each row's weight, a number a line; like: a store whose idf is taken, with its recipe
@@ -76,13 +76,13 @@ class SplitSettings:
 
     @property
     def recipe(self) -> Recipe:
-        """How text becomes features."""
+        """The recipe by which text becomes features."""
         return Recipe(self.format, self.duplicates, self.bits, self.normalize, self.dtype, self.options, self.idf)
 
 
 @dataclass(frozen=True)
 class SplitProgress:
-    """How far a split is: phase 'reading' or 'writing', rows and text bytes so far, fraction done (None: unknown)."""
+    """The progress of a split: phase 'reading' or 'writing', rows and text bytes so far, fraction (None: unknown)."""
 
     phase: str
     rows: int
@@ -130,17 +130,19 @@ def settings_from(chosen: Mapping, **others) -> SplitSettings:
 
 
 def settings_of_store(
-    store: str | Path, given: Mapping, options: Mapping = {}, like: bool = False, **machine
+    store: str | Path, requested: Mapping, options: Mapping = {}, like: bool = False, **machine
 ) -> SplitSettings:
-    """The settings by which rows are added to a store: its own, with which what is ``given`` (name -> value of some of
-    ``COMMON``, None for what is not) and the format's ``options`` must agree; machine: those of ``SplitSettings`` that
-    are free.  like: those by which another store is made of other rows, to be predicted, whose text is read and whose
-    features are made as its own were.  InputError names a setting that is another one."""
+    """The settings by which rows are added to a store.
+
+    They are those of the store.  requested: name -> value of some of ``COMMON``, None for what is not requested; these
+    and the format's ``options`` must agree with the store's.  machine: those of ``SplitSettings`` that are free.  like:
+    the settings are for another store, of rows to be predicted, whose text is read and whose features are made alike.
+    InputError names a setting that disagrees."""
     path = Path(store)
     with open_hdf5(path, "store") as file:
         meta = read_meta(file)
     recipe, saved = Recipe.of_store(meta, path), meta["settings"]
-    own = {
+    stored = {
         "seed": saved.get("seed", 0),
         "keep_order": saved["order"] == "stored",
         "dtype": recipe.dtype,
@@ -152,12 +154,12 @@ def settings_of_store(
         "idf": recipe.idf,
     }
     if like:
-        own |= {name: given.get(name) for name in OF_PLACES}
-    for name, value in given.items():
-        if value is not None and value != own[name] and not (name == "format" and AUTO in (value, own[name])):
+        stored |= {name: requested.get(name) for name in OF_PLACES}
+    for name, value in requested.items():
+        if value is not None and value != stored[name] and not (name == "format" and AUTO in (value, stored[name])):
             raise InputError(
-                f"{path}: was split with {option(name, own[name])}, but {value} is given now; leave it out, or split "
-                "all rows anew"
+                f"{path}: was split with {option(name, stored[name])}, but {value} is given now; leave it out, or "
+                "split all rows anew"
             )
     for name, value in options.items():
         if value is not None and value != recipe.options.get(name) and name not in OF_INPUTS + OF_LINES:
@@ -165,13 +167,13 @@ def settings_of_store(
                 f"{path}: was split with {option(name, recipe.options.get(name))}, but {value} is given now; leave it "
                 "out, or split all rows anew"
             )
-    if own["format"] == AUTO and given.get("format"):
-        own["format"] = given["format"]
+    if stored["format"] == AUTO and requested.get("format"):
+        stored["format"] = requested["format"]
     machine |= {"like": path} if like else {"overwrite": True}
-    by_user(given.get("format"))
+    by_user(requested.get("format"))
     with names_of(path):
-        get_format(own["format"]) if own["format"] != AUTO else None
-        return settings_from(own, **machine, options=again(recipe.options, options))
+        get_format(stored["format"]) if stored["format"] != AUTO else None
+        return settings_from(stored, **machine, options=merge_options(recipe.options, options))
 
 
 def extend(
@@ -192,13 +194,13 @@ def extend(
     if not inputs and drop is None:
         raise InputError(f"{path}: nothing to do; give text whose rows are added, or {option('drop')}")
     settings = settings_of_store(path, {}) if settings is None else settings
-    with EarlierRows(path, drop, settings.memory) as earlier:
-        require_own(earlier.store, inputs)
-        return _convert(inputs, None, path, settings, None, progress, earlier)
+    with ExistingRows(path, drop, settings.memory) as existing:
+        require_counted_idf(existing.store, inputs)
+        return _convert(inputs, None, path, settings, None, progress, existing)
 
 
 @one_run()
-def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout_store, progress, earlier=None):
+def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout_store, progress, existing=None):
     store = Path(store)
     outputs = [store] if holdout_store is None else [store, Path(holdout_store)]
     if len({path.resolve() for path in outputs}) < len(outputs):
@@ -216,28 +218,28 @@ def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout
     temp = settings.temp if settings.temp is not None else store.parent
     if not temp.is_dir():
         raise InputError(f"{temp}: no such folder; {option('temp')} names an existing one")
-    return _Split(inputs, batches, outputs, settings, temp, progress, earlier).run()
+    return _Split(inputs, batches, outputs, settings, temp, progress, existing).run()
 
 
 class _Split:
     """One conversion under way."""
 
-    def __init__(self, inputs, batches, outputs, settings: SplitSettings, temp: Path, progress, earlier):
+    def __init__(self, inputs, batches, outputs, settings: SplitSettings, temp: Path, progress, existing):
         self.inputs = inputs
         self.batches = batches  # rows that come from elsewhere than the inputs, or None
         self.outputs = outputs
         self.settings = settings
         self.temp = temp
         self.progress = progress
-        self.earlier: EarlierRows | None = earlier  # rows that the first of the outputs has already
+        self.existing: ExistingRows | None = existing  # rows that the first of the outputs has already
         self.recipe = settings.recipe
         self.known = None  # the idf by which rows are weighed as they are read
-        if self.recipe.weighs and earlier is not None:
-            self.known = known_idf(earlier.store)
+        if self.recipe.weighs and existing is not None:
+            self.known = known_idf(existing.store)
         elif settings.like is not None:
             self.known = idf_like(settings.like)
         self.began = time.perf_counter()
-        self.first = 0 if earlier is None else earlier.store.meta["source_rows"]
+        self.first = 0 if existing is None else existing.store.meta["source_rows"]
         self.rows = self.first  # that were read in the whole life of the store
         self.lines = LineTable()
         self.counter = RecordCounter()
@@ -274,7 +276,8 @@ class _Split:
                 spool = Spool(folder, self._bits(expected), self.spool_bytes, self.writer, name=f"rows-{k}")
                 least = settings.min_count if k == 0 else 1
                 idf = FeatureIdf(self.recipe.idf, self.known, self.known is not None) if self.recipe.weighs else None
-                destinations.append(Destination(path, self.lane_bytes, spool, settings.dtype, least, self.earlier, idf))
+                rows = self.existing
+                destinations.append(Destination(path, self.lane_bytes, spool, settings.dtype, least, rows, idf))
             if settings.weights is not None:
                 self.weights = stack.enter_context(RowWeights(settings.weights))
             if self.inputs or self.batches is not None:
@@ -288,8 +291,8 @@ class _Split:
                     # rows that are held out are weighed by what was counted on the others
                     destination.idf.known = destinations[0].counted_idf()
                 metas.append(self._write(destination, file, pool))
-            if self.earlier is not None:
-                self.earlier.require_unchanged()
+            if self.existing is not None:
+                self.existing.require_unchanged()
         return metas[0]
 
     def _require_rows(self, destinations: list[Destination]) -> None:
@@ -308,8 +311,9 @@ class _Split:
     def _write(self, destination: Destination, file, pool: ThreadPoolExecutor) -> dict:
         settings, before, table = self.settings, {}, (np.empty(0, np.int64), np.empty(0, np.int64))
         chunk_nnz = settings.chunk_nonzeros
-        if self.earlier is not None:
-            before, table, chunk_nnz = self.earlier.described(), self.earlier.store.lines, self.earlier.store.chunk_nnz
+        if self.existing is not None:
+            before, old = self.existing.described(), self.existing.store
+            table, chunk_nnz = old.lines, old.chunk_nnz
         now = {
             "seed": settings.seed,
             "order": "stored" if settings.keep_order else "shuffled",
@@ -340,23 +344,23 @@ class _Split:
         }  # fmt: skip
         if len(table[0]) or self.lines.n_known:
             write_lines(file, *self.lines.tables(table))
-        if self.earlier is not None:
-            meta["history"] = write_steps(file, self.earlier.steps())
+        if self.existing is not None:
+            meta["history"] = write_steps(file, self.existing.steps())
         layout = RowOrder(
             settings.keep_order, chunk_nnz, pool, settings.jobs, self.bucket_bytes, self.spool_bytes, self.recipe.l2
         )  # fmt: skip
         return destination.write(file, layout, meta, lambda done: self._report("writing", done))
 
     def _notes(self, before: dict) -> dict:
-        """Of a description: what was left out or taken otherwise than it looks, if anything was."""
+        """The notes of a description, if any: what was left out or read otherwise than it looks."""
         notes = before.get("notes", []) + self.notes + self.counter.notes()
         return {"notes": notes} if notes else {}
 
     def _idf_from(self, destination: Destination, before: dict) -> dict:
-        """Of a description: the store on whose rows the idf was counted, where that is another one."""
-        if destination.idf is None or (self.earlier is not None and "idf_from" not in before):
+        """The entry of a description for the store on whose rows the idf was counted, where that is another one."""
+        if destination.idf is None or (self.existing is not None and "idf_from" not in before):
             return {}
-        if self.earlier is not None:
+        if self.existing is not None:
             return {"idf_from": before["idf_from"]}
         source = self.settings.like if self.settings.like is not None else self.outputs[0]
         return {} if destination.path == source else {"idf_from": str(source)}
@@ -397,21 +401,21 @@ class _Split:
             share = EXPANSION / reader.expansion
             limit = LineLimit.share(settings.memory, int(20 * (settings.jobs + 2) / share))
             pieces = text.pieces(int(share * self.piece_bytes), limit)
-            spare = SpareRooms()
+            spare = BufferPool()
 
-            def parsed(piece) -> tuple[RowBatch, Room | None]:
+            def parsed(piece) -> tuple[RowBatch, ParseBuffer | None]:
                 # that of rows from a file grows with them
-                room = spare.take(reader, 0) if isinstance(piece, RowPiece) else None
-                return _parsed(reader, piece, settings.dtype, room), room
+                buffer = spare.take(reader, 0) if isinstance(piece, RowPiece) else None
+                return _parsed(reader, piece, settings.dtype, buffer), buffer
 
-            for batch, room in ordered_map(pool, parsed, pieces, settings.jobs):
+            for batch, buffer in ordered_map(pool, parsed, pieces, settings.jobs):
                 self.counter.check(batch)
                 if not self.sources or self.sources[-1][0] is not batch.origin.source:
                     self.sources.append((batch.origin.source, self.rows))
                 self.lines.add(self.rows, batch)
                 yield batch
-                if room is not None:
-                    spare.give_back(room)
+                if buffer is not None:
+                    spare.give_back(buffer)
 
     def _spool(self, batches: Iterable[RowBatch], destinations: list[Destination]) -> None:
         """Read all batches, and send their rows to the shuffle of their store."""
@@ -445,10 +449,10 @@ class _Split:
     def _reader(self, text) -> Reader:
         """The reader of the format that was chosen, or that the text looks like."""
         self.recipe = settled(text, self.recipe, self.settings.memory)
-        if self.earlier is None:
+        if self.existing is None:
             self.notes = remarks(self.recipe)
         idf = None if self.known is None else self.known.idf
-        return reader_of(Reading(self.recipe, named=True, offers=("duplicates", "dtype", "bits"), idf=idf))
+        return reader_of(ReaderOptions(self.recipe, named=True, offers=("duplicates", "dtype", "bits"), idf=idf))
 
     def _distribute(self, batch: RowBatch, destinations: list[Destination]) -> None:
         """Send the rows of a batch to their store."""
@@ -497,8 +501,8 @@ def _rows_of(batch: RowBatch, order: np.ndarray) -> RowBatch:
     )
 
 
-def _parsed(reader: Reader, piece: TextPiece, dtype: str, room: Room | None) -> RowBatch:
+def _parsed(reader: Reader, piece: TextPiece, dtype: str, buffer: ParseBuffer | None) -> RowBatch:
     """Rows of a piece, their values as they will be stored: of the dtype wanted, or None where all are 1."""
-    batch = reader.parse(piece, room)
+    batch = reader.parse(piece, buffer)
     values = None if batch.values is None or (batch.values == 1.0).all() else batch.values.astype(dtype)
     return replace(batch, ids=batch.ids.astype(np.int64, copy=False), values=values)

@@ -1,5 +1,5 @@
-"""What becomes of the rows that go to one store: their features and labels are numbered, they are brought into their
-order, and written, behind those that the store has already."""
+"""Rows on their way to one store: features and labels are numbered, rows ordered and written after those that the store
+has already."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import RowBatch
-from blocksvm.conversion.earlier_rows import EarlierRows
+from blocksvm.conversion.existing_rows import ExistingRows
 from blocksvm.conversion.feature_ids import IdTable, NameTable
 from blocksvm.conversion.idf_counts import FeatureIdf, KnownIdf
 from blocksvm.conversion.label_table import LabelTable, RowError
@@ -44,7 +44,7 @@ def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int)
 
 @dataclass(frozen=True)
 class RowOrder:
-    """How rows are brought to their places: in the order in which they came or in that of their keys, chunk_nonzeros
+    """The order of rows in a store: that in which they came or that of their keys, chunk_nonzeros
     (None: by the number of rows and nonzeros), by how many jobs of which pool, and the bytes of a bucket in memory and
     of all that are being filled.  l2: rows that are weighed are scaled to norm 1."""
 
@@ -59,7 +59,7 @@ class RowOrder:
 
 @dataclass(frozen=True)
 class Numbering:
-    """What becomes of the positions and labels of spooled rows.
+    """The new numbers of the positions and labels of spooled rows.
 
     new_index: of a position in the table of ids, -1 where it is dropped; new_label: of a place in the table of labels,
     None where labels are numbers; weighted: the records have weights; factors (d,): what the values of each feature are
@@ -77,7 +77,7 @@ class Numbering:
 class Destination:
     """Rows that go to one store: their ids, names and labels, their shuffle, whether any value or weight is not 1.
 
-    earlier: the rows that it has already, or None; their features and labels come first.  idf: what its values are
+    existing: the rows that it has already, or None; their features and labels come first.  idf: what its values are
     multiplied by, or None.
     """
 
@@ -88,7 +88,7 @@ class Destination:
         spool: Spool,
         dtype: str,
         min_count: int,
-        earlier: EarlierRows | None = None,
+        existing: ExistingRows | None = None,
         idf: FeatureIdf | None = None,
     ):
         """n_bytes: for the table and the rows of ``spool`` together; what the table does not take holds rows."""
@@ -102,16 +102,16 @@ class Destination:
         self.names: NameTable | None = None
         self.ones = True
         self.weighted = False
-        self.earlier = earlier
+        self.existing = existing
         self.idf = idf
         self.order = np.empty(0, np.int32)  # of the features' positions, once it is written
-        if earlier is not None:
-            self._take_over(earlier)
+        if existing is not None:
+            self._take_over(existing)
 
-    def _take_over(self, earlier: EarlierRows) -> None:
-        self.ones, self.weighted = earlier.ones, earlier.weighted
-        self.labels.keep(earlier.labels)
-        for ids, names in earlier.features():
+    def _take_over(self, existing: ExistingRows) -> None:
+        self.ones, self.weighted = existing.ones, existing.weighted
+        self.labels.keep(existing.labels)
+        for ids, names in existing.features():
             before = len(self.table)
             positions = self.table.add(ids)
             self._keep_names(names, positions, before)
@@ -134,7 +134,7 @@ class Destination:
         if self.idf is not None:
             self.table.hold("their idf", self.idf.n_bytes(len(self.table)))
         try:
-            kept = self.labels.keep(batch.labels)
+            codes = self.labels.keep(batch.labels)
         except RowError as error:
             raise RowError(int(numbers[error.row]), str(error)) from None
         self.table.hold("the labels", self.labels.n_bytes)
@@ -148,7 +148,7 @@ class Destination:
         if weights is not None and not self.weighted:
             self.weighted = bool((weights != 1.0).any())
             weights = weights if self.weighted else None
-        rows = SpooledRows(numbers, keys, kept, np.diff(batch.indptr), positions, values, weights)
+        rows = SpooledRows(numbers, keys, codes, np.diff(batch.indptr), positions, values, weights)
         self.spool.add(rows, batch.indptr)
 
     def _keep_names(self, names: tuple | None, positions: np.ndarray, before: int) -> None:
@@ -164,9 +164,9 @@ class Destination:
     def write(self, file, layout: RowOrder, meta: dict, report: Callable[[float], None]) -> dict:
         """Write the store into a new file; returns its description.  meta: what the description says beside what the
         rows tell; report(fraction) is called as it goes on."""
-        n_earlier = 0 if self.earlier is None else self.earlier.n_rows
-        n_rows = n_earlier + self.spool.n_rows
-        first = 0 if self.earlier is None else self.earlier.n_features
+        n_existing = 0 if self.existing is None else self.existing.n_rows
+        n_rows = n_existing + self.spool.n_rows
+        first = 0 if self.existing is None else self.existing.n_features
         if self.idf is None:
             order, new_index = self.table.ranking(self.min_count, first)
         else:
@@ -184,9 +184,9 @@ class Destination:
             new_index, new_label, self.weighted, layout.keep_order, self.idf.factors if weighs else None, layout.l2
         )
         writer = StoreWriter(file, n_rows, chunk_nnz, dtype, layout.pool, layout.jobs, self.weighted)
-        if self.earlier is not None:
-            self.earlier.write(writer, new_label, lambda done: report(done / n_rows))
-        done = n_earlier
+        if self.existing is not None:
+            self.existing.write(writer, new_label, lambda done: report(done / n_rows))
+        done = n_existing
         for rows, indices, values in ordered_map(
             layout.pool,
             lambda loaded: _renumbered(loaded, numbering),
@@ -257,20 +257,20 @@ def _renumbered(loaded: SpooledRows, numbering: Numbering):
         indptr, loaded.positions, loaded.values, order, numbering.new_index, lengths, indices, values, sq_norms, keys
     )
     if numbering.factors is not None:
-        own = np.append(0, np.cumsum(lengths))
+        row_ends = np.append(0, np.cumsum(lengths))
         single = values.dtype == np.float32
-        done = weigh_rows(own, indices, indices, values, numbering.factors, numbering.l2, single, sq_norms, NONE)
+        done = weigh_rows(row_ends, indices, indices, values, numbering.factors, numbering.l2, single, sq_norms, NONE)
         if done < n:
             number = int(loaded.numbers[order[done]]) + 1
             raise InputError(f"row {number}: values times their idf lie beyond {values.dtype}; scale the features")
-        lengths, nnz = np.diff(own), own[-1]
+        lengths, nnz = np.diff(row_ends), row_ends[-1]
     rows = np.empty(n, WEIGHTED_ROW if numbering.weighted else ROW)
     rows["length"] = lengths
-    kept = loaded.labels[order]
+    labels = loaded.labels[order]
     if new_label is not None:
-        absent = np.isnan(kept)
-        kept = np.where(absent, np.nan, new_label[np.where(absent, 0, kept).astype(np.int64)])
-    rows["label"] = kept
+        absent = np.isnan(labels)
+        labels = np.where(absent, np.nan, new_label[np.where(absent, 0, labels).astype(np.int64)])
+    rows["label"] = labels
     if numbering.weighted:
         rows["weight"] = 1.0 if loaded.weights is None else loaded.weights[order]
     rows["sq_norm"] = sq_norms

@@ -1,4 +1,4 @@
-"""Which rows of a store are left out: those whose numbers a file lists, or the oldest ones."""
+"""The rule by which rows of a store are dropped: those whose numbers a file lists, or the oldest ones."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ListedRows:
         self.store = store
         wanted = "a row's number; each line has one whole number, counted from 1"
         parts, n = [], 0
-        with NumberLines(name, _whole, wanted) as lines:
+        with NumberLines(name, whole_numbers, wanted) as lines:
             for piece in lines:
                 parts.append(piece.astype(np.int64) - 1)
                 n += len(piece)
@@ -78,9 +78,9 @@ class ListedRows:
     def chosen(self, numbers: np.ndarray) -> np.ndarray:
         numbers = numbers.astype(np.int64)
         place = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
-        found = self.numbers[place] == numbers
-        self.met[place[found]] = True
-        return found
+        listed = self.numbers[place] == numbers
+        self.met[place[listed]] = True
+        return listed
 
     def finish(self) -> None:
         missing = np.flatnonzero(~self.met)
@@ -90,8 +90,8 @@ class ListedRows:
             raise InputError(f"{self.name}: row {number} is not in {self.store.path}: {why}; remove that line")
 
 
-def _whole(found: np.ndarray) -> np.ndarray:
-    return (found >= 1.0) & (found < LARGEST_NUMBER) & (found == np.floor(found))
+def whole_numbers(numbers: np.ndarray) -> np.ndarray:
+    return (numbers >= 1.0) & (numbers < LARGEST_NUMBER) & (numbers == np.floor(numbers))
 
 
 class Oldest:

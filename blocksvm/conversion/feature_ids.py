@@ -145,9 +145,9 @@ class NameTable:
         if names is not None:
             text, first, last = names
             new = np.flatnonzero(positions >= before)
-            found, at = np.unique(positions[new], return_index=True)
+            named, at = np.unique(positions[new], return_index=True)
             entries = new[at]
-            lengths[found - before] = last[entries] - first[entries]
+            lengths[named - before] = last[entries] - first[entries]
             self.text += gather_spans(np.frombuffer(text, np.uint8), first[entries], last[entries]).tobytes()
         self.ends[before:n_ids] = np.cumsum(lengths) + (self.ends[before - 1] if before else 0)
 

@@ -40,12 +40,12 @@ def known_idf(store: Store) -> KnownIdf:
 
 
 def idf_like(path: str | Path) -> KnownIdf | None:
-    """That of the store which another one shall be like; None where it has none."""
+    """The idf of the store that another one shall be like; None where it has none."""
     with Store(path) as store:
         return known_idf(store) if Recipe.of_store(store.meta, store.name).weighs else None
 
 
-def require_own(store: Store, inputs: list[str]) -> None:
+def require_counted_idf(store: Store, inputs: list[str]) -> None:
     """InputError where rows would be added to a store whose idf is another's: that of features it has not met is not in
     it."""
     if inputs and "idf_from" in store.meta:
@@ -57,7 +57,7 @@ def require_own(store: Store, inputs: list[str]) -> None:
 
 @dataclass
 class FeatureIdf:
-    """What the values of a store's features are multiplied by.
+    """The factors of the values of a store's features.
 
     kind: 'smooth' or 'plain'; known: None to count them on the store's own rows; weighed: the rows have been multiplied
     when they were read.
@@ -97,5 +97,5 @@ class FeatureIdf:
         return digest.hexdigest()
 
     def of_features(self, ids) -> KnownIdf:
-        """What was counted; ids: (start, ids) pieces of the features in their order."""
+        """The idf that was counted; ids: (start, ids) pieces of the features in their order."""
         return KnownIdf(Idf(IdIndex(len(self.factors)).fill(ids).find, self.factors), self.fingerprint)

@@ -9,7 +9,7 @@ from blocksvm.base.labels import LABEL_BYTES, NUMBERS, SETS, kind_of
 
 
 class RowError(InputError):
-    """What is wrong with a row of a batch, by its number there."""
+    """The fault of a row of a batch, by its number there."""
 
     def __init__(self, row: int, sentence: str):
         super().__init__(sentence)
@@ -39,14 +39,14 @@ class LabelTable:
                 except InputError as error:
                     raise RowError(int(known[0]), str(error)) from None
             return labels
-        kept = np.full(len(labels), np.nan)
+        codes = np.full(len(labels), np.nan)
         for row, label in enumerate(labels):
             if label is not None:
                 try:
-                    kept[row] = self._one(label)
+                    codes[row] = self._one(label)
                 except InputError as error:
                     raise RowError(row, str(error)) from None
-        return kept
+        return codes
 
     def _one(self, label) -> float:
         kind = kind_of(label)

@@ -39,8 +39,8 @@ class LineTable:
             self.shift = int(shifts[-1])
         self.records += origin.n_records
 
-    def tables(self, earlier: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def tables(self, previous: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """(rows, lines), behind those of the rows that were there before."""
-        parts = [np.stack(earlier), *self.parts]
+        parts = [np.stack(previous), *self.parts]
         rows, lines = np.concatenate(parts, axis=1)
         return rows, lines

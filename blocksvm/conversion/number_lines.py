@@ -12,7 +12,7 @@ from blocksvm.formats.text.text_source import LineLimit, TextInputs
 
 PIECE_BYTES = 1 << 18
 LONGEST_LINE = 1 << 16  # bytes
-LOOKED_AT = 40  # bytes of a wrong line that are shown
+SHOWN_BYTES = 40  # bytes of a wrong line that are shown
 
 
 class NumberLines:
@@ -41,12 +41,12 @@ class NumberLines:
         for piece in self.text.pieces(PIECE_BYTES, limit):
             text = piece.text[: piece.end].tobytes()
             n = text.count(b"\n")
-            found = self._numbers(text, n)
-            if found is None:
+            numbers = self._numbers(text, n)
+            if numbers is None:
                 raise InputError(self._fault(text, lines))
             lines += n
             if n:
-                yield found
+                yield numbers
 
     def _numbers(self, text: bytes, n: int) -> np.ndarray | None:
         """The numbers of n lines, or None where a line is wrong."""
@@ -54,15 +54,15 @@ class NumberLines:
         if len(words) != n:
             return None
         try:
-            found = np.array(words).astype(np.float64) if n else np.empty(0)
+            numbers = np.array(words).astype(np.float64) if n else np.empty(0)
         except ValueError:
             return None
-        return found if self.sound(found).all() else None
+        return numbers if self.sound(numbers).all() else None
 
     def _fault(self, text: bytes, before: int) -> str:
         """file:line and what is wrong with the first line that is none of one number."""
         for number, line in enumerate(text.split(b"\n")[:-1], before + 1):
             if self._numbers(line + b"\n", 1) is None:
-                shown = line[:LOOKED_AT].decode("utf-8", "replace")
+                shown = line[:SHOWN_BYTES].decode("utf-8", "replace")
                 return f"{shown_name(self.name)}:{number}: '{shown}' is not {self.wanted}"
         raise AssertionError("some line was wrong")

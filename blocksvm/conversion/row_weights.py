@@ -16,10 +16,10 @@ class RowWeights:
         self.name = name
         self.lines = NumberLines(
             name,
-            lambda found: np.isfinite(found) & (found >= 0.0),
+            lambda weights: np.isfinite(weights) & (weights >= 0.0),
             "a weight; each line has one finite number of 0 or more",
         )
-        self.taken = 0
+        self.n_read = 0
         self.left = np.empty(0)
 
     def __enter__(self) -> RowWeights:
@@ -39,11 +39,11 @@ class RowWeights:
                 self.left = next(self.pieces, np.empty(0))
                 if not len(self.left):
                     raise InputError(
-                        f"{shown_name(self.name)}: has {self.taken:,} weights, and there are more rows; "
+                        f"{shown_name(self.name)}: has {self.n_read:,} weights, and there are more rows; "
                         f"{option('weights')} needs one a row"
                     )
             part, self.left = self.left[:n], self.left[n:]
-            self.taken += len(part)
+            self.n_read += len(part)
             n -= len(part)
             parts.append(part)
         return np.concatenate(parts) if parts else np.empty(0)
@@ -52,6 +52,6 @@ class RowWeights:
         """InputError where weights are left that no row took."""
         if len(self.left) or len(next(self.pieces, np.empty(0))):
             raise InputError(
-                f"{shown_name(self.name)}: has more weights than the {self.taken:,} rows that there are; "
+                f"{shown_name(self.name)}: has more weights than the {self.n_read:,} rows that there are; "
                 f"{option('weights')} needs one a row"
             )

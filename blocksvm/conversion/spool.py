@@ -86,9 +86,9 @@ class Spool:
         else:
             if indptr is None:
                 indptr = np.append(0, np.cumsum(rows.lengths))
-            own_buckets = (rows.keys << np.uint64(self.skipped) >> np.uint64(64 - self.bits)).astype(np.uint16)
-            starts = np.append(0, np.cumsum(np.bincount(own_buckets, minlength=buckets)))
-            order = np.argsort(own_buckets, kind="stable")  # by counting, as they are of 16 bits
+            target = (rows.keys << np.uint64(self.skipped) >> np.uint64(64 - self.bits)).astype(np.uint16)
+            starts = np.append(0, np.cumsum(np.bincount(target, minlength=buckets)))
+            order = np.argsort(target, kind="stable")  # by counting, as they are of 16 bits
             lengths = np.empty(n, np.int64)
             positions = np.empty_like(rows.positions)
             values = None if rows.values is None else np.empty_like(rows.values)
@@ -100,8 +100,8 @@ class Spool:
                 r = slice(starts[bucket], starts[bucket + 1])
                 e = slice(entries[bucket], entries[bucket + 1])
                 part = None if values is None else values[e]
-                own = None if weights is None else weights[r]
-                self._hold(bucket, SpooledRows(numbers[r], keys[r], labels[r], lengths[r], positions[e], part, own))
+                w = None if weights is None else weights[r]
+                self._hold(bucket, SpooledRows(numbers[r], keys[r], labels[r], lengths[r], positions[e], part, w))
         if self.writing is not None and self.writing.done():
             self._settle()
         if self.held_bytes > self.memory / 2 and self.held_bytes + self.writing_bytes > self.memory:

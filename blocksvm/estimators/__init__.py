@@ -4,7 +4,7 @@ memory.
     from blocksvm.estimators import LinearSVC
     LinearSVC(C=0.1).fit(X, y).dual_gap_
 
-Needs scikit-learn (``pip install blocksvm[sklearn]``), which nothing else of the package imports.
+Needs scikit-learn (``pip install blocksvm[sklearn]``).
 """
 
 try:
@@ -16,7 +16,7 @@ _CERTIFIED = ("KernelSVC", "LinearSVC", "LinearSVR", "LogisticClassifier", "Pega
 
 
 def __getattr__(name: str):
-    """Imported when it is asked for: each module loads kernels of its own."""
+    """Import a class at its first use: each module loads other kernels."""
     from importlib import import_module
 
     if name.startswith("_") and name != "__all__":

@@ -1,9 +1,8 @@
-"""Estimators that minimise an objective, with a duality gap over all rows that certifies how far they are from the
-optimum.
+"""Estimators that minimise an objective, certified by the duality gap over all rows.
 
     1/2 ||w||^2 + 1/2 b^2 / s^2 + C sum_i c_i loss(y_i, <w, x_i> + b),     s = intercept_scaling
 
-as LIBLINEAR has it, c_i the row's weight times its class'; with ``intercept_scaling='free'`` b is not regularised.
+as in LIBLINEAR, c_i the row's weight times that of its class; with ``intercept_scaling='free'`` b is not regularised.
 """
 
 from __future__ import annotations
@@ -15,12 +14,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings
+from blocksvm.base.user_code import by_user
 from blocksvm.estimators.estimator import INTERCEPT, MACHINE, Classifier, Estimator, EstimatorRun, Regressor
 from blocksvm.estimators.fit_rows import FLOATS, compressed, is_store, pieces_of
 from blocksvm.estimators.parameters import Parameter, parameters_of, with_parameters
-from blocksvm.losses import get_loss
-from blocksvm.model.probabilities import ISOTONIC, LINKS, PLATT, known_link
-from blocksvm.problems.problem_settings import CRAMMER_SINGER, PROBLEM_SETTINGS, WITH_CLASSES
+from blocksvm.losses import LOSSES, check_loss, get_loss
+from blocksvm.model.probabilities import ISOTONIC, PLATT, known_link
+from blocksvm.problems.problem_settings import PROBLEM_SETTINGS, WITH_CLASSES, learns_together
 from blocksvm.solvers.dual_methods import METHOD as DUAL_CD
 from blocksvm.solvers.kernel_machine import METHOD as KERNEL
 from blocksvm.solvers.pegasos import METHOD as PEGASOS
@@ -30,12 +30,13 @@ from blocksvm.training.run_settings import RUN_SETTINGS
 from blocksvm.training.train_settings import TrainSettings
 
 TOL = 1e-4
-# Passes over a matrix this small cost next to nothing: there the optimum is sought to rounding, by the projected
-# gradients, since a gap that is 0 to rounding leaves errors of about its square root in w.
+# Passes over a small matrix cost little: there the optimum is reached to rounding, by the projected gradients, since a
+# gap that is 0 to rounding leaves errors of about its square root in w.
 SMALL_NONZEROS = 10_000
 TO_ROUNDING = "tol:1e-13"
 LEAST = 1e-13  # the gap likewise, where there is no such schedule
 
+SETTINGS_OF_LOSSES = {setting.name for name in LOSSES for setting in get_loss(name).settings}
 TRAINING = (
     Parameter("tol", None, "certified relative duality gap to reach (None: 1e-4, and of a matrix of at most 10,000 "
               "entries as small a one as rounding and max_iter allow)"),
@@ -52,26 +53,41 @@ def check_max_iter(value) -> int:
 
 
 class Minimiser(Estimator):
-    """Base class: ``method``, the solver; ``own``, those of its settings that are parameters; ``losses`` to choose
+    """Base class: ``method``, the solver; ``solver_settings``, its settings that are parameters; ``losses`` to choose
     from, one where the loss is no parameter."""
 
     method = DUAL_CD
-    own: Settings = PROBLEM_SETTINGS
+    solver_settings: Settings = PROBLEM_SETTINGS
     losses: tuple[str, ...] = ()
     numbered_by_frequency = True
 
-    def _given(self, training: EstimatorRun) -> dict:
+    def _solver_settings(self, training: EstimatorRun) -> dict:
         """The solver's settings."""
-        given = {name: getattr(self, name) for name in self.own.names() if hasattr(self, name)}
-        given["class_weight"] = self._class_weight(training)
+        settings = {name: getattr(self, name) for name in self.solver_settings.names() if hasattr(self, name)}
+        settings["class_weight"] = self._class_weight(training)
         if self.losses:
-            given["loss"] = str(given.get("loss", self.losses[0])).replace("_", "-")
-            if given["loss"] not in self.losses:
-                raise InputError(f"loss={given['loss']}: choose one of {', '.join(self.losses)}")
-        return {name: value for name, value in given.items() if value is not None}
+            settings["loss"] = self._loss()
+            own = get_loss(settings["loss"]).settings
+            settings = {
+                name: value for name, value in settings.items() if name in own or name not in SETTINGS_OF_LOSSES
+            }
+        return {name: value for name, value in settings.items() if value is not None}
 
-    def _asked(self, training: EstimatorRun) -> tuple[float, dict]:
-        """The gap to be reached, and the settings of the run."""
+    def _loss(self) -> str:
+        """The name of the loss: of those to choose from, or the place of one outside the package."""
+        loss = getattr(self, "loss", self.losses[0])
+        if isinstance(loss, str) and ":" not in loss:
+            loss = loss.replace("_", "-")
+            if loss not in self.losses:
+                raise InputError(f"loss={loss}: choose one of {', '.join(self.losses)}, or a Loss of your own")
+        by_user(loss)
+        name = check_loss(loss)
+        if get_loss(name).of_numbers != get_loss(self.losses[0]).of_numbers:
+            raise InputError(f"loss={name}: is for {get_loss(name).targets}; choose another")
+        return name
+
+    def _run_settings(self, training: EstimatorRun) -> tuple[float, dict]:
+        """(the gap to be reached, the settings of the run)."""
         capabilities, most = self.method.capabilities, check_max_iter(self.max_iter)
         target = TOL if self.tol is None else self.tol
         run = {"tol": target, "max_outer": most, "max_seconds": self.max_seconds, "bias": self._bias()}
@@ -90,30 +106,30 @@ class Minimiser(Estimator):
         path; or on an iterable of batches (X, y) or (X, y, sample_weight), or an object with ``next(input_data)`` and
         ``reset()``.  Raises ValueError for what is wrong with them."""
         with self._training(X, y, sample_weight) as training:
-            target, run = self._asked(training)
-            given = self._given(training)
-            problem = (training.source.fingerprint, given.get("loss"), given.get("multiclass"), run["bias"])
+            target, run = self._run_settings(training)
+            settings = self._solver_settings(training)
+            problem = (training.source.fingerprint, settings.get("loss"), settings.get("multiclass"), run["bias"])
             begin = self._begin(problem) if self.method.capabilities.warm_starts else None
-            fitted = self._run(training, solver=self.method.name, warm_start=begin, **run, **given)
+            fitted = self._run(training, solver=self.method.name, warm_start=begin, **run, **settings)
             self._keep(training, fitted)
             self._keep_for_later(problem, fitted)
             self._keep_certificate(fitted, target)
             if getattr(self, "calibrate", None) is not None:
-                self._calibrate(training, run, given)
+                self._calibrate(training, run, settings)
         return self
 
-    def _calibrate(self, training: EstimatorRun, run: dict, given: dict) -> None:
-        """Find how decision values become probabilities, on rows held out."""
+    def _calibrate(self, training: EstimatorRun, run: dict, settings: dict) -> None:
+        """Fit the calibration of probabilities on rows held out."""
         from blocksvm.validation.calibration import calibrated
 
         if self.calibrate not in (PLATT, ISOTONIC):
             raise InputError(f"calibrate={self.calibrate}: choose one of {PLATT}, {ISOTONIC}, or None")
         run = run | {"schedule": "auto", "max_outer": self.max_iter, "tol": TOL if self.tol is None else self.tol}
-        asked = TrainSettings.of(**run, **given, memory=self._memory(training), seed=self._seed())
-        self.calibration_ = calibrated(training.source, asked, self.calibrate)
+        train_settings = TrainSettings.of(**run, **settings, memory=self._memory(training), seed=self._seed())
+        self.calibration_ = calibrated(training.source, train_settings, self.calibrate)
 
     def _begin(self, problem: tuple) -> SavedRun | None:
-        """The dual variables of the last fit, where it was on the same rows, but for C and the classes' weights."""
+        """The dual variables of the last fit, if it was of the same problem up to C and the weights of classes."""
         last = getattr(self, "_last", None)
         if not self.warm_start or last is None or last["problem"] != problem:
             return None
@@ -133,26 +149,26 @@ class Minimiser(Estimator):
             self._last = {"alpha": alpha, "problem": problem, "cost": cost}
 
     def _keep_certificate(self, fitted: api.Fitted, target: float) -> None:
-        self.certificate_ = found = fitted.certificate
-        self.objective_ = found.primal
-        self.dual_gap_ = None if found.dual is None else found.primal - found.dual
+        self.certificate_ = certificate = fitted.certificate
+        self.objective_ = certificate.primal
+        self.dual_gap_ = None if certificate.dual is None else certificate.primal - certificate.dual
         self.status_ = fitted.status
-        reached = found.rel_gap is None or found.rel_gap <= target
+        reached = certificate.rel_gap is None or certificate.rel_gap <= target
         self._warn_unless(reached or fitted.status == "max-seconds", target)
 
 
 def _has_probabilities(estimator) -> bool:
-    return estimator.losses[0] in LINKS or getattr(estimator, "calibrate", None) is not None
+    return get_loss(estimator._loss()).link is not None or getattr(estimator, "calibrate", None) is not None
 
 
 class LinearClassifier(Classifier, Minimiser):
     """Two classes, or more, each against the others or by Crammer and Singer's machine; or sets of labels."""
 
     takes_sets = True
-    own = WITH_CLASSES
+    solver_settings = WITH_CLASSES
 
     def _link(self):
-        method = {"settings": {"loss": self.losses[0]}, "learner": False}
+        method = {"settings": {"loss": self._loss()}, "learner": False}
         calibration = self.calibration_ if getattr(self, "calibrate", None) is not None else None
         return known_link(
             {"method": method, "labels": self.classes_.tolist(), "multilabel": self.multilabel_,
@@ -173,7 +189,7 @@ class LinearClassifier(Classifier, Minimiser):
 
 
 @with_parameters(
-    Parameter("loss", "squared_hinge", "hinge or squared_hinge"),
+    Parameter("loss", "squared_hinge", "hinge or squared_hinge, or a ``Loss`` of your own, or its place"),
     *parameters_of(WITH_CLASSES, "loss", "lam"), *INTERCEPT, *TRAINING, WORKING_SET, CALIBRATE, *MACHINE,
 )  # fmt: skip
 class LinearSVC(LinearClassifier):
@@ -185,10 +201,10 @@ class LinearSVC(LinearClassifier):
 
     losses = ("squared-hinge", "hinge")
 
-    def _given(self, training: EstimatorRun) -> dict:
-        """Crammer and Singer's machine is of the hinge loss, whatever ``loss`` is, as in scikit-learn."""
-        given = super()._given(training)
-        return given | ({"loss": "hinge"} if given.get("multiclass") == CRAMMER_SINGER else {})
+    def _solver_settings(self, training: EstimatorRun) -> dict:
+        """The solver's settings; Crammer and Singer's machine has the hinge loss, as in scikit-learn."""
+        settings = super()._solver_settings(training)
+        return settings | ({"loss": "hinge"} if learns_together(settings.get("multiclass")) else {})
 
 
 @with_parameters(
@@ -206,7 +222,8 @@ class LogisticClassifier(LinearClassifier):
 
 
 @with_parameters(
-    Parameter("loss", "epsilon_insensitive", "epsilon_insensitive or squared_epsilon_insensitive"),
+    Parameter("loss", "epsilon_insensitive", "epsilon_insensitive or squared_epsilon_insensitive, or a ``Loss`` of "
+              "your own, or its place"),
     *parameters_of(PROBLEM_SETTINGS, "loss", "lam", "class_weight"),
     *parameters_of(get_loss("epsilon-insensitive").settings), *INTERCEPT, *TRAINING, WORKING_SET, *MACHINE,
 )  # fmt: skip
@@ -214,7 +231,7 @@ class LinearSVR(Regressor, Minimiser):
     """Linear support vector regression, to a certified optimum; with ``loss='squared_epsilon_insensitive'`` and
     ``epsilon=0`` ridge regression.  Fitted as LinearSVC, but coef_ (d,)."""
 
-    own = PROBLEM_SETTINGS + get_loss("epsilon-insensitive").settings
+    solver_settings = PROBLEM_SETTINGS + get_loss("epsilon-insensitive").settings
     losses = ("epsilon-insensitive", "squared-epsilon-insensitive")
 
 
@@ -226,7 +243,7 @@ class PegasosClassifier(Classifier, Minimiser):
     None."""
 
     method = PEGASOS
-    own = PEGASOS.settings
+    solver_settings = PEGASOS.settings
     losses = ("hinge", "squared-hinge", "logistic")
     most_classes = 2
 
@@ -243,7 +260,7 @@ class KernelSVC(Classifier, Minimiser):
     """
 
     method = KERNEL
-    own = KERNEL.settings
+    solver_settings = KERNEL.settings
     most_classes = 2
     numbered_by_frequency = False  # there are no weights
 
@@ -262,10 +279,10 @@ class KernelSVC(Classifier, Minimiser):
         if is_store(X):
             raise InputError("a machine with a kernel predicts rows in memory; for a store use blocksvm predict")
         X = validate_data(self, X, accept_sparse="csr", dtype=list(FLOATS), reset=False)
-        found = np.empty(X.shape[0])
+        values = np.empty(X.shape[0])
 
         def fill(rows: slice) -> None:
-            found[rows] = self._model.decision_function(compressed(X[rows]))
+            values[rows] = self._model.decision_function(compressed(X[rows]))
 
         self._each(fill, pieces_of(X))
-        return found
+        return values

@@ -1,7 +1,7 @@
-"""What all estimators have: rows of every kind to a source, a run to fitted attributes, decision values piece by piece.
+"""The base class of estimators: rows of every kind to a source, a run to fitted attributes, decision values in pieces.
 
-scikit-learn's conventions hold: parameters are kept as they are given and looked at in ``fit``; what was learned ends
-in an underscore.  An iterable or a store has its labels and weights with it: ``y`` and ``sample_weight`` are left out.
+scikit-learn's conventions hold: parameters are stored unchanged and checked in ``fit``; fitted attributes end in an
+underscore.  An iterable or a store contains its labels and weights: ``y`` and ``sample_weight`` are left out.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ INTERCEPT = (
     Parameter("intercept_scaling", 1.0, "value of a constant feature, whose weight is regularised with the others"),
 )
 MACHINE = (
-    Parameter("warm_start", False, "begin from what the last fit has found"),
+    Parameter("warm_start", False, "begin from the result of the last fit"),
     Parameter("random_state", None, "seed of the orders of rows: a number, a RandomState, or None: 0"),
     Parameter("verbose", 0, "print a line for each reading of the rows"),
     Parameter("memory", None, "bytes for a store or batches, and for weights and tables (None: 1 GB, and for "
@@ -68,9 +68,9 @@ MACHINE = (
 
 @dataclass(frozen=True)
 class EstimatorRun:
-    """Rows to be trained on: source; n_features: columns; columns (m,) int64: that of each of the source's features, or
-    None: the same; classes: the labels, None for regression; coded: the source has their places in the labels' place;
-    multilabel: each row has some of them."""
+    """Training rows: source; n_features: columns; columns (m,) int64: of each of the source's features, None: the same;
+    classes: the labels, None for regression; coded: labels in the source are places among ``classes``; multilabel: rows
+    have sets of labels."""
 
     source: Source
     n_features: int
@@ -81,8 +81,8 @@ class EstimatorRun:
 
 
 class Estimator(BaseEstimator):
-    """Base class; ``takes_sets``: y may be an indicator of several labels, ``most_classes``: 2, or None: any number;
-    ``numbered_by_frequency``: the columns of wide matrices are, as passes over the rows are many."""
+    """Base class; ``takes_sets``: y may be an indicator of several labels; ``most_classes``: 2, or None: any number;
+    ``numbered_by_frequency``: whether to number the columns of wide matrices by frequency, for many passes."""
 
     takes_sets = False
     most_classes: int | None = None
@@ -117,8 +117,8 @@ class Estimator(BaseEstimator):
         yield EstimatorRun(matrix, X.shape[1], matrix.columns, classes, True, multilabel)
 
     def _checked(self, X, y, reset: bool = True) -> tuple:
-        """Rows and labels as scikit-learn checks them: X dense or CSR, float32 or float64, as it is where it may be."""
-        if y is None:  # said in scikit-learn's words
+        """(X, y) checked by scikit-learn: X dense or CSR, float32 or float64, not copied where possible."""
+        if y is None:  # scikit-learn's message
             validate_data(self, X, y, accept_sparse="csr", dtype=list(FLOATS), reset=reset)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=list(FLOATS), reset=reset, y_numeric=not is_classifier(self),
@@ -132,7 +132,7 @@ class Estimator(BaseEstimator):
         return X, y
 
     def _coded(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(classes, y as the places of its labels among them), or an indicator as it is."""
+        """(classes, y as places among them), or an indicator unchanged."""
         if y.ndim == 2:
             empty = np.flatnonzero(~y.any(axis=0))
             if len(empty):
@@ -153,7 +153,7 @@ class Estimator(BaseEstimator):
     @contextmanager
     def _out_of_core(self, X) -> Iterator[EstimatorRun]:
         seed = self._seed()
-        memory = self._given_memory() or OUT_OF_CORE
+        memory = self._memory_limit() or OUT_OF_CORE
         batches = None if is_store(X) else Batches(X)
         opened = open_store(X) if batches is None else opened_batches(
             batches, memory, self.temp, seed, effective_n_jobs(self.n_jobs)
@@ -182,7 +182,7 @@ class Estimator(BaseEstimator):
     # -- the run -----------------------------------------------------------------------------------------------
 
     def _seed(self) -> int:
-        """None is 0: the same rows give the same model."""
+        """The seed of ``random_state``; None is 0, so that the same rows give the same model."""
         if self.random_state is None:
             return 0
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -198,46 +198,46 @@ class Estimator(BaseEstimator):
         return float(value)
 
     def _class_weight(self, training: EstimatorRun):
-        """As solvers take it: by the labels that the source has."""
-        given = getattr(self, "class_weight", None)
-        if given is None or isinstance(given, str) or not training.coded:
-            return given
-        if not hasattr(given, "items"):
-            raise InputError(f"class_weight={given}: must be None, 'balanced' or a dict of weights by class")
+        """The weights of classes by the labels of the source."""
+        class_weight = getattr(self, "class_weight", None)
+        if class_weight is None or isinstance(class_weight, str) or not training.coded:
+            return class_weight
+        if not hasattr(class_weight, "items"):
+            raise InputError(f"class_weight={class_weight}: must be None, 'balanced' or a dict of weights by class")
         place = {label: code for code, label in enumerate(training.classes.tolist())}
-        unknown = [label for label in given if label not in place]
+        unknown = [label for label in class_weight if label not in place]
         if unknown:
             raise InputError(f"class_weight: no row is of the class {unknown[0]}; the classes are {list(place)[:10]}")
-        return {float(place[label]): weight for label, weight in given.items()}
+        return {float(place[label]): weight for label, weight in class_weight.items()}
 
-    def _run(self, training: EstimatorRun, **given) -> fit.Fitted:
-        """One run of ``blocksvm.fit``, with what every estimator gives it."""
+    def _run(self, training: EstimatorRun, **settings) -> fit.Fitted:
+        """One run of ``blocksvm.fit``, with the settings of every estimator."""
         run = {"memory": self._memory(training), "seed": self._seed(), "on_event": self._show}
-        return fit.fit(training.source, **run | given)
+        return fit.fit(training.source, **run | settings)
 
     def _memory(self, training: EstimatorRun) -> int:
-        return self._given_memory() or (IN_MEMORY if training.source.in_memory else OUT_OF_CORE)
+        return self._memory_limit() or (IN_MEMORY if training.source.in_memory else OUT_OF_CORE)
 
-    def _given_memory(self) -> int | None:
+    def _memory_limit(self) -> int | None:
         return RUN_SETTINGS["memory"].checked(self.memory)
 
     def _show(self, event: dict) -> None:
         if self.verbose and event["event"] == "outer":
             gap = event["rel_gap"] if event["rel_gap"] is not None else event["gap_estimate"]
-            told = (
+            gap_text = (
                 "" if gap is None else f", relative gap {gap:.2e}{'' if event['rel_gap'] is not None else ' (about)'}"
             )
-            print(f"{type(self).__name__}: reading {event['outer']}, {event['seconds']:.2f} s{told}")
+            print(f"{type(self).__name__}: reading {event['outer']}, {event['seconds']:.2f} s{gap_text}")
 
     def _keep(self, training: EstimatorRun, fitted: fit.Fitted) -> None:
-        """The fitted attributes of a linear result."""
+        """Set the fitted attributes of a linear result."""
         weights, intercept = np.atleast_2d(fitted.model.weights), np.atleast_1d(fitted.model.intercept)
         if training.columns is None:
             coef = np.array(weights)
         else:
             coef = np.zeros((len(weights), training.n_features))
-            for own, found in zip(coef, weights, strict=True):
-                own[training.columns] = found
+            for row, w in zip(coef, weights, strict=True):
+                row[training.columns] = w
         self.coef_ = coef if is_classifier(self) else coef[0]
         self.intercept_ = np.array(intercept, dtype=np.float64)
         self._keep_classes(training, fitted)
@@ -260,8 +260,8 @@ class Estimator(BaseEstimator):
     # -- predictions -------------------------------------------------------------------------------------------
 
     def _values(self, X) -> np.ndarray:
-        """Decision values (n,), or (n, k) of k > 2 classes or of sets of k labels; X as ``fit`` takes it, or a store's
-        path, whose rows come in the order of its text."""
+        """Decision values (n,), or (n, k) of k > 2 classes or of sets of k labels; X: rows, or a store's path, with its
+        rows in the order of its text."""
         check_is_fitted(self)
         if is_store(X):
             return self._values_of_store(X)
@@ -269,17 +269,17 @@ class Estimator(BaseEstimator):
         coef = np.atleast_2d(self.coef_)
         k = len(coef)
         factor = coef[0] if k == 1 else np.ascontiguousarray(coef.T)
-        found = np.empty((X.shape[0], k) if k > 1 else X.shape[0])
+        values = np.empty((X.shape[0], k) if k > 1 else X.shape[0])
 
         def fill(rows: slice) -> None:
-            found[rows] = X[rows] @ factor
+            values[rows] = X[rows] @ factor
 
         self._each(fill, pieces_of(X))
-        found += self.intercept_ if k > 1 else self.intercept_[0]
-        return found
+        values += self.intercept_ if k > 1 else self.intercept_[0]
+        return values
 
     def _each(self, fill: Callable[[slice], None], pieces: Iterator[slice]) -> None:
-        """``fill`` each piece, in ``n_jobs`` threads."""
+        """Call ``fill`` with each piece, in ``n_jobs`` threads."""
         Parallel(self.n_jobs, require="sharedmem")(delayed(fill)(rows) for rows in pieces)
 
     def _values_of_store(self, path) -> np.ndarray:
@@ -293,10 +293,10 @@ class Estimator(BaseEstimator):
 
             def of_chunk(chunk: int) -> np.ndarray:
                 block = store.read_block(np.array([chunk]), None)
-                found = np.empty((len(w), block.n_samples))
-                for own, out in zip(w, found, strict=True):
-                    decision_values(*block.matrix, own, 1.0, out)
-                return found[0] if len(found) == 1 else found.T
+                values = np.empty((len(w), block.n_samples))
+                for vector, out in zip(w, values, strict=True):
+                    decision_values(*block.matrix, vector, 1.0, out)
+                return values[0] if len(values) == 1 else values.T
 
             return by_source(store, of_chunk)
 
@@ -308,7 +308,7 @@ def labels_of_store(path) -> np.ndarray:
 
 
 class Classifier(ClassifierMixin, Estimator):
-    """Decision values to labels."""
+    """Estimator of labels: of two classes by the sign of the decision value, of more by the largest one."""
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -328,21 +328,21 @@ class Classifier(ClassifierMixin, Estimator):
         return self.classes_[values.argmax(axis=1) if values.ndim == 2 else (values > 0.0).astype(np.int64)]
 
     def score(self, X, y=None, sample_weight=None) -> float:
-        """The share of rows whose label is predicted; a store has its labels with it."""
+        """Accuracy; a store contains its labels."""
         if is_store(X) and y is None:
             y = labels_of_store(X)
         return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
 
 class Regressor(RegressorMixin, Estimator):
-    """Decision values are the predictions."""
+    """Estimator whose decision values are the predictions."""
 
     def predict(self, X) -> np.ndarray:
         """(n,) float64."""
         return self._values(X)
 
     def score(self, X, y=None, sample_weight=None) -> float:
-        """The coefficient of determination R^2; a store has its targets with it."""
+        """The coefficient of determination R^2; a store contains its targets."""
         if is_store(X) and y is None:
             y = labels_of_store(X)
         return float(r2_score(y, self.predict(X), sample_weight=sample_weight))

@@ -1,4 +1,4 @@
-"""What ``fit`` takes as rows: matrices, a store's path, or batches that may be larger than memory, each as a source."""
+"""The rows that ``fit`` accepts, as sources: matrices, a store's path, or batches that may be larger than memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from blocksvm.conversion.convert import SplitSettings, store_batches
 from blocksvm.store.reader import Store, open_store
 
 PIECE = 1 << 18  # entries that are made or copied at once
-FLOATS = (np.float64, np.float32)  # taken as they are; anything else becomes the first
+FLOATS = (np.float64, np.float32)  # not converted; other dtypes become the first
 MOST_COLUMNS = np.iinfo(np.int32).max
 
 
@@ -55,9 +55,9 @@ def compressed(X) -> sparse.csr_matrix:
         row, column = np.nonzero(X[rows])
         entries = slice(indptr[rows.start], indptr[rows.stop])
         indices[entries], values[entries] = column, X[rows][row, column]
-    found = sparse.csr_matrix((n, d), dtype=X.dtype)
-    found.indptr, found.indices, found.data = indptr, indices, values
-    return found
+    result = sparse.csr_matrix((n, d), dtype=X.dtype)
+    result.indptr, result.indices, result.data = indptr, indices, values
+    return result
 
 
 def pieces_of(X) -> Iterator[slice]:
@@ -70,18 +70,18 @@ def pieces_of(X) -> Iterator[slice]:
 
 
 class Batches:
-    """Batches of rows as a conversion takes them, once; n_features, dtype and the labels' own dtype are those of the
-    first one.  Raises InputError for a batch that does not go with the others."""
+    """Batches of rows for a conversion, readable once; n_features, dtype and label_dtype are those of the first one.
+    Raises InputError for a batch that does not fit the first."""
 
     name = "the iterator"
 
-    def __init__(self, given):
-        self.given = given
+    def __init__(self, batches):
+        self.batches = batches
         self.n_features: int | None = None
         self.first: tuple | None = None
         self.label_dtype = None
-        self.rest = self._batches()
-        self.first = next(self.rest, None)
+        self.remaining = self._batches()
+        self.first = next(self.remaining, None)
         if self.first is None:
             raise InputError("the iterator gave no rows; reset it, or give one that can be iterated again")
 
@@ -90,14 +90,14 @@ class Batches:
         return self.first[0].dtype.name
 
     def _batches(self) -> Iterator[tuple]:
-        if hasattr(self.given, "next"):
-            self.given.reset()
-            told: list[tuple] = []
-            while self.given.next(lambda data, label=None, weight=None: told.append((data, label, weight))):
-                yield from map(self._checked, told)
-                told.clear()
+        if hasattr(self.batches, "next"):
+            self.batches.reset()
+            received: list[tuple] = []
+            while self.batches.next(lambda data, label=None, weight=None: received.append((data, label, weight))):
+                yield from map(self._checked, received)
+                received.clear()
             return
-        for batch in self.given:
+        for batch in self.batches:
             if not (isinstance(batch, tuple) and len(batch) in (2, 3)):
                 raise InputError("the iterator must give batches (X, y) or (X, y, sample_weight)")
             yield self._checked(batch)
@@ -121,7 +121,7 @@ class Batches:
 
     def __iter__(self) -> Iterator[RowBatch]:
         yield self._as_rows(*self.first)
-        for batch in self.rest:
+        for batch in self.remaining:
             yield self._as_rows(*batch)
 
     def _as_rows(self, X, y: np.ndarray, weights: np.ndarray | None) -> RowBatch:
@@ -163,8 +163,7 @@ def columns_of(source: Store) -> np.ndarray:
 
 
 def by_source(store: Store, values_of_chunk) -> np.ndarray:
-    """What ``values_of_chunk(chunk)`` gives for the rows of each chunk, all together in the order of the text that the
-    store was made of."""
+    """The results of ``values_of_chunk(chunk)`` for the rows of all chunks, in the order of the store's text."""
     sources = np.concatenate([store.read_rows(chunk)["source"] for chunk in range(len(store.chunks))])
-    found = [values_of_chunk(chunk) for chunk in range(len(store.chunks))]
-    return np.concatenate(found)[np.argsort(sources, kind="stable")]
+    parts = [values_of_chunk(chunk) for chunk in range(len(store.chunks))]
+    return np.concatenate(parts)[np.argsort(sources, kind="stable")]

@@ -1,7 +1,7 @@
-"""Estimators of the online learners, one class a family, made of the learners' own settings.
+"""Estimators of the online learners, a class for each family, generated from the settings of its learners.
 
-A line in ``FAMILIES`` is all that a learner needs.  ``fit`` runs the learner over the rows, in orders drawn by the
-seed; ``partial_fit`` learns from a batch in its order and goes on where the last one stopped, by the same kernels.
+A learner needs one line in ``FAMILIES``.  ``fit`` runs the learner over the rows, in orders drawn by the seed;
+``partial_fit`` learns from a batch in its order and continues from the state, by the same kernels.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from sklearn.utils.validation import _check_sample_weight
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import Labels
 from blocksvm.base.settings import Settings
+from blocksvm.base.user_code import by_user
 from blocksvm.estimators.estimator import INTERCEPT, MACHINE, Classifier, Estimator, Regressor
 from blocksvm.estimators.fit_rows import compressed
 from blocksvm.estimators.parameters import Parameter, parameters_of, with_parameters
 from blocksvm.learners import get_learner
-from blocksvm.learners.engine.learner import NUMBERS, SHARED
+from blocksvm.learners.engine.learner import LOSS, NUMBERS, SHARED, learns_apart
 from blocksvm.learners.engine.loops import ROWS
 from blocksvm.learners.engine.runner import LearnerState, Runner
+from blocksvm.losses import LOSSES, get_loss
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.run_settings import FREE
@@ -32,8 +34,8 @@ from blocksvm.training.run_settings import FREE
 
 @dataclass(frozen=True)
 class Family:
-    """Learners of one class: its name, their names (the first is the default), and a line about them; numbers: defaults
-    of the regressor that are other ones than the learners'."""
+    """Learners of one class: its name, their names (the first is the default), and a line about them; numbers: the
+    regressor's defaults that differ from the learners'."""
 
     name: str
     learners: tuple[str, ...]
@@ -41,7 +43,7 @@ class Family:
     numbers: Mapping = field(default_factory=dict)
 
 
-# By the gradient of the squared loss fixed steps diverge on rows that are not scaled; that of this loss is bounded.
+# With the squared loss fixed steps diverge on unscaled rows; the gradient of this loss is bounded.
 BOUNDED = {"loss": "epsilon-insensitive", "step": 0.1}
 BOUNDED_SUMS = BOUNDED | {"step": 0.01}  # of learners whose steps do not shrink
 
@@ -71,7 +73,7 @@ FOR_CLASSES = tuple(SHARED[name] for name in ("average", "multiclass", "query"))
 
 
 class Online(Estimator):
-    """Base class: ``learners``, the names of the family's."""
+    """Base class: ``learners``, the names of the family."""
 
     learners: tuple[str, ...] = ()
     targets: str | None = None
@@ -89,44 +91,51 @@ class Online(Estimator):
             raise InputError("intercept_scaling=free: online learners have a constant feature; give its value")
         return bias
 
-    def _given(self) -> tuple[dict, dict]:
-        """(the learner's own settings, those of all learners) that are other than their defaults."""
-        own, shared = {}, {}
-        defaults = {s.name: s.default for s in get_learner(self._name).of_targets(self.targets).settings}
+    def _learner_settings(self) -> tuple[dict, dict]:
+        """(settings of the learner, settings shared by all learners) that differ from their defaults."""
+        settings, shared = {}, {}
+        learner = get_learner(self._name).of_targets(self.targets)
+        defaults = {s.name: s.default for s in learner.settings}
         for name, parameter in self.parameters.items():
             value = getattr(self, name)
             if name in PLACES or value is None or value == defaults.get(name, parameter.default):
                 continue
-            if isinstance(value, str):
+            if isinstance(value, str) and ":" not in value:
                 value = value.replace("_", "-")
-            (shared if name in SHARED else own)[name] = value
+            (shared if name in SHARED else settings)[name] = value
         if self.targets is not None:
             shared["targets"] = self.targets
-        return own, shared
+        by_user(settings)
+        takes = learner.settings_of(settings)
+        used = {name: value for name, value in settings.items() if name in takes or name not in SETTINGS_OF_LOSSES}
+        return used, shared
 
     def _runner(self) -> Runner:
-        """The learner as it goes on with what it has learned."""
-        own, shared = self._given()
+        """The learner with its settings, for the features and classes of the first batch."""
+        settings, shared = self._learner_settings()
         k = len(self.classes_) if is_classifier(self) else 2
         rule = shared.pop("multiclass", None)
-        prototypes = k if k > 2 and rule != "rest" else 1  # features of one learner
+        prototypes = k if k > 2 and not learns_apart(rule) else 1  # features of one learner
         known = {"n_features": (self.n_features_in_ + bool(self._bias())) * prototypes}
-        return Runner(get_learner(self._name), own, known, bias=self._bias(), n_classes=k, rule=rule if k > 2 else None,
-                      **shared)  # fmt: skip
+        return Runner(
+            get_learner(self._name), settings, known, bias=self._bias(), n_classes=k, rule=rule if k > 2 else None,
+            **shared,
+        )  # fmt: skip
 
     def _learn(self, X, y, sample_weight):
         with self._training(X, y, sample_weight) as training:
-            again = self._state if self.warm_start and hasattr(self, "_state") else None
-            if again is not None and (
-                training.columns is not None or training.n_features + 1 != len(again["features"])
+            previous = self._state if self.warm_start and hasattr(self, "_state") else None
+            if previous is not None and (
+                training.columns is not None or training.n_features + 1 != len(previous["features"])
             ):
                 raise InputError("warm_start: goes on with rows in memory of as many features; leave it out")
-            own, shared = self._given()
+            settings, shared = self._learner_settings()
             weights = {} if not hasattr(self, "class_weight") else {"class_weight": self._class_weight(training)}
-            seen = 0 if again is None else self.t_  # other orders than before
+            seen = 0 if previous is None else self.t_  # other orders than before
             fitted = self._run(
-                training, seed=self._seed() + seen, learner=self._name, continue_from=again, bias=self._bias(),
-                max_outer=self.max_iter, order="shuffled" if self.shuffle else "stored", **own, **shared, **weights,
+                training, seed=self._seed() + seen, learner=self._name, continue_from=previous, bias=self._bias(),
+                max_outer=self.max_iter, order="shuffled" if self.shuffle else "stored",
+                **settings, **shared, **weights,
             )  # fmt: skip
             self._keep(training, fitted)
             state = {name: np.array(array) for name, array in fitted.loop.state.items()}
@@ -138,14 +147,14 @@ class Online(Estimator):
         return self
 
     def _in_columns(self, numbers: np.ndarray, columns: np.ndarray, runner: Runner) -> np.ndarray:
-        """A state's numbers of features, class after class, put where the columns are."""
+        """The state's numbers of the source's features, class after class, at the columns of the matrix."""
         shape = numbers.shape
         before = numbers.reshape(runner.n_vectors, -1, runner.width)
-        found = np.zeros((runner.n_vectors, self.n_features_in_ + 1, runner.width))
-        runner.fill_new(found.reshape(-1))
-        found[:, columns] = before[:, :-1]
-        found[:, -1] = before[:, -1]
-        return found.reshape(self.n_features_in_ + 1, *shape[1:])
+        result = np.zeros((runner.n_vectors, self.n_features_in_ + 1, runner.width))
+        runner.fill_new(result.reshape(-1))
+        result[:, columns] = before[:, :-1]
+        result[:, -1] = before[:, -1]
+        return result.reshape(self.n_features_in_ + 1, *shape[1:])
 
     def _learn_more(self, X, y, classes, sample_weight):
         first = not hasattr(self, "_state")
@@ -181,16 +190,16 @@ class Online(Estimator):
         return self
 
     def _times_class_weight(self, weights: np.ndarray | None, y: np.ndarray) -> np.ndarray | None:
-        given = getattr(self, "class_weight", None)
-        if given is None:
+        class_weight = getattr(self, "class_weight", None)
+        if class_weight is None:
             return weights
-        if isinstance(given, str):
+        if isinstance(class_weight, str):
             raise InputError("class_weight='balanced': needs all rows; give a dict of weights to partial_fit")
-        return compute_sample_weight(given, y) * (1.0 if weights is None else weights)
+        return compute_sample_weight(class_weight, y) * (1.0 if weights is None else weights)
 
 
 def empty_state(runner: Runner, d: int) -> dict[str, np.ndarray]:
-    """The arrays with which a learner begins, as ``OnlineSolver`` names and shapes them."""
+    """The initial arrays of a learner, with the names and shapes of ``OnlineSolver``."""
     from blocksvm.learners.engine.online_solver import EPOCHS_LENGTH, LAST
 
     new = runner.new_state(d)
@@ -201,7 +210,7 @@ def empty_state(runner: Runner, d: int) -> dict[str, np.ndarray]:
 
 
 class Unweighted:
-    """Of learners whose rule has no place for the weights of rows."""
+    """``fit`` of learners that do not use weights of rows."""
 
     def fit(self, X, y=None):
         """Learn from X (n, d), dense or scipy sparse, with labels y (n,), in ``max_iter`` epochs; from a store's path;
@@ -249,21 +258,23 @@ class WeightedRegressor(WeightedOnline, Regressor, Online):
         return self._learn_more(X, y, None, sample_weight)
 
 
+SETTINGS_OF_LOSSES = {setting.name for name in LOSSES for setting in get_loss(name).settings}
 # parameters that are no settings of the learner
 PLACES = {p.name for p in (*INTERCEPT, *EPOCHS, *MACHINE)} | {"variant", "class_weight"}
 
 
 def settings_of(learners: list) -> Settings:
-    """Those of all learners of a family, each once."""
-    found: dict = {}
+    """The settings of all learners of a family, each once."""
+    by_name: dict = {}
     for learner in learners:
-        for setting in learner.settings:
-            found.setdefault(setting.name, setting)
-    return Settings(tuple(found.values()))
+        losses = LOSSES if LOSS.name in learner.settings else (learner.loss,)
+        for setting in (*learner.settings, *(setting for name in losses for setting in get_loss(name).settings)):
+            by_name.setdefault(setting.name, setting)
+    return Settings(tuple(by_name.values()))
 
 
 def estimator_of(family: Family, numbers: bool) -> type | None:
-    """The class of a family, of its regressors (``numbers``) or classifiers; None where there is none."""
+    """The regressor (``numbers``) or classifier of a family; None where there is none."""
     learners = [get_learner(name) for name in family.learners]
     if numbers and any(learner.for_numbers is None for learner in learners):
         return None
@@ -283,13 +294,13 @@ def estimator_of(family: Family, numbers: bool) -> type | None:
         parameters += parameters_of([PROBLEM_SETTINGS["class_weight"]])
     sources = "; ".join(dict.fromkeys(learner.source for learner in learners))
     text = f"{family.about}\n\n{sources}.\n\nFitted: coef_, intercept_, n_iter_ (epochs), t_ (rows seen)."
-    own = {"learners": family.learners, "__doc__": text, "__module__": __name__, "__qualname__": name}
-    return with_parameters(*parameters, *INTERCEPT, *EPOCHS, *MACHINE)(type(name, (base,), own))
+    attributes = {"learners": family.learners, "__doc__": text, "__module__": __name__, "__qualname__": name}
+    return with_parameters(*parameters, *INTERCEPT, *EPOCHS, *MACHINE)(type(name, (base,), attributes))
 
 
 def estimators() -> dict[str, type]:
-    made = [estimator_of(family, numbers) for family in FAMILIES for numbers in (False, True)]
-    return {one.__name__: one for one in made if one is not None}
+    classes = [estimator_of(family, numbers) for family in FAMILIES for numbers in (False, True)]
+    return {one.__name__: one for one in classes if one is not None}
 
 
 ESTIMATORS = estimators()

@@ -1,4 +1,4 @@
-"""Constructors of estimators, made from settings: each setting a parameter with its default, kept as it is given."""
+"""Constructors of estimators, generated from settings: each setting is a parameter with its default."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from blocksvm.base.settings import REQUIRED, Setting
 
 @dataclass(frozen=True)
 class Parameter:
-    """A constructor's parameter: its name, its default, and what it is, in a sentence."""
+    """A constructor's parameter: its name, its default, and its help text."""
 
     name: str
     default: object
@@ -19,29 +19,29 @@ class Parameter:
 
     @classmethod
     def of(cls, setting: Setting) -> Parameter:
-        """That of a solver's or learner's setting; one that must be given begins as None."""
+        """The parameter of a solver's or learner's setting; the default of a required one is None."""
         return cls(setting.name, None if setting.default is REQUIRED else setting.default, setting.described())
 
 
 def parameters_of(settings: Iterable[Setting], *without: str, **defaults) -> list[Parameter]:
-    """Of settings, but those ``without``; defaults: other ones than the settings'."""
-    made = [Parameter.of(setting) for setting in settings if setting.name not in without]
-    return [Parameter(p.name, defaults.get(p.name, p.default), p.help) for p in made]
+    """The parameters of settings, except ``without``; defaults: in place of those of the settings."""
+    parameters = [Parameter.of(setting) for setting in settings if setting.name not in without]
+    return [Parameter(p.name, defaults.get(p.name, p.default), p.help) for p in parameters]
 
 
 def with_parameters(*parameters: Parameter) -> Callable[[type], type]:
-    """A class decorator: the constructor takes these, by keyword, and keeps each under its name, as scikit-learn wants
-    it; the class' docstring lists them."""
+    """A class decorator: the constructor takes these by keyword and stores each under its name, as scikit-learn
+    requires; the docstring of the class lists them."""
 
     def give(owner: type) -> type:
         known = {parameter.name: parameter.default for parameter in parameters}
 
-        def __init__(self, **given):
-            unknown = ", ".join(sorted(set(given) - set(known)))
+        def __init__(self, **values):
+            unknown = ", ".join(sorted(set(values) - set(known)))
             if unknown:
                 raise TypeError(f"{type(self).__name__}: takes no {unknown}; it takes {', '.join(known)}")
             for name, default in known.items():
-                setattr(self, name, given.get(name, default))
+                setattr(self, name, values.get(name, default))
 
         first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
         more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=known[name]) for name in known]

@@ -1,8 +1,8 @@
-"""LIBLINEAR's text models, as its ``train`` writes and its ``predict`` reads them.
+"""Text models of LIBLINEAR, as its ``train`` writes and its ``predict`` reads them.
 
-Its feature ``index`` is our feature id, and begins at 1.  Of two classes it has one vector of weights, which is that of
-the label named first; of more one for each label in their order, side by side.  With bias B >= 0 the last line is the
-weight of a constant feature of value B.
+Its feature ``index`` is our feature id, and begins at 1.  Two classes have one vector of weights, that of the label
+named first; more classes have one vector for each label in their order, side by side.  With bias B >= 0 the last line
+is the weight of a constant feature of value B.
 """
 
 from __future__ import annotations
@@ -19,21 +19,28 @@ from blocksvm.base.labels import listed
 from blocksvm.base.memory import Budget
 from blocksvm.base.outputs import as_text
 from blocksvm.exchange.linear import Linear, linear_of, model_of
+from blocksvm.losses import LOSSES, get_loss
 from blocksvm.model.model_file import Model
 from blocksvm.model.prediction_lines import number_lines
+from blocksvm.problems.problem_settings import learns_together
 
 INT32 = 2**31 - 1
 CRAMMER_SINGER = "MCSVM_CS"
-# LIBLINEAR's solvers -> the loss that they minimise
-CLASSIFIERS = {
-    "L2R_L1LOSS_SVC_DUAL": "hinge", "L2R_L2LOSS_SVC_DUAL": "squared-hinge", "L2R_L2LOSS_SVC": "squared-hinge",
-    "L1R_L2LOSS_SVC": "squared-hinge", "L2R_LR_DUAL": "logistic", "L2R_LR": "logistic", "L1R_LR": "logistic",
-    CRAMMER_SINGER: "hinge",
-}  # fmt: skip
-REGRESSORS = {
-    "L2R_L1LOSS_SVR_DUAL": "epsilon-insensitive", "L2R_L2LOSS_SVR_DUAL": "squared-epsilon-insensitive",
-    "L2R_L2LOSS_SVR": "squared-epsilon-insensitive",
-}  # fmt: skip
+KNOWN_AS = "LIBLINEAR"  # among a loss's names in other programs: of the solvers that minimise it
+
+
+def solvers(regressors: bool) -> dict[str, str]:
+    """LIBLINEAR's solvers of classifiers, or of regressors, and the loss that each minimises."""
+    losses = {name: get_loss(name) for name in LOSSES}
+    return {
+        solver: name
+        for name, loss in losses.items()
+        if loss.of_numbers == regressors
+        for solver in loss.known_as.get(KNOWN_AS, ())
+    }
+
+
+CLASSIFIERS, REGRESSORS = solvers(regressors=False), solvers(regressors=True)
 ONE_CLASS = "ONECLASS_SVM"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
@@ -43,7 +50,7 @@ PIECE = 1 << 20
 
 
 def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
-    """Write it; what whoever uses it must know.  InputError where LIBLINEAR has no such model."""
+    """Write the model; returns notes for its users.  InputError where LIBLINEAR has no such model."""
     linear = linear_of(model)
     name = model.path or "the model"
     if model.multilabel:
@@ -62,9 +69,9 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
             f"{name}: has the labels {listed(linear.labels[:5])}, but LIBLINEAR's labels are whole "
             "numbers; export it as table"
         )
-    solvers = CLASSIFIERS if linear.labels else REGRESSORS
-    solver = next((key for key, loss in solvers.items() if loss == linear.loss), next(iter(solvers)))
-    if linear.multiclass == "crammer-singer" and len(linear.labels) > 2:
+    of_losses = CLASSIFIERS if linear.labels else REGRESSORS
+    solver = next((key for key, loss in of_losses.items() if loss == linear.loss), next(iter(of_losses)))
+    if learns_together(linear.multiclass) and len(linear.labels) > 2:
         solver = CRAMMER_SINGER
     # of two labels the one whose vector this is stands first
     labels = linear.labels[::-1] if len(linear.labels) == 2 else linear.labels
@@ -84,8 +91,8 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
 def read(path: Path, memory: int, piece_bytes: int = PIECE) -> Model:
     """The model of such a file, with the features that have a weight; its labels in rising order.
 
-    InputError with file and line for what is none, and where its weights take more than ``memory`` bytes.
-    piece_bytes: how much of the file is read at once.
+    InputError with file and line for other files, and where its weights take more than ``memory`` bytes.
+    piece_bytes: bytes read at once.
     """
     with open_input(path) as file:
         header, line = _header(path, file)
@@ -122,8 +129,8 @@ def read(path: Path, memory: int, piece_bytes: int = PIECE) -> Model:
 
 
 def _header(path: Path, file) -> tuple[dict, int]:
-    """(what the lines before the weights say, how many these are)."""
-    found: dict = {}
+    """(the lines before the weights as a dict, their number)."""
+    header: dict = {}
     if file.read(3) != BYTE_ORDER_MARK:
         file.seek(0)
     for number in range(1, 20):
@@ -132,7 +139,7 @@ def _header(path: Path, file) -> tuple[dict, int]:
             raise InputError(f"{path}: is compressed; unpack it first, as gzip -d does")
         words = text.decode("ascii", "replace").split()
         key, values = (words[0], words[1:]) if words else ("", [])
-        if key not in KEYS or key in found:
+        if key not in KEYS or key in header:
             shown = "" if not words else f" ({key[:30]!r})"
             raise InputError(
                 f"{path}:{number}: is not a line of a LIBLINEAR model{shown}; name a file that its train wrote"
@@ -145,24 +152,24 @@ def _header(path: Path, file) -> tuple[dict, int]:
                 "import one that was trained for classes or numbers"
             )
         try:
-            found[key] = _header_value(key, values)
+            header[key] = _header_value(key, values)
         except (ValueError, IndexError):
             raise InputError(f"{path}:{number}: {key} {' '.join(values)[:60]!r} is not what LIBLINEAR writes") from None
-    missing = [key for key in ("solver_type", "nr_class", "nr_feature", "bias") if key not in found]
-    if "solver_type" in found and found["solver_type"] in CLASSIFIERS and "label" not in found:
+    missing = [key for key in ("solver_type", "nr_class", "nr_feature", "bias") if key not in header]
+    if "solver_type" in header and header["solver_type"] in CLASSIFIERS and "label" not in header:
         missing.append("label")
     if missing:
         raise InputError(f"{path}:{number}: has no line {missing[0]} before the weights; name a file that train wrote")
-    if found["solver_type"] in CLASSIFIERS and found["nr_class"] == 1:
+    if header["solver_type"] in CLASSIFIERS and header["nr_class"] == 1:
         raise InputError(
-            f"{path}: was trained on rows of the label {found['label'][0]} alone, which it always predicts; train "
+            f"{path}: was trained on rows of the label {header['label'][0]} alone, which it always predicts; train "
             "one on rows of two labels or more"
         )
-    if found["solver_type"] in CLASSIFIERS and (len(found["label"]) != found["nr_class"] or found["nr_class"] < 2):
+    if header["solver_type"] in CLASSIFIERS and (len(header["label"]) != header["nr_class"] or header["nr_class"] < 2):
         raise InputError(
-            f"{path}:{number}: names {len(found['label'])} labels of {found['nr_class']} classes, of two or more"
+            f"{path}:{number}: names {len(header['label'])} labels of {header['nr_class']} classes, of two or more"
         )
-    return found, number
+    return header, number
 
 
 def _header_value(key: str, values: list[str]):
@@ -191,45 +198,45 @@ def _header_value(key: str, values: list[str]):
 def _weights(
     path: Path, pieces: Iterator[tuple[int, bytes]], vectors: int, total: int, plain: int, memory: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(places, values) of the weights that are not 0 among the first ``plain``, and the last ``vectors`` ones (the
-    constant feature's, where the total is larger)."""
-    places, found, last, done = [], [], np.zeros(vectors), 0
+    """(places, values) of the nonzero weights among the first ``plain``, and the last ``vectors`` ones (of the constant
+    feature, where the total is larger)."""
+    places, nonzeros, last, done = [], [], np.zeros(vectors), 0
     budget = Budget(memory)
     for first, text in pieces:
         values = _numbers(path, first, text)
         if done + len(values) > total:
             raise InputError(f"{path}: has more weights than its header says ({total:,}); name a whole model")
-        own = values[: max(0, plain - done)]
-        there = np.flatnonzero(own)
+        plain_values = values[: max(0, plain - done)]
+        there = np.flatnonzero(plain_values)
         places.append(there + done)
-        found.append(own[there])
-        rest = values[len(own) :]
-        at = done + len(own) - plain
-        last[at : at + len(rest)] = rest
+        nonzeros.append(plain_values[there])
+        constant = values[len(plain_values) :]
+        at = done + len(plain_values) - plain
+        last[at : at + len(constant)] = constant
         done += len(values)
-        budget.used["weights"] = 48 * sum(map(len, found))
+        budget.used["weights"] = 48 * sum(map(len, nonzeros))
         budget.require("the next ones", 48 * len(values))
     if done < total:
         raise InputError(f"{path}: has {done:,} of {total:,} weights; it is cut short, name a whole model")
-    return np.concatenate(places or [np.empty(0, np.int64)]), np.concatenate(found or [np.empty(0)]), last
+    return np.concatenate(places or [np.empty(0, np.int64)]), np.concatenate(nonzeros or [np.empty(0)]), last
 
 
 def _pieces(path: Path, file, line: int, n_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """(lines before it, whole lines) of what is left of a file."""
-    rest = b""
+    """(number of lines before, whole lines) for pieces of the rest of a file."""
+    remainder = b""
     while text := file.read(n_bytes):
-        text = rest + text
+        text = remainder + text
         end = text.rfind(b"\n") + 1
         if not end and len(text) > LONGEST_LINE:
             raise InputError(f"{path}:{line + 1}: is longer than a feature's weights can be; name a LIBLINEAR model")
         yield line, text[:end]
         line += text.count(b"\n", 0, end)
-        rest = text[end:]
-    yield line, rest
+        remainder = text[end:]
+    yield line, remainder
 
 
 def _numbers(path: Path, line: int, text: bytes) -> np.ndarray:
-    """The finite numbers of whole lines; line: how many lie before them."""
+    """The finite numbers of whole lines; line: the number of lines before them."""
     try:
         values = np.array(text.split(), dtype=np.float64)
         if np.isfinite(values).all():

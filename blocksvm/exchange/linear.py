@@ -1,36 +1,32 @@
-"""A linear model as other programs know one: weights by column, intercepts, labels; and a model of ours made of it."""
+"""The common form of linear models in other programs: weights by column, intercepts, labels; to and from our models."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import listed
-from blocksvm.base.outputs import check_output
 from blocksvm.formats.recipe import Recipe
 from blocksvm.learners.engine.joint_map import place_of
-from blocksvm.model.model_file import FLOAT64, Model, make_model, save_model
+from blocksvm.model.model_file import IMPORTED, Model, make_model
 from blocksvm.model.model_idf import idf_of_model
-from blocksvm.model.solver_state import Piecewise
 from blocksvm.model.versions import versions
 from blocksvm.problems.distance import DISTANCE
 
 AT_ONCE = 1 << 15  # columns whose weights are laid out at once
-IMPORTED = "imported"  # a model's status
-COLUMNS, LABEL_TYPE = "columns", "label_type"  # of a description: what an estimator's matrices and labels were
+COLUMNS, LABEL_TYPE = "columns", "label_type"  # of a description: columns of an estimator's matrices, dtype of labels
 MOST_COLUMNS = 1 << 40
 
 
 @dataclass(frozen=True)
 class Linear:
     """ids (d,) int64, rising; weights (k, d) and intercept (k,) float64, k = 1 for two classes (the larger label's) and
-    for real targets; labels rising, () for real targets; loss, multiclass: names; notes: what whoever uses the weights
-    must know; idf (d,): what values are multiplied by before rows are scaled, None where weights have it in them;
-    least_columns: of the matrices of an estimator that it was made of."""
+    for real targets; labels rising, () for real targets; loss, multiclass: names; notes: sentences for users of the
+    weights; idf (d,): factors of values before rows are scaled, None where the weights contain it; least_columns: of
+    the matrices of the estimator that it was made of."""
 
     ids: np.ndarray
     weights: np.ndarray
@@ -44,7 +40,7 @@ class Linear:
 
     @property
     def columns(self) -> int:
-        """One more than the largest id, or more."""
+        """The largest id plus one, or more."""
         return max(int(self.ids[-1]) + 1 if len(self.ids) else 1, self.least_columns)
 
     def pieces(self, start: int, stop: int) -> Iterator[np.ndarray]:
@@ -69,10 +65,9 @@ class Linear:
 
 
 def linear_of(model: Model, with_idf: bool = False) -> Linear:
-    """What is linear of a model; InputError where its predictions are no function of weights alone.
+    """The linear form of a model; InputError where its predictions are no function of weights alone.
 
-    The factors of an idf go into the weights.  with_idf: they have a place of their own, and rows may be scaled behind
-    them.
+    The factors of an idf go into the weights.  with_idf: they are separate, and rows may be scaled after them.
     """
     name = model.path or "the model"
     if model.support is not None:
@@ -127,13 +122,13 @@ def _factors(model: Model, name: str) -> np.ndarray:
 
 
 def _columns(meta: dict) -> int:
-    found = meta.get(COLUMNS)
-    return found if isinstance(found, int) and 0 < found < MOST_COLUMNS else 1
+    n_columns = meta.get(COLUMNS)
+    return n_columns if isinstance(n_columns, int) and 0 < n_columns < MOST_COLUMNS else 1
 
 
-def model_of(linear: Linear, origin: str, path: str = "", more: dict | None = None) -> Model:
-    """A model of ours; origin: the program and file that it is from; more: that its description has besides.
-    InputError where a number is not finite."""
+def model_of(linear: Linear, origin: str, path: str = "", extra: dict | None = None) -> Model:
+    """A model; origin: the program and file that it is from; extra: further entries of its description.  InputError
+    where a number is not finite."""
     if not (np.isfinite(linear.weights).all() and np.isfinite(linear.intercept).all()):
         raise InputError(f"{origin}: a weight is not a finite number; train the model again")
     if len(linear.labels) > 1 and list(linear.labels) != sorted(set(linear.labels)):
@@ -166,18 +161,6 @@ def model_of(linear: Linear, origin: str, path: str = "", more: dict | None = No
         "passes": [],
         "set_passes": [],
         "versions": versions(),
-        **(more or {}),
+        **(extra or {}),
     }
     return make_model(path, linear.ids, w.ravel(), meta)
-
-
-def save_imported(model: Model, path: str | Path, overwrite: bool = False) -> None:
-    """Write the model file of what ``import_model`` or ``from_estimator`` made; InputError where ``path`` exists
-    (without ``overwrite``) or cannot be written."""
-    check_output(Path(path), overwrite, "model")
-    ids = model.feature_ids
-    w = np.concatenate(
-        [np.atleast_2d(model.weights), np.atleast_1d(np.asarray(model.intercept))[:, None] / model.meta["bias"]], axis=1
-    ).ravel()
-    pieces = Piecewise(len(w), FLOAT64, lambda start, stop: w[start:stop])
-    save_model(Path(path), lambda start, stop: ids[start:stop], pieces, {}, model.meta, overwrite)

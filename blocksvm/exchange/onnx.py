@@ -18,20 +18,11 @@ from blocksvm.exchange.linear import linear_of
 from blocksvm.model.model_file import Model
 
 MOST_BYTES = 1_900_000_000  # of a file of protocol buffers, which ends at 2 GB
-OPSET, ML_OPSET, IR = 15, 1, 8  # of 2021: what any runtime of today reads
-
-
-def require_onnx() -> None:
-    """InputError, with what to do, where it is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("onnx") is None:
-        raise InputError("ONNX needs onnx; install it with pip install onnx")
+OPSET, ML_OPSET, IR = 15, 1, 8  # of 2021: read by all current runtimes
 
 
 def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
-    """Write it; what whoever uses it must know.  InputError where it is not linear, or too large for ONNX."""
-    require_onnx()
+    """Write the model; returns notes for its users.  InputError where it is not linear, or too large for ONNX."""
     from onnx import TensorProto, checker, helper
 
     linear = linear_of(model)
@@ -48,7 +39,7 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
             intercepts = np.concatenate([-intercepts, intercepts])
         whole = all(isinstance(label, float | int) and float(label).is_integer() for label in linear.labels)
         whole = whole and max(map(abs, linear.labels)) < 2**63
-        named = (
+        class_labels = (
             {"classlabels_ints": [int(label) for label in linear.labels]}
             if whole
             else {
@@ -59,7 +50,7 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
         )
         node = helper.make_node(
             "LinearClassifier", ["X"], ["label", "scores"], domain="ai.onnx.ml", multi_class=0, post_transform="NONE",
-            coefficients=coefficients.ravel().tolist(), intercepts=intercepts.tolist(), **named,
+            coefficients=coefficients.ravel().tolist(), intercepts=intercepts.tolist(), **class_labels,
         )  # fmt: skip
         kind = TensorProto.INT64 if whole else TensorProto.STRING
         outputs = [
@@ -73,10 +64,10 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
         )  # fmt: skip
         outputs = [helper.make_tensor_value_info("value", TensorProto.FLOAT, [None, 1])]
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
-    made = helper.make_model(
+    onnx_model = helper.make_model(
         helper.make_graph([node], "blocksvm", [rows], outputs), opset_imports=opsets, ir_version=IR,
         producer_name="blocksvm", producer_version=__version__,
     )  # fmt: skip
-    checker.check_model(made)
-    file.write(made.SerializeToString())
+    checker.check_model(onnx_model)
+    file.write(onnx_model.SerializeToString())
     return (*linear.notes, "weights and scores are float32")

@@ -1,4 +1,4 @@
-"""scikit-learn's linear estimators: fitted ones of our models, and models of fitted ones.
+"""scikit-learn's linear estimators: models as fitted estimators, and fitted estimators as models.
 
 A column of its matrices is a feature id, as in ``Model.decision_function``.
 """
@@ -11,25 +11,16 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import numbers_of
+from blocksvm.base.optional_libraries import require_library
 from blocksvm.exchange.linear import COLUMNS, LABEL_TYPE, Linear, linear_of, model_of
+from blocksvm.losses import DEFAULT, DEFAULT_OF_NUMBERS, LOSSES, get_loss
 from blocksvm.model.model_file import Model
+from blocksvm.problems.problem_settings import CRAMMER_SINGER, learns_together
 
 MOST_BYTES = 4_000_000_000  # of an estimator's dense weights
 # of labels; others are numpy's own choice
 LABEL_TYPES = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float32", "object")
-SGD_LOSSES = {
-    "hinge": "hinge", "squared-hinge": "squared_hinge", "logistic": "log_loss", "perceptron": "perceptron",
-    "squared": "squared_error", "epsilon-insensitive": "epsilon_insensitive",
-    "squared-epsilon-insensitive": "squared_epsilon_insensitive", "absolute": "epsilon_insensitive",
-}  # fmt: skip
-
-
-def require_sklearn() -> None:
-    """InputError, with what to do, where it is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("sklearn") is None:
-        raise InputError("scikit-learn is needed; install it with pip install scikit-learn")
+KNOWN_AS = "scikit-learn"  # among a loss's names in other programs: by estimator
 
 
 def to_estimator(model: Model):
@@ -40,7 +31,7 @@ def to_estimator(model: Model):
     coef_ (1, n) or (k, n) float64 for columns 0..n - 1, n - 1 the largest feature id; InputError where the model is not
     linear, or these take too much memory.
     """
-    require_sklearn()
+    require_library("scikit-learn", "An estimator")
     linear = linear_of(model)
     if model.multilabel:
         raise InputError(
@@ -64,18 +55,19 @@ def _unfitted(linear: Linear):
     from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
     from sklearn.svm import LinearSVC, LinearSVR
 
-    loss, k = linear.loss, len(linear.labels)
+    k = len(linear.labels)
+    names = get_loss(linear.loss).known_as.get(KNOWN_AS, {}) if linear.loss in LOSSES else {}
     if not k:
-        if loss in ("epsilon-insensitive", "squared-epsilon-insensitive"):
-            return LinearSVR(loss=loss.replace("-", "_"))
-        return SGDRegressor(loss=SGD_LOSSES.get(loss, "squared_error"))
-    if linear.multiclass == "crammer-singer":
+        if "LinearSVR" in names:
+            return LinearSVR(loss=names["LinearSVR"])
+        return SGDRegressor(loss=names.get("SGDRegressor", "squared_error"))
+    if learns_together(linear.multiclass):
         return LinearSVC(multi_class="crammer_singer")
-    if loss in ("hinge", "squared-hinge"):
-        return LinearSVC(loss=loss.replace("-", "_"))
-    if loss == "logistic" and k == 2:
+    if "LinearSVC" in names:
+        return LinearSVC(loss=names["LinearSVC"])
+    if "LogisticRegression" in names and k == 2:
         return LogisticRegression()
-    return SGDClassifier(loss=SGD_LOSSES.get(loss, "hinge"))
+    return SGDClassifier(loss=names.get("SGDClassifier", "hinge"))
 
 
 def from_estimator(estimator) -> Model:
@@ -99,10 +91,10 @@ def from_estimator(estimator) -> Model:
     crammer_singer = getattr(estimator, "multi_class", None) == "crammer_singer" and k > 2
     linear = Linear(
         ids.astype(np.int64), coef[:, ids].copy(), np.broadcast_to(intercept, (k,)).copy(), labels,
-        _loss_of(estimator, bool(labels)), "crammer-singer" if crammer_singer else None,
+        _loss_of(estimator, bool(labels)), CRAMMER_SINGER if crammer_singer else None,
     )  # fmt: skip
-    more = {COLUMNS: coef.shape[1], LABEL_TYPE: np.asarray(getattr(estimator, "classes_", ())).dtype.name}
-    return model_of(linear, f"scikit-learn ({name})", more=more)
+    extra = {COLUMNS: coef.shape[1], LABEL_TYPE: np.asarray(getattr(estimator, "classes_", ())).dtype.name}
+    return model_of(linear, f"scikit-learn ({name})", extra=extra)
 
 
 def _labels(classes) -> tuple:
@@ -116,19 +108,17 @@ def _labels(classes) -> tuple:
 
 
 def _loss_of(estimator, classes: bool) -> str:
-    loss = getattr(estimator, "loss", None)
-    if loss == "squared_epsilon_insensitive":
-        return "squared-epsilon-insensitive"
-    known = {theirs: ours for ours, theirs in SGD_LOSSES.items() if ours != "absolute"}
-    if loss in known:
-        return known[loss]
-    if type(estimator).__name__.startswith("LogisticRegression"):
-        return "logistic"
-    return "hinge" if classes else "squared"
+    """The loss that an estimator names or has; where it is none of ours, one of its kind."""
+    kind, theirs = type(estimator).__name__, getattr(estimator, "loss", None)
+    for name in LOSSES:
+        names = get_loss(name).known_as.get(KNOWN_AS, {})
+        if theirs in names.values() if theirs is not None else kind.removesuffix("CV") in names:
+            return name
+    return DEFAULT if classes else DEFAULT_OF_NUMBERS
 
 
 def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
-    """Write the fitted estimator with joblib; what whoever uses it must know."""
+    """Write the fitted estimator with joblib; returns notes for its users."""
     estimator = to_estimator(model)
     import joblib
 

@@ -23,29 +23,29 @@ INTERCEPT = "(intercept)"
 
 
 def headings(linear: Linear, named: bool) -> list[str]:
-    """id, name, idf, and 'weight' or the label of each vector; without names, or an idf, where there are none."""
+    """id, name, idf, and 'weight' or the label of each vector; name and idf only where there are some."""
     vectors = ["weight"] if len(linear.weights) == 1 else [label_text(label) for label in linear.labels]
     return ["id", *(["name"] if named else []), *(["idf"] if linear.idf is not None else []), *vectors]
 
 
 def names_of(path: Path, ids: np.ndarray) -> list[str]:
-    """The names that a store has of these features ('' where it has none); InputError where it names nothing."""
+    """The names of these features in a store ('' for others); InputError where its features have no names."""
     with Store(path) as store:
         if not store.meta.get("named", False):
             raise InputError(f"{path}: its features have no names; name a store made of text with names, as vw")
-        found = [""] * len(ids)
+        names = [""] * len(ids)
         for start in range(0, store.n_features, AT_ONCE):
             stop = min(start + AT_ONCE, store.n_features)
-            own = store.feature_ids(start, stop)
-            places = np.searchsorted(ids, own)
-            known = (places < len(ids)) & (ids[np.minimum(places, len(ids) - 1)] == own)
-            names = store.feature_names(start, stop)
+            ids_of_store = store.feature_ids(start, stop)
+            places = np.searchsorted(ids, ids_of_store)
+            known = (places < len(ids)) & (ids[np.minimum(places, len(ids) - 1)] == ids_of_store)
+            names_of_store = store.feature_names(start, stop)
             for k in np.flatnonzero(known).tolist():
-                found[places[k]] = names[k]
-    return found
+                names[places[k]] = names_of_store[k]
+    return names
 
 
-def own_names(model: Model) -> list[str] | None:
+def names_of_model(model: Model) -> list[str] | None:
     """The names of the model's features in the order of their ids, None where its file has none."""
     if not model.path:
         return None
@@ -64,16 +64,16 @@ def lines(linear: Linear, names: list[str] | None) -> Iterator[list[tuple]]:
         yield [(None, INTERCEPT, *([] if linear.idf is None else [None]), *linear.intercept.tolist())]
     for start in range(0, len(linear.ids), AT_ONCE):
         part = slice(start, start + AT_ONCE)
-        told = names[part] if names is not None else [""] * len(linear.ids[part])
+        names_of_part = names[part] if names is not None else [""] * len(linear.ids[part])
         idf = [] if linear.idf is None else [linear.idf[part].tolist()]
-        yield list(zip(linear.ids[part].tolist(), told, *idf, *linear.weights[:, part].tolist(), strict=True))
+        yield list(zip(linear.ids[part].tolist(), names_of_part, *idf, *linear.weights[:, part].tolist(), strict=True))
 
 
 def write(model: Model, file: IO[bytes], names: Path | None = None, parquet: bool = False) -> tuple[str, ...]:
-    """Write CSV, or Parquet; names: a store that names the features, where the model does not.  What whoever uses it
-    must know."""
+    """Write CSV, or Parquet; names: a store that names the features, where the model does not.  Returns notes for users
+    of the table."""
     linear = linear_of(model, with_idf=True)
-    named = own_names(model) if names is None else names_of(names, linear.ids)
+    named = names_of_model(model) if names is None else names_of(names, linear.ids)
     (_parquet if parquet else _csv)(linear, named, file)
     return linear.notes
 
@@ -103,11 +103,3 @@ def _parquet(linear: Linear, names: list[str] | None, file: IO[bytes]) -> None:
                 del columns[1]
             arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
             out.write_table(pa.Table.from_arrays(arrays, schema=schema))
-
-
-def require_pyarrow() -> None:
-    """InputError, with what to do, where it is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("pyarrow") is None:
-        raise InputError("Parquet needs pyarrow; install it with pip install pyarrow, or export CSV")

@@ -1,4 +1,4 @@
-"""Input formats, one a file: bytes of text to rows.  This file knows which there are, and tells them by first bytes."""
+"""Input formats, one a file: bytes of text to rows.  This file owns the registry, and recognises formats."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORMATS = Registry(
     more=(AUTO,),
 )
 get_format = FORMATS.load
-OF_FILES = ("npz", "npy", "h5ad", "parquet", "arrow")  # told by their first bytes, and not loaded to be asked
+OF_FILES = ("npz", "npy", "h5ad", "parquet", "arrow")  # recognised by their first bytes, without loading their code
 
 
 def sniffed(head: bytes, name: str) -> str:
@@ -40,7 +40,7 @@ def sniffed(head: bytes, name: str) -> str:
 
 def settled(inputs, recipe, memory: int):
     """The recipe with a format's name in place of 'auto', and all of its settings, by the inputs' first lines, which
-    may take a small part of the memory.  InputError for a setting that the format has not.
+    may take a small part of the memory.  InputError for a setting that the format does not have.
     """
     name = recipe.format
     if name == AUTO:

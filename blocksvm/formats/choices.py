@@ -1,4 +1,4 @@
-"""What formats let their user choose, as data: of it options and the recipe of features are made.
+"""The settings of each format, as data: options of commands and the recipe of features come from them.
 
 Imports nothing heavy: the command line knows the options without a format's code.
 """
@@ -22,7 +22,7 @@ DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": 
 
 def ngrams_of(text: str) -> list[tuple[int, int, int]]:
     """(analyzer, least, most) of each part of 'word:1-3,char_wb:4'; InputError where it is none."""
-    found = {}
+    chosen = {}
     for part in str(text).split(","):
         name, colon, lengths = part.partition(":")
         low, dash, high = lengths.partition("-")
@@ -33,10 +33,10 @@ def ngrams_of(text: str) -> list[tuple[int, int, int]]:
                 f"{option('ngrams', text)}: is not a list such as word:1-3 or word:1-2,char_wb:4 (of "
                 f"{', '.join(ANALYZERS)}; lengths up to {LONGEST_NGRAM})"
             )
-        if name in found:
+        if name in chosen:
             raise InputError(f"{option('ngrams', text)}: names {name} twice; give one range of lengths")
-        found[name] = (ANALYZERS[name], int(low), int(high))
-    return list(found.values())
+        chosen[name] = (ANALYZERS[name], int(low), int(high))
+    return list(chosen.values())
 
 
 def _ngrams(text: str) -> str:
@@ -53,8 +53,8 @@ NGRAMS = Setting(
 def _mark(name: str, words: Iterable[str]):
     """A kind of setting: one character, or a word for it."""
 
-    def checked(given) -> str:
-        text = str(given)
+    def checked(value) -> str:
+        text = str(value)
         if text in words or (len(text) == 1 and text.isascii() and text not in "\r\n"):
             return text
         raise InputError(f"{option(name, text)}: give one character{', or ' + ', '.join(words) if words else ''}")
@@ -117,16 +117,16 @@ CHOICES: dict[str, Settings] = {
 
 def all_choices() -> Settings:
     """The settings of all formats, each once."""
-    found = Settings()
+    merged = Settings()
     for settings in CHOICES.values():
-        found += settings.without(*found.names())
-    return Settings(tuple(replace(s, help=LABEL_HELP, default=None) if s.name == "label" else s for s in found))
+        merged += settings.without(*merged.names())
+    return Settings(tuple(replace(s, help=LABEL_HELP, default=None) if s.name == "label" else s for s in merged))
 
 
-def again(saved: Mapping, given: Mapping, free: tuple[str, ...] = OF_INPUTS + OF_LINES) -> dict:
+def merge_options(saved: Mapping, requested: Mapping, free: tuple[str, ...] = OF_INPUTS + OF_LINES) -> dict:
     """The settings of other rows' format, for an input that is read likewise, but for those ``free`` that are given."""
-    own = {name: value for name, value in saved.items() if name not in OF_INPUTS}
-    return own | {name: given[name] for name in free if given.get(name) is not None}
+    merged = {name: value for name, value in saved.items() if name not in OF_INPUTS}
+    return merged | {name: requested[name] for name in free if requested.get(name) is not None}
 
 
 def added(name: str, options: Mapping, *columns: str) -> str:
@@ -134,6 +134,6 @@ def added(name: str, options: Mapping, *columns: str) -> str:
     return option(name, ",".join([*filter(None, [options.get(name)]), *columns]))
 
 
-def chosen(name: str, given: Mapping) -> dict:
+def chosen(name: str, requested: Mapping) -> dict:
     """The settings of the format ``name``, as given (None: not) or by default; InputError for one that it has not."""
-    return CHOICES.get(name, Settings()).resolve(given, f"the format {name}")
+    return CHOICES.get(name, Settings()).resolve(requested, f"the format {name}")

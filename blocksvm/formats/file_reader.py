@@ -1,9 +1,9 @@
-"""Rows from files that are no text: each format reads runs of rows in its own way, and all of them are closed in one.
+"""Rows from binary files: each format reads runs of rows, and one function closes them.
 
 A format of files is a ``Format`` that also has ``pieces(name, options, n_bytes, limit)``, the runs of rows of a file
 that take about so many bytes each, as (payload, fraction of the file), and whose reader turns a payload into rows.
-Which one it is the first bytes of a file tell.  limit: the longest row, as the longest line of text, or None; a format
-takes no memory for a longer one (``require_room``).
+The first bytes of a file name its format.  limit: the longest row, as the longest line of text, or None; a format
+takes no memory for a longer one (``require_fit``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from blocksvm.base.inputs import open_input, require_same
 from blocksvm.base.labels import exact
 from blocksvm.base.row_batch import Origin, RowBatch, runs
 from blocksvm.formats import AUTO, get_format
-from blocksvm.formats.format import EXPANSION, Reading, Room
+from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
 from blocksvm.formats.text.text_source import LineLimit, TextInputs, TextSource
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.kernels.numbers import FINE
@@ -134,7 +134,7 @@ class FileInputs:
 
 
 def inputs_of(names: list[str], recipe, stop=lambda: False) -> TextInputs | FileInputs:
-    """What is read of the inputs: text, or rows of files whose format the recipe names, or the first bytes tell."""
+    """The inputs as text, or as files of rows where the recipe or the first bytes name a format of files."""
     name = magic_of(names[0]) if recipe.format == AUTO else recipe.format
     if name is None or not hasattr(get_format(name), "pieces"):
         return TextInputs(names, stop)
@@ -146,7 +146,7 @@ HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 def magic_of(name: str) -> str | None:
-    """The format of files that a file's first bytes tell; None where they tell none."""
+    """The format of files by a file's first bytes; None where they are of none."""
     if not Path(name).is_file():
         return None
     with open_input(name) as file:
@@ -167,8 +167,8 @@ def fingerprint_of(name: str) -> str:
     return digest.hexdigest()
 
 
-class RowRoom(Room):
-    """Memory for the rows of a piece, as much as the largest so far took: arrays by name, and those of a ``Room``."""
+class RowBuffer(ParseBuffer):
+    """Memory for the rows of a piece, as much as the largest so far took: arrays by name, too."""
 
     def __init__(self) -> None:
         super().__init__(0, 0)
@@ -180,29 +180,29 @@ class RowRoom(Room):
             self.arrays[name] = np.empty(n, dtype)
         return self.arrays[name][:n]
 
-    def taken(self, name: str, array: np.ndarray, at: np.ndarray) -> np.ndarray:
+    def gathered(self, name: str, array: np.ndarray, at: np.ndarray) -> np.ndarray:
         """``array[at]``"""
         return np.take(array, at, out=self.take(name, len(at), array.dtype.type), mode="clip")
 
 
 class FileReader:
-    """Payloads to rows; ``rows_of(payload, reading, room)`` gives ``SparseRows``, or ``ClosedRows``, or raises
-    ``RowFault``.  They may lie in memory of the room."""
+    """Payloads to rows; ``rows_of(payload, reading, buffer)`` gives ``SparseRows``, or ``ClosedRows``, or raises
+    ``RowFault``.  They may lie in memory of the buffer."""
 
-    def __init__(self, reading: Reading, rows_of, expansion: int = EXPANSION):
+    def __init__(self, reading: ReaderOptions, rows_of, expansion: int = EXPANSION):
         self.reading = reading
         self.expansion = expansion
         self.rows_of = rows_of
 
-    def room(self, n_bytes: int) -> RowRoom:
-        return RowRoom()
+    def buffer(self, n_bytes: int) -> RowBuffer:
+        return RowBuffer()
 
-    def parse(self, piece: RowPiece, room: RowRoom | None = None) -> RowBatch:
+    def parse(self, piece: RowPiece, buffer: RowBuffer | None = None) -> RowBatch:
         recipe = self.reading.recipe
-        room = RowRoom() if room is None else room
+        buffer = RowBuffer() if buffer is None else buffer
         fault = None
         try:
-            rows = self.rows_of(piece.payload, self.reading, room)
+            rows = self.rows_of(piece.payload, self.reading, buffer)
         except RowFault as wrong:
             rows, fault = wrong.before, (len(wrong.before.lengths), str(wrong))
         if isinstance(rows, ClosedRows):
@@ -227,11 +227,11 @@ class FileReader:
             if self.reading.named:
                 names = (
                     features.text,
-                    room.taken("first of names", features.first, ids),
-                    room.taken("last of names", features.last, ids),
+                    buffer.gathered("first of names", features.first, ids),
+                    buffer.gathered("last of names", features.last, ids),
                 )
-            own = features.ids if recipe.bits is None else features.places(recipe.bits)
-            ids = room.taken("places of ids" if own.dtype == np.int32 else "ids", own, ids)
+            targets = features.ids if recipe.bits is None else features.places(recipe.bits)
+            ids = buffer.gathered("places of ids" if targets.dtype == np.int32 else "ids", targets, ids)
         origin = Origin(piece.source, piece.fraction, n, np.arange(done))
         return RowBatch(
             labels[:done], indptr[: done + 1], ids, values[:nnz], origin, names=names, fault=fault, largest=largest,
@@ -247,15 +247,15 @@ class FileReader:
 
 
 class RowFault(InputError):
-    """What is wrong with a row; before: those that come before it in the payload."""
+    """The fault of a row; before: the rows before it in the payload."""
 
     def __init__(self, sentence: str, before: SparseRows):
         super().__init__(sentence)
         self.before = before
 
 
-def finite(rows: SparseRows, told) -> SparseRows:
-    """The rows, if all of their values are finite; else RowFault, told(entry) names the feature of the first."""
+def finite(rows: SparseRows, name_of) -> SparseRows:
+    """The rows, if all of their values are finite; else RowFault, name_of(entry) names the feature of the first."""
     wrong = np.flatnonzero(~np.isfinite(rows.values))
     if not len(wrong):
         return rows
@@ -264,29 +264,29 @@ def finite(rows: SparseRows, told) -> SparseRows:
     row = int(np.searchsorted(ends, entry, side="right"))
     begin = int(ends[row] - rows.lengths[row])
     before = SparseRows(rows.lengths[:row], rows.ids[:begin], rows.values[:begin], rows.labels[:row], rows.features)
-    raise RowFault(f"the value of {told(entry)} is not a finite number; leave it out or give it one", before)
+    raise RowFault(f"the value of {name_of(entry)} is not a finite number; leave it out or give it one", before)
 
 
-def labels_as_kept(found: np.ndarray, where: str) -> np.ndarray | list:
+def checked_labels(array: np.ndarray, where: str) -> np.ndarray | list:
     """Labels of a file: (n,) float64 of numbers, a list of strings; InputError for what is neither."""
-    if found.dtype.kind in "biuf":
+    if array.dtype.kind in "biuf":
         try:
             return exact(
-                found.astype(np.float64) + 0.0, found, "save them as strings, as labels.astype(str) does"
+                array.astype(np.float64) + 0.0, array, "save them as strings, as labels.astype(str) does"
             )  # -0 is 0
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
-    if found.dtype.kind in "US":
+    if array.dtype.kind in "US":
         try:
-            labels = [one.decode() if isinstance(one, bytes) else one for one in found.tolist()]
+            labels = [one.decode() if isinstance(one, bytes) else one for one in array.tolist()]
             "\n".join(labels).encode()
         except (ValueError, SystemError) as error:  # a letter beyond Unicode, or half of one
             raise InputError(f"{where}: a label is no text ({error}); save it again") from error
         return labels
-    raise InputError(f"{where}: its labels are of the type {found.dtype}; give numbers or strings")
+    raise InputError(f"{where}: its labels are of the type {array.dtype}; give numbers or strings")
 
 
-def require_room(n_entries: int, limit: LineLimit | None, where: str) -> None:
+def require_fit(n_entries: int, limit: LineLimit | None, where: str) -> None:
     """InputError where a row of so many entries does not fit in the caller's memory."""
     length = n_entries * ENTRY_BYTES
     if limit is not None and length > limit.n_bytes:

@@ -1,4 +1,4 @@
-"""What an input format is, and what every format of text shares: memory for rows, going on behind a bad line."""
+"""The interface of input formats, and what formats of text share: memory for rows, and parsing after a bad line."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ EXPANSION = 5
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What a consumer wants of a format's reader.
+class ReaderOptions:
+    """The options of a format's reader.
 
-    recipe: how features are made (``format`` and ``bits`` are no matter of a reader); labelled: rows of a format in
+    recipe: how features are made (a reader ignores ``format`` and ``bits``); labelled: rows of a format in
     which every row has a label must have theirs; named: ``RowBatch.names`` are wanted; offers: the settings of the
     recipe that the caller can change, which messages may advise; idf: the factors of a recipe that weighs, None where
     they are counted on these very rows, which then come as they are, unscaled.
@@ -52,7 +52,7 @@ class Reading:
         return f"the value of {feature} lies beyond {recipe.dtype}; {other}scale the feature"
 
 
-class Room:
+class ParseBuffer:
     """Memory for the rows of one piece, which can be used again: fresh memory costs half as much as parsing into it.
 
     labels, indptr, lines (int64, the line of each row), ids, values: as in a RowBatch; weights: of formats that have
@@ -71,40 +71,40 @@ class Room:
 
 
 class Reader(Protocol):
-    """Turns pieces of text into rows, in one way that a ``Reading`` chose.  Threads share it: it keeps nothing.
+    """Turns pieces of text into rows, in one way that a ``ReaderOptions`` chose.  Threads share it: it keeps nothing.
 
     expansion: bytes in memory for a byte of text at most, the text included.
     """
 
     expansion: int
 
-    def room(self, n_bytes: int) -> Room:
+    def buffer(self, n_bytes: int) -> ParseBuffer:
         """Memory enough for any text of this length."""
         ...
 
-    def parse(self, piece: TextPiece, room: Room | None = None) -> RowBatch:
+    def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         """Rows of whole lines; the first bad line is ``RowBatch.fault``, and nothing behind it is read.
 
-        room: memory for the rows, which are then valid until it is used again.
+        buffer: memory for the rows, which are then valid until it is used again.
         """
         ...
 
 
-class SpareRooms:
+class BufferPool:
     """Memory that pieces are done with, for those to come; threads share it."""
 
     def __init__(self) -> None:
-        self.rooms: queue.SimpleQueue[Room] = queue.SimpleQueue()
+        self.buffers: queue.SimpleQueue[ParseBuffer] = queue.SimpleQueue()
 
-    def take(self, reader: Reader, n_bytes: int) -> Room:
-        """One that was given back, or a new one of this reader for a piece of so many bytes."""
+    def take(self, reader: Reader, n_bytes: int) -> ParseBuffer:
+        """A buffer that was given back, or a new one of this reader for a piece of ``n_bytes``."""
         try:
-            return self.rooms.get_nowait()
+            return self.buffers.get_nowait()
         except queue.Empty:
-            return reader.room(n_bytes)
+            return reader.buffer(n_bytes)
 
-    def give_back(self, room: Room) -> None:
-        self.rooms.put(room)
+    def give_back(self, buffer: ParseBuffer) -> None:
+        self.buffers.put(buffer)
 
 
 @runtime_checkable
@@ -112,18 +112,18 @@ class Format(Protocol):
     """An input format of text in which every row lies on a line of its own.
 
     lines: what a line looks like, for messages.
-    Its name is the registry's (``formats.FORMATS``), or where it is found, 'module:attribute'.
-    settled(given, head, name), where it has settings of its own: all of them (``Recipe.options``), by what was given or
-    by the first bytes of the input, of a pipe by its first ``head_lines`` lines.
+    Its name is the registry's (``formats.FORMATS``), or its place, 'module:attribute'.
+    settled(requested, head, name), where it has settings: all of them (``Recipe.options``), as requested or by the
+    first bytes of the input, of a pipe by its first ``head_lines`` lines.
     """
 
     lines: str
 
     def score(self, head: bytes, name: str) -> float:
-        """How much the first bytes of an input, and its name, look like this format: 0 not at all, 1 for sure."""
+        """The likelihood of this format by the first bytes of an input and its name: 0 not at all, 1 for sure."""
         ...
 
-    def reader(self, reading: Reading) -> Reader: ...
+    def reader(self, reading: ReaderOptions) -> Reader: ...
 
 
 def parse_skipping(reader: Reader, piece: TextPiece) -> list[RowBatch]:
@@ -157,8 +157,8 @@ def parse_skipping(reader: Reader, piece: TextPiece) -> list[RowBatch]:
 
 
 def lines_open(text: np.ndarray, starts: np.ndarray, quote: int) -> int:
-    """How many lines behind the first of those that begin at ``starts`` (the last one is the end) belong to its record,
-    whose quotes are open: up to that which closes them.  0 where none of the next ones does."""
+    """The number of lines after the first one that belong to its record, whose quotes are open, up to the line that
+    closes them; 0 where none of the next lines does.  starts: where lines begin; the last one is the end."""
     if quote < 0:
         return 0
     starts = starts[: MOST_OPEN + 1]

@@ -1,5 +1,4 @@
-"""Features hashed to fewer: a reader around a format's own, in whose rows the features that meet are added up; and the
-reader that a whole recipe asks for."""
+"""Feature hashing: a reader around another one that adds up the features that meet; and the reader for a recipe."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ import numpy as np
 from blocksvm.base.errors import option
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats import get_format
-from blocksvm.formats.format import Reader, Reading, Room
+from blocksvm.formats.format import ParseBuffer, Reader, ReaderOptions
 from blocksvm.formats.text.text_source import TextPiece
 from blocksvm.formats.weighing import WeighingReader
 from blocksvm.kernels.hash_table import hash_rows
@@ -19,25 +18,25 @@ from blocksvm.kernels.hash_table import hash_rows
 class HashingReader:
     """Rows of another reader with their ids hashed to 2^bits places: ``RowBatch.ids`` are the places, int32."""
 
-    def __init__(self, reader: Reader, reading: Reading):
+    def __init__(self, reader: Reader, reading: ReaderOptions):
         self.reader = reader
         self.recipe = reading.recipe
         self.cure = f" or raise {option('bits')}" if "bits" in reading.offers else ""
         self.expansion = reader.expansion  # places lie where consumers count their positions in a table
 
-    def room(self, n_bytes: int) -> Room:
-        room = self.reader.room(n_bytes)
-        room.places = np.empty(len(room.ids), np.int32)
-        return room
+    def buffer(self, n_bytes: int) -> ParseBuffer:
+        buffer = self.reader.buffer(n_bytes)
+        buffer.places = np.empty(len(buffer.ids), np.int32)
+        return buffer
 
-    def parse(self, piece: TextPiece, room: Room | None = None) -> RowBatch:
+    def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         recipe = self.recipe
-        batch = self.reader.parse(piece, room)
+        batch = self.reader.parse(piece, buffer)
         if batch.ids.dtype == np.int32:  # its reader knew all features, and that no two of them meet
             return batch
-        places = np.empty(len(batch.ids), np.int32) if room is None else room.places
-        if len(places) < len(batch.ids):  # of a room whose size is known now
-            places = room.places = np.empty(len(batch.ids), np.int32)
+        places = np.empty(len(batch.ids), np.int32) if buffer is None else buffer.places
+        if len(places) < len(batch.ids):  # of a buffer whose size is known now
+            places = buffer.places = np.empty(len(batch.ids), np.int32)
         rows, largest = hash_rows(
             batch.indptr, batch.ids, batch.values, recipe.bits, recipe.l2, recipe.single, places
         )  # fmt: skip
@@ -60,12 +59,12 @@ class HashingReader:
         )
 
 
-def reader_of(reading: Reading) -> Reader:
+def reader_of(reading: ReaderOptions) -> Reader:
     """A reader of the format that the recipe names, its features hashed and weighed if the recipe says so."""
     recipe = reading.recipe
     plain = replace(recipe, normalize="none") if recipe.weighs else recipe  # rows are scaled when they are weighed
-    own = replace(reading, recipe=plain, named=reading.named and recipe.bits is None)
-    reader = get_format(recipe.format).reader(own)
+    inner = replace(reading, recipe=plain, named=reading.named and recipe.bits is None)
+    reader = get_format(recipe.format).reader(inner)
     if recipe.bits is not None:
-        reader = HashingReader(reader, own)
+        reader = HashingReader(reader, inner)
     return reader if reading.idf is None else WeighingReader(reader, recipe, reading.idf)

@@ -73,7 +73,7 @@ class Recipe:
 
     @classmethod
     def restored(cls, saved: Mapping, path) -> Recipe:
-        """What ``plain`` made, from the file at ``path``; what older programs did not write has its default.
+        """The recipe of ``plain``, from the file at ``path``; what older programs did not write has its default.
 
         Raises InputError for a step that this program does not know: without it features would mean something else.
         """

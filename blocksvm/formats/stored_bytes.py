@@ -34,7 +34,7 @@ PIPE_BYTES = 1 << 20  # that wait in a pipe, where the system lets it grow: Linu
 
 
 class Pipe(io.RawIOBase):
-    """What comes through a descriptor.  stop() is polled while nothing does; where it says True, nothing more comes.
+    """The bytes of a descriptor.  stop() is polled while none arrive; where it returns True, reading ends.
 
     A read that cannot be interrupted would keep its thread, and with it the end of the program, waiting for the other
     side of the pipe.
@@ -73,7 +73,7 @@ class Pipe(io.RawIOBase):
 
 
 class CompressedStreams(io.RawIOBase):
-    """What one compressed stream after the other holds, as ``cat a.xz b.xz`` makes them.
+    """The text of compressed streams one after the other, as ``cat a.xz b.xz`` makes them.
 
     Python's own readers take a damaged second stream for padding behind the first, and drop it; and zstandard's takes
     a stream that is cut for the end.  Here whatever is no stream is an error of the decoder, and EOFError says that
@@ -166,7 +166,7 @@ def open_stored(name: str, stop: Callable[[], bool]) -> tuple[io.BufferedReader,
 
 
 def decompressed(name: str, stored: io.BufferedReader) -> io.BufferedIOBase:
-    """The text that the stored bytes hold; the compression is told by the first of them.
+    """The text that the stored bytes hold; the first of them name the compression.
 
     InputError for an HDF5 file or an archive, which is no text.
     """
@@ -188,7 +188,7 @@ def decompressed(name: str, stored: io.BufferedReader) -> io.BufferedIOBase:
 
 
 def _hdf5_sentence(name: str) -> str:
-    """What to do with an HDF5 file where text is wanted."""
+    """The advice for an HDF5 file where text is wanted."""
     if name != "-":
         try:
             open_hdf5(Path(name), "store").close()

@@ -1,4 +1,4 @@
-"""Inverse document frequencies: what each feature's value is multiplied by, and a reader that does it.
+"""Inverse document frequencies: the factor of each feature's values, and a reader that multiplies by it.
 
 Of n rows in which a feature occurs in df, the factor is ln((1 + n) / (1 + df)) + 1 ('smooth'), or ln(n / df) + 1
 ('plain'), as in scikit-learn's TfidfTransformer; both are counted over the rows that a model is trained on, once.
@@ -43,23 +43,23 @@ class WeighingReader:
     def __init__(self, reader, recipe, idf: Idf):
         self.reader, self.recipe, self.idf = reader, recipe, idf
         self.expansion = reader.expansion
-        self.room = reader.room
+        self.buffer = reader.buffer
 
-    def parse(self, piece: TextPiece, room=None) -> RowBatch:
+    def parse(self, piece: TextPiece, buffer=None) -> RowBatch:
         """As ``Reader.parse``."""
         recipe = self.recipe
-        batch = self.reader.parse(piece, room)
-        sq_norms, kept = np.empty(len(batch)), np.empty(0 if batch.names is None else len(batch.ids), np.int64)
+        batch = self.reader.parse(piece, buffer)
+        sq_norms, positions = np.empty(len(batch)), np.empty(0 if batch.names is None else len(batch.ids), np.int64)
         rows = weigh_rows(
             batch.indptr, batch.ids, self.idf.find(batch.ids), batch.values, self.idf.factors, recipe.l2, recipe.single,
-            sq_norms, kept,
+            sq_norms, positions,
         )  # fmt: skip
         records, fault = batch.origin.records, batch.fault
         if rows < len(batch):
             fault = int(records[rows]), f"values times their idf lie beyond {recipe.dtype}; scale the features"
         nnz, names = batch.indptr[rows], batch.names
         if names is not None:
-            names = names[0], names[1][kept[:nnz]], names[2][kept[:nnz]]
+            names = names[0], names[1][positions[:nnz]], names[2][positions[:nnz]]
         return replace(
             batch, labels=batch.labels[:rows], indptr=batch.indptr[: rows + 1], ids=batch.ids[:nnz],
             values=batch.values[:nnz], weights=None if batch.weights is None else batch.weights[:rows], names=names,

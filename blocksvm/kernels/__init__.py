@@ -1,12 +1,12 @@
-"""The compiled inner loops, and nothing but: arrays and scalars in, arrays and scalars out.
+"""The compiled inner loops: arrays and scalars in, arrays and scalars out.
 
 This file owns the ways in which functions are compiled: ``kernel`` and ``inlined``, and ``specialised`` and
-``inlined_with``, which put other functions in the place of those that one calls.  compiling.py tells numba what not to
-make, cache.py keeps machine code on disk, notices.py says what is to be said of it.
+``inlined_with``, which put other functions in the place of those that one calls.  compiling.py owns how
+numba compiles, kernel_cache.py stores machine code on disk, notices.py reports on it.
 
 Conventions of all kernels (asserted by ``Block``): ``indptr`` int64, ``indices`` int32, ``values`` float32 or
 float64 or None (every value is 1), ``w``, ``alpha`` and sums float64, all C-contiguous.  Kernels do not check
-bounds: whoever calls one has checked the arrays.
+bounds: the caller has checked the arrays.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def specialised(function, name: str, **parts):
     """A kernel made of ``function`` with ``parts`` in the place of its globals of the same names.
 
     So a loop is written once, and compiled once for each of the inlined functions that it is to call.  ``function`` is a
-    plain one, or a kernel; copies are told apart by their parts, ``name`` is for people.  Raises TypeError
+    plain one, or a kernel; copies differ by their parts, ``name`` is for people.  Raises TypeError
     where ``function`` mentions no global of a part's name.
     """
     return kernel(_copy(function, name, parts))
@@ -56,12 +56,12 @@ def _copy(function, name: str, parts: dict) -> FunctionType:
     unknown = set(parts) - set(function.__code__.co_names)
     if unknown:
         raise TypeError(f"{function.__name__} calls no {', '.join(sorted(unknown))}")
-    made = FunctionType(
+    copy = FunctionType(
         function.__code__, function.__globals__ | parts, name, function.__defaults__, function.__closure__
     )
-    made.__kwdefaults__ = function.__kwdefaults__
-    made.__qualname__ = name
-    made.__module__ = function.__module__
-    made.__doc__ = function.__doc__
-    made.made_of = function, parts
-    return made
+    copy.__kwdefaults__ = function.__kwdefaults__
+    copy.__qualname__ = name
+    copy.__module__ = function.__module__
+    copy.__doc__ = function.__doc__
+    copy.made_of = function, parts
+    return copy

@@ -45,7 +45,7 @@ def best_tree(weights, heads):
     inside_to = np.empty((n, n), np.int32)
     part_of = np.empty((n, n), np.int32)
     cycle = np.empty(n, np.int32)  # its nodes, as they follow one another
-    own = np.empty(n)
+    arc_weight = np.empty(n)
     mark = np.empty(n, np.int32)
     n_cycles = 0
     while True:
@@ -55,7 +55,7 @@ def best_tree(weights, heads):
                 if chosen[m] < 0:
                     return -np.inf
         mark[:] = 0
-        found = -1
+        supernode = -1
         for m in range(1, n):
             if not alive[m] or mark[m] != 0:
                 continue
@@ -64,19 +64,19 @@ def best_tree(weights, heads):
                 mark[v] = m
                 v = chosen[v]
             if v > 0 and mark[v] == m:
-                found = v
+                supernode = v
                 break
-        if found < 0:
+        if supernode < 0:
             break
         part_of[n_cycles] = group
         length = 0
-        v = found
-        while length == 0 or v != found:
+        v = supernode
+        while length == 0 or v != supernode:
             cycle[length] = v
             within[n_cycles, v] = True
             inside_from[n_cycles, v] = from_node[chosen[v], v]
             inside_to[n_cycles, v] = to_node[chosen[v], v]
-            own[v] = cost[chosen[v], v]
+            arc_weight[v] = cost[chosen[v], v]
             length += 1
             v = chosen[v]
         for u in range(n):
@@ -88,22 +88,22 @@ def best_tree(weights, heads):
             out = -np.inf
             out_at = -1
             for v in cycle[:length]:
-                if cost[u, v] > -np.inf and (into_at < 0 or cost[u, v] - own[v] > into):
-                    into = cost[u, v] - own[v]
+                if cost[u, v] > -np.inf and (into_at < 0 or cost[u, v] - arc_weight[v] > into):
+                    into = cost[u, v] - arc_weight[v]
                     into_at = v
                 if cost[v, u] > -np.inf and (out_at < 0 or cost[v, u] > out):
                     out = cost[v, u]
                     out_at = v
-            cost[u, found] = into
+            cost[u, supernode] = into
             if into_at >= 0:
-                from_node[u, found], to_node[u, found] = from_node[u, into_at], to_node[u, into_at]
-            cost[found, u] = out
+                from_node[u, supernode], to_node[u, supernode] = from_node[u, into_at], to_node[u, into_at]
+            cost[supernode, u] = out
             if out_at >= 0:
-                from_node[found, u], to_node[found, u] = from_node[out_at, u], to_node[out_at, u]
+                from_node[supernode, u], to_node[supernode, u] = from_node[out_at, u], to_node[out_at, u]
         for v in range(n):
-            alive[v] &= v == found or not within[n_cycles, v]
+            alive[v] &= v == supernode or not within[n_cycles, v]
             if within[n_cycles, group[v]]:
-                group[v] = found
+                group[v] = supernode
         n_cycles += 1
     heads[:] = -1
     for m in range(1, n):
@@ -145,18 +145,18 @@ def best_trees(weights, k, trees):
     waiting[0] = heads
     fixed[0] = 0
     filled = 1
-    found = 0
-    while found < k:
+    n_trees = 0
+    while n_trees < k:
         best = -1
         for c in range(filled):
             if value[c] > -np.inf and (best < 0 or value[c] > value[best]):
                 best = c
         if best < 0:
             break
-        trees[found] = waiting[best]
+        trees[n_trees] = waiting[best]
         value[best] = -np.inf
-        found += 1
-        if found == k:
+        n_trees += 1
+        if n_trees == k:
             break
         for first in range(fixed[best] + 1, n):
             cost[:] = weights
@@ -175,16 +175,16 @@ def best_trees(weights, k, trees):
             waiting[filled] = heads
             fixed[filled] = first - 1
             filled += 1
-    return found
+    return n_trees
 
 
 @kernel
-def tags_between(codes, bounds, arc_bounds, found):
-    """``found`` (n_arcs, most) int32: the distinct codes of the tokens between the two ends of each arc, -1 behind the
+def tags_between(codes, bounds, arc_bounds, tags):
+    """``tags`` (n_arcs, most) int32: the distinct codes of the tokens between the two ends of each arc, -1 behind the
     last; codes (n_tokens,) int32.  The arcs of sentence s of n tokens are arc_bounds[s] + h n + m - 1 for heads h from 0
     to n and modifiers m from 1 to n; the root, h = 0, lies before the first token."""
-    most = found.shape[1]
-    found[:] = -1
+    most = tags.shape[1]
+    tags[:] = -1
     for s in range(bounds.shape[0] - 1):
         n = bounds[s + 1] - bounds[s]
         for h in range(n + 1):
@@ -192,11 +192,11 @@ def tags_between(codes, bounds, arc_bounds, found):
                 arc = arc_bounds[s] + h * n + m - 1
                 filled = 0
                 for t in range(min(h, m) + 1, max(h, m)):
-                    own = codes[bounds[s] + t - 1]
+                    tag = codes[bounds[s] + t - 1]
                     known = False
                     for j in range(filled):
-                        if found[arc, j] == own:
+                        if tags[arc, j] == tag:
                             known = True
                     if not known and filled < most:
-                        found[arc, filled] = own
+                        tags[arc, filled] = tag
                         filled += 1

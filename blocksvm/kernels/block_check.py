@@ -1,4 +1,4 @@
-"""What must hold of a block before any other kernel may see it."""
+"""The check of a block before any other kernel may see it."""
 
 import numpy as np
 

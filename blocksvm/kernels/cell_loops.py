@@ -76,7 +76,7 @@ def logarithm(x):
 
 
 @kernel
-def parse_cells(text, end, skip, dialect, roles, seeds, prefixes, named, made, undecided, names_made, looks):
+def parse_cells(text, end, skip, dialect, roles, seeds, prefixes, named, row_arrays, undecided, name_arrays, looks):
     """Rows of the lines ``text[skip:end]``, one of which is a row unless it is empty.
 
     dialect: (delimiter, quote, comma), bytes of the delimiter and of the quote in which cells may stand, or ``NO_QUOTE``,
@@ -91,8 +91,8 @@ def parse_cells(text, end, skip, dialect, roles, seeds, prefixes, named, made, u
     Returns (rows, lines read, code, column and position of the fault, numbers undecided, bytes of names needed).
     """
     delimiter, quote, comma = dialect
-    labels, indptr, ids, values, lines = made
-    names, firsts, lasts = names_made
+    labels, indptr, ids, values, lines = row_arrays
+    names, firsts, lasts = name_arrays
     n_columns = roles.shape[0]
     cell = np.empty(64, np.uint8)
     recent = np.zeros(RECENT if named else 1, np.int64)  # 1 + the entry that had a name last
@@ -163,7 +163,7 @@ def parse_cells(text, end, skip, dialect, roles, seeds, prefixes, named, made, u
                 labels[rows, 0] = start
                 labels[rows, 1] = stop
             elif role != LEFT_OUT and start < stop and (in_quotes or not is_missing(text, start, stop)):
-                own = seeds[column, 0]
+                hashed = seeds[column, 0]
                 category = role == CATEGORY
                 value = 1.0
                 if not category:
@@ -208,12 +208,12 @@ def parse_cells(text, end, skip, dialect, roles, seeds, prefixes, named, made, u
                         if stop - start > cell.shape[0] - 8:
                             cell = np.empty(2 * (stop - start) + 8, np.uint8)
                         length = without_quotes(text, start, stop, quote, cell)
-                        own = unquoted_hash(cell, length, seeds[column, 1])
+                        hashed = unquoted_hash(cell, length, seeds[column, 1])
                     else:
                         length = stop - start
-                        own = name_hash(text, start, stop, seeds[column, 1])
+                        hashed = name_hash(text, start, stop, seeds[column, 1])
                 if value != 0.0:
-                    i = np.int64(own >> np.uint64(1))
+                    i = np.int64(hashed >> np.uint64(1))
                     ids[k] = i
                     values[k] = value
                     if named:
@@ -265,16 +265,16 @@ def close_cells(indptr, rows, ids, values, l2, single, named, firsts, lasts):
     for r in range(rows):
         stop = indptr[r + 1]
         first = filled
-        own = np.int64(r + 1) << 32
+        stamp = np.int64(r + 1) << 32
         for k in range(start, stop):
             i = ids[k]
             s = i & (n_slots - 1)
-            while slots[s] >= own and ids[slots[s] - own] != i:
+            while slots[s] >= stamp and ids[slots[s] - stamp] != i:
                 s = (s + 1) & (n_slots - 1)
-            if slots[s] >= own:
-                values[slots[s] - own] += values[k]
+            if slots[s] >= stamp:
+                values[slots[s] - stamp] += values[k]
                 continue
-            slots[s] = own + filled
+            slots[s] = stamp + filled
             ids[filled] = i
             values[filled] = values[k]
             if named:

@@ -35,9 +35,9 @@ def row_state(v, a, y, c):
     below = 0
     corner = 0
     for j in range(k):
-        room = (c if j == y else 0.0) - a[j]
-        if room > 0.0:
-            share += room * (largest - v[j])
+        slack = (c if j == y else 0.0) - a[j]
+        if slack > 0.0:
+            share += slack * (largest - v[j])
             lowest = min(lowest, v[j])
             below += 1
             corner = j
@@ -120,8 +120,8 @@ def crammer_singer_pass(rows, order, bias, cost, limits, arrays, width):
         if in_row == 0 and t + WEIGHTS_AHEAD < n:
             prefetch_lanes(indptr, indices, w, width, lanes, lanes.shape[0], order[t + WEIGHTS_AHEAD])
         i = order[t]
-        own = y[i]
-        c = cost[own] * importance_of(weights, i)
+        label = y[i]
+        c = cost[label] * importance_of(weights, i)
         if c == 0.0:
             continue
         start = indptr[i]
@@ -129,10 +129,10 @@ def crammer_singer_pass(rows, order, bias, cost, limits, arrays, width):
         nonzeros += stop - start
         row_scores(indices, values, start, stop, w, width, bias, lanes, lanes.shape[0], in_row, z)
         for j in range(k):
-            if j != own:
+            if j != label:
                 v[j] += 1.0
         a = alpha[i]
-        lost, mine, projected, excess = row_state(v, a, own, c)
+        lost, mine, projected, excess = row_state(v, a, label, c)
         loss += c * lost
         if with_set:
             share[i] = AT_REST if excess > NEAR else max(mine, FREE) if excess == 0.0 else mine
@@ -154,18 +154,18 @@ def crammer_singer_pass(rows, order, bias, cost, limits, arrays, width):
             continue
         q = sq_norms[i] + bias_sq
         if q > 0.0:
-            best_row(v, a, own, c, q, edges, new)
+            best_row(v, a, label, c, q, edges, new)
         else:  # every class but its own has the same v: all of C to one of them
             for j in range(k):
                 new[j] = 0.0
-            new[own] = c
-            new[1 if own == 0 else 0] = -c
+            new[label] = c
+            new[1 if label == 0 else 0] = -c
         n_moving = 0
         for j in range(k):
             step = new[j] - a[j]
             steps[j] = step
             if step != 0.0:
-                if j != own:
+                if j != label:
                     changes += step
                 gain -= step * (v[j] + 0.5 * q * step)
                 a[j] = new[j]
@@ -187,13 +187,13 @@ def crammer_singer_sums(scores, y, weights, alpha, cost):
     inner = 0.0
     magnitude = 0.0
     for i in range(scores.shape[0]):
-        own = y[i]
-        c = cost[own] * importance_of(weights, i)
+        label = y[i]
+        c = cost[label] * importance_of(weights, i)
         if c == 0.0:
             continue
         for j in range(k):
-            v[j] = scores[i, j] + (1.0 if j != own else 0.0)
-        lost, share, projected, excess = row_state(v, alpha[i], own, c)
+            v[j] = scores[i, j] + (1.0 if j != label else 0.0)
+        lost, share, projected, excess = row_state(v, alpha[i], label, c)
         product = 0.0
         size = c * lost
         for j in range(k):
@@ -213,14 +213,14 @@ def crammer_singer_shares(scores, y, weights, alpha, cost, rest, pauses, out):
     k = scores.shape[1]
     v = np.empty(k)
     for i in range(scores.shape[0]):
-        own = y[i]
-        c = cost[own] * importance_of(weights, i)
+        label = y[i]
+        c = cost[label] * importance_of(weights, i)
         out[i] = AT_REST
         if c == 0.0:
             continue
         for j in range(k):
-            v[j] = scores[i, j] + (1.0 if j != own else 0.0)
-        lost, share, projected, excess = row_state(v, alpha[i], own, c)
+            v[j] = scores[i, j] + (1.0 if j != label else 0.0)
+        lost, share, projected, excess = row_state(v, alpha[i], label, c)
         if excess <= NEAR:
             out[i] = max(share, FREE) if excess == 0.0 else share
             rest[i] = 0
@@ -233,17 +233,17 @@ def crammer_singer_feasible(alpha, y, weights, cost, ratio):
     is beyond its bounds.  Returns the sum of a_k over the classes that are not the row's own."""
     total = 0.0
     for i in range(alpha.shape[0]):
-        own = y[i]
-        c = cost[own] * importance_of(weights, i)
-        factor = ratio[own] if c > 0.0 else 0.0
-        largest = alpha[i, own] * factor
+        label = y[i]
+        c = cost[label] * importance_of(weights, i)
+        factor = ratio[label] if c > 0.0 else 0.0
+        largest = alpha[i, label] * factor
         if largest > c and largest > 0.0:
             factor *= c / largest
         left = 0.0
         for j in range(alpha.shape[1]):
-            if j != own:
+            if j != label:
                 alpha[i, j] = min(alpha[i, j] * factor, 0.0)
                 left += alpha[i, j]
-        alpha[i, own] = min(-left, c)
+        alpha[i, label] = min(-left, c)
         total += left
     return total

@@ -47,7 +47,7 @@ class Objective(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What a pass leaves out.  above > 0 and below < 0: the extremes of the last pass's projected gradient (+-inf: drop
+    """The limits beyond which a pass leaves rows out.  above > 0 and below < 0: the extremes of the last pass's projected gradient (+-inf: drop
     nothing), beyond which a row at its bound is dropped from the visit; rest_beyond > 0: a row at a bound whose gradient
     lies farther than this beyond it is left out of its next ``rest_visits`` visits (+inf: none)."""
 
@@ -58,7 +58,7 @@ class Limits(NamedTuple):
 
 
 class PassArrays(NamedTuple):
-    """What a pass updates: w (d + 1,), alpha (n,) float64, active (n,) and rest (n,) uint8.
+    """The arrays that a pass updates: w (d + 1,), alpha (n,) float64, active (n,) and rest (n,) uint8.
 
     With a working set (both of length 0 without one): pauses (n,) uint8, how long each row's last rest was, the next
     one is 3 visits more than twice as long, at most ``rest_visits``; share (n,) float64, each visited row's share of the
@@ -205,16 +205,16 @@ def make_feasible(alpha, y, weights, cost, p, ratio, largest):
 def leave_resting(order, rest, active):
     """Compact ``order`` to the rows that are not at rest; the others come one visit nearer to their return, and are
     inactive for this one.  Returns how many stay."""
-    kept = 0
+    n_awake = 0
     for t in range(order.shape[0]):
         i = order[t]
         if rest[i] > 0:
             rest[i] -= 1
             active[i] = 0
         else:
-            order[kept] = i
-            kept += 1
-    return kept
+            order[n_awake] = i
+            n_awake += 1
+    return n_awake
 
 
 def shares_of_gap(scores, y, weights, alpha, cost, p, rest, pauses, out):

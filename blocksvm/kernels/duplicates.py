@@ -1,4 +1,4 @@
-"""Rows that are the same are told by a number made of their features and values."""
+"""Hashes of rows, by which equal rows are recognised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Going on in the direction in which the last passes have moved the dual variables.
+"""Extrapolation along the direction in which the last passes have moved the dual variables.
 
 Where rows are nearly alike, D rises for hundreds of passes along directions in which it is almost flat: each pass moves
 a by next to nothing, and by the same amount as the pass before.  A step theta along what the last passes have done,
@@ -18,7 +18,7 @@ from blocksvm.kernels.prefetch import ROW_AHEAD, add_row, dot, prefetch_row
 
 FARTHEST = 1.0e4  # times what the passes have moved
 HALVINGS = 6
-ENOUGH = 0.1  # of what the gradient promises for the step that is left within the bounds
+ENOUGH = 0.1  # of what the gradient predicts for the step that is left within the bounds
 
 
 @inlined
@@ -44,7 +44,7 @@ def extrapolate(rows, members, objective, w, alpha, moved, scores):
     m = members.shape[0]
     slope = 0.0
     curvature = 0.0
-    found = 0
+    n_members = 0
     nonzeros = 0
     for t in range(m):
         i = members[t]
@@ -69,20 +69,20 @@ def extrapolate(rows, members, objective, w, alpha, moved, scores):
         )
         curvature += max(second, 0.0) / (s * s) * move * move
         moved[i] = move
-        members[found], members[t] = i, members[found]
-        found += 1
+        members[n_members], members[t] = i, members[n_members]
+        n_members += 1
         nonzeros += indptr[i + 1] - indptr[i]
     if not slope > 0.0:
         return 0.0, nonzeros // 2, 0.0, 0.0
-    for t in range(found):
+    for t in range(n_members):
         i = members[t]
-        ask_ahead(indptr, indices, values, members, t, found)
+        ask_ahead(indptr, indices, values, members, t, n_members)
         move = moved[i] * direction(float(y[i]), p)
         add_row(indices, values, indptr[i], indptr[i + 1], move, w)
         w[d] += move * bias
-    for t in range(found):
+    for t in range(n_members):
         i = members[t]
-        ask_ahead(indptr, indices, values, members, t, found)
+        ask_ahead(indptr, indices, values, members, t, n_members)
         z = dot(indices, values, indptr[i], indptr[i + 1], w) + bias * w[d]
         curvature += moved[i] * direction(float(y[i]), p) * (z - scores[i])
     passes = 3  # half ones
@@ -94,9 +94,9 @@ def extrapolate(rows, members, objective, w, alpha, moved, scores):
     for halving in range(HALVINGS + 1):
         if halving == HALVINGS:
             theta = 0.0
-        for t in range(found):
+        for t in range(n_members):
             i = members[t]
-            ask_ahead(indptr, indices, values, members, t, found)
+            ask_ahead(indptr, indices, values, members, t, n_members)
             target = float(y[i])
             c = row_cost(cost, weights, y, i)
             new = feasible(alpha[i] + theta * moved[i], target, c, p)
@@ -111,28 +111,28 @@ def extrapolate(rows, members, objective, w, alpha, moved, scores):
             break
         change = 0.0
         gain = 0.0
-        promised = 0.0
-        for t in range(found):
+        predicted = 0.0
+        for t in range(n_members):
             i = members[t]
-            ask_ahead(indptr, indices, values, members, t, found)
+            ask_ahead(indptr, indices, values, members, t, n_members)
             target = float(y[i])
             c = row_cost(cost, weights, y, i)
             new = feasible(alpha[i] + theta * moved[i], target, c, p)
             projected, _ = stationarity(alpha[i], scores[i], target, c, p)
-            promised -= projected * (new - alpha[i])
+            predicted -= projected * (new - alpha[i])
             more = conjugate(new, target, c, p) - conjugate(alpha[i], target, c, p)
             z = dot(indices, values, indptr[i], indptr[i + 1], w) + bias * w[d]
             change += more
             gain -= more + (new - alpha[i]) * direction(target, p) * 0.5 * (scores[i] + z)
         passes += 1
-        if gain > 0.0 and gain >= ENOUGH * promised:
+        if gain > 0.0 and gain >= ENOUGH * predicted:
             break
         before = theta
         bounded = True
         theta *= 0.5
     if theta == 0.0:
         return 0.0, nonzeros * passes // 2, 0.0, 0.0
-    for t in range(found):
+    for t in range(n_members):
         i = members[t]
         alpha[i] = feasible(alpha[i] + theta * moved[i], float(y[i]), row_cost(cost, weights, y, i), p)
     return theta, nonzeros * passes // 2, change, gain

@@ -1,6 +1,6 @@
-"""Memory that another library owns, by its address: columns as Arrow's C data interface tells where they lie.
+"""Memory that another library owns, by its address: columns at the addresses of Arrow's C data interface.
 
-A caller keeps the owner alive, and has had it checked that the memory is as long as it says.
+The caller keeps the owner alive, and has checked that the memory is as long as the interface says.
 """
 
 import ctypes
@@ -49,8 +49,8 @@ def where_columns_lie(table, columns, addresses, bitmaps, offsets):
         most = max(most, columns[j] + 1)
     children = memory(words[CHILDREN], most, np.int64)
     for j in range(columns.shape[0]):
-        own = memory(children[columns[j]], WORDS, np.int64)
-        buffers = memory(own[BUFFERS], 2, np.int64)
+        child = memory(children[columns[j]], WORDS, np.int64)
+        buffers = memory(child[BUFFERS], 2, np.int64)
         addresses[j] = buffers[1]
-        bitmaps[j] = 0 if own[NULLS] == 0 else buffers[0]
-        offsets[j] = own[OFFSET] + words[OFFSET]
+        bitmaps[j] = 0 if child[NULLS] == 0 else buffers[0]
+        offsets[j] = child[OFFSET] + words[OFFSET]

@@ -1,4 +1,4 @@
-"""What a certificate with an unregularised bias needs beside its sums: the rows on either side of sum a_i direction_i = 0.
+"""The rows on either side of sum a_i direction_i = 0, which certificates with an unregularised bias need.
 """
 
 import numpy as np

@@ -144,28 +144,28 @@ def hash_rows(indptr, ids, values, bits, l2, single, places):
             base = filled
             slots[:] = -1
         first = filled - base
-        own, begin, n = np.uint64(filled), np.uint64(start), np.uint64(stop - start)
+        offset, begin, n = np.uint64(filled), np.uint64(start), np.uint64(stop - start)
         for j in range(n):  # several at once
-            places[own + j] = np.int32(scramble(np.uint64(ids[begin + j])) >> shift)
+            places[offset + j] = np.int32(scramble(np.uint64(ids[begin + j])) >> shift)
         if filled < start:
             for j in range(n):
-                values[own + j] = values[begin + j]
+                values[offset + j] = values[begin + j]
         met = False
         for j in range(n):
-            place = places[own + j]
+            place = places[offset + j]
             s = np.uint64(place) & last_slot
-            found = np.int64(slots[s])
-            while found >= first and places[base + found] != place:
+            entry = np.int64(slots[s])
+            while entry >= first and places[base + entry] != place:
                 s = (s + np.uint64(1)) & last_slot
-                found = np.int64(slots[s])
-            if found >= first:
-                values[base + found] += values[own + j]
+                entry = np.int64(slots[s])
+            if entry >= first:
+                values[base + entry] += values[offset + j]
                 met = True
             else:
                 slots[s] = filled - base
                 if met:
                     places[filled] = place
-                    values[filled] = values[own + j]
+                    values[filled] = values[offset + j]
                 filled += 1
         if met:
             joined = filled
@@ -188,18 +188,18 @@ def close_joined(places, values, start, stop, l2, single):
         for k in range(start, stop):
             norm += values[k] * values[k]
         norm = np.sqrt(norm) if norm > 0.0 else 1.0
-    kept = start
+    filled = start
     total = 0.0
     for k in range(start, stop):
         v = values[k] / norm
         if single:
             v = float(np.float32(v))
         if v != 0.0:
-            places[kept] = places[k]
-            values[kept] = v
-            kept += 1
+            places[filled] = places[k]
+            values[filled] = v
+            filled += 1
             total += v * v
-    return kept, total
+    return filled, total
 
 
 @kernel

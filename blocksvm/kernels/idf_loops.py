@@ -6,7 +6,7 @@ from blocksvm.kernels import kernel
 
 
 @kernel
-def weigh_rows(indptr, ids, positions, values, factors, l2, single, sq_norms, kept):
+def weigh_rows(indptr, ids, positions, values, factors, l2, single, sq_norms, retained):
     """Multiply each value by ``factors[positions[k]]`` and leave out the entries whose position is -1, in place; what
     lies behind the rows then is of no use.
 
@@ -36,8 +36,8 @@ def weigh_rows(indptr, ids, positions, values, factors, l2, single, sq_norms, ke
                     total += v * v
                     ids[filled] = ids[k]
                     values[filled] = v
-                    if kept.shape[0]:
-                        kept[filled] = k
+                    if retained.shape[0]:
+                        retained[filled] = k
                     filled += 1
         if not total < np.inf:
             return r

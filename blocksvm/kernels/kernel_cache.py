@@ -82,17 +82,17 @@ def cache_folder() -> Path | None:
         try:
             folder = root() / folder_name()
             folder.parent.mkdir(0o700, parents=True, exist_ok=True)
-            require_own(folder.parent, others)
+            require_private(folder.parent, others)
             if not folder.exists():
                 folder.mkdir(0o700, exist_ok=True)
                 remove_unused(folder.parent)
-            require_own(folder, stat.S_IWGRP | stat.S_IWOTH)
+            require_private(folder, stat.S_IWGRP | stat.S_IWOTH)
             os.utime(folder)  # in use
             tempfile.TemporaryFile(dir=folder).close()
             return folder
         except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
             reasons.append(str(error))
-    say_not_kept("; ".join(reasons))
+    report_uncached("; ".join(reasons))
     return None
 
 
@@ -104,14 +104,14 @@ def temporary_root() -> Path:
     return Path(tempfile.gettempdir()) / f"blocksvm-{os.getuid()}"
 
 
-def require_own(folder: Path, others: int) -> None:
+def require_private(folder: Path, others: int) -> None:
     """PermissionError where pickles in this folder are not to be trusted; others: bits of who may not write there."""
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode):
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
         raise PermissionError(f"{folder} is a link or a file")
-    if found.st_uid != os.getuid():
+    if status.st_uid != os.getuid():
         raise PermissionError(f"{folder} belongs to another user")
-    if found.st_mode & others:
+    if status.st_mode & others:
         raise PermissionError(f"others may write in {folder}")
 
 
@@ -122,7 +122,7 @@ def remove_unused(root: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def say_not_kept(reason: str) -> None:
+def report_uncached(reason: str) -> None:
     say(
         f"kernels are compiled anew in each run, since they cannot be kept ({reason}): "
         "set XDG_CACHE_HOME to a folder that only you can write",
@@ -134,7 +134,7 @@ def say_not_kept(reason: str) -> None:
 
 
 def read_checked(path: Path) -> bytes | None:
-    """What ``write_checked`` wrote; None where the file is absent, unreadable or damaged."""
+    """The bytes that ``write_checked`` wrote; None where the file is absent, unreadable or damaged."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -144,7 +144,7 @@ def read_checked(path: Path) -> bytes | None:
 
 
 def write_checked(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, whoever else writes it meanwhile; OSError where it cannot be written."""
+    """Write a file whole or not at all, even if another process writes it meanwhile; OSError where it cannot be written."""
     handle, partial = tempfile.mkstemp(prefix=".", suffix=".partial", dir=path.parent)
     try:
         with open(handle, "wb") as file:
@@ -200,7 +200,7 @@ class KernelCache:
         try:
             write_checked(path, dumps(([name for name in outside if not name.startswith("llvm.")], compiled._reduce())))
         except OSError as error:
-            say_not_kept(str(error))
+            report_uncached(str(error))
 
     def _path(self, sig, codegen) -> Path | None:
         """The file of one signature; None where there is none."""
@@ -230,7 +230,7 @@ def _spelt(kind) -> str:
 
 
 class UnknownSourceError(Exception):
-    """A kernel holds what cannot be told from another one like it."""
+    """A kernel holds an object that cannot be distinguished from another one like it."""
 
 
 def identity(value):
@@ -259,9 +259,9 @@ def identity(value):
 @cache
 def sources_hash(module: ModuleType) -> str:
     """Of the source of a module from outside of the package and of all that it imports, and these in turn unless they
-    are installed beside it.  Releases of ``RELEASED`` are told by the folder's name."""
+    are installed beside it.  Releases of ``RELEASED`` are part of the folder's name."""
     digest = blake2b(digest_size=16)
-    own = module.__name__.partition(".")[0]
+    package = module.__name__.partition(".")[0]
     pending = [module]
     for one in pending:  # grows meanwhile
         try:
@@ -271,8 +271,8 @@ def sources_hash(module: ModuleType) -> str:
             continue
         digest.update(f"{one.__name__} {len(source)}\0".encode() + source)
         top = one.__name__.partition(".")[0]
-        if top == own or not one.__file__.startswith(INSTALLED):
-            pending += [found for found in imported(tree, one) if found not in pending]
+        if top == package or not one.__file__.startswith(INSTALLED):
+            pending += [dependency for dependency in imported(tree, one) if dependency not in pending]
     return digest.hexdigest()
 
 
@@ -286,5 +286,5 @@ def imported(tree: ast.Module, module: ModuleType) -> list[ModuleType]:
             base = "." * node.level + (node.module or "")
             base = resolve_name(base, module.__package__) if node.level else base
             names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
-    found = [sys.modules.get(name) for name in dict.fromkeys(names) if name.partition(".")[0] not in RELEASED]
-    return [one for one in dict.fromkeys(found) if one is not None]
+    modules = [sys.modules.get(name) for name in dict.fromkeys(names) if name.partition(".")[0] not in RELEASED]
+    return [one for one in dict.fromkeys(modules) if one is not None]

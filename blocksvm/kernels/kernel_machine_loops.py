@@ -1,4 +1,4 @@
-"""Kernel values between sparse rows, and the dual over some rows whose kernel matrix is at hand.
+"""Kernel values between sparse rows, and the dual over some rows whose kernel matrix is in memory.
 
 Rows are held by their features ("columns"): feature j has entries first[j] .. first[j + 1] - 1 of (owner, value), so that
 the products of one row with all of them cost what they have in common.
@@ -51,16 +51,16 @@ def products_with(indptr, indices, values, i, first, owner, held, out):
 
 
 @kernel
-def kernel_sums(indptr, indices, values, sq_norms, first, owner, held, own_norms, coefficients, kind, gamma, coef0, degree,
+def kernel_sums(indptr, indices, values, sq_norms, first, owner, held, held_norms, coefficients, kind, gamma, coef0, degree,
                 products, scores):  # fmt: skip
-    """``scores[i] += sum_m coefficients[m] K(z_m, x_i)`` for all rows of a block; z_m: the rows in columns, own_norms (m,)
+    """``scores[i] += sum_m coefficients[m] K(z_m, x_i)`` for all rows of a block; z_m: the rows in columns, held_norms (m,)
     their squared norms; products (m,) is working space."""
     for i in range(len(indptr) - 1):
         products_with(indptr, indices, values, i, first, owner, held, products)
         total = 0.0
         for m in range(len(coefficients)):
             total += coefficients[m] * kernel_value(
-                products[m], sq_norms[i], own_norms[m], kind, gamma, coef0, degree
+                products[m], sq_norms[i], held_norms[m], kind, gamma, coef0, degree
             )
         scores[i] += total
 
@@ -75,9 +75,9 @@ def kernel_rows(indptr, indices, values, sq_norms, new, first, owner, held, kind
         i = new[r]
         products_with(indptr, indices, values, i, first, owner, held, products)
         for j in range(n):
-            found = kernel_value(products[j], sq_norms[i], sq_norms[j], kind, gamma, coef0, degree) + constant
-            matrix[i, j] = found
-            matrix[j, i] = found
+            value = kernel_value(products[j], sq_norms[i], sq_norms[j], kind, gamma, coef0, degree) + constant
+            matrix[i, j] = value
+            matrix[j, i] = value
 
 
 @kernel

@@ -42,8 +42,8 @@ else:
 
     @register_model(Numbers)
     class NumbersModel(models.PrimitiveModel):
-        def __init__(self, manager, own):
-            super().__init__(manager, own, vector(own.count))
+        def __init__(self, manager, fe_type):
+            super().__init__(manager, fe_type, vector(fe_type.count))
 
     def _pointer(context, builder, array_type, array, index_type, index, count):
         """To ``count`` numbers of an array, the first and the last of them within it where NUMBA_BOUNDSCHECK is set."""
@@ -104,8 +104,8 @@ else:
         signature = types.void(array, index, numbers)
 
         def codegen(context, builder, signature, args):
-            array_type, index_type, own = signature.args
-            pointer = _pointer(context, builder, array_type, args[0], index_type, args[1], own.count)
+            array_type, index_type, value_type = signature.args
+            pointer = _pointer(context, builder, array_type, args[0], index_type, args[1], value_type.count)
             builder.store(args[2], pointer, align=8)
             return context.get_dummy_value()
 

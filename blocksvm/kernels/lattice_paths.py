@@ -42,19 +42,19 @@ def best_paths(scores, kinds, starts, ending, w, offset, n_kinds, k, paths, leng
     best = np.empty((n + 1, k))
     before = np.empty((n + 1, k), np.int32)
     rank = np.empty((n + 1, k), np.int32)
-    found = np.zeros(n + 1, np.int64)
+    n_paths = np.zeros(n + 1, np.int64)
     for v in range(n + 1):  # the last one stands for the end of all paths
         position = starts[v] if v < n else last
-        own = kinds[v] if v < n else 0
+        kind = kinds[v] if v < n else 0
         if position == 0 and v < n:
-            best[v, 0] = w[offset + n_kinds * n_kinds + own] + scores[v]
+            best[v, 0] = w[offset + n_kinds * n_kinds + kind] + scores[v]
             before[v, 0] = -1
-            found[v] = 1
+            n_paths[v] = 1
             continue
         filled = 0
         for u in range(ending[position], ending[position + 1]):
-            between = w[offset + kinds[u] * n_kinds + own] if v < n else 0.0
-            for r in range(found[u]):
+            between = w[offset + kinds[u] * n_kinds + kind] if v < n else 0.0
+            for r in range(n_paths[u]):
                 total = best[u, r] + between
                 if filled == k and total <= best[v, k - 1]:
                     break
@@ -68,11 +68,11 @@ def best_paths(scores, kinds, starts, ending, w, offset, n_kinds, k, paths, leng
                 before[v, at] = u
                 rank[v, at] = r
                 filled = min(filled + 1, k)
-        found[v] = filled
+        n_paths[v] = filled
         if v < n:
             for r in range(filled):
                 best[v, r] += scores[v]
-    for j in range(found[n]):
+    for j in range(n_paths[n]):
         length = 0
         v, r = before[n, j], rank[n, j]
         while v >= 0:
@@ -82,7 +82,7 @@ def best_paths(scores, kinds, starts, ending, w, offset, n_kinds, k, paths, leng
         for a in range(length // 2):
             paths[j, a], paths[j, length - 1 - a] = paths[j, length - 1 - a], paths[j, a]
         lengths[j] = length
-    return found[n]
+    return n_paths[n]
 
 
 @kernel
@@ -134,15 +134,15 @@ def label_entries(features, first, better, worse, factors, n_labels, offset, ind
                 indices[n + 1], values[n + 1] = offset + from_minus * n_labels + minus, -factors[k]
                 n += 2
         if changed:
-            found = 0
+            n_changed = 0
             for y in range(n_labels):
                 if weights[y] != 0.0:
-                    labels[found] = y
-                    found += 1
+                    labels[n_changed] = y
+                    n_changed += 1
             for j in range(features.shape[1]):
                 f = np.int64(features[first + t, j])
                 if f >= 0:
-                    for y in labels[:found]:
+                    for y in labels[:n_changed]:
                         indices[n], values[n] = f * n_labels + y, weights[y]
                         n += 1
     return n

@@ -1,5 +1,5 @@
-"""What stands for a loss's own functions in the loops that are shared by all losses, until ``Loss.compiled`` puts the
-loss's in their place (losses/loss.py says what each of them is); and what a row costs.
+"""Placeholders for a loss's functions (losses/loss.py) in the loops that all losses share; ``Loss.compiled`` replaces them
+before compilation.  Also the cost of a row.
 """
 
 from blocksvm.kernels import inlined
@@ -17,6 +17,16 @@ def value(z, y, c, p):
 
 def derivative(z, y, c, p):
     """The loss's derivative by z."""
+    raise NotImplementedError
+
+
+def second_derivative(z, y, c, p):
+    """The loss's second derivative by z."""
+    raise NotImplementedError
+
+
+def aware_step(z, y, q, h, p):
+    """The importance-aware step: what a gradient of 1 is multiplied with."""
     raise NotImplementedError
 
 

@@ -15,7 +15,7 @@ from blocksvm.kernels import kernel
 NOTHING = 1e-12  # a share of C that the rounding of sums leaves over: no steps of this size are taken
 
 @kernel
-def own_slacks(gram, margins, C, tol, most, a):
+def separate_slacks(gram, margins, C, tol, most, a):
     """Coordinate ascent (Hildreth, 1957): each multiplier in turn takes its best value."""
     n = gram.shape[0]
     a[:] = 0.0

@@ -162,26 +162,26 @@ def cut_characters(text, start, stop, kinds, lower, within, out, o, bounds):
 
 
 @inlined
-def counted(slots, own, ids, values, filled, hashed):
-    """Count an n-gram of the row whose first entry is ``own & 0xFFFFFFFF`` entries back: (its entry, entries now)."""
+def counted(slots, stamp, ids, values, filled, hashed):
+    """Count an n-gram of the row whose first entry is ``stamp & 0xFFFFFFFF`` entries back: (its entry, entries now)."""
     i = np.int64(hashed >> np.uint64(1))
     last = slots.shape[0] - 1
     s = i & last
     while True:
-        found = slots[s]
-        if found < own:
-            slots[s] = own + filled
+        position = slots[s]
+        if position < stamp:
+            slots[s] = stamp + filled
             ids[filled] = i
             values[filled] = 1.0
             return filled, filled + 1
-        if ids[found - own] == i:
-            values[found - own] += 1.0
-            return found - own, filled
+        if ids[position - stamp] == i:
+            values[position - stamp] += 1.0
+            return position - stamp, filled
         s = (s + 1) & last
 
 
 @kernel
-def count_words(bounds, n, low, high, out, slots, own, ids, values, filled, named, firsts, lasts, hashes):
+def count_words(bounds, n, low, high, out, slots, stamp, ids, values, filled, named, firsts, lasts, hashes):
     """The n-grams of ``low`` to ``high`` words, counted: entries now."""
     for i in range(n):
         hashes[i] = name_hash(out, bounds[i, 0], bounds[i, 1], SEEDS[WORDS])
@@ -192,7 +192,7 @@ def count_words(bounds, n, low, high, out, slots, own, ids, values, filled, name
                 h = scramble((h * ORDER) ^ hashes[i + length - 1])
             if length < low:
                 continue
-            k, after = counted(slots, own, ids, values, filled, h)
+            k, after = counted(slots, stamp, ids, values, filled, h)
             if named and after > filled:
                 firsts[k] = bounds[i, 0]
                 lasts[k] = bounds[i + length - 1, 1]
@@ -201,7 +201,7 @@ def count_words(bounds, n, low, high, out, slots, own, ids, values, filled, name
 
 
 @kernel
-def count_characters(bounds, first, n, low, high, seed, short, out, slots, own, ids, values, filled, named, firsts, lasts):
+def count_characters(bounds, first, n, low, high, seed, short, out, slots, stamp, ids, values, filled, named, firsts, lasts):
     """The n-grams of ``low`` to ``high`` of the characters first .. n - 1, counted: entries now.  short: where there are
     fewer than an n-gram has, all of them are one, once."""
     for length in range(low, high + 1):
@@ -210,7 +210,7 @@ def count_characters(bounds, first, n, low, high, seed, short, out, slots, own, 
             break
         for i in range(first, n - (n - first if few else length) + 1):
             stop = bounds[min(i + length, n) - 1, 1]
-            k, after = counted(slots, own, ids, values, filled, name_hash(out, bounds[i, 0], stop, seed))
+            k, after = counted(slots, stamp, ids, values, filled, name_hash(out, bounds[i, 0], stop, seed))
             if named and after > filled:
                 firsts[k] = bounds[i, 0]
                 lasts[k] = stop
@@ -240,7 +240,7 @@ def close_counts(values, start, stop, l2, single):
 
 
 @kernel
-def parse_documents(text, end, tabbed, plan, kinds, lower, l2, single, named, made, names_made):
+def parse_documents(text, end, tabbed, plan, kinds, lower, l2, single, named, row_arrays, name_arrays):
     """Rows of the lines ``text[:end]``, 'label TAB text', or (not ``tabbed``) also text alone.
 
     plan (m, 3) int64: of what, and of how many up to how many, n-grams are made.  kinds (uint8), lower (int32): of code
@@ -248,8 +248,8 @@ def parse_documents(text, end, tabbed, plan, kinds, lower, l2, single, named, ma
     room for the longest line alone.
     Returns (rows, lines read, code, position of the fault, the largest ||x||^2).
     """
-    spans, indptr, ids, values, lines = made
-    out, firsts, lasts = names_made
+    spans, indptr, ids, values, lines = row_arrays
+    out, firsts, lasts = name_arrays
     rows = 0
     line = 0
     filled = 0
@@ -291,7 +291,7 @@ def parse_documents(text, end, tabbed, plan, kinds, lower, l2, single, named, ma
         if not named:
             o = 0
         first = filled
-        own = np.int64(rows + 1) << 32
+        stamp = np.int64(rows + 1) << 32
         for a in range(plan.shape[0]):
             what, low, high = plan[a, 0], plan[a, 1], plan[a, 2]
             if what == WORDS:
@@ -310,23 +310,23 @@ def parse_documents(text, end, tabbed, plan, kinds, lower, l2, single, named, ma
                 slots = np.zeros(n_slots, np.int64)
                 for k in range(first, filled):
                     s = ids[k] & (n_slots - 1)
-                    while slots[s] >= own:
+                    while slots[s] >= stamp:
                         s = (s + 1) & (n_slots - 1)
-                    slots[s] = own + k
+                    slots[s] = stamp + k
             if what == WORDS:
                 filled = count_words(
-                    bounds, n, low, high, out, slots, own, ids, values, filled, named, firsts, lasts, hashes
+                    bounds, n, low, high, out, slots, stamp, ids, values, filled, named, firsts, lasts, hashes
                 )
             elif what == CHARACTERS:
                 filled = count_characters(
-                    bounds, 0, n, low, high, SEEDS[what], False, out, slots, own, ids, values, filled, named, firsts, lasts
+                    bounds, 0, n, low, high, SEEDS[what], False, out, slots, stamp, ids, values, filled, named, firsts, lasts
                 )
             else:
                 at = 0
                 for j in range(1, n):  # a word lies between two spaces
                     if bounds[j, 1] == bounds[j, 0] + 1 and out[bounds[j, 0]] == SPACE:
                         filled = count_characters(
-                            bounds, at, j + 1, low, high, SEEDS[what], True, out, slots, own, ids, values, filled, named,
+                            bounds, at, j + 1, low, high, SEEDS[what], True, out, slots, stamp, ids, values, filled, named,
                             firsts, lasts,
                         )
                         at = j

@@ -1,4 +1,4 @@
-"""What is said of compiling, and to whom."""
+"""Messages about compilation, once each in a process."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import warnings
 from collections.abc import Callable
 
 _show: Callable[[str], None] | None = None
-_said: set[str] = set()
+_issued: set[str] = set()
 
 
 def show_with(show: Callable[[str], None] | None) -> None:
-    """From now on, what is to be said of compiling is given to ``show``; None: it is warned of what is wrong alone."""
+    """Pass messages about compilation to ``show`` from now on; None: only warn of failures."""
     global _show
     _show = show
 
 
 def say(sentence: str, warning: bool = False) -> None:
     """Say a sentence once in a process."""
-    if sentence in _said:
+    if sentence in _issued:
         return
-    _said.add(sentence)
+    _issued.add(sentence)
     if _show is not None:
         _show(sentence)
     elif warning:

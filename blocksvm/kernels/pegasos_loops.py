@@ -14,7 +14,7 @@ from blocksvm.kernels.loss_placeholders import derivative, direction, row_cost, 
 from blocksvm.kernels.margins import sum_of_squares
 from blocksvm.kernels.prefetch import ROW_AHEAD, WEIGHTS_AHEAD, dot, hot_run, prefetch_row, prefetch_weights, value_at
 
-# ||v||^2 drifts by rounding: it is summed anew at every t that is a multiple of this.
+# ||v||^2 drifts by rounding: it is recomputed at every t that is a multiple of this.
 RENEW_NORM = 1 << 20
 
 # Projections shrink the scale by many orders in the first sqrt(sum C) steps.  The suffix's sum is a difference of two
@@ -49,7 +49,7 @@ def pegasos_pass(rows, order, batch, objective, curvature, lam, radius, v, lagge
     for begin in range(0, n, batch):
         finish = min(begin + batch, n)
         # A+ = rows of the sub-batch whose loss has a derivative other than 0
-        found = 0
+        n_chosen = 0
         for r in range(begin, finish):
             if r + ROW_AHEAD < n:
                 prefetch_row(indptr, indices, values, order[r + ROW_AHEAD])
@@ -66,9 +66,9 @@ def pegasos_pass(rows, order, batch, objective, curvature, lam, radius, v, lagge
             loss += value(z, target, cost_of_row, p)
             slope = derivative(z, target, cost_of_row, p)
             if slope != 0.0:
-                chosen[found] = i
-                steps_of[found] = -slope
-                found += 1
+                chosen[n_chosen] = i
+                steps_of[n_chosen] = -slope
+                n_chosen += 1
         # w <- (1 - eta lambda) w - (eta / |A|) sum_{A+} derivative x,  eta = 1 / (lambda t)
         eta = 1.0 / (lam * t)
         if t == 1.0:
@@ -86,7 +86,7 @@ def pegasos_pass(rows, order, batch, objective, curvature, lam, radius, v, lagge
             scale_sum = 0.0
             norm *= scale * scale
             scale = 1.0
-        for q in range(found):
+        for q in range(n_chosen):
             i = chosen[q]
             length = eta
             stiffness = curvature * row_cost(cost, weights, y, i) * (sq_norms[i] + bias * bias)
@@ -107,7 +107,7 @@ def pegasos_pass(rows, order, batch, objective, curvature, lam, radius, v, lagge
                 step = c * direction(float(y[i]), p)  # 1 or -1, so its own inverse
                 b[i] += step
                 b_lagged[i] += scale_sum * step
-        moved += found > 0
+        moved += n_chosen > 0
         if t % RENEW_NORM == 0.0:
             norm = sum_of_squares(v)
         # w <- min(1, radius / ||w||) w

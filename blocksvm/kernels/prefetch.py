@@ -21,7 +21,7 @@ WEIGHTS_AHEAD = 3
 # themselves, and asking for them only costs instructions (10 % at 4,096).
 HOT_WEIGHTS = 32_768
 UNSORTED_RUN = 12  # of a row whose entries lie anywhere: a pass then takes a sixth to a third less than with 1
-LOOKED_AT = 64  # entries, of no more rows, to tell whether they are sorted
+SAMPLED = 64  # entries, of no more rows, to tell whether they are sorted
 
 
 if config.DISABLE_JIT:
@@ -74,14 +74,14 @@ def prefetch_row(indptr, indices, values, row):
 def hot_run(indptr, indices):
     """How many weights that are surely in the cache end ``prefetch_weights``, where they stand one behind the other: 1
     where a row's entries lie by their numbers, as in stores; more where they lie anywhere, as in matrices whose columns
-    are numbered anew (a row's first entries tell)."""
+    are renumbered (a row's first entries show it)."""
     seen = 0
-    for i in range(min(indptr.shape[0] - 1, LOOKED_AT)):
+    for i in range(min(indptr.shape[0] - 1, SAMPLED)):
         for k in range(indptr[i] + 1, indptr[i + 1]):
             if indices[k] < indices[k - 1]:
                 return UNSORTED_RUN
             seen += 1
-            if seen == LOOKED_AT:
+            if seen == SAMPLED:
                 return 1
     return 1
 

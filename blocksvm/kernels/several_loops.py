@@ -94,7 +94,7 @@ def is_awake(rest, reading):
 def leave_rows_at_rest(order, rest, live, active, reading):
     """Compact ``order`` to the rows that are awake for some live problem; the others are inactive in this visit and, in
     a ``reading``, one visit nearer to their return.  Returns how many stay."""
-    kept = 0
+    n_awake = 0
     for t in range(order.shape[0]):
         i = order[t]
         awake = False
@@ -103,15 +103,15 @@ def leave_rows_at_rest(order, rest, live, active, reading):
                 awake = True
                 break
         if awake:
-            order[kept] = i
-            kept += 1
+            order[n_awake] = i
+            n_awake += 1
             continue
         active[i] = 0
         if reading:
             for s in range(live.shape[0]):
                 if rest[i, live[s]] != NEVER:
                     rest[i, live[s]] -= 1
-    return kept
+    return n_awake
 
 
 @inlined
@@ -127,12 +127,12 @@ def lane_scores(indices, values, start, stop, w, width, first, bias, ahead, load
     ``four``."""
     stop = np.uint64(stop)
     ahead = np.uint64(ahead)
-    found = times(bias, load(w, np.uint64(w.shape[0]) - width + first))
+    score = times(bias, load(w, np.uint64(w.shape[0]) - width + first))
     for at in range(np.uint64(start), stop):
         if ahead > 0 and at + ahead < stop:
             prefetch(w, np.uint64(indices[at + ahead]) * width + first)
-        found = plus(found, value_at(values, at), load(w, np.uint64(indices[at]) * width + first))
-    put(z, first, found)
+        score = plus(score, value_at(values, at), load(w, np.uint64(indices[at]) * width + first))
+    put(z, first, score)
 
 
 @inlined
@@ -149,12 +149,12 @@ def row_scores(indices, values, start, stop, w, width, bias, lanes, n_lanes, ahe
 @inlined
 def add_to_lane(indices, values, start, stop, w, width, first, bias, load, steps):
     """``w_c += steps[c] * x`` (and the constant feature) for the columns c of the lane that begins at ``first``."""
-    own = load(steps, first)
+    step = load(steps, first)
     last = np.uint64(w.shape[0]) - width + first
-    put(w, last, plus(load(w, last), bias, own))
+    put(w, last, plus(load(w, last), bias, step))
     for at in range(np.uint64(start), np.uint64(stop)):
         place = np.uint64(indices[at]) * width + first
-        put(w, place, plus(load(w, place), value_at(values, at), own))
+        put(w, place, plus(load(w, place), value_at(values, at), step))
 
 
 @inlined
@@ -370,7 +370,7 @@ def several_shares(scores, codes, reals, weights, alpha, sides, costs, p, live, 
 
 
 def several_coefficients(alpha, codes, reals, weights, sides, costs, p, live, conjugates, out):
-    """``out[i, c] = alpha[i, c] * direction`` for the live problems, 0 for the others, by which w is made anew;
+    """``out[i, c] = alpha[i, c] * direction`` for the live problems, 0 for the others, by which w is recomputed;
     conjugates (k,) gain each problem's sum_i conjugate(a_i)."""
     out[:] = 0.0
     for i in range(alpha.shape[0]):

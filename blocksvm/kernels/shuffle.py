@@ -115,13 +115,13 @@ def windowed_rows(key, n_rows, window, order, drawn):
 @kernel
 def keep_active(order, active):
     """Compact ``order`` to the rows that are active; returns how many."""
-    kept = 0
+    n_active = 0
     for t in range(order.shape[0]):
         i = order[t]
         if active[i]:
-            order[kept] = i
-            kept += 1
-    return kept
+            order[n_active] = i
+            n_active += 1
+    return n_active
 
 
 @kernel

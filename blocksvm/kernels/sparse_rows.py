@@ -35,13 +35,13 @@ def in_order(indices, values, n):
     filled = 0
     k = 0
     while k < n:
-        own = old_indices[order[k]]
+        index = old_indices[order[k]]
         total = 0.0
-        while k < n and old_indices[order[k]] == own:
+        while k < n and old_indices[order[k]] == index:
             total += old_values[order[k]]
             k += 1
         if total != 0.0:
-            indices[filled], values[filled] = own, total
+            indices[filled], values[filled] = index, total
             filled += 1
     return filled
 
@@ -53,16 +53,16 @@ def combined(indices, values, factor, more_indices, more_values, more_factor, ou
     n, m = indices.shape[0], more_indices.shape[0]
     filled = a = b = 0
     while a < n or b < m:
-        own = min(indices[a] if a < n else LAST, more_indices[b] if b < m else LAST)
+        index = min(indices[a] if a < n else LAST, more_indices[b] if b < m else LAST)
         value = 0.0
-        if a < n and indices[a] == own:
+        if a < n and indices[a] == index:
             value = factor * values[a]
             a += 1
-        if b < m and more_indices[b] == own:
+        if b < m and more_indices[b] == index:
             value += more_factor * more_values[b]
             b += 1
         if value != 0.0:
-            out_indices[filled], out_values[filled] = own, value
+            out_indices[filled], out_values[filled] = index, value
             filled += 1
     return filled
 

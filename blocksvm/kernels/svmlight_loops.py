@@ -156,7 +156,7 @@ def close_sums(ids, values, start, stop, l2, single, named, firsts, lasts):
             for k in range(start, stop):
                 norm += (values[k] / largest) ** 2
             norm = np.sqrt(norm)
-    kept = start
+    filled = start
     total = 0.0
     for k in range(start, stop):
         v = values[k]
@@ -167,16 +167,16 @@ def close_sums(ids, values, start, stop, l2, single, named, firsts, lasts):
         if not np.isfinite(v):
             return BIG_VALUE, k, 0.0
         if v != 0.0:
-            ids[kept] = ids[k]
-            values[kept] = v
+            ids[filled] = ids[k]
+            values[filled] = v
             if named:
-                firsts[kept] = firsts[k]
-                lasts[kept] = lasts[k]
-            kept += 1
+                firsts[filled] = firsts[k]
+                lasts[filled] = lasts[k]
+            filled += 1
             total += v * v
     if np.isinf(total):
         return BIG_NORM, stop, 0.0
-    return FINE, kept, total
+    return FINE, filled, total
 
 
 @inlined
@@ -461,13 +461,13 @@ def close_rows(indptr, first, rows, ids, values, sum_duplicates, l2, single):
             if rising:
                 code = FINE
             if rising and zeros:
-                kept = filled
+                n_entries = filled
                 for k in range(filled, last):
                     if values[k] != 0.0:
-                        ids[kept] = ids[k]
-                        values[kept] = values[k]
-                        kept += 1
-                last = kept
+                        ids[n_entries] = ids[k]
+                        values[n_entries] = values[k]
+                        n_entries += 1
+                last = n_entries
         if code == UNLIKE:
             code, last, square = close_row(ids, values, filled, last, sum_duplicates, l2, single)
             if code != FINE:

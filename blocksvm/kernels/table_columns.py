@@ -49,12 +49,12 @@ def order_ids(ids, bits, starts, order):
     for b in range(starts.shape[0] - 1):
         end = starts[b]
         for k in range(begin + 1, end):
-            own = order[k]
+            current = order[k]
             j = k - 1
-            while j >= begin and ids[order[j]] > ids[own]:
+            while j >= begin and ids[order[j]] > ids[current]:
                 order[j + 1] = order[j]
                 j -= 1
-            order[j + 1] = own
+            order[j + 1] = current
         begin = end
     return True
 
@@ -112,10 +112,10 @@ def fill_rows(numbers, features, categories, begins, more_ids, more_values, leng
             keys[k] = np.int32(ids[start + k])
             owners[k] = -1
         for k in range(n):
-            own = keys[k]
+            key = keys[k]
             place = np.int32(0)
             for j in range(n):
-                place += np.int32(keys[j] < own)
+                place += np.int32(keys[j] < key)
             places[k] = place
         for k in range(n):
             owners[places[k]] = k

@@ -201,7 +201,7 @@ def close_columns(
     norms = np.empty(width, np.float64)
     squares = np.empty(width, np.float64)
     counts = np.empty(width, np.int64)
-    own = np.empty(k + 1, np.int32)
+    targets = np.empty(k + 1, np.int32)
     meeting = np.empty(k, np.int64)
     named = firsts.shape[0] > 0
     most = 0.0
@@ -237,26 +237,26 @@ def close_columns(
             start = filled
             if k == m and counts[r] == m:
                 for j in range(m):
-                    own[j] = features[j]
+                    targets[j] = features[j]
                     values[np.uint64(start + j)] = in_order[np.uint64(j), np.uint64(r)]
                 filled += m
             else:  # what is no entry is written over by the next one, without a branch
                 at = np.uint64(0)
                 for j in range(k):
                     v = in_order[np.uint64(j), np.uint64(r)]
-                    own[at] = keys[np.uint64(j), np.uint64(r)] if k > m else features[np.uint64(j)]
+                    targets[at] = keys[np.uint64(j), np.uint64(r)] if k > m else features[np.uint64(j)]
                     values[np.uint64(start) + at] = v
                     at += np.uint64(v != 0.0)
                 filled += np.int64(at)
             for j in range(filled - start):
-                ids[np.uint64(start + j)] = final[np.uint64(own[j])]
+                ids[np.uint64(start + j)] = final[np.uint64(targets[j])]
             if named:
                 for j in range(filled - start):
-                    firsts[np.uint64(start + j)] = first_of_name[np.uint64(own[j])]
-                    lasts[np.uint64(start + j)] = last_of_name[np.uint64(own[j])]
+                    firsts[np.uint64(start + j)] = first_of_name[np.uint64(targets[j])]
+                    lasts[np.uint64(start + j)] = last_of_name[np.uint64(targets[j])]
             most = max(most, squares[r])
             if meets.shape[0] > 0:
-                filled, square = join_meeting(ids, values, start, filled, own, meets, meeting, l2, single)
+                filled, square = join_meeting(ids, values, start, filled, targets, meets, meeting, l2, single)
                 if not square < np.inf:
                     return UNSOUND, most
                 most = max(most, square)

@@ -100,9 +100,9 @@ else:
         """uint64: bit i is set where byte ``p + i`` is a colon, or a space or less."""
 
         def codegen(context, builder, signature, args):
-            found = load_at(context, builder, signature.args[0], args[0], args[1], ir.VectorType(ir.IntType(8), 64))
-            blank = builder.icmp_unsigned("<=", found, lanes(8, SPACE, count=64))
-            colon = builder.icmp_unsigned("==", found, lanes(8, COLON, count=64))
+            characters = load_at(context, builder, signature.args[0], args[0], args[1], ir.VectorType(ir.IntType(8), 64))
+            blank = builder.icmp_unsigned("<=", characters, lanes(8, SPACE, count=64))
+            colon = builder.icmp_unsigned("==", characters, lanes(8, COLON, count=64))
             return builder.bitcast(builder.or_(blank, colon), ir.IntType(64))
 
         return types.uint64(text, types.int64), codegen
@@ -155,23 +155,23 @@ else:
 
 
 @inlined
-def find_separators(text, begin, end, found, n):
-    """Append to ``found[:n]`` (int64) the positions of separators from ``begin`` on: (the position to go on at, n).
+def find_separators(text, begin, end, positions, n):
+    """Append to ``positions[:n]`` (int64) the positions of separators from ``begin`` on: (the position to go on at, n).
 
     Stops at ``end``, or where fewer than 128 places are left.
     """
-    most = found.shape[0] - 128
+    most = positions.shape[0] - 128
     p = begin
     while p < end and n < most:
         bits = separators(text, p)
         after = n + ones(bits)
         # Twelve at once, wanted or not: a loop of changing length costs a misprediction for each word.
         for j in range(12):
-            found[np.uint64(n + j)] = p + trailing_zeros(bits)
+            positions[np.uint64(n + j)] = p + trailing_zeros(bits)
             bits &= bits - np.uint64(1)
         n += 12
         while bits != np.uint64(0):
-            found[np.uint64(n)] = p + trailing_zeros(bits)
+            positions[np.uint64(n)] = p + trailing_zeros(bits)
             bits &= bits - np.uint64(1)
             n += 1
         n = after
@@ -180,31 +180,31 @@ def find_separators(text, begin, end, found, n):
 
 
 @inlined
-def next_separators(text, p, searched, end, found, first, n):
-    """Drop separators before ``p`` from ``found[first:n]`` and see to it that two are there: (position up to which
+def next_separators(text, p, searched, end, positions, first, n):
+    """Drop separators before ``p`` from ``positions[first:n]`` and see to it that two are there: (position up to which
     ``text[:end]`` was searched, first, n).  Behind the last one ``end`` stands twice."""
-    while first < n and found[np.uint64(first)] < p:
+    while first < n and positions[np.uint64(first)] < p:
         first += 1
     if first + 2 <= n:
         return searched, first, n
-    return more_separators(text, p, searched, end, found, first, n)
+    return more_separators(text, p, searched, end, positions, first, n)
 
 
 @kernel
-def more_separators(text, p, searched, end, found, first, n):
+def more_separators(text, p, searched, end, positions, first, n):
     """The same, where fewer than two are there."""
     while True:
-        while first < n and found[np.uint64(first)] < p:
+        while first < n and positions[np.uint64(first)] < p:
             first += 1
         if first + 2 <= n:
             return searched, first, n
         for j in range(first, n):
-            found[j - first] = found[j]
+            positions[j - first] = positions[j]
         if first == n:
             searched = max(searched, p)
-        searched, n = find_separators(text, searched, end, found, n - first)
+        searched, n = find_separators(text, searched, end, positions, n - first)
         first = 0
         if searched >= end:
-            found[n] = end
-            found[n + 1] = end
+            positions[n] = end
+            positions[n + 1] = end
             n += 2

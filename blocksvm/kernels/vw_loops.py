@@ -64,8 +64,8 @@ def read_name(text, p, seed):
         # Delight", section 6-1)
         colons = word ^ COLONS
         bars = word ^ BARS
-        found = (word - BLANKS) & ~word | (colons - ONES) & ~colons | (bars - ONES) & ~bars
-        n = trailing_zeros(found & HIGH_BITS) >> 3
+        separators = (word - BLANKS) & ~word | (colons - ONES) & ~colons | (bars - ONES) & ~bars
+        n = trailing_zeros(separators & HIGH_BITS) >> 3
         if n == 8:
             h = scramble(h ^ word)
             p += 8

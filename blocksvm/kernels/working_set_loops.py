@@ -13,15 +13,15 @@ from blocksvm.kernels import inlined, kernel
 
 
 @inlined
-def copy_row(source, values, weights, row, target, to_values, to_weights, slot, room):
+def copy_row(source, values, weights, row, target, to_values, to_weights, slot, capacity):
     """A row of one set of arrays to a slot of another, behind the slot before it; False where its entries do not fit
-    within ``room``.  The arrays may be the same where the slot does not lie behind the row."""
+    within ``capacity``.  The arrays may be the same where the slot does not lie behind the row."""
     indptr, indices, y, sq_norms, rows = source
     to_indptr, to_indices, to_y, to_sq_norms, to_rows = target
     start = np.uint64(indptr[row])
     length = np.uint64(indptr[row + 1]) - start
     at = np.uint64(to_indptr[slot])
-    if at + length > np.uint64(room):
+    if at + length > np.uint64(capacity):
         return False
     # unsigned places need no test for one that counts from the end, so that the copying is done in vectors
     for k in range(length):
@@ -71,8 +71,8 @@ def renew(indptr, rows, share, least, slots, used, member, held_share, wanted):
 
 
 @kernel
-def take_in(block, values, weights, chosen, share, slots, held, to_values, to_weights, room, used, member, held_share):
-    """The ``chosen`` (m,) rows of a block into the set as members; held: its arrays, with room for ``room`` entries.
+def take_in(block, values, weights, chosen, share, slots, held, to_values, to_weights, capacity, used, member, held_share):
+    """The ``chosen`` (m,) rows of a block into the set as members; held: its arrays, with room for ``capacity`` entries.
     Returns how many found room."""
     indptr, rows = block[0], block[4]
     for t in range(chosen.shape[0]):
@@ -81,7 +81,7 @@ def take_in(block, values, weights, chosen, share, slots, held, to_values, to_we
         if slot < 0:
             slot = used[0]
             if slot == member.shape[0] or not copy_row(
-                block, values, weights, row, held, to_values, to_weights, slot, room
+                block, values, weights, row, held, to_values, to_weights, slot, capacity
             ):
                 return t
             slots[rows[row]] = slot
@@ -94,37 +94,37 @@ def take_in(block, values, weights, chosen, share, slots, held, to_values, to_we
 
 
 @kernel
-def compact(slots, held, values, weights, room, used, member, held_share):
+def compact(slots, held, values, weights, capacity, used, member, held_share):
     """Close the gaps that rows which are no members leave."""
     rows = held[4]
-    kept = 0
+    n_retained = 0
     for slot in range(used[0]):
         number = rows[slot]
         if not member[slot]:
             slots[number] = -1
             continue
-        if kept < slot:
+        if n_retained < slot:
             # the offset behind the row is read before the slot before it is written
-            copy_row(held, values, weights, slot, held, values, weights, kept, room)
-            member[kept] = 1
-            held_share[kept] = held_share[slot]
-            slots[number] = kept
-        kept += 1
-    used[0] = kept
+            copy_row(held, values, weights, slot, held, values, weights, n_retained, capacity)
+            member[n_retained] = 1
+            held_share[n_retained] = held_share[slot]
+            slots[number] = n_retained
+        n_retained += 1
+    used[0] = n_retained
 
 
 @kernel
-def bring_back(block, values, weights, slots, held, to_values, to_weights, room):
+def bring_back(block, values, weights, slots, held, to_values, to_weights, capacity):
     """The rows of a block that have a slot, into it; their offsets are there already.  Returns how many."""
     indptr, rows = block[0], block[4]
     offsets = held[0]
-    found = 0
+    n_copied = 0
     for row in range(rows.shape[0]):
         slot = slots[rows[row]]
         if slot >= 0:
             if indptr[row + 1] - indptr[row] != offsets[slot + 1] - offsets[slot]:
                 return -1
-            if not copy_row(block, values, weights, row, held, to_values, to_weights, slot, room):
+            if not copy_row(block, values, weights, row, held, to_values, to_weights, slot, capacity):
                 return -1
-            found += 1
-    return found
+            n_copied += 1
+    return n_copied

@@ -11,15 +11,37 @@ from __future__ import annotations
 
 from blocksvm.kernels import inlined
 from blocksvm.losses.loss import Loss
-from blocksvm.losses.quadratic import LINEAR, SQUARED, diagonal, half_square, power, slope, upper, with_parts
+from blocksvm.losses.quadratic import (
+    LINEAR,
+    SQUARED,
+    advance,
+    diagonal,
+    half_square,
+    power,
+    second,
+    slope,
+    upper,
+    with_parts,
+)
 
 
 def value(z, y, c, p):
-    return c * power(max(0.0, 1.0 - y * z))
+    distance = 1.0 - y * z
+    return 0.0 if distance <= 0.0 else c * power(distance)
 
 
 def derivative(z, y, c, p):
-    return -c * y * slope(max(0.0, 1.0 - y * z))
+    distance = 1.0 - y * z
+    return 0.0 if distance <= 0.0 else -c * y * slope(distance)
+
+
+def second_derivative(z, y, c, p):
+    distance = 1.0 - y * z
+    return 0.0 if distance <= 0.0 else c * second(distance)
+
+
+def aware_step(z, y, q, h, p):
+    return y * advance(y * z, q, h)
 
 
 def conjugate(a, y, c, p):
@@ -62,12 +84,30 @@ def functions_of(name: str, upper, diagonal) -> dict:
 
 
 def _loss(name: str, summary: str, parts: dict, **more) -> Loss:
-    own = with_parts(name, parts, value, derivative, conjugate)
-    return Loss(name, summary, **own, **functions_of(name, parts["upper"], parts["diagonal"]), **more)
+    own = with_parts(name, parts, value, derivative, aware_step, conjugate)
+    return Loss(name, summary, **own, **functions_of(name, parts["upper"], parts["diagonal"]), zero_from=1.0, **more)
 
 
 # ball: by strong duality, ||w*||^2 <= sum a* <= sum C (Pegasos, section 2.1)
-HINGE = _loss("hinge", "C max(0, 1 - m): support vector machine", LINEAR, ball=1.0)
+HINGE = _loss(
+    "hinge",
+    "C max(0, 1 - m): support vector machine",
+    LINEAR,
+    ball=1.0,
+    slope_bound=1.0,
+    known_as={
+        "LIBLINEAR": ("L2R_L1LOSS_SVC_DUAL", "MCSVM_CS"),
+        "scikit-learn": {"LinearSVC": "hinge", "SGDClassifier": "hinge"},
+    },
+)
 SQUARED_HINGE = _loss(
-    "squared-hinge", "C max(0, 1 - m)^2: support vector machine with squared slacks", SQUARED, curvature=2.0
+    "squared-hinge",
+    "C max(0, 1 - m)^2: support vector machine with squared slacks",
+    SQUARED,
+    curvature=2.0,
+    **with_parts("squared-hinge", SQUARED, second_derivative),
+    known_as={
+        "LIBLINEAR": ("L2R_L2LOSS_SVC_DUAL", "L2R_L2LOSS_SVC", "L1R_L2LOSS_SVC"),
+        "scikit-learn": {"LinearSVC": "squared_hinge", "SGDClassifier": "squared_hinge"},
+    },
 )

@@ -39,6 +39,42 @@ def derivative(z, y, c, p):
 
 
 @inlined
+def second_derivative(z, y, c, p):
+    e = np.exp(-abs(z))
+    return c * e / ((1.0 + e) * (1.0 + e))
+
+
+@inlined
+def advance(m, amount):
+    """How far the margin m rises by a step of amount h q: d > 0 with d + e^m (e^d - 1) = amount.
+
+    By Newton's method from above, where it falls towards the root; for a large m divided by e^m, so that nothing
+    overflows.
+    """
+    e = np.exp(-abs(m))
+    if m > 0.0:
+        d = min(amount * e / (1.0 + e), np.log1p(amount * e))
+    else:
+        d = min(amount / (1.0 + e), np.log1p(amount / e) if e > 0.0 else np.inf)
+    for _ in range(60):
+        if m > 0.0:
+            excess, slope = e * (d - amount) + np.expm1(d), e + np.exp(d)
+        else:
+            excess, slope = d - amount + e * np.expm1(d), 1.0 + e * np.exp(d)
+        step = excess / slope
+        d = max(0.0, d - step)
+        if abs(step) <= 1e-15 * d:
+            break
+    return d
+
+
+@inlined
+def aware_step(z, y, q, h, p):
+    """(m' - m) / q with m' + e^m' = m + e^m + h q (m' is log of Lambert's W at e^(m + e^m + h q))."""
+    return y * (advance(y * z, h * q) / q)
+
+
+@inlined
 def conjugate(a, y, c, p):
     """c times minus the entropy of a / c."""
     lower, upper = a / c, (c - a) / c
@@ -108,6 +144,14 @@ def feasible(a, y, c, p):
     return min(max(a, 0.0), c)
 
 
+def link(values: np.ndarray) -> np.ndarray:
+    """P(larger label) = 1 / (1 + exp(-z)), which is what the loss models; without overflow."""
+    small = np.exp(-np.abs(values))
+    larger = np.where(values >= 0.0, 1.0, small) / (1.0 + small)
+    other = np.where(values >= 0.0, small, 1.0) / (1.0 + small)
+    return np.stack([other, larger], axis=-1)
+
+
 LOGISTIC = Loss(
     name="logistic",
     summary="C log(1 + exp(-m)): logistic regression",
@@ -118,4 +162,12 @@ LOGISTIC = Loss(
     step=step,
     stationarity=stationarity,
     feasible=feasible,
+    second_derivative=second_derivative,
+    aware_step=aware_step,
+    link=link,
+    slope_bound=1.0,
+    known_as={
+        "LIBLINEAR": ("L2R_LR_DUAL", "L2R_LR", "L1R_LR"),
+        "scikit-learn": {"LogisticRegression": None, "SGDClassifier": "log_loss"},
+    },
 )

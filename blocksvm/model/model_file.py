@@ -14,22 +14,24 @@ from xxhash import xxh3_128_hexdigest
 
 from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.base.labels import listed
+from blocksvm.base.outputs import check_output
 from blocksvm.base.user_code import by_user
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.formats.recipe import Recipe
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.learners.engine.joint_map import place_of, trusted
+from blocksvm.losses import check_loss
 from blocksvm.model.decision_values import sets_of
 from blocksvm.model.expansion_rows import read_support, write_support
 from blocksvm.model.feature_names import NamePieces, write_feature_names
 from blocksvm.model.older import of_today
 from blocksvm.model.probabilities import link_of
-from blocksvm.model.solver_state import Piecewise, write_state
+from blocksvm.model.solver_state import Piecewise, whole, write_state
 from blocksvm.problems.distance import DISTANCE, Distance
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support_rows import Support
 from blocksvm.sources.matrix import rows_to_score
-from blocksvm.store.arrays import read_array, require_length, write_array, write_arrays
+from blocksvm.store.arrays import copy_arrays, read_array, require_length, write_array, write_arrays
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.hdf5_files import (
     create_group,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 
 INT64 = np.dtype(np.int64)
 FLOAT64 = np.dtype(np.float64)
+IMPORTED = "imported"  # the status of a model of another program
 
 
 def save_model(
@@ -231,6 +234,37 @@ class Model:
         labels of sets; InputError where the model was not trained with a loss that models them."""
         return link_of(self.meta, self.path or "the model")(self.decision_function(X))
 
+    def save(self, path: str | Path, overwrite: bool = False) -> None:
+        """Write the model file: of a loaded model all that its file has, of another one ids, weights and description.
+
+        ``Fitted.save`` also writes what a later run can go on from, and the features' names and idf.  Raises InputError
+        where ``path`` exists (without ``overwrite``) or cannot be written, and where the model's file is no longer the
+        one that was loaded, or its idf lies in no file.
+        """
+        target = Path(path)
+        check_output(target, overwrite, "model")
+        if self.path and self.meta["status"] != IMPORTED:  # of an imported one all is in memory
+            self._copy_file(target, overwrite)
+            return
+        if self.recipe.weighs:
+            raise InputError("the model has an idf, which lies with its rows; save it by Fitted.save")
+        constant = np.atleast_1d(np.asarray(self.intercept, dtype=np.float64))[:, None] / (self.meta["bias"] or 1.0)
+        w = np.concatenate([np.atleast_2d(self.weights), constant], axis=1).ravel()
+        ids = self.feature_ids
+        save_model(target, lambda start, stop: ids[start:stop], whole(w), {}, self.meta, overwrite, self.support)
+
+    def _copy_file(self, target: Path, overwrite: bool) -> None:
+        """Write the model file again from the one that was loaded."""
+        with open_hdf5(Path(self.path), "model") as file, damage_named(file):
+            ids = read_array(group(file, "features"), "ids", INT64, None)
+            weights = read_array(file, "weights", FLOAT64, None)
+            own = weights.reshape(-1, len(ids) + 1)[:, :-1] if len(weights) % (len(ids) + 1) == 0 else weights
+            if not (np.array_equal(ids, self.feature_ids) and np.array_equal(own, np.atleast_2d(self.weights))):
+                raise InputError(f"{self.path}: is no longer the model that was loaded; load it again")
+            with create_hdf5(target, "model", overwrite) as copy:
+                copy_arrays(file, copy)
+                write_meta(copy, self.meta)
+
     def predict_log_proba(self, X) -> np.ndarray:
         """The logarithms of ``predict_proba``, -inf for 0."""
         with np.errstate(divide="ignore"):
@@ -269,12 +303,12 @@ def model_feature_ids(path: str | Path) -> np.ndarray:
         return read_array(group(file, "features"), "ids", INT64, read_meta(file)["n_features"])
 
 
-def load_model(path: str | Path, joint: str | None = None) -> Model:
+def load_model(path: str | Path, joint: str | None = None, loss=None) -> Model:
     """Open a model made by ``blocksvm train``; InputError where it is not one or is damaged.
 
     joint: the place of the map of a model of joint features, which can predict only where the user says that its code
-    may run."""
-    by_user(joint)
+    may run; loss: likewise that of a model whose loss is outside the package, or the loss itself, for probabilities."""
+    by_user(joint, None if loss is None else check_loss(loss))
     with open_hdf5(Path(path), "model") as file, damage_named(file):
         meta = of_today(read_meta(file))
         d = meta["n_features"]

@@ -16,9 +16,9 @@ from blocksvm.base.user_code import by_user, names_of
 from blocksvm.base.vectors import side_by_side, width_of
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.formats import get_format, settled
-from blocksvm.formats.choices import PREDICTED, again
+from blocksvm.formats.choices import PREDICTED, merge_options
 from blocksvm.formats.file_reader import inputs_of
-from blocksvm.formats.format import EXPANSION, Reading
+from blocksvm.formats.format import EXPANSION, ReaderOptions
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text.text_source import LineLimit
@@ -124,7 +124,7 @@ class TextScorer:
                 get_format(self.recipe.format)
         elif format != self.recipe.format:
             self.recipe = replace(self.recipe, format=format, options={})
-        self.recipe = replace(self.recipe, options=again(self.recipe.options, options, PREDICTED))
+        self.recipe = replace(self.recipe, options=merge_options(self.recipe.options, options, PREDICTED))
         self.label = options.get("label")
         self.coverage = Coverage(self.model.path)
         self.index = IdIndex(d).fill([(0, self.model.feature_ids)])
@@ -146,7 +146,7 @@ class TextScorer:
         with inputs_of(inputs, self.recipe) as text:
             recipe = settled(text, self.recipe, self.budget.total)
             self.empty -= recipe.options.get("header") == "yes"
-            reader = reader_of(Reading(recipe, labelled=False, idf=self.idf))
+            reader = reader_of(ReaderOptions(recipe, labelled=False, idf=self.idf))
             share = EXPANSION / reader.expansion
             for piece in text.pieces(int(share * self.piece_bytes), self._limit(share)):
                 batch = reader.parse(piece)

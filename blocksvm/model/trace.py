@@ -12,9 +12,9 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input
 from blocksvm.base.json_lines import JsonLines
 from blocksvm.base.outputs import open_text, written_text
+from blocksvm.model.events import UNTRACED, RunEvent
 from blocksvm.model.solver_state import open_state
 
-TRACED = ("start", "resume", "progress", "certificate", "outer", "end")
 # of a run's settings, those that decide which rows a visit has: passes mean the same only where these are equal
 SIZES = ("resident", "capacity", "set_bytes", "blocks")
 OF_BLOCKS = ("seed", "partition", "block_chunks", "order", "working_set")
@@ -36,8 +36,8 @@ class Trace:
                 file.write("".join(lines))
         self.lines = JsonLines(path, open_text(path, overwrite, going_on=resumed_outer is not None), warn)
 
-    def write(self, event: dict) -> None:
-        if event["event"] in TRACED:
+    def write(self, event: RunEvent) -> None:
+        if event["event"] not in UNTRACED:
             self.lines.write(event)
 
     def close(self) -> None:

@@ -12,6 +12,8 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS, require_labels
 from blocksvm.kernels.crammer_singer_loops import crammer_singer_feasible, crammer_singer_sums
+from blocksvm.losses import get_loss
+from blocksvm.losses.hinge import HINGE
 from blocksvm.problems.problem import as_near, check_costs, class_factors, sums_by_class, weight_of_losses
 from blocksvm.problems.several_problems import SideBySideSums
 from blocksvm.sources.block import Block
@@ -51,7 +53,7 @@ class CrammerSinger:
 
 def crammer_singer(settings: Mapping, bias: float, source: Source) -> CrammerSinger:
     """The problem on a source; InputError where its rows have no classes, or the loss is another."""
-    if settings["loss"] != "hinge":
+    if get_loss(settings["loss"]) is not HINGE:
         raise InputError(f"{option('multiclass', 'crammer-singer')}: has the hinge loss; leave {option('loss')} out")
     if source.label_kind == SETS:
         raise InputError(

@@ -9,6 +9,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import Setting, Settings
+from blocksvm.kernels.kernel_machine_loops import POLYNOMIAL
 from blocksvm.problems.problem import Certificate, Problem, certified, make_problem
 from blocksvm.problems.support_rows import KERNELS
 from blocksvm.sources.source import Source
@@ -39,7 +40,7 @@ def described_kernel(settings: Mapping) -> dict:
 
 def check_kernel(settings: Mapping, source: Source, total: float) -> None:
     """InputError for a polynomial that is no kernel, or whose values, times ``total``, are beyond double precision."""
-    if settings["kernel"] != "polynomial":
+    if KERNELS.index(settings["kernel"]) != POLYNOMIAL:
         return
     if settings["coef0"] < 0.0:
         raise InputError(f"{option('coef0', settings['coef0'])}: below 0 the polynomial is no kernel; give 0 or more")

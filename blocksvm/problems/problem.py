@@ -33,7 +33,7 @@ from blocksvm.kernels.margins import (
     sum_of_squares,
 )
 from blocksvm.losses import get_loss
-from blocksvm.losses.loss import REAL_NUMBERS, Loss
+from blocksvm.losses.loss import Loss
 from blocksvm.problems.free_bias import Repair
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.sources.block import Block
@@ -69,7 +69,7 @@ class Problem:
     @property
     def real(self) -> bool:
         """The targets are real numbers."""
-        return self.loss.targets == REAL_NUMBERS
+        return self.loss.of_numbers
 
     @property
     def total_cost(self) -> float:
@@ -107,7 +107,7 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
     """
     loss = get_loss(settings["loss"])
     given = settings["class_weight"]
-    if loss.targets == REAL_NUMBERS:
+    if loss.of_numbers:
         if given is not None:
             raise InputError(f"{option('class_weight', given)}: {loss.name} has no classes; leave it out")
         if source.n_unlabelled:
@@ -118,7 +118,7 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
         sums = sums_by_class(source, labels)
         weights, unit = class_factors(given, labels, sums), 1.0
     C = weight_of_losses(settings, math.fsum(sums))
-    own = tuple(settings[name] for name in loss.settings.names())
+    own = loss.own(settings)
     problem = Problem(loss, C * np.array(weights), bias, source.n_samples, sums, own, unit)
     check_costs(settings, problem.cost, source, bias, problem.total_cost)
     return problem

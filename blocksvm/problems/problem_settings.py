@@ -11,10 +11,10 @@ from blocksvm.losses import LOSSES, check_loss
 
 @dataclass(frozen=True)
 class LossName(Setting):
-    """One of the losses, or MODULE:ATTRIBUTE of one outside the package."""
+    """One of the losses, MODULE:ATTRIBUTE of one outside the package, or, in Python, a ``Loss`` itself."""
 
     def checked(self, value):
-        return None if value is None else check_loss(str(value))
+        return None if value is None else check_loss(value)
 
 
 @dataclass(frozen=True)
@@ -64,3 +64,8 @@ REST, CRAMMER_SINGER = "rest", "crammer-singer"
 MULTICLASS = Setting("multiclass", "more than two labels: 'rest' (default), one against the others; 'crammer-singer'",
                      None, str, choices=(REST, CRAMMER_SINGER), metavar="RULE")  # fmt: skip
 WITH_CLASSES = PROBLEM_SETTINGS + (MULTICLASS,)
+
+
+def learns_together(multiclass: str | None) -> bool:
+    """Whether this way to several classes has one problem of them all."""
+    return multiclass == CRAMMER_SINGER

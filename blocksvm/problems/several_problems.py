@@ -146,7 +146,7 @@ def each_against_the_rest(settings: Mapping, bias: float, source: Source, tol: f
         else:
             table[member] = 1
 
-    values = tuple(settings[name] for name in loss.settings.names())
+    values = loss.own(settings)
     return SeveralProblems(
         loss, cost, Sides(len(sums) + 1, k, fill), bias, source.n_samples, values, tol=tol, predicts=source.label_kind
     )  # fmt: skip

@@ -1,1 +1,1 @@
-"""Traces as a page to look at: what runs did, beside each other."""
+"""Reports of runs from their traces: an HTML page, or a picture."""

@@ -1,4 +1,4 @@
-"""What is drawn of runs: charts as data, with axes and their ticks, whatever draws them."""
+"""The charts of runs as data: curves, axes and their ticks, for any renderer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TICKS = 6  # at most about so many labels on an axis
 
 
 def quantity(value: float, unit: str = "") -> str:
-    """'1.2 GB' or '3 k': three digits and a prefix of the SI."""
+    """'1.2 GB' or '3 k': three digits and an SI prefix."""
     for power, prefix in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
         if value >= 10**power * 0.9995:
             return f"{value / 10**power:.3g} {prefix}{unit}".rstrip()
@@ -40,7 +40,7 @@ def number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Axis:
-    """label; log: logarithmic, so that only what is above 0 has a place; written: a value as text."""
+    """label; log: logarithmic, for values above 0; written: a value as text."""
 
     label: str
     log: bool
@@ -53,7 +53,7 @@ class Axis:
         return value is not None and (value > 0.0 or not self.log)
 
     def range_of(self, values: Iterable[float]) -> tuple[float, float]:
-        """(least, most) of values, a little apart where they are one."""
+        """(least, most) of values, widened a little where they are equal."""
         values = list(values)
         least, most = min(values), max(values)
         if self.log:
@@ -64,7 +64,7 @@ class Axis:
         return least, most if most > least else least + space
 
     def ticks(self, least: float, most: float) -> list[float]:
-        """Round numbers within the range, few enough to be read."""
+        """Some ``TICKS`` round numbers within the range."""
         if not self.log:
             return round_numbers(least, most)
         low, high = math.ceil(math.log10(least) - 1e-9), math.floor(math.log10(most) + 1e-9)
@@ -72,9 +72,9 @@ class Axis:
         if decades >= 3:
             step = -(-decades // TICKS)
             return [10.0**power for power in range(low, high + 1, step)]
-        found = [digit * 10.0**power for power in range(low - 1, high + 1) for digit in (1, 2, 5)]
-        found = [value for value in found if least * (1 - 1e-9) <= value <= most * (1 + 1e-9)]
-        return found if len(found) >= 2 else round_numbers(least, most)
+        values = [digit * 10.0**power for power in range(low - 1, high + 1) for digit in (1, 2, 5)]
+        values = [value for value in values if least * (1 - 1e-9) <= value <= most * (1 + 1e-9)]
+        return values if len(values) >= 2 else round_numbers(least, most)
 
 
 def round_numbers(least: float, most: float) -> list[float]:
@@ -117,7 +117,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """One or more curves; note: what a reader should know of it."""
+    """One or more curves; note: a sentence for the reader."""
 
     title: str
     x: Axis
@@ -127,7 +127,7 @@ class Chart:
 
 
 def thinned(points: Sequence[Point]) -> tuple[Point, ...]:
-    """No more than some ``MOST_POINTS``: every so many-th, and the last."""
+    """At most some ``MOST_POINTS`` points, evenly spaced, with the last one."""
     step = -(-len(points) // MOST_POINTS)
     return tuple(points) if step <= 1 else (*points[:-1:step], points[-1])
 
@@ -136,39 +136,39 @@ def chart(title: str, x: Axis, y: Axis, curves: Iterable[tuple], note: str = "")
     """From (run's number, label, [(x, y, marked)], second) of each curve; None where nothing can be drawn."""
     series = []
     for run, label, points, second in curves:
-        found = [Point(a, b, marked) for a, b, marked in points if x.has_place(a) and y.has_place(b)]
-        if found:
-            series.append(Series(run, label, thinned(found), second))
+        drawable = [Point(a, b, marked) for a, b, marked in points if x.has_place(a) and y.has_place(b)]
+        if drawable:
+            series.append(Series(run, label, thinned(drawable), second))
     return Chart(title, x, y, tuple(series), note) if series else None
 
 
 def by_iteration(runs: Sequence[TracedRun], at: Callable, of: Callable, label: str = "", second: bool = False,
                  estimated: bool = False):  # fmt: skip
-    """A curve of each run over its iterations; at, of: what an Iteration has of the two axes; estimated: what is not
-    certified is an estimate."""
+    """A curve of each run over its iterations; at, of: functions of an Iteration for the two axes; estimated: figures
+    that are not certified are estimates."""
     for k, run in enumerate(runs):
         points = [(at(one), of(one), one.certified or not estimated) for one in run.iterations]
         yield k, f"{run.name}{label and ', ' + label}", points, second
 
 
 def by_learner(runs: Sequence[TracedRun], at: Callable, of: Callable):
-    """The same for what learners suffered, the second one of a run dashed."""
+    """The same for the losses of online learners, the second one of a run dashed."""
     for k, run in enumerate(runs):
-        for place, (learner, told) in enumerate(run.suffered.items()):
-            label = f"{run.name}, {learner}" if len(run.suffered) > 1 else run.name
-            yield k, label, [(at(one), of(one), True) for one in told], place % 2 == 1
+        for place, (learner, points) in enumerate(run.online.items()):
+            label = f"{run.name}, {learner}" if len(run.online) > 1 else run.name
+            yield k, label, [(at(one), of(one), True) for one in points], place % 2 == 1
 
 
 def progress_charts(runs: Sequence[TracedRun]) -> list[Chart]:
-    """How far runs came, against time and against bytes read (or rows)."""
-    found: list[Chart | None] = []
+    """The progress of runs against time and against bytes read (or rows)."""
+    charts: list[Chart | None] = []
     axes = [(SECONDS, lambda one: one.seconds)]
     if any(run.iterations and run.iterations[0].bytes_read < run.iterations[-1].bytes_read for run in runs):
-        # a run whose rows stay in memory reads once, and nothing is to be seen against that
+        # a run with all rows in memory reads once: such a chart would be a vertical line
         axes.append((BYTES, lambda one: one.bytes_read))
     for x, at in axes:
         what = "time" if x is SECONDS else "bytes read"
-        found += [
+        charts += [
             chart(f"Gap against {what}", x, GAP, by_iteration(runs, at, lambda one: one.gap, estimated=True),
                   "Filled points are certified, hollow ones estimates."),
             chart(f"Primal and dual against {what}", x, OBJECTIVE,
@@ -184,12 +184,12 @@ def progress_charts(runs: Sequence[TracedRun]) -> list[Chart]:
         ]  # fmt: skip
     for x, at in ((ROWS, lambda one: one.rows), (SECONDS, lambda one: one.seconds)):
         what = "time" if x is SECONDS else "rows"
-        found += [
+        charts += [
             chart(f"Average loss against {what}", x, AMOUNT, by_learner(runs, at, lambda one: one.loss)),
             chart(f"Mistakes against {what}", x, SHARE, by_learner(runs, at, lambda one: one.mistakes)),
             chart(f"Error of predictions against {what}", x, ERROR, by_learner(runs, at, lambda one: one.rmse)),
         ]
-    return [one for one in found if one is not None]
+    return [one for one in charts if one is not None]
 
 
 def working_charts(runs: Sequence[TracedRun]) -> list[Chart]:
@@ -203,14 +203,14 @@ def working_charts(runs: Sequence[TracedRun]) -> list[Chart]:
 
     rows = (curve for k, run in enumerate(runs)
             for curve in ((k, *rest) for _, *rest in by_iteration([run], at, share_of(run))))  # fmt: skip
-    found = [
+    charts = [
         chart("Working set: its part of the rows", ITERATION, SHARE, rows),
         chart("Working set: its part of the gap", ITERATION, SHARE, by_iteration(runs, at, lambda one: one.set_share)),
         chart("Passes over a block", ITERATION, AMOUNT, by_iteration(runs, at, lambda one: one.passes),
               "On the mean of the blocks of an outer iteration."),
     ]  # fmt: skip
     with_set = [run if any(one.set_passes for one in run.iterations) else TracedRun(run.name) for run in runs]
-    found.append(
+    charts.append(
         chart("Passes over the working set", ITERATION, AMOUNT, by_iteration(with_set, at, lambda one: one.set_passes))
     )
-    return [one for one in found if one is not None]
+    return [one for one in charts if one is not None]

@@ -1,7 +1,7 @@
 """Runs as one HTML page that needs nothing else: its style and script are in it, and nothing is fetched.
 
-A trace may be anybody's, so every text of it goes through ``escape``, and the page's policy runs no other script than
-its own, told by its hash.
+Traces are untrusted: every text of one goes through ``escape``, and the page's policy runs one script only, given by
+its hash.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib.resources import files
 
 from blocksvm import __version__
 from blocksvm.reporting.charts import Chart, in_bytes, in_seconds, number, percent, progress_charts, working_charts
-from blocksvm.reporting.runs import Iteration, Suffered, TracedRun
+from blocksvm.reporting.runs import Iteration, OnlineLoss, TracedRun
 from blocksvm.reporting.svg import COLOURS, IDLE, READS, REST, TRAINS, drawn, timeline
 
 MOST_ROWS = 200  # of a table of iterations
@@ -59,7 +59,7 @@ def _hash(text: str) -> str:
 
 
 def colour(k: int) -> str:
-    """The class of the run of this number."""
+    """The CSS class of the run of this number."""
     return f"c{k % COLOURS}"
 
 
@@ -75,7 +75,7 @@ def _legend(runs: Sequence[TracedRun]) -> str:
 
 
 def _table(head: Iterable[str], rows: Iterable[Sequence[str]], words: bool = False, marked: Sequence[bool] = ()) -> str:
-    """A table of texts, which are escaped; marked: rows that stand out."""
+    """A table of texts, which are escaped; marked: emphasised rows."""
     lines = []
     for k, cells in enumerate(rows):
         kind = ' class="differs"' if k < len(marked) and marked[k] else ""
@@ -97,7 +97,7 @@ def _charts(charts: list[Chart]) -> str:
     return f'<div class="charts">\n{"".join(figures)}\n</div>' if figures else ""
 
 
-def told(value: float | None, written: Callable[[float], str] = number) -> str:
+def shown(value: float | None, written: Callable[[float], str] = number) -> str:
     return "" if value is None else written(value)
 
 
@@ -106,17 +106,17 @@ def _last(run: TracedRun, of: Callable[[Iteration], float | None]) -> float | No
 
 
 def _summary(runs: Sequence[TracedRun]) -> str:
-    """How each run stands."""
+    """The state and results of each run."""
     rows = []
     for run in runs:
         gap = run.gap if run.gap is not None else _last(run, lambda one: one.gap if one.certified else None)
-        suffered = [learner[-1] for learner in run.suffered.values()]
+        online = [learner[-1] for learner in run.online.values()]
         rows.append([
             run.name, run.method, ENDS.get(run.status, run.status or ""), in_seconds(run.seconds),
-            told(float(len(run.iterations)) if run.iterations else None), told(gap, lambda value: f"{value:.2e}"),
-            told(_last(run, lambda one: one.bytes_read or None), in_bytes),
-            told(_last(run, lambda one: one.held_out), percent),
-            ", ".join(f"{one.loss:.6g}" for one in suffered), ", ".join(map(_wrong, suffered)),
+            shown(float(len(run.iterations)) if run.iterations else None), shown(gap, lambda value: f"{value:.2e}"),
+            shown(_last(run, lambda one: one.bytes_read or None), in_bytes),
+            shown(_last(run, lambda one: one.held_out), percent),
+            ", ".join(f"{one.loss:.6g}" for one in online), ", ".join(map(_wrong, online)),
         ])  # fmt: skip
     head = ["run", "solver", "state", "time", "iterations", "certified gap", "read", "held out", "average loss",
             "mistakes"]  # fmt: skip
@@ -124,8 +124,8 @@ def _summary(runs: Sequence[TracedRun]) -> str:
     return _table([head[j] for j in wanted], [[row[j] for j in wanted] for row in rows])
 
 
-def _wrong(one: Suffered) -> str:
-    return told(one.mistakes, percent) if one.rmse is None else f"rmse {one.rmse:.6g}"
+def _wrong(one: OnlineLoss) -> str:
+    return shown(one.mistakes, percent) if one.rmse is None else f"rmse {one.rmse:.6g}"
 
 
 def _timelines(runs: Sequence[TracedRun]) -> str:
@@ -158,7 +158,7 @@ def _memory(runs: Sequence[TracedRun]) -> str:
     names = list(dict.fromkeys(name for run in runs for name in run.memory))
     if not names:
         return ""
-    rows = [[name, *(told(run.memory.get(name), in_bytes) for run in runs)] for name in names]
+    rows = [[name, *(shown(run.memory.get(name), in_bytes) for run in runs)] for name in names]
     rows.append(["in all", *(in_bytes(sum(run.memory.values())) for run in runs)])
     return "<p>As planned before the first row was read.</p>" + _table(
         ["", *(run.name for run in runs)], rows, marked=[False] * len(names) + [True]
@@ -166,14 +166,14 @@ def _memory(runs: Sequence[TracedRun]) -> str:
 
 
 def _settings(runs: Sequence[TracedRun]) -> str:
-    """Those that differ first, and marked."""
+    """The settings and versions of each run; those that differ come first, marked."""
     tables = []
     for what in ("settings", "versions"):
         names = list(dict.fromkeys(name for run in runs for name in getattr(run, what)))
-        found = [(name, [getattr(run, what).get(name, "") for run in runs]) for name in names]
-        differs = {name: len(set(values)) > 1 for name, values in found}
-        found.sort(key=lambda entry: not differs[entry[0]])
-        rows, marked = [[name, *values] for name, values in found], [differs[name] for name, _ in found]
+        entries = [(name, [getattr(run, what).get(name, "") for run in runs]) for name in names]
+        differs = {name: len(set(values)) > 1 for name, values in entries}
+        entries.sort(key=lambda entry: not differs[entry[0]])
+        rows, marked = [[name, *values] for name, values in entries], [differs[name] for name, _ in entries]
         if rows:
             tables.append(_table(["", *(run.name for run in runs)], rows, words=True, marked=marked))
     note = "<p>What differs between the runs stands first.</p>" if len(runs) > 1 else ""
@@ -181,29 +181,29 @@ def _settings(runs: Sequence[TracedRun]) -> str:
 
 
 def spread(rows: Sequence) -> list:
-    """No more than some ``MOST_ROWS`` of them, the last one included."""
+    """At most some ``MOST_ROWS`` rows, evenly spaced, with the last one."""
     step = -(-len(rows) // MOST_ROWS)
     return list(rows) if step <= 1 else [*rows[:-1:step], rows[-1]]
 
 
 def _figures(runs: Sequence[TracedRun]) -> str:
-    """The numbers behind the charts."""
+    """The numbers in the charts."""
     parts = []
     for run in runs:
         if run.iterations:
             head = ["iteration", "seconds", "primal", "dual", "gap", "certified", "held out", "read", "passes",
                     "set rows", "set passes", "training", "waiting"]  # fmt: skip
             rows = [
-                [str(one.number), f"{one.seconds:.3f}", told(one.primal), told(one.dual),
-                 told(one.gap, lambda value: f"{value:.3e}"), "yes" if one.certified else "",
-                 told(one.held_out, percent) or told(one.held_out_rmse), in_bytes(one.bytes_read), told(one.passes),
-                 told(one.set_rows, lambda value: f"{value:.0f}"), told(one.set_passes), in_seconds(one.training),
+                [str(one.number), f"{one.seconds:.3f}", shown(one.primal), shown(one.dual),
+                 shown(one.gap, lambda value: f"{value:.3e}"), "yes" if one.certified else "",
+                 shown(one.held_out, percent) or shown(one.held_out_rmse), in_bytes(one.bytes_read), shown(one.passes),
+                 shown(one.set_rows, lambda value: f"{value:.0f}"), shown(one.set_passes), in_seconds(one.training),
                  in_seconds(one.waiting)]
                 for one in spread(run.iterations)
             ]  # fmt: skip
             parts.append(_details(f"{run.name}: outer iterations", _table(head, rows)))
-        for name, learner in run.suffered.items():
-            rows = [[f"{one.rows:.0f}", f"{one.seconds:.3f}", told(one.loss), _wrong(one)] for one in spread(learner)]
+        for name, learner in run.online.items():
+            rows = [[f"{one.rows:.0f}", f"{one.seconds:.3f}", shown(one.loss), _wrong(one)] for one in spread(learner)]
             head = ["rows", "seconds", "average loss", "mistakes"]
             parts.append(_details(f"{run.name}: {name}", _table(head, rows)))
     return "\n".join(parts)

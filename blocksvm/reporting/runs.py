@@ -1,4 +1,4 @@
-"""Runs as their traces tell them: curves, seconds, passes, settings; all of it checked, as a trace may be anybody's."""
+"""Runs read from their traces: curves, seconds, passes, settings; all values checked, as traces are untrusted."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from blocksvm.base.settings import plain
 from blocksvm.model.trace import read_trace
 
 LOSS = "cumulative_loss"
-# what a start says beside the settings of the run
+# entries of a start event that are no settings of the run
 NO_SETTINGS = ("event", "outer", "memory_plan", "versions", "learner_settings", "learners")
 LONGEST_TEXT = 300  # characters of a setting that are shown
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """An outer iteration, or an online learner's epoch; None: not told.
+    """An outer iteration, or an online learner's epoch; None: not in the trace.
 
     seconds, bytes_read: of the run, at its end; gap, primal, dual: certified, or estimates; held_out, on_rows:
     accuracies, and *_rmse root mean squared errors; lasted: seconds of this iteration, of which training, on_set
@@ -52,8 +52,8 @@ class Iteration:
 
 
 @dataclass(frozen=True)
-class Suffered:
-    """What a learner has suffered after so many rows: the average loss, and the share of mistakes or the root mean
+class OnlineLoss:
+    """Figures of an online learner after so many rows: the average loss, and the share of mistakes or the root mean
     squared error."""
 
     seconds: float
@@ -65,15 +65,15 @@ class Suffered:
 
 @dataclass
 class TracedRun:
-    """A run so far.  settings, memory (bytes): by name; iterations; suffered: of each learner by its name; status: None
-    while it goes on, or where it was killed."""
+    """A run so far.  settings, memory (bytes): by name; iterations; online: the losses of each learner, by its name;
+    status: None while it goes on, or where it was killed."""
 
     name: str
     settings: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     memory: dict[str, float] = field(default_factory=dict)
     iterations: list[Iteration] = field(default_factory=list)
-    suffered: dict[str, list[Suffered]] = field(default_factory=dict)
+    online: dict[str, list[OnlineLoss]] = field(default_factory=dict)
     rows: float | None = None
     method: str = ""
     status: str | None = None
@@ -82,7 +82,7 @@ class TracedRun:
 
 
 class Event:
-    """An event whose numbers are asked for by name; InputError, with file and line, where one is none."""
+    """An event with numbers by name; InputError, with file and line, for a value of another type."""
 
     def __init__(self, path: Path, line: int, values: Mapping):
         self.where = f"{path}:{line}"
@@ -121,7 +121,7 @@ class Event:
         return value
 
     def of(self, name: str, values) -> Event:
-        """A part of it."""
+        """An object within the event, with the event's place in the file."""
         if not isinstance(values, dict):
             raise self._wrong(name, "is not an object")
         part = Event(Path(), 0, values)
@@ -133,20 +133,24 @@ class Event:
 
 
 def load_runs(paths: list[Path], unfinished: bool = False) -> list[TracedRun]:
-    """A run for each trace, named by its file.  unfinished: a trace without an event yet is a run, too.
+    """A run for each trace, named by its file.  unfinished: also of a trace without an event yet.
 
-    InputError names what is no trace, with file and line; a last line without its end is left out.
+    InputError for another file, with its line; an incomplete last line is left out.
     """
-    return [load_run(path, name, unfinished) for path, name in zip(paths, told_apart([*map(str, paths)]), strict=True)]
+    return [
+        load_run(path, name, unfinished) for path, name in zip(paths, distinct_names([*map(str, paths)]), strict=True)
+    ]
 
 
-def told_apart(names: list[str]) -> list[str]:
-    """File names without the folder that all have in common and without their ending, each another one."""
+def distinct_names(names: list[str]) -> list[str]:
+    """Distinct file names, without the common folder and without their suffixes."""
     parts = [Path(name).with_suffix("").parts for name in names]
     shared = 0
-    while len(names) > 1 and all(len(own) > shared + 1 and own[shared] == parts[0][shared] for own in parts):
+    while len(names) > 1 and all(
+        len(folders) > shared + 1 and folders[shared] == parts[0][shared] for folders in parts
+    ):
         shared += 1
-    short = ["/".join(own[shared:] if len(names) > 1 else own[-1:]) for own in parts]
+    short = ["/".join(folders[shared:] if len(names) > 1 else folders[-1:]) for folders in parts]
     return [f"{name} ({k + 1})" if short.count(name) > 1 else name for k, name in enumerate(short)]
 
 
@@ -163,20 +167,20 @@ def load_run(path: Path, name: str, unfinished: bool = False) -> TracedRun:
         elif kind == "outer":
             _iterate(run, event)
         if kind in ("progress", "outer", "end") and values.get(LOSS) is not None:
-            _suffer(run, event)
+            _add_online(run, event)
         run.seconds = max(run.seconds, event.amount("seconds"))
         run.status = str(values.get("status") or "ended") if kind == "end" else None
         if kind == "end":
             run.gap = event.number("rel_gap")
-    if not (run.settings or run.iterations or run.suffered or unfinished):
+    if not (run.settings or run.iterations or run.online or unfinished):
         raise InputError(f"{path}: holds no run; name a trace that train or stream wrote")
     return run
 
 
 def _begin(run: TracedRun, event: Event) -> None:
     settings = {key: value for key, value in event.values.items() if key not in NO_SETTINGS}
-    for name, own in event.group("learners").items():
-        settings |= {f"{name}: {key}": value for key, value in event.of(name, own).values.items()}
+    for name, values in event.group("learners").items():
+        settings |= {f"{name}: {key}": value for key, value in event.of(name, values).values.items()}
     run.settings = {str(key): _text(value) for key, value in settings.items() if value is not None}
     run.versions = {str(key): _text(value) for key, value in event.group("versions").items()}
     plan = event.of("memory_plan", event.group("memory_plan"))
@@ -226,20 +230,20 @@ def _iterate(run: TracedRun, event: Event) -> None:
     )
 
 
-def _suffer(run: TracedRun, event: Event) -> None:
+def _add_online(run: TracedRun, event: Event) -> None:
     learners = event.group("learners") or {run.method or "learner": event.values}
     for name, values in learners.items():
-        own = event.of(name, values)
-        rows, squared, mistakes = own.amount("rows"), own.number("squared_errors"), own.number("mistakes")
+        record = event.of(name, values)
+        rows, squared, mistakes = record.amount("rows"), record.number("squared_errors"), record.number("mistakes")
         if not rows:
             continue
-        told = Suffered(
+        point = OnlineLoss(
             seconds=event.amount("seconds"),
             rows=rows,
-            loss=own.amount(LOSS) / rows,
+            loss=record.amount(LOSS) / rows,
             mistakes=None if mistakes is None else mistakes / rows,
             rmse=None if squared is None else math.sqrt(max(0.0, squared) / rows),
         )
-        found = run.suffered.setdefault(str(name), [])
-        if not found or found[-1] != told:
-            found.append(told)
+        points = run.online.setdefault(str(name), [])
+        if not points or points[-1] != point:
+            points.append(point)

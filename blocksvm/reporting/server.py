@@ -1,4 +1,4 @@
-"""The page of runs that still go on, made anew for each request, on this machine alone."""
+"""A server of the page of current runs, on this machine alone; the page is made again for each request."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from blocksvm.reporting.page import page_of
 from blocksvm.reporting.runs import load_runs
 
 HERE = "127.0.0.1"
-SECONDS = 2  # between two looks of a browser
+SECONDS = 2  # between reloads by a browser
 
 
 class Pages(ThreadingHTTPServer):
-    """Serves the page of these traces; ``url`` says where.  InputError where the port is taken."""
+    """Serves the page of these traces at ``url``.  InputError where the port is in use."""
 
     daemon_threads = True
 
@@ -38,7 +38,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Pages
 
     def do_GET(self) -> None:
-        # a name of another site that leads here must not read what is served here
+        # a page of another site whose name resolves to this address must not read the report
         host, _, _ = (self.headers.get("Host") or "").partition(":")
         if self.path != "/" or host not in (HERE, "localhost"):
             self._answer(404, "<!doctype html>\n<title>not here</title>\n<p>There is one page, at /.</p>\n")
@@ -63,4 +63,4 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments) -> None:
-        """Requests are nobody's news."""
+        """Do not log requests."""

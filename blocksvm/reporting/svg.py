@@ -1,4 +1,4 @@
-"""Charts and timelines as SVG: drawn here, so that they are seen without JavaScript and on paper."""
+"""Charts and timelines as SVG, visible without JavaScript and on paper."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from blocksvm.reporting.runs import Iteration, TracedRun
 
 WIDTH, HEIGHT = 320, 226  # of a chart, in units that a phone shows as about a pixel
 LEFT, RIGHT, TOP, BOTTOM = 60, 18, 12, 50
-COLOURS = 8  # of runs, in page.css; later runs have the same ones with other dashes
-CROWDED = 60  # points, of which more are drawn smaller
+COLOURS = 8  # of runs, in page.css; later runs have the same colours with other dashes
+CROWDED = 60  # curves of more points have smaller marks
 MOST_SPANS = 150  # of a timeline
-HALF_A_LETTER = 4.2  # the room of a label's letters, in units
+HALF_A_LETTER = 4.2  # half the width of a letter, in units
 BESIDE = 4.0  # between a label and the next one
 
 
 class ChartFrame:
-    """Where values lie in a chart."""
+    """The coordinates of values in a chart."""
 
     def __init__(self, chart: Chart):
         points = [point for series in chart.series for point in series.points]
@@ -66,16 +66,16 @@ def _axes(frame: ChartFrame) -> list[str]:
 
 
 def _labels(ticks: Sequence[tuple[float, str]], y: float, width: float) -> list[str]:
-    """What ticks along x are called: each in the middle below its tick, or as near to it as a drawing of this width
-    has room, and left out where the one before has that room."""
+    """Labels of ticks along x: each centred below its tick, or moved left into the drawing of this width; left out
+    where it would meet the previous one."""
     parts = []
-    taken = 0.0
+    right_end = 0.0
     for x, text in ticks:
         half = HALF_A_LETTER * len(text)
         middle = min(x, width - half)
-        if middle - half < taken:
+        if middle - half < right_end:
             continue
-        taken = middle + half + BESIDE
+        right_end = middle + half + BESIDE
         parts.append(f'<text x="{middle:.1f}" y="{y}" text-anchor="middle">{escape(text)}</text>')
     return parts
 
@@ -89,10 +89,10 @@ def _curve(frame: ChartFrame, series) -> list[str]:
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
         parts.append(f'<path class="line" d="M{path}"/>')
     for (x, y), point in zip(places, series.points, strict=True):
-        told = f"{series.label}: {frame.y.written(point.y)} ({frame.x.label} {frame.x.written(point.x)})"
+        text = f"{series.label}: {frame.y.written(point.y)} ({frame.x.label} {frame.x.written(point.x)})"
         radius = 2.8 if len(places) <= CROWDED or point.marked else 1.7
         mark = "point" if point.marked else "point estimate"
-        title = f"<title>{escape(told)}</title>"
+        title = f"<title>{escape(text)}</title>"
         parts.append(f'<circle class="{mark}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}">{title}</circle>')
     return [*parts, "</g>"]
 
@@ -115,7 +115,7 @@ IDLE = ("idle", "idle")
 
 
 def timeline(run: TracedRun) -> str:
-    """Where the seconds of a run went: above the thread that trains, below those that read and decode."""
+    """The timeline of a run's seconds: above the thread that trains, below those that read and decode."""
     spans = merged(run.iterations)
     end = max(1e-9, spans[-1][-1].seconds)
     begin = spans[0][0].seconds - spans[0][0].lasted
@@ -140,22 +140,22 @@ def timeline(run: TracedRun) -> str:
 
 
 def merged(iterations: Sequence[Iteration]) -> list[list[Iteration]]:
-    """Iterations in a row, so many together that there are no more than ``MOST_SPANS``, or one takes too long."""
+    """Consecutive iterations in at most some ``MOST_SPANS`` groups of similar length."""
     whole = sum(one.lasted for one in iterations)
-    found: list[list[Iteration]] = []
+    groups: list[list[Iteration]] = []
     lasted = 0.0
     for one in iterations:
         lasted += one.lasted
-        if found and lasted <= whole / MOST_SPANS:
-            found[-1].append(one)
+        if groups and lasted <= whole / MOST_SPANS:
+            groups[-1].append(one)
         else:
-            found.append([one])
+            groups.append([one])
             lasted = one.lasted
-    return found
+    return groups
 
 
 def _span(iterations: list[Iteration], kinds: tuple, left: tuple[str, str], top: float, across: Callable) -> list[str]:
-    """The parts of some iterations' time in a lane, one above the other."""
+    """The parts of the time of some iterations in a lane, stacked."""
     lasted = sum(one.lasted for one in iterations)
     if lasted <= 0.0:
         return []

@@ -12,7 +12,7 @@ COLUMNS = 3
 
 
 def draw(runs: Sequence[TracedRun], file: IO[bytes]) -> None:
-    """Write a PNG of every chart; InputError is not raised where there is none to draw: the picture says so."""
+    """Write a PNG of every chart; without any, the picture says so."""
     from matplotlib.figure import Figure
 
     charts = progress_charts(runs) + working_charts(runs)
@@ -25,7 +25,7 @@ def draw(runs: Sequence[TracedRun], file: IO[bytes]) -> None:
     for axes, chart in zip(places, charts, strict=False):
         _draw(axes, chart)
     if not charts:
-        places[0].text(0.5, 0.5, "nothing was told yet", ha="center")
+        places[0].text(0.5, 0.5, "no figures yet", ha="center")
     figure.savefig(file, format="png", dpi=130)
 
 
@@ -39,11 +39,11 @@ def _draw(axes, chart: Chart) -> None:
     axes.set(xscale="log" if chart.x.log else "linear", yscale="log" if chart.y.log else "linear")
     axes.set(xlabel=chart.x.label, ylabel=chart.y.label)
     axes.set_title(chart.title, fontsize=10)
-    for axis, own in ((axes.xaxis, chart.x), (axes.yaxis, chart.y)):
-        low, high = own.range_of(
-            point.x if own is chart.x else point.y for series in chart.series for point in series.points
+    for axis, scale in ((axes.xaxis, chart.x), (axes.yaxis, chart.y)):
+        low, high = scale.range_of(
+            point.x if scale is chart.x else point.y for series in chart.series for point in series.points
         )
-        axis.set_ticks(own.ticks(low, high), [own.written(tick) for tick in own.ticks(low, high)])
+        axis.set_ticks(scale.ticks(low, high), [scale.written(tick) for tick in scale.ticks(low, high)])
         axis.set_ticks([], minor=True)
     axes.tick_params(labelsize=8)
     axes.grid(alpha=0.3)
@@ -51,5 +51,5 @@ def _draw(axes, chart: Chart) -> None:
 
 
 def _plain(text: str) -> str:
-    """A label as it is: no formula begins in it, and none is hidden for a '_' before it."""
+    """A label literally: without formulas, and not hidden by a leading '_'."""
     return " " * text.startswith("_") + text.replace("$", r"\$")

@@ -88,6 +88,7 @@ class DualCD(TellsShares):
     n_vectors = 1
     capabilities = Capabilities(
         certifies=True,
+        cross_validates=True,
         minimises=True,
         schedules=True,
         tolerance=True,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS
-from blocksvm.losses import get_loss
-from blocksvm.losses.loss import REAL_NUMBERS
-from blocksvm.problems.problem_settings import CRAMMER_SINGER, WITH_CLASSES
+from blocksvm.losses import require
+from blocksvm.problems.problem_settings import WITH_CLASSES, learns_together
 from blocksvm.solvers.dual_cd import DualCD, settings_of
 from blocksvm.solvers.solver import Method, Solver, Task
 
@@ -17,11 +16,12 @@ EXTRAPOLATED = 1e-4
 def make(task: Task) -> Solver:
     """For two classes or real targets one problem; for more classes, or sets of labels, one a class, or one of all."""
     settings = settings_of(task.settings).resolve(task.settings, DualCD.name)
+    loss = require(settings["loss"], "conjugate", DualCD.name)
     labels = task.source.labels
     more = task.source.label_kind == SETS or (labels is not None and not labels.binary)
-    if more and get_loss(settings["loss"]).targets != REAL_NUMBERS:
+    if more and not loss.of_numbers:
         # imported here, as below: they load kernels that others do not need
-        if settings["multiclass"] == CRAMMER_SINGER:
+        if learns_together(settings["multiclass"]):
             from blocksvm.solvers.crammer_singer_cd import CrammerSingerCD
 
             return CrammerSingerCD(task)
@@ -30,7 +30,7 @@ def make(task: Task) -> Solver:
         return SeveralDualCD(task)
     if settings["multiclass"] is not None:
         raise InputError(f"{option('multiclass')}: is for more than two classes; leave it out")
-    if task.working_set and task.tol < EXTRAPOLATED and get_loss(settings["loss"]).quadratic:
+    if task.working_set and task.tol < EXTRAPOLATED and loss.quadratic:
         from blocksvm.solvers.extrapolated_dual_cd import DualCDWithExtrapolation
 
         return DualCDWithExtrapolation(task)

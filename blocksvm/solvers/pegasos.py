@@ -8,11 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from blocksvm.base.errors import option
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.kernels.dual_cd_loops import Objective
 from blocksvm.kernels.margins import sum_of_squares
 from blocksvm.kernels.pegasos_loops import pegasos_pass, suffix_sum
+from blocksvm.losses import require
 from blocksvm.problems.problem import Problem, make_problem, problem_settings
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.solvers.solver import Capabilities, Method, PassResult, SavedRun, Solver, State, StateArray, Task, Visit
@@ -53,6 +55,7 @@ class Pegasos(Solver):
         problem = self.problem = make_problem(self.settings, task.bias, task.source)
         self.dual = self.settings["dual"]
         if self.dual:
+            require(self.settings["loss"], "conjugate", option("dual"))
             problem = self.problem = replace(problem, apart=True)
             self.capabilities = replace(self.capabilities, certifies=True)
         self.bias, self.real_targets = problem.bias, problem.real

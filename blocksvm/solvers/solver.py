@@ -37,8 +37,9 @@ class Capabilities:
     may have weights; predicts_first: each row is predicted before it is learned from, and the loss of that is
     reported; needs_all_rows: all rows must be in memory at once; working_set: it tells which rows can still move, and
     passes over some rows of a block alone make sense; free_bias: the weight of the constant feature may go without
-    regularisation; merges: visits to several blocks from one w may be added up (``Visit.sigma``); linear: its result is
-    a vector of weights, one a feature; default_max_outer: outer iterations where none are asked for.
+    regularisation; merges: visits to several blocks from one w may be added up (``Visit.sigma``); cross_validates: many
+    of its problems can be solved in the same readings; linear: its result is a vector of weights, one a feature;
+    default_max_outer: outer iterations where none are asked for.
     """
 
     targets: tuple[str, ...] = (TWO_CLASSES,)
@@ -55,6 +56,7 @@ class Capabilities:
     working_set: bool = False
     free_bias: bool = False
     merges: bool = False
+    cross_validates: bool = False
     linear: bool = True
     default_max_outer: int = 1
 
@@ -168,6 +170,7 @@ class Task:
     free_bias: bool = False
     tol: float = 0.0
     merges: bool = False
+    cross_validates: bool = False
 
 
 class Completion(Protocol):

@@ -1,1 +1,1 @@
-"""Everything that is a file or a source of rows: the store, models and checkpoints, matrices in memory."""
+"""Sources of blocks of rows: the interface, matrices in memory, and a reader that works ahead."""

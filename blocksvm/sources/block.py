@@ -1,4 +1,4 @@
-"""The one data structure that everything passes through: a Block, the rows that are in memory at once.
+"""Blocks: the rows that are in memory at once, the one data structure of all parts.
 
 From text to certificate, every part of blocksvm takes or gives Blocks: the store and in-memory matrices are sources
 of them, solvers minimise over them, certificates and predictions sum over them.  A Block is canonical (one dtype an
@@ -69,7 +69,7 @@ class Block:
 
     @property
     def row_arrays(self) -> Rows:
-        """What kernels read of the rows."""
+        """The arrays that kernels read."""
         return Rows(self.indptr, self.indices, self.values, self.y, self.weights, self.sq_norms)
 
     def __getitem__(self, rows: slice) -> Block:

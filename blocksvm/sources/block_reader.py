@@ -30,7 +30,7 @@ class BlockReader:
         self.next_arena = 0
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="blocksvm-reader")
         self.pending: tuple[bytes, Future] | None = None
-        self.kept: Block | None = None
+        self.resident_block: Block | None = None
         self.cost = self.before = ReadingCost()
 
     def __enter__(self) -> BlockReader:
@@ -41,20 +41,20 @@ class BlockReader:
         self.source.close()
 
     def request(self, chunks: np.ndarray) -> None:
-        """Start to read a block, unless it is kept or under way."""
-        if self.kept is not None or self.pending is not None:
+        """Start to read a block, unless it is stored or under way."""
+        if self.resident_block is not None or self.pending is not None:
             return
         arena = self.arenas[self.next_arena]
         self.next_arena = (self.next_arena + 1) % len(self.arenas)
         self.pending = (chunks.tobytes(), self.pool.submit(self.source.read_block, chunks, arena))
 
     def ready(self) -> bool:
-        """The block asked for last has been read (or nothing is being read)."""
+        """The block requested last has been read (or nothing is being read)."""
         return self.pending is None or self.pending[1].done()
 
     def blocks(self, blocks: list[np.ndarray], then: np.ndarray | None = None) -> Iterator[Block]:
-        """One block after the other, each asked for while the one before it is worked on; then: the one that will be
-        taken next, asked for in the same way."""
+        """One block after the other, each requested while the one before it is worked on; then: the one that will be
+        taken next, requested in the same way."""
         for k, chunks in enumerate(blocks):
             block = self.take(chunks)
             following = blocks[k + 1] if k + 1 < len(blocks) else then
@@ -63,9 +63,9 @@ class BlockReader:
             yield block
 
     def take(self, chunks: np.ndarray) -> Block:
-        if self.kept is not None:
+        if self.resident_block is not None:
             self.cost = ReadingCost()
-            return self.kept
+            return self.resident_block
         if self.pending is not None and self.pending[0] != chunks.tobytes():
             # another block was foreseen: its arena is the next one to be filled
             self.pending[1].result()
@@ -83,14 +83,14 @@ class BlockReader:
         self.cost.seconds_waiting = time.perf_counter() - began
         self.pending = None
         if self.resident:
-            self.kept = block
+            self.resident_block = block
         return block
 
 
 def iterate_blocks(source: Source, memory: int) -> Iterator[Block]:
     """All rows of a source in its order, in blocks of which two fit in ``memory`` bytes; the next is read meanwhile.
 
-    A block is valid until the next one is asked for: copy what is to be kept.  Raises InputError where not even one
+    A block is valid until the next one is requested: copy what is needed longer.  Raises InputError where not even one
     chunk fits.
     """
     chunks = source.chunks

@@ -20,7 +20,7 @@ def by_falling_count(counts: np.ndarray) -> np.ndarray:
 
 
 def by_frequency(indices: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """(indices, columns): int32 indices of d columns, numbered anew by falling frequency, those of equal frequency as
+    """(indices, columns): int32 indices of d columns, renumbered by falling frequency, those of equal frequency as
     they come; and (m,) int64 which column each of the m that occur is."""
     numbered = indices.copy()
     numbers, known = np.zeros(d, np.int32), np.empty(min(d, len(indices)) + 1, np.int32)

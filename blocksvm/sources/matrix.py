@@ -59,15 +59,15 @@ class Matrix(Source):
             self.indices, self.columns = by_frequency(self.indices, d)
             d = len(self.columns)
         self.weights = _weights(weights, n)
-        self.kept: np.ndarray = np.full(n, np.nan)
-        own: tuple | None = None
+        self.y_stored: np.ndarray = np.full(n, np.nan)
+        label_table: tuple | None = None
         counts: list[tuple] | None = []
         unlabelled = n
         if y is not None:
-            self.kept, own = encode_labels(y, n)
-            counts, unlabelled = count_labels(self.kept, own)
-        coding = Coding(labels_of(counts), own)
-        self.y = coding.y(self.kept)
+            self.y_stored, label_table = encode_labels(y, n)
+            counts, unlabelled = count_labels(self.y_stored, label_table)
+        coding = Coding(labels_of(counts), label_table)
+        self.y = coding.y(self.y_stored)
         first = chunk_rows if chunk_rows is not None else self._cut(n)
         first = np.asarray(first, dtype=np.int64)
         last = np.append(first[1:], n)
@@ -76,7 +76,7 @@ class Matrix(Source):
             if array is not None:
                 digest.update(array.data)
         if counts is None:  # too many labels for codes
-            digest.update(self.kept.data)
+            digest.update(self.y_stored.data)
         super().__init__(
             name="the matrix",
             n_samples=n,
@@ -86,10 +86,10 @@ class Matrix(Source):
             max_norm=float(np.sqrt(self.sq_norms.max())),
             chunks=ChunkTable(first, last - first, self.indptr[last] - self.indptr[first]),
             coding=coding,
-            label_kind=kind_of(own[0]) if own else NUMBERS if own is None else STRINGS,
+            label_kind=kind_of(label_table[0]) if label_table else NUMBERS if label_table is None else STRINGS,
             label_counts=counts,
             total_weight=float(n) if self.weights is None else float(self.weights.sum()),
-            label_weights=self._label_weights(counts, own),
+            label_weights=self._label_weights(counts, label_table),
             n_unlabelled=unlabelled,
             weighted=self.weights is not None,
             fingerprint=digest.hexdigest(),
@@ -101,16 +101,16 @@ class Matrix(Source):
         ends = np.maximum(self.indptr[1:], np.arange(1, n + 1)) // size
         return np.flatnonzero(np.append(True, np.diff(ends) > 0))
 
-    def _label_weights(self, counts: list[tuple] | None, own: tuple | None) -> list[float] | None:
+    def _label_weights(self, counts: list[tuple] | None, label_table: tuple | None) -> list[float] | None:
         if self.weights is None or counts is None:
             return None
-        kept = [label if own is None else own.index(label) for label, _ in counts]
-        return [float(self.weights[self.kept == value].sum()) for value in kept]
+        values = [label if label_table is None else label_table.index(label) for label, _ in counts]
+        return [float(self.weights[self.y_stored == value].sum()) for value in values]
 
     def reader(self, labels: Labels | None = None, real: bool = False) -> Self:
         other = super().reader(labels, real)
         if other.coding is not self.coding:
-            other.y = other.coding.y(self.kept)
+            other.y = other.coding.y(self.y_stored)
         return other
 
     def working_bytes(self) -> int:
@@ -182,8 +182,8 @@ def _array_of(X) -> np.ndarray:
         except ValueError as error:
             raise InputError(f"the matrix holds what is no number ({error}); make numbers of it") from None
     try:
-        found = np.asarray(X)
-        return found.astype(_real(found.dtype), copy=False)
+        array = np.asarray(X)
+        return array.astype(_real(array.dtype), copy=False)
     except (TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise

@@ -1,4 +1,4 @@
-"""What a source of blocks is: a store on disk, a matrix in memory, and whatever comes later, behind one class."""
+"""The interface of sources of blocks, such as a store on disk or a matrix in memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ChunkTable:
 
 @dataclass
 class ReadingCost:
-    """What reading has cost so far: compressed bytes, seconds of reading and of decoding, summed over threads;
+    """The cost of reading so far: compressed bytes, seconds of reading and of decoding, summed over threads;
     seconds_waiting: of who takes the blocks."""
 
     bytes_read: int = 0
@@ -47,7 +47,7 @@ class ReadingCost:
     seconds_waiting: float = 0.0
 
     def __sub__(self, before: ReadingCost) -> ReadingCost:
-        """What was added since."""
+        """The difference since."""
         return ReadingCost(*(a - b for a, b in zip(astuple(self), astuple(before), strict=True)))
 
 
@@ -55,7 +55,7 @@ class ReadingCost:
 class Step:
     """A source before one change of its rows: its fingerprint and rows, how many of them were left out, and
     ``dropped()``, which reads their places, int64, rising, piece by piece.  Rows that stay keep their order, and their
-    features their numbers; rows that are added come behind them."""
+    features their numbers; rows that are added come after them."""
 
     fingerprint: str
     n_samples: int
@@ -96,12 +96,12 @@ class Source(ABC):
 
     @property
     def labels(self) -> Labels | None:
-        """Those by which ``y`` is made (None: it is 0); other ones by ``reader``."""
+        """The labels by which ``y`` is coded (None: y is 0); ``reader`` sets others."""
         return self.coding.labels
 
     @property
     def row_bytes(self) -> int:
-        """Of a block's row, beside its entries."""
+        """The bytes of a block's row, beside its entries."""
         return row_bytes(self.coding.real, self.weighted)
 
     def reader(self, labels: Labels | None = None, real: bool = False) -> Self:
@@ -149,7 +149,7 @@ class Source(ABC):
         return None
 
     def history(self) -> Iterator[Step]:
-        """What the source was before each change of its rows, first to last."""
+        """The states of the source before each change of its rows, first to last."""
         return iter(())
 
     def origins(self, chunk: int, rows: np.ndarray) -> list[str]:

@@ -37,25 +37,25 @@ def serve(
     send(frames(path, label, max(1, n_bytes // entry_bytes), at_once, limits[0]), *limits)
 
 
-def frames(path: str, label: str | None, n_entries: int, at_once: int, room: int) -> Iterator[Frame]:
-    with h5py.File(path, "r", locking=False, rdcc_nbytes=room // 8) as file:
-        own = AnnData(file, at_once, room)
-        by_columns = own.kind == "csc_matrix"
-        about = {"n_rows": own.n_rows, "n_columns": own.n_columns, "n_entries": own.n_entries}
+def frames(path: str, label: str | None, n_entries: int, at_once: int, memory: int) -> Iterator[Frame]:
+    with h5py.File(path, "r", locking=False, rdcc_nbytes=memory // 8) as file:
+        table = AnnData(file, at_once, memory)
+        by_columns = table.kind == "csc_matrix"
+        about = {"n_rows": table.n_rows, "n_columns": table.n_columns, "n_entries": table.n_entries}
         yield Frame("matrix", about | {"by_columns": by_columns}, [])
-        for first, last in own.pieces(own.n_columns):
-            names = own.names(first, last)
+        for first, last in table.pieces(table.n_columns):
+            names = table.names(first, last)
             if not isinstance(names, tuple) or (names[0] < 0).any():
                 raise InputError("the names of var are no text, or one is missing; give each variable a name")
             yield Frame("names", {}, _together([names[1][code] for code in names[0].tolist()]))
-        labels = None if label is None else own.labels(label)
+        labels = None if label is None else table.labels(label)
         if by_columns:
-            for arrays in own.entries(n_entries):
+            for arrays in table.entries(n_entries):
                 yield Frame("entries", {}, arrays)
-            for first, last in own.pieces(own.n_rows if labels is not None else 0):
+            for first, last in table.pieces(table.n_rows if labels is not None else 0):
                 yield Frame("labels", {}, _arrays(labels(first, last)))
             return
-        for first, last, *arrays in own.stored(n_entries) if own.sparse else own.dense(n_entries):
+        for first, last, *arrays in table.stored(n_entries) if table.sparse else table.dense(n_entries):
             yield Frame("rows", {}, arrays)
             if labels is not None:
                 yield Frame("labels", {}, _arrays(labels(first, last)))
@@ -69,8 +69,8 @@ class AnnData:
     """An open file, whose parts are checked before anything is read: they lie in this file, as much of them as they
     claim, in HDF5 chunks that fit in memory.  InputError, ValueError or what h5py raises for what is wrong."""
 
-    def __init__(self, file: h5py.File, at_once: int, room: int):
-        self.file, self.at_once, self.room = file, at_once, room
+    def __init__(self, file: h5py.File, at_once: int, memory: int):
+        self.file, self.at_once, self.memory = file, at_once, memory
         there = kind_of_member(file, "X")
         if there is None:
             raise InputError(f"has no X{_elsewhere(file)}")
@@ -110,10 +110,10 @@ class AnnData:
         return member(self.file, name, h5py.Group)
 
     def _dataset(self, group: h5py.Group, name: str) -> h5py.Dataset:
-        found = member(group, name)
-        if found.ndim < 1:
-            raise ValueError(f"{found.name} is no array")
-        return found
+        dataset = member(group, name)
+        if dataset.ndim < 1:
+            raise ValueError(f"{dataset.name} is no array")
+        return dataset
 
     def _check(self, dataset: h5py.Dataset, length: int | None = None) -> h5py.Dataset:
         """InputError or ValueError unless it has the length, and the file all of it."""
@@ -122,7 +122,7 @@ class AnnData:
         n_bytes = dataset.size * dataset.dtype.itemsize
         if dataset.chunks is not None:
             one = prod(dataset.chunks) * dataset.dtype.itemsize
-            if 2 * one > self.room:
+            if 2 * one > self.memory:
                 size = f"{one / 1e6:,.0f} MB"
                 raise InputError(
                     f"its {dataset.name} is stored in chunks of {size}; raise {option('memory')}, or write smaller ones"
@@ -165,7 +165,7 @@ class AnnData:
         return lambda first, last: of_words(codes[first:last].astype(np.int64))
 
     def _words_of(self, group: h5py.Group, name: str) -> Callable[[np.ndarray], np.ndarray | Words]:
-        """What codes of categories mean, as ``Column`` has it."""
+        """The values of codes of categories, as ``Column`` has it."""
         if kind_of_member(group, name) is h5py.Group:  # pandas' strings, none of which is missing here
             group, name = member(group, name, h5py.Group), "values"
         dataset = self._dataset(group, name)
@@ -177,9 +177,9 @@ class AnnData:
             codes = np.where(codes < 0, -1, codes)
             if not isinstance(known, tuple):
                 return np.append(known, np.nan)[codes]
-            used, own = np.unique(np.append(known[0], -1)[codes], return_inverse=True)
+            used, positions = np.unique(np.append(known[0], -1)[codes], return_inverse=True)
             missing = int(len(used) > 0 and used[0] < 0)
-            return (own - missing).astype(np.int32), [known[1][k] for k in used[missing:].tolist()]
+            return (positions - missing).astype(np.int32), [known[1][k] for k in used[missing:].tolist()]
 
         return meant
 
@@ -221,7 +221,7 @@ class AnnData:
                 yield [rows, columns, values]
 
     def dense(self, n_entries: int) -> Iterator[tuple]:
-        """The same of the rows of a dense matrix, without zeros."""
+        """The nonzero entries of the rows of a dense matrix."""
         step = max(1, n_entries // max(1, self.n_columns))
         for start in range(0, self.n_rows, step):
             dense = self.X[start : min(start + step, self.n_rows)].astype(np.float64)
@@ -235,7 +235,7 @@ def _text(value) -> str:
 
 
 def _elsewhere(file: h5py.File) -> str:
-    """What to do where there is no X."""
+    """The advice where there is no X."""
     layers = list(member(file, "layers", h5py.Group))[:SHOWN] if has(file, "layers") else []
     if layers:
         return f" (its layers: {', '.join(layers)}); set adata.X to the one that is meant, and write it anew"
@@ -247,8 +247,8 @@ def _together(words: list[bytes]) -> list[np.ndarray]:
     return [np.frombuffer(b"".join(words), np.uint8), np.cumsum([len(word) for word in words], dtype=np.int64)]
 
 
-def _arrays(found: np.ndarray | Words) -> list[np.ndarray]:
-    return [found[0], *_together(found[1])] if isinstance(found, tuple) else [found]
+def _arrays(column: np.ndarray | Words) -> list[np.ndarray]:
+    return [column[0], *_together(column[1])] if isinstance(column, tuple) else [column]
 
 
 def _coded(strings: np.ndarray) -> Words:
@@ -256,7 +256,7 @@ def _coded(strings: np.ndarray) -> Words:
     return codes.astype(np.int32), [word.encode() for word in known.tolist()]
 
 
-def _masked(found: np.ndarray | Words, mask: np.ndarray) -> np.ndarray | Words:
-    if isinstance(found, tuple):
-        return np.where(mask, -1, found[0]).astype(np.int32), found[1]
-    return np.where(mask, np.nan, found)
+def _masked(column: np.ndarray | Words, mask: np.ndarray) -> np.ndarray | Words:
+    if isinstance(column, tuple):
+        return np.where(mask, -1, column[0]).astype(np.int32), column[1]
+    return np.where(mask, np.nan, column)

@@ -6,6 +6,7 @@ An array ``name`` is a 1-D dataset of Blosc chunks with the checksums of its pie
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import h5py
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.base.outputs import system_number
 from blocksvm.store import codec
-from blocksvm.store.hdf5_files import DAMAGE, damage, first_line, group, has, is_group, member, read_table
+from blocksvm.store.hdf5_files import DAMAGE, create_group, damage, first_line, group, has, is_group, member, read_table
 
 PIECE = 1 << 17  # elements
 SUMS = ".xxh3"  # ends the names of arrays of checksums
@@ -78,16 +79,29 @@ def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None)
         yield start, piece[: min(chunk, length - start)]
 
 
-def verify_arrays(own, deep: int = 0) -> None:
+def copy_arrays(parent: h5py.Group, to: h5py.Group, deep: int = 0) -> None:
+    """Write the arrays of a group, and of those in it, into another one; InputError names one that is damaged,
+    ValueError is raised for groups that lie deeper than ours do."""
+    for name in parent:
+        if is_group(parent, name):
+            if deep == DEEPEST:
+                raise ValueError(f"{parent.name} lies too deep")
+            copy_arrays(group(parent, name), create_group(to, name), deep + 1)
+        elif has(parent, name + SUMS):
+            dtype, length = member(parent, name).dtype, require_length(parent, name, None)
+            write_array(to, name, length, dtype, partial(read_range, parent, name, dtype))
+
+
+def verify_arrays(parent, deep: int = 0) -> None:
     """Read the arrays of a group, and of those in it, against their checksums; InputError names one that is damaged,
     ValueError is raised for groups that lie deeper than ours do."""
-    for name in own:
-        if is_group(own, name):
+    for name in parent:
+        if is_group(parent, name):
             if deep == DEEPEST:
-                raise ValueError(f"{own.name} lies too deep")
-            verify_arrays(group(own, name), deep + 1)
-        elif has(own, name + SUMS):
-            for _ in read_pieces(own, name, member(own, name).dtype):
+                raise ValueError(f"{parent.name} lies too deep")
+            verify_arrays(group(parent, name), deep + 1)
+        elif has(parent, name + SUMS):
+            for _ in read_pieces(parent, name, member(parent, name).dtype):
                 pass
 
 
@@ -108,7 +122,7 @@ def read_range(group, name: str, dtype, begin: int, end: int) -> np.ndarray:
 
 
 def read_arrays(group: h5py.Group) -> dict[str, np.ndarray]:
-    """What ``write_arrays`` wrote; InputError where an array is damaged."""
+    """The arrays that ``write_arrays`` wrote; InputError where an array is damaged."""
     names = [name for name in group if not name.endswith(SUMS)]
     return {name: read_array(group, name, member(group, name).dtype, None) for name in names}
 
@@ -116,15 +130,15 @@ def read_arrays(group: h5py.Group) -> dict[str, np.ndarray]:
 def require_length(group, name: str, length: int | None) -> int:
     """The elements of the array; InputError where these are not ``length``: before memory is taken for them."""
     try:
-        found = _array(group, name)[0].shape
+        shape = _array(group, name)[0].shape
     except DAMAGE as error:
         raise damaged(group, name, error) from error
-    if length not in (None, found[0]):
+    if length not in (None, shape[0]):
         raise InputError(
             f"{group.file.filename}: {group.name.rstrip('/')}/{name}: does not have {length} elements; "
             "the file is damaged, make it again"
         )
-    return found[0]
+    return shape[0]
 
 
 def _array(group, name: str) -> tuple[h5py.Dataset, int]:
@@ -137,7 +151,7 @@ def _array(group, name: str) -> tuple[h5py.Dataset, int]:
 
 
 def damaged(group, name: str, error: BaseException, what: str = "is missing or damaged") -> Exception:
-    """What is raised for an array that cannot be read."""
+    """The exception for an array that cannot be read."""
     if system_number(error) is not None:
         return damage(group.file.filename, error)
     where = f"{group.file.filename}: {group.name.rstrip('/')}/{name}"

@@ -19,7 +19,7 @@ class Chunks:
     """Chunks by number, from 0 on.
 
     Up to ``memory`` bytes of them are held in memory (None: all), the others lie in the file ``name`` of ``folder``,
-    which is made when it is needed; whoever made the folder removes it.  In the file the arrays of one type are one, a
+    which is made when it is needed; the maker of the folder removes it.  In the file the arrays of one type are one, a
     chunk's one behind the other: opening an array there takes longer than reading a short one.
     """
 
@@ -50,8 +50,8 @@ class Chunks:
         with named_errors(self.path):
             if self.file is None:
                 self.file = NewHdf5(Sink(self.path, True))
-            for kind, own in layout.items():
-                whole = np.concatenate([arrays[name] for name, _ in own])
+            for kind, fields in layout.items():
+                whole = np.concatenate([arrays[name] for name, _ in fields])
                 write_arrays(self.file, {f"{number}{kind}": whole})
             self.file.sink.check()
         self.layouts[number] = layout
@@ -60,13 +60,13 @@ class Chunks:
         """The arrays of a chunk, which must not be written to."""
         if number in self.held:
             return self.held[number]
-        found = {}
+        arrays = {}
         with damage_named(self.file):
-            for kind, own in self.layouts[number].items():
-                ends = np.cumsum([length for _, length in own])
+            for kind, fields in self.layouts[number].items():
+                ends = np.cumsum([length for _, length in fields])
                 whole = read_array(self.file, f"{number}{kind}", np.dtype(kind), int(ends[-1]))
-                found |= {name: part for (name, _), part in zip(own, np.split(whole, ends[:-1]), strict=True)}
-        return found
+                arrays |= {name: part for (name, _), part in zip(fields, np.split(whole, ends[:-1]), strict=True)}
+        return arrays
 
     def spill(self) -> None:
         """From now on hold nothing in memory."""

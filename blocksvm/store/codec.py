@@ -17,7 +17,7 @@ from xxhash import xxh3_64, xxh3_64_intdigest
 
 _switching = threading.Lock()
 _under_way = 0  # calls of ours
-_theirs = None  # the switch as whoever else uses numcodecs has set it
+_theirs = None  # the switch as other users of numcodecs have set it
 
 # Chosen by measurement (zipf data and word n-grams): the indices' upper bytes are nearly constant within a chunk, so
 # byte shuffle and lz4 bring 4 bytes to about 1.9 at three times the decoding speed of zstd, and the trainer, not the

@@ -1,4 +1,4 @@
-"""New HDF5 files of ours: HDF5 writes into a file of our own making, and each is read back before it takes its name."""
+"""New HDF5 files: HDF5 writes into a file that this module owns, and each is read back before it takes its name."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from blocksvm.store.reader import Store
 
 
 class Sink(NewFile):
-    """What HDF5 writes into, at any place.  Nothing fails here: an HDF5 whose writing fails crashes, or loses the error
-    when it closes the file.  The first error is kept, what comes later is dropped, and ``check`` and ``finish`` raise.
+    """A file that HDF5 writes into, at any place.  No write raises: an HDF5 whose writing fails crashes, or loses the
+    error when it closes the file.  The first error is stored, later ones are dropped; ``check`` and ``finish`` raise.
     """
 
     def __init__(self, path: Path, overwrite: bool, kind: str | None = None):
@@ -51,17 +51,17 @@ class Sink(NewFile):
         return len(view)
 
     def readinto(self, buffer) -> int:
-        """What was written; zeros where there is nothing, as HDF5's own drivers give them."""
+        """The bytes that were written; zeros where there are none, as HDF5's own drivers give them."""
         view = memoryview(buffer).cast("B")
-        found = b""
+        data = b""
         try:
             if self.error is None:
                 with named_errors(self.path):
-                    found = os.pread(self.descriptor, len(view), self.position)
+                    data = os.pread(self.descriptor, len(view), self.position)
         except BaseException as error:
             self.error = error
-        view[: len(found)] = found
-        view[len(found) :] = bytes(len(view) - len(found))
+        view[: len(data)] = data
+        view[len(data) :] = bytes(len(view) - len(data))
         self.position += len(view)
         return len(view)
 

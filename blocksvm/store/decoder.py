@@ -1,4 +1,4 @@
-"""How threads read a block, alone or together: chunks from the disk, verified, decoded, checked, to their place.
+"""Decoding of a block by one thread or several: chunks from the disk, verified, decoded, checked, to their place.
 
 Chunks are read at their offsets and decoded outside HDF5's lock and the GIL, so that one thread reads while another
 trains.  Everything is verified against its checksum and checked before a kernel may see it.
@@ -42,13 +42,13 @@ class SharedWork:
     """The runs of chunks that make one block, handed out one after the other to every thread that asks.
 
     A run is (chunks, row, entry, end, ahead), as ``Decoder.decode`` takes it: each knows its place beforehand, so that
-    the block is the same whoever decodes what.
+    the block is the same whichever thread decodes a chunk.
     """
 
     def __init__(self, block: Block, runs: list[tuple]):
         self.block = block
         self.runs = runs
-        self.taken = 0
+        self.n_assigned = 0
         self.working = 0
         self.failed: tuple[int, BaseException] | None = None
         self.changed = threading.Condition()
@@ -60,10 +60,10 @@ class SharedWork:
         try:
             while True:
                 with self.changed:
-                    number = self.taken
+                    number = self.n_assigned
                     if number == len(self.runs) or self.failed is not None:
                         return
-                    self.taken += 1
+                    self.n_assigned += 1
                 try:
                     decoder.decode(self.block, *self.runs[number])
                 except BaseException as error:
@@ -112,13 +112,13 @@ class Decoder:
                 row, entry = self._decode_chunk(block, chunk, row, entry, end)
 
     def _fault_of(self, records: np.ndarray) -> str:
-        """What is wrong with the records of rows, or nothing."""
+        """The fault of the records of rows, or nothing."""
         if self.store.weighted and not (np.isfinite(records["weight"]) & (records["weight"] >= 0.0)).all():
             return "a row's weight is not a number of 0 or more"
-        own = self.store.coding.source_labels
-        if own is not None:
+        table = self.store.coding.source_labels
+        if table is not None:
             places = records["label"][~np.isnan(records["label"])]
-            if not ((places >= 0.0) & (places < len(own)) & (places == np.floor(places))).all():
+            if not ((places >= 0.0) & (places < len(table)) & (places == np.floor(places))).all():
                 return "a row's label is not in the table of labels"
         return ""
 

@@ -1,6 +1,6 @@
 """The descriptions of our files as JSON: which keys each kind of file has, and of what type each is.
 
-A description is validated whole when it is read, so that whoever uses it need not ask again.  Keys that are not named
+A description is validated whole when it is read, so that its users need not check again.  Keys that are not named
 here are passed on as they are, and one with a default may be missing.  Whole and Size are whole numbers of 0 or more, a
 Count is one of 1 or more.
 """

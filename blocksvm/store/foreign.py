@@ -1,10 +1,11 @@
-"""Files that others made are read in a process of their own where a library trusts them: a damaged or hostile HDF5 file
-makes HDF5 loop, crash or take all memory, and a Parquet file pyarrow.
+"""Foreign files that a library trusts are read in a child process.
+
+A damaged or hostile HDF5 file makes HDF5 loop, crash or take all memory, and a Parquet file pyarrow.
 
 The process streams arrays through a pipe as frames: the length of a JSON object (4 bytes), the object, the bytes of the
 arrays that its ``arrays`` list as [dtype, length].  Nothing in them is executed, and who takes them checks what they
 hold.  The process ends by itself after ``PATIENCE`` seconds of computing without a frame, when it wants more memory
-than ``room``, and when nobody listens any longer.
+than ``memory``, and when nobody listens any longer.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ serve(*given)"""
 
 @dataclass(frozen=True)
 class Frame:
-    """kind: what it is; about: what is said of it; arrays: 1-D."""
+    """A message of the child: its kind, its JSON fields (``about``) and 1-D arrays."""
 
     kind: str
     about: dict
     arrays: list[np.ndarray]
 
 
-def room_for(n_bytes: int) -> int:
+def memory_for(n_bytes: int) -> int:
     """Bytes that a process may take whose frames have about ``n_bytes``: they and its interpreter
     and libraries, 50 MB, lie in the 300 MB that a command may take beside its budget."""
     return (48 << 20) + 8 * n_bytes
@@ -55,14 +56,14 @@ def room_for(n_bytes: int) -> int:
 # -- the process that reads -------------------------------------------------------------------------------------------
 
 
-def send(frames: Iterable[Frame], room: int, patience: int) -> None:
+def send(frames: Iterable[Frame], memory: int, patience: int) -> None:
     """Write the frames to standard output, then one of kind 'end'; or 'fault', with a sentence.  Ends the process."""
     with open("/proc/self/statm") if os.path.exists("/proc/self/statm") else open(os.devnull) as file:
-        taken = int((file.read().split() or ["0"])[0]) * resource.getpagesize()
+        used = int((file.read().split() or ["0"])[0]) * resource.getpagesize()
     with suppress(OSError, ValueError):  # where the system knows no such limit
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if taken:
-            resource.setrlimit(resource.RLIMIT_AS, (taken + room, taken + room))
+        if used:
+            resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))
     try:
         _renew(patience)
         try:
@@ -109,15 +110,15 @@ def _renew(patience: int) -> None:
 
 @contextmanager
 def frames_from(
-    module: str, path: str, *arguments, room: int, shown: str, library: str = "HDF5"
+    module: str, path: str, *arguments, memory: int, shown: str, library: str = "HDF5"
 ) -> Iterator[Callable[[str], Frame | None]]:
     """``take(kind)`` of the frames of ``module.serve(path, *arguments, limits)``, which calls ``send`` with these two
     limits: the next frame, which is of this kind, or None where there is no more.  InputError, with the file's name as
     it is ``shown``; library: that reads it, for messages."""
     spoken = option("memory").startswith("-")
-    given = [json.dumps(sys.path), json.dumps(spoken), json.dumps([path, *arguments, [room, PATIENCE]])]
+    options = [json.dumps(sys.path), json.dumps(spoken), json.dumps([path, *arguments, [memory, PATIENCE]])]
     child = subprocess.Popen(
-        [sys.executable, "-c", CODE.format(module), *given],
+        [sys.executable, "-c", CODE.format(module), *options],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -125,7 +126,7 @@ def frames_from(
         start_new_session=True,  # Ctrl-C is for us
     )
     try:
-        yield _Frames(child, shown, room, library).take
+        yield _Frames(child, shown, memory, library).take
     finally:
         child.kill()
         assert child.stdout is not None
@@ -134,9 +135,9 @@ def frames_from(
 
 
 class _Frames:
-    def __init__(self, child: subprocess.Popen, path: str, room: int, library: str):
+    def __init__(self, child: subprocess.Popen, path: str, memory: int, library: str):
         assert child.stdout is not None
-        self.child, self.path, self.room, self.library = child, path, room, library
+        self.child, self.path, self.memory, self.library = child, path, memory, library
         self.pipe = child.stdout.fileno()
         self.ready = select.poll()
         self.ready.register(self.pipe, select.POLLIN)
@@ -163,7 +164,7 @@ class _Frames:
             about = json.loads(bytes(self._bytes(n)))
             arrays = about.pop("arrays")
             sizes = [(np.dtype(dtype), length) for dtype, length in arrays if dtype in DTYPES and 0 <= length]
-            fits = len(sizes) == len(arrays) and sum(t.itemsize * length for t, length in sizes) <= self.room
+            fits = len(sizes) == len(arrays) and sum(t.itemsize * length for t, length in sizes) <= self.memory
             kind = about.pop("kind")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise self._broken() from None
@@ -173,19 +174,19 @@ class _Frames:
 
     def _bytes(self, n: int) -> np.ndarray:
         """The next n bytes; InputError where there are none for too long, or the process has ended."""
-        found = np.empty(n, np.uint8)
+        data = np.empty(n, np.uint8)
         filled = 0
         while filled < n:
             if not self.ready.poll(1000 * PATIENCE * WAITING):
                 raise self._endless()
-            more = os.readv(self.pipe, [memoryview(found)[filled:]])
+            more = os.readv(self.pipe, [memoryview(data)[filled:]])
             if not more:
                 raise self._ended()
             filled += more
-        return found
+        return data
 
     def _ended(self) -> InputError:
-        """What is said of a process that ended before its time."""
+        """The sentence for a process that ended before its time."""
         status = self.child.wait()
         if status == -signal.SIGXCPU:
             return self._endless()

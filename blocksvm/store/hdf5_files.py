@@ -133,17 +133,17 @@ def member(group, name: str, kind: type = h5py.Dataset):
     there = kind_of_member(group, name)
     if there is not kind:
         raise ValueError(f"{name} is missing" if there is None else f"{name} is not a {kind.__name__.lower()}")
-    found = group[name]
+    entry = group[name]
     if kind is h5py.Dataset:
-        if found.is_virtual or found.external:
+        if entry.is_virtual or entry.external:
             raise ValueError(f"{name} lies in other files")
         try:
-            known = found.shape is not None and found.dtype is not None
+            known = entry.shape is not None and entry.dtype is not None
         except TypeError:
             known = False
         if not known:
             raise ValueError(f"{name} is of an unknown type, or empty")
-    return found
+    return entry
 
 
 def is_group(file, name: str) -> bool:
@@ -182,7 +182,7 @@ def damage_named(file: h5py.File):
 
 
 def damage(path: str | Path, error: BaseException, what: str = "is damaged") -> Exception:
-    """What is raised for a file of ours that cannot be read: OSError where the system refused, else InputError."""
+    """The exception for a file of ours that cannot be read: OSError where the system refused, else InputError."""
     number = system_number(error)
     if number is not None:
         return OSError(number, os.strerror(number), str(path))

@@ -1,10 +1,9 @@
-"""What a store was before rows were left out of it and added to it, so that an earlier run's dual variables find their
-rows.
+"""The changes of a store's rows, so that the dual variables of a previous run find their rows.
 
     /history/dropped-K   of step K, as gaps: the places of the rows that were left out, rising; absent where none were
 
 Step K of meta["history"] names the fingerprint and the rows that the store had before.  Rows that stay keep their
-order; those that are added come behind them.
+order; those that are added come after them.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def pieces_of(places: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def read_steps(file: h5py.File, meta: dict) -> Iterator[Step]:
-    """The steps of a store, first to last; their places are read when they are asked for."""
+    """The steps of a store, first to last; their places are read on demand."""
     for k, entry in enumerate(meta.get("history", ())):
         size = entry["n_samples"], entry["n_dropped"]
         yield Step(entry["fingerprint"], *size, lambda k=k, size=size: _dropped(file, k, *size))
@@ -72,7 +71,7 @@ def _dropped(file: h5py.File, k: int, n_samples: int, n_dropped: int) -> Iterato
 
 
 class Shift:
-    """Where rows are after a change, asked for from the first row on, holding a piece of the places left out."""
+    """The places of rows after a change, in rising order, holding a piece of the places left out."""
 
     def __init__(self, dropped: Iterator[np.ndarray]):
         self.pieces = dropped

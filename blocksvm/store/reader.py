@@ -110,10 +110,10 @@ class Store(Source):
             require_length(self._group("features"), "ids", meta["n_features"])
             kind = meta.get("label_kind", NUMBERS)
             counts = labels_in_json(meta["labels"])
-            own = None
+            table = None
             if kind != NUMBERS:
-                own = read_labels(self._group("labels"), meta["n_labels"], kind == SETS)
-                if counts is not None and own != tuple(label for label, _ in counts):
+                table = read_labels(self._group("labels"), meta["n_labels"], kind == SETS)
+                if counts is not None and table != tuple(label for label, _ in counts):
                     raise ValueError("/labels has other labels than the description")
             super().__init__(
                 name=str(self.path),
@@ -123,7 +123,7 @@ class Store(Source):
                 value_bytes=0 if self.value_dtype is None else np.dtype(self.value_dtype).itemsize,
                 max_norm=float(meta["max_norm"]),
                 chunks=ChunkTable(*(chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "nnz"))),
-                coding=Coding(labels_of(counts), own),
+                coding=Coding(labels_of(counts), table),
                 label_kind=kind,
                 label_counts=counts,
                 n_unlabelled=meta.get("n_unlabelled", 0),
@@ -146,14 +146,14 @@ class Store(Source):
         return table
 
     def _check_offsets(self) -> None:
-        """Offsets in the table go stale where another tool has rewritten the file: then find them anew."""
+        """Read the offsets from HDF5 where those of the table are stale, since another tool has rewritten the file."""
         names = ["indices"] if self.value_dtype is None else ["indices", "values"]
         for name in names:
             if len(self.parts) == 0:
                 continue
             last = len(self.parts) - 1
-            found = self.file[name].id.get_chunk_info_by_coord((last * self.chunk_nnz,))
-            if found.byte_offset != self.parts[name + "_offset"][last]:
+            info = self.file[name].id.get_chunk_info_by_coord((last * self.chunk_nnz,))
+            if info.byte_offset != self.parts[name + "_offset"][last]:
                 fill_offsets(self.file[name], self.parts, name, self.chunk_nnz)
         size = os.fstat(self.fd).st_size
         for name in names:
@@ -303,7 +303,7 @@ def check_ids(store: Store) -> None:
     """InputError where two features have the same id."""
     shares = 1 + store.n_features // IDS_AT_ONCE
     for share in range(shares):
-        ids = np.concatenate([NO_IDS, *(own[own % shares == share] for _, own in store.feature_id_pieces())])
+        ids = np.concatenate([NO_IDS, *(piece[piece % shares == share] for _, piece in store.feature_id_pieces())])
         ids.sort()
         if (ids[1:] == ids[:-1]).any():
             raise InputError(f"{store.path}: two features have the same id; make the store again")

@@ -1,4 +1,4 @@
-"""What a store's description says of its rows: their labels, weights, nonzeros and norms, added up as they are
+"""Counts over the rows of a store for its description: labels, weights, nonzeros and norms, added up as rows are
 written."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from blocksvm.base.labels import MOST_LABELS, STRINGS, kind_of
 
 
 class RowCounts:
-    """Of rows as records (see schema.py).  weighted: they have weights."""
+    """Counts over records of rows (see schema.py).  weighted: they have weights."""
 
     def __init__(self, weighted: bool):
         self.weighted = weighted
@@ -50,15 +50,14 @@ class RowCounts:
         return counts if table is None else [(table[int(place)], count) for place, count in counts]
 
     def beyond_numbers(self, table: tuple | None, named: bool) -> dict:
-        """What the description says of labels other than numbers, rows without one, weights and names; empty where
-        there are none of these."""
-        found: dict = {}
+        """The entries for other labels than numbers, rows without one, weights and names, where there are any."""
+        description: dict = {}
         if table is not None:
-            found = {"label_kind": kind_of(table[0]) if table else STRINGS, "n_labels": len(table)}
+            description = {"label_kind": kind_of(table[0]) if table else STRINGS, "n_labels": len(table)}
         if self.n_unlabelled:
-            found["n_unlabelled"] = self.n_unlabelled
+            description["n_unlabelled"] = self.n_unlabelled
         if self.weighted:
-            found |= {"weighted": True, "total_weight": self.total_weight}
+            description |= {"weighted": True, "total_weight": self.total_weight}
             if self.label_counts is not None:
-                found["label_weights"] = [self.label_weights[label] for label in sorted(self.label_counts)]
-        return found | ({"named": True} if named else {})
+                description["label_weights"] = [self.label_weights[label] for label in sorted(self.label_counts)]
+        return description | ({"named": True} if named else {})

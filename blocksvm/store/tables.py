@@ -1,5 +1,5 @@
-"""What a store has beside its rows, as arrays, and back: the names of features and their factors, labels that are not
-numbers, and where the rows stand in the text they came from."""
+"""Tables of a store as arrays, and back: names of features and their factors, labels that are not numbers, and the
+lines of the rows in the text that they came from."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def write_labels(file: h5py.File, labels: tuple) -> None:
 
 
 def read_labels(group: h5py.Group, n_labels: int, sets: bool) -> tuple:
-    """What ``write_labels`` wrote; InputError where it is damaged."""
+    """The labels that ``write_labels`` wrote; InputError where it is damaged."""
     if not sets:
         require_length(group, "ends", n_labels)
         labels = tuple(read_strings(group, "text", "ends", 0, n_labels))

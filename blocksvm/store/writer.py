@@ -75,8 +75,8 @@ class StoreWriter:
         entry = 0
         while row < len(rows):
             # as many rows as still fit in the open chunk
-            room = entry + self.chunk_nnz - self.open_nnz
-            last = int(np.searchsorted(stops, room, side="right"))
+            capacity = entry + self.chunk_nnz - self.open_nnz
+            last = int(np.searchsorted(stops, capacity, side="right"))
             last = min(last, row + self.chunk_nnz - self.n_open_rows)
             if last <= row and self.n_open_rows:
                 self._close_chunk()
@@ -105,15 +105,15 @@ class StoreWriter:
         self._start_chunk()
 
     def _write_long_row(self, rows, indices, values) -> None:
-        own = self._padded(indices, np.int32)
-        more = [None] * len(own) if values is None else self._padded(values, self.value_dtype)
-        self._submit(rows.copy(), len(indices), list(zip(own, more, strict=True)))
+        parts = self._padded(indices, np.int32)
+        more = [None] * len(parts) if values is None else self._padded(values, self.value_dtype)
+        self._submit(rows.copy(), len(indices), list(zip(parts, more, strict=True)))
 
     def _padded(self, entries: np.ndarray, dtype) -> np.ndarray:
         """(parts, chunk_nnz): the last one filled up with zeros."""
-        found = np.zeros((-(-len(entries) // self.chunk_nnz), self.chunk_nnz), dtype)
-        found.reshape(-1)[: len(entries)] = entries
-        return found
+        padded = np.zeros((-(-len(entries) // self.chunk_nnz), self.chunk_nnz), dtype)
+        padded.reshape(-1)[: len(entries)] = entries
+        return padded
 
     def copy(self, rows: np.ndarray, nnz: int, parts: list[Callable[[], tuple]]) -> None:
         """Add a chunk of another store of the same ``chunk_nonzeros``: its records, its nonzeros, and for each part a

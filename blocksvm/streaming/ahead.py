@@ -1,5 +1,5 @@
-"""Text parsed ahead of who learns from it: threads that read a piece in turn, parse it, and find features in the order
-of the pieces; memory that goes round."""
+"""Text parsed ahead of the learner: threads read pieces in turn, parse them, and find features in the pieces' order, in
+buffers that are used again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats import AUTO, get_format, settled
 from blocksvm.formats.file_reader import FileInputs, RowPiece, inputs_of
-from blocksvm.formats.format import EXPANSION, Reader, Reading, SpareRooms, parse_skipping
+from blocksvm.formats.format import EXPANSION, BufferPool, Reader, ReaderOptions, parse_skipping
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.text.text_source import LineLimit, TextPiece
 
@@ -28,14 +28,16 @@ END = object()  # of the inputs
 SMALLEST_PIECE, PARTS = 65_536, 40  # all pieces' text together is one part of so many of the memory
 # a piece under way holds its text, ids and values, and what is made of them: so many times its bytes
 BYTES_EACH = EXPANSION + 2
-ENDING_SECONDS = 5.0  # that a thread is waited for: one that reads looks several times a second whether it shall end
+ENDING_SECONDS = 5.0  # to wait for a thread at most: one that reads checks several times a second whether to end
 
 
 @dataclass
 class ParsedPart:
-    """Parsed rows, and the memory (text, room) in which they lie, if it is to be given back; once it is their turn,
-    indices (nnz,) int32: their features, and n_features: how many had come up to these rows, or error: why there are
-    none."""
+    """Parsed rows, and the memory (text, buffer) in which they lie, if it is to be given back.
+
+    Set in their turn: indices (nnz,) int32, their features, and n_features, the number of features up to these rows; or
+    error, where they cannot be found.
+    """
 
     batch: RowBatch
     memory: tuple | None = None
@@ -45,10 +47,10 @@ class ParsedPart:
 
 
 class Turns:
-    """Has features found for pieces in their order, by the threads that parse them: while one of them finds, the others
-    leave it what they have parsed, and wait for nothing.
+    """Finds features for pieces in their order, in the threads that parse them: while one thread finds, the others
+    leave their pieces to it and do not wait.
 
-    What is handed in for a piece is its parts, or how the pieces end: ``END``, or an exception.
+    A piece is its parts, or the end of the pieces: ``END``, or an exception.
     """
 
     def __init__(self, find: Callable[[ParsedPart], None]):
@@ -57,7 +59,7 @@ class Turns:
         self.finding = False  # by some thread
         self.following = 0
         self.parsed: dict[int, list[ParsedPart] | object] = {}
-        self.found: deque[list[ParsedPart] | object] = deque()
+        self.ready: deque[list[ParsedPart] | object] = deque()
 
     def take(self, number: int, parsed: list[ParsedPart] | object) -> None:
         """Piece ``number`` has been parsed."""
@@ -76,31 +78,30 @@ class Turns:
                 for part in parsed if isinstance(parsed, list) else ():
                     self.find(part)
                 with self.changed:
-                    self.found.append(parsed)
+                    self.ready.append(parsed)
                     self.following += 1
                     self.changed.notify_all()
         except BaseException as error:
             with self.changed:
                 self.finding = False
-                self.found.append(error)
+                self.ready.append(error)
                 self.changed.notify_all()
 
 
 class ParsedAhead:
     """The pieces of all inputs in their order, each as a list of ``ParsedPart``.
 
-    reading: how rows are made, of the format that its recipe names, or, of 'auto', of the one that the first bytes
-    look like; skip_bad: go on behind a bad line; memory: bytes, of which pieces take a small share; jobs: threads that
-    parse.  stop() is polled while nothing comes.  find: takes
-    a part and tells its features, or why there are none; to be set before rows are read.
+    reading: how rows are made, in the format of its recipe, or, of 'auto', in the one that the first bytes look like;
+    skip_bad: go on after a bad line; memory: bytes, of which pieces take a small share; jobs: threads that parse.
+    stop() is polled while nothing comes.  find: sets the features or the error of a part; set before rows are read.
     """
 
     find: Callable[[ParsedPart], None]
 
-    def __init__(self, reading: Reading, skip_bad: bool, memory: int, jobs: int, stop: Callable[[], bool]):
+    def __init__(self, reading: ReaderOptions, skip_bad: bool, memory: int, jobs: int, stop: Callable[[], bool]):
         self.reading, self.skip_bad, self.jobs, self.stop = reading, skip_bad, jobs, stop
         if reading.recipe.format != AUTO:
-            get_format(reading.recipe.format)  # a wrong name is said before anything is opened
+            get_format(reading.recipe.format)  # a wrong name is an error before anything is opened
         self.reader: Reader | None = None
         # jobs are parsed, one is learned from, others wait
         self.n_pieces = pieces = jobs + 3
@@ -109,7 +110,7 @@ class ParsedAhead:
         self.memory = memory
         self.planned_bytes = BYTES_EACH * pieces * self.piece_bytes
         self.spare_text: queue.SimpleQueue = queue.SimpleQueue()
-        self.spare_rooms = SpareRooms()
+        self.buffers = BufferPool()
 
     def least_memory(self, besides: int) -> int:
         """The least ``memory`` that leaves so many bytes."""
@@ -120,19 +121,19 @@ class ParsedAhead:
         )
 
     def give_back(self, part: ParsedPart) -> None:
-        """The memory of a part that is done with may be used again."""
+        """Let the memory of a part be used again."""
         if part.memory is not None:
-            text, room = part.memory
+            text, buffer = part.memory
             if text is not None:
                 self.spare_text.put(text)
-            self.spare_rooms.give_back(room)
+            self.buffers.give_back(buffer)
 
     def pieces(self, inputs: list[str]) -> Iterator[list[ParsedPart]]:
-        """Parsed pieces; rows come as soon as they were read.  Instead of waiting for a piece the consumer reads and
-        parses one, unless reading may wait for a pipe.  Raises InputError for what cannot be read."""
+        """Parsed pieces; rows come as soon as they are read.  The consumer reads and parses a piece itself instead of
+        waiting, unless reading may wait for a pipe.  Raises InputError for an unreadable input."""
         self.turns = turns = Turns(self.find)
         self.under_way = 0  # pieces that have a place
-        self.n_read = n_taken = 0
+        self.n_read = n_returned = 0
         self.ended = False
         self.closed = threading.Event()
         self.reading_lock = threading.Lock()
@@ -146,21 +147,21 @@ class ParsedAhead:
             worker.start()
         try:
             while True:
-                if not turns.found and not piped and self._takes_place(0.0):
+                if not turns.ready and not piped and self._takes_place(0.0):
                     self._advance()
                 with turns.changed:
-                    if not turns.found:
+                    if not turns.ready:
                         turns.changed.wait(0.1)
-                    found = turns.found.popleft() if turns.found else None
-                if isinstance(found, list):
-                    n_taken += 1
-                    yield found
+                    item = turns.ready.popleft() if turns.ready else None
+                if isinstance(item, list):
+                    n_returned += 1
+                    yield item
                     self._leave_place()
-                elif found is END:
+                elif item is END:
                     return
-                elif found is not None:
-                    raise found
-                elif n_taken == self.n_read and self.stop():
+                elif item is not None:
+                    raise item
+                elif n_returned == self.n_read and self.stop():
                     return
         finally:
             self.closed.set()
@@ -177,7 +178,7 @@ class ParsedAhead:
             yield from text.pieces(self.piece_bytes, limit, eager=True, digested=False, spare=self.spare_text)
 
     def _takes_place(self, seconds: float | None) -> bool:
-        """Whether one more piece may come under way, so that all of them fit in what is planned; in so many seconds."""
+        """Whether there is place for one more piece in the planned memory; waits up to so many seconds (None: any)."""
         with self.turns.changed:
             if not self.turns.changed.wait_for(lambda: self.closed.is_set() or self.under_way < self.n_pieces, seconds):
                 return False
@@ -196,29 +197,29 @@ class ParsedAhead:
             self._advance()
 
     def _advance(self) -> None:
-        """Read a piece, for which there is a place, and parse it.  Who parses it has read it: so its text lies in the
-        caches of that processor."""
+        """Read a piece, for which there is a place, and parse it in the same thread: its text lies in the caches of
+        that processor."""
         with self.reading_lock:
             if self.ended or self.closed.is_set():
                 self._leave_place()
                 return
             piece: TextPiece | RowPiece | None = None
-            made: list[ParsedPart] | object = END
+            parsed: list[ParsedPart] | object = END
             try:
                 piece = next(self.texts, None)
             except BaseException as error:
-                made = error
+                parsed = error
             self.ended = piece is None
             number, self.n_read = self.n_read, self.n_read + 1
         if piece is not None:
             try:
-                made = self._parse(piece)
+                parsed = self._parse(piece)
             except BaseException as error:
-                made = error
-        self.turns.take(number, made)
+                parsed = error
+        self.turns.take(number, parsed)
 
     def _begin(self, text) -> LineLimit:
-        """Choose the reader, and cut pieces so that its rows fit in what is planned."""
+        """Choose the reader, and the size of pieces so that its rows fit in the planned memory."""
         self.reading = replace(self.reading, recipe=settled(text, self.reading.recipe, self.memory))
         self.reader = reader_of(self.reading)
         format_ = get_format(self.reading.recipe.format)
@@ -231,10 +232,10 @@ class ParsedAhead:
 
     def _parse(self, piece: TextPiece | RowPiece) -> list[ParsedPart]:
         if isinstance(piece, RowPiece):
-            room = self.spare_rooms.take(self.reader, self.piece_bytes + 1)
-            return [ParsedPart(self.reader.parse(piece, room), (None, room))]
+            buffer = self.buffers.take(self.reader, self.piece_bytes + 1)
+            return [ParsedPart(self.reader.parse(piece, buffer), (None, buffer))]
         if self.skip_bad or piece.end > self.piece_bytes + 1:
-            made = parse_skipping(self.reader, piece) if self.skip_bad else [self.reader.parse(piece)]
-            return [ParsedPart(batch) for batch in made]
-        room = self.spare_rooms.take(self.reader, self.piece_bytes + 1)
-        return [ParsedPart(self.reader.parse(piece, room), (piece.text, room))]
+            batches = parse_skipping(self.reader, piece) if self.skip_bad else [self.reader.parse(piece)]
+            return [ParsedPart(batch) for batch in batches]
+        buffer = self.buffers.take(self.reader, self.piece_bytes + 1)
+        return [ParsedPart(self.reader.parse(piece, buffer), (piece.text, buffer))]

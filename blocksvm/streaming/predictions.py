@@ -1,5 +1,4 @@
-"""What a stream predicts, line by line: each row's label, or its decision values, as they were before it was learned
-from."""
+"""Predictions of a stream, line by line: each row's label, or its decision values, before it is learned from."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ class Predictions:
         if self.scores or labels is None:
             lines = number_lines(values)
         elif self.sets:
-            lines = (label_text(own) + "\n" for own in labels_predicted(values, labels.values, sets=True))
+            lines = (label_text(label_set) + "\n" for label_set in labels_predicted(values, labels.values, sets=True))
         else:
             lines = label_lines(classes_of(np.atleast_2d(values.T)), labels.values)
         for text in lines:

@@ -1,8 +1,8 @@
-"""The features that a stream meets: places that ids are hashed to, or a table of ids that grows, by half at a time,
-with the learners' memory.
+"""The features of a stream: places that ids are hashed to, or a table of ids that grows, by half at a time, with the
+learners' memory.
 
-Where the learners would keep much for each place, places are numbered as they come, too: memory that is touched for the
-first time is dear, and hashing touches all of it however few the features are."""
+Where learners have much memory for each place, places are numbered by first occurrence, too: the first touch of memory
+is slow, and hashing touches all of it however few the features are."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from blocksvm.streaming.ahead import ParsedPart
 from blocksvm.streaming.stream_learner import StreamLearner
 
 SMALLEST = 4_096  # features at first
-# Bytes that learners keep of all places, from which on these are numbered: three numbers of each at 22 bits.  An
-# entry's number costs some 4 ns; without it a learner of three to eight numbers takes up to five times as long on short
-# texts, up to twice as long on longer ones, and as long where nearly all places are used.  One of two numbers takes a
-# tenth less without.
+# Bytes of learners for all places, from which on these are numbered: three numbers of each at 22 bits.  An entry's
+# number costs some 4 ns; without it a learner of three to eight numbers takes up to five times as long on short texts,
+# up to twice as long on longer ones, and as long where nearly all places are used.  One of two numbers takes a tenth
+# less without.
 NUMBERED_FROM = 3 << 25
 BYTES_A_PLACE = 4 + 4  # its number, and the place of a number
 
@@ -44,13 +44,13 @@ class PlaceTable:
 
 
 class StreamFeatures:
-    """Which feature an id is, the same for all ``learners``, and room for it in their memory.
+    """The feature of each id, the same for all ``learners``, and memory for it in these.
 
     bits: hash the ids to 2^bits places; None: a table of the ids within ``budget`` bytes.  Of learners of joint
-    features these are the features, and ids are columns of the map.  numbered: places are numbered as they come, or
-    None: where much is kept for each, and there is room.  copied: it shall be possible to save a copy of a
-    learner while learning goes on (``holds_copy``: it is; hashed features may leave no room).
-    Raises InputError where the budget does not hold what is asked for.
+    features these are the features, and ids are columns of the map.  numbered: places are numbered by first occurrence,
+    or None: where learners have much memory for each, and it fits.  copied: leave memory for a copy of a learner, saved
+    while learning goes on (``holds_copy``: there is; hashed features may leave none).
+    Raises InputError where the budget is too small.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class StreamFeatures:
         if joint is not None:
             known, numbered = joint.n_features, False
         elif known is not None:
-            kept = 8 * known * sum(learner.runner.feature_numbers() for learner in learners)
+            learner_bytes = 8 * known * sum(learner.runner.feature_numbers() for learner in learners)
             if numbered is None:
-                numbered = kept >= NUMBERED_FROM and known * (per_feature + BYTES_A_PLACE) <= budget
+                numbered = learner_bytes >= NUMBERED_FROM and known * (per_feature + BYTES_A_PLACE) <= budget
             if numbered:
                 per_feature, with_copy = per_feature + BYTES_A_PLACE, with_copy + BYTES_A_PLACE
         self.holds_copy = copied and (known is None or known * with_copy <= budget)
@@ -98,7 +98,7 @@ class StreamFeatures:
             learner.reserve(self.most, self.capacity)
 
     def _grow(self, wanted: int) -> None:
-        """Make room for ``wanted`` features."""
+        """Give the learners memory for ``wanted`` features."""
         capacity = min(self.most, max(wanted, self.capacity + self.capacity // 2))
         if wanted > capacity:
             raise InputError(
@@ -110,8 +110,8 @@ class StreamFeatures:
             learner.grow(capacity)
 
     def find(self, part: ParsedPart) -> None:
-        """Tell the features of a part's rows, new ones taken in.  What learners know stays as it is, so that rows
-        before it may be learned from meanwhile: ``hold`` follows."""
+        """Set the features of a part's rows, new ones added to the table.  The learners' memory stays as it is, so that
+        earlier rows may be learned from meanwhile: ``hold`` follows."""
         try:
             part.indices, part.n_features = self._positions(part.batch.ids)
         except InputError as error:
@@ -122,7 +122,7 @@ class StreamFeatures:
         return (ids, self.most) if self.table is None else (self.table.add(ids), len(self.table))
 
     def hold(self, n_features: int) -> None:
-        """Have the learners know so many features."""
+        """Let the learners have so many features."""
         if self.table is None:
             return
         for learner in self.learners:
@@ -133,9 +133,9 @@ class StreamFeatures:
 
     def indices(self, ids: np.ndarray) -> np.ndarray:
         """Features (int32) of ids that are known before rows are read."""
-        found, n_features = self._positions(ids)
+        positions, n_features = self._positions(ids)
         self.hold(n_features)
-        return found
+        return positions
 
     def ids(self) -> np.ndarray:
         """Of each feature: the id, or the place it was hashed to, or the joint feature."""

@@ -1,4 +1,4 @@
-"""A learner in a stream: its rule with its settings, and its numbers of features that come one after the other."""
+"""A learner in a stream: its rule with its settings, and its state over features that come one after the other."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from blocksvm.learners import get_learner
 from blocksvm.learners.engine.label_sets import SetTable
 from blocksvm.learners.engine.learner import COMMON_SETTINGS, SETS, SHARED, of_classes
 from blocksvm.learners.engine.loops import TALLY_LENGTH
-from blocksvm.learners.engine.online_solver import check_weighs_classes, progress_of
+from blocksvm.learners.engine.online_solver import check_weighs_classes, progress_of, settings_of
 from blocksvm.learners.engine.runner import LearnerState, Runner
 from blocksvm.streaming.ranking import RANKING_BYTES, Ranking
 
 
 def spans(start: int, stop: int, length: int) -> list[tuple[int, int, int]]:
     """(class, first, last) of the parts of a range over class after class of ``length`` entries each."""
-    found = []
+    parts = []
     while start < stop:
         c = start // length
         last = min(stop, (c + 1) * length)
-        found.append((c, start - c * length, last - c * length))
+        parts.append((c, start - c * length, last - c * length))
         start = last
-    return found
+    return parts
 
 
 class StreamLearner:
     """A ``Runner`` and its ``LearnerState`` over features that come as ids.
 
     method: the learner as a model file names it; has_prior: its weights are added to a prior model's; ranking: of its
-    predictions of two classes, else None.  What grows is
-    reserved at its largest size from the start (memory that is not touched is not taken) and used up to a capacity:
-    nothing is copied but the constant feature, and of several classes what lies behind the first one's.
+    predictions of two classes, else None.  Arrays that grow are reserved at their largest size (untouched memory is not
+    used) and used up to a capacity: only the constant feature is copied, and of several classes what lies after the
+    first one's.
     """
 
     def __init__(self, runner: Runner, method: dict, has_prior: bool):
@@ -54,19 +54,19 @@ class StreamLearner:
         return self.method["name"]
 
     def ranking_bytes(self) -> int:
-        """What the ranking of its predictions takes, however many rows come."""
+        """Bytes of the ranking of its predictions, for any number of rows."""
         return 0 if self.ranking is None else RANKING_BYTES
 
     def feature_bytes(self) -> int:
-        """What a feature takes: weights and what the learner keeps beside them, and what saving it takes."""
+        """Bytes of a feature: weights, the learner's other numbers, and those for saving it."""
         return 8 * self.runner.feature_numbers() + 8 * self.runner.n_vectors * (1 + self.has_prior)
 
     def copy_bytes(self) -> int:
-        """What a copy of a feature takes more, made to be saved while learning goes on."""
+        """Additional bytes of a feature in a copy that is saved while learning goes on."""
         return 8 * self.runner.feature_numbers() + 8 * self.runner.n_vectors * self.has_prior
 
     def reserve(self, most: int, capacity: int) -> None:
-        """Room for ``most`` features, of which the first ``capacity`` are used at first."""
+        """Reserve memory for ``most`` features, of which the first ``capacity`` are used at first."""
         n_vectors = self.runner.n_vectors
         self.reserved = on_lines((n_vectors * (most + 1) * self.runner.width,))
         self.reserved_prior = np.zeros(n_vectors * (most + 1)) if self.has_prior else np.empty(0)
@@ -92,11 +92,11 @@ class StreamLearner:
                 constant = array[old + before * width : old + (before + 1) * width].copy()
                 if c:
                     array[new : new + before * width] = array[old : old + before * width]
-                # what was never used is 0 as it is, and memory that is not touched is not taken
+                # unused entries are 0 already, and untouched memory is not used
                 array[new + before * width : min(new + capacity * width, used * width)] = 0.0
                 array[new + capacity * width : new + (capacity + 1) * width] = constant
         self._use(capacity)
-        # new features begin as the learner says; those of before were moved away
+        # new features get the learner's initial numbers; the old numbers have been moved
         for c in range(self.runner.n_vectors):
             start = (c * (capacity + 1) + before) * self.runner.width
             stop = (c * (capacity + 1) + capacity) * self.runner.width
@@ -104,13 +104,13 @@ class StreamLearner:
 
     def frozen(self) -> StreamLearner:
         """A copy that stays as it is."""
-        other, own = copy(self), self.state
-        other.state = LearnerState(own.columns.copy(), own.scalars.copy(), own.tally.copy(), own.prior.copy())
+        other, state = copy(self), self.state
+        other.state = LearnerState(state.columns.copy(), state.scalars.copy(), state.tally.copy(), state.prior.copy())
         return other
 
     def learn(self, matrix: tuple, y: np.ndarray, order: np.ndarray, *, weights: np.ndarray | None,
               every: int | None, scores: np.ndarray | None, sets: SetTable | None) -> Iterator[int]:  # fmt: skip
-        """``Runner.learn_in_parts`` in its own memory, with its predictions ranked: the rows seen after each part."""
+        """``Runner.learn_in_parts`` on this state, with predictions ranked: the rows seen after each part."""
         if self.ranking is not None and scores is None:
             scores = np.empty(len(order))
         before = 0
@@ -123,27 +123,27 @@ class StreamLearner:
             yield rows
 
     def progress(self) -> dict:
-        """What its tally tells, and how well its predictions of two classes rank, and their logarithmic loss."""
+        """The figures of its tally, and the area under the ROC curve and logarithmic loss of two classes."""
         ranked = {"auc": self.ranking and self.ranking.area(), "log_loss": self.ranking and self.ranking.log_loss()}
         return progress_of(self.state.tally, self.runner.real, self.runner.costs) | ranked
 
-    # -- its numbers, class after class, of ``n`` features and of the constant one behind them -----------------------
+    # -- its numbers, class after class, of ``n`` features and of the constant one after them -----------------------
 
     def put_back(self, start: int, numbers: np.ndarray, n: int) -> None:
-        """A piece of a saved state."""
+        """Fill in a piece of a saved state."""
         width = self.runner.width
         done = 0
         for c, first, last in spans(start, start + len(numbers), (n + 1) * width):
-            own = self.state.columns[c * (self.capacity + 1) * width : (c + 1) * (self.capacity + 1) * width]
+            columns = self.state.columns[c * (self.capacity + 1) * width : (c + 1) * (self.capacity + 1) * width]
             part = numbers[done : done + last - first]
             done += last - first
             known = max(0, min(last, n * width) - first)
-            own[first : first + known] = part[:known]
+            columns[first : first + known] = part[:known]
             constant = self.capacity * width + max(first, n * width) - n * width
-            own[constant : constant + len(part) - known] = part[known:]
+            columns[constant : constant + len(part) - known] = part[known:]
 
     def numbers_of(self, start: int, stop: int, c: int, n: int) -> np.ndarray:
-        """Of features start..stop-1 of class c; feature n is the constant one."""
+        """The numbers of features start..stop-1 of class c; feature n is the constant one."""
         first = c * (self.capacity + 1)
         rows = self.state.columns.reshape(-1, self.runner.width)
         if stop <= n:
@@ -154,16 +154,16 @@ class StreamLearner:
     def prior_of(self, start: int, stop: int, c: int, n: int) -> np.ndarray:
         """The prior model's weights of the same."""
         first = c * (self.capacity + 1)
-        own = self.state.prior[first + start : first + min(stop, n)]
-        return own if stop <= n else np.append(own, self.state.prior[first + self.capacity])
+        prior = self.state.prior[first + start : first + min(stop, n)]
+        return prior if stop <= n else np.append(prior, self.state.prior[first + self.capacity])
 
 
-def check_class_weight(given, runner: Runner, targets: str | None) -> None:
-    """InputError where rows of a stream can't weigh by their class."""
-    if given == "balanced":
+def check_class_weight(class_weight, runner: Runner, targets: str | None) -> None:
+    """InputError where rows of a stream cannot be weighted by their class."""
+    if class_weight == "balanced":
         raise InputError(
-            f"{option('class_weight', given)}: how many rows of each class will come is not known in a stream; give "
-            f"{option('class_weight', 'LABEL=WEIGHT,LABEL=WEIGHT')}"
+            f"{option('class_weight', class_weight)}: how many rows of each class will come is not known in a stream; "
+            f"give {option('class_weight', 'LABEL=WEIGHT,LABEL=WEIGHT')}"
         )
     if not of_classes(targets) or targets == SETS:
         raise InputError(f"{option('class_weight')}: is for rows of one label each; leave it out")
@@ -175,15 +175,15 @@ def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[Strea
     settings that do not fit."""
     names = settings.learner.split(",")
     shared = {name: getattr(settings, name) for name in SHARED.names()}
-    found, taken = [], set()
+    learners, used = [], set()
     for name in names:
-        own = settings.settings
+        values = settings.settings
         if len(names) > 1:
-            takes = get_learner(name).of_targets(settings.targets).settings.names()
-            own = {setting: value for setting, value in own.items() if setting in takes}
-            taken |= set(own)
+            takes = settings_of(get_learner(name), values | {"targets": settings.targets}).names()
+            values = {setting: value for setting, value in values.items() if setting in takes}
+            used |= set(values)
         runner = Runner(
-            name, own, {}, average=settings.average, bias=settings.bias or 0.0,
+            name, values, {}, average=settings.average, bias=settings.bias or 0.0,
             n_classes=len(classes.values) if classes else 2, rule=settings.multiclass, query=settings.query,
             key=settings.seed, targets=settings.targets, forget=settings.forget, joint=settings.joint,
         )  # fmt: skip
@@ -197,10 +197,10 @@ def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[Strea
         if settings.class_weight is None:
             del resolved["class_weight"]
         method = {"name": name, "learner": True, "settings": plain(resolved)}
-        found.append(StreamLearner(runner, method, has_prior))
+        learners.append(StreamLearner(runner, method, has_prior))
     if len(set(names)) < len(names):
         raise InputError(f"{option('learner', settings.learner)}: names a learner twice")
-    left = [setting for setting in settings.settings if len(names) > 1 and setting not in taken]
+    left = [setting for setting in settings.settings if len(names) > 1 and setting not in used]
     if left:
         raise InputError(f"{option(left[0])}: none of the learners {', '.join(names)} has it; leave it out")
-    return found
+    return learners

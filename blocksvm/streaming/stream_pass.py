@@ -1,4 +1,4 @@
-"""The pass: features found, rows learned from in their order, reports and saves at row numbers."""
+"""A pass over a stream: rows learned from in their order, reports and saves at row numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from blocksvm.base.labels import Labels
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user
 from blocksvm.formats import AUTO, get_format, remarks
-from blocksvm.formats.format import Reading
+from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.recipe import NO_IDF, Recipe
 from blocksvm.learners.engine.joint_features import JOINT_BYTES
 from blocksvm.learners.engine.learner import COMMON_SETTINGS, LARGEST
@@ -28,7 +28,7 @@ from blocksvm.learners.engine.online_solver import is_reported
 from blocksvm.model.model_file import describe_model, model_fingerprint
 from blocksvm.model.takeover import check_continued
 from blocksvm.streaming.ahead import ParsedAhead, ParsedPart
-from blocksvm.streaming.asking import Asking
+from blocksvm.streaming.label_queries import LabelQueries
 from blocksvm.streaming.ranking import AREA_BYTES
 from blocksvm.streaming.stream_features import StreamFeatures
 from blocksvm.streaming.stream_learner import StreamLearner, learners_of
@@ -52,8 +52,8 @@ class StreamSettings:
 
     learner: the name, or several with commas between them, '' where a model's goes on; settings: the learners' own, by
     name, each for those that have it; labels: the classes, rising, or None: -1 and +1, or 0 and 1, whichever comes;
-    targets: 'numbers' where labels are no classes, 'sets' where they are sets of these, 'none' where they are not
-    looked at; joint: the place of a map of row and class to joint features; bits: hash ids to 2^bits features, None: a
+    targets: 'numbers' where labels are no classes, 'sets' where they are sets of these, 'none' where they are
+    ignored; joint: the place of a map of row and class to joint features; bits: hash ids to 2^bits features, None: a
     table; query: b of selective sampling, None: ask for every label; forget: the part that forgetting.py takes back in
     each round; memory: bytes; options: the format's own settings, by name; passes: over the inputs; test: predict only,
     and learn nothing; idf: that of the model with which it goes on.
@@ -123,7 +123,7 @@ class StreamReport:
 
 
 def between(begin: dict, end: dict) -> dict:
-    """What was suffered from one report to the next."""
+    """The losses between two reports."""
     return {name: end[name] - begin[name] for name in OF_PASSES if end[name] is not None}
 
 
@@ -142,7 +142,7 @@ class Stream:
     for each of the first lines that are skipped; save(stream) at every ``save_every`` rows; stop() is polled between
     pieces; on_predicted gets the decision values (m,), of several classes (m, k), of rows in their order, those without
     a label included, each made before its row was learned from, and the labels (None: numbers).
-    on_asked gets 'file:line' of each row without a label whose label the learner would ask for (``query``).
+    on_query gets 'file:line' of each row without a label whose label the learner queries (``query``).
     prior: a model to start from and to be regularised towards; continue_from: a model with whose learner to go on, as
     if its rows and the ones to come were one stream.  Raises InputError for settings that do not fit, and for a
     malformed line unless those are skipped.
@@ -153,15 +153,15 @@ class Stream:
                  on_fault: Callable[[str], None] = lambda sentence: None,
                  save: Callable[[Stream], None] | None = None, stop: Callable[[], bool] = lambda: False,
                  on_predicted: Callable[[np.ndarray, Labels | None], None] | None = None,
-                 on_asked: Callable[[str], None] | None = None):  # fmt: skip
+                 on_query: Callable[[str], None] | None = None):  # fmt: skip
         check_passes(settings, continue_from is not None or prior is not None)
         if "," in settings.learner:
             alone = {"continue_from": continue_from, "test": settings.test or None, "predictions": on_predicted,
-                     "ask": on_asked}  # fmt: skip
+                     "ask": on_query}  # fmt: skip
             for name, value in alone.items():
                 if value is not None:
                     raise InputError(f"{option(name)}: is for one learner; {settings.learner} are several")
-        if on_asked is not None and settings.query is None:
+        if on_query is not None and settings.query is None:
             raise InputError(f"{option('ask')}: needs {option('query')}, which says how likely labels are asked for")
         if settings.test and settings.query is not None:
             raise InputError(f"{option('test')}: learns nothing, so it asks for no labels; leave {option('query')} out")
@@ -174,12 +174,12 @@ class Stream:
         self.prior = prior
         prior_model = None if prior is None else describe_model(prior)
         self.prior_fingerprint = None if prior is None else model_fingerprint(prior)
-        self.targets = targets_of(settings, prior, prior_model, on_fault, bool(on_predicted or on_asked))
+        self.targets = targets_of(settings, prior, prior_model, on_fault, bool(on_predicted or on_query))
         if continue_from is not None:
             self.targets.labels = check_continued_stream(continue_from, self)
-        classes = self.targets.told()
+        classes = self.targets.known_classes()
         self.learners = learners_of(settings, classes, prior is not None)
-        self.asking = None if on_asked is None else Asking(self.leading.runner.query, settings.seed, on_asked)
+        self.queries = None if on_query is None else LabelQueries(self.leading.runner.query, settings.seed, on_query)
         if settings.test:
             self.leading.runner.query = 0.0  # no label is asked for
         if continue_from is not None:
@@ -188,7 +188,7 @@ class Stream:
                             self.prior_fingerprint)  # fmt: skip
         self.idf = None if not settings.recipe.weighs else idf_to_go_on(continue_from)
         idf = None if self.idf is None else self.idf.idf
-        reading = Reading(settings.recipe, offers=("duplicates", "bits"), idf=idf)
+        reading = ReaderOptions(settings.recipe, offers=("duplicates", "bits"), idf=idf)
         self.ahead = ParsedAhead(reading, settings.skip_bad, settings.memory, settings.jobs, stop)
         prior_takes = (0 if prior_model is None else prior_bytes(prior_model)) + (self.idf.n_bytes if self.idf else 0)
         ranked = sum(learner.ranking_bytes() for learner in self.learners)
@@ -226,30 +226,29 @@ class Stream:
 
     @property
     def leading(self) -> StreamLearner:
-        """The learner of the fewest mistakes, or the least squared error, so far; of equals the one that was named
-        first."""
+        """The learner of the fewest mistakes, or the least squared error, so far; of equals the first one named."""
         return min(self.learners, key=lambda learner: learner.state.tally[MISTAKES])
 
     @property
     def recipe(self) -> Recipe:
-        """How the text was read, as far as that is known: of 'auto' the format that was found."""
+        """How the text is read: of 'auto' the recognised format, once it is known."""
         return self.ahead.reading.recipe
 
     def plan(self) -> dict[str, int]:
         """Bytes by name, at most."""
-        found = {"text": self.ahead.planned_bytes, "ranking": self.ranking_bytes,
+        n_bytes_of = {"text": self.ahead.planned_bytes, "ranking": self.ranking_bytes,
                  "joint features of some rows": self.joint_bytes}  # fmt: skip
-        found = {name: n_bytes for name, n_bytes in found.items() if n_bytes}
-        return found | {"features": self.settings.memory - sum(found.values())}
+        n_bytes_of = {name: n_bytes for name, n_bytes in n_bytes_of.items() if n_bytes}
+        return n_bytes_of | {"features": self.settings.memory - sum(n_bytes_of.values())}
 
     def report(self, final: bool = False) -> StreamReport:
         leading = self.leading
         tally, labels = leading.state.tally, self.targets.labels
         each = {learner.name: learner.progress() for learner in self.learners}
-        told = each[leading.name]
+        progress = each[leading.name]
         passes = None
         if self.settings.passes > 1:
-            passes = [between(*ends) for ends in pairwise([*(begin[leading.name] for begin in self.begins), told])]
+            passes = [between(*ends) for ends in pairwise([*(begin[leading.name] for begin in self.begins), progress])]
         label, score = float(tally[LAST_LABEL]), float(tally[LAST_SCORE])
         if leading.runner.sets:
             label, score = (None if c < 0 else labels.values[int(c)] for c in (label, score))
@@ -257,7 +256,7 @@ class Stream:
             label = labels.values[label > 0.0] if labels.binary else labels.values[int(label)]
             score = score if leading.runner.rule is None else labels.values[int(score)]
         return StreamReport(
-            **told, features=self.features.n_features, skipped=self.targets.skipped,
+            **progress, features=self.features.n_features, skipped=self.targets.skipped,
             seconds=time.perf_counter() - self.began, label=label, score=score, length=int(tally[LAST_LENGTH]),
             final=final, learners=each if len(each) > 1 else None, passes=passes,
         )  # fmt: skip
@@ -267,7 +266,7 @@ class Stream:
         return int(self.learners[0].state.tally[NONZEROS])
 
     def frozen(self) -> Stream:
-        """A copy of what the learner that leads has learned; it stays as it is, whatever the stream learns."""
+        """A copy with the state of the leading learner, which later rows do not change."""
         other = copy(self)
         other.learners = [self.leading.frozen()]
         other.features = self.features.frozen()
@@ -315,8 +314,8 @@ class Stream:
 
     def _learn_part(self, part: ParsedPart, counter: RecordCounter) -> None:
         batch = part.batch
-        # of classes a label that is none of them is skipped, whatever else it is
-        if not self.settings.skip_bad or self.targets.told() is None:
+        # of classes any label that is none of them is skipped
+        if not self.settings.skip_bad or self.targets.known_classes() is None:
             counter.check_labels(batch)
         # rows before a bad line are learned from, as they would be had the line come in another piece
         self._learn(part, counter)
@@ -325,7 +324,7 @@ class Stream:
         counter.count(batch)
 
     def _refuse_weights(self, batch: RowBatch, counter: RecordCounter) -> None:
-        """InputError for the first row whose weight is not 1, where a learner's rule has no place for weights."""
+        """InputError for the first row whose weight is not 1, where a learner does not use weights."""
         unable = [learner.name for learner in self.learners if not learner.runner.learner.takes_weights]
         weighted = np.flatnonzero(batch.weights != 1.0) if unable else ()
         if len(weighted):
@@ -365,7 +364,7 @@ class Stream:
             weights = None
         # of many classes the decision values of a piece's rows would take more than the piece
         k, scores = self.learners[0].runner.n_values, None
-        wanted = self.on_predicted is not None or self.asking is not None
+        wanted = self.on_predicted is not None or self.queries is not None
         step = max(1, PREDICTED_AT_ONCE // k) if wanted else len(order)
         for start in range(0, len(order), max(1, step)):
             rows = order[start : start + step]
@@ -377,13 +376,13 @@ class Stream:
             ]
             self._learn_from(zip(*parts, strict=True), every)
             if self.on_predicted is not None:
-                self.on_predicted(scores, self.targets.told())
-            if self.asking is not None:
+                self.on_predicted(scores, self.targets.known_classes())
+            if self.queries is not None:
                 unlabelled = y[rows] == NO_LABEL
-                self.asking.look(scores[unlabelled], rows[unlabelled], batch, counter)
+                self.queries.add(scores[unlabelled], rows[unlabelled], batch, counter)
 
     def _learn_from(self, parts: Iterator[tuple[int, ...]], every: int | None) -> None:
-        """Have rows learned from by each learner; reports and saves at the numbers that the parts end with."""
+        """Let each learner learn from rows; reports and saves at the row numbers that end the parts."""
         before = self.rows
         for rows, *_ in parts:
             if rows == before:
@@ -397,12 +396,12 @@ class Stream:
 
 
 def notes_of(stream: Stream) -> list[str]:
-    """Sentences on what a stream left out or took otherwise than it looks, and where a test knew nothing."""
-    found = remarks(stream.recipe) if stream.continued is None else []
-    found += stream.counter.notes()
+    """Sentences about rows that a stream left out or read in an unexpected way, and a test without known features."""
+    notes = remarks(stream.recipe) if stream.continued is None else []
+    notes += stream.counter.notes()
     if stream.settings.test and stream.rows and stream.unknown == stream.entries:
-        found.append(
+        notes.append(
             f"of the {stream.entries:,} entries none is of a feature that {stream.continued} knows, so that all rows "
             "score alike; check that the rows are read as those that it was learned from were"
         )
-    return found
+    return notes

@@ -1,4 +1,4 @@
-"""A stream's model: the file that training writes, made in pieces, so that a save takes little memory."""
+"""The model file of a stream, written in pieces, so that a save takes little memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def describe(stream: Stream) -> dict:
     """A model's description."""
     settings, learner = stream.settings, stream.leading
     report = stream.report()
-    labels = stream.targets.told()
+    labels = stream.targets.known_classes()
     return {
         "n_features": stream.features.n_features,
         "n_vectors": learner.runner.n_vectors,
@@ -65,22 +65,22 @@ def save_stream(path: Path, stream: Stream, overwrite: bool = True) -> None:
     ids = stream.features.ids()
 
     def weights(start: int, stop: int) -> np.ndarray:
-        found = []
+        parts = []
         for c, first, last in spans(start, stop, n + 1):
             columns = np.ascontiguousarray(learner.numbers_of(first, last, c, n)).ravel()
             out = np.empty(last - first)
-            own = scalars[c : c + 1] if runner.n_learners > 1 else scalars
-            runner.read_weights(columns, own, out)
+            class_scalars = scalars[c : c + 1] if runner.n_learners > 1 else scalars
+            runner.read_weights(columns, class_scalars, out)
             if len(state_now.prior):
                 out += learner.prior_of(first, last, c, n)
-            found.append(out)
-        return np.concatenate(found)
+            parts.append(out)
+        return np.concatenate(parts)
 
     def columns(start: int, stop: int) -> np.ndarray:
         width = runner.width
         first, last = start // width, -(-stop // width)
-        found = [learner.numbers_of(f, t, c, n) for c, f, t in spans(first, last, n + 1)]
-        return np.concatenate(found).ravel()[start - first * width : stop - first * width]
+        parts = [learner.numbers_of(f, t, c, n) for c, f, t in spans(first, last, n + 1)]
+        return np.concatenate(parts).ravel()[start - first * width : stop - first * width]
 
     epochs = np.zeros(EPOCHS_LENGTH)
     epochs[LAST], epochs[SEEN] = -1.0, MIXED
@@ -102,7 +102,7 @@ def save_stream(path: Path, stream: Stream, overwrite: bool = True) -> None:
 
 
 class StreamSaver:
-    """Saves to one file while the stream goes on, one at a time, from a copy; where the memory has no room for one,
+    """Saves to one file while the stream goes on, one at a time, from a copy; where a copy does not fit in the memory,
     the stream waits.  replaces: the file may be replaced, as it is after the first time."""
 
     def __init__(self, path: Path, replaces: bool = True):
@@ -120,7 +120,7 @@ class StreamSaver:
             self.wait()
 
     def save(self, stream: Stream) -> None:
-        """Begin to save the stream as it stands; raises what the save before it ran into."""
+        """Begin to save the stream as it stands; raises the error of the previous save."""
         self.wait()
         if not stream.features.holds_copy:
             save_stream(self.path, stream, self.replaces)
@@ -132,7 +132,7 @@ class StreamSaver:
         self.thread.start()
 
     def wait(self) -> None:
-        """Wait until the file is whole; raises what went wrong."""
+        """Wait until the file is whole; raises the error of the save."""
         self._join()
         if self.error is not None:
             raise self.error

@@ -1,4 +1,4 @@
-"""What a stream takes over from earlier models: a learner's whole memory to go on with, or a prior's weights."""
+"""The state that a stream takes over from a model: a learner's whole state to go on with, or the weights of a prior."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from blocksvm.base.user_code import names_of
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.conversion.idf_counts import BYTES_KNOWN, KnownIdf
 from blocksvm.formats import AUTO, get_format
-from blocksvm.formats.choices import OF_INPUTS, OF_LINES, again
+from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
 from blocksvm.learners import get_learner
 from blocksvm.learners.engine.learner import COMMON_SETTINGS, NUMBERS
+from blocksvm.learners.engine.online_solver import settings_of
 from blocksvm.model.model_file import FLOAT64, INT64, describe_model, hashed, model_feature_ids, recipe_of
 from blocksvm.model.model_idf import idf_of_model
 from blocksvm.model.solver_state import SavedState, open_state
@@ -33,7 +34,7 @@ PIECE_BYTES = 4 * 8 * (1 << 17)  # pieces of ids and weights as files have them,
 
 
 def continued(path: Path, settings: StreamSettings) -> StreamSettings:
-    """The settings of a model's learner, to go on with; InputError where what is given does not agree with them."""
+    """The settings of a model's learner, to go on with; InputError where other settings disagree with them."""
     saved = describe_model(path)
     method = saved["method"]
     if not method["learner"]:
@@ -54,36 +55,36 @@ def continued(path: Path, settings: StreamSettings) -> StreamSettings:
 def _going_on(path: Path, saved: dict, settings: StreamSettings) -> StreamSettings:
     """The same, once the model is found to be an online learner's."""
     method = saved["method"]
-    takes = get_learner(method["name"]).of_targets(method["settings"].get("targets")).settings + COMMON_SETTINGS
+    takes = settings_of(get_learner(method["name"]), method["settings"]) + COMMON_SETTINGS
     shared = {name: getattr(settings, name) or None for name in COMMON_SETTINGS.names()}
-    found = continued_settings(path, method, takes, {**settings.settings, **shared})
+    resolved = continued_settings(path, method, takes, {**settings.settings, **shared})
     return replace(
         settings,
         learner=method["name"],
-        settings={name: value for name, value in found.items() if name not in COMMON_SETTINGS},
+        settings={name: value for name, value in resolved.items() if name not in COMMON_SETTINGS},
         bias=saved["settings"].get("bias", 0.0) if settings.bias is None else settings.bias,
         **_format_of(path, saved, settings),
         **_weighing_of(path, saved, settings),
-        **{name: found.get(name, COMMON_SETTINGS[name].default) for name in COMMON_SETTINGS.names()},
+        **{name: resolved.get(name, COMMON_SETTINGS[name].default) for name in COMMON_SETTINGS.names()},
     )
 
 
 def _format_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
     """The format of a stream, and its settings, which are those of the model's text where that was of this format."""
-    recipe, given = recipe_of(saved, path), {name: v for name, v in settings.options.items() if v is not None}
+    recipe, wanted = recipe_of(saved, path), {name: v for name, v in settings.options.items() if v is not None}
     if not recipe.options or settings.format not in (AUTO, recipe.format):
         return {}
     get_format(recipe.format)  # no other than the user has named
-    for name, value in given.items():
+    for name, value in wanted.items():
         if value != recipe.options.get(name) and name not in OF_INPUTS + OF_LINES:
             raise InputError(
                 f"{path}: was learned with {option(name, recipe.options.get(name))}; leave {option(name)} out"
             )
-    return {"format": recipe.format, "options": again(recipe.options, given)}
+    return {"format": recipe.format, "options": merge_options(recipe.options, wanted)}
 
 
 def _weighing_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
-    """What a stream does to values, where the model's were multiplied by an idf: the same."""
+    """The settings that weigh values as the model did, where it has an idf."""
     recipe = recipe_of(saved, path)
     if not recipe.weighs:
         return {}
@@ -126,8 +127,7 @@ def feature_ids(saved: SavedState, path: Path, bits: int | None) -> Iterator[tup
 
 
 def go_on(path: Path, features: StreamFeatures) -> None:
-    """Fill the state of a stream's one learner, which is new, with what it knew; raises InputError where the file is
-    damaged."""
+    """Fill the new state of a stream's one learner from a model; InputError where the file is damaged."""
     saved = open_state(path)
     if features.table is not None:
         for _, ids in feature_ids(saved, path, features.bits):
@@ -138,28 +138,27 @@ def go_on(path: Path, features: StreamFeatures) -> None:
         "features": runner.n_vectors * (features.n_features + 1) * runner.width,
         "scalars": len(state.scalars),
     }
-    found = saved.lengths.get(saved.namespace, {})
+    lengths_saved = saved.lengths.get(saved.namespace, {})
     for name, length in lengths.items():
-        if found.get(name) != length:
+        if lengths_saved.get(name) != length:
             raise InputError(f"{path}: holds no {name} of {length} numbers; it is damaged, or not a learner's model")
-    if not 8 <= found.get("tally", 0) <= len(state.tally):  # earlier releases counted less
+    if not 8 <= lengths_saved.get("tally", 0) <= len(state.tally):  # earlier releases counted less
         raise InputError(f"{path}: holds no tally of a learner; it is damaged, or not a learner's model")
     for start, numbers in saved.pieces(saved.namespace, "features", FLOAT64):
         learner.put_back(start, numbers, features.n_features)
     saved.load(saved.namespace, "scalars", state.scalars)
-    saved.load(saved.namespace, "tally", state.tally[: found["tally"]])
+    saved.load(saved.namespace, "tally", state.tally[: lengths_saved["tally"]])
 
 
 def prior_bytes(described: dict) -> int:
-    """What ``take_prior`` holds meanwhile of the model so described: where its features are, and pieces of it."""
+    """Bytes of ``take_prior`` for a model of this description: the places of its features, and pieces of it."""
     return 4 * described["n_features"] + PIECE_BYTES
 
 
 def take_prior(path: Path, described: dict, stream: Stream) -> None:
-    """Put a model's weights where the learner's own are added to them, piece by piece; InputError where the model,
-    so described, does not fit."""
+    """Fill in a prior model's weights, piece by piece; InputError where the model of this description does not fit."""
     theirs = tuple(described["labels"])
-    if theirs != (tuple(stream.targets.told().values) if stream.targets.told() else ()):
+    if theirs != (tuple(stream.targets.known_classes().values) if stream.targets.known_classes() else ()):
         raise InputError(
             f"{path}: has {f'the labels {listed(theirs)}' if theirs else 'real targets'}, other ones than the stream; "
             f"give them by {option('labels') if theirs else option('targets', NUMBERS)}"
@@ -175,8 +174,8 @@ def take_prior(path: Path, described: dict, stream: Stream) -> None:
             raise InputError(f"{path}: does not have {length} {name}; it is damaged, make it again")
     places = np.empty(d, np.int32)
     for start, ids in feature_ids(saved, path, bits):
-        own = ids if bits is not None else hashed(ids, features.bits)
-        places[start : start + len(ids)] = features.indices(own)
+        places_of_ids = ids if bits is not None else hashed(ids, features.bits)
+        places[start : start + len(ids)] = features.indices(places_of_ids)
     for start, weights in saved.pieces("", "weights", FLOAT64):
         if not np.isfinite(weights).all():
             raise InputError(f"{path}: a weight is not a number; train the model again")
@@ -187,7 +186,7 @@ def take_prior(path: Path, described: dict, stream: Stream) -> None:
 def _put_prior(
     learner: StreamLearner, places: np.ndarray, start: int, weights: np.ndarray, path: Path, bias: float
 ) -> None:
-    """A piece of a prior model's weights, class after class, where one learner has them; bias: of the prior model."""
+    """Fill in a piece of a prior model's weights, class after class; bias: of the prior model."""
     d, done = len(places), 0
     prior = learner.state.prior.reshape(learner.runner.n_vectors, -1)
     for c, first, last in spans(start, start + len(weights), d + 1):

@@ -1,5 +1,4 @@
-"""What a stream's labels are to its learner: classes that are known or found, sets of classes, or numbers; and rows
-that have none."""
+"""The labels of a stream as targets: known or recognised classes, sets of classes, or numbers; and rows without one."""
 
 from __future__ import annotations
 
@@ -23,8 +22,8 @@ SKIPPED = NO_LABEL - 1  # in the place of a class: the label is none of the clas
 
 
 def targets_of(settings, prior, described, on_fault: Callable[[str], None], keeps_unlabelled: bool) -> StreamTargets:
-    """Those of a stream with these settings that begins from the model ``prior``, so described, or None; InputError for
-    labels that do not fit."""
+    """The targets of a stream with these settings; prior: the model, of this description, that it begins from, or None.
+    InputError for labels that do not fit."""
     labels, real = settings.labels, not of_classes(settings.targets)
     if labels is not None and len(set(labels)) < 2:
         raise InputError(f"{option('labels')}: name two different labels, or more")
@@ -37,18 +36,18 @@ def targets_of(settings, prior, described, on_fault: Callable[[str], None], keep
                 f"{prior}: has real targets, and this stream learns classes; give "
                 f"{option('targets', NUMBERS)}, or name another prior model"
             )
-    found = None if labels is None else Labels(tuple(sorted(labels)))
+    classes = None if labels is None else Labels(tuple(sorted(labels)))
     kind = SetTargets if settings.targets == SETS else StreamTargets
-    found = kind(found, real, settings.skip_bad, on_fault, keeps_unlabelled)
-    found.of_rows = settings.targets == NO_TARGETS
-    return found
+    classes = kind(classes, real, settings.skip_bad, on_fault, keeps_unlabelled)
+    classes.of_rows = settings.targets == NO_TARGETS
+    return classes
 
 
 class StreamTargets:
     """labels: the classes, None while they are not known, -1 and +1 or 0 and 1; real: labels are numbers; skip_bad:
-    rows of other labels are passed over, on_fault(sentence) told of the first ones; keeps_unlabelled: rows without a
-    label are to be predicted.  again: in a later pass over the same rows, in which none is counted once more; sets:
-    where labels are sets, those of the rows last given; of_rows: they are not looked at."""
+    skip rows of other labels, the first of them reported by on_fault(sentence); keeps_unlabelled: rows without a label
+    are to be predicted; again: in a later pass over the same rows, none of which is counted again; sets: of the last
+    rows, where labels are sets; of_rows: labels are ignored."""
 
     sets: SetTable | None = None
     of_rows = False
@@ -64,19 +63,19 @@ class StreamTargets:
         self.skipped = self.unlabelled = 0
         self.again = False
 
-    def told(self) -> Labels | None:
-        """The classes as far as they are known; None where labels are numbers."""
+    def known_classes(self) -> Labels | None:
+        """The classes as known so far; None where labels are numbers."""
         return None if self.real else self.labels or Labels(KNOWN_LABELS[0])
 
-    def weigh(self, y: np.ndarray, weights: np.ndarray | None, given) -> np.ndarray | None:
-        """What rows weigh: as they say, (n,), or None for 1 each, times what their class weighs (given: {label:
-        weight}, or None)."""
-        if given is None:
+    def weigh(self, y: np.ndarray, weights: np.ndarray | None, class_weight) -> np.ndarray | None:
+        """The weights of rows, (n,), or None for 1 each, times those of their classes (class_weight: {label: weight},
+        or None)."""
+        if class_weight is None:
             return weights
-        labels = self.told()
-        table = at_codes(class_factors(given, labels, (1.0,) * len(labels.values)), labels)
-        own = table[np.maximum(y, -1) + labels.binary]  # rows without a label are not learned from
-        return own if weights is None else own * weights
+        labels = self.known_classes()
+        table = at_codes(class_factors(class_weight, labels, (1.0,) * len(labels.values)), labels)
+        factors = table[np.maximum(y, -1) + labels.binary]  # rows without a label are not learned from
+        return factors if weights is None else factors * weights
 
     def skip(self, sentence: str) -> None:
         """Count a line that is passed over; InputError where none is."""
@@ -113,17 +112,17 @@ class StreamTargets:
 
     def _codes(self, batch: RowBatch, counter: RecordCounter, labels: np.ndarray, known: np.ndarray) -> np.ndarray:
         """(n,) int16: the classes of the rows ``known`` to have a label, and NO_LABEL, or SKIPPED, for the others."""
-        found = labels[known]
-        if self.labels is None and len(found):
-            first = next((pair for pair in KNOWN_LABELS if found[0] in pair[:1]), None)
-            others = found[(found != 1.0)]
+        known_labels = labels[known]
+        if self.labels is None and len(known_labels):
+            first = next((pair for pair in KNOWN_LABELS if known_labels[0] in pair[:1]), None)
+            others = known_labels[(known_labels != 1.0)]
             if first is None and len(others):
                 first = next((pair for pair in KNOWN_LABELS if others[0] == pair[0]), None)
             if first is not None:
                 self.labels = Labels(first)
-        table = self.told()
+        table = self.known_classes()
         codes = np.full(len(batch), NO_LABEL, np.int16)
-        codes[known] = table.codes(found)
+        codes[known] = table.codes(known_labels)
         bad = known[codes[known] == (0 if table.binary else -1)]
         for row in bad.tolist():
             names = " and ".join(map(label_text, table.values))
@@ -141,7 +140,7 @@ class StreamTargets:
 class SetTargets(StreamTargets):
     """Labels that are sets of classes; the classes are named beforehand."""
 
-    def told(self) -> Labels:
+    def known_classes(self) -> Labels:
         if self.labels is None:
             raise InputError(f"{option('targets', SETS)}: name the labels that sets may hold with {option('labels')}")
         return self.labels
@@ -149,7 +148,7 @@ class SetTargets(StreamTargets):
     def of(self, batch: RowBatch, counter: RecordCounter) -> tuple[np.ndarray, np.ndarray]:
         """y (n,), the places of the rows' sets in ``sets``, and which rows (m,) int32 the learner gets.  InputError for
         a label that is no set, or a set that holds what is none of the classes."""
-        classes = {label: c for c, label in enumerate(self.told().values)}
+        classes = {label: c for c, label in enumerate(self.known_classes().values)}
         labels = batch.label_array()
         known = has_label(labels)
         self.unlabelled += 0 if self.again else int(np.count_nonzero(~known))
@@ -164,12 +163,12 @@ class SetTargets(StreamTargets):
             sentence = counter.at(batch, int(batch.origin.records[row]), wrong)
             self.skip(sentence)
             codes[row] = SKIPPED
-        self.sets = SetTable.of([classes[member] for member in own] for own in places)
+        self.sets = SetTable.of([classes[member] for member in label_set] for label_set in places)
         y = codes.astype(np.int16) if len(places) <= MOST_SHORT else codes
         return y, np.flatnonzero(codes > (SKIPPED if self.keeps_unlabelled else NO_LABEL)).astype(np.int32)
 
     def _wrong(self, label, classes: dict) -> str:
-        """What is wrong with a label, or ''."""
+        """The fault of a label, or ''."""
         if not isinstance(label, tuple):
             return (
                 f"the label {label_text(label)} is no set of labels; read them with {option('format', 'multilabel')}, "

@@ -1,6 +1,6 @@
 """Templates of the features of arcs between tokens, in the manner of ``templates.py``.
 
-A part is an end of the arc, h (head) or m (modifier), and what is looked at there, as hw[0], mt[-1], hw.suffix3[0]; or
+A part is an end of the arc, h (head) or m (modifier), and an attribute there, as hw[0], mt[-1], hw.suffix3[0]; or
 d, the direction and distance; or b, a tag that occurs between the two ends, which makes a feature of each such tag.
 The defaults are near those of McDonald, Crammer, Pereira (ACL 2005).
 """
@@ -20,7 +20,7 @@ from blocksvm.structured.trees import arc_bounds_of
 
 ENDS = re.compile(r"([hm])(.+)")
 DISTANCE, BETWEEN = "d", "b"
-MOST_BETWEEN = 8  # distinct tags between two tokens that are looked at
+MOST_BETWEEN = 8  # distinct tags between two tokens that make features
 LIMITS = np.array([2, 3, 4, 5, 6, 11])  # distances from which on they count as longer
 ROOT = np.uint64(0x2545F4914F6CDD1D)  # the root's word and tag
 DEFAULT = (

@@ -101,7 +101,7 @@ class SpanTemplates:
 
     word, types    all characters, or of each whether it is a capital, another letter, a digit or something else
     length, known  the number of characters; whether the span is a word of the dictionary
-    first2, last3  the span's first two, its last three characters; before1, after2: those before it, behind it
+    first2, last3  the span's first two, its last three characters; before1, after2: those before it, after it
 
     InputError where one is none.
     """

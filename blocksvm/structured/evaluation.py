@@ -41,7 +41,7 @@ def parts_of(label: str) -> tuple[str, str]:
 
 
 def starts_chunk(before: str, label: str) -> bool:
-    """Whether a chunk starts at a token of this label behind one of the label ``before``."""
+    """Whether a chunk starts at a token of this label after one of the label ``before``."""
     (old_tag, old_type), (tag, kind) = parts_of(before), parts_of(label)
     if tag in "[]" or (old_tag, tag) in BETWEEN or (old_tag == "O" and tag in ("B", "I", "E")):
         return True
@@ -49,7 +49,7 @@ def starts_chunk(before: str, label: str) -> bool:
 
 
 def ends_chunk(before: str, label: str) -> bool:
-    """Whether a chunk ends with the token of the label ``before``, behind which one of this label comes."""
+    """Whether a chunk ends with the token of the label ``before``, followed by one of this label."""
     (old_tag, old_type), (tag, kind) = parts_of(before), parts_of(label)
     if old_tag in "[]" or (old_tag, tag) in BETWEEN or (old_tag in ("B", "I", "E") and tag == "O"):
         return True
@@ -57,7 +57,7 @@ def ends_chunk(before: str, label: str) -> bool:
 
 
 def chunks_of(codes: np.ndarray, bounds: np.ndarray, labels: list[str]) -> np.ndarray:
-    """(n, 3) int64: each chunk's first token, the one behind its last, and its type (a place in the sorted types).
+    """(n, 3) int64: each chunk's first token, the one after its last, and its type (a place in the sorted types).
 
     codes (n_tokens,): places in ``labels``; bounds: as in ``ColumnText``.
     """
@@ -68,13 +68,13 @@ def chunks_of(codes: np.ndarray, bounds: np.ndarray, labels: list[str]) -> np.nd
     ends = np.array([[ends_chunk(a, b) for b in known] for a in known])
     of_type = np.array([types.index(parts_of(label)[1]) if label in labels else -1 for label in known])
     n = len(codes)
-    before = np.append(outside, codes)  # of each token, and of what is behind the last
-    behind = np.append(codes, outside)
+    before = np.append(outside, codes)  # of each token, and of the end
+    following = np.append(codes, outside)
     first = np.unique(bounds)
     first_token = first[first < n]
-    begun = starts[before[:n], behind[:n]]
+    begun = starts[before[:n], following[:n]]
     begun[first_token] = starts[outside, codes[first_token]]
-    ended = ends[before, behind]  # at place t: with token t - 1
+    ended = ends[before, following]  # at place t: with token t - 1
     ended[first[first > 0]] = ends[codes[first[first > 0] - 1], outside]
     ended[0] = False
     begins = np.flatnonzero(begun)

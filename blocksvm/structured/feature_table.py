@@ -19,7 +19,7 @@ def collected(
     out.  The most frequent ones come first, so that the weights in use lie together.  Raises InputError where the ids
     do not fit in ``budget`` bytes, or where none is left.
     """
-    # the ids' own table, and about twice as much to put them in order; 40 bytes a row while one template is looked at
+    # the ids' own table, and about twice as much to put them in order; 40 bytes a row for one template at a time
     left = budget - n_rows * (4 * n_templates + 40)
     if left <= 0:
         raise InputError(
@@ -27,14 +27,14 @@ def collected(
             f"than {option('memory')} leaves; raise it, or give fewer templates"
         )
     known = IdTable(left // 3)
-    features = met(known, n_rows, n_templates, ids_of)
+    features = add_features(known, n_rows, n_templates, ids_of)
     feature_ids, places = numbered(known, min_count)
     for t in range(n_templates):
         features[:, t] = places[features[:, t]]
     return features, feature_ids
 
 
-def met(known: IdTable, n_rows: int, n_templates: int, ids_of: Callable[[int], np.ndarray]) -> np.ndarray:
+def add_features(known: IdTable, n_rows: int, n_templates: int, ids_of: Callable[[int], np.ndarray]) -> np.ndarray:
     """Features (n_rows, n_templates) int32 as places in the table of ids, which takes new ones in; -1 for none."""
     features = np.empty((n_rows, n_templates), np.int32)
     for t in range(n_templates):

@@ -38,7 +38,7 @@ class LabelledExamples(Examples):
 
 
 def token_lines(text: ColumnText, n_columns: int, answers: np.ndarray) -> Iterator[str]:
-    """A text's first columns with ``answers`` (n_tokens,), str, behind them, a sentence at a time."""
+    """A text's first columns with ``answers`` (n_tokens,), str, after them, a sentence at a time."""
     words = [np.array(c.words, dtype=object)[c.codes] for c in text.columns[:n_columns]]
     tokens = list(map(" ".join, zip(*words, answers, strict=True)))
     for s in range(text.n_sentences):
@@ -91,9 +91,9 @@ def layout_of(n_labels: int) -> tuple[int, int]:
 class Labelling(StructuredTask):
     """Of ``chunks`` labels are those of the beginning, inside and outside of chunks, as B-NP, I-NP and O."""
 
-    def __init__(self, name: str):
-        self.name = name
-        self.measure = "F1" if name == "chunks" else "accuracy"
+    def __init__(self, name: str, chunks: bool):
+        self.name, self.chunks = name, chunks
+        self.measure = "F1" if chunks else "accuracy"
 
     def parts(self, text_name, settings, memory):
         return LabelledParts(text_name, settings["template"], memory)
@@ -122,7 +122,7 @@ class Labelling(StructuredTask):
         predicted = np.concatenate(outputs)
         right = int((predicted == examples.gold).sum())
         figures = {"tokens": len(predicted), "sentences": examples.text.n_sentences, "accuracy": right / len(predicted)}
-        if self.name == "tags":
+        if not self.chunks:
             return figures
         counts = chunk_counts(examples.gold, predicted, examples.text.bounds, examples.known)
         every = counts.pop("")
@@ -131,5 +131,5 @@ class Labelling(StructuredTask):
                                  for kind, c in counts.items()}}  # fmt: skip
 
 
-TAGS = Labelling("tags")
-CHUNKS = Labelling("chunks")
+TAGS = Labelling("tags", chunks=False)
+CHUNKS = Labelling("chunks", chunks=True)

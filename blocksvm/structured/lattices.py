@@ -13,7 +13,7 @@ from blocksvm.structured.path_structure import PathStructure
 
 
 class Lattices(PathStructure):
-    """Lattices held as arrays, a line behind the other.
+    """Lattices as arrays, one line after the other.
 
     table (n_nodes, n_templates) int32: features of each node, -1: none; kinds (n_nodes,) int32, below n_kinds; lines
     (n_nodes,) rising, and within each line starts and stops (n_nodes,) int32, sorted by stop, then start; lengths

@@ -53,9 +53,11 @@ def heads_of(text: ColumnText) -> np.ndarray:
     above = np.append(np.where(heads > 0, np.repeat(text.bounds[:-1], np.diff(text.bounds)) + heads - 1, root), root)
     for _ in range(longest.bit_length() + 1):
         above = above[above]
-    lost = np.flatnonzero(above != root)
-    if len(lost):
-        raise InputError(f"{text.line_of(lost[0])}: its heads lead in a circle; every token must hang from the root, 0")
+    unreachable = np.flatnonzero(above != root)
+    if len(unreachable):
+        raise InputError(
+            f"{text.line_of(unreachable[0])}: its heads lead in a circle; every token must hang from the root, 0"
+        )
     return heads.astype(np.int32)
 
 

@@ -175,8 +175,8 @@ def lattices_of(spans: Spans, places: np.ndarray, table: np.ndarray, n_features:
     first = text.bounds[spans.lines]
     # a span is right where a word begins at its start, the next one at its stop, and none between
     ends = np.append(np.cumsum(text.begins), 0)
-    behind = np.append(text.begins, True)[spans.stops] | (spans.stops == text.bounds[spans.lines + 1])
-    right = text.begins[spans.starts] & behind & (ends[spans.starts] == ends[spans.stops - 1])
+    ends_word = np.append(text.begins, True)[spans.stops] | (spans.stops == text.bounds[spans.lines + 1])
+    right = text.begins[spans.starts] & ends_word & (ends[spans.starts] == ends[spans.stops - 1])
     return Lattices(
         table, kinds, spans.lines, spans.starts - first, spans.stops - first, text.lengths, right, n_features, n_kinds
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
-from blocksvm.kernels.multipliers import own_slacks, shared_slacks
+from blocksvm.kernels.multipliers import separate_slacks, shared_slacks
 from blocksvm.kernels.sparse_rows import products
 from blocksvm.structured.example_blocks import ExampleBlocks
 from blocksvm.structured.output_structure import Row, Structure
@@ -34,7 +34,7 @@ def multipliers(rows: list[Row], margins: np.ndarray, groups: np.ndarray, C: flo
     if shared:
         shared_slacks(gram, margins, groups, C, tol, MOST_STEPS, a)
     else:
-        own_slacks(gram, margins, C, tol, MOST_STEPS, a)
+        separate_slacks(gram, margins, C, tol, MOST_STEPS, a)
     return a
 
 

@@ -19,7 +19,7 @@ from blocksvm.conversion.feature_ids import IdTable
 from blocksvm.store.chunks import Chunks
 from blocksvm.structured.column_text import ColumnText, column_parts
 from blocksvm.structured.example_blocks import ExampleBlocks, Spooled, Whole
-from blocksvm.structured.feature_table import met, numbered
+from blocksvm.structured.feature_table import add_features, numbered
 from blocksvm.structured.output_structure import Structure
 
 LARGEST, SMALLEST = 1 << 20, 1 << 14  # bytes of a chunk's features
@@ -116,7 +116,7 @@ def collected_parts(
     counts: list[int] = []
     lengths: dict[str, list[int]] = {"table": [], "lengths": [], "answers": []}
     for part in parts:
-        table = met(known, int(part.rows.sum()), parts.n_templates, part.ids)
+        table = add_features(known, int(part.rows.sum()), parts.n_templates, part.ids)
         rows, tokens = (np.append(0, np.cumsum(n, dtype=np.int64)) for n in (part.rows, part.lengths))
         for a, b in runs(rows * (4 * parts.n_templates), most):
             arrays = {

@@ -1,1 +1,1 @@
-"""What stands on whole trainings: an online learner's regret against the best fixed weights, and its proven bounds."""
+"""The regret of online learners against the best fixed weights, with its proven bounds; the maximum margin."""

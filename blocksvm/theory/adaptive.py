@@ -1,5 +1,5 @@
-"""AdaGrad once more, feature by feature, from the scores of a replay: sums of |w_j| and of the roots of the squares,
-and the range of each weight, without a weight vector a round.
+"""AdaGrad replayed feature by feature from its scores: sums of |w_j| and of the roots of the squares, and the range of
+each weight, without storing the weights of each round.
 
 With s_t,j = sqrt(g_1,j^2 + ... + g_t,j^2), H_t = delta + s_t, f_t + r the losses, w_1 = 0 (r(w_1) = 0):
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blocksvm.kernels import kernel
+from blocksvm.kernels.loss_placeholders import derivative
 from blocksvm.kernels.prefetch import value_at
-from blocksvm.learners.engine.learner import LOSS_NAMES
-from blocksvm.learners.engine.rule_parts import SMALLEST_SCALE, loss_at
+from blocksvm.learners.engine.rule_parts import SMALLEST_SCALE
 from blocksvm.theory.each_round import touch
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ BATCH_BYTES = 8 + 8 + 4 + 1  # of a feature: v, m, and which have an entry in th
 
 @kernel
 def learn_batches(
-    indptr, indices, values, y, order, first, size, kind, epsilon, lam, radius, v, m, touched, seen, state, scores,
+    indptr, indices, values, y, order, first, size, p, lam, radius, v, m, touched, seen, state, scores,
     sq_norms, sq_gradients,
 ):  # fmt: skip
     """Rounds of ``size`` rows each, w = scale v; a round that a block breaks off goes on in the next one.
@@ -45,7 +45,7 @@ def learn_batches(
             z += value_at(values, k) * v[indices[k]]
         z *= scale
         scores[first + r] = z
-        _, slope = loss_at(kind, z, float(y[i]), epsilon)
+        slope = derivative(z, float(y[i]), 1.0, p)
         along += slope * z / size
         if slope != 0.0:
             for k in range(indptr[i], indptr[i + 1]):
@@ -86,9 +86,10 @@ def replay_batches(runner: Runner, rows: ReplayRows, run: ReplayedRun, tell: Cal
     arrays = np.zeros(d), np.zeros(d), np.empty(d, np.int32), np.zeros(d, np.uint8), np.array([1.0, 0.0, 0.0, 0.0])
     sq_norms, sq_gradients = np.empty(run.T), np.empty(run.T)
     radius = math.inf if run.ball is None else run.ball[1]
-    rule = (run.batch, LOSS_NAMES.index(run.loss_name), run.epsilon, run.settings["lam"], radius)
+    rule = (run.batch, run.p, run.settings["lam"], radius)
+    learn = run.loss_function.compiled(learn_batches)
     for block, order, first in rows:
-        learn_batches(*block.matrix, block.y, order, first, *rule, *arrays, run.scores, sq_norms, sq_gradients)
+        learn(*block.matrix, block.y, order, first, *rule, *arrays, run.scores, sq_norms, sq_gradients)
         span = slice(first, first + block.n_samples)
         run.y[span] = block.y[order]
         run.sq_norms[span] = block.sq_norms[order]

@@ -1,4 +1,4 @@
-"""What a bound is, and the assumptions that several share."""
+"""The classes of bounds, and the assumptions that several bounds share."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from blocksvm.base.errors import option
 from blocksvm.theory.comparators import Comparator
+from blocksvm.theory.mirror_maps import ENTROPIC, EUCLIDEAN, Euclidean
 from blocksvm.theory.replay import ReplayedRun
 
 UNIT = 1e-4  # how far ||x||^2 may lie from 1: rows come from text of some digits, and are stored in single precision
@@ -17,16 +18,16 @@ UNIT = 1e-4  # how far ||x||^2 may lie from 1: rows come from text of some digit
 
 @dataclass(frozen=True)
 class Condition:
-    """An assumption about the learner and the rows: holds(run), and what was found there, for messages."""
+    """An assumption about the learner and the rows: holds(run), and detail(run), the offending figures for messages."""
 
     text: str
     holds: Callable[[ReplayedRun], bool]
-    found: Callable[[ReplayedRun], str] = lambda run: ""
+    detail: Callable[[ReplayedRun], str] = lambda run: ""
 
 
 @dataclass(frozen=True)
 class Admission:
-    """What a bound assumes of u."""
+    """An assumption of a bound about u."""
 
     text: str
     holds: Callable[[ReplayedRun, Comparator], bool]
@@ -36,8 +37,8 @@ class Admission:
 class Bound:
     """measured(run) (K,) <= right(run, u) (K,), inf where the bound says nothing for this u.
 
-    regret: name of the sum of u that measured less makes the regret, or None; proven: False where the paper's proof
-    leaves a gap, so that figures are reported without a claim.
+    regret: name of the sum of u that is subtracted from ``measured`` for the regret, or None; proven: False where the
+    paper's proof has a gap, so that figures are reported without a claim.
     """
 
     name: str
@@ -64,7 +65,7 @@ FALLING = Condition(
 )
 UNPROJECTED = Condition(
     "no projection",
-    lambda run: run.mirror != "euclidean" or run.ball is None,
+    lambda run: run.mirror is not EUCLIDEAN or run.ball is None,
     lambda run: option("radius", run.settings.get("radius")),
 )
 PROJECTED = Condition(
@@ -72,7 +73,7 @@ PROJECTED = Condition(
 )
 ALL_COUNTED = Condition(
     "d counts every feature",
-    lambda run: run.mirror != "entropic" or run.settings["n_features"] >= run.d,
+    lambda run: run.mirror is not ENTROPIC or run.settings["n_features"] >= run.d,
     lambda run: f"{option('n_features', run.settings['n_features'])} against {run.d}",
 )
 UNIT_ROWS = Condition(
@@ -86,12 +87,12 @@ BOTH_CLASSES = Condition(
 )
 LARGEST_KNOWN = Condition(
     "R >= max ||x||",
-    lambda run: run.settings["max_norm"] ** 2 * (1.0 + 1e-12) >= largest_own(run),
-    lambda run: f"{option('max_norm', run.settings['max_norm'])} against {math.sqrt(largest_own(run)):g}",
+    lambda run: run.settings["max_norm"] ** 2 * (1.0 + 1e-12) >= largest_sq_norm(run),
+    lambda run: f"{option('max_norm', run.settings['max_norm'])} against {math.sqrt(largest_sq_norm(run)):g}",
 )
 L1_ALONE = Condition(
     "r = l1 ||w||_1 alone",
-    lambda run: run.regulariser is not None and run.regulariser.kind == "l1",
+    lambda run: run.regulariser is not None and run.regulariser.l1 is not None,
     lambda run: option("l2", run.settings["l2"]) if run.settings.get("l2") else "r is another one",
 )
 SEPARATES = Admission("all margins above 0: a separating u was found", lambda run, u: u.margin[-1] > 0.0)
@@ -101,12 +102,14 @@ IN_BALL = Admission(
 )
 
 
-def mirror_is(name: str) -> Condition:
+def mirror_is(mirror: Euclidean) -> Condition:
     return Condition(
-        f"the mirror map is {name}", lambda run: run.mirror == name, lambda run: option("mirror", run.mirror)
+        f"the mirror map is {mirror.name}",
+        lambda run: run.mirror is mirror,
+        lambda run: option("mirror", run.mirror.name),
     )
 
 
-def largest_own(run: ReplayedRun) -> float:
+def largest_sq_norm(run: ReplayedRun) -> float:
     """max ||x||^2 without the constant feature."""
     return float(run.sq_norms.max()) - run.bias**2

@@ -1,4 +1,4 @@
-"""Proven bounds of online learners, each as data: what is bounded, by what, and under which assumptions.
+"""Proven bounds of online learners, each as data: the bounded quantity, the bound, and its assumptions.
 
 A bound says ``measured(run) <= right(run, u)`` for every fixed u that it admits, at every number of rounds; where it is
 about the regret, ``measured`` is the learner's loss, and the loss of u stands on the right.  A new bound is one
@@ -43,6 +43,7 @@ from blocksvm.theory.bound import (
     mirror_is,
 )
 from blocksvm.theory.comparators import Comparator
+from blocksvm.theory.mirror_maps import ENTROPIC, EUCLIDEAN, P_NORM
 from blocksvm.theory.regularised_bounds import REGULARISED
 from blocksvm.theory.replay import ReplayedRun
 
@@ -51,22 +52,23 @@ def eta(run: ReplayedRun) -> float:
     return run.settings["step"]
 
 
-def own_map(run: ReplayedRun, u: Comparator) -> float:
+def map_bound(run: ReplayedRun, u: Comparator) -> float:
     """R(u) - min R of the mirror map, at most."""
-    if run.mirror == "entropic":
-        return run.settings["radius"] * math.log(2.0 * run.settings["n_features"]) / eta(run)
-    return (u.norm if run.mirror == "euclidean" else u.norm_dual) ** 2 / (2.0 * eta(run))
+    return run.mirror.distance(u, run.settings)
 
 
 def exact_map(run: ReplayedRun, u: Comparator) -> float:
     """R(u) - R(w_1) of the mirror map; inf outside of its domain."""
-    return u.entropy if run.mirror == "entropic" else own_map(run, u)
+    return run.mirror.exact_distance(u, run.settings)
 
 
 def smoothness(run: ReplayedRun) -> float:
     """eta of a map that is 1 / eta-strongly convex in the norm whose dual the gradients are measured in."""
-    factors = {"entropic": run.settings.get("radius"), "p-norm": run.settings.get("p", 2.0) - 1.0}
-    return eta(run) * factors.get(run.mirror, 1.0)
+    return run.mirror.smoothness(run.settings)
+
+
+def in_domain(run: ReplayedRun, u: Comparator) -> bool:
+    return run.mirror is not ENTROPIC or u.entropy < math.inf
 
 
 def up_to(run: ReplayedRun, u: Comparator, reach: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -86,7 +88,7 @@ BOUNDS = (
         "sum <z_t, w_t - u> <= ||u||^2 / (2 eta) + sum <z_t, w_t - w_{t+1}> = ||u||^2 / (2 eta) + eta sum ||z_t||^2",
         "linearised regret", lambda run: run.linear,
         lambda run, u: u.linear + u.norm**2 / (2.0 * eta(run)) + eta(run) * run.gradient_squares,
-        (FROM_ZERO, mirror_is("euclidean"), CONSTANT, UNPROJECTED), regret="linear",
+        (FROM_ZERO, mirror_is(EUCLIDEAN), CONSTANT, UNPROJECTED), regret="linear",
     ),
     Bound(
         "mirror descent, Bregman form", "Shalev-Shwartz 2012, section 2.7; Orabona 2019, section 7.3",
@@ -94,7 +96,7 @@ BOUNDS = (
         "linearised regret", lambda run: run.linear,
         lambda run, u: u.linear + exact_map(run, u) + run.divergences,
         (FROM_ZERO, CONSTANT, UNPROJECTED),
-        (Admission("||u||_1 <= U", lambda run, u: run.mirror != "entropic" or u.entropy < math.inf),), regret="linear",
+        (Admission("||u||_1 <= U", in_domain),), regret="linear",
         remark="with the divergences themselves, where the bounds by norms have what they are at most",
     ),
     Bound(
@@ -115,14 +117,14 @@ BOUNDS = (
         "regret <= ||u||^2 / (2 eta) + eta / 2 sum ||z_t||^2",
         "regret", lambda run: run.loss,
         lambda run, u: u.loss + u.norm**2 / (2.0 * eta(run)) + eta(run) / 2.0 * run.gradient_squares,
-        (FROM_ZERO, mirror_is("euclidean"), CONSTANT), (IN_BALL,), regret="loss",
+        (FROM_ZERO, mirror_is(EUCLIDEAN), CONSTANT), (IN_BALL,), regret="loss",
     ),
     Bound(
         "OGD, looser FoReL form", "Shalev-Shwartz 2012, Theorem 2.4",
         "regret <= ||u||^2 / (2 eta) + eta sum ||z_t||^2",
         "regret", lambda run: run.loss,
         lambda run, u: u.loss + u.norm**2 / (2.0 * eta(run)) + eta(run) * run.gradient_squares,
-        (FROM_ZERO, mirror_is("euclidean"), CONSTANT), (IN_BALL,), regret="loss",
+        (FROM_ZERO, mirror_is(EUCLIDEAN), CONSTANT), (IN_BALL,), regret="loss",
     ),
     Bound(
         "OGD, tuned: B L sqrt(t)", "Zinkevich 2003",
@@ -130,7 +132,7 @@ BOUNDS = (
         "regret", lambda run: run.loss,
         lambda run, u: up_to(run, u, eta(run) * np.sqrt(run.gradient_squares),
                              u.loss + eta(run) * run.gradient_squares),
-        (FROM_ZERO, mirror_is("euclidean"), CONSTANT), (IN_BALL,), regret="loss",
+        (FROM_ZERO, mirror_is(EUCLIDEAN), CONSTANT), (IN_BALL,), regret="loss",
         remark="at each t for the comparators with ||u|| <= B",
     ),
     Bound(
@@ -139,7 +141,7 @@ BOUNDS = (
         "regret", lambda run: run.loss,
         lambda run, u: up_to(run, u, eta(run) * np.sqrt(2.0 * run.gradient_squares),
                              u.loss + 2.0 * eta(run) * run.gradient_squares),
-        (FROM_ZERO, mirror_is("euclidean"), CONSTANT), (IN_BALL,), regret="loss",
+        (FROM_ZERO, mirror_is(EUCLIDEAN), CONSTANT), (IN_BALL,), regret="loss",
         remark="at each t for the comparators with ||u|| <= B",
     ),
     Bound(
@@ -154,22 +156,22 @@ BOUNDS = (
         "EG+-", "Kivinen, Warmuth 1997; Shalev-Shwartz 2012",
         "regret <= U log(2 d) / eta + eta U / 2 sum ||z_t||_inf^2",
         "regret", lambda run: run.loss,
-        lambda run, u: u.loss + own_map(run, u) + smoothness(run) / 2.0 * run.dual_squares,
-        (FROM_ZERO, mirror_is("entropic"), ALL_COUNTED),
+        lambda run, u: u.loss + map_bound(run, u) + smoothness(run) / 2.0 * run.dual_squares,
+        (FROM_ZERO, mirror_is(ENTROPIC), ALL_COUNTED),
         (Admission("||u||_1 <= U", lambda run, u: u.norm_1 <= run.settings["radius"]),), regret="loss",
     ),
     Bound(
         "p-norm", "Gentile 2003; Shalev-Shwartz 2012",
         "regret <= ||u||_q^2 / (2 eta) + eta (p - 1) / 2 sum ||z_t||_p^2, 1/p + 1/q = 1",
         "regret", lambda run: run.loss,
-        lambda run, u: u.loss + own_map(run, u) + smoothness(run) / 2.0 * run.dual_squares,
-        (FROM_ZERO, mirror_is("p-norm")), regret="loss",
+        lambda run, u: u.loss + map_bound(run, u) + smoothness(run) / 2.0 * run.dual_squares,
+        (FROM_ZERO, mirror_is(P_NORM)), regret="loss",
     ),
     Bound(
         "mirror descent in general", "Shalev-Shwartz 2012",
         "regret <= R(u) - min R + eta sum ||z_t||_*^2, R 1/eta-strongly convex in ||.||",
         "regret", lambda run: run.loss,
-        lambda run, u: u.loss + own_map(run, u) + smoothness(run) * run.dual_squares,
+        lambda run, u: u.loss + map_bound(run, u) + smoothness(run) * run.dual_squares,
         (FROM_ZERO, CONSTANT), (IN_BALL,), regret="loss",
     ),
     Bound(
@@ -189,7 +191,7 @@ BOUNDS = (
         "perceptron with bias", "Novikoff 1962; Cristianini, Shawe-Taylor 2000, Theorem 2.3",
         "|M| <= (2 R / gamma)^2, gamma the least margin of (u, b) with ||u|| = 1",
         "mistakes", lambda run: run.mistakes,
-        lambda run, u: (2.0 * run.settings["max_norm"] * u.own_norm / u.margin) ** 2,
+        lambda run, u: (2.0 * run.settings["max_norm"] * u.norm_without_bias / u.margin) ** 2,
         (FROM_ZERO, BOTH_CLASSES, LARGEST_KNOWN), (SEPARATES,),
     ),
     Bound(
@@ -227,5 +229,5 @@ BOUNDS = (
 
 
 def bounds_of(run: ReplayedRun) -> list[Bound]:
-    """Those that are about this learner."""
-    return [bound for bound in BOUNDS if bound.name in run.learner.bounds]
+    """The bounds of this learner."""
+    return [bound for bound in BOUNDS if bound.name in run.theory.bounds]

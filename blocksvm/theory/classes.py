@@ -1,10 +1,10 @@
-"""Regret with more than two classes, by the multi-prototype rule: each round is one of two classes, whose row has x
-in the place of the row's class and -x in that of the wrong class s_t ranked highest, with the label +1.
+"""Regret with more than two classes, by the multi-prototype rule.  Each round is one of two classes: its row has x in
+the place of the row's class and -x in that of the highest wrong class s_t, with the label +1.
 
-The scores of a ``ReplayedRun`` are margins <w_y, x> - <w_s, x>, its ||x||^2 are 2 ||x||^2, and what is proven of two
-classes holds with R = sqrt(2) max ||x|| (Crammer et al., JMLR 2006, sec. 7).  A fixed u is judged by the margin to
-the wrong class that it ranks highest itself, whose hinge loss is no smaller than that to s_t: so every bound that
-grows with the losses of u holds with these, too, which are those of Crammer and Singer's machine.
+The scores of a ``ReplayedRun`` are margins <w_y, x> - <w_s, x>, its ||x||^2 are 2 ||x||^2, and the bounds of two
+classes hold with R = sqrt(2) max ||x|| (Crammer et al., JMLR 2006, sec. 7).  A fixed u is judged by the margin to the
+wrong class that u itself ranks highest.  Its hinge loss there is no smaller than that to s_t, so every bound that grows
+with the losses of u holds with these losses, which are those of Crammer and Singer's machine.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from blocksvm.learners.engine.learner import Learner
 from blocksvm.learners.engine.runner import Runner
 from blocksvm.learners.rules.exact import ExactLearner
 from blocksvm.model.decision_values import pieces_of_values, rows_of_piece
+from blocksvm.theory.learner_theory import theory_of
 from blocksvm.theory.replay import ReplayedRun, ReplayRows
 
 COMPARED = {"multiclass": "crammer-singer"}  # the solver of the comparators
 
 
 def check_of_classes(learner: Learner | ExactLearner, max_rows: int | None) -> None:
-    """InputError for learners whose bounds say nothing of several classes, and for settings that are for two."""
-    known = learner.passive_aggressive or (learner.acts_on == "mistakes" and learner.constant is None)
+    """InputError for learners without bounds for several classes, and for settings that are for two."""
+    known = theory_of(learner).passive_aggressive or (learner.acts_up_to <= 0.0 and learner.constant is None)
     if not known:
         raise InputError(
             f"{learner.name}: with more than two labels regret is measured of perceptron, pa, pa1 and pa2; choose "
@@ -36,7 +37,7 @@ def check_of_classes(learner: Learner | ExactLearner, max_rows: int | None) -> N
 
 
 def margins(values: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(n,): how far the value of each row's class y (n,) lies above the largest other one; values (n, k)."""
+    """(n,): the value of each row's class y (n,) minus the largest other one; values (n, k)."""
     rows = np.arange(len(y))
     others = values.copy()
     others[rows, y] = -np.inf
@@ -49,13 +50,13 @@ class ClassRows(ReplayRows):
     def scores(self, w: np.ndarray, bias: float) -> np.ndarray:
         """The margins (T,) of w (k * (d + 1),)."""
         vectors = w.reshape(len(self.source.labels.values), -1)
-        found = np.empty(self.source.n_samples)
+        scores = np.empty(self.source.n_samples)
         for block, order, first in self:
-            own = np.empty(block.n_samples)
+            block_margins = np.empty(block.n_samples)
             for rows, values in pieces_of_values(block.matrix, vectors, bias):
-                own[rows] = margins(values.T, block.y[rows])
-            found[first : first + block.n_samples] = own[order]
-        return found
+                block_margins[rows] = margins(values.T, block.y[rows])
+            scores[first : first + block.n_samples] = block_margins[order]
+        return scores
 
 
 def replay_classes(runner: Runner, rows: ReplayRows, run: ReplayedRun, tell: Callable[[str], None]) -> ReplayedRun:

@@ -1,9 +1,10 @@
-"""Fixed weights that a learner is compared with: found in hindsight, then measured on the rows of the replay.
+"""Fixed weights that a learner is compared with: trained in hindsight, then measured on the rows of the replay.
 
-hinge, squared hinge: the certified batch solver over a path of C, each from the one before.
-logistic, squared, epsilon-insensitive: L-BFGS (Liu, Nocedal, Math. Prog. 1989) on rows in memory, over the same path.
-    1/2 ||w||^2 + C sum loss is 1-strongly convex, so that P(w) - P* <= ||grad P(w)||^2 / 2; epsilon-insensitive is
-    smoothed (Nesterov, Math. Prog. 2005), which costs at most C T width / 2.
+Losses of two classes that are 0 from some margin on: the certified batch solver over a path of C, each from the one
+before.
+Other losses: L-BFGS (Liu, Nocedal, Math. Prog. 1989) on rows in memory, over the same path.  1/2 ||w||^2 + C sum loss
+is 1-strongly convex, so that P(w) - P* <= ||grad P(w)||^2 / 2; losses with kinks are smoothed (Nesterov, Math. Prog.
+2005) to S <= P, so that P(w) - P* <= P(w) - S(w) + ||grad S(w)||^2 / 2.
 loss + l1 sum h_j |w_j|: its least, certified, on rows in memory (l1_optimum.py).
 """
 
@@ -20,20 +21,19 @@ from types import MappingProxyType
 
 import numpy as np
 import scipy.sparse
-from scipy.optimize import brentq, minimize
-from scipy.special import xlogy
+from scipy.optimize import minimize
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import Budget
 from blocksvm.base.outputs import scratch_folder
-from blocksvm.learners.engine.learner import LOSS_NAMES
+from blocksvm.losses.loss import Loss
 from blocksvm.sources.matrix import Matrix
-from blocksvm.theory import l1_optimum, records
+from blocksvm.theory import l1_optimum
 from blocksvm.theory.each_round import least_slack
+from blocksvm.theory.mirror_maps import EUCLIDEAN
 from blocksvm.theory.replay import ReplayedRun, ReplayRows
 from blocksvm.training.fit import fit
 
-CERTIFIED = ("hinge", "squared-hinge")
 TOLERANCE = 1e-3  # certified relative gap of the batch solver
 OUTERS = 100
 # The path: C R^2 T from FIRST, C R^2 up to LAST, by factors of ten; it ends where a larger C lowers the loss no more.
@@ -41,12 +41,12 @@ OUTERS = 100
 FIRST, LAST, LEAST_GAIN, NEAR = 1.0, 1e4, 1e-3, 0.99
 SMOOTH_STEPS = 500
 CORRECTIONS = 5  # pairs of vectors that L-BFGS keeps
-WIDTH = 1e-3  # within which epsilon-insensitive is smoothed
+WIDTH = 1e-3  # within which kinks are smoothed
 
 
 @dataclass(frozen=True)
-class Found:
-    """Weights (d + 1,), the last of the constant feature, and what is known of how good they are."""
+class FixedWeights:
+    """Weights (d + 1,), the last of the constant feature, with the certificate of their training."""
 
     name: str
     w: np.ndarray
@@ -55,7 +55,7 @@ class Found:
     rel_gap: float | None = None
 
 
-# Vectors of all features beside a solver's own: weights found, their copy when scaled, feature ids, sums under way.
+# Vectors of all features beside those of a solver: the weights, their copy when scaled, feature ids, sums.
 VECTORS = 6
 
 
@@ -63,7 +63,7 @@ VECTORS = 6
 class Comparator:
     """Fixed weights u, measured: norms, and sums (K,) over the rounds up to each time as ``ReplayedRun`` has them.
 
-    norm ||u||, norm_1 ||u||_1, norm_dual ||u||_q of the p-norm map; own_norm: of the weights without the
+    norm ||u||, norm_1 ||u||_1, norm_dual ||u||_q of the p-norm map; norm_without_bias: without the
     constant feature; norm_inf ||u||_inf; entropy: R(u) - R(w_1) of the entropic map; loss, judged with the penalty
     t r(u); linear sum <z_t, u>; hinge, hinge_squares; tau_hinge sum tau_t hinge_t(u); margin (K,): the least y <u, x>
     so far; distance: ||w_t - u|| is at most this (FOBOS), reach: ||w_t - u||_inf;
@@ -78,7 +78,7 @@ class Comparator:
     norm: float
     norm_1: float
     norm_dual: float
-    own_norm: float
+    norm_without_bias: float
     norm_inf: float
     entropy: float
     loss: np.ndarray
@@ -96,38 +96,34 @@ class Comparator:
     slack: np.ndarray | None
 
 
-def measure(run: ReplayedRun, found: Found, scores: np.ndarray) -> Comparator:
+def measure(run: ReplayedRun, u: FixedWeights, scores: np.ndarray) -> Comparator:
     """The comparator of weights whose scores (T,) are given."""
-    w = found.w
+    w = u.w
     penalty = run.penalty_of(w)
-    hinge = run.losses_of("hinge", scores)[0]
-    p = run.settings.get("p")
+    hinge = run.hinge_of(scores)
     norm = float(np.linalg.norm(w))
-    norm_dual = norm
-    if run.mirror == "p-norm" and norm > 0.0:
-        norm_dual = norm * float(np.sum((np.abs(w) / norm) ** (p / (p - 1.0)))) ** (1.0 - 1.0 / p)
     distance = reach = None
     if run.low is not None:
         apart = np.maximum(run.high - w[: run.d], w[: run.d] - run.low)
         distance, reach = float(np.sqrt(np.sum(apart**2))), float(apart.max(initial=0.0))
     return Comparator(
-        name=found.name,
-        C=found.C,
-        status=found.status,
-        rel_gap=found.rel_gap,
+        name=u.name,
+        C=u.C,
+        status=u.status,
+        rel_gap=u.rel_gap,
         norm=norm,
         norm_1=float(np.abs(w).sum()),
-        norm_dual=norm_dual,
-        own_norm=float(np.linalg.norm(w[: run.d])),
+        norm_dual=run.mirror.norm(w, run.settings),
+        norm_without_bias=float(np.linalg.norm(w[: run.d])),
         norm_inf=float(np.abs(w).max()),
-        entropy=entropic_map(run, w) if run.mirror == "entropic" else math.inf,
-        loss=run.at(run.losses_of(run.loss_name, scores)[0]) + penalty,
-        judged=run.at(run.losses_of(run.judged_name, scores)[0]) + penalty,
+        entropy=run.mirror.entropy(w, run.settings),
+        loss=run.at(run.losses_of(scores)[0]) + penalty,
+        judged=run.at(run.judged_of(scores)) + penalty,
         mistakes=run.at(run.y * scores <= 0.0),
         linear=run.at(run.slopes * scores),
         hinge=run.at(hinge),
         hinge_squares=run.at(hinge**2),
-        tau_hinge=run.at(run.tau * hinge) if run.learner.passive_aggressive else None,
+        tau_hinge=run.at(run.tau * hinge) if run.theory.passive_aggressive else None,
         margin=-run.largest(-(run.y * scores)),
         distance=distance,
         reach=reach,
@@ -139,55 +135,33 @@ def measure(run: ReplayedRun, found: Found, scores: np.ndarray) -> Comparator:
 
 def weighted_of(run: ReplayedRun, w: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """(K,) sum 2 eta_t f_t(w) + 2 eta_t+1/2 l1 ||w||_1."""
-    losses = run.losses_of(run.loss_name, scores)[0]
+    losses = run.losses_of(scores)[0]
     return 2.0 * run.at(run.steps * losses + run.thresholds * float(np.abs(w[: run.d]).sum()))
 
 
 def varying_of(run: ReplayedRun, w: np.ndarray, scores: np.ndarray) -> float:
     """sum f_t(w) + r_t(w) over all rounds, r_t with the heights of HF-FOBOS in round t."""
-    return float(run.losses_of(run.loss_name, scores)[0].sum() + run.l1_weights_of_rounds @ np.abs(w[: run.d]))
+    return float(run.losses_of(scores)[0].sum() + run.l1_weights_of_rounds @ np.abs(w[: run.d]))
 
 
-def entropic_map(run: ReplayedRun, w: np.ndarray) -> float:
-    """R(w) - R(w_1), R the conjugate of (U / eta) log sum_j (e^(eta theta_j) + e^(-eta theta_j)); inf beyond U.
-
-    R(w) = (U / eta) min sum p log p over 2 n numbers p >= 0 of sum 1 with U (p+ - p-) = w: there p+_j p-_j = s^2 for
-    all j.
-    """
-    U, n = run.settings["radius"], run.settings["n_features"]
-    a = np.abs(w[w != 0.0]) / (2.0 * U)
-    rest = 2.0 * (n - len(a))
-
-    def excess(s: float) -> float:
-        return 2.0 * float(np.hypot(s, a).sum()) + rest * s - 1.0
-
-    if excess(0.0) > 0.0:
-        return math.inf
-    s = brentq(excess, 0.0, 1.0 / (2.0 * n), xtol=1e-300, rtol=1e-14) if excess(0.0) < 0.0 else 0.0
-    larger = np.hypot(s, a) + a
-    smaller = s * s / larger
-    total = float(np.sum(xlogy(larger, larger) + xlogy(smaller, smaller))) + rest * float(xlogy(s, s))
-    return U / run.settings["step"] * (total + math.log(2.0 * n))
-
-
-def measured(run: ReplayedRun, rows: ReplayRows, found: Found) -> Iterator[Comparator]:
-    """The comparator; scaled into the ball that the learner stays in, where it lies outside; and scaled to a least
-    margin of 1, where it separates the rows."""
-    scores = rows.scores(found.w, run.bias)
-    plain = measure(run, found, scores)
+def measured(run: ReplayedRun, rows: ReplayRows, u: FixedWeights) -> Iterator[Comparator]:
+    """The comparator; also scaled into the learner's ball, where it lies outside; and scaled to a least margin of 1,
+    where it separates the rows."""
+    scores = rows.scores(u.w, run.bias)
+    plain = measure(run, u, scores)
     yield plain
     if run.ball is not None:
         power, radius = run.ball
         length = plain.norm if power == 2 else plain.norm_1
         if length > radius:
-            yield _scaled(run, found, scores, radius / length * (1.0 - 1e-12), f"{found.name}, scaled to {radius:.4g}")
+            yield _scaled(run, u, scores, radius / length * (1.0 - 1e-12), f"{u.name}, scaled to {radius:.4g}")
     margin = float(plain.margin[-1])
-    if margin > 0.0 and run.learner.acts_on != "rows":
-        yield _scaled(run, found, scores, (1.0 + 1e-12) / margin, f"{found.name}, scaled to margin 1")
+    if margin > 0.0 and run.learner.acts_up_to < math.inf:
+        yield _scaled(run, u, scores, (1.0 + 1e-12) / margin, f"{u.name}, scaled to margin 1")
 
 
-def _scaled(run: ReplayedRun, found: Found, scores: np.ndarray, factor: float, name: str) -> Comparator:
-    return measure(run, Found(name, factor * found.w, found.C, "scaled"), factor * scores)
+def _scaled(run: ReplayedRun, u: FixedWeights, scores: np.ndarray, factor: float, name: str) -> Comparator:
+    return measure(run, FixedWeights(name, factor * u.w, u.C, "scaled"), factor * scores)
 
 
 def path(run: ReplayedRun) -> list[float]:
@@ -195,11 +169,11 @@ def path(run: ReplayedRun) -> list[float]:
     R = float(run.R[-1])
     if R == 0.0:
         return []
-    if run.regulariser is not None and run.regulariser.kind == "l2":
-        return [1.0 / (run.regulariser.weight * run.T)]
+    if run.regulariser is not None and run.regulariser.l2 is not None:
+        return [1.0 / (run.regulariser.l2 * run.T)]
     steps = round(math.log10(LAST * run.T / FIRST)) + 1
     values = [FIRST / (R * R * run.T) * 10.0**k for k in range(steps)]
-    if run.learner.mirror == "euclidean" and run.constant_step:
+    if run.theory.mirror is EUCLIDEAN and run.constant_step:
         values.append(run.settings["step"])  # makes ||u||^2 / (2 eta) + sum loss(u) least
     return sorted(C for C in set(values) if 1e-40 < C < 1e40)
 
@@ -207,35 +181,42 @@ def path(run: ReplayedRun) -> list[float]:
 def comparators(
     run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None], more: Mapping = MappingProxyType({})
 ) -> list[Comparator]:
-    """The zero vector and those found, in the order of the path; more: settings of the batch solver, of several
+    """The zero vector and the trained ones, in the order of the path; more: the batch solver's settings of several
     classes."""
-    zero = Found("u = 0", np.zeros(run.d + 1))
-    kept = [measure(run, zero, np.zeros(run.T))]
+    zero = FixedWeights("u = 0", np.zeros(run.d + 1))
+    result = [measure(run, zero, np.zeros(run.T))]
     if run.truncated:
-        for found in of_l1(run, rows, memory, tell):
-            kept.extend(measured(run, rows, found))
-        return kept
-    finder = partial(certified, more=more) if run.judged_name in CERTIFIED else smooth
-    least, idle, C = float(kept[0].judged[-1]), 0, 0.0
-    for found in finder(run, rows, memory, tell):
-        new = list(measured(run, rows, found))
-        found_C = found.C
-        del found  # before the next one is made
-        kept.extend(new)
+        for u in of_l1(run, rows, memory, tell):
+            result.extend(measured(run, rows, u))
+        return result
+    by_solver = is_certified(run.judged_function)
+    finder = partial(certified, more=more) if by_solver else smooth
+    least, idle, C = float(result[0].judged[-1]), 0, 0.0
+    for u in finder(run, rows, memory, tell):
+        new = list(measured(run, rows, u))
+        u_C = u.C
+        del u  # before the next one is made
+        result.extend(new)
         total = float(new[0].judged[-1])
-        if total == 0.0 or (run.judged_name in CERTIFIED and new[0].margin[-1] >= NEAR):
+        if total == 0.0 or (by_solver and new[0].margin[-1] >= NEAR * run.judged_function.zero_from):
             break
-        if found_C >= 5.0 * C:  # a whole step of the path
+        if u_C >= 5.0 * C:  # a whole step of the path
             idle = idle + 1 if least - total <= LEAST_GAIN * least and C > 0.0 else 0
-            least, C = min(least, total), found_C
+            least, C = min(least, total), u_C
             if idle == 2:
                 break
-    return kept
+    return result
+
+
+def is_certified(loss: Loss) -> bool:
+    """The batch solver finds the best fixed weights: a loss of two classes with a dual, which is 0 from some margin on,
+    so that the path of C ends where rows are separated."""
+    return loss.conjugate is not None and not loss.of_numbers and loss.zero_from < math.inf
 
 
 @contextmanager
 def named(what: str):
-    """Errors of those who know only of the memory that is left say beside what."""
+    """Prefix errors about too little memory with what takes the rest of it."""
     try:
         yield
     except InputError as error:
@@ -244,7 +225,7 @@ def named(what: str):
 
 def certified(
     run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None], more: Mapping
-) -> Iterator[Found]:
+) -> Iterator[FixedWeights]:
     """The batch solver's weights along the path, each from the one before."""
     with scratch_folder(Path(tempfile.gettempdir()), "regret") as folder:
         previous = None
@@ -254,16 +235,17 @@ def certified(
                 fitted = fit(
                     rows.source, C=C, loss=run.judged_name, bias=run.bias, tol=TOLERANCE, schedule="5",
                     max_outer=OUTERS, memory=memory, warm_start=previous, **more,
+                    **dict(zip(run.judged_function.settings.names(), run.judged_p, strict=True)),
                 )  # fmt: skip
             previous = folder / f"{number}.h5"
             fitted.save(previous)
             vectors = np.atleast_2d(fitted.model.weights)
             constant = np.atleast_1d(fitted.model.intercept / run.bias if run.bias else np.zeros(len(vectors)))
             gap = None if fitted.certificate is None else fitted.certificate.rel_gap
-            found = Found(f"C = {C:.4g}", np.column_stack([vectors, constant]).ravel(), C, fitted.status, gap)
+            u = FixedWeights(f"C = {C:.4g}", np.column_stack([vectors, constant]).ravel(), C, fitted.status, gap)
             del fitted  # with its blocks
-            yield found
-            del found
+            yield u
+            del u
 
 
 def compact(
@@ -281,25 +263,17 @@ def compact(
     return scipy.sparse.csr_matrix(entries, shape=(source.n_samples, n_used), copy=False), used
 
 
-def smooth(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> Iterator[Found]:
+def smooth(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> Iterator[FixedWeights]:
     """L-BFGS along the path; the source is a matrix in memory."""
     source: Matrix = rows.source
     vectors = 2 * CORRECTIONS + 5 + 10  # of L-BFGS, and those under way here and in scipy
     X, used = compact(source, lambda n: 8 * vectors * n + 8 * source.n_nonzeros, run, memory)
     n_used = X.shape[1]
     y = source.y.astype(np.float64)
-    losses, slopes = np.empty(len(y)), np.empty(len(y))
+    losses = l1_optimum.Losses(run.judged_name, y, run.judged_p)
 
     def evaluate(w: np.ndarray, C: float) -> tuple[float, np.ndarray]:
-        z = X @ w
-        if run.judged_name == "epsilon-insensitive":
-            excess = np.abs(z - y) - run.epsilon
-            inside = np.clip(excess, 0.0, WIDTH)
-            total = float(np.sum(inside * inside / (2.0 * WIDTH) + np.maximum(excess - WIDTH, 0.0)))
-            slopes[:] = np.sign(z - y) * inside / WIDTH
-        else:
-            records.losses_of(LOSS_NAMES.index(run.judged_name), run.epsilon, z, source.y, losses, slopes)
-            total = float(losses.sum())
+        total, slopes, _ = losses.evaluate(X @ w, WIDTH)
         return 0.5 * float(w @ w) + C * total, w + C * (X.T @ slopes)
 
     w = np.zeros(n_used)
@@ -314,21 +288,20 @@ def smooth(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str]
         }
         done = minimize(evaluate, w, args=(C,), jac=True, method="L-BFGS-B", options=limits)
         w = done.x
-        primal, gradient = evaluate(w, C)
-        gap = 0.5 * float(gradient @ gradient)
-        if run.judged_name == "epsilon-insensitive":
-            gap += 0.5 * C * len(y) * WIDTH
+        smoothed, gradient = evaluate(w, C)
+        primal = 0.5 * float(w @ w) + C * losses.total(X @ w)
+        gap = 0.5 * float(gradient @ gradient) + primal - smoothed
         rel_gap = gap / primal if primal > 0.0 else gap
         status = "converged" if rel_gap <= TOLERANCE else "max-steps"
         whole = np.zeros(source.n_features + 1)
         whole[:-1][used] = w
-        yield Found(f"C = {C:.4g}", whole, C, status, rel_gap)
+        yield FixedWeights(f"C = {C:.4g}", whole, C, status, rel_gap)
 
 
-def of_l1(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> Iterator[Found]:
+def of_l1(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> Iterator[FixedWeights]:
     """The least of loss + r over all rounds; the source is a matrix in memory."""
     X, used = compact(rows.source, lambda n: l1_optimum.memory_of(run.T, rows.source.n_nonzeros, n), run, memory)
-    losses = l1_optimum.Losses(run.judged_name, rows.source.y.astype(np.float64), run.epsilon)
+    losses = l1_optimum.Losses(run.judged_name, rows.source.y.astype(np.float64), run.judged_p)
 
     def show(gap: float) -> None:
         tell(f"comparator: the least of loss + {run.regulariser.text}, relative gap {gap:.1e}")
@@ -336,4 +309,4 @@ def of_l1(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str],
     w, gap = l1_optimum.least(X.astype(np.float64), losses, run.T * run.l1_weights[used], TOLERANCE, show)
     whole = np.zeros(run.d + 1)
     whole[:-1][used] = w
-    yield Found("least loss + r", whole, None, "converged" if gap <= TOLERANCE else "max-steps", gap)
+    yield FixedWeights("least loss + r", whole, None, "converged" if gap <= TOLERANCE else "max-steps", gap)

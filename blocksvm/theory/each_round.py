@@ -1,5 +1,5 @@
-"""What needs all weights in each round: subgradient steps on loss + l1 ||w||_1, and the inequality of one round of
-forward-backward splitting (Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, Lemma A.2.1), checked in every round.
+"""Figures that need all weights in each round: subgradient steps on loss + l1 ||w||_1, and the inequality of one round
+of forward-backward splitting (Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, Lemma A.2.1), checked in every round.
 
 A round costs as many steps as features have occurred: rows times features at most, ``MOST_STEPS``.
 """
@@ -12,9 +12,9 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.loss_placeholders import derivative
 from blocksvm.kernels.prefetch import value_at
-from blocksvm.learners.engine.learner import LOSS_NAMES
-from blocksvm.learners.engine.rule_parts import loss_at, soft
+from blocksvm.learners.engine.rule_parts import soft
 from blocksvm.learners.rules.sparse import height, raised
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ WEIGHTS_BYTES = 40  # of a feature: weights, steps under way, heights, their ord
 
 @inlined
 def touch(j, seen, touched, n):
-    """How many features have occurred with j, which goes behind the ``n`` of ``touched`` where it is a new one."""
+    """The number of features that have occurred, with j; a new j is appended to the ``n`` of ``touched``."""
     if seen[j] == 0:
         seen[j] = 1
         touched[n] = j
@@ -36,7 +36,7 @@ def touch(j, seen, touched, n):
 
 @kernel
 def subgradient_rounds(
-    indptr, indices, values, y, order, first, kind, epsilon, steps, l1, w, step, touched, seen, count, low, high,
+    indptr, indices, values, y, order, first, p, steps, l1, w, step, touched, seen, count, low, high,
     scores, lengths, squares,
 ):  # fmt: skip
     """w -= eta_t (z_t + l1 sign(w)); of each round, before its step, the score, ||w||_1 and ||z_t + l1 sign(w)||^2.
@@ -50,7 +50,7 @@ def subgradient_rounds(
         z = 0.0
         for k in range(indptr[i], indptr[i + 1]):
             z += value_at(values, k) * w[indices[k]]
-        _, slope = loss_at(kind, z, float(y[i]), epsilon)
+        slope = derivative(z, float(y[i]), 1.0, p)
         for k in range(indptr[i], indptr[i + 1]):
             j = indices[k]
             n = touch(j, seen, touched, n)
@@ -129,16 +129,17 @@ def new_weights(d: int) -> tuple[np.ndarray, ...]:
 
 
 def add_subgradient(rows: ReplayRows, run: ReplayedRun) -> None:
-    """The run once more with all weights: scores (the same but for rounding, from which on losses are those of these
-    weights), penalty, squares of the objective's gradients, and the range of each weight."""
+    """Replay the run with all weights: scores (the same but for rounding; losses are of these from here on), penalty,
+    squares of the objective's gradients, and the range of each weight."""
     l1, d = run.settings["l1"], run.d
     rounds = np.arange(1.0, run.T + 1.0)
     steps = run.settings["step"] / (np.ones(run.T) if run.constant_step else np.sqrt(rounds))
     w, step, run.low, run.high = (np.zeros(d) for _ in range(4))
     lengths, squares, known = np.empty(run.T), np.empty(run.T), new_weights(d)
-    rule = (LOSS_NAMES.index(run.loss_name), run.epsilon, steps, l1)
+    rule = (run.p, steps, l1)
+    rounds_of_loss = run.loss_function.compiled(subgradient_rounds)
     for block, order, first in rows:
-        subgradient_rounds(*block.matrix, block.y, order, first, *rule, w, step, *known, run.low, run.high, run.scores,
+        rounds_of_loss(*block.matrix, block.y, order, first, *rule, w, step, *known, run.low, run.high, run.scores,
                            lengths, squares)  # fmt: skip
     if not np.isfinite(run.scores).all():
         run.runner.diverged("in the rows learned from")
@@ -150,12 +151,12 @@ def add_subgradient(rows: ReplayRows, run: ReplayedRun) -> None:
 
 def least_slack(run: ReplayedRun, w: np.ndarray, scores: np.ndarray) -> np.ndarray | None:
     """(K,) the least right minus left side of the one-round inequality so far, for weights w (d + 1,) of these scores;
-    None where it is about another learner, or takes too many steps."""
+    None for other learners, and where it takes too many steps."""
     if run.rows is None or not run.checks_rounds:
         return None
     out, state = np.empty(run.T), (np.zeros(run.d), np.zeros(run.d), np.zeros(run.d), *new_weights(run.d))
     each = (-run.steps * run.slopes, run.steps, run.halves, run.settings["l1"], run.slopes**2 * run.sq_norms)
-    losses = [run.losses_of(run.loss_name, z)[0] for z in (run.scores, scores)]
+    losses = [run.losses_of(z)[0] for z in (run.scores, scores)]
     u = np.ascontiguousarray(w[: run.d])
     for block, order, first in run.rows:
         one_round_slacks(*block.matrix, order, first, *each, *losses, u, run.runner.parameters, *state, out)

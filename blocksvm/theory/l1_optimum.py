@@ -1,9 +1,8 @@
 """The certified least of sum_i loss(<w, x_i>) + sum_j m_j |w_j| on rows in memory.
 
 Proximal Newton steps (Lee, Sun, Saunders, SIAM J. Optim. 2014) on the features that can move, each minimised by
-coordinate descent over the quadratic model (Friedman, Hastie, Tibshirani, J. Stat. Softw. 2010).  Hinge and
-epsilon-insensitive losses are smoothed within a width that falls until the gap is certified (Nesterov, Math. Prog.
-2005).
+coordinate descent over the quadratic model (Friedman, Hastie, Tibshirani, J. Stat. Softw. 2010).  Losses
+with kinks are smoothed within a width that falls until the gap is certified (Nesterov, Math. Prog. 2005).
 
     P(w) = sum_i loss_i(z_i) + sum_j m_j |w_j|,  z = X w
     D(s) = -sum_i conjugate_i(s_i)  for every s with |X' s|_j <= m_j
@@ -19,11 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
-from scipy.special import expit, xlogy
 
-from blocksvm.kernels import kernel
-from blocksvm.learners.engine.learner import LOSS_NAMES
-from blocksvm.theory import records
+from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.loss_placeholders import conjugate, derivative, direction, second_derivative, step, value
+from blocksvm.losses import get_loss, require
 
 WIDTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4)
 UNCERTIFIED = 4  # widths where no gap can be certified: the losses are then smoothed by at most 0.015 a row
@@ -35,6 +33,7 @@ SETTLED = 1e-5  # relative to m_j: a violation at which a width is done
 # of the models' diagonals, in units of the largest violation: at first, by what it falls and rises, its range
 DAMPING, FALL, RISE, STIFFEN, LEAST_DAMPING, MOST_DAMPING = 1e-3, 0.2, 5.0, 100.0, 1e-12, 1e12
 HALVINGS = 10
+DIFFERENCE = 1e-4  # of the width: half of that over which slopes are compared
 ROW_BYTES, ENTRY_BYTES, FEATURE_BYTES = 100, 60, 80  # of the vectors and matrices under way
 
 
@@ -57,56 +56,89 @@ def model_passes(H, gradient, w, m, most, tolerance):
             break
 
 
+def smooth_terms(z, y, p, slopes, curvatures):
+    """The sum of a loss's values, and its derivatives (T,); compiled with the functions of a loss without kinks."""
+    total = 0.0
+    for t in range(z.shape[0]):
+        total += value(z[t], y[t], 1.0, p)
+        slopes[t] = derivative(z[t], y[t], 1.0, p)
+        curvatures[t] = second_derivative(z[t], y[t], 1.0, p)
+    return total
+
+
+@inlined
+def smoothed_at(z, y, width, p):
+    """(value, slope) of max over a of -conjugate(a) - a direction z - width a^2 / 2, which lies below the loss and
+    nears it as width falls; the coordinate step is the maximiser."""
+    a = step(0.0, z, width, y, 1.0, p)
+    along = direction(y, p)
+    return -conjugate(a, y, 1.0, p) - a * along * z - 0.5 * width * a * a, -a * along
+
+
+def smoothed_terms(z, y, p, width, slopes, curvatures):
+    """The same of a loss with kinks, smoothed within ``width``; second derivatives by differences."""
+    total, h = 0.0, DIFFERENCE * width
+    for t in range(z.shape[0]):
+        own, slopes[t] = smoothed_at(z[t], y[t], width, p)
+        _, left = smoothed_at(z[t] - h, y[t], width, p)
+        _, right = smoothed_at(z[t] + h, y[t], width, p)
+        curvatures[t] = (right - left) / (2.0 * h)
+        total += own
+    return total
+
+
+def sum_of_values(z, y, p):
+    total = 0.0
+    for t in range(z.shape[0]):
+        total += value(z[t], y[t], 1.0, p)
+    return total
+
+
+def sum_of_conjugates(s, y, p):
+    """At slopes s that the loss has."""
+    total = 0.0
+    for t in range(s.shape[0]):
+        total += conjugate(-s[t] * direction(y[t], p), y[t], 1.0, p)
+    return total
+
+
 @dataclass
 class Losses:
-    """sum_i loss(z_i) at labels y (T,) of +-1; smooth: whether it has a derivative everywhere."""
+    """sum_i loss(z_i) at labels y (T,) float64 of +-1; name: of the loss, p: its settings.
+
+    Raises InputError for a loss with kinks that has no conjugate, by which these are smoothed.
+    """
 
     name: str
     y: np.ndarray
-    epsilon: float
+    p: tuple = ()
+
+    def __post_init__(self):
+        self.loss = get_loss(self.name)
+        if not self.smooth:
+            require(self.name, "conjugate", "regret")
 
     @property
     def smooth(self) -> bool:
-        return self.name not in ("hinge", "epsilon-insensitive")
+        """It has second derivatives."""
+        return self.loss.second_derivative is not None
 
     def evaluate(self, z: np.ndarray, width: float) -> tuple[float, np.ndarray, np.ndarray]:
-        """(sum, slopes (T,), second derivatives (T,)) of the losses, smoothed within ``width``."""
-        if not self.smooth:
-            if self.name == "hinge":
-                excess, sign = 1.0 - self.y * z, -self.y
-            else:
-                excess, sign = np.abs(z - self.y) - self.epsilon, np.sign(z - self.y)
-            inside = np.clip(excess, 0.0, width)
-            total = float(np.sum(inside * inside) / (2.0 * width) + np.sum(np.maximum(excess - width, 0.0)))
-            return total, sign * inside / width, ((excess > 0.0) & (excess < width)) / width
-        losses, slopes = np.empty(len(z)), np.empty(len(z))
-        records.losses_of(LOSS_NAMES.index(self.name), self.epsilon, z, self.y, losses, slopes)
-        if self.name == "logistic":
-            curvatures = expit(z) * expit(-z)
-        elif self.name == "squared-hinge":
-            curvatures = 2.0 * (self.y * z < 1.0)
+        """(sum, slopes (T,), second derivatives (T,)) of the losses; those with kinks are smoothed within ``width``."""
+        slopes, curvatures = np.empty(len(z)), np.empty(len(z))
+        if self.smooth:
+            total = self.loss.compiled(smooth_terms)(z, self.y, self.p, slopes, curvatures)
         else:
-            curvatures = np.ones(len(z))
-        return float(losses.sum()), slopes, curvatures
+            total = self.loss.compiled(smoothed_terms)(z, self.y, self.p, width, slopes, curvatures)
+        return total, slopes, curvatures
 
     def total(self, z: np.ndarray) -> float:
         """Without smoothing."""
-        losses, slopes = np.empty(len(z)), np.empty(len(z))
-        records.losses_of(LOSS_NAMES.index(self.name), self.epsilon, z, self.y, losses, slopes)
-        return float(losses.sum())
+        return self.loss.compiled(sum_of_values)(z, self.y, self.p)
 
     def dual(self, s: np.ndarray) -> float:
         """-sum conjugate(s_i), for slopes s that the loss has."""
-        a = -self.y * s
-        if self.name == "hinge":
-            return float(a.sum())
-        if self.name == "squared-hinge":
-            return float(np.sum(a - 0.25 * a * a))
-        if self.name == "logistic":
-            return -float(np.sum(xlogy(a, a) + xlogy(1.0 - a, 1.0 - a)))
-        if self.name == "squared":
-            return float(np.sum(a - 0.5 * s * s))
-        return float(np.sum(a - self.epsilon * np.abs(s)))
+        return -self.loss.compiled(sum_of_conjugates)(s, self.y, self.p)
 
 
 def memory_of(n_rows: int, n_nonzeros: int, n_features: int) -> int:
@@ -138,9 +170,9 @@ def least(
         for _ in range(STEPS):
             total, slopes, curvatures = losses.evaluate(z, width)
             gradient = columns @ slopes
-            own = losses.total(z) + float(m @ np.abs(w))
-            if own < primal:
-                primal, best = own, w.copy()
+            objective = losses.total(z) + float(m @ np.abs(w))
+            if objective < primal:
+                primal, best = objective, w.copy()
             size = np.abs(gradient)
             scale = min(1.0, float(np.min(np.divide(m, size, out=np.ones(len(m)), where=size > m), initial=1.0)))
             dual = max(dual, losses.dual(scale * slopes))
@@ -186,8 +218,8 @@ def _moved(w: np.ndarray, steepest: np.ndarray, most: int) -> np.ndarray:
     new = np.flatnonzero((w == 0.0) & (steepest != 0.0))
     if len(inside) > most - FEWEST_NEW:
         inside = inside[np.argsort(-np.abs(steepest[inside]), kind="stable")[: most - FEWEST_NEW]]
-    room = min(max(FEWEST_NEW, len(inside) // 2), most - len(inside))
-    new = new[np.argsort(-np.abs(steepest[new]), kind="stable")[:room]]
+    most_new = min(max(FEWEST_NEW, len(inside) // 2), most - len(inside))
+    new = new[np.argsort(-np.abs(steepest[new]), kind="stable")[:most_new]]
     return np.sort(np.concatenate([inside, new]))
 
 

@@ -1,7 +1,7 @@
-"""The maximum margin of a store's rows, certified from both sides, and what a trained support vector machine shows.
+"""The maximum margin of a store's rows, certified from both sides, with figures of its plane.
 
 Hard margin (Cristianini, Shawe-Taylor 2000, chapter 6).  For any w that separates the rows, with the b that is best for
-it, the plane's own margin is a lower bound of the largest one:
+it, the plane's margin is a lower bound of the largest one:
 
     gamma >= (min over y = 1 of <w, x> - max over y = -1 of <w, x>) / (2 ||w||),     b = -(that min + that max) / 2
 
@@ -12,7 +12,7 @@ from above (without a bias the same holds of one hull and the origin, for any a 
 
 The two meet at the optimum, where gamma = 1 / ||w*|| = (sum a*)^(-1/2) for w* = w scaled so that its least margin is 1.
 The dual variables are those of soft margins with a growing C: once no row is at the bound C, C plays no part any more.
-Where the bound from above falls below what is worth looking for, there is no such plane.
+Where the upper bound falls below the least margin to search for, the search ends.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SUPPORT = 1e-10  # of the largest a: what is smaller supports nothing
 
 @dataclass
 class Look:
-    """What one reading of all rows shows of a plane and its dual variables.
+    """Figures of a plane and its dual variables over all rows.
 
     lower, upper: bounds of the margin (lower below 0: some row lies on the wrong side); bias: b; norm: ||w||; scale: by
     which w and a are multiplied so that the least margin is 1 (of a soft margin 1); sum_alpha, sum_alpha_slack: sum a
@@ -96,8 +96,8 @@ class MarginReport:
     of the plane (False: no plane separates them; None: none with a margin above the upper bound does);
     contradictions: rows that are the same but for their label; radius: the largest norm of a row, with its constant
     feature; histogram: rows by class (2, 180) in ``BINS``, below and above them: outside (2, 2); perceptron:
-    mistakes, epochs and Novikoff's bound of the mistakes, or None; settled: the bounds of a hard margin are as near
-    to each other as was asked for."""
+    mistakes, epochs and Novikoff's bound of the mistakes, or None; settled: the bounds of a hard margin are within
+    ``tol`` of each other."""
 
     hard: bool
     separable: bool | None
@@ -128,12 +128,12 @@ class MarginReport:
 
     @property
     def gamma(self) -> float:
-        """The margin: of a hard one, that of the plane found."""
+        """The margin; of a hard one the lower bound, that of the plane."""
         return self.look.lower if self.hard else 1.0 / self.look.norm if self.look.norm else math.inf
 
 
 class Plane:
-    """A trained plane and its dual variables, looked at chunk by chunk.
+    """A trained plane and its dual variables, with figures that are computed chunk by chunk.
 
     radius: the largest norm of a row, with a regularised constant feature; offset: b of a free bias, else 0; factors:
     by which the dual variables with y = -1 and y = 1 are multiplied, so that sum a y = 0.
@@ -157,7 +157,7 @@ class Plane:
 
     @staticmethod
     def n_bytes(source: Source) -> int:
-        """Memory for looking at one: two sums of rows, and a chunk."""
+        """Memory for the figures of one: two sums of rows, and a chunk."""
         return 16 * (source.n_features + 1) + largest_chunk_bytes(source)
 
     def chunks(self):
@@ -173,7 +173,7 @@ class Plane:
             yield chunk, block, side, scores, self.alpha[block.rows], cost
 
     def look(self, hard: bool) -> Look:
-        """One reading for the bounds, and another one for what depends on the plane's scale."""
+        """One reading for the bounds, and another one for the figures that depend on the plane's scale."""
         d = len(self.w)
         hulls, extremes = np.zeros((2, d)), np.array([-np.inf, np.inf])
         sums = np.zeros(2)
@@ -198,41 +198,39 @@ class Plane:
         scale = 1.0 / float(half) if hard and half > 0.0 else 1.0
         w = self.w[:-1] if self.free_bias else self.w
         apart = math.sqrt(sum_of_squares(w - combination[: len(w)]))
-        found = Look(lower, upper, float(bias), self.norm, scale, scale * total)
+        look = Look(lower, upper, float(bias), self.norm, scale, scale * total)
         if self.norm:
-            found.stationarity = apart / self.norm
+            look.stationarity = apart / self.norm
         if total:
-            found.imbalance = abs(float(sums[1] - sums[0])) / total
+            look.imbalance = abs(float(sums[1] - sums[0])) / total
         largest = float(self.alpha.max(initial=0.0))
         for _, _, side, scores, alpha, cost in self.chunks():
-            margins = self.margins(scores, side, found)
+            margins = self.margins(scores, side, look)
             slack = np.zeros(len(margins)) if hard and half > 0.0 else np.maximum(0.0, 1.0 - margins)
             repaired = self.factors[side] * alpha
             scaled, bounds = scale * repaired, scale * cost
-            found.sum_alpha_slack += float((scaled * (1.0 - slack)).sum())
+            look.sum_alpha_slack += float((scaled * (1.0 - slack)).sum())
             at_zero, at_bound = alpha <= SUPPORT * largest, alpha >= cost * (1.0 - AT_BOUND)
-            found.at_zero += int((at_zero & ~at_bound).sum())
-            found.at_bound += int(at_bound.sum())
-            found.errors += int((margins <= 0.0).sum())
-            found.slackness = max(found.slackness, float(np.abs(scaled * (margins - 1.0 + slack)).max(initial=0.0)))
+            look.at_zero += int((at_zero & ~at_bound).sum())
+            look.at_bound += int(at_bound.sum())
+            look.errors += int((margins <= 0.0).sum())
+            look.slackness = max(look.slackness, float(np.abs(scaled * (margins - 1.0 + slack)).max(initial=0.0)))
             if not hard:
                 over = float(np.abs((bounds - scaled) * slack).max(initial=0.0))
-                found.bound_slackness = max(found.bound_slackness, over)
-            found.infeasibility = max(
-                found.infeasibility, float(np.maximum(-repaired, repaired - cost).max(initial=0.0))
-            )
+                look.bound_slackness = max(look.bound_slackness, over)
+            look.infeasibility = max(look.infeasibility, float(np.maximum(-repaired, repaired - cost).max(initial=0.0)))
             beyond = float((1.0 - margins - slack).max(initial=0.0))
-            found.primal_infeasibility = max(found.primal_infeasibility, beyond)
-        found.free = self.source.n_samples - found.at_zero - found.at_bound
-        return found
+            look.primal_infeasibility = max(look.primal_infeasibility, beyond)
+        look.free = self.source.n_samples - look.at_zero - look.at_bound
+        return look
 
     def margins(self, scores: np.ndarray, side: np.ndarray, look: Look) -> np.ndarray:
         """y (<w, x> + b), scaled."""
         return look.scale * np.where(side > 0, 1.0, -1.0) * (scores + look.bias)
 
     def survey(self, look: Look, listed: Callable[[SupportVector], None] | None) -> tuple:
-        """(the support vectors of the largest a, the margins' histogram, what lies outside of it) in one reading;
-        listed gets every support vector, in the stored order."""
+        """(support vectors of the largest a, histogram of margins, rows outside of it) in one reading; listed gets
+        every support vector, in stored order."""
         best: list[SupportVector] = []
         histogram, outside = np.zeros((2, len(BINS) - 1), np.int64), np.zeros((2, 2), np.int64)
         largest = float(self.alpha.max(initial=0.0))
@@ -240,9 +238,9 @@ class Plane:
         for chunk, _, side, scores, alpha, _ in self.chunks():
             margins = self.margins(scores, side, look)
             for k in range(2):
-                own = margins[side == k]
-                histogram[k] += np.histogram(own, BINS)[0]
-                outside[k] += (own < BINS[0]).sum(), (own > BINS[-1]).sum()
+                class_margins = margins[side == k]
+                histogram[k] += np.histogram(class_margins, BINS)[0]
+                outside[k] += (class_margins < BINS[0]).sum(), (class_margins > BINS[-1]).sum()
             supports = np.flatnonzero(alpha > SUPPORT * largest)
             if not len(supports):
                 continue
@@ -277,57 +275,57 @@ def maximum_margin(
     vector, in the stored order; temp: the folder for models that later ones begin from.  Raises InputError where the
     rows have not two labels, or settings do not fit.
     """
-    asked = MARGIN_SETTINGS.resolve(settings, "margin")
+    resolved = MARGIN_SETTINGS.resolve(settings, "margin")
     require_two_labels(source)
-    hard = asked["C"] is None
+    hard = resolved["C"] is None
     if hard and source.weighted:
         raise InputError(
             f"{source.name}: its rows have weights, which a hard margin does not know; give {option('C', 1)} for a "
             "soft one"
         )
     began = time.perf_counter()
-    search = _Search(source, asked, began, on_event, stop)
+    search = _Search(source, resolved, began, on_event, stop)
     with scratch_folder(Path(temp or tempfile.gettempdir()), "margin") as folder:
-        found = search.hard(folder / "model.h5") if hard else search.soft(asked["C"])
-    if found is None:
+        result = search.hard(folder / "model.h5") if hard else search.soft(resolved["C"])
+    if result is None:
         return None
-    plane, look, settled = found
+    plane, look, settled = result
     support, histogram, outside = plane.survey(look, listed)
     same = [] if look.lower > 0.0 else contradictions(source, plane)
     hopeless = bool(same) or look.upper <= NOTHING * plane.radius
     perceptron, radius = None, plane.radius
-    del found, plane  # before the memory is taken anew
-    if asked["epochs"] and source.max_norm > 0.0:
+    del result, plane  # before the memory is used again
+    if resolved["epochs"] and source.max_norm > 0.0:
         perceptron = search.perceptron(look)
         if perceptron is None:
             return None
     return MarginReport(
         hard, True if look.lower > 0.0 else False if hopeless else None, settled, look, search.C, search.readings,
-        time.perf_counter() - began, radius, asked["bias"], support, histogram, outside, same, perceptron,
+        time.perf_counter() - began, radius, resolved["bias"], support, histogram, outside, same, perceptron,
     )  # fmt: skip
 
 
 class _Search:
     """Soft margins one after the other, each begun from the one before."""
 
-    def __init__(self, source: Source, asked: dict, began: float, on_event, stop):
-        """asked: ``MARGIN_SETTINGS``, resolved."""
+    def __init__(self, source: Source, settings: dict, began: float, on_event, stop):
+        """settings: ``MARGIN_SETTINGS``, resolved."""
         self.source = source
-        self.asked = asked
+        self.settings = settings
         self.beside = Plane.n_bytes(source)
-        self.ends = began + asked["max_seconds"]
+        self.ends = began + settings["max_seconds"]
         self.on_event = on_event
         self.stop = stop
         self.C = math.nan
         self.readings = 0
 
     def fit_beside(self, **settings) -> Fitted:
-        """A training in the memory that looking at its plane leaves."""
-        memory = self.asked["memory"]
+        """Train in the memory that the figures of the plane leave."""
+        memory = self.settings["memory"]
         left = max(1, memory - self.beside)
         gc.collect()  # the training before, whose parts refer to each other
         try:
-            return fit(self.source, seed=self.asked["seed"], memory=left, stop=self.stop, **settings)
+            return fit(self.source, seed=self.settings["seed"], memory=left, stop=self.stop, **settings)
         except TooLittleMemory as error:
             raise TooLittleMemory(memory, error.needs | {"looking at the plane": self.beside}) from None
 
@@ -335,8 +333,8 @@ class _Search:
         self.C = C
         self.on_event({"event": "soft-margin", "C": C, "tol": tol})
         fitted = self.fit_beside(
-            C=C, loss="hinge", bias=self.asked["bias"], tol=tol, schedule="1", warm_start=previous,
-            max_outer=self.asked["max_outer"], max_seconds=max(self.ends - time.perf_counter(), 1e-3),
+            C=C, loss="hinge", bias=self.settings["bias"], tol=tol, schedule="1", warm_start=previous,
+            max_outer=self.settings["max_outer"], max_seconds=max(self.ends - time.perf_counter(), 1e-3),
             on_event=self.on_event,
         )  # fmt: skip
         self.readings += fitted.result.outer
@@ -344,20 +342,20 @@ class _Search:
 
     def soft(self, C: float):
         """(plane, look, whether the gap was reached), or None where stopped."""
-        fitted = self.fit(C, self.asked["tol"], None)
+        fitted = self.fit(C, self.settings["tol"], None)
         if fitted is None:
             return None
         plane = Plane(self.source, fitted)
         return plane, plane.look(hard=False), fitted.status == "converged"
 
     def hard(self, model: Path):
-        """The same of a hard margin: until its bounds meet, or the upper one is below what is looked for, or the search
-        comes to its end."""
-        tol, least = self.asked["tol"], self.asked["least_margin"]
+        """The same of a hard margin, until its bounds meet, or the upper one is below the least margin, or a limit is
+        reached."""
+        tol, least = self.settings["tol"], self.settings["least_margin"]
         typical = float(first_chunk(self.source).sq_norms.mean()) or 1.0
         C, to, previous, best = GROWTH / typical, FIRST_TOL, None, math.inf
         while True:
-            fitted = plane = None  # before the memory is taken anew
+            fitted = plane = None  # before the memory is used again
             fitted = self.fit(C, to, previous)
             if fitted is None:
                 return None
@@ -378,27 +376,31 @@ class _Search:
             previous = model
 
     def perceptron(self, look: Look) -> dict | None:
-        """Its mistakes until an epoch makes none, beside the most that there can be of a separable set (Novikoff 1962;
-        with a bias Cristianini, Shawe-Taylor 2000, Theorem 2.3)."""
-        free, R = self.asked["bias"] == FREE, self.source.max_norm
-        name, own = ("perceptron-bias", {"max_norm": R}) if free else ("perceptron", {})
-        told: list[dict] = []
+        """Its mistakes until an epoch without any, and their bound for separable rows (Novikoff 1962; with a bias
+        Cristianini, Shawe-Taylor 2000, Theorem 2.3)."""
+        free, R = self.settings["bias"] == FREE, self.source.max_norm
+        name, options = ("perceptron-bias", {"max_norm": R}) if free else ("perceptron", {})
+        epochs: list[dict] = []
 
         def note(event: dict) -> None:
             if event["event"] == "outer":
-                told.append(event)
+                epochs.append(event)
             self.on_event(event)
 
         fitted = self.fit_beside(
-            learner=name, bias=0.0 if free else self.asked["bias"], max_outer=self.asked["epochs"], on_event=note, **own
+            learner=name,
+            bias=0.0 if free else self.settings["bias"],
+            max_outer=self.settings["epochs"],
+            on_event=note,
+            **options,
         )
         if fitted.status == "interrupted":
             return None
-        largest = 2.0 * R if free else math.hypot(R, self.asked["bias"])
+        largest = 2.0 * R if free else math.hypot(R, self.settings["bias"])
         return {
             "learner": name,
-            "mistakes": told[-1]["mistakes"],
-            "epochs": len(told),
+            "mistakes": epochs[-1]["mistakes"],
+            "epochs": len(epochs),
             "separated": fitted.status == "converged",
             "bound": (largest / look.lower) ** 2 if look.lower > 0.0 else None,
         }

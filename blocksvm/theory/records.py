@@ -1,20 +1,20 @@
-"""What a replay needs beside the scores: losses and slopes of scores, norms of rows, and sums over rounds of a learner's
-own weights, found again from the scores without a weight vector a row.
+"""Kernels of a replay: losses and slopes of scores, norms of rows, and sums over rounds of a learner's weights, computed
+from the scores without storing the weights of each round.
 """
 
 import numpy as np
 
 from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.loss_placeholders import derivative, value
 from blocksvm.kernels.prefetch import value_at
-from blocksvm.learners.engine.rule_parts import loss_at, soft
+from blocksvm.learners.engine.rule_parts import soft
 from blocksvm.learners.rules.sparse import height, raised
 
 
-@kernel
-def losses_of(kind, epsilon, z, y, losses, slopes):
+def losses_of(z, y, p, losses, slopes):
     """``losses[t], slopes[t]`` = the loss of score z[t] at label y[t], and its derivative that the learners follow."""
     for t in range(z.shape[0]):
-        losses[t], slopes[t] = loss_at(kind, z[t], float(y[t]), epsilon)
+        losses[t], slopes[t] = value(z[t], float(y[t]), 1.0, p), derivative(z[t], float(y[t]), 1.0, p)
 
 
 @kernel
@@ -113,7 +113,7 @@ def truncated_sums(
     indptr, indices, values, order, first, moves, thresholds, S, CS, Q, N, parameters, v, since, powers, sums, stepped,
     varying, height_sums, low, high,
 ):  # fmt: skip
-    """FOBOS and HF-FOBOS once more, feature by feature: ``sums[j]`` = sum of |w_j| before each round.
+    """FOBOS and HF-FOBOS replayed feature by feature: ``sums[j]`` = sum of |w_j| before each round.
 
     first: rounds before this block; of all rounds t = 0, 1, ...: moves[t] = -eta_t slope_t, thresholds[t] = eta_t+1/2 l1;
     running sums (T + 1,) with an entry for no round: S of the thresholds, CS of S, Q of threshold times S, N of 1.  Of

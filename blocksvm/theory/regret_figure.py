@@ -1,4 +1,4 @@
-"""A report as a figure: what was measured and its bounds against the number of rows, both axes logarithmic."""
+"""The figure of a regret report: measured quantities and their bounds against the number of rows, on log axes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,7 @@ from typing import IO
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, option
 from blocksvm.theory.regret_report import RegretReport
-
-
-def require_matplotlib(setting: str = "figure") -> None:
-    """InputError, with what to do, where it is not installed, which ``setting`` needs."""
-    from importlib.util import find_spec
-
-    if find_spec("matplotlib") is None:
-        raise InputError(f"{option(setting)} needs matplotlib; install it with pip install matplotlib, or leave it out")
 
 
 def draw(report: RegretReport, file: IO[bytes]) -> None:
@@ -49,6 +40,6 @@ def draw(report: RegretReport, file: IO[bytes]) -> None:
 
 
 def curve(axes, t: np.ndarray, values: np.ndarray, label: str, **style) -> None:
-    """A line of what is above 0: the rest has no place on a logarithmic axis."""
+    """Draw the values above 0, which have a place on a logarithmic axis."""
     if (values > 0.0).any():
         axes.plot(t, np.where(values > 0.0, values, np.nan), label=label, **style)

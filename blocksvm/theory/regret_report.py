@@ -16,12 +16,14 @@ from blocksvm.base.user_code import by_user
 from blocksvm.learners import get_learner
 from blocksvm.learners.engine.runner import Runner, known_of
 from blocksvm.learners.rules.exact import EXACT, ExactRunner
+from blocksvm.losses import DEFAULT, get_loss
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.sources.source import Source, bytes_of_blocks, largest_chunk_bytes
 from blocksvm.theory.bounds import Bound, bounds_of
 from blocksvm.theory.classes import COMPARED, ClassRows, check_of_classes, replay_classes
-from blocksvm.theory.comparators import CERTIFIED, TOLERANCE, VECTORS, Comparator, Found, comparators, measure
-from blocksvm.theory.each_round import check_steps
+from blocksvm.theory.comparators import TOLERANCE, VECTORS, Comparator, FixedWeights, comparators, is_certified, measure
+from blocksvm.theory.each_round import add_subgradient, check_steps
+from blocksvm.theory.learner_theory import theory_of
 from blocksvm.theory.replay import RECORD_BYTES, ReplayedRun, ReplayRows, in_memory, learner_bytes, log_spaced, replay
 
 ROUNDING = 1e-8  # what a bound may be exceeded by, relatively, since sums are rounded
@@ -29,18 +31,18 @@ ROUNDING = 1e-8  # what a bound may be exceeded by, relatively, since sums are r
 
 @dataclass(frozen=True)
 class CheckedBound:
-    """An assumption of a bound: what it says, whether it is met, and what was found."""
+    """An assumption of a bound: its text, whether it is met, and the offending figures."""
 
     text: str
     met: bool
-    found: str = ""
+    detail: str = ""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A bound on this run.  applies: all assumptions are met; measured, right (K,): what is bounded and the bound, both
-    for the regret against the best comparator where it is about the regret; by: the name of the comparator that makes
-    the bound least, at each time; violated: what cannot be, but where rounding or a mistake has made it so."""
+    """A bound on this run.  applies: all assumptions are met; measured, right (K,): the quantity and its bound, both of
+    the regret against the best comparator where the bound is on the regret; by: the name of the comparator with the
+    least bound, at each time; violated: measured above the bound by more than rounding, which shows a defect."""
 
     bound: Bound
     checks: list[CheckedBound]
@@ -51,17 +53,17 @@ class Judged:
     violated: bool = False
 
     def failures(self) -> str:
-        parts = [f"{c.text} fails{f' ({c.found})' if c.found else ''}" for c in self.checks if not c.met]
+        parts = [f"{c.text} fails{f' ({c.detail})' if c.detail else ''}" for c in self.checks if not c.met]
         return "; ".join(parts)
 
 
 @dataclass(frozen=True)
 class RegretReport:
-    """All that was found.  best: the comparator of least loss on all rows; least (K,): the least loss of any comparator
-    on the rows so far; notes: what a reader must know."""
+    """The regret and its bounds.  best: the comparator of least loss on all rows; least (K,): the least loss of any
+    comparator on the rows so far; notes: sentences for the reader."""
 
     run: ReplayedRun
-    found: list[Comparator]
+    comparators: list[Comparator]
     best: Comparator
     least: np.ndarray
     bounds: list[Judged]
@@ -103,11 +105,11 @@ class RegretReport:
             "loss_sum": float(run.judged[-1]),
             "mistakes": int(run.mistakes[-1]),
             "regret": float(self.regret[-1]),
-            "regret_with_r_of_each_round": regret_of_rounds(run, self.found),
+            "regret_with_r_of_each_round": regret_of_rounds(run, self.comparators),
             "comparator": self.best.name,
             "notes": self.notes,
             "table": self.table(),
-            "comparators": [_comparator(u) for u in self.found],
+            "comparators": [_comparator(u) for u in self.comparators],
             "bounds": [
                 {
                     "name": judged.bound.name,
@@ -118,7 +120,7 @@ class RegretReport:
                     "proven": judged.bound.proven,
                     "applies": judged.applies,
                     "violated": judged.violated,
-                    "assumptions": [{"text": c.text, "met": c.met, "found": c.found} for c in judged.checks],
+                    "assumptions": [{"text": c.text, "met": c.met, "found": c.detail} for c in judged.checks],
                     "table": [
                         {"t": t, "measured": float(a), "bound": plain(float(b)), "comparator": by}
                         for t, a, b, by in zip(times, judged.measured, judged.right, judged.by, strict=True)
@@ -146,19 +148,21 @@ def _comparator(u: Comparator) -> dict:
     }
 
 
-def judge(bound: Bound, run: ReplayedRun, found: list[Comparator], best: Comparator) -> Judged:
+def judge(bound: Bound, run: ReplayedRun, candidates: list[Comparator], best: Comparator) -> Judged:
     """Check a bound's assumptions, and evaluate it where they are met."""
     checks = []
     for condition in bound.conditions:
         met = bool(condition.holds(run))
-        checks.append(CheckedBound(condition.text, met, "" if met else condition.found(run)))
+        checks.append(CheckedBound(condition.text, met, "" if met else condition.detail(run)))
     none = np.zeros(0)
     admitted: list[Comparator] = []
     if all(check.met for check in checks):
-        admitted = [u for u in found if all(a.holds(run, u) for a in bound.admissions)]
+        admitted = [u for u in candidates if all(a.holds(run, u) for a in bound.admissions)]
         for admission in bound.admissions:
-            met = any(admission.holds(run, u) for u in found) and bool(admitted)
-            checks.append(CheckedBound(admission.text, met, "" if met else f"for none of the {len(found)} comparators"))
+            met = any(admission.holds(run, u) for u in candidates) and bool(admitted)
+            checks.append(
+                CheckedBound(admission.text, met, "" if met else f"for none of the {len(candidates)} comparators")
+            )
     if not admitted:
         return Judged(bound, checks, False, none, none, [])
     rights = np.array([bound.right(run, u) for u in admitted])
@@ -175,7 +179,7 @@ def judge(bound: Bound, run: ReplayedRun, found: list[Comparator], best: Compara
 def measure_regret(
     source: Source,
     learner: str,
-    given: Mapping | None = None,
+    settings: Mapping | None = None,
     *,
     average: bool = False,
     max_rows: int | None = None,
@@ -186,13 +190,13 @@ def measure_regret(
     batch: int = 1,
 ) -> RegretReport:
     """Replay an online learner over a source of two classes, or more by the multi-prototype rule, and compare it with
-    fixed weights found in hindsight.
+    the best fixed weights in hindsight.
 
-    given: the learner's settings; max_rows: only so many rows, in the order of the replay ('stored' or 'shuffled' by
-    ``seed``); average: also measure the mean of the learner's weights; memory in bytes; tell is called with what is
-    under way; batch: rows of a round, of pegasos.  Raises InputError where something does not fit.
+    settings: of the learner; max_rows: only so many rows, in the order of the replay ('stored' or 'shuffled' by
+    ``seed``); average: also measure the mean of the learner's weights; memory in bytes; tell gets a line about each
+    step; batch: rows of a round, of pegasos.  Raises InputError where something does not fit.
     """
-    by_user(learner, given)
+    by_user(learner, settings)
     several = source.label_kind != SETS and source.labels is not None and not source.labels.binary
     (require_labels if several else require_two_labels)(source)
     refuse_weights(source, "regret")
@@ -204,23 +208,24 @@ def measure_regret(
     if learner in EXACT:
         if average:
             raise InputError(f"{option('average')}: {learner} does not accept it; leave it out")
-        runner = ExactRunner(EXACT[learner], given or {})
+        runner = ExactRunner(EXACT[learner], settings or {})
     else:
-        runner = Runner(learner, given or {}, known, average=average, n_classes=len(source.labels.values))
+        runner = Runner(learner, settings or {}, known, average=average, n_classes=len(source.labels.values))
         if runner.settings.get("costs") is not None:
             raise InputError(f"{option('costs')}: no bound here is about costs; leave it out")
     T = min(source.n_samples, max_rows or source.n_samples)
-    r = runner.learner.regulariser(runner.settings)
+    r = theory_of(runner.learner).regulariser(runner.settings)
     check_batch(batch, T, runner, average)
     T -= T % batch
-    if r is not None and r.rule == "subgradient":
+    if r is not None and r.sums is add_subgradient:
         check_steps(T, source.n_features)
     budget = Budget(memory)
     budget.require("records of the rounds", RECORD_BYTES * T)
     budget.take("records of the rounds", RECORD_BYTES * T)
     rows = (ClassRows if several else ReplayRows)(source, order, seed, budget.left // 2)
-    by_solver = runner.settings.get("loss", "hinge") in (*CERTIFIED, "perceptron")
-    by_solver = by_solver and not (r is not None and r.kind == "l1" and r.weight > 0.0)
+    followed = get_loss(runner.settings.get("loss", DEFAULT))
+    by_solver = is_certified(get_loss(followed.judged_by) if followed.judged_by else followed)
+    by_solver = by_solver and not (r is not None and r.truncates)
     in_blocks = not source.in_memory or order != "stored"
     if T < source.n_samples or not (by_solver or source.in_memory) or (runner.needs_all_rows and in_blocks):
         rows = ReplayRows(in_memory(rows, T, budget), "stored", seed, 0)
@@ -231,23 +236,27 @@ def measure_regret(
     for_solver = budget.left - vectors  # the learner is gone when the solver begins
     _plan(rows, budget, learner_bytes(runner, run))
     (replay_classes if several else replay)(runner, rows, run, tell)
-    found = comparators(run, rows, for_solver, tell, COMPARED if several else {})
-    best = min(found, key=lambda u: (u.judged[-1], u.norm))
+    candidates = comparators(run, rows, for_solver, tell, COMPARED if several else {})
+    best = min(candidates, key=lambda u: (u.judged[-1], u.norm))
     mean = None
     if run.mean_weights is not None:
         tell("the mean of the weights")
-        mean = measure(run, Found("mean of the weights", run.mean_weights), rows.scores(run.mean_weights, run.bias))
-    judged = [judge(bound, run, found, best) for bound in bounds_of(run)]
-    least = np.min([u.judged for u in found], axis=0)
-    return RegretReport(run, found, best, least, judged, _notes(run, found, best, judged), dict(budget.used), mean)
+        mean = measure(
+            run, FixedWeights("mean of the weights", run.mean_weights), rows.scores(run.mean_weights, run.bias)
+        )
+    judged = [judge(bound, run, candidates, best) for bound in bounds_of(run)]
+    least = np.min([u.judged for u in candidates], axis=0)
+    return RegretReport(
+        run, candidates, best, least, judged, _notes(run, candidates, best, judged), dict(budget.used), mean
+    )
 
 
 def check_batch(batch: int, T: int, runner, average: bool) -> None:
     """InputError where rounds of so many of T rows do not fit the learner."""
     if not 1 <= batch <= T:
         raise InputError(f"{option('batch', batch)}: must be from 1 to the number of rows, {T:,}")
-    r = runner.learner.regulariser(runner.settings)
-    if batch > 1 and (r is None or r.kind != "l2"):
+    r = theory_of(runner.learner).regulariser(runner.settings)
+    if batch > 1 and (r is None or r.l2 is None):
         raise InputError(f"{option('batch', batch)}: {runner.name} learns row by row; leave it out, or take pegasos")
     if batch > 1 and average:
         raise InputError(
@@ -270,19 +279,19 @@ def _plan(rows: ReplayRows, budget: Budget, n_bytes: int) -> None:
     budget.take("two blocks", rows.memory + source.working_bytes())
 
 
-def regret_of_rounds(run: ReplayedRun, found: list[Comparator]) -> float | None:
+def regret_of_rounds(run: ReplayedRun, candidates: list[Comparator]) -> float | None:
     """sum (l_t(w_t) + r_t(w_t)) - sum (l_t(u) + r_t(u)) over all rounds, r_t of the heights of HF-FOBOS in round t, for
     the best u found; None for other learners."""
     if run.l1_weights_of_rounds is None:
         return None
     losses = float(run.loss[-1] - run.penalty[-1])
-    return losses + float(run.varying[-1]) - min(u.varying for u in found)
+    return losses + float(run.varying[-1]) - min(u.varying for u in candidates)
 
 
-def _notes(run: ReplayedRun, found: list[Comparator], best: Comparator, judged: list[Judged]) -> list[str]:
+def _notes(run: ReplayedRun, candidates: list[Comparator], best: Comparator, judged: list[Judged]) -> list[str]:
     notes = []
-    if run.loss_name == "perceptron":
-        notes.append("the perceptron loss is judged by the hinge loss, since its own best u is 0")
+    if run.judged_name != run.loss_name:
+        notes.append(f"the {run.loss_name} loss is judged by the {run.judged_name} loss, since its own best u is 0")
     if not run.truncated and (run.settings.get("l1") or run.settings.get("l2")):
         notes.append(
             "loss and regret are of the losses alone: the regulariser's part is not measured for these settings"
@@ -292,20 +301,20 @@ def _notes(run: ReplayedRun, found: list[Comparator], best: Comparator, judged: 
             f"a round is {run.batch:,} rows, predicted by the same weights: losses and regret are sums over rows, "
             f"{run.batch:,} times those of the rounds' means"
         )
-    if run.regulariser is not None and run.regulariser.kind == "norm":
+    if run.regulariser is not None and run.regulariser.norm is not None:
         notes.append(
             "u is the best along the path of C, on which the least of loss + r lies between two values: its gap is "
             "that of the squared norm"
         )
-    if run.regulariser is not None and (run.truncated or run.regulariser.kind in ("l2", "norm")):
+    if run.regulariser is not None and (run.truncated or run.regulariser.l1 is None):
         notes.append(f"loss and regret include r(w) of each round, r = {run.regulariser.text}")
     if best.rel_gap is not None and best.rel_gap > TOLERANCE:
         notes.append(f"u is certified to a relative gap of {best.rel_gap:.1e} only, not to {TOLERANCE:g}")
     if run.l1_weights_of_rounds is not None:
-        u = min(found, key=lambda u: u.varying)
+        u = min(candidates, key=lambda u: u.varying)
         notes.append(
             f"with r_t as it was in each round, sum (l_t(w_t) + r_t(w_t)) - sum (l_t(u) + r_t(u)) is "
-            f"{regret_of_rounds(run, found):.5g}, u the best of those found: {u.name}"
+            f"{regret_of_rounds(run, candidates):.5g}, u the best of those found: {u.name}"
         )
     if not judged:
         notes.append(f"no bound is known here for {run.name}: the regret stands alone")

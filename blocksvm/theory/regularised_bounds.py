@@ -1,4 +1,4 @@
-"""Bounds of learners whose objective has a regulariser r, where regret is that of loss + r, as data (see bounds.py)."""
+"""Bounds, as data, of learners whose objective has a regulariser r: regret is that of loss + r (see bounds.py)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from blocksvm.base.errors import option
+from blocksvm.losses.hinge import HINGE as LOSS
 from blocksvm.theory.bound import (
     CONSTANT,
     FALLING,
@@ -68,15 +69,15 @@ DELTA = Condition(
     lambda run: f"{option('delta', run.settings['delta'])} against {run.largest_entries[-1]:.4g}",
 )
 
-HINGE = Condition("the loss is hinge", lambda run: run.loss_name == "hinge", lambda run: option("loss", run.loss_name))
+HINGE = Condition("the loss is hinge", lambda run: run.loss_function is LOSS, lambda run: option("loss", run.loss_name))
 FLAT = Condition(
     "the loss has slopes of at most 1",
-    lambda run: run.loss_name in ("hinge", "logistic", "epsilon-insensitive"),
+    lambda run: run.loss_function.slope_bound <= 1.0,
     lambda run: option("loss", run.loss_name),
 )
 GROUPED = Condition(
     "r = group ||w||",
-    lambda run: run.regulariser is not None and run.regulariser.kind == "norm",
+    lambda run: run.regulariser is not None and run.regulariser.norm is not None,
     lambda run: "r is another one",
 )
 WITH_L1 = Condition("l1 > 0", lambda run: run.truncated, lambda run: option("l1", run.settings["l1"]))

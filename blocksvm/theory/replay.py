@@ -1,4 +1,4 @@
-"""A learner replayed over rows in a fixed order: what is kept of each round, and sums of it up to chosen rounds."""
+"""A learner replayed over rows in a fixed order: records of each round, and their sums up to chosen rounds."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from blocksvm.base.errors import InputError, one_of, option
 from blocksvm.base.labels import label_text
 from blocksvm.base.memory import Budget
 from blocksvm.kernels.shuffle import windowed_order
-from blocksvm.learners.engine.learner import LOSS_NAMES, Regulariser
 from blocksvm.learners.engine.runner import Runner
 from blocksvm.learners.rules.exact import ExactRunner
+from blocksvm.losses import DEFAULT, get_loss
+from blocksvm.losses.hinge import HINGE
+from blocksvm.losses.loss import Loss
 from blocksvm.sources.block import Block
 from blocksvm.sources.block_reader import iterate_blocks
 from blocksvm.sources.matrix import Matrix
@@ -23,16 +25,18 @@ from blocksvm.sources.source import ChunkTable, Source
 from blocksvm.theory import each_round, records
 from blocksvm.theory.batches import BATCH_BYTES, replay_batches
 from blocksvm.theory.each_round import WEIGHTS_BYTES
+from blocksvm.theory.learner_theory import Regulariser, theory_of
+from blocksvm.theory.mirror_maps import EUCLIDEAN, Euclidean
 from blocksvm.theory.weight_sums import add_weight_sums
 from blocksvm.training.partition import order_key
 
 ORDERS = ("stored", "shuffled")
-CHUNKS, ROWS = 101, 102  # what a key of an order is for
+CHUNKS, ROWS = 101, 102  # kinds of orders, in their keys
 RECORD_BYTES = 96  # of a round: label, scores of learner and comparator, norms, and sums under way
 
 
 class ReplayRows:
-    """The rows of a source in the order of a replay, block by block, as often as wanted.
+    """The rows of a source in the order of a replay, block by block, in any number of passes.
 
     order 'stored', or 'shuffled': chunks in random order, and the rows of each block among themselves; blocks take
     ``memory`` bytes, two of them.  Iterating gives (block, order of its rows (n,) int32, rows before it).
@@ -61,12 +65,12 @@ class ReplayRows:
         """<w, x> (T,) of all rows; w (d + 1,), the last entry that of the constant feature."""
         from blocksvm.kernels.margins import decision_values
 
-        found = np.empty(self.source.n_samples)
+        scores = np.empty(self.source.n_samples)
         for block, order, first in self:
             values = np.empty(block.n_samples)
             decision_values(*block.matrix, w, bias, values)
-            found[first : first + block.n_samples] = values[order]
-        return found
+            scores[first : first + block.n_samples] = values[order]
+        return scores
 
 
 def shuffle(key: np.uint64, out: np.ndarray) -> np.ndarray:
@@ -100,15 +104,15 @@ def in_memory(rows: ReplayRows, n_rows: int, budget: Budget) -> Matrix:
     share = n_rows / source.n_samples
     # while they are put together there are two copies
     budget.require("the rows in memory", int(2 * share * source.n_nonzeros * (4 + max(4, source.value_bytes))))
-    parts, labels, taken = [], [], 0
+    parts, labels, n_read = [], [], 0
     for block, order, first in rows:
         order = order[: n_rows - first]
         values = np.ones(block.n_nonzeros, np.float32) if block.values is None else block.values
         entries = (values.copy(), block.indices.copy(), block.indptr.copy())
         parts.append(scipy.sparse.csr_matrix(entries, shape=(block.n_samples, block.n_features))[order])
         labels.append(block.y[order].astype(np.float64))
-        taken += len(order)
-        if taken == n_rows:
+        n_read += len(order)
+        if n_read == n_rows:
             break
     y = np.concatenate(labels)
     if (y == y[0]).all():
@@ -147,9 +151,15 @@ class ReplayedRun:
         self.name, self.settings, self.bias = runner.name, runner.settings, runner.bias
         self.T, self.d = source.n_samples, source.n_features
         self.times = times
-        self.loss_name = self.settings.get("loss", "hinge")
-        self.judged_name = "hinge" if self.loss_name == "perceptron" else self.loss_name
-        self.epsilon = self.settings.get("epsilon", 0.1)
+        self.theory = theory_of(self.learner)
+        self.loss_name = self.settings.get("loss", DEFAULT)
+        self.loss_function = get_loss(self.loss_name)
+        self.p = self.loss_function.own(self.settings)
+        self.judged_name, self.judged_function, self.judged_p = self.loss_name, self.loss_function, self.p
+        if self.loss_function.judged_by is not None:
+            self.judged_name = self.loss_function.judged_by
+            self.judged_function = get_loss(self.judged_name)
+            self.judged_p = self.judged_function.own(self.judged_function.settings.resolve({}, self.judged_name))
         self.scores, self.sq_norms = np.empty(self.T), np.empty(self.T)
         self.y = np.empty(self.T, np.int8)
         self.dual_norms: np.ndarray | None = None
@@ -185,24 +195,35 @@ class ReplayedRun:
         ends = [0, *self.times.tolist()]
         return np.maximum.accumulate([values[a:b].max() for a, b in zip(ends[:-1], ends[1:], strict=True)])
 
-    def losses_of(self, name: str, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(losses, slopes), each (T,)."""
+    def losses_of(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(losses, slopes), each (T,), of the loss that the learner follows."""
+        return self._losses_of(self.loss_function, self.p, scores)
+
+    def judged_of(self, scores: np.ndarray) -> np.ndarray:
+        """(T,) losses by which learner and comparators are judged."""
+        return self._losses_of(self.judged_function, self.judged_p, scores)[0]
+
+    def hinge_of(self, scores: np.ndarray) -> np.ndarray:
+        """(T,) hinge losses."""
+        return self._losses_of(HINGE, (), scores)[0]
+
+    def _losses_of(self, loss: Loss, p: tuple, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         losses, slopes = np.empty(self.T), np.empty(self.T)
-        records.losses_of(LOSS_NAMES.index(name), self.epsilon, scores, self.y, losses, slopes)
+        loss.compiled(records.losses_of)(scores, self.y, p, losses, slopes)
         return losses, slopes
 
     @cached_property
     def slopes(self) -> np.ndarray:
-        return self.losses_of(self.loss_name, self.scores)[1]
+        return self.losses_of(self.scores)[1]
 
     @cached_property
     def loss(self) -> np.ndarray:
         """(K,) of the loss that the learner follows, the penalty included."""
-        return self.at(self.losses_of(self.loss_name, self.scores)[0]) + self.penalty
+        return self.at(self.losses_of(self.scores)[0]) + self.penalty
 
     @cached_property
     def judged(self) -> np.ndarray:
-        return self.at(self.losses_of(self.judged_name, self.scores)[0]) + self.penalty
+        return self.at(self.judged_of(self.scores)) + self.penalty
 
     @cached_property
     def linear(self) -> np.ndarray:
@@ -215,12 +236,12 @@ class ReplayedRun:
 
     @cached_property
     def hinge_squares(self) -> np.ndarray:
-        return self.at(self.losses_of("hinge", self.scores)[0] ** 2)
+        return self.at(self.hinge_of(self.scores) ** 2)
 
     @cached_property
     def stability(self) -> np.ndarray:
         """(K,) sum (f_t(w_t) - f_t(w_{t+1})) of a learner that minimises exactly."""
-        return self.loss - self.at(self.losses_of(self.loss_name, self.scores_after)[0])
+        return self.loss - self.at(self.losses_of(self.scores_after)[0])
 
     @cached_property
     def R(self) -> np.ndarray:
@@ -247,7 +268,7 @@ class ReplayedRun:
     @cached_property
     def weighted(self) -> np.ndarray:
         """(K,) sum 2 eta_t f_t(w_t) + 2 eta_t+1/2 r(w_t+1), of forward-backward splitting."""
-        return 2.0 * self.at(self.steps * self.losses_of(self.loss_name, self.scores)[0]) + 2.0 * self.stepped
+        return 2.0 * self.at(self.steps * self.losses_of(self.scores)[0]) + 2.0 * self.stepped
 
     def add_strong(self, sq_norms: np.ndarray, sq_gradients: np.ndarray) -> None:
         """The penalty of lambda/2 ||w||^2 and the gradients of the whole objective, by ||w_t||^2 and ||lambda w_t +
@@ -279,7 +300,7 @@ class ReplayedRun:
     @cached_property
     def tau(self) -> np.ndarray:
         """(T,) steps of a passive-aggressive learner; 0 for a row of zeros."""
-        losses = self.losses_of("hinge", self.scores)[0]
+        losses = self.hinge_of(self.scores)
         most, slack = (self.learner.number_of(self.settings, name) for name in ("most", "slack"))
         steps = np.divide(losses, self.sq_norms + slack, out=np.zeros(self.T), where=self.sq_norms > 0.0)
         return np.minimum(most, steps)
@@ -287,14 +308,14 @@ class ReplayedRun:
     @cached_property
     def progress(self) -> np.ndarray:
         """(K,) sum tau_t (2 l_t - tau_t ||x_t||^2)."""
-        return self.at(self.tau * (2.0 * self.losses_of("hinge", self.scores)[0] - self.tau * self.sq_norms))
+        return self.at(self.tau * (2.0 * self.hinge_of(self.scores) - self.tau * self.sq_norms))
 
     # -- what the learner is -------------------------------------------------------------------------------------
 
     @property
-    def mirror(self) -> str:
+    def mirror(self) -> Euclidean:
         """The learner's mirror map; Euclidean where it is no mirror descent."""
-        return self.learner.mirror or "euclidean"
+        return self.theory.mirror or EUCLIDEAN
 
     @property
     def constant_step(self) -> bool:
@@ -303,40 +324,40 @@ class ReplayedRun:
     @property
     def ball(self) -> tuple[int, float] | None:
         """(1 or 2, radius) of the norm ball that the learner stays in, if it does."""
-        return self.learner.ball(self.settings)
+        return self.theory.ball(self.settings)
 
     @cached_property
     def regulariser(self) -> Regulariser | None:
         """r of the learner's objective, where it can be measured."""
-        return self.learner.regulariser(self.settings)
+        return self.theory.regulariser(self.settings)
 
     @property
     def truncated(self) -> bool:
         """Judged with r = l1 sum h_j |w_j|."""
         r = self.regulariser
-        return r is not None and r.kind == "l1" and r.weight > 0.0
+        return r is not None and r.truncates
 
     def penalty_of(self, w: np.ndarray) -> np.ndarray:
         """(K,) t r(w)."""
         if self.l1_weights is not None:
             return float(self.l1_weights @ np.abs(w[: self.d])) * self.times
-        if self.regulariser is not None and self.regulariser.kind == "l2":
-            return 0.5 * self.regulariser.weight * float(w @ w) * self.times
-        if self.regulariser is not None and self.regulariser.kind == "norm":
-            return self.regulariser.weight * float(np.linalg.norm(w)) * self.times
+        if self.regulariser is not None and self.regulariser.l2 is not None:
+            return 0.5 * self.regulariser.l2 * float(w @ w) * self.times
+        if self.regulariser is not None and self.regulariser.norm is not None:
+            return self.regulariser.norm * float(np.linalg.norm(w)) * self.times
         return np.zeros(len(self.times))
 
     def dual_power(self) -> float | None:
         """p of the norm of gradients, None for the Euclidean one."""
-        return {"entropic": math.inf, "p-norm": self.settings.get("p")}.get(self.mirror)
+        return self.mirror.gradient_norm(self.settings)
 
 
 def learner_bytes(runner: Runner, run: ReplayedRun) -> int:
-    """What the learner and the sums over its weights take."""
+    """Bytes of the learner and of the sums over its weights."""
     r = run.regulariser
     if run.batch > 1:
         return BATCH_BYTES * run.d + 16 * run.T
-    sums = (96 + WEIGHTS_BYTES) * (run.d + 1) + 96 * run.T if r is not None and r.rule is not None else 0
+    sums = (96 + WEIGHTS_BYTES) * (run.d + 1) + 96 * run.T if r is not None and r.sums is not None else 0
     if run.dual_power() is not None:
         sums = 24 * (run.d + 1)
     return runner.state_bytes(run.d, run.T) + sums
@@ -366,24 +387,24 @@ def replay(runner: Runner, rows: ReplayRows, run: ReplayedRun, tell: Callable[[s
     if not np.isfinite(run.scores).all():
         runner.diverged("in the rows learned from")
     r = run.regulariser
-    if r is not None and r.kind == "l2":
+    if r is not None and r.l2 is not None:
         norms = np.empty(run.T)
         radius = math.inf if run.ball is None else run.ball[1]
-        records.pegasos_sq_norms(run.scores, run.slopes, run.sq_norms, r.weight, radius, norms)
+        records.pegasos_sq_norms(run.scores, run.slopes, run.sq_norms, r.l2, radius, norms)
         # of the whole objective: ||lambda w_t + z_t||^2
-        squares = r.weight**2 * norms + run.slopes * (2.0 * r.weight * run.scores + run.slopes * run.sq_norms)
+        squares = r.l2**2 * norms + run.slopes * (2.0 * r.l2 * run.scores + run.slopes * run.sq_norms)
         run.add_strong(norms, np.maximum(squares, 0.0))
-    if r is not None and r.kind == "norm":
+    if r is not None and r.norm is not None:
         steps = run.settings["step"] / (np.ones(run.T) if run.constant_step else np.sqrt(np.arange(1.0, run.T + 1.0)))
         norms = np.empty(run.T)
-        records.group_norms(run.scores, run.slopes, run.sq_norms, steps, r.weight, norms)
-        run.penalty, run.longest = r.weight * run.at(norms), float(norms.max())
+        records.group_norms(run.scores, run.slopes, run.sq_norms, steps, r.norm, norms)
+        run.penalty, run.longest = r.norm * run.at(norms), float(norms.max())
     add_weight_sums(rows, run)
     return run
 
 
 def _replay_exact(runner: ExactRunner, rows: ReplayRows, run: ReplayedRun, tell: Callable[[str], None]) -> ReplayedRun:
-    """Of a learner that minimises over all rows so far, which are one block."""
+    """The same of a learner that minimises over all rows so far, which are one block."""
     for block, order, _ in rows:
         state = runner.new_state(run.d, block.n_samples)
         run.scores_after = np.empty(run.T)

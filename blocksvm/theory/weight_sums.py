@@ -1,10 +1,9 @@
-"""Sums over the rounds of what needs the learner's weights, not its scores alone: one more reading of the rows, feature
-by feature, without a weight vector a round.
+"""Sums over the rounds that need the learner's weights, not its scores alone: one more reading of the rows, feature by
+feature, without storing the weights of each round.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ import numpy as np
 
 from blocksvm.theory import records
 from blocksvm.theory.adaptive import adaptive_settle, adaptive_sums
-from blocksvm.theory.each_round import add_subgradient
 
 if TYPE_CHECKING:
     from blocksvm.theory.replay import ReplayedRun, ReplayRows
@@ -31,8 +29,8 @@ def up_to_times(rows: ReplayRows, times: np.ndarray) -> Iterator[tuple[tuple, np
 
 
 def add_truncated(rows: ReplayRows, run: ReplayedRun) -> None:
-    """Penalty and ranges of the weights of forward-backward splitting with l1, from its scores; what its bounds and a
-    regulariser that changes from round to round need."""
+    """Set penalty and ranges of the weights of forward-backward splitting with l1, from its scores, and the sums for
+    its bounds and for a regulariser that changes from round to round."""
     ahead = run.learner.number_of(run.settings, "ahead")
     rounds = np.arange(1.0, run.T + 1.0)
     run.steps = run.settings["step"] / (np.ones(run.T) if run.constant_step else np.sqrt(rounds))
@@ -43,7 +41,7 @@ def add_truncated(rows: ReplayRows, run: ReplayedRun) -> None:
     S = np.concatenate([[0.0], np.cumsum(run.thresholds)])
     running = (S, np.cumsum(S), np.cumsum(np.diff(S, prepend=0.0) * S), np.arange(1.0, run.T + 2.0))
     parameters = run.runner.parameters
-    heights, own = np.ones(run.d), np.empty(run.d)
+    heights, current_heights = np.ones(run.d), np.empty(run.d)
     run.heights_norm, run.stepped, run.varying = (np.empty(len(run.times)) for _ in range(3))
     # a regulariser with the heights of the last round: these must be known before the sums
     for sweep in range(2 if run.regulariser.heights else 1):
@@ -57,8 +55,8 @@ def add_truncated(rows: ReplayRows, run: ReplayedRun) -> None:
                 t = int(run.times[k])
                 records.truncated_settle(t, *running, *state)
                 penalty[k] = run.settings["l1"] * float(heights @ sums)
-                records.heights_of(powers, parameters, own)
-                run.heights_norm[k] = run.settings["l1"] * float(np.linalg.norm(own))
+                records.heights_of(powers, parameters, current_heights)
+                run.heights_norm[k] = run.settings["l1"] * float(np.linalg.norm(current_heights))
                 run.stepped[k] = float(stepped.sum()) + run.thresholds[t - 1] * float(np.abs(v).sum())
                 run.varying[k] = run.settings["l1"] * float(varying.sum())
         if sweep == 0 and run.regulariser.heights:
@@ -71,18 +69,18 @@ def add_truncated(rows: ReplayRows, run: ReplayedRun) -> None:
             run.l1_weights_of_rounds = run.settings["l1"] * height_sums
 
 
-def add_adaptive(rows: ReplayRows, run: ReplayedRun) -> None:
-    """The run's penalty, ``roots`` (K,) sum_j s_t,j, ``largest_entries`` (K,) max |g_t,j| and range of weights."""
-    dual = run.regulariser.rule == "dual averaging"
-    own = (dual, run.settings["l1"], run.settings["step"], run.settings["delta"])
+def add_adaptive(rows: ReplayRows, run: ReplayedRun, dual: bool) -> None:
+    """Of AdaGrad by dual averaging (``dual``) or forward-backward splitting: the run's penalty, ``roots`` (K,)
+    sum_j s_t,j, ``largest_entries`` (K,) max |g_t,j| and range of weights."""
+    rule = (dual, run.settings["l1"], run.settings["step"], run.settings["delta"])
     place, squares, sums, low, high = (np.zeros(run.d) for _ in range(5))
     since, largest = np.zeros(run.d, np.int64), np.zeros(1)
     run.roots, run.largest_entries = np.empty(len(run.times)), np.empty(len(run.times))
     for matrix, order, first, k in up_to_times(rows, run.times):
-        adaptive_sums(*matrix, order, first, run.slopes, *own, place, squares, since, sums, low, high, largest)
+        adaptive_sums(*matrix, order, first, run.slopes, *rule, place, squares, since, sums, low, high, largest)
         if k is not None:
             t = int(run.times[k])
-            total, run.roots[k] = adaptive_settle(t, *own, place, squares, since, sums)
+            total, run.roots[k] = adaptive_settle(t, *rule, place, squares, since, sums)
             run.penalty[k] = run.settings["l1"] * total
             run.largest_entries[k] = largest[0]
     run.low, run.high = low, high
@@ -91,26 +89,18 @@ def add_adaptive(rows: ReplayRows, run: ReplayedRun) -> None:
 
 def add_potential(rows: ReplayRows, run: ReplayedRun) -> None:
     """The run's ``potential`` (K,): R* of the sum of gradients at each time."""
-    theta, p, eta = np.zeros(run.d), run.dual_power(), run.settings["step"]
+    theta = np.zeros(run.d)
     run.potential = np.empty(len(run.times))
     for matrix, order, first, k in up_to_times(rows, run.times):
         records.subtract_gradients(*matrix, order, first, run.slopes, theta)
-        if k is None:
-            continue
-        if run.mirror == "entropic":
-            a = eta * np.abs(theta)
-            rest = math.log(2.0 * (n - run.d)) if (n := run.settings["n_features"]) > run.d else -math.inf
-            total = np.logaddexp(np.logaddexp.reduce(np.logaddexp(a, -a)), rest)
-            run.potential[k] = run.settings["radius"] / eta * (total - math.log(2.0 * n))
-        else:
-            largest = float(np.abs(theta).max(initial=0.0)) or 1.0
-            run.potential[k] = eta / 2.0 * largest**2 * float(np.sum(np.abs(theta / largest) ** p)) ** (2.0 / p)
+        if k is not None:
+            run.potential[k] = run.mirror.potential(theta, run.settings)
 
 
 def add_weight_sums(rows: ReplayRows, run: ReplayedRun) -> None:
-    """What the run's learner needs of these."""
+    """Set the sums that the run's learner needs."""
     r = run.regulariser
-    if r is not None and r.rule is not None:
-        {"thresholds": add_truncated, "subgradient": add_subgradient}.get(r.rule, add_adaptive)(rows, run)
+    if r is not None and r.sums is not None:
+        r.sums(rows, run)
     if run.dual_power() is not None:
         add_potential(rows, run)

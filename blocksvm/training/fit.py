@@ -14,6 +14,7 @@ from blocksvm.base.outputs import check_output
 from blocksvm.base.user_code import by_user
 from blocksvm.learners.engine.joint_map import place_of
 from blocksvm.learners.engine.methods import get_method
+from blocksvm.model.events import RunEvent
 from blocksvm.model.model_file import Model, joint_of, make_model
 from blocksvm.model.takeover import InitialModels
 from blocksvm.problems.problem import Certificate
@@ -57,7 +58,7 @@ def fit(
     y=None,
     *,
     sample_weight=None,
-    on_event: Callable[[dict], None] = lambda event: None,
+    on_event: Callable[[RunEvent], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
     valid: Source | None = None,
     warm_start: str | Path | SavedRun | None = None,

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Any, cast
 
 import numpy as np
 
 from blocksvm.base.errors import option
 from blocksvm.base.settings import plain
+from blocksvm.model.events import CertificateEvent, EndEvent, OuterEvent, StartEvent
 from blocksvm.model.versions import versions
 from blocksvm.problems.problem import Certificate
 from blocksvm.problems.support_rows import Support
@@ -231,11 +233,11 @@ class Result:
 UNCERTIFIED = {name: None for name in ("primal", "dual", "rel_gap", "accuracy", "rmse")}
 
 
-def start_event(plan: Plan, progress: Progress) -> dict:
+def start_event(plan: Plan, progress: Progress) -> StartEvent:
     """Settings, the data, the plan of memory."""
     source, settings, solver = plan.source, plan.settings, plan.solver
     capabilities = solver.capabilities
-    return {
+    event: dict[str, Any] = {
         "event": "start" if plan.resume is None else "resume",
         "solver": solver.name,
         **plain(solver.settings),
@@ -258,15 +260,17 @@ def start_event(plan: Plan, progress: Progress) -> dict:
         "outer": progress.outer,
         "versions": versions(),
     }
+    return cast(StartEvent, event)
 
 
-def certificate_event(outer: int, seconds: float, found: Certificate | Missed) -> dict:
+def certificate_event(outer: int, seconds: float, found: Certificate | Missed) -> CertificateEvent:
     """A certificate; figures are null where it was broken off after a share of the rows, as the gap was too large."""
     figures, share = (UNCERTIFIED, found.share) if isinstance(found, Missed) else (asdict(found), 1.0)
-    return {"event": "certificate", "outer": outer, "seconds": seconds, **figures, "share": share}
+    event = {"event": "certificate", "outer": outer, "seconds": seconds, **figures, "share": share}
+    return cast(CertificateEvent, event)
 
 
-def outer_event(progress: Progress, tally: Tally, seconds: float, figures: dict, valid: dict) -> dict:
+def outer_event(progress: Progress, tally: Tally, seconds: float, figures: dict, valid: dict) -> OuterEvent:
     """An outer iteration: figures of the last certificate at its end (null where none was taken), estimates, what was
     done.
 
@@ -275,7 +279,7 @@ def outer_event(progress: Progress, tally: Tally, seconds: float, figures: dict,
     certificate_share: of the rows, how many were read for certificates (less than their number: one was broken off).
     """
     certificate = progress.certificate if progress.certified_outer == progress.outer else None
-    return {
+    event = {
         "event": "outer",
         "outer": progress.outer,
         "seconds": seconds,
@@ -284,12 +288,13 @@ def outer_event(progress: Progress, tally: Tally, seconds: float, figures: dict,
         **valid,
         **asdict(tally),
     }
+    return cast(OuterEvent, event)
 
 
-def end_event(result: Result, last: dict | None) -> dict:
+def end_event(result: Result, last: dict | None) -> EndEvent:
     """How a run ended; an interrupted one reports its last certificate, if there was one."""
     certificate = asdict(result.certificate) if result.certificate else last
-    return {
+    event = {
         "event": "end",
         "status": result.status,
         "outer": result.outer,
@@ -300,6 +305,7 @@ def end_event(result: Result, last: dict | None) -> dict:
         "passes": result.passes,
         "set_passes": result.set_passes,
     }
+    return cast(EndEvent, event)
 
 
 def ended(progress: Progress, plan: Plan, state: State, seconds: float) -> str | None:

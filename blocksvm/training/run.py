@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from blocksvm.base.vectors import on_lines
+from blocksvm.model.events import RunEvent
 from blocksvm.model.saved_run import load_saved_run
 from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.solver import HoldsRows, SavedRun
@@ -27,7 +29,7 @@ class Watch:
     """Who watches a run: on_event is called with a dict for each event; stop() is asked after each visit, and ends the
     run as interrupted where it says True."""
 
-    on_event: Callable[[dict], None] = lambda event: None
+    on_event: Callable[[RunEvent], None] = lambda event: None
     stop: Callable[[], bool] = lambda: False
 
 
@@ -119,7 +121,8 @@ class Run:
         return self.progress.seconds_before + time.perf_counter() - self.began
 
     def emit(self, event: str, **more) -> None:
-        self.watch.on_event({"event": event, "outer": self.progress.outer, "seconds": self.seconds(), **more})
+        common = {"event": event, "outer": self.progress.outer, "seconds": self.seconds()}
+        self.watch.on_event(cast(RunEvent, common | more))
 
     def ready(self) -> bool:
         """The next block has been read; asked by a schedule that goes by the clock."""

@@ -52,7 +52,7 @@ def calibrated(
 ) -> dict | None:
     """What a model of these settings keeps to make probabilities; None where the user stopped.  Trains on the rows
     outside of each of five folds, all in the same readings.  InputError where the rows are not of two classes."""
-    if asked.solver != "dual-cd" or asked.learner:
+    if not asked.capabilities.cross_validates:
         raise InputError(f"{option('calibrate')}: calibrates dual-cd, not {asked.solver}; leave it out")
     if source.labels is None or not source.labels.binary:
         raise InputError(f"{option('calibrate', kind)}: is for rows of two classes; leave it out")

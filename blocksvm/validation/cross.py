@@ -20,7 +20,6 @@ from blocksvm.base.labels import label_text
 from blocksvm.base.settings import plain
 from blocksvm.kernels.margins import certificate_sums
 from blocksvm.losses import get_loss
-from blocksvm.losses.loss import REAL_NUMBERS
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.problems.problem import predicted
 from blocksvm.solvers.dual_methods import METHOD
@@ -208,7 +207,7 @@ def cross_validate(
     if settings.get("C") is not None:
         raise InputError(f"{option('C')}: is what the path is made of; give {option('path')}")
     asked = TrainSettings.of(**settings)
-    if asked.solver != "dual-cd" or asked.learner:
+    if not asked.capabilities.cross_validates:
         raise InputError(f"{option('solver', asked.solver)}: cross-validation uses dual-cd; leave it out")
     chosen = folds_of(source, folds, asked.seed, groups)
     targets = targets_of(source, trains_on_numbers(asked))
@@ -292,7 +291,7 @@ def ends_bytes(source: Source, folds: Folds) -> int:
 
 def trains_on_numbers(asked: TrainSettings) -> bool:
     """The loss is one of regression."""
-    return get_loss(asked.method.get("loss") or "hinge").targets == REAL_NUMBERS
+    return get_loss(asked.method.get("loss") or "hinge").of_numbers
 
 
 def check_folds(source: Source, folds: Folds, y: np.ndarray, asked: TrainSettings) -> None:

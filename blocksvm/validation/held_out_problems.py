@@ -14,8 +14,8 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS
-from blocksvm.losses import get_loss
-from blocksvm.losses.loss import REAL_NUMBERS, TWO_CLASSES, Loss
+from blocksvm.losses import require
+from blocksvm.losses.loss import Loss
 from blocksvm.problems.problem import make_problem
 from blocksvm.problems.several_problems import SeveralProblems, SeveralSums, Sides, each_against_the_rest, norms_of
 from blocksvm.solvers.dual_cd import CONJUGATE
@@ -35,8 +35,8 @@ def whole_of(settings: Mapping, bias: float, source: Source) -> SeveralProblems:
     given = dict(settings) | {"C": 1.0, "lam": None}
     if source.label_kind == SETS:
         raise InputError(f"{source.name}: its rows have sets of labels; cross-validation takes one a row")
-    loss = get_loss(settings["loss"])
-    real = loss.targets == REAL_NUMBERS
+    loss = require(settings["loss"], "conjugate", "cross-validation")
+    real = loss.of_numbers
     if not real and (source.labels is None or not source.labels.binary):
         return each_against_the_rest(given, bias, source, 0.0)
     one = make_problem(given, bias, source)
@@ -83,7 +83,7 @@ def held_out_problems(
     loss, kinds, classes = whole.loss, whole.sides.n_kinds - 1, whole.n_problems
     if count * kinds > MOST_KINDS:
         raise InputError(f"{source.name}: {kinds:,} classes are too many for {count} folds; choose fewer folds")
-    real = loss.targets == REAL_NUMBERS
+    real = loss.of_numbers
     C = np.array(path)
     k = len(C) * count * classes
     cost = np.einsum("j,f,cs->jfcs", C, np.ones(count), whole.cost).reshape(k, 2)
@@ -179,7 +179,7 @@ class HeldOutCD(SeveralDualCD):
 
 def curvature_of(loss: Loss, own: tuple) -> float | None:
     """Of a conjugate that is a parabola, -a and a multiple of a^2: 0 where that is 0, else above; None of any other."""
-    if loss.targets != TWO_CLASSES:
+    if loss.of_numbers:
         return None
     whole, half = (4.0 * (loss.conjugate(4.0 * a, 1.0, 4.0, own) / 4.0 + a) for a in (0.5, 0.25))
     return whole if abs(half - 0.25 * whole) <= 1e-12 else None

@@ -36,6 +36,7 @@ def folder(tmp_path, run_in_process):
     return here
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_figures_go_to_standard_output_or_a_file(name, folder, tmp_path, run_in_process):
     main, arguments = module_of(name).main, COMMANDS[name].format(folder).split()

@@ -81,6 +81,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_file_that_is_replaced_is_never_read_as_a_mix(tmp_path, folder, run_in_process, monkeypatch, case):
     main, arguments, replaced = CASES[case]

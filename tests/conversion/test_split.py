@@ -79,6 +79,7 @@ rows = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows,
@@ -279,6 +280,7 @@ def spills(monkeypatch) -> list[int]:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep_order", [False, True])
 def test_stores_are_equal_for_any_jobs_and_memory(tmp_path, long_text, spills, monkeypatch, keep_order):
     path = tmp_path / "s.h5"

@@ -267,7 +267,7 @@ def test_a_fitted_estimator_is_ours(tmp_path):
         estimator.fit(X, words)
         model = blocksvm.from_estimator(estimator)
         assert np.array_equal(model.predict(X), estimator.predict(X))
-        blocksvm.save_imported(model, tmp_path / "m.h5", overwrite=True)
+        model.save(tmp_path / "m.h5", overwrite=True)
         assert np.array_equal(load_model(tmp_path / "m.h5").predict(X), estimator.predict(X))
         if hasattr(estimator, "predict_proba"):
             assert np.allclose(load_model(tmp_path / "m.h5").predict_proba(X), estimator.predict_proba(X))
@@ -453,7 +453,7 @@ def test_an_estimator_comes_back_as_it_was(tmp_path, classes):
     estimator = LinearSVC(loss="hinge").fit(X, codes)
     estimator.classes_ = np.unique(y)
     model = blocksvm.from_estimator(estimator)
-    blocksvm.save_imported(model, tmp_path / "m.h5")
+    model.save(tmp_path / "m.h5")
     for one in (model, blocksvm.load_model(tmp_path / "m.h5")):
         again = blocksvm.to_estimator(one)
         assert again.coef_.tolist() == estimator.coef_.tolist()

@@ -17,7 +17,7 @@ from reference_formats import mix  # noqa: E402
 
 from blocksvm.base.errors import InputError  # noqa: E402
 from blocksvm.formats.file_reader import FileInputs  # noqa: E402
-from blocksvm.formats.format import Reading  # noqa: E402
+from blocksvm.formats.format import ReaderOptions  # noqa: E402
 from blocksvm.formats.hashing import reader_of  # noqa: E402
 from blocksvm.formats.recipe import Recipe  # noqa: E402
 from blocksvm.formats.tables import arrow_files, table_rows  # noqa: E402
@@ -134,10 +134,10 @@ def read(path, recipe: Recipe, named=True, rows=7):
     """(rows as the oracle gives them, fault or None) of a file whose pieces have so many rows, in memory that goes
     round; the rows of places where the recipe has bits."""
     format_ = "parquet" if path.suffix == ".parquet" else "arrow"
-    reader = reader_of(Reading(recipe, named=named))
-    room, found = reader.room(0), []
+    reader = reader_of(ReaderOptions(recipe, named=named))
+    buffer, found = reader.buffer(0), []
     for piece in FileInputs([str(path)], format_, recipe.options).pieces(1 << 16, None, digested=False):
-        batch = reader.parse(piece, room)
+        batch = reader.parse(piece, buffer)
         for r in range(len(batch)):
             own = slice(batch.indptr[r], batch.indptr[r + 1])
             names = [None] * (own.stop - own.start)
@@ -167,6 +167,7 @@ SENTENCES = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 2**32),

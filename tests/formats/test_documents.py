@@ -18,7 +18,7 @@ from blocksvm.commands.split import main as split_command
 from blocksvm.commands.stream import main as stream
 from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, write_store
-from blocksvm.formats.format import Reading
+from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text.documents import DOCUMENTS, LAST_LETTER, characters
@@ -56,7 +56,7 @@ texts = st.lists(st.sampled_from(PARTS), max_size=25).map("".join)
 def parse(data: bytes, ngrams: str, normalize="none", labelled=True, named=True, **options):
     recipe = Recipe("documents", normalize=normalize, options={"ngrams": ngrams, **options})
     text = np.frombuffer(data + b"x\ty\n" * 30, np.uint8)  # what lies behind the end must not matter
-    reader = DOCUMENTS.reader(Reading(recipe, labelled=labelled, named=named))
+    reader = DOCUMENTS.reader(ReaderOptions(recipe, labelled=labelled, named=named))
     return reader.parse(TextPiece(TextSource("text", None), text, len(data), None))
 
 
@@ -250,7 +250,7 @@ def test_streams(corpus, tmp_path, capsys):
 
 def test_hashed_documents_have_their_counts():
     lines = b"1\tab cd ab\n"
-    reader = reader_of(Reading(Recipe("documents", bits=31, options={"ngrams": "word:1-2"})))
+    reader = reader_of(ReaderOptions(Recipe("documents", bits=31, options={"ngrams": "word:1-2"})))
     batch = reader.parse(TextPiece(TextSource("t", None), np.frombuffer(lines, np.uint8), len(lines), None))
     assert batch.values.tolist() == [2.0, 1.0, 1.0, 1.0] and batch.ids.dtype == np.int32
 

@@ -189,6 +189,7 @@ def nullable(obs, values, kind="nullable-string-array", name="label"):
         group["values"] = filled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csr_matrix", "csc_matrix", "array"])
 @pytest.mark.parametrize(
     ("write", "values"),

@@ -15,7 +15,7 @@ from blocksvm.commands.predict import main as predict_main
 from blocksvm.commands.split import main as split_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.formats import get_format, sniffed
-from blocksvm.formats.format import Reading
+from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.text.text_source import TextPiece, TextSource
 from blocksvm.model.measures import SetMeasures
 from blocksvm.model.model_file import load_model
@@ -24,7 +24,7 @@ from blocksvm.store.reader import Store, open_store
 
 
 def parsed(name, text: bytes, labelled=True):
-    reader = get_format(name).reader(Reading(labelled=labelled))
+    reader = get_format(name).reader(ReaderOptions(labelled=labelled))
     padded = np.frombuffer(text + bytes(64), np.uint8).copy()
     return reader.parse(TextPiece(TextSource("rows", None), padded, len(text), None))
 

@@ -25,7 +25,7 @@ from blocksvm.commands.split import main as split_command
 from blocksvm.commands.stream import main as stream
 from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, extend, write_store
-from blocksvm.formats.format import Reading, parse_skipping
+from blocksvm.formats.format import ReaderOptions, parse_skipping
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.tables.cells import CSV, TSV
 from blocksvm.formats.text import text_source as text_module
@@ -415,7 +415,7 @@ def test_skipped_rows_with_line_breaks_are_skipped_whole(tmp_path, monkeypatch):
         assert (reports[-1].rows, found.targets.skipped) == (18, 18)
     # quotes that nothing closes take only their line
     text = np.frombuffer(b'1,"a\n' + b"0,d\n" * 200, np.uint8)
-    reader = CSV.reader(Reading(Recipe("csv", options=CSV.settled({}, b"label,x\n1,c\n", "f"))))
+    reader = CSV.reader(ReaderOptions(Recipe("csv", options=CSV.settled({}, b"label,x\n1,c\n", "f"))))
     source = TextSource("t", None, first_line=b"label,x\n")
     assert sum(map(len, parse_skipping(reader, TextPiece(source, text, len(text), None)))) == 200
 

@@ -24,7 +24,7 @@ from xxhash import xxh3_128_hexdigest
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.row_batch import RecordCounter
-from blocksvm.formats.format import Reading
+from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.stored_bytes import PIPE_BYTES, Pipe
 from blocksvm.formats.text.svmlight import SVMLIGHT
@@ -50,7 +50,7 @@ def parse(data: bytes, recipe: Recipe = Recipe(), labelled: bool = True):
     data += b"" if data.endswith(b"\n") or not data else b"\n"
     text = np.frombuffer(data + b"7:1 9" * 20, np.uint8)  # what lies behind the end must not matter
     end = len(data)
-    reader = SVMLIGHT.reader(Reading(recipe, labelled, offers=("duplicates", "dtype")))
+    reader = SVMLIGHT.reader(ReaderOptions(recipe, labelled, offers=("duplicates", "dtype")))
     return reader.parse(TextPiece(TextSource("text", None), text, end, None))
 
 
@@ -333,7 +333,7 @@ SAMPLE = (
 
 def read_all(names, piece_bytes):
     counter = RecordCounter()
-    reader = SVMLIGHT.reader(Reading())
+    reader = SVMLIGHT.reader(ReaderOptions())
     rows, sources = [], []
     with TextInputs(names) as text:
         for piece in text.pieces(piece_bytes, ROOMY):

@@ -22,7 +22,7 @@ from blocksvm.commands.stream import main as stream_command
 from blocksvm.commands.train import main as train_command
 from blocksvm.conversion.convert import SplitSettings, write_store
 from blocksvm.formats import sniffed
-from blocksvm.formats.format import Reading
+from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text.text_source import TextPiece, TextSource
 from blocksvm.formats.text.vw import VW
@@ -33,7 +33,7 @@ from blocksvm.streaming.stream_saving import save_stream
 def parse(data: bytes, recipe: Recipe = Recipe("vw"), named: bool = True, offers=("duplicates", "dtype")):
     data += b"" if data.endswith(b"\n") or not data else b"\n"
     text = np.frombuffer(data + b"7 |a b:1 9" * 20, np.uint8)  # what lies behind the end must not matter
-    reader = VW.reader(Reading(recipe, named=named, offers=offers))
+    reader = VW.reader(ReaderOptions(recipe, named=named, offers=offers))
     return reader.parse(TextPiece(TextSource("text", None), text, len(data), None))
 
 
@@ -125,6 +125,7 @@ def test_rows_are_the_references(data, recipe):
 JUNK = st.sampled_from([bytes([c]) for c in b"019:.+-e |'\t\n\rnaf\x00\xff"])
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(texts(), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 3), JUNK), max_size=4), recipes)
 @example(b"1 |a x:1:2", [], Recipe("vw"))
@@ -362,11 +363,11 @@ def test_formats_are_told_by_the_first_bytes(head, format_):
 def test_large_pieces_and_small_ones_give_the_same_rows(written):
     """The reader's own room, and memory that is used again."""
     text = np.fromfile(written / "rows.vw", np.uint8)
-    reader = VW.reader(Reading(Recipe("vw")))
-    room = reader.room(len(text))
+    reader = VW.reader(ReaderOptions(Recipe("vw")))
+    buffer = reader.buffer(len(text))
     whole = reader.parse(TextPiece(TextSource("text", None), text, len(text), None))
     for _ in range(2):
-        again = reader.parse(TextPiece(TextSource("text", None), text, len(text), None), room)
+        again = reader.parse(TextPiece(TextSource("text", None), text, len(text), None), buffer)
         assert again.ids.tolist() == whole.ids.tolist()
         assert again.values.tobytes() == whole.values.tobytes()
     squares = np.add.reduceat(whole.values**2, whole.indptr[:-1][np.diff(whole.indptr) > 0])

@@ -12,6 +12,7 @@ from support.places import ROOT, TESTS
 
 from blocksvm import structured
 from blocksvm.base.user_code import object_at
+from blocksvm.commands import COMMANDS
 from blocksvm.formats import FORMATS
 from blocksvm.learners import LEARNERS
 from blocksvm.learners.engine.methods import SOLVERS
@@ -328,3 +329,91 @@ def test_every_test_lies_in_a_room():
     assert strangers == []
     names = [path.name for path in TESTS.rglob("test_*.py")]
     assert len(names) == len(set(names))
+
+
+# Comparisons with the name of a loss, solver, learner, task, format, command, or of a way that a setting chooses: by
+# file, how many, and why no capability is asked there.
+NAME_CHECKS = {
+    "learners/engine/learner.py": (1, "the one place that knows which way to several classes has a learner for each"),
+    "problems/problem_settings.py": (1, "the one place that knows which way to several classes is one problem"),
+    "formats/text/documents.py": (1, "no check of a task: the n-grams of a kind that a task is named like"),
+}
+MOST_NAME_CHECKS = 5
+WAYS = ("mirror", "regulariser", "multiclass", "kernel")  # settings whose values are names of methods
+
+
+def registered_names() -> set[str]:
+    """Names in the registries, and the choices of ``WAYS``."""
+    from blocksvm.learners.engine.methods import NAMES, get_method
+
+    theirs = structured.LEARNERS, structured.TASKS
+    settings = [setting for name in NAMES for setting in get_method(name).settings if setting.name in WAYS]
+    ways = {choice for one in settings for choice in one.choices}
+    return {*LOSSES, *NAMES, *FORMATS, *ways}.union(*theirs) - {"auto"}  # which is the value of many settings
+
+
+def text_constants(tree: ast.Module) -> dict[str, str]:
+    """Names of a module's constants that are texts."""
+    found = {}
+    for node in tree.body:
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            pairs = [(target, node.value)]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(target.elts, node.value.elts, strict=True))
+            for name, value in pairs:
+                if isinstance(name, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    found[name.id] = value.value
+    return found
+
+
+def known_constants(path: Path | None, tree: ast.Module) -> dict[str, str]:
+    """Those of a module, and those that it imports from others of the package."""
+    found = text_constants(tree)
+    for node in ast.walk(tree) if path else ():
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("blocksvm"):
+            source = PACKAGE.parent / node.module.replace(".", "/")
+            source = source / "__init__.py" if source.is_dir() else source.with_suffix(".py")
+            theirs = text_constants(ast.parse(source.read_text()))
+            found |= {a.asname or a.name: theirs[a.name] for a in node.names if a.name in theirs}
+    return found
+
+
+def name_checks(text: str, names: set[str], path: Path | None = None) -> list[str]:
+    """Comparisons by ==, != and in with one of the names, or, where something is called a command, with a command's."""
+    tree = ast.parse(text)
+    constants = known_constants(path, tree)
+
+    def texts(node: ast.AST) -> set[str]:
+        if isinstance(node, ast.Constant):
+            return {node.value} if isinstance(node.value, str) else set()
+        if isinstance(node, ast.Name):
+            return {constants[node.id]} if node.id in constants else set()
+        return set().union(*map(texts, node.elts)) if isinstance(node, ast.Tuple | ast.List | ast.Set) else set()
+
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In | ast.NotIn):
+            inside = isinstance(node.ops[0], ast.In | ast.NotIn)
+            of_text = set().union(*map(texts, node.comparators if inside else [node.left, *node.comparators]))
+            shown = ast.unparse(node)
+            if of_text & (names | set(COMMANDS) if "command" in shown else names):
+                found.append(shown)
+    return found
+
+
+def test_capabilities_are_asked_for_and_not_names():
+    names = registered_names()
+    found = {path.relative_to(PACKAGE).as_posix(): name_checks(path.read_text(), names, path) for path in SOURCES}
+    assert {file: len(one) for file, one in found.items() if one} == {f: n for f, (n, _) in NAME_CHECKS.items()}, {
+        file: one for file, one in found.items() if one
+    }
+    assert sum(n for n, _ in NAME_CHECKS.values()) <= MOST_NAME_CHECKS
+
+
+def test_a_name_check_is_found():
+    names = {"hinge", "pa1", "rest"}
+    assert name_checks('x = loss.name == "hinge"', names) == ["loss.name == 'hinge'"]
+    assert name_checks('RULE = "rest"\nx = rule != RULE', names) == ["rule != RULE"]
+    assert name_checks('x = name in ("pa", "pa1") or "pa1" in settings', names) == ["name in ('pa', 'pa1')"]
+    assert name_checks('x = command == "train" or kind == "train"', names) == ["command == 'train'"]
+    assert name_checks('x = kind == "store" or y is None', names) == []

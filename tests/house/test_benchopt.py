@@ -11,7 +11,9 @@ from support.places import ROOT
 pytest.importorskip("benchopt")
 from benchopt.benchmark import Benchmark  # noqa: E402
 
-pytestmark = [  # of the peers
+pytestmark = [
+    pytest.mark.process,
+    # of the peers
     pytest.mark.filterwarnings("ignore:Cannot detect CPU features:UserWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]

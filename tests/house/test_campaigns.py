@@ -57,6 +57,7 @@ def test_a_file_that_is_neither_is_found(tmp_path, monkeypatch):
         kills.killed(work, None, 10**6, tmp_path)
 
 
+@pytest.mark.slow
 def test_numbers_of_each_kind():
     assert failures(numbers.cases(24, 1)) == 0
 

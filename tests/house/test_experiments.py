@@ -147,6 +147,7 @@ def test_doit_lists_the_tasks():
     assert "working-set" in done.stdout
 
 
+@pytest.mark.process
 def test_a_command_is_measured(tmp_path):
     done = measuring.run("-c", "b'1' * (300 << 20); print('made')")
     assert done.out == "made\n" and done.peak_mb > 300 and done.seconds > 0.0 and done.cpu > 0.0
@@ -161,6 +162,7 @@ def test_a_command_is_measured(tmp_path):
     assert events[-1]["status"] == "converged" and measuring.readings(events) >= 1.0
 
 
+@pytest.mark.process
 def test_tables_are_printed_and_kept(tmp_path, capsys):
     options = measuring.parser("What.").parse_args(["--json", str(tmp_path / "kept.json")])
     tables = measuring.Tables(options)
@@ -183,6 +185,7 @@ def test_a_curves_time_to_a_target_lies_on_the_line_between_two_points():
     assert curves.seconds_to(points, 1e-5) is None
 
 
+@pytest.mark.process
 def test_a_result_of_benchopt_becomes_tables_and_a_figure(tmp_path, monkeypatch, capsys):
     import pandas as pd
 

@@ -94,7 +94,7 @@ def test_the_learner_is_its_rule(folder):
 
 @pytest.mark.process
 def test_the_learner_streams_and_is_described(folder):
-    run(folder, [*command_with("blocksvm stream"), "--overwrite"])
+    run(folder, [*command_with("MARGIN_PERCEPTRON --average"), "--overwrite"])
     told = run(folder, ["blocksvm", "train", "--help-solver", "my_learner:MARGIN_PERCEPTRON"])
     assert "--least M" in told
     assert "margin up to which it acts" in told
@@ -116,7 +116,7 @@ def test_the_schedule_makes_more_passes_than_one_and_certifies(folder, monkeypat
 
 @pytest.mark.process
 def test_the_loss_is_certified_and_minimal(folder):
-    run(folder, [*command_with("SMOOTH_HINGE"), "--overwrite", "--tol", "1e-7", "--schedule", "5"])
+    run(folder, [*command_with("SMOOTH_HINGE -C 0.5"), "--overwrite", "--tol", "1e-7", "--schedule", "5"])
     w = weights_by_column(folder / "model.h5")
     X, y = rows_of(folder)
 
@@ -130,11 +130,20 @@ def test_the_loss_is_certified_and_minimal(folder):
 
 
 @pytest.mark.process
+def test_the_loss_predicts_probabilities_and_is_followed_online(folder):
+    run(folder, [*command_with("SMOOTH_HINGE -C 0.5"), "--overwrite"])
+    found = np.array([line.split() for line in run(folder, command_with("--probabilities")).splitlines()], float)
+    assert found.shape == (150, 2) and np.ptp(found[:, 1]) > 0.5
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    run(folder, command_with("ogd --loss my_loss:SMOOTH_HINGE"))
+
+
+@pytest.mark.process
 def test_the_format_is_split_and_predicted(folder):
     lines = [f"{i % 2} {'milk' if i % 2 else 'tea'} item{i % 7} item{i % 5}" for i in range(60)]
     (folder / "baskets.txt").write_text("\n".join(lines) + "\n")
     (folder / "new-baskets.txt").write_text("1 milk item3\n0 tea item1 item2\n")
-    split, predict = command_with("blocksvm split"), command_with("blocksvm predict")
+    split, predict = command_with("blocksvm split"), command_with("new-baskets.txt")
     run(folder, [*split[:3], "baskets.h5", *split[4:]])
     run(folder, ["blocksvm", "train", "baskets.h5", "baskets-model.h5", "-C", "10"])
     assert load_model(folder / "baskets-model.h5").recipe.format == "my_format:BASKETS"

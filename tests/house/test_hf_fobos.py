@@ -117,6 +117,7 @@ def test_heights_are_those_of_dense_learners(corpus, method):
     np.testing.assert_allclose(hf_fobos.heights(corpus, method, 0.01, part.order), expected, rtol=1e-10)
 
 
+@pytest.mark.process
 def test_a_whole_run(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
     write(tmp_path / "two.svm", *counts(2))

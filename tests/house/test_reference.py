@@ -305,6 +305,7 @@ def test_exact_optimum_by_hand():
 # --- dual coordinate descent -------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("shrink", [False, True])
 @pytest.mark.parametrize("loss", LOSSES)
@@ -522,6 +523,7 @@ def test_suffix_average():
             ref.suffix_average(iterates, start)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 5])
 @pytest.mark.parametrize("class_weight", [None, {+1: 3.0, -1: 0.5}])
 def test_pegasos_approaches_the_optimum_within_its_bound(class_weight, size):

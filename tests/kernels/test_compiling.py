@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from typing import NamedTuple
+
 import numba
 import numpy as np
 import pytest
 from numba import config, types
+from numba.core.runtime import _nrt_python, rtsys
 
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.lanes import eight, four, plus, put, times
@@ -101,3 +105,66 @@ def sum_asking_ahead(w, ahead):
 def test_asking_for_memory_changes_nothing_and_never_fails():
     w = np.arange(10.0)
     assert [sum_asking_ahead(w, ahead) for ahead in (0, 3, 1 << 50, -(1 << 50))] == [45.0] * 4
+
+
+class Pair(NamedTuple):
+    first: np.ndarray
+    second: np.ndarray
+
+
+@inlined
+def swapped(pair):
+    return Pair(pair.second, pair.first)
+
+
+@inlined
+def halves(pair, n):
+    return Pair(pair.first[:n], pair.second[n:])
+
+
+@inlined
+def copied(pair):
+    return pair.first.copy()
+
+
+@inlined
+def sum_of(pair, depth):
+    """Rebinds what it is given, in a loop, and returns early."""
+    first, second = pair.first, pair.second
+    for _ in range(depth):
+        first, second = second, first[1:]
+        if first.shape[0] < 2:
+            return -1.0
+    return first[0] + second[0]
+
+
+@inlined
+def sum_by_others(pair, depth):
+    """What it makes itself, or gets from those that it calls, is its own."""
+    made = copied(pair)
+    return sum_of(Pair(made, swapped(pair).first), depth) + sum_of(halves(pair, pair.first.shape[0] // 2), 0)
+
+
+@kernel
+def many_sums(a, b, depth, times):
+    total = 0.0
+    for _ in range(times):
+        pair = Pair(a, b)
+        total += sum_of(pair, depth) + sum_by_others(swapped(pair), depth)
+    return total
+
+
+@needs_jit
+def test_references_to_arrays_are_counted_where_functions_make_some():
+    a, b = np.arange(20.0), np.arange(20.0) + 0.5
+    _nrt_python.memsys_enable_stats()
+    before = sys.getrefcount(a), sys.getrefcount(b), rtsys.get_allocation_stats()
+    found = [many_sums(a, b, depth, 50) for depth in (0, 3, 60)]
+    after = sys.getrefcount(a), sys.getrefcount(b), rtsys.get_allocation_stats()
+    assert after[:2] == before[:2]
+    made, freed = (getattr(after[2], name) - getattr(before[2], name) for name in ("mi_alloc", "mi_free"))
+    assert made == freed >= 150
+    assert found == [many_sums.py_func(a, b, depth, 50) for depth in (0, 3, 60)]
+    texts = {one: [str(found.library._final_module) for found in one.overloads.values()] for one in (sum_of, swapped)}
+    assert not any("call void @NRT_incref" in text for text in texts[sum_of])
+    assert all("call void @NRT_incref" in text for text in texts[swapped])

@@ -258,5 +258,5 @@ def test_many_sets_in_a_piece(monkeypatch, tmp_path):
     assert few.leading.state.columns.tobytes() == many.leading.state.columns.tobytes()
     predicted = []
     lines = Predictions(predicted.append, False, sets=True)
-    lines.add(np.array([[1.0, -1.0, 2.0, 0.0], [-1.0] * 4]), few.targets.told())
+    lines.add(np.array([[1.0, -1.0, 2.0, 0.0], [-1.0] * 4]), few.targets.known_classes())
     assert "".join(predicted) == "0,20\n\n"

@@ -24,6 +24,7 @@ from blocksvm.learners.engine.learner import SHARED, Learner
 from blocksvm.learners.engine.loops import LOSS_SUM, ROWS
 from blocksvm.learners.engine.runner import Runner
 from blocksvm.model.model_file import describe_model
+from blocksvm.problems.problem_settings import LossName
 from blocksvm.sources.matrix import Matrix
 
 MAP_NORESERVE = 0x4000  # of Linux; mmap has it from Python 3.14 on
@@ -37,6 +38,8 @@ def values_of(setting) -> list:
         return [setting.checked([[0.0, 1.5], [1e-300, 0.0]])]
     if setting.choices:
         return [choice for choice in setting.choices if choice != setting.default]
+    if isinstance(setting, LossName):
+        return ["squared-hinge", "squared"]
     if setting.kind is str:
         return ["module:attribute"]
     low = setting.least if setting.least is not None else np.nextafter(setting.above, math.inf)
@@ -260,7 +263,7 @@ def test_a_learner_declares_all_of_itself(name):
         settings = one.resolve(CASES[name][0] if not learner.choice else {learner.choice: choice, "n_features": (
             9 if "n_features" in one.settings else None)}, {"lam": 0.1, "max_norm": 1.0})  # fmt: skip
         assert len(one.packed(settings, True)) == len(one.parameters)
-        assert np.isfinite(one.packed(settings, False)[3])
+        assert np.isfinite(one.packed(settings, False)[one.parameters.step])
 
 
 def test_an_unfinished_pass_of_a_learner_from_a_matrix_trains():

@@ -7,9 +7,10 @@ import pytest
 import reference_online as oracle
 from support.online_cases import csr, rows
 
-from blocksvm.learners.engine.rule_parts import LOSS_NAMES
 from blocksvm.learners.engine.runner import Runner
-from blocksvm.learners.rules.nag import LOSSES, aware_step
+from blocksvm.losses import get_loss
+
+LOSSES = ("hinge", "squared-hinge", "logistic", "squared")
 
 
 def learned(X, y, weights=None, **settings):
@@ -22,23 +23,23 @@ def learned(X, y, weights=None, **settings):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_step_is_the_limit_of_many_small_ones(loss):
-    kind = LOSS_NAMES.index(loss)
+    aware_step = get_loss(loss).aware_step
     for m, q, h in [(0.2, 0.5, 1.0), (-3.0, 2.0, 4.0), (0.9, 30.0, 2.0), (-0.5, 1e-9, 1.0), (-40.0, 1.0, 1.0)]:
         margin, n = m, 20_000
         for _ in range(n):
             margin -= q * oracle.LOSSES[loss](margin, 1)[1] * h / n
-        rise = aware_step(kind, m, q, h) * q
+        rise = aware_step(m, 1.0, q, h, ()) * q
         assert rise == pytest.approx(min(margin, 1.0 if loss == "hinge" else margin) - m, rel=3e-3)
         # two steps of half the importance are one: what makes it aware of importance
-        half = aware_step(kind, m, q, h / 2) * q
-        assert half + aware_step(kind, m + half, q, h / 2) * q == pytest.approx(rise, rel=1e-12)
+        half = aware_step(m, 1.0, q, h / 2, ()) * q
+        assert half + aware_step(m + half, 1.0, q, h / 2, ()) * q == pytest.approx(rise, rel=1e-12)
 
 
 def test_logistic_steps_hold_where_nothing_may_overflow():
-    kind = LOSS_NAMES.index("logistic")
+    aware_step = get_loss("logistic").aware_step
     for m in (-800.0, -50.0, 0.0, 30.0, 700.0, 1e4):
         for amount in (1e-12, 1.0, 1e3, 1e8):
-            rise = aware_step(kind, m, amount, 1.0) * amount
+            rise = aware_step(m, 1.0, amount, 1.0, ()) * amount
             assert 0.0 <= rise <= amount
             if abs(m) < 300.0 and m + rise < 300.0:
                 assert rise + np.exp(m) * np.expm1(rise) == pytest.approx(amount, rel=1e-12)

@@ -128,6 +128,7 @@ def test_a_bias_is_a_constant_feature(name):
     agree(runner.weights(state, found), plain.weights(wide, expected)[: d + 1], 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("average", [False, True])
 def test_events_keyed_to_the_round_change_nothing_but_rounding(monkeypatch, average):
     """Scales multiplied in, tables begun anew, totals summed anew: with long runs of steps that bring them about."""
@@ -207,6 +208,7 @@ def test_labels_are_asked_for_as_often_as_the_margin_says():
 values = st.one_of(st.just(0.0), st.floats(-1e3, 1e3, width=32), st.sampled_from([1e-30, -1e30, 1e12, 1e-12, 1.0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
 @settings(max_examples=40, deadline=None)
 @given(data=st.lists(st.tuples(st.lists(values, min_size=3, max_size=3), st.booleans()), min_size=1, max_size=12))
@@ -233,7 +235,7 @@ def test_settings_that_do_not_fit_are_refused():
         ("ogd", {"step": 1e308}, "step=1e[+]308: must be above 0 and at most 1e"),
         ("ogd", {"step": math.nan}, "step=nan: must be above 0"),
         ("cw-var", {"confidence": 0.5}, "confidence=0.5: must be between 0.5 and 1"),
-        ("ogd", {"loss": "hing"}, "loss=hing: choose one of"),
+        ("ogd", {"loss": "hing"}, "loss=hing: no such loss; choose one of"),
         ("omd", {"mirror": "entropic"}, "omd mirror=entropic needs n_features"),
         ("omd", {"mirror": "entropic", "n_features": 3}, "n_features=3: the rows have 4 features"),
         ("omd", {"radius": 1.0}, "radius: omd does not accept it"),

@@ -22,7 +22,6 @@ from blocksvm.commands.predict import main as predict
 from blocksvm.commands.stream import main as stream_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.learners import LEARNERS, get_learner
-from blocksvm.learners.engine.learner import LOSSES_OF_NUMBERS
 from blocksvm.learners.engine.loops import LOSS_SUM, SQUARED_ERRORS
 from blocksvm.learners.engine.runner import Runner
 from blocksvm.model.model_file import load_model
@@ -31,6 +30,7 @@ from blocksvm.streaming.stream_saving import save_stream
 from blocksvm.training.fit import fit
 
 # name -> settings to try; each is given to the oracle and to the kernel
+LOSSES_OF_NUMBERS = ("squared", "epsilon-insensitive", "absolute")
 CASES = {
     "pa": [{}, {"epsilon": 0.0}],
     "pa1": [{"C": 0.05}, {"C": 10.0, "epsilon": 0.4}],

@@ -151,6 +151,7 @@ def words_of(options, costs):
         yield from [flag] if value is True else [flag, costs if name == "costs" else value]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["store", "stream", "python"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", FORMS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from reference_losses import LONG, REFERENCES
+from reference_losses import LONG, PRIMAL, REFERENCES
 from scipy.optimize import brentq, minimize_scalar
 from support.extra_losses import HUBER, HUBER_BY_HELPERS
 from support.training_cases import random_rows, train
@@ -16,17 +16,21 @@ from blocksvm.kernels import inlined
 from blocksvm.kernels.loss_placeholders import value
 from blocksvm.kernels.margins import certificate_sums
 from blocksvm.losses import LOSSES, get_loss
-from blocksvm.losses.loss import REAL_NUMBERS
 from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.sources.matrix import Matrix
 
-by_user("no_such_module:LOSS", *(f"support.extra_losses:{name}" for name in ("HUBER", "MISSING", "NOT_A_LOSS")))
+by_user(
+    "no_such_module:LOSS",
+    "support.smooth_hinge:SMOOTH_HINGE",
+    *(f"support.extra_losses:{name}" for name in ("HUBER", "MISSING", "NOT_A_LOSS")),
+)
 
 COSTS = (0.3, 1.0, 50.0)
+WITH_DUAL = [name for name in LOSSES if name not in PRIMAL]
 
 
 def test_every_loss_has_its_formula():
-    assert set(LOSSES) <= set(REFERENCES)
+    assert set(LOSSES) == {name for name in REFERENCES if ":" not in name} | set(PRIMAL)
 
 
 @pytest.fixture(params=REFERENCES)
@@ -60,6 +64,63 @@ def test_value_and_derivative(case):
         left, right = ((reference.value(LONG(z) + s * h, y, c, p) - expected) / (s * h) for s in (-1, 1))
         assert min(left, right) - 1e-5 * c <= loss.derivative(z, y, c, p) <= max(left, right) + 1e-5 * c
     assert np.isfinite([loss.value(z, 1.0, 1.0, p) for z in (-1e4, 1e4)]).all()
+
+
+@pytest.mark.parametrize("name", PRIMAL)
+def test_value_and_derivative_of_a_loss_without_a_dual(name):
+    loss, expected = get_loss(name), PRIMAL[name]
+    assert loss.conjugate is loss.step is None
+    for z, y in ((0.3, 1.0), (0.3, -1.0), (-2.5, 1.0), (-2.5, -1.0)):
+        assert loss.value(z, y, 3.0, ()) == float(expected(LONG(z), LONG(y), LONG(3.0)))
+        h = LONG(1e-6)
+        slope = (expected(z + h, y, LONG(3.0)) - expected(z - h, y, LONG(3.0))) / (2 * h)
+        assert loss.derivative(z, y, 3.0, ()) == pytest.approx(float(slope))
+
+
+def test_a_loss_is_no_number_where_the_score_is_none(case):
+    loss, reference = case
+    assert all(np.isnan(loss.value(np.nan, y, 1.0, reference.settings)) for y in (-1.0, 1.0))
+
+
+def test_second_derivative(case):
+    loss, reference = case
+    p, h = reference.settings, 1e-5
+    if loss.second_derivative is None:
+        pytest.skip("it has kinks")
+    for z, y, c in points(reference, 4):
+        left, right = (loss.derivative(z + s * h, y, c, p) for s in (-1, 1))
+        before, after = (loss.second_derivative(z + s * h, y, c, p) for s in (-1, 1))
+        slope = (right - left) / (2.0 * h)
+        assert min(before, after) - 1e-3 * c <= slope <= max(before, after) + 1e-3 * c
+
+
+def test_the_aware_step_is_the_limit_of_many_small_ones(case):
+    loss, reference = case
+    p, n = reference.settings, 4000
+    if loss.aware_step is None:
+        pytest.skip("it has none")
+    for z, y, q, h in ((0.2, 1.0, 0.5, 1.0), (-3.0, 1.0, 2.0, 4.0), (2.0, -1.0, 0.3, 1.0), (0.5, 1.0, 1e-6, 1.0)):
+        at = z
+        for _ in range(n):
+            at -= q * h / n * loss.derivative(at, y, 1.0, p)
+        made = z + q * loss.aware_step(z, y, q, h, p)
+        assert made == pytest.approx(at, abs=4e-3 * abs(at - z) + 1e-12)
+        half = z + q * loss.aware_step(z, y, q, h / 2, p)
+        if loss.derivative(half, y, 1.0, p) != 0.0:  # two steps of half the importance are one
+            assert half + q * loss.aware_step(half, y, q, h / 2, p) == pytest.approx(made, rel=1e-9)
+
+
+def test_facts_of_a_loss(case):
+    """What is said of slopes and of the margin from which on it is 0."""
+    loss, reference = case
+    p = reference.settings
+    slopes = [abs(loss.derivative(z, y, 1.0, p)) for z in np.linspace(-60.0, 60.0, 241) for y in (-1.0, 1.0)]
+    assert max(slopes) <= loss.slope_bound
+    if not np.isfinite(loss.zero_from):
+        assert loss.of_numbers or loss.value(50.0, 1.0, 1.0, p) > 0.0
+        return
+    assert loss.value(loss.zero_from, 1.0, 1.0, p) == loss.value(loss.zero_from + 7.0, 1.0, 1.0, p) == 0.0
+    assert loss.value(loss.zero_from - 1e-3, 1.0, 1.0, p) > 0.0
 
 
 def test_conjugate(case):
@@ -102,6 +163,7 @@ def coordinate(reference, a, z, q, y, c):
     )
 
 
+@pytest.mark.slow
 def test_the_step_is_the_minimiser_along_the_coordinate(case):
     """Repeated at the z that it leads to, as passes do: a loss may stop short of the end in one step."""
     loss, reference = case
@@ -162,11 +224,11 @@ def test_the_start_is_allowed_and_others_are_made_so(case):
 def test_a_loss_of_ones_own_is_named_by_module_and_attribute():
     assert get_loss("support.extra_losses:HUBER") is HUBER
     for name, expected in (
-        ("l1", "loss=l1: unknown; choose one of hinge, squared-hinge"),
+        ("l1", "no such loss; choose one of hinge, squared-hinge"),
         ("no_such_module:LOSS", "cannot be imported"),
         ("support.extra_losses:MISSING", "cannot be imported"),
         ("support.extra_losses:NOT_A_LOSS", "is no loss"),
-        ("support.extra_losses:", "unknown; choose one of"),
+        ("support.extra_losses:", "no such loss; choose one of"),
     ):
         with pytest.raises(InputError, match=expected):
             get_loss(name)
@@ -222,11 +284,11 @@ def test_a_losss_own_settings_belong_to_its_problem():
 # -- through the solver ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", WITH_DUAL)
 @pytest.mark.parametrize("settings", [{}, {"class_weight": "balanced", "bias": 0.5}, {"lam": 0.02}])
 def test_a_weight_is_that_many_copies_of_the_row(loss, settings):
     X, y = random_rows(n=90, d=12, seed=5)
-    if get_loss(loss).targets == REAL_NUMBERS:
+    if get_loss(loss).of_numbers:
         y = X @ np.random.default_rng(4).normal(size=12) + y
         settings = {name: value for name, value in settings.items() if name != "class_weight"}
     weights = np.random.default_rng(2).integers(0, 4, 90).astype(float)
@@ -255,7 +317,7 @@ def test_weighted_rows_in_the_certificate():
     scores, y, weights = rng.normal(size=30), rng.choice([-1, 1], 30).astype(np.int16), rng.integers(0, 3, 30)
     copies = np.repeat(np.arange(30), weights)
     cost, alpha = np.array([0.5, 0.0, 2.0]), rng.random(30) * 0.4 * weights
-    for name in LOSSES:
+    for name in WITH_DUAL:
         sums, p = get_loss(name).compiled(certificate_sums), REFERENCES[name].settings
         found = sums(scores, y, weights.astype(float), alpha, cost, p)
         shares = alpha[copies] / weights[copies]

@@ -91,6 +91,7 @@ READERS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", READERS)
 def test_no_text_of_a_description_reaches_a_terminal_as_it_is(folder, tmp_path, run_in_process, monkeypatch, kind):
     here = tmp_path / "here"

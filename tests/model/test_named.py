@@ -127,6 +127,7 @@ def forged(source: Path, path: Path, place: tuple, value: str) -> None:
         rewrite_meta(path, lambda meta: put(meta, place, value))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", READERS)
 def test_no_text_of_a_file_is_imported(folder, tmp_path, marker, run_in_process, kind):
     places = texts_of(described(folder / kind)) + MORE.get(kind, [])

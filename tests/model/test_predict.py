@@ -206,6 +206,7 @@ def test_another_normalisation_is_said(trained, tmp_path, run_in_process):
 
 
 # one run of twenty ends in a fault of memory within HDF5 itself, where the damage is in its own tables of names
+@pytest.mark.slow
 @pytest.mark.skipif(h5py.version.hdf5_version_tuple < (1, 14, 5), reason="HDF5 crashes on damaged files")
 @pytest.mark.parametrize("name", ["model", "checkpoint"])
 def test_a_damaged_model_or_checkpoint_is_one_sentence_or_the_same(trained, tmp_path, name):

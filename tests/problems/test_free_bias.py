@@ -81,6 +81,7 @@ def test_the_certificate_is_true_of_the_repaired_dual_variables(loss, working_se
     assert primal - dual - 1e-10 * primal <= primal - found.dual <= 1e-7 * primal * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_the_optimum_is_that_of_libsvm():
     X, y, weights = rows_for("hinge", 200)
     weights += 0.5

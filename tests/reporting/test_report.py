@@ -21,10 +21,10 @@ from support.training_cases import make_store, random_rows, run_in_process
 
 from blocksvm.base.errors import InputError
 from blocksvm.commands.report import main
-from blocksvm.model.trace import TRACED
+from blocksvm.model.events import UNTRACED
 from blocksvm.reporting import charts
 from blocksvm.reporting.page import page_of
-from blocksvm.reporting.runs import load_runs, told_apart
+from blocksvm.reporting.runs import distinct_names, load_runs
 from blocksvm.reporting.server import Pages
 from blocksvm.reporting.svg import HALF_A_LETTER, LANES_WIDTH, MOST_SPANS, WIDTH, drawn, merged, timeline
 from blocksvm.store.reader import Store
@@ -53,7 +53,7 @@ def events(tmp_path_factory):
     path = make_store(path, *random_rows(n=200, d=30, seed=71, dtype=np.float32), chunk_nonzeros=128)
     with Store(path) as store, Store(path) as valid:
         fit(store, tol=1e-3, memory=10**7, valid=valid, on_event=found.append)
-    return [event for event in found if event["event"] in TRACED]
+    return [event for event in found if event["event"] not in UNTRACED]
 
 
 @pytest.fixture
@@ -145,9 +145,9 @@ def test_runs_beside_each_other(tmp_path, events):
 
 
 def test_names_of_traces_are_told_apart():
-    assert told_apart(["a/b/run.jsonl"]) == ["run"]
-    assert told_apart(["a/b/run.jsonl", "a/c/run.jsonl"]) == ["b/run", "c/run"]
-    assert told_apart(["x.jsonl", "x.jsonl"]) == ["x (1)", "x (2)"]
+    assert distinct_names(["a/b/run.jsonl"]) == ["run"]
+    assert distinct_names(["a/b/run.jsonl", "a/c/run.jsonl"]) == ["b/run", "c/run"]
+    assert distinct_names(["x.jsonl", "x.jsonl"]) == ["x (1)", "x (2)"]
 
 
 def test_a_trace_tells_the_seconds_of_reading_and_of_decoding(events):

@@ -14,7 +14,7 @@ from support import browser
 from support.places import ROOT
 from support.training_cases import make_store, random_rows
 
-from blocksvm.model.trace import TRACED
+from blocksvm.model.events import UNTRACED
 from blocksvm.reporting.charts import progress_charts, working_charts
 from blocksvm.reporting.page import page_of
 from blocksvm.reporting.runs import load_runs
@@ -111,7 +111,7 @@ def traces(tmp_path_factory):
             else event
             for event in events
         ]
-        paths.append(trace(folder / f"{name}.jsonl", [event for event in events if event["event"] in TRACED]))
+        paths.append(trace(folder / f"{name}.jsonl", [event for event in events if event["event"] not in UNTRACED]))
     events = [{"event": "start", "learner": "pa1,arow", "learners": {"pa1": {"C": 1.0}, "arow": {"r": 1.0}}}]
     for k in range(12):
         n = 2**k

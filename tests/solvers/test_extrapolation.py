@@ -182,6 +182,7 @@ def alike(n=400, d=60, seed=0):
     return X, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
 def test_runs_with_them_need_fewer_passes(loss, monkeypatch):
     import scipy.sparse

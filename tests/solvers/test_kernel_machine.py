@@ -68,6 +68,7 @@ def rows(n=80, d=8, seed=1, noise=0.1):
     return X, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("bias", ["free", 0.0, 1.5])
 @pytest.mark.parametrize("C", [0.3, 10.0])
@@ -278,6 +279,7 @@ def test_the_candidates_that_stay_do_not_depend_on_how_they_come(data):
     assert set(found[0][0]) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("q", [2, 50, 100])
 def test_rows_far_from_each_other_do_not_stop_it(q):
     """There the best bias lies on a corner of most rows, whose share of the gap is 0: it is they that must move."""

@@ -294,6 +294,7 @@ METHODS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", METHODS)
 @pytest.mark.parametrize("changes", ["added", "left out", "both", "twice"])
 def test_an_earlier_run_goes_on_with_the_rows_of_today(tmp_path, chosen, changes):

@@ -431,6 +431,7 @@ def no_text(file, folder):
     file["var/genes"] = np.arange(12.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -463,6 +464,7 @@ def test_hostile_anndata_is_refused(cells, capsys, change, says):
     assert says in refusal(cells, capsys)
 
 
+@pytest.mark.slow
 def test_an_endless_loop_inside_hdf5_is_ended(tmp_path, capsys, monkeypatch):
     """As a changed byte in a heap of old files makes it: here the process computes without a frame for ever."""
     monkeypatch.setattr(foreign, "PATIENCE", 1)
@@ -487,7 +489,7 @@ def test_an_endless_loop_inside_hdf5_is_ended(tmp_path, capsys, monkeypatch):
         "else": r"is damaged ('\x1b[31mred'); get it again",
     }
     for what, sentence in says.items():
-        with foreign.frames_from("endless", "f.h5ad", what, room=1 << 26, shown="f.h5ad") as take:
+        with foreign.frames_from("endless", "f.h5ad", what, memory=1 << 26, shown="f.h5ad") as take:
             assert take("one").arrays == []
             with pytest.raises(InputError, match="f.h5ad: ") as raised:
                 take("two")
@@ -496,7 +498,7 @@ def test_an_endless_loop_inside_hdf5_is_ended(tmp_path, capsys, monkeypatch):
 
 def test_what_reads_it_ends_with_who_takes_it(cells):
     given = None, 1 << 16, 32, 9
-    with foreign.frames_from(anndata_file.__name__, str(cells), *given, room=1 << 26, shown="") as take:
+    with foreign.frames_from(anndata_file.__name__, str(cells), *given, memory=1 << 26, shown="") as take:
         about = take("matrix").about
         assert (about["n_rows"], about["n_columns"], about["by_columns"]) == (80, 12, False)
         child = take.__self__.child

@@ -208,6 +208,7 @@ def watchdog():
     faulthandler.cancel_dump_traceback_later()
 
 
+@pytest.mark.slow
 def test_flipped_bytes_are_found_or_harmless(small_store, tmp_path, watchdog):
     data, expected = small_store.read_bytes(), content(small_store)
     path = tmp_path / "damaged.h5"

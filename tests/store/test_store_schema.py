@@ -142,6 +142,7 @@ LABELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(LABELS))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
@@ -259,6 +260,7 @@ def content(path: Path):
         return error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["rich", "of_sets"])
 def test_flipped_bytes_are_found_or_harmless(request, tmp_path, which):
     stored = request.getfixturevalue(which)
@@ -448,6 +450,7 @@ def refusal(kind: str, path: Path) -> str | None:
 WRONG = ["x", None, -1, 1.5, [], {}, True, [["a"]], 2**70, "1e999"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["store", "model", "checkpoint"])
 def test_missing_and_mistyped_keys_are_one_sentence(files, tmp_path, kind):
     path = tmp_path / "hostile.h5"

@@ -16,7 +16,7 @@ from support.stream_cases import learned, text_of
 from blocksvm.base.errors import InputError
 from blocksvm.learners.engine.loops import NO_LABEL
 from blocksvm.model.measures import RankCurve, places_of
-from blocksvm.streaming.ranking import KEPT_BITS, RANKING_BYTES, Ranking
+from blocksvm.streaming.ranking import RANKING_BYTES, VALUE_BITS, Ranking
 
 SCALES = [1e-30, 1e-3, 1.0, 1e3, 1e30]
 
@@ -24,7 +24,7 @@ SCALES = [1e-30, 1e-3, 1.0, 1e3, 1e30]
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.floats(-1e300, 1e300), min_size=2, max_size=50))
 def test_bins_are_in_the_values_order(values):
-    bins = places_of(np.sort(np.array(values)), KEPT_BITS)
+    bins = places_of(np.sort(np.array(values)), VALUE_BITS)
     assert (np.diff(bins) >= 0).all()
 
 
@@ -70,7 +70,7 @@ def test_rows_without_a_label_are_passed_over_and_rows_come_in_their_order():
 @given(st.lists(st.tuples(st.floats(-1e300, 1e300), st.sampled_from([-1, 1])), min_size=1, max_size=50))
 def test_a_sweep_counts_what_a_curve_does(rows):
     values, y = np.array([value for value, _ in rows]), np.array([label for _, label in rows], np.int16)
-    ranking, curve = Ranking(), RankCurve(KEPT_BITS)
+    ranking, curve = Ranking(), RankCurve(VALUE_BITS)
     ranking.add(values, y, np.arange(len(y), dtype=np.int32))
     curve.count(values, y > 0)
     np.testing.assert_array_equal(ranking.curve.counts, curve.counts)

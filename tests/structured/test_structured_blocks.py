@@ -53,6 +53,7 @@ def machine_of(blocks, **own):
 # ------------------------------------------------------------------------------------------------ the optimum
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("run", "most", "inner_passes"), [(1, 1, 1), (2, 1, 4), (7, 1, 1), (3, 2, 1)])
 def test_blocks_of_any_size_certify_the_same_optimum(tmp_path, run, most, inner_passes):
     inner, examples = sequences(11, LENGTHS)
@@ -246,6 +247,7 @@ class Killed(StructuredCheckpoint):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learner", "own", "most"),
     [("frank-wolfe", {"C": 0.5, "inner_passes": 2}, 2), ("frank-wolfe", {"C": 0.5}, 9), ("mira", {"k": 2}, 2),
@@ -305,6 +307,7 @@ def test_the_command_resumes(text, tmp_path, run_in_process):
     assert '"F1": 0.9' in figures or '"F1": 1.0' in figures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [

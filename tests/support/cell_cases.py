@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.formats.format import Reading
+from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.tables.cells import CSV
 from blocksvm.formats.text.text_source import TextPiece, TextSource
@@ -14,7 +14,7 @@ def parse(data: bytes, table=CSV, normalize="none", labelled=True, named=True, o
     options = table.settled(options, data, "f.csv") if settled else options
     recipe = Recipe(table.name, normalize=normalize, options=options)
     text = np.frombuffer(data + b'1,"2\n' * 30, np.uint8)  # what lies behind the end must not matter
-    reader = table.reader(Reading(recipe, labelled=labelled, named=named, offers=offers))
+    reader = table.reader(ReaderOptions(recipe, labelled=labelled, named=named, offers=offers))
     return reader.parse(TextPiece(TextSource("text", None), text, len(data), None, begins=True))
 
 

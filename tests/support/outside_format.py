@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.base.row_batch import Origin, RowBatch
-from blocksvm.formats.format import EXPANSION, Room
+from blocksvm.formats.format import EXPANSION, ParseBuffer
 
 
 def id_of(word: str) -> int:
@@ -18,10 +18,10 @@ class WordsReader:
     def __init__(self, reading):
         self.reading = reading
 
-    def room(self, n_bytes):
-        return Room(n_bytes, n_bytes)
+    def buffer(self, n_bytes):
+        return ParseBuffer(n_bytes, n_bytes)
 
-    def parse(self, piece, room=None):
+    def parse(self, piece, buffer=None):
         labels, rows, lines, fault = [], [], [], None
         text = piece.text[: piece.end].tobytes().decode()
         for number, line in enumerate(text.splitlines()):

@@ -21,7 +21,9 @@ FILE = Path(__file__).resolve().parents[1] / "public_api.txt"
 
 
 def signature(name: str, one) -> str:
-    """name(arguments with their defaults), without types."""
+    """name(arguments with their defaults), without types; of a type the name alone."""
+    if not callable(one):
+        return name
     try:
         parameters = inspect.signature(one).parameters.values()
     except ValueError:

@@ -16,7 +16,7 @@ from blocksvm.learners.engine.runner import Runner
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import regret_report
 from blocksvm.theory.bounds import bounds_of
-from blocksvm.theory.comparators import Found, measure
+from blocksvm.theory.comparators import FixedWeights, measure
 from blocksvm.theory.replay import ReplayedRun, ReplayRows, log_spaced, replay
 
 CASES = [
@@ -107,14 +107,14 @@ def compared(run: ReplayedRun, X, *vectors) -> list:
     for w in (np.zeros(run.d), *vectors):
         weights = np.append(w, 0.0)
         scores = X @ w
-        found.append(measure(run, Found("u", weights), scores))
+        found.append(measure(run, FixedWeights("u", weights), scores))
         factors = []
         if run.ball is not None:
             length = np.linalg.norm(w, ord=run.ball[0])
             factors += [run.ball[1] / length * (1 - 1e-12)] if length > run.ball[1] else []
         if found[-1].margin[-1] > 0:
             factors.append((1 + 1e-12) / found[-1].margin[-1])
-        found += [measure(run, Found("u", f * weights), f * scores) for f in factors]
+        found += [measure(run, FixedWeights("u", f * weights), f * scores) for f in factors]
     return found
 
 

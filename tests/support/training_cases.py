@@ -18,7 +18,6 @@ from support.places import DATA, ROOT
 from blocksvm.cli.console import run as run_command
 from blocksvm.conversion.convert import SplitSettings, write_store
 from blocksvm.exchange.forms import import_model
-from blocksvm.exchange.linear import save_imported
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.model.takeover import InitialModels
 from blocksvm.solvers.solver import PassResult, Visit
@@ -217,5 +216,5 @@ def quick_model(path: Path) -> None:
     """A small model, without any training."""
     text = path.with_name(path.name + ".txt")
     text.write_text("solver_type L2R_L2LOSS_SVC_DUAL\nnr_class 2\nlabel 1 -1\nnr_feature 1\nbias -1\nw\n0.5\n")
-    save_imported(import_model(text), path, overwrite=True)
+    import_model(text).save(path, overwrite=True)
     text.unlink()

@@ -103,7 +103,7 @@ def test_what_regret_measures(learner, case):
     assert found.run.judged[-1] == pytest.approx(sum(losses), rel=1e-10)
     assert found.run.R[-1] ** 2 == pytest.approx(2.0 * (X**2).sum(axis=1).max(), rel=1e-12)
     # the losses that are measured of u are those that the solver made least
-    u = found.found[1]
+    u = found.comparators[1]
     machine = fit(scipy.sparse.csr_matrix(X), y, C=u.C, multiclass="crammer-singer", tol=1e-7, max_outer=1000)
     least = machine.certificate.dual
     assert least <= 0.5 * u.norm**2 + u.C * u.hinge[-1] <= least * (1.0 + 2e-3)

@@ -131,6 +131,7 @@ def test_a_regularised_leader_is_exact_whatever_the_step(loss):
         assert run.result.note == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("radius", [1e-5, 1e-2, 1e3])
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
 def test_the_leader_stays_in_a_ball_of_any_radius(radius, loss):

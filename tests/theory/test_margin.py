@@ -83,6 +83,7 @@ def test_both_bounds_enclose_the_margin_of_a_plain_solver(bias, seed):
     assert report.perceptron["mistakes"] <= report.perceptron["bound"]
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.integers(4, 14), st.integers(1, 4))
 @settings(max_examples=30, deadline=None)
 def test_whatever_the_rows_are_the_bounds_hold(seed, n, d):

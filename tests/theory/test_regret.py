@@ -24,7 +24,8 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.theory import comparators, regret_report
 from blocksvm.theory.bounds import BOUNDS, bounds_of
-from blocksvm.theory.comparators import Found, measure
+from blocksvm.theory.comparators import FixedWeights, measure
+from blocksvm.theory.learner_theory import theory_of
 from blocksvm.theory.replay import ReplayRows, log_spaced
 from blocksvm.training.fit import fit
 
@@ -46,7 +47,7 @@ def test_figures_equal_the_dense_computation(name, case, unit):
     for u in us:
         wide = np.append(u, 0.25 if biased else 0.0)
         u = wide if biased else u
-        made = measure(run, Found("u", wide), dense.X @ u)
+        made = measure(run, FixedWeights("u", wide), dense.X @ u)
         for bound in bounds_of(run):
             if not all(condition.holds(run) for condition in bound.conditions):
                 continue
@@ -88,13 +89,13 @@ def test_penalties_are_those_of_the_weights_of_each_round():
 @pytest.mark.parametrize("case", [{"l1": 0.1, "p": 1.0, "cap": 0.5}, {"l1": 0.1, "p": 3.0}])
 def test_a_regulariser_that_changes_is_that_of_each_round(case):
     X, y, plane = sample(n=70, seed=2, noise=0.1)
-    made, dense = regret_report.regret(Matrix(X, y), "hf-fobos", case), Dense(X, y, "hf-fobos", case)
+    made, dense = regret_report.measure_regret(Matrix(X, y), "hf-fobos", case), Dense(X, y, "hf-fobos", case)
     H = case["l1"] * np.array(dense.H)
     agree(made.run.varying, np.cumsum(np.sum(H * np.abs(dense.W), axis=1))[made.run.times - 1])
     u = np.append(plane, 0.0)
     loss_of_u = np.maximum(0.0, 1.0 - y * (X @ plane)).sum()
     agree(comparators.varying_of(made.run, u, X @ plane), loss_of_u + np.sum(H @ np.abs(plane)))
-    expected = dense.loss.sum() + made.run.varying[-1] - min(u.varying for u in made.found)
+    expected = dense.loss.sum() + made.run.varying[-1] - min(u.varying for u in made.comparators)
     assert made.described()["regret_with_r_of_each_round"] == pytest.approx(expected, rel=1e-9)
     assert any("with r_t as it was in each round" in note for note in made.notes)
 
@@ -110,6 +111,7 @@ small = st.builds(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "case"), CASES, ids=ids)
 @settings(max_examples=25, deadline=None)
 @given(data=small, scale=st.sampled_from([0.05, 1.0, 30.0]), seed=st.integers(0, 100))
@@ -135,7 +137,15 @@ def pool(name):
     yield np.ones((40, 1)), np.where(np.arange(40) % 2, 1.0, -1.0), np.ones(1)
 
 
-@pytest.mark.parametrize("name", sorted(NAMES - {name for learner in EXACT.values() for name in learner.bounds}))
+def variants(name):
+    """The learners among which the settings of this one choose."""
+    learner = get_learner(name)
+    return learner.variants.values() or [learner]
+
+
+@pytest.mark.parametrize(
+    "name", sorted(NAMES - {name for learner in EXACT.values() for name in theory_of(learner).bounds})
+)
 def test_a_bound_divided_by_a_large_factor_is_violated(name):
     """Or the tests of the bounds could not fail."""
     bound = next(bound for bound in BOUNDS if bound.name == name)
@@ -151,7 +161,7 @@ def test_a_bound_divided_by_a_large_factor_is_violated(name):
     )
     applied = False
     for learner, case in CASES:
-        if name not in get_learner(learner).bounds:
+        if not any(name in theory_of(one).bounds for one in variants(learner)):
             continue
         for X, y, plane in pool(name):
             run = replayed(X, y, learner, case)
@@ -210,12 +220,12 @@ def test_rows_of_norm_almost_1_have_a_bound_of_their_own():
     X, y, u = np.diag(np.sqrt([1.0 + 9e-5] * 3 + [1.0])), np.array([1.0, -1, 1, -1]), np.array([2.0, -0.5, 1, 1])
     run = replayed(X, y, "pa", {})
     # weights without loss, which the bound would exclude were its constant that of norm 1
-    tight = measure(run, Found("u", np.append(np.linalg.solve(X, y), 0.0)), y)
+    tight = measure(run, FixedWeights("u", np.append(np.linalg.solve(X, y), 0.0)), y)
     bound = next(bound for bound in BOUNDS if bound.name == "PA, rows of norm 1")
     one = regret_report.judge(bound, run, [tight], tight)
     assert one.applies and not one.violated
     assert tight.norm**2 < one.measured[-1] == pytest.approx(one.right[-1], rel=2e-4)
-    lossy = measure(run, Found("u", np.append(u, 0.0)), X @ u)
+    lossy = measure(run, FixedWeights("u", np.append(u, 0.0)), X @ u)
     star = math.sqrt(np.sum(np.maximum(0.0, 1.0 - y * (X @ u)) ** 2))
     a, b = 1.0 / (1.0 + 9e-5), 1.0
     right = ((math.sqrt(a) * np.linalg.norm(u) + 2.0 * b * star) / a) ** 2
@@ -231,7 +241,7 @@ def test_comparators_outside_of_a_ball_are_not_admitted():
         ("pegasos", {"lam": 0.1}, "Pegasos, projected"),
     ]:
         run = replayed(X, y, name, case)
-        large = measure(run, Found("u", np.append(50.0 * plane, 0.0)), 50.0 * X @ plane)
+        large = measure(run, FixedWeights("u", np.append(50.0 * plane, 0.0)), 50.0 * X @ plane)
         one = regret_report.judge(next(b for b in BOUNDS if b.name == bound), run, [large], large)
         assert not one.applies
         assert "||u||" in one.failures()
@@ -239,11 +249,11 @@ def test_comparators_outside_of_a_ball_are_not_admitted():
 
 
 def test_every_bound_has_a_learner_and_most_learners_are_told_the_truth():
-    learners = [*map(get_learner, LEARNERS), *EXACT.values()]
-    assert {name for learner in learners for name in learner.bounds} == NAMES
+    learners = [*(one for name in LEARNERS for one in variants(name)), *EXACT.values()]
+    assert {name for learner in learners for name in theory_of(learner).bounds} == NAMES
     X, y, _ = sample(n=30, noise=0.1)
     for name in ("arow", "cw-var", "scw1", "adagrad-rda-squares"):
-        made = regret_report.regret(Matrix(X, y), name)
+        made = regret_report.measure_regret(Matrix(X, y), name)
         assert made.bounds == []
         assert any(f"no bound is known here for {name}" in note for note in made.notes)
 
@@ -251,6 +261,7 @@ def test_every_bound_has_a_learner_and_most_learners_are_told_the_truth():
 # The whole report
 
 
+@pytest.mark.slow
 def test_the_comparator_is_the_best_in_hindsight():
     X, y, _ = sample(n=80, d=5, seed=4, noise=0.2)
     for name, case, loss in [
@@ -261,7 +272,7 @@ def test_the_comparator_is_the_best_in_hindsight():
         ("ogd", {"loss": "epsilon-insensitive", "epsilon": 0.3}, "epsilon-insensitive"),
         ("ogd", {"loss": "perceptron"}, "hinge"),
     ]:
-        made = regret_report.regret(Matrix(X, y), name, case)
+        made = regret_report.measure_regret(Matrix(X, y), name, case)
 
         def total(w, loss=loss, case=case):
             pairs = zip(X @ w, y, strict=True)
@@ -303,8 +314,8 @@ def test_comparators_are_scaled_into_the_ball_of_the_learner():
         ("ogd", {"radius": 0.2}, "OGD, falling step, projected"),
         ("omd", {"mirror": "entropic", "radius": 0.2}, "EG+-"),
     ]:
-        made = regret_report.regret(Matrix(X, y), name, case)
-        scaled = [u for u in made.found if "scaled to 0.2" in u.name]
+        made = regret_report.measure_regret(Matrix(X, y), name, case)
+        scaled = [u for u in made.comparators if "scaled to 0.2" in u.name]
         lengths = [u.norm_1 if name == "omd" else u.norm for u in scaled]
         assert len(scaled) >= 3 and lengths == pytest.approx([0.2] * len(scaled), rel=1e-9) and max(lengths) <= 0.2
         one = next(one for one in made.bounds if one.bound.name == bound)
@@ -313,9 +324,9 @@ def test_comparators_are_scaled_into_the_ball_of_the_learner():
 
 def test_a_bound_is_that_of_the_comparator_named():
     X, y, _ = sample(n=80, d=5, seed=4, noise=0.1)
-    made = regret_report.regret(Matrix(X, y), "pa1")
+    made = regret_report.measure_regret(Matrix(X, y), "pa1")
     one = next(one for one in made.bounds if one.bound.name == "PA-I")
-    each = {u.name: one.bound.right(made.run, u) for u in made.found}
+    each = {u.name: one.bound.right(made.run, u) for u in made.comparators}
     for k, name in enumerate(one.by):
         assert one.right[k] == each[name][k] == min(right[k] for right in each.values())
 
@@ -324,7 +335,7 @@ def test_a_regulariser_is_part_of_the_regret_and_its_comparator_is_the_best():
     X, y, _ = sample(n=60, d=4, seed=4, noise=0.2)
     for name, case in (("fobos", {"l1": 0.1}), ("adagrad-rda", {"l1": 0.1}), ("pegasos", {"lam": 0.05}),
                        ("subgradient", {"l1": 0.1})):  # fmt: skip
-        made = regret_report.regret(Matrix(X, y), name, case)
+        made = regret_report.measure_regret(Matrix(X, y), name, case)
 
         def total(w, name=name):
             loss = np.maximum(0.0, 1.0 - y * (X @ w)).sum()
@@ -340,7 +351,7 @@ def test_a_regulariser_is_part_of_the_regret_and_its_comparator_is_the_best():
 def test_a_separating_comparator_is_found_and_used():
     X, y, _ = sample(n=80, d=5, seed=9)
     for name in ("perceptron", "perceptron-bias", "pa"):
-        made = regret_report.regret(Matrix(X, y), name)
+        made = regret_report.measure_regret(Matrix(X, y), name)
         separable = [one for one in made.bounds if one.bound.name in (
             "perceptron, separable", "perceptron with bias", "PA, separable")]  # fmt: skip
         assert [one.applies for one in separable] == [True]
@@ -348,6 +359,7 @@ def test_a_separating_comparator_is_found_and_used():
         assert made.best.judged[-1] == 0.0
 
 
+@pytest.mark.slow
 def test_times_orders_and_first_rows(tmp_path):
     assert log_spaced(1).tolist() == [1]
     assert log_spaced(120).tolist() == [1, 2, 5, 10, 20, 50, 100, 120]
@@ -355,19 +367,19 @@ def test_times_orders_and_first_rows(tmp_path):
     path = make_store(tmp_path, X, y, chunk_nonzeros=16, keep_order=True)
     with Store(path) as store:
         assert len(store.chunks) > 10
-        whole = regret_report.regret(store, "pa1", seed=1)
-        little = regret_report.regret(store, "pa1", memory=33_000)
+        whole = regret_report.measure_regret(store, "pa1", seed=1)
+        little = regret_report.measure_regret(store, "pa1", memory=33_000)
         assert little.run.scores.tobytes() == whole.run.scores.tobytes()
         assert little.memory["two blocks"] < whole.memory["two blocks"]
-        first = regret_report.regret(store, "pa1", max_rows=57)
+        first = regret_report.measure_regret(store, "pa1", max_rows=57)
         assert np.array_equal(first.run.scores, whole.run.scores[:57])
         assert first.run.T == 57 and first.best.hinge[-1] <= whole.best.hinge[-1]
-        once, again = (regret_report.regret(store, "pa1", order="shuffled", seed=1) for _ in range(2))
+        once, again = (regret_report.measure_regret(store, "pa1", order="shuffled", seed=1) for _ in range(2))
         assert np.array_equal(once.run.scores, again.run.scores)
         assert not np.array_equal(once.run.y, whole.run.y) and sorted(once.run.sq_norms) == sorted(whole.run.sq_norms)
-        other = regret_report.regret(store, "pa1", order="shuffled", seed=2)
+        other = regret_report.measure_regret(store, "pa1", order="shuffled", seed=2)
         assert not np.array_equal(once.run.sq_norms, other.run.sq_norms)
-        some = regret_report.regret(store, "pa1", order="shuffled", seed=1, max_rows=57)
+        some = regret_report.measure_regret(store, "pa1", order="shuffled", seed=1, max_rows=57)
         assert np.array_equal(some.run.scores, once.run.scores[:57])
         ids = store.feature_ids(0, store.n_features)
         own, constant = np.arange(12.0), 7.0
@@ -389,14 +401,14 @@ def test_times_orders_and_first_rows(tmp_path):
                 agree(run.sq_norms, np.sum(dense.X**2, axis=1), 1e-6)
                 agree(run.scores, dense.z, 1e-5)
         with pytest.raises(InputError, match="memory=0.0193MB is too small: .* are needed"):
-            regret_report.regret(store, "pa1", memory=19_300)
+            regret_report.measure_regret(store, "pa1", memory=19_300)
         with pytest.raises(InputError, match="beside the records of 200 rounds: memory=[0-9.]+MB is too small"):
-            regret_report.regret(store, "pa1", memory=25_000)
+            regret_report.measure_regret(store, "pa1", memory=25_000)
 
 
 def test_the_mean_of_the_weights_is_measured():
     X, y, _ = sample(n=90, noise=0.1)
-    made = regret_report.regret(Matrix(X, y), "perceptron", average=True)
+    made = regret_report.measure_regret(Matrix(X, y), "perceptron", average=True)
     _, _, mean = oracle.run(oracle.Perceptron(X.shape[1]), X, y)
     agree(made.mean.hinge[-1], np.maximum(0.0, 1.0 - y * (X @ mean)).sum())
 
@@ -423,7 +435,7 @@ def test_the_command_prints_a_table_and_writes_its_files(store, tmp_path, run_in
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     made = json.loads(target.read_text())
     with Store(store) as source:
-        expected = regret_report.regret(source, "ogd", {"decay": "constant", "step": 0.1})
+        expected = regret_report.measure_regret(source, "ogd", {"decay": "constant", "step": 0.1})
     assert made["regret"] == pytest.approx(expected.regret[-1], rel=1e-12)
     assert [row["t"] for row in made["table"]] == [1, 2, 5, 10, 20, 50, 100, 150]
     assert f"{made['table'][-1]['regret']:.5g}" in lines[lines.index("") + 9]
@@ -514,9 +526,9 @@ def test_a_violated_bound_would_be_shown(store, run_in_process, monkeypatch):
 
 def test_the_path_ends_where_more_gains_nothing():
     X, y, _ = sample(n=80, d=3, seed=4, noise=0.3)
-    made = regret_report.regret(Matrix(X, y), "perceptron")
+    made = regret_report.measure_regret(Matrix(X, y), "perceptron")
     whole = comparators.path(made.run)
-    tried = [u.C for u in made.found if u.C is not None]
+    tried = [u.C for u in made.comparators if u.C is not None]
     assert tried == whole[: len(tried)]
     assert len(tried) < len(whole)
 
@@ -528,7 +540,7 @@ def test_the_lemma_of_the_leader_is_measured(tmp_path, name, case, order):
     X, y, _ = sample(n=60, d=5, seed=4, noise=0.2)
     path = make_store(tmp_path, scipy.sparse.csr_matrix(X), y, dtype="float64", keep_order=True, chunk_nonzeros=16)
     with Store(path) as source:
-        made = regret_report.regret(source, name, case, order=order, seed=1)
+        made = regret_report.measure_regret(source, name, case, order=order, seed=1)
     (one,) = made.bounds
     assert one.applies and not one.violated
     run = made.run
@@ -538,21 +550,23 @@ def test_the_lemma_of_the_leader_is_measured(tmp_path, name, case, order):
     agree(run.stability, stability[run.times - 1])
     assert run.scores[0] == 0.0 and (run.y * run.scores_after >= run.y * run.scores - 1e-6).all()
     right = [u.judged[-1] + stability[-1] + (u.norm**2 / 0.6 if name == "forel-exact" else 0.0)
-             for u in made.found if name == "forel-exact" or u.norm <= case["radius"]]  # fmt: skip
+             for u in made.comparators if name == "forel-exact" or u.norm <= case["radius"]]  # fmt: skip
     assert one.right[-1] + made.best.judged[-1] == pytest.approx(min(right), rel=1e-4)
     smaller = replace(one.bound, right=lambda run, u: u.loss + (one.bound.right(run, u) - u.loss) / 100.0)
-    assert regret_report.judge(smaller, run, made.found, made.best).violated, (
+    assert regret_report.judge(smaller, run, made.comparators, made.best).violated, (
         "the bound is never near to what it bounds"
     )
     if order == "stored":
         fitted = fit(Matrix(X, y), solver=name, order="stored", **case)
         assert run.judged[-1] == pytest.approx(fitted.loop.state["tally"][1], rel=1e-6)
     with pytest.raises(InputError, match=f"average: {name} does not accept it"):
-        regret_report.regret(Matrix(X, y), name, average=True)
+        regret_report.measure_regret(Matrix(X, y), name, average=True)
 
 
 def test_pegasos_by_C_is_pegasos_by_lambda():
     X, y, _ = sample(n=50, d=5, seed=4, noise=0.2)
-    by_C, by_lambda = (regret_report.regret(Matrix(X, y), "pegasos", case) for case in ({"C": 0.4}, {"lam": 1 / 20.0}))
+    by_C, by_lambda = (
+        regret_report.measure_regret(Matrix(X, y), "pegasos", case) for case in ({"C": 0.4}, {"lam": 1 / 20.0})
+    )
     agree(by_C.run.scores, by_lambda.run.scores)
     assert by_C.bounds[0].applies

@@ -17,7 +17,7 @@ from blocksvm.learners.engine.runner import Runner
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import each_round, regret_report
 from blocksvm.theory.batches import replay_batches
-from blocksvm.theory.comparators import Found, measure
+from blocksvm.theory.comparators import FixedWeights, measure
 from blocksvm.theory.replay import ReplayedRun, ReplayRows, log_spaced, replay
 
 PEGASOS = [
@@ -62,7 +62,7 @@ def test_rounds_of_several_rows_are_the_dense_rule(case, size):
     u = 0.3 * plane
     if run.ball is not None:  # the bounds are about weights there
         u *= min(1.0, 0.9 * run.ball[1] / np.linalg.norm(u))
-    made = measure(run, Found("u", np.append(u, 0.0)), X @ u)
+    made = measure(run, FixedWeights("u", np.append(u, 0.0)), X @ u)
     bounds = judged(run, [made])
     R, rounds = np.linalg.norm(X, axis=1).max(), T // size
     largest = {"Pegasos, projected": (math.sqrt(lam) + R) ** 2, "Pegasos, no projection": 4 * R**2,
@@ -103,7 +103,7 @@ def test_without_the_rows_of_a_round_a_bound_is_violated():
     """Or the test above could not fail."""
     X, y = np.ones((400, 1)), np.where(np.arange(400) // 20 % 2, 1.0, -1.0)  # a round has one label
     run = batched(X, y, {"lam": 0.5}, 20)
-    u = measure(run, Found("u", np.zeros(2)), np.zeros(400))
+    u = measure(run, FixedWeights("u", np.zeros(2)), np.zeros(400))
     assert not judged(run, [u])["strongly convex, largest gradient"].violated
     run.batch = 1
     assert judged(run, [u])["strongly convex, largest gradient"].violated
@@ -111,7 +111,7 @@ def test_without_the_rows_of_a_round_a_bound_is_violated():
 
 def test_the_report_of_rounds_has_a_certified_comparator():
     X, y, _ = sample(n=83, seed=5, noise=0.2)
-    made = regret_report.regret(Matrix(scipy.sparse.csr_matrix(X), y), "pegasos", {"lam": 0.05}, batch=8)
+    made = regret_report.measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "pegasos", {"lam": 0.05}, batch=8)
     assert made.run.T == 80 and made.run.times.tolist() == [8, 16, 40, 80]
     assert made.best.rel_gap <= 1e-3 and made.described()["batch"] == 8
     assert any("a round is 8 rows" in note for note in made.notes)
@@ -138,14 +138,14 @@ def test_the_inequality_is_checked_in_each_round(name, case):
     )
     dense = Dense(X, y, name, case)
     for u in (plane, 0.0 * plane, 5.0 * plane):
-        made = measure(run, Found("u", np.append(u, 0.0)), X @ u)
+        made = measure(run, FixedWeights("u", np.append(u, 0.0)), X @ u)
         each = [slack_of_round(dense, u, case, s) for s in range(50)]
         agree(made.slack, np.minimum.accumulate(each))
         assert made.slack[-1] >= 0.0
     # with nothing for the gradients on the right side the first step from w = 0 alone violates it
     run.sq_norms = np.zeros(50)
     run.settings["l1"] = 1e-9
-    wrong = measure(run, Found("u", np.zeros(X.shape[1] + 1)), np.zeros(50))
+    wrong = measure(run, FixedWeights("u", np.zeros(X.shape[1] + 1)), np.zeros(50))
     one = judged(run, [wrong])["FOBOS, HF-FOBOS: inequality of each round"]
     assert one.violated and wrong.slack[-1] < 0.0
 
@@ -155,7 +155,9 @@ def test_what_takes_too_many_steps_is_said(monkeypatch):
     monkeypatch.setattr(each_round, "MOST_STEPS", 299)
     source = Matrix(scipy.sparse.csr_matrix(X), y)
     with pytest.raises(InputError, match="takes all 6 weights in each of 50 rounds.* give fewer rows by max_rows"):
-        regret_report.regret(source, "subgradient", {"l1": 0.1})
-    assert regret_report.regret(source, "subgradient", {"l1": 0.1}, max_rows=49).run.T == 49
-    (one,) = [j for j in regret_report.regret(source, "fobos", {"l1": 0.1}).bounds if "each round" in j.bound.name]
+        regret_report.measure_regret(source, "subgradient", {"l1": 0.1})
+    assert regret_report.measure_regret(source, "subgradient", {"l1": 0.1}, max_rows=49).run.T == 49
+    (one,) = [
+        j for j in regret_report.measure_regret(source, "fobos", {"l1": 0.1}).bounds if "each round" in j.bound.name
+    ]
     assert not one.applies and "rows times features are at most" in one.failures()

@@ -116,6 +116,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "loss"), CASES)
 def test_certified_and_no_worse_than_liblinear(data, name, loss):
     tol, schedule, block_chunks = CASES[name, loss]

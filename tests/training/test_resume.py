@@ -62,6 +62,7 @@ def passes_in_all(run) -> int:
     return sum(run.result.passes) + sum(run.result.set_passes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", RUNS)
 def test_stopped_at_any_question_and_resumed(store, tmp_path, settings):
     """After each visit, and after each block that is read for a certificate, in the course of the run or at its end."""
@@ -86,6 +87,7 @@ def test_stopped_at_any_question_and_resumed(store, tmp_path, settings):
             assert {name: ours[name] for name in TOLD} == {name: event[name] for name in TOLD}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", RUNS)
 def test_killed_after_any_save_and_resumed(store, tmp_path, monkeypatch, settings):
     """What lies in the file whenever it was written is a state to go on from."""

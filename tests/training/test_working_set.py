@@ -264,6 +264,7 @@ def test_a_saved_set_of_other_rows_is_refused(rows):
 # -- runs ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
     "more",
@@ -370,6 +371,7 @@ def test_blocks_with_a_set_are_better_than_all_rows_without_one():
     assert sum(less.result.memory.values()) < needed
 
 
+@pytest.mark.slow
 def test_a_certificate_that_fails_chooses_the_set_anew_and_is_resumed(tmp_path):
     X, y = easy_rows()
     source = Matrix(X, y, chunk_rows=np.arange(0, 600, 10))

@@ -168,6 +168,7 @@ def test_figures_are_those_of_models_that_have_not_seen_the_rows(rows):
     assert found.mean("loss")[found.best("loss")] == found.mean("loss").min()
 
 
+@pytest.mark.slow
 def test_parts_of_a_path_reach_the_same_within_the_gaps(rows):
     X, y = rows
     source = Matrix(X, y)
@@ -296,6 +297,7 @@ def same(found, expected):
     assert told == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_store", [False, True])
 @pytest.mark.parametrize("stopped", [1, 40, 150])
 def test_a_cross_validation_goes_on_to_the_same_bits(rows, tmp_path, stopped, in_store):

@@ -36,14 +36,26 @@ def _machine() -> str:
 
 
 def _start_of(pid: int) -> str | None:
-    """When a process began, in the system's ticks; None where it does not live."""
+    """When a process began, in the system's ticks, ``UNKNOWN`` where the system does not say; None where it does not
+    live."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
-        return None
+        return None if os.path.exists("/proc/self/stat") or not _lives(pid) else UNKNOWN
     except (OSError, ValueError):
         return UNKNOWN
     return None if fields[0] in "ZX" else fields[19]
+
+
+def _lives(pid: int) -> bool:
+    """There is a process of this number; for systems without /proc."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's
+        pass
+    return True
 
 
 def owner() -> str:

@@ -8,6 +8,7 @@ from blocksvm.base.settings import shown
 from blocksvm.cli.display.folding import folded, width_of
 from blocksvm.cli.display.line import Line
 from blocksvm.cli.display.number_texts import clock, counted, fitted, megabytes, rmse
+from blocksvm.problems.problem_settings import learns_together
 
 # column -> width
 WIDTHS = {
@@ -88,7 +89,7 @@ class TrainDisplay:
             method += f"schedule {event['schedule']}"
             self.n_vectors = event["n_vectors"]
             if self.n_vectors > 1:
-                rule = " together" if event["multiclass"] == "crammer-singer" else ", each against the others"
+                rule = " together" if learns_together(event["multiclass"]) else ", each against the others"
                 method += f"; {self.n_vectors} classes{rule}"
         lines = [
             f"{event['store']}: {event['n_samples']:,} rows, {event['n_features']:,} features, "

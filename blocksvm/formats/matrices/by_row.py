@@ -15,7 +15,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.outputs import named_errors, put_array, take_array
-from blocksvm.formats.file_reader import SparseRows, require_room, runs_of
+from blocksvm.formats.file_reader import SparseRows, require_fit, runs_of
 from blocksvm.formats.text.text_source import LineLimit
 
 ENTRY = np.dtype([("row", np.int64), ("column", np.int64), ("value", np.float64)])
@@ -35,7 +35,7 @@ def by_row(
     """
     if n_rows > MOST_EMPTY * (n_entries + 1000):
         raise InputError(f"{name}: claims {n_rows:,} rows and has {n_entries:,} entries; save it again")
-    yield from _sorted(entries, 0, n_rows, n_entries, n_bytes, lambda n: require_room(n, limit, name))
+    yield from _sorted(entries, 0, n_rows, n_entries, n_bytes, lambda n: require_fit(n, limit, name))
 
 
 def _sorted(
@@ -83,5 +83,5 @@ def _in_memory(entries: np.ndarray, first: int, last: int, n_bytes: int) -> Iter
     indptr = np.append(0, np.cumsum(lengths))
     columns, values = entries["column"].copy(), entries["value"].copy()
     for start, stop in runs_of(indptr, n_bytes):
-        own = slice(indptr[start], indptr[stop])
-        yield first + start, SparseRows(lengths[start:stop], columns[own], values[own], np.empty(0))
+        part = slice(indptr[start], indptr[stop])
+        yield first + start, SparseRows(lengths[start:stop], columns[part], values[part], np.empty(0))

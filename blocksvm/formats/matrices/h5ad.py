@@ -13,13 +13,13 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.formats.choices import chosen
-from blocksvm.formats.file_reader import ENTRY_BYTES, Features, FileReader, RowRoom, SparseRows, finite, require_room
-from blocksvm.formats.format import Reading
+from blocksvm.formats.file_reader import ENTRY_BYTES, Features, FileReader, RowBuffer, SparseRows, finite, require_fit
+from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.matrices.by_row import ENTRY, by_row
 from blocksvm.formats.text.text_source import LineLimit
 from blocksvm.kernels.name_hashes import hash_of
 from blocksvm.store import anndata_file
-from blocksvm.store.foreign import Frame, frames_from, room_for
+from blocksvm.store.foreign import Frame, frames_from, memory_for
 
 
 class H5ad:
@@ -28,28 +28,28 @@ class H5ad:
     lines = "an AnnData file"
 
     def score(self, head: bytes, name: str) -> float:
-        """It is told by its first bytes and its name before text is read."""
+        """Zero: its first bytes and its name are looked at before text is read."""
         return 0.0
 
-    def settled(self, given: Mapping, head: bytes, name: str) -> dict:
-        return chosen("h5ad", given)
+    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
+        return chosen("h5ad", requested)
 
     def pieces(
         self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
     ) -> Iterator[tuple[SparseRows, float]]:
-        room, label = room_for(n_bytes if limit is None else max(n_bytes, limit.n_bytes)), options.get("label")
-        given = label, n_bytes, 2 * ENTRY_BYTES, anndata_file.AT_ONCE
-        with frames_from(anndata_file.__name__, os.path.abspath(name), *given, room=room, shown=name) as take:
+        memory, label = memory_for(n_bytes if limit is None else max(n_bytes, limit.n_bytes)), options.get("label")
+        arguments = label, n_bytes, 2 * ENTRY_BYTES, anndata_file.AT_ONCE
+        with frames_from(anndata_file.__name__, os.path.abspath(name), *arguments, memory=memory, shown=name) as take:
             file = H5adMatrix(take, name, label)
             features, places = features_of(take, file.n_columns, name)
-            for first, own in file.rows(n_bytes, limit):
-                last = first + len(own.lengths)
+            for first, rows in file.rows(n_bytes, limit):
+                last = first + len(rows.lengths)
                 yield (
-                    replace(own, ids=places[own.ids], labels=file.labels(last - first), features=features),
+                    replace(rows, ids=places[rows.ids], labels=file.labels(last - first), features=features),
                     last / file.n_rows,
                 )
 
-    def reader(self, reading: Reading) -> FileReader:
+    def reader(self, reading: ReaderOptions) -> FileReader:
         return FileReader(reading, rows_of)
 
 
@@ -117,7 +117,7 @@ class H5adMatrix:
             if int(lengths.sum()) != len(columns) or len(columns) != len(values):
                 raise broken(self.name)
             self._within(columns, self.n_columns, "column")
-            require_room(int(lengths.max()), limit, self.name)
+            require_fit(int(lengths.max()), limit, self.name)
             yield first, SparseRows(lengths, columns, values, np.empty(0))
             first += len(lengths)
 
@@ -129,27 +129,27 @@ class H5adMatrix:
                 raise broken(self.name)
             self._within(rows, self.n_rows, "row")
             self._within(columns, self.n_columns, "column")
-            found = np.empty(len(rows), ENTRY)
-            found["row"], found["column"], found["value"] = rows, columns, values
+            entries = np.empty(len(rows), ENTRY)
+            entries["row"], entries["column"], entries["value"] = rows, columns, values
             left -= len(rows)
-            yield found
+            yield entries
 
     def _within(self, places: np.ndarray, n: int, what: str) -> None:
         if len(places) and not (0 <= places.min() and places.max() < n):
             raise InputError(f"{self.name}: X is damaged (a {what} is out of range); get it again")
 
     def labels(self, n: int) -> np.ndarray | list:
-        """Those of the next n rows."""
+        """The labels of the next n rows."""
         if self.label is None:
             return np.full(n, np.nan)
         while sum(map(len, self.ready)) < n:
             self.ready.append(self._labels())
         if isinstance(self.ready[0], list):
-            found = [label for part in self.ready for label in part]
+            labels = [label for part in self.ready for label in part]
         else:
-            found = np.concatenate(self.ready)
-        self.ready = [found[n:]]
-        return found[:n]
+            labels = np.concatenate(self.ready)
+        self.ready = [labels[n:]]
+        return labels[:n]
 
     def _labels(self) -> np.ndarray | list:
         frame = self.take("labels")
@@ -166,7 +166,7 @@ class H5adMatrix:
         return [words[code] for code in codes.tolist()]
 
 
-def rows_of(payload: SparseRows, reading: Reading, room: RowRoom) -> SparseRows:
+def rows_of(payload: SparseRows, reading: ReaderOptions, buffer: RowBuffer) -> SparseRows:
     return finite(payload, payload.name_at)
 
 

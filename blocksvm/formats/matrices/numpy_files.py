@@ -21,8 +21,8 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input, raise_system_error
 from blocksvm.base.labels import exact
 from blocksvm.formats.choices import chosen
-from blocksvm.formats.file_reader import FileReader, RowRoom, SparseRows, finite, labels_as_kept, require_room, runs_of
-from blocksvm.formats.format import Reading
+from blocksvm.formats.file_reader import FileReader, RowBuffer, SparseRows, checked_labels, finite, require_fit, runs_of
+from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.matrices.by_row import ENTRY, by_row
 from blocksvm.formats.text.text_source import LineLimit
 
@@ -75,10 +75,10 @@ class Member:
         """The next n entries."""
         wanted = n * self.dtype.itemsize
         with self._damage_named():
-            found = self.file.read(wanted)
-        if len(found) < wanted:
+            data = self.file.read(wanted)
+        if len(data) < wanted:
             raise InputError(f"{self.where} is truncated; get it again")
-        return np.frombuffer(found, self.dtype)
+        return np.frombuffer(data, self.dtype)
 
     def finish(self) -> None:
         """InputError unless all of it was read, and its checksum holds."""
@@ -126,8 +126,8 @@ def labels_for(source: Mapped | Member | None, n_rows: int, name: str) -> Mapped
     return source
 
 
-def taken(source: Mapped | Member | None, n: int) -> np.ndarray | list:
-    return np.full(n, np.nan) if source is None else labels_as_kept(source.take(n), source.where)
+def next_labels(source: Mapped | Member | None, n: int) -> np.ndarray | list:
+    return np.full(n, np.nan) if source is None else checked_labels(source.take(n), source.where)
 
 
 def ends_of(name: str, indptr: Member, n: int) -> Iterator[tuple[int, np.ndarray]]:
@@ -136,11 +136,11 @@ def ends_of(name: str, indptr: Member, n: int) -> Iterator[tuple[int, np.ndarray
     if end != 0:
         raise InputError(f"{name}: its indptr does not rise from 0; save it again")
     for start in range(0, n, ROWS_AT_ONCE):
-        own = np.append(end, indptr.take(min(ROWS_AT_ONCE, n - start)).astype(np.int64))
-        if (np.diff(own) < 0).any():
+        ends = np.append(end, indptr.take(min(ROWS_AT_ONCE, n - start)).astype(np.int64))
+        if (np.diff(ends) < 0).any():
             raise InputError(f"{name}: its indptr does not rise; save it again")
-        yield start, own
-        end = int(own[-1])
+        yield start, ends
+        end = int(ends[-1])
 
 
 def as_stored(
@@ -153,7 +153,7 @@ def as_stored(
             raise InputError(f"{name}: its indptr does not rise; save it again")
         for first, last in runs_of(ends, n_bytes):
             nnz = int(ends[last] - ends[first])
-            require_room(nnz if last - first == 1 else 0, limit, name)
+            require_fit(nnz if last - first == 1 else 0, limit, name)
             ids = indices.take(nnz).astype(np.int64)
             if nnz and not (0 <= int(ids.min()) and int(ids.max()) < n_columns):
                 raise InputError(f"{name}: a column of the rows from {start + first + 1} on is out of range")
@@ -166,12 +166,12 @@ def triples(name: str, layout: str, arrays: list[Member], shape: tuple, at_once:
     first, second, data = arrays
 
     def entries(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        found = np.empty(len(rows), ENTRY)
-        found["row"], found["column"], found["value"] = rows, columns, data.take(len(rows))
+        entries = np.empty(len(rows), ENTRY)
+        entries["row"], entries["column"], entries["value"] = rows, columns, data.take(len(rows))
         for axis, key in enumerate(("row", "column")):
-            if len(found) and not (0 <= found[key].min() and found[key].max() < shape[axis]):
+            if len(entries) and not (0 <= entries[key].min() and entries[key].max() < shape[axis]):
                 raise InputError(f"{name}: a {key} is out of range; save it again")
-        return found
+        return entries
 
     if layout == "coo":
         for start in range(0, data.length, at_once):
@@ -187,18 +187,18 @@ def triples(name: str, layout: str, arrays: list[Member], shape: tuple, at_once:
 
 
 class SavedMatrix:
-    """What both formats have in common."""
+    """The common part of both formats."""
 
     name: str
 
     def score(self, head: bytes, name: str) -> float:
-        """Its first bytes are told before text is read."""
+        """Zero: its first bytes are looked at before text is read."""
         return 0.0
 
-    def settled(self, given: Mapping, head: bytes, name: str) -> dict:
-        return chosen(self.name, given)
+    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
+        return chosen(self.name, requested)
 
-    def reader(self, reading: Reading) -> FileReader:
+    def reader(self, reading: ReaderOptions) -> FileReader:
         return FileReader(reading, self.rows_of)
 
 
@@ -245,12 +245,12 @@ class Npz(SavedMatrix):
             else:
                 entries = triples(name, layout, arrays, (n_rows, n_columns), max(1, n_bytes // ENTRY.itemsize))
                 rows = by_row(entries, n_rows, n_entries, n_bytes, limit, name)
-            for first, own in rows:
-                n = len(own.lengths)
+            for first, part in rows:
+                n = len(part.lengths)
                 if first + n == n_rows:  # what follows may be wrong as a whole
                     for array in arrays:
                         array.finish()
-                yield (replace(own, labels=taken(labels, n)), wrong), (first + n) / n_rows
+                yield (replace(part, labels=next_labels(labels, n)), wrong), (first + n) / n_rows
 
     @staticmethod
     def _unlabelled(name: str, archive: zipfile.ZipFile, options: Mapping) -> str:
@@ -274,7 +274,7 @@ class Npz(SavedMatrix):
         return None
 
     @staticmethod
-    def rows_of(payload: tuple[SparseRows, str], reading: Reading, room: RowRoom) -> SparseRows:
+    def rows_of(payload: tuple[SparseRows, str], reading: ReaderOptions, buffer: RowBuffer) -> SparseRows:
         rows, wrong = payload
         if wrong and reading.labelled:
             raise InputError(wrong)
@@ -294,7 +294,7 @@ class Npy(SavedMatrix):
         if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
             raise InputError(f"{name}: is {matrix.dtype} of the shape {matrix.shape}; give a matrix of numbers")
         n_rows, n_columns = matrix.shape
-        require_room(n_columns, limit, name)
+        require_fit(n_columns, limit, name)
         column = None
         labels = None if options["labels_from"] is None else Mapped(options["labels_from"])
         if labels is None and options["label"] is not None:
@@ -308,20 +308,20 @@ class Npy(SavedMatrix):
         step = max(1, n_bytes // (ENTRY_COST * max(1, n_columns)))
         for start in range(0, n_rows, step):
             stop = min(n_rows, start + step)
-            yield (matrix[start:stop], column, taken(labels, stop - start)), stop / n_rows
+            yield (matrix[start:stop], column, next_labels(labels, stop - start)), stop / n_rows
 
     @staticmethod
-    def rows_of(payload: tuple, reading: Reading, room: RowRoom) -> SparseRows:
+    def rows_of(payload: tuple, reading: ReaderOptions, buffer: RowBuffer) -> SparseRows:
         dense, column, labels = payload
-        given, dense = dense, np.array(dense, np.float64)
+        stored, dense = dense, np.array(dense, np.float64)
         if column is not None:
             cure = f"save the labels as strings, and name their file by {option('labels_from')}"
-            labels = exact(dense[:, column] + 0.0, given[:, column], cure)
+            labels = exact(dense[:, column] + 0.0, stored[:, column], cure)
             dense[:, column] = 0.0
         rows, ids = np.nonzero(dense)
         lengths = np.bincount(rows, minlength=len(dense))
-        found = SparseRows(lengths, ids.astype(np.int64), dense[rows, ids], labels)
-        return finite(found, lambda entry: f"column {ids[entry]}")
+        sparse = SparseRows(lengths, ids.astype(np.int64), dense[rows, ids], labels)
+        return finite(sparse, lambda entry: f"column {ids[entry]}")
 
 
 ENTRY_COST = 24  # bytes that an entry of a dense matrix takes at most, twice as a number and once in its row

@@ -1,4 +1,4 @@
-"""What becomes of a table's columns: their numbers where they lie, and the features of all else.
+"""Columns of an Arrow table as rows: numbers are read in place, other types become features.
 
 Batches come here validated in full (arrow_files.py): offsets rise, codes have words, buffers are as long as they should
 be.
@@ -16,9 +16,9 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import EXACT, exact
 from blocksvm.formats.choices import added
-from blocksvm.formats.file_reader import ClosedRows, RowRoom, SparseRows
-from blocksvm.formats.format import Reading
-from blocksvm.formats.tables.table_layout import CATEGORIES_GO_ON, chosen_categories, named_by, told
+from blocksvm.formats.file_reader import ClosedRows, RowBuffer, SparseRows
+from blocksvm.formats.format import ReaderOptions
+from blocksvm.formats.tables.table_layout import CATEGORIES_GO_ON, all_columns, chosen_categories, named_by
 from blocksvm.formats.tables.table_rows import (
     KINDS,
     Batch,
@@ -54,7 +54,7 @@ def arrow():
 
 
 def strings_in(array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(bytes and eight more, where each begins, where it ends) of an array of strings, or of what is told as strings; a
+    """(bytes and eight more, where each begins, where it ends) of an array of strings, or of what casts to strings; a
     null has none."""
     types = arrow().types
     short = types.is_string(array.type) and not array.null_count
@@ -64,14 +64,14 @@ def strings_in(array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if not len(text):
         return np.zeros(8, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64)
     data = text.buffers()[2]
-    ends = own_values(text, np.int32 if short else np.int64, 1).astype(np.int64, copy=False)
-    own = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
+    ends = values_of(text, np.int32 if short else np.int64, 1).astype(np.int64, copy=False)
+    words = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
     ends = ends - ends[0]
-    return np.append(own, np.zeros(8, np.uint8)), ends[:-1], ends[1:]
+    return np.append(words, np.zeros(8, np.uint8)), ends[:-1], ends[1:]
 
 
 class ArrowColumns:
-    """A table's columns by what becomes of them.  Threads share it."""
+    """The columns of a table that become features, by type.  Threads share it."""
 
     def __init__(self, schema, options: Mapping, labelled: bool):
         pa = arrow()
@@ -85,22 +85,22 @@ class ArrowColumns:
         if self.label is None and labelled:
             wanted = options["label"]
             raise InputError(
-                f"no column is called {wanted}; name that of the labels by {option('label')}; {told(names)}"
+                f"no column is called {wanted}; name that of the labels by {option('label')}; {all_columns(names)}"
             )
         others = [name for name in names if name != self.label]
         patterns, _ = chosen_categories(options, names)
-        self.words_given = options["label"] in patterns.split(",")
-        possible = names if self.words_given else others
+        self.words_requested = options["label"] in patterns.split(",")
+        possible = names if self.words_requested else others
         self.categories = named_by(patterns, possible, "categorical", missing=not labelled)
         left_out = named_by(options["ignore"], others, "ignore", missing=not labelled) | {""}
         types = {name: schema.field(k).type for k, name in enumerate(names) if name not in left_out | {self.label}}
         self.refused = {name: str(type_) for name, type_ in types.items() if not self.makes_features(type_, name)}
-        self.kept = [name for name in types if name not in self.refused]
-        if self.refused and (labelled or not self.kept):
+        self.used = [name for name in types if name not in self.refused]
+        if self.refused and (labelled or not self.used):
             raise InputError(self.refusal())
-        kept = set(self.kept)
-        if not kept:
-            raise InputError(f"no column is left to make features of; {told(names)}")
+        used = set(self.used)
+        if not used:
+            raise InputError(f"no column is left to make features of; {all_columns(names)}")
         self.notes = {}
         if "" in names:
             self.notes["columns without a name, which were left out"] = names.count(""), 0, ""
@@ -108,30 +108,32 @@ class ArrowColumns:
             first = next(f"{name} of the type {type_}" for name, type_ in self.refused.items())
             what = "columns of types that make no features, which were left out"
             self.notes[what] = len(self.refused), 0, first
-        self.wanted = [name for name in names if name in kept or name == self.label]
+        self.wanted = [name for name in names if name in used or name == self.label]
         t = self.types
-        found = []
+        columns = []
         for k, name in enumerate(names):
-            if name in kept:
+            if name in used:
                 type_ = schema.field(k).type
-                found.append((self.part_of(type_, name), (k, name, is_plain(type_, t))))
+                columns.append((self.part_of(type_, name), (k, name, is_plain(type_, t))))
         # (maker, [(number of the column, name)]) of neighbours with the same
-        self.makers = [(make, [own[:2] for _, own in same]) for make, same in groupby(found, lambda one: one[0])]
-        self.words = {name for _, (k, name, _) in found if is_text(schema.field(k).type, t)}
+        self.makers = [
+            (make, [column[:2] for _, column in same]) for make, same in groupby(columns, lambda one: one[0])
+        ]
+        self.words = {name for _, (k, name, _) in columns if is_text(schema.field(k).type, t)}
         # of columns of numbers: which they are, and of those that numpy has as they lie, which of them they are
-        numbers = [own for make, own in found if make is None]
+        numbers = [column for make, column in columns if make is None]
         self.numbers = [k for k, _, _ in numbers]
         self.plain = np.array([plain for _, _, plain in numbers], bool)
         self.lying = np.array(self.numbers, np.int64)[self.plain]
         kinds = [schema.field(k).type.to_pandas_dtype() if plain else np.float64 for k, _, plain in numbers]
         self.kinds = np.array([KINDS[np.dtype(kind)] for kind in kinds], np.int64)
         # of a cell that is decoded, in the mean: codes of words take four
-        widths = [np.dtype(kind).itemsize for kind in kinds] + [4] * (len(found) - len(kinds))
+        widths = [np.dtype(kind).itemsize for kind in kinds] + [4] * (len(columns) - len(kinds))
         self.cell_bytes = sum(widths) / max(1, len(widths)) or 1.0
         # what is known of features, as long as it does not change: of neighbours that are numbers, of lists by their
         # columns, of categories by them and their words, and of all of a batch
         self.of_numbers = [
-            vocabulary_of([name.encode() for _, name in own]) if make is None else None for make, own in self.makers
+            vocabulary_of([name.encode() for _, name in named]) if make is None else None for make, named in self.makers
         ]
         self.vectors: dict[str, CategoryVocabulary] = {}
         self.dictionaries: dict[str, tuple] = {}
@@ -175,36 +177,36 @@ class ArrowColumns:
         t = self.types
         return t.is_integer(type_) or t.is_floating(type_) or t.is_boolean(type_) or t.is_decimal(type_)
 
-    def rows(self, batch, reading: Reading, room: RowRoom) -> SparseRows | ClosedRows:
+    def rows(self, batch, reading: ReaderOptions, buffer: RowBuffer) -> SparseRows | ClosedRows:
         """The rows of a batch; RowFault for the first value that is not finite."""
-        own = Batch(len(batch), reading, room)
-        where, done = self._where(batch, own), 0
+        rows = Batch(len(batch), reading, buffer)
+        where, done = self._where(batch, rows), 0
         for (make, makers), vocabulary in zip(self.makers, self.of_numbers, strict=True):
             if make is None:  # side by side
                 first, done = done, done + len(makers)
-                own.parts.append(Numbers(vocabulary, where[:, first:done], self._arrays(batch, first, done)))
+                rows.parts.append(Numbers(vocabulary, where[:, first:done], self._arrays(batch, first, done)))
                 continue
             for k, name in makers:
-                if (part := make(batch.column(k), name, own)) is not None:
-                    own.parts.append(part)
+                if (part := make(batch.column(k), name, rows)) is not None:
+                    rows.parts.append(part)
         known = self.known
-        if known is None or not known.is_of(own.parts):
-            known = self.known = FeatureTable(own.parts)
-        return own.rows(self.labels(batch), known)
+        if known is None or not known.is_of(rows.parts):
+            known = self.known = FeatureTable(rows.parts)
+        return rows.rows(self.labels(batch), known)
 
-    def _where(self, batch, own: Batch) -> np.ndarray:
+    def _where(self, batch, rows: Batch) -> np.ndarray:
         """Where the columns of numbers lie, (5, m) as ``close_columns`` takes it."""
         where = np.zeros((5, len(self.numbers)), np.int64)
         where[1], where[2] = self.kinds, 1
         if len(self.lying):
             _, table = exported = batch.__arrow_c_array__()
-            own.owners.append(exported)
-            found = np.empty((3, len(self.lying)), np.int64)
-            where_columns_lie(POINTER(table, b"arrow_array"), self.lying, *found)
-            where[0, self.plain], where[3:, self.plain] = found[0], found[1:]
+            rows.owners.append(exported)
+            layout = np.empty((3, len(self.lying)), np.int64)
+            where_columns_lie(POINTER(table, b"arrow_array"), self.lying, *layout)
+            where[0, self.plain], where[3:, self.plain] = layout[0], layout[1:]
         for j in np.flatnonzero(~self.plain).tolist():
             values = floats(batch.column(self.numbers[j]))
-            own.owners.append(values)
+            rows.owners.append(values)
             where[0, j] = values.ctypes.data
         return where
 
@@ -212,7 +214,8 @@ class ArrowColumns:
         """A call that makes arrays of the columns of numbers first .. last - 1."""
         plain = self.plain[first:last].tolist()
         return lambda: [
-            numbers_in(batch.column(k), own) for k, own in zip(self.numbers[first:last], plain, strict=True)
+            numbers_in(batch.column(k), is_plain_column)
+            for k, is_plain_column in zip(self.numbers[first:last], plain, strict=True)
         ]
 
     # -- the entries of a column -------------------------------------------------------------------------------------
@@ -225,8 +228,8 @@ class ArrowColumns:
 
     def _bag(self, column, name: str, batch: Batch) -> Several:
         rows, items = listed(column)
-        found = self._encoded(items, name, batch)
-        return Several(found.vocabulary, rows, found.vocabulary.features[found.codes()], np.ones(len(rows)))
+        encoded = self._encoded(items, name, batch)
+        return Several(encoded.vocabulary, rows, encoded.vocabulary.features[encoded.codes()], np.ones(len(rows)))
 
     def _map(self, column, name: str, batch: Batch) -> Several:
         ends = column.offsets.to_numpy()
@@ -234,8 +237,8 @@ class ArrowColumns:
         rows = np.repeat(np.arange(len(column)), np.diff(ends))
         values = floats(column.items.slice(first, last - first))
         known = ~np.isnan(values) & valid(column)[rows]  # what is null may have items
-        found = self._encoded(column.keys.slice(first, last - first).filter(arrow().array(known)), name, batch)
-        return Several(found.vocabulary, rows[known], found.vocabulary.features[found.codes()], values[known])
+        encoded = self._encoded(column.keys.slice(first, last - first).filter(arrow().array(known)), name, batch)
+        return Several(encoded.vocabulary, rows[known], encoded.vocabulary.features[encoded.codes()], values[known])
 
     def _vector(self, column, name: str, batch: Batch) -> NumberColumns | Several:
         rows, items = listed(column)
@@ -286,17 +289,17 @@ class ArrowColumns:
         if self.label is None:
             return np.full(len(batch), np.nan)
         column = batch.column(self.label)
-        if self.is_number(column.type) and not self.words_given:
+        if self.is_number(column.type) and not self.words_requested:
             plain = is_plain(column.type, self.types)
             numbers = numbers_in(column, plain).astype(np.float64, copy=False) + 0.0  # -0 is 0
             if (np.abs(numbers) >= EXACT).any() and not self.types.is_floating(column.type):
-                given = np.array(column.to_pylist(), dtype=object)
-                exact(numbers, given, f"{added('categorical', self.options, self.label)} takes labels as words")
+                exact_values = np.array(column.to_pylist(), dtype=object)
+                exact(numbers, exact_values, f"{added('categorical', self.options, self.label)} takes labels as words")
             return numbers
         if self.types.is_dictionary(column.type):  # each word once
             words = column.dictionary.cast(arrow().string()).to_pylist()
             return [None if code is None else words[code] for code in column.indices.to_pylist()]
-        if self.words_given or is_text(column.type, self.types):
+        if self.words_requested or is_text(column.type, self.types):
             return column.cast(arrow().string()).to_pylist()
         raise InputError(f"the column {self.label} is of the type {column.type}; labels are numbers or strings")
 
@@ -326,12 +329,12 @@ def valid(column) -> np.ndarray:
     bits = column.buffers()[0]
     if bits is None:
         return np.ones(len(column), bool)
-    own = np.frombuffer(bits, np.uint8)[column.offset // 8 :]
+    packed = np.frombuffer(bits, np.uint8)[column.offset // 8 :]
     first = column.offset % 8
-    return np.unpackbits(own, count=first + len(column), bitorder="little")[first:].view(bool)
+    return np.unpackbits(packed, count=first + len(column), bitorder="little")[first:].view(bool)
 
 
-def own_values(column, dtype, more: int = 0) -> np.ndarray:
+def values_of(column, dtype, more: int = 0) -> np.ndarray:
     """The numbers of a column as they lie in memory, those of nulls too, and so many more; of strings, the offsets."""
     n = len(column) + more
     if n == 0:
@@ -358,7 +361,7 @@ def where_codes_lie(indices) -> np.ndarray:
 
 def codes_of(indices, n_words: int) -> np.ndarray:
     """The codes of a dictionary's items, ``n_words`` of nulls."""
-    codes = own_values(indices, indices.type.to_pandas_dtype())
+    codes = values_of(indices, indices.type.to_pandas_dtype())
     if indices.null_count:
         codes = codes.astype(np.int64)
         codes[~valid(indices)] = n_words

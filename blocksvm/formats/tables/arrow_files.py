@@ -19,9 +19,9 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input, raise_system_error
 from blocksvm.formats.choices import chosen
-from blocksvm.formats.file_reader import ClosedRows, FileReader, RowFault, RowRoom, SparseRows, require_room
-from blocksvm.formats.format import EXPANSION, Reading
-from blocksvm.formats.tables.arrow_columns import ArrowColumns, arrow, is_text, listed, own_values
+from blocksvm.formats.file_reader import ClosedRows, FileReader, RowBuffer, RowFault, SparseRows, require_fit
+from blocksvm.formats.format import EXPANSION, ReaderOptions
+from blocksvm.formats.tables.arrow_columns import ArrowColumns, arrow, is_text, listed, values_of
 from blocksvm.formats.tables.parquet_trial import try_footer
 from blocksvm.formats.tables.unpacked import ipc_blocks, pages, unpacked_bytes
 from blocksvm.formats.text.text_source import LineLimit
@@ -52,30 +52,30 @@ class ArrowFiles:
         self.batches = batches
 
     def score(self, head: bytes, name: str) -> float:
-        """Its first bytes are told before text is read."""
+        """Zero: its first bytes are looked at before text is read."""
         return 0.0
 
-    def settled(self, given: Mapping, head: bytes, name: str) -> dict:
-        return chosen(self.name, given)
+    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
+        return chosen(self.name, requested)
 
     def pieces(
         self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
     ) -> Iterator[tuple[tuple, float]]:
         begins = True
         with damage_named(name):
-            for (own, batch), done in self.batches(name, options, n_bytes, limit):
-                require_room(longest_row(batch), limit, name)
-                yield (own, batch, begins), done
+            for (file, batch), done in self.batches(name, options, n_bytes, limit):
+                require_fit(longest_row(batch), limit, name)
+                yield (file, batch, begins), done
                 begins = False
 
-    def reader(self, reading: Reading) -> FileReader:
+    def reader(self, reading: ReaderOptions) -> FileReader:
         cost = CELL_COST if reading.recipe.bits is not None else CELL_COST + NAMED
         return FileReader(reading, rows_of, -(-EXPANSION * cost // CELL_COST))
 
 
 @contextmanager
 def damage_named(name: str) -> Iterator[None]:
-    """What pyarrow raises on a damaged file, of any kind, as InputError."""
+    """An InputError for any exception of pyarrow on a damaged file."""
     try:
         yield
     except InputError:
@@ -110,13 +110,13 @@ class File:
 
     def require_text(self, batch, limit: LineLimit | None) -> float:
         """Bytes of strings in a row, in the mean; InputError where those of one do not fit in the caller's memory."""
-        found = [text_in(batch.column(name)) for name in self.worded]
-        require_text(sum(longest for _, longest in found), limit, self.name)
-        return sum(length for length, _ in found) / max(1, len(batch))
+        texts = [text_in(batch.column(name)) for name in self.worded]
+        require_text(sum(longest for _, longest in texts), limit, self.name)
+        return sum(length for length, _ in texts) / max(1, len(batch))
 
 
 def rows_at_once(n_bytes: int, text_bytes: float, cells: float) -> int:
-    """How many rows of so many bytes of text, as the file has it, and of so many cells fit in a piece."""
+    """The number of rows, of so many bytes of text in the file and so many cells, that fit in a piece."""
     return max(1, int(n_bytes / (TEXT_COST * text_bytes + CELL_COST * max(1.0, cells) / EXPANSION)))
 
 
@@ -132,13 +132,13 @@ def parquet_batches(
     options_of_reading = {"pre_buffer": False, "buffer_size": BUFFER}
     with parquet.ParquetFile(name, **options_of_reading) as file:
         about = file.metadata
-        own = File(name, file.schema_arrow, options)
-        wanted = set(own.columns.wanted)
+        table = File(name, file.schema_arrow, options)
+        wanted = set(table.columns.wanted)
         require_pages(name, about, wanted, limit)
         packed, cells = row_size(about)
         step = rows_at_once(n_bytes, packed, cells)
-        dictionaries = own.columns.words & dictionaries_in(about, n_bytes // 2)
-        at_once = max(1, min(AT_ONCE, int(DECODED / 2 / own.columns.cell_bytes)))
+        dictionaries = table.columns.words & dictionaries_in(about, n_bytes // 2)
+        at_once = max(1, min(AT_ONCE, int(DECODED / 2 / table.columns.cell_bytes)))
     # strings that the file has once are read once
     with (
         parquet.ParquetFile(name, metadata=about, read_dictionary=sorted(dictionaries), **options_of_reading) as file,
@@ -149,12 +149,12 @@ def parquet_batches(
             n = at_once * step
             if limit is not None:
                 n = rows_that_fit(n, name, stored.fileno(), about, groups, wanted, dictionaries, limit)
-            for batch in file.iter_batches(n, row_groups=groups, columns=own.columns.wanted, use_threads=False):
-                cut = min(step, rows_at_once(n_bytes, own.require_text(sound(batch), limit), cells))
+            for batch in file.iter_batches(n, row_groups=groups, columns=table.columns.wanted, use_threads=False):
+                cut = min(step, rows_at_once(n_bytes, table.require_text(sound(batch), limit), cells))
                 for start in range(0, len(batch), cut):
                     piece = batch.slice(start, cut)
                     done += len(piece)
-                    yield (own, piece), done / max(1, about.num_rows)
+                    yield (table, piece), done / max(1, about.num_rows)
 
 
 def runs_of_groups(about, n_rows: int) -> Iterator[list[int]]:
@@ -199,8 +199,8 @@ def at_once_bytes(limit: LineLimit) -> float:
 def rows_that_fit(
     n: int, name: str, file: int, about, groups: list[int], wanted: set[str], dictionaries: set[str], limit: LineLimit
 ) -> int:
-    """How many of n rows of these row groups may be decoded at once; InputError where a page of each column takes more
-    than its share of the memory.
+    """The number, of n rows of these row groups, that may be decoded at once; InputError where a page of each column
+    takes more than its share of the memory.
 
     A value may stand for more bytes than its page has: a word of a dictionary that is not read as one, or what begins
     as the value before it does.
@@ -212,18 +212,19 @@ def rows_that_fit(
         group, total = about.row_group(k), 0
         for j, path in columns:
             column = group.column(j)
-            largest, nested, own = 0, "." in path, column.physical_type == "BYTE_ARRAY" and path not in dictionaries
+            largest, nested = 0, "." in path
+            by_length = column.physical_type == "BYTE_ARRAY" and path not in dictionaries
             words, begun = repeated.get(path, (0, 0))
             for page in pages(file, column):
                 times = COPIES if page.words and page.n_bytes > 2 * PAGE else 1
                 largest = max(largest, times * page.n_bytes + nested * ITEM * page.n)
-                words = max(words, own * page.words * page.n_bytes)
-                begun = max(begun, own * (page.encoding == DELTA_BYTE_ARRAY) * page.n_bytes)
+                words = max(words, by_length * page.words * page.n_bytes)
+                begun = max(begun, by_length * (page.encoding == DELTA_BYTE_ARRAY) * page.n_bytes)
             repeated[path] = words, begun
             total += largest
         require_share(total, f"{name}: the pages of the columns of row group {k} take", "pages", limit)
     if n * sum(map(max, repeated.values())) > at_once_bytes(limit):
-        words = longest_words(name, about, groups, [path for path, (own, _) in repeated.items() if own])
+        words = longest_words(name, about, groups, [path for path, (by_length, _) in repeated.items() if by_length])
         require_text(max(words.values(), default=0), limit, name)
         longest = sum(max(words.get(path, 0), begun) for path, (_, begun) in repeated.items())
         n = min(n, max(1, int(at_once_bytes(limit) / COPIES / max(1, longest))))
@@ -234,13 +235,13 @@ def longest_words(name: str, about, groups: list[int], paths: list[str]) -> dict
     """The bytes of the longest word of each of these columns' dictionaries, which come whole with a row."""
     import pyarrow.parquet as parquet
 
-    found = dict.fromkeys(paths, 0)
+    longest = dict.fromkeys(paths, 0)
     with parquet.ParquetFile(name, metadata=about, read_dictionary=paths, pre_buffer=False, buffer_size=BUFFER) as file:
         for k, path in product(groups, paths):
-            own = [path.partition(".")[0]]
-            for batch in islice(file.iter_batches(1, row_groups=[k], columns=own, use_threads=False), 1):
-                found[path] = max(found[path], text_in(batch.column(0))[1])
-    return found
+            top_level = [path.partition(".")[0]]
+            for batch in islice(file.iter_batches(1, row_groups=[k], columns=top_level, use_threads=False), 1):
+                longest[path] = max(longest[path], text_in(batch.column(0))[1])
+    return longest
 
 
 def row_size(about) -> tuple[float, float]:
@@ -277,20 +278,20 @@ def dictionaries_in(about, n_bytes: int) -> set[str]:
                 packed = column.data_page_offset - column.dictionary_page_offset
                 most = min(column.total_uncompressed_size, UNPACKED * packed)
                 sizes[path] = max(sizes.get(path, 0), most)
-    found = set()
+    paths_with_dictionary = set()
     for path in sorted(set(sizes) - plain, key=sizes.__getitem__):
         n_bytes -= sizes[path]
         if n_bytes < 0:
             break
-        found.add(path)
-    return found
+        paths_with_dictionary.add(path)
+    return paths_with_dictionary
 
 
 def ipc_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple[tuple, float]]:
     """The batches of a mapped file, cut where they are long."""
     pa = arrow()
     with pa.memory_map(name) as mapped, pa.ipc.open_file(mapped) as file:
-        own = File(name, file.schema, options)
+        table = File(name, file.schema, options)
         data = memoryview(mapped.read_buffer())
         dictionaries, batches = ipc_blocks(data)
         words = sum(sum(unpacked_bytes(data, block)) for block in dictionaries)  # copies are made of all of them
@@ -298,11 +299,11 @@ def ipc_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit | No
             if limit is not None:
                 unpacked = words + unpacked_bytes(data, batches[k])[0]
                 require_share(unpacked, f"{name}: batch {k} and the dictionaries take", "batches", limit)
-            batch = sound(file.get_batch(k).select(own.columns.wanted))
-            own.require_text(batch, limit)
+            batch = sound(file.get_batch(k).select(table.columns.wanted))
+            table.require_text(batch, limit)
             step = rows_at_once(n_bytes, *batch_row_size(batch))
             for start in range(0, len(batch), step):
-                yield (own, batch.slice(start, step)), (k + 1) / file.num_record_batches
+                yield (table, batch.slice(start, step)), (k + 1) / file.num_record_batches
 
 
 def sound(batch):
@@ -346,7 +347,7 @@ def text_in(column) -> tuple[int, int]:
     if not is_text(items.type, types) or not len(items):
         return 0, 0
     if types.is_string_view(items.type):  # any of them may be the same bytes
-        lengths = own_values(items, VIEW)["length"]
+        lengths = values_of(items, VIEW)["length"]
     else:
         lengths = compute.binary_length(items).fill_null(0).to_numpy(zero_copy_only=False)
     return int(lengths.sum(dtype=np.int64)), int((lengths if rows is None else np.bincount(rows, lengths)).max())
@@ -365,11 +366,11 @@ def batch_row_size(batch) -> tuple[float, float]:
     return text / max(1, len(batch)), cells / max(1, len(batch))
 
 
-def rows_of(payload: tuple, reading: Reading, room: RowRoom) -> SparseRows | ClosedRows:
+def rows_of(payload: tuple, reading: ReaderOptions, buffer: RowBuffer) -> SparseRows | ClosedRows:
     file, batch, begins = payload
     with damage_named(file.name):
         try:
-            rows = file.columns_of(batch, reading.labelled).rows(batch, reading, room)
+            rows = file.columns_of(batch, reading.labelled).rows(batch, reading, buffer)
         except RowFault:
             raise
         except InputError as error:

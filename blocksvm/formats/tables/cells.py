@@ -23,12 +23,12 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import Origin, RowBatch, shown_name
 from blocksvm.formats.choices import added, chosen
-from blocksvm.formats.format import Reading, Room, lines_open
+from blocksvm.formats.format import ParseBuffer, ReaderOptions, lines_open
 from blocksvm.formats.tables.table_layout import (
     COLUMNS,
     DELIMITERS,
     KINDS,
-    LOOKED_AT,
+    SAMPLED_ROWS,
     SEPARATORS,
     Dialect,
     Looks,
@@ -46,7 +46,7 @@ from blocksvm.kernels.numbers import BAD_VALUE, FINE
 from blocksvm.kernels.row_arrays import NewNames, NewRows
 from blocksvm.kernels.text_bytes import NEWLINE, SPARE
 
-TAKEN = (WORDS, COLUMNS, KINDS)
+DECIDED = (WORDS, COLUMNS, KINDS)
 FAULTS = {
     kernels.FEW_CELLS: "the line has {column} cells, {whose} {n}",
     kernels.MANY_CELLS: "the line has more cells than {whose} {n}",
@@ -59,7 +59,7 @@ FAULTS = {
 class CellReader:
     """Rows of cells between delimiters."""
 
-    def __init__(self, reading: Reading, table: Table):
+    def __init__(self, reading: ReaderOptions, table: Table):
         self.reading = reading
         self.table = table
         self.options = table.chosen_of(reading.recipe.options)
@@ -68,11 +68,11 @@ class CellReader:
         self.expansion = 24 if reading.named else 12
         self.known: tuple[bytes, TableLayout, tuple] | None = None  # the columns of the file that was read last
 
-    def room(self, n_bytes: int) -> Room:
+    def buffer(self, n_bytes: int) -> ParseBuffer:
         """A row takes two bytes or more, and so does a cell."""
-        return Room(n_bytes // 2 + 1, n_bytes // 2 + 1)
+        return ParseBuffer(n_bytes // 2 + 1, n_bytes // 2 + 1)
 
-    def parse(self, piece: TextPiece, room: Room | None = None) -> RowBatch:
+    def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         text, end = piece.text, piece.end
         recipe, named = self.reading.recipe, self.reading.named
         if len(text) < end + SPARE:  # the parser looks ahead
@@ -84,11 +84,11 @@ class CellReader:
         except InputError as error:
             return self._nothing(piece, str(error))
         end, fault = utf8_lines(text, end)
-        if room is None:
+        if buffer is None:
             delimiters = np.count_nonzero(text[:end] == self.dialect.delimiter)
             n_lines = np.count_nonzero(text[:end] == NEWLINE)
-            room = Room(n_lines, delimiters + n_lines)
-        indptr, ids, values, lines = room.indptr, room.ids, room.values, room.lines
+            buffer = ParseBuffer(n_lines, delimiters + n_lines)
+        indptr, ids, values, lines = buffer.indptr, buffer.ids, buffer.values, buffer.lines
         spans = np.empty((len(lines), 2), np.int64)
         firsts, lasts = (np.empty(len(ids) if named else 0, np.int64) for _ in range(2))
         looks = np.empty((len(layout.names), 4), np.int64)
@@ -107,7 +107,7 @@ class CellReader:
             number = float(token.replace(b",", b".") if self.dialect.comma else token)
             with np.errstate(over="ignore"):
                 values[entry] = np.sign(number) * np.log1p(abs(number)) if values[entry] == 1.0 else number
-        if KINDS in self.reading.recipe.options and not self.words_given:
+        if KINDS in self.reading.recipe.options and not self.words_requested:
             spans[:rows] = without_missing(text, spans[:rows], self.dialect.quote)
         cure = words_by(self.options) if self.reading.offers and "categorical" in self.options else ""
         labels, wrong = labels_at(text, spans[:rows], self.options[WORDS], self._cell, cure)
@@ -126,7 +126,7 @@ class CellReader:
             before = np.append(0, np.flatnonzero(text[:end] == NEWLINE) + 1)[fault[0]]
             if before < end:
                 short = replace(piece, text=text, end=int(before))
-                return replace(self.parse(short, room), fault=fault, open_quote=open_quote)
+                return replace(self.parse(short, buffer), fault=fault, open_quote=open_quote)
         nnz = indptr[rows]
         return RowBatch(
             labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz],
@@ -144,12 +144,12 @@ class CellReader:
         return known[1:]
 
     @property
-    def words_given(self) -> bool:
+    def words_requested(self) -> bool:
         """Somebody said that labels are words: whatever a cell holds is one."""
         return self.options["label"] in self.options.get("categorical", "").split(",")
 
     def _notes(self, layout: TableLayout, looks: np.ndarray, text: np.ndarray, begins: bool) -> dict:
-        """What the rows' cells became that was perhaps not meant; see ``RowBatch``."""
+        """Notes on cells that were perhaps misread; see ``RowBatch``."""
         if KINDS not in self.reading.recipe.options:
             return {}
         notes = {}
@@ -172,7 +172,7 @@ class CellReader:
         return RowBatch(labels, np.zeros(1, np.int64), nothing, np.empty(0), origin, names=names, fault=(0, sentence))
 
     def _cell(self, token: bytes) -> bytes:
-        """What a label's cell holds."""
+        """The text of a label's cell."""
         quote = bytes([max(0, self.dialect.quote)])
         return token.replace(2 * quote, quote) if self.dialect.quote != kernels.NO_QUOTE else token
 
@@ -189,7 +189,7 @@ class CellReader:
 
 
 def words_by(options: Mapping) -> str:
-    """What takes labels as words, for a sentence."""
+    """The setting that takes labels as words, for a sentence."""
     return f"say {added('categorical', options, options['label'])}, which takes labels as words"
 
 
@@ -207,19 +207,19 @@ def run_parser(text, end, skip, dialect: Dialect, roles, arrays, named, rows: Ne
     undecided = np.empty((1024, 3), np.int64)
     names = _beginning(static, len(static) + end if named else len(static))
     while True:
-        found = kernels.parse_cells(
+        parsed = kernels.parse_cells(
             text, end, skip, dialect, roles, seeds, prefixes, named, rows,
             undecided, NewNames(names, firsts, lasts), looks,
         )  # fmt: skip
-        n_undecided, name_bytes = found[-2:]
+        n_undecided, name_bytes = parsed[-2:]
         if n_undecided <= len(undecided) and name_bytes <= max(len(names), len(static)):
-            return found, undecided[:n_undecided], names
+            return parsed, undecided[:n_undecided], names
         undecided = np.empty((max(n_undecided, len(undecided)), 3), np.int64)
         names = _beginning(static, max(name_bytes, len(names)))
 
 
-def checked(head: bytes, dialect: Dialect, layout: TableLayout, skip: int, asked_label: bool) -> Looks:
-    """What the rows of the first lines look like, bad ones left out; ``skip``: bytes of the header."""
+def inspect_head(head: bytes, dialect: Dialect, layout: TableLayout, skip: int, label_requested: bool) -> Looks:
+    """Counts over the rows of the first lines, bad ones left out; ``skip``: bytes of the header."""
     # kernels are compiled for memory that can be written
     text = np.frombuffer(bytearray(head + b"\n" * (not head.endswith(b"\n")) + bytes(SPARE)), np.uint8)
     end, _ = utf8_lines(text, len(text) - SPARE)
@@ -227,36 +227,34 @@ def checked(head: bytes, dialect: Dialect, layout: TableLayout, skip: int, asked
     roles[layout.roles == kernels.LABEL] = kernels.LABEL
     arrays = layout.arrays()
     n_lines = np.count_nonzero(text[:end] == NEWLINE)
-    room = Room(n_lines, np.count_nonzero(text[:end] == dialect.delimiter) + n_lines)
+    buffer = ParseBuffer(n_lines, np.count_nonzero(text[:end] == dialect.delimiter) + n_lines)
     spans, nothing = np.empty((n_lines, 2), np.int64), np.empty(0, np.int64)
     looks, counts = np.empty((len(roles), 4), np.int64), np.zeros((2, len(roles)), np.int64)
     first: dict[int, tuple[int, bytes]] = {}
     labels: list[tuple[int, bytes]] = []
     start, done = skip, int(skip > 0)
     while start < end:
-        own = text[start:]
+        part = text[start:]
         stop = end - start
         while True:
             (rows, line, code, *_), _, _ = run_parser(
-                own, stop, 0, dialect, roles, arrays, False,
-                NewRows(spans, room.indptr, room.ids, room.values, room.lines), (nothing, nothing, looks),
+                part, stop, 0, dialect, roles, arrays, False,
+                NewRows(spans, buffer.indptr, buffer.ids, buffer.values, buffer.lines), (nothing, nothing, looks),
             )  # fmt: skip
             if code == FINE:
                 break
             # cells of the bad line were counted, too
-            starts = np.append(0, np.flatnonzero(own[: end - start] == NEWLINE) + 1)
-            stop, bad = (
-                int(starts[line]),
-                lines_open(own, starts[line:], dialect.quote if code == kernels.OPEN_QUOTE else -1),
-            )
+            starts = np.append(0, np.flatnonzero(part[: end - start] == NEWLINE) + 1)
+            stop, quote = int(starts[line]), dialect.quote if code == kernels.OPEN_QUOTE else -1
+            bad = lines_open(part, starts[line:], quote)
         counts += looks[:, :2].T
         for column in np.flatnonzero(looks[:, 1]).tolist():
             _, _, number, place = looks[column].tolist()
-            first.setdefault(column, (done + number, dialect.cell_at(own, place)))
-        known = spans[:rows] if asked_label else without_missing(own, spans[:rows], dialect.quote)
+            first.setdefault(column, (done + number, dialect.cell_at(part, place)))
+        known = spans[:rows] if label_requested else without_missing(part, spans[:rows], dialect.quote)
         labels += [
-            (done + number, own[a:b].tobytes())
-            for number, (a, b) in zip(room.lines[:rows].tolist(), known.tolist(), strict=True)
+            (done + number, part[a:b].tobytes())
+            for number, (a, b) in zip(buffer.lines[:rows].tolist(), known.tolist(), strict=True)
             if b > a
         ]
         if stop == end - start:
@@ -275,48 +273,48 @@ class Table:
         self.lines = f"cells between {SEPARATORS[delimiter]}, the first with the columns' names"
 
     def score(self, head: bytes, name: str) -> float:
-        """None, but by its name: nearly any text might be read as this."""
+        """Zero, but for its name: nearly any text might be read as this."""
         stem = name.lower()
         for ending in (".gz", ".bz2", ".xz", ".zst"):
             stem = stem.removesuffix(ending)
         return 0.99 if stem.endswith(f".{self.name}") else 0.0
 
     def chosen_of(self, options: Mapping) -> dict:
-        own = {name: value for name, value in options.items() if name not in TAKEN}
+        requested = {name: value for name, value in options.items() if name not in DECIDED}
         kinds = {KINDS: options[KINDS]} if KINDS in options else {}
-        return chosen(self.name, own) | {WORDS: options.get(WORDS, False), COLUMNS: options.get(COLUMNS)} | kinds
+        return chosen(self.name, requested) | {WORDS: options.get(WORDS, False), COLUMNS: options.get(COLUMNS)} | kinds
 
     def dialect(self, options: Mapping) -> Dialect:
-        """How lines are cut."""
-        given, quote = options.get("delimiter"), options.get("quote", '"')
-        delimiter = DELIMITERS.get(given, given) or self.delimiter
+        """The delimiter and the quote of lines."""
+        delimiter_name, quote = options.get("delimiter"), options.get("quote", '"')
+        delimiter = DELIMITERS.get(delimiter_name, delimiter_name) or self.delimiter
         quotes = self.quotes and quote != "none"
         return Dialect(ord(delimiter), ord(quote) if quotes else kernels.NO_QUOTE, options.get("decimal") == ",")
 
-    def head_lines(self, given: Mapping) -> int:
-        """How many of the first lines ``settled`` looks at."""
-        return 1 if WORDS in given else LOOKED_AT + 1
+    def head_lines(self, requested: Mapping) -> int:
+        """The number of first lines that ``settled`` reads."""
+        return 1 if WORDS in requested else SAMPLED_ROWS + 1
 
-    def settled(self, given: Mapping, head: bytes, name: str) -> dict:
+    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         """The settings, and, unless these are known, what the first rows decide: the kinds of columns and of labels,
         and, where no header tells it, the number of columns."""
-        options = self.chosen_of({key: value for key, value in given.items() if value is not None})
+        options = self.chosen_of({key: value for key, value in requested.items() if value is not None})
         first_line = head.partition(b"\n")[0]
         place = f"{shown_name(name)}:1: "
         dialect = self.dialect(options)
         try:
             if options["header"] == "auto":
-                known = WORDS in given or not head
+                known = WORDS in requested or not head
                 headed = known or has_header(dialect.cells(first_line), options)
                 options["header"] = "yes" if headed else "no"
-            if WORDS in given or not head:
+            if WORDS in requested or not head:
                 return options
             headed = options["header"] == "yes"
             if not headed:
                 options[COLUMNS] = len(dialect.cells(first_line))
             layout = self.layout(first_line, options, True)
             words = self._label_kind(options)
-            looks = checked(head, dialect, layout, headed * (len(first_line) + 1), bool(words))
+            looks = inspect_head(head, dialect, layout, headed * (len(first_line) + 1), bool(words))
             options[KINDS] = decided_kinds(layout, looks)
             if words is None:
                 place = f"{shown_name(name)}:"
@@ -342,7 +340,7 @@ class Table:
         """Sentences on what the first rows decided."""
         return remarks(options)
 
-    def reader(self, reading: Reading) -> CellReader:
+    def reader(self, reading: ReaderOptions) -> CellReader:
         return CellReader(reading, self)
 
 
@@ -356,14 +354,14 @@ class Criteo(Table):
         self.lines = "a label, 13 numbers and 26 categories between tabs"
 
     def chosen_of(self, options: Mapping) -> dict:
-        own = {name: value for name, value in options.items() if name not in TAKEN}
-        return chosen(self.name, own) | {"header": "no", "label": "label", WORDS: False, COLUMNS: 40}
+        requested = {name: value for name, value in options.items() if name not in DECIDED}
+        return chosen(self.name, requested) | {"header": "no", "label": "label", WORDS: False, COLUMNS: 40}
 
-    def settled(self, given: Mapping, head: bytes, name: str) -> dict:
-        self.chosen_of({key: value for key, value in given.items() if value is not None and key not in TAKEN})
+    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
+        self.chosen_of({key: value for key, value in requested.items() if value is not None and key not in DECIDED})
         return {}
 
-    def head_lines(self, given: Mapping) -> int:
+    def head_lines(self, requested: Mapping) -> int:
         return 1
 
     def layout(self, first_line: bytes, options: Mapping, labelled: bool) -> TableLayout:

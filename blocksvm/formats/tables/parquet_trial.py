@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from blocksvm.store.foreign import Frame, frames_from, send
 
-ROOM = 1 << 28  # bytes
-ASKED = ("path_in_schema", "physical_type", "num_values", "total_uncompressed_size", "has_dictionary_page")
+MEMORY = 1 << 28  # bytes
+FIELDS = ("path_in_schema", "physical_type", "num_values", "total_uncompressed_size", "has_dictionary_page")
 
 
 def serve(path: str, limits: tuple[int, int]) -> None:
@@ -20,7 +20,7 @@ def serve(path: str, limits: tuple[int, int]) -> None:
                 group = file.metadata.row_group(k)
                 for j in range(group.num_columns):
                     column = group.column(j)
-                    for name in ASKED:
+                    for name in FIELDS:
                         getattr(column, name)
                 if k % 100 == 0:
                     yield Frame("sound", {}, [])
@@ -30,6 +30,6 @@ def serve(path: str, limits: tuple[int, int]) -> None:
 
 def try_footer(path: str, shown: str) -> None:
     """InputError where it cannot be read."""
-    with frames_from(__name__, path, room=ROOM, shown=shown, library="pyarrow") as take:
+    with frames_from(__name__, path, memory=MEMORY, shown=shown, library="pyarrow") as take:
         while take("sound") is not None:
             pass

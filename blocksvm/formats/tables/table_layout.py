@@ -1,7 +1,7 @@
-"""What the columns of a table of text are: their names, and which are labels, numbers, categories or left out.
+"""The layout of a table of text: names of columns, and which are labels, numbers, categories or left out.
 
-That is decided by the first lines, as whole lines: at most ``LOOKED_AT`` rows within text_source.py's bound of bytes,
-and kept in the recipe, so that later rows are read alike.  A column is one of numbers where all of its cells that are
+The first lines decide it, as whole lines: at most ``SAMPLED_ROWS`` rows within text_source.py's bound of bytes. It is
+kept in the recipe, so that later rows are read alike.  A column is one of numbers where all of its cells that are
 not missing are numbers, else one of categories; labels likewise.  What the lines leave unclear is a sentence that names
 the option to add."""
 
@@ -24,7 +24,7 @@ from blocksvm.kernels.name_hashes import hash_of
 
 COLUMNS = "columns"  # in the recipe: how many columns there are, where there is no header
 KINDS = "kinds"  # likewise: the names of the columns that are 'numeric' and 'categorical', and those that are 'mixed'
-LOOKED_AT = 2_000  # rows
+SAMPLED_ROWS = 2_000  # rows
 SHOWN = 12  # columns that a sentence names
 LONGEST_SHOWN = 40  # characters of the name of one
 CATEGORIES_GO_ON = np.uint64(0x452821E638D01377)  # a category's hash goes on from another one than that of a number
@@ -34,7 +34,7 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 class Dialect(NamedTuple):
-    """How lines are cut into cells: bytes of the delimiter and of the quote (``kernels.NO_QUOTE``: none), and whether
+    """The dialect of lines of cells: bytes of the delimiter and of the quote (``kernels.NO_QUOTE``: none), and whether
     decimals stand behind a comma."""
 
     delimiter: int
@@ -91,16 +91,16 @@ class TableLayout:
 
 def named_by(patterns: str | None, names: list[str], setting: str, missing: bool = False) -> set[str]:
     """The columns that a list of names and patterns means; InputError for one that means none (missing: it may)."""
-    found = set()
+    named = set()
     for pattern in filter(None, (patterns or "").split(",")):
-        own = {name for name in names if name == pattern or fnmatchcase(name, pattern)}
-        if not own and not missing:
-            raise InputError(f"no column is called {pattern}, which {option(setting)} names; {told(names)}")
-        found |= own
-    return found
+        matching = {name for name in names if name == pattern or fnmatchcase(name, pattern)}
+        if not matching and not missing:
+            raise InputError(f"no column is called {pattern}, which {option(setting)} names; {all_columns(names)}")
+        named |= matching
+    return named
 
 
-def told(names: list[str]) -> str:
+def all_columns(names: list[str]) -> str:
     """Columns as a sentence lists them."""
     shown = [name if len(name) <= LONGEST_SHOWN else f"{name[: LONGEST_SHOWN - 3]}..." for name in names[:SHOWN]]
     return f"the columns are {', '.join(shown)}{', ...' if len(names) > SHOWN else ''}"
@@ -144,7 +144,7 @@ def layout_of(names: list[str], options: Mapping, labelled: bool) -> TableLayout
         cure = f"name that of the labels by {option('label')}{_hint(first, options)}"
         meant = nearest(label, names)
         raise InputError(
-            f"no column is called {label}; {cure}; {told(names)}{f'; did you mean {meant}?' if meant else ''}"
+            f"no column is called {label}; {cure}; {all_columns(names)}{f'; did you mean {meant}?' if meant else ''}"
         )
     if again is not None:
         raise InputError(f"the header names the column {again} twice; rename one")
@@ -181,7 +181,7 @@ def layout_of(names: list[str], options: Mapping, labelled: bool) -> TableLayout
 
 
 def _hint(cells: list[str], options: Mapping) -> str:
-    """What else may be meant where the labels' column is not found."""
+    """Another meaning of the file, as a hint where the labels' column is missing."""
     if options["header"] == "no":
         return ""
     if len(cells) == 1:
@@ -198,7 +198,7 @@ def _hint(cells: list[str], options: Mapping) -> str:
 
 @dataclass(frozen=True)
 class Looks:
-    """What the first rows look like: numbers and others (m,), cells of each column that are numbers, and that are not;
+    """Counts over the first rows: numbers and others (m,), cells of each column that are numbers, and that are not;
     first: of a column, the line (from 0) and the text of the first cell that is not; labels: (line, token) of the rows
     that have one."""
 
@@ -211,28 +211,28 @@ class Looks:
 def decided_kinds(layout: TableLayout, looks: Looks) -> dict:
     """The kinds of the columns, as the recipe keeps them; a column without a cell has none yet."""
     open_ = (layout.roles == kernels.EITHER) & ~layout.decided
-    found: dict = {"numeric": [], "categorical": [], "mixed": {}}
+    kinds: dict = {"numeric": [], "categorical": [], "mixed": {}}
     for k in np.flatnonzero(open_ & (looks.numbers + looks.others > 0)).tolist():
         name, others = layout.names[k], int(looks.others[k])
-        found["categorical" if others else "numeric"].append(name)
+        kinds["categorical" if others else "numeric"].append(name)
         if others and (others < looks.numbers[k] or COMMA_NUMBER.fullmatch(looks.first[k][1])):
             line, token = looks.first[k]
-            found["mixed"][name] = [others, others + int(looks.numbers[k]), line + 1, quoted(token)]
-    return found
+            kinds["mixed"][name] = [others, others + int(looks.numbers[k]), line + 1, quoted(token)]
+    return kinds
 
 
 def remarks(options: Mapping) -> list[str]:
     """Sentences on columns that are categories, although they look like numbers."""
     mixed = (options.get(KINDS) or {}).get("mixed", {})
-    found = []
+    sentences = []
     for name, (others, cells, line, token) in list(mixed.items())[:SHOWN]:
         comma = COMMA_NUMBER.fullmatch(token[1:-1].encode()) is not None
         cure = option("decimal", ",") if comma else added("numeric", options, name)
-        found.append(
+        sentences.append(
             f"the column {name} was taken as categories, since {others:,} of its first {cells:,} cells "
             f"{'is' if others == 1 else 'are'} no number{'' if others == 1 else 's'} (the first, {token}, in line "
             f"{line:,}); if they are to be numbers, say {cure}"
         )
     if len(mixed) > SHOWN:
-        found.append(f"so were {len(mixed) - SHOWN:,} other columns")
-    return found
+        sentences.append(f"so were {len(mixed) - SHOWN:,} other columns")
+    return sentences

@@ -15,8 +15,8 @@ from functools import lru_cache
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.formats.file_reader import ClosedRows, Features, RowRoom, SparseRows, finite
-from blocksvm.formats.format import Reading
+from blocksvm.formats.file_reader import ClosedRows, Features, RowBuffer, SparseRows, finite
+from blocksvm.formats.format import ReaderOptions
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.kernels.name_hashes import hash_of
 from blocksvm.kernels.table_columns import fill_rows, order_ids, put_in_rows
@@ -82,7 +82,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class NumberColumns:
-    """The same as values (n, k), C-contiguous, nan where there is none."""
+    """Columns of numbers as values (n, k), C-contiguous, nan where there is none."""
 
     vocabulary: CategoryVocabulary
     values: np.ndarray
@@ -150,23 +150,23 @@ class FeatureTable:
     def __init__(self, parts: list[Part]):
         self.parts = [(type(part), part.vocabulary) for part in parts]
         vocabularies = [part.vocabulary for part in parts]
-        ids = np.concatenate([np.empty(0, np.int64), *(own.ids for own in vocabularies)])
-        ends = np.cumsum(np.concatenate([np.empty(0, np.int64), *(own.lengths for own in vocabularies)]))
+        ids = np.concatenate([np.empty(0, np.int64), *(one.ids for one in vocabularies)])
+        ends = np.cumsum(np.concatenate([np.empty(0, np.int64), *(one.lengths for one in vocabularies)]))
         order = order_of(ids)
         rising = ids[order]
         new = np.append(True, rising[1:] != rising[:-1])[: len(ids)]
-        own = order[new]
-        begins = np.append(0, ends)[own]
-        names = np.concatenate([np.empty(0, np.uint8), *(own.text for own in vocabularies)])
-        self.features = Features(names, rising[new], begins, ends[own])
-        d = self.n_features = len(own)
+        unique = order[new]
+        begins = np.append(0, ends)[unique]
+        names = np.concatenate([np.empty(0, np.uint8), *(one.text for one in vocabularies)])
+        self.features = Features(names, rising[new], begins, ends[unique])
+        d = self.n_features = len(unique)
         self.distinct = d == len(ids)
         numbers = np.empty(len(ids), np.int32)
         numbers[order] = np.cumsum(new) - 1
-        stops = np.cumsum([len(own.ids) for own in vocabularies], dtype=np.int64).tolist()
+        stops = np.cumsum([len(one.ids) for one in vocabularies], dtype=np.int64).tolist()
         self.places = [
-            np.append(numbers[stop - len(own.ids) : stop], np.int32(d))
-            for own, stop in zip(vocabularies, stops, strict=True)
+            np.append(numbers[stop - len(one.ids) : stop], np.int32(d))
+            for one, stop in zip(vocabularies, stops, strict=True)
         ]
         self.finals: dict = {}
         self.layout: tuple | None = None
@@ -206,11 +206,11 @@ class FeatureTable:
             features = np.concatenate([np.empty(0, np.int32), *numbers])
             order = np.argsort(features)
             words = [
-                (own, part.vocabulary)
-                for own, part in zip(self.places, parts, strict=True)
+                (codes, part.vocabulary)
+                for codes, part in zip(self.places, parts, strict=True)
                 if isinstance(part, Categories)
             ]
-            of_codes = [own[vocabulary.features] for own, vocabulary in words]
+            of_codes = [codes[vocabulary.features] for codes, vocabulary in words]
             sizes = np.array([vocabulary.n_codes for _, vocabulary in words], np.int64)
             m, c = len(features), len(of_codes)
             owners = np.full(self.n_features + 1, m, np.int32)
@@ -220,7 +220,7 @@ class FeatureTable:
                 order,
                 ColumnArrays(
                     features[order],
-                    np.append(0, np.cumsum([len(own) for own in of_codes], dtype=np.int64))[:c],
+                    np.append(0, np.cumsum([len(codes) for codes in of_codes], dtype=np.int64))[:c],
                     sizes,
                     np.concatenate([np.empty(0, np.int32), *of_codes]),
                     sorting_network(m + c if c else 0),
@@ -253,10 +253,10 @@ def sorting_network(n: int) -> np.ndarray:
 class Batch:
     """Some rows of a table: their parts, in the order of the columns, and who owns the memory in which they lie."""
 
-    def __init__(self, n: int, reading: Reading, room: RowRoom):
+    def __init__(self, n: int, reading: ReaderOptions, buffer: RowBuffer):
         self.n = n
         self.reading = reading
-        self.room = room
+        self.buffer = buffer
         self.parts: list[Part] = []
         self.owners: list = []
 
@@ -269,9 +269,9 @@ class Batch:
                 if closed is not None:
                     return closed
             else:
-                found = self._side_by_side(known.places)
-                if found is not None:
-                    return SparseRows(*found, labels, features)
+                arrays = self._side_by_side(known.places)
+                if arrays is not None:
+                    return SparseRows(*arrays, labels, features)
         rows = SparseRows(*in_rows(self._entries(self.parts, known.places), self.n), labels, features)
         return finite(rows, rows.name_at)
 
@@ -287,12 +287,12 @@ class Batch:
         where = np.ascontiguousarray(where)  # each line of it in one piece, as kernels are compiled for
         k = where.shape[1]
         width = min(MOST_ROWS, max(FEWEST_ROWS, TILE // (8 * max(1, k)) // FEWEST_ROWS * FEWEST_ROWS))
-        room, most = self.room, self.n * k + 1  # memory that is not touched is not taken
+        buffer, most = self.buffer, self.n * k + 1  # memory that is not touched is not taken
         indptr = np.empty(self.n + 1, np.int64)
-        ids = room.take("places of ids" if final.dtype == np.int32 else "ids", most, final.dtype.type)
-        values = room.take("values", most, np.float64)
+        ids = buffer.take("places of ids" if final.dtype == np.int32 else "ids", most, final.dtype.type)
+        values = buffer.take("values", most, np.float64)
         named = most if self.reading.named else 0
-        firsts, lasts = room.take("first of names", named, np.int64), room.take("last of names", named, np.int64)
+        firsts, lasts = buffer.take("first of names", named, np.int64), buffer.take("last of names", named, np.int64)
         text = known.features
         status, largest = close_columns(
             where, columns, width, final, meets, text.first, text.last, recipe.l2, recipe.single, indptr,
@@ -309,36 +309,38 @@ class Batch:
     @staticmethod
     def _entries(parts: list[Part], places: list[np.ndarray]) -> list[tuple]:
         """(rows, places of the features, values) of the entries of each."""
-        found = []
-        for part, own in zip(parts, places, strict=True):
+        entries = []
+        for part, features_of in zip(parts, places, strict=True):
             rows, features, values = part.entries()
-            found.append((rows, own[features].astype(np.int64), values))
-        return found
+            entries.append((rows, features_of[features].astype(np.int64), values))
+        return entries
 
     def _side_by_side(self, places: list[np.ndarray]) -> tuple | None:
         """(lengths, places of the features, values) of the rows where no feature is of two columns; None where a value
         is not finite."""
         both = list(zip(self.parts, places, strict=True))
-        of_numbers = [(part, own) for part, own in both if isinstance(part, (Numbers, NumberColumns))]
-        of_categories = [(part, own) for part, own in both if isinstance(part, Categories)]
-        others = [(part, own) for part, own in both if isinstance(part, Several)]
-        more = self._entries([part for part, _ in others], [own for _, own in others])
+        of_numbers = [(part, targets) for part, targets in both if isinstance(part, (Numbers, NumberColumns))]
+        of_categories = [(part, targets) for part, targets in both if isinstance(part, Categories)]
+        others = [(part, targets) for part, targets in both if isinstance(part, Several)]
+        more = self._entries([part for part, _ in others], [targets for _, targets in others])
         more_lengths, more_ids, more_values = more[0] if len(more) == 1 else in_rows(more, self.n)
         if len(more) == 1:
             more_lengths = np.bincount(more_lengths, minlength=self.n)  # they are rows
         begins = np.append(0, np.cumsum(more_lengths))
         if not np.isfinite(more_values).all():
             return None
-        features = np.concatenate([np.empty(0, np.int64), *(own[:-1] for _, own in of_numbers)])
+        features = np.concatenate([np.empty(0, np.int64), *(targets[:-1] for _, targets in of_numbers)])
         order = np.argsort(features)
         columns = [column for part, _ in of_numbers for column in part.side_by_side()]
         columns = [columns[k] for k in order.tolist()]
-        chosen = [(np.append(own[:-1], -1)[part.vocabulary.features], part.codes()) for part, own in of_categories]
+        chosen = [
+            (np.append(targets[:-1], -1)[part.vocabulary.features], part.codes()) for part, targets in of_categories
+        ]
         m, c = len(features), len(of_categories)
         step = min(self.n, max(FEWEST_ROWS, SIDE_BY_SIDE // (8 * max(1, m + c))))
         # neighbours lie a multiple of 64 bytes apart, but not of 4096: their cache lines would be in each other's way
         width = -(-step // 512) * 512 + 8
-        take = self.room.take
+        take = self.buffer.take
         numbers = take("numbers", m * width, np.float64).reshape(m, width)
         categories = take("categories", c * width, np.int64).reshape(c, width)
         most = self.n * (m + c) + len(more_ids) + 1  # memory that is not touched is not taken
@@ -353,8 +355,8 @@ class Batch:
             n = last - first
             for j, column in enumerate(columns):
                 numbers[j, :n] = column[first:last]
-            for j, (own, codes) in enumerate(chosen):
-                categories[j, :n] = own[codes[first:last]]
+            for j, (targets, codes) in enumerate(chosen):
+                categories[j, :n] = targets[codes[first:last]]
             filled, sound = fill_rows(
                 numbers, features[order], categories, begins[first : last + 1], more_ids, more_values,
                 lengths[first:last], ids, values, filled,
@@ -381,8 +383,8 @@ def in_rows(entries: list[tuple], n: int) -> tuple[np.ndarray, np.ndarray, np.nd
     places = np.cumsum(lengths) - lengths
     total = int(lengths.sum())
     ids, values = np.empty(total, np.int64), np.empty(total)
-    for own in entries:
-        put_in_rows(*own, places, ids, values)
+    for entry in entries:
+        put_in_rows(*entry, places, ids, values)
     return lengths, ids, values
 
 
@@ -391,7 +393,7 @@ def of_bits(hashes: np.ndarray) -> np.ndarray:
 
 
 def vocabulary_of(names: list[bytes]) -> CategoryVocabulary:
-    """That of numbers, of so many features as have names."""
+    """The vocabulary of columns of numbers, by their names."""
     ids = of_bits(np.array([hash_of(one, np.uint64(0)) for one in names], np.uint64))
     text = np.frombuffer(b"".join(names), np.uint8)
     return CategoryVocabulary(ids, text, np.array([len(one) for one in names], np.int64))

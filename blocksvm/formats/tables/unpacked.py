@@ -1,7 +1,7 @@
-"""What the compressed parts of Arrow and Parquet files take when they are unpacked, by the lengths that lie beside
-them: a library takes as much memory as these claim.  Of an Arrow file the footer, each batch's description and the
-length before each compressed buffer are looked at; of a Parquet file, whose footer tells no page's length, the headers
-of the pages.
+"""The unpacked sizes of the compressed parts of Arrow and Parquet files, by the lengths stored beside them.
+
+A library allocates what these claim.  Of an Arrow file the footer, each batch's description and the length before each
+compressed buffer are read; of a Parquet file, whose footer has no page's length, the headers of the pages.
 
 Numbers of a damaged file may be any, and an error of any kind says that it is one.
 """
@@ -90,8 +90,8 @@ def pages(file: int, column) -> Iterator[Page]:
     end, left = at + column.total_compressed_size, column.num_values
     while at < end and left > 0:
         about, length = page_header(file, at)
-        own = about.get(5) or about.get(8) or about.get(7) or {}
-        page = Page(about[2], own.get(1, 0), 7 in about, own.get(4 if 8 in about else 2, 0))
+        header = about.get(5) or about.get(8) or about.get(7) or {}
+        page = Page(about[2], header.get(1, 0), 7 in about, header.get(4 if 8 in about else 2, 0))
         if min(page.n_bytes, about[3], page.n) < 0:
             raise ValueError("a page has a length below zero")
         yield page
@@ -113,7 +113,7 @@ def page_header(file: int, at: int) -> tuple[dict, int]:
 
 
 def structure(data: bytes, at: int) -> tuple[dict, int]:
-    found: dict = {}
+    fields: dict = {}
     last = 0
     while data[at]:
         step, kind = divmod(data[at], 16)
@@ -125,28 +125,28 @@ def structure(data: bytes, at: int) -> tuple[dict, int]:
         if kind in (1, 2):  # a boolean, which is its kind
             continue
         if kind in (4, 5, 6):
-            found[last], at = signed(data, at)
+            fields[last], at = signed(data, at)
         elif kind == 8:
             length, at = varint(data, at)
             at += length
         elif kind == 12:
-            found[last], at = structure(data, at)
+            fields[last], at = structure(data, at)
         elif kind in (3, 7):
             at += 1 if kind == 3 else 8
         else:
             raise ValueError("a page's header has a field of an unknown kind")
-    return found, at + 1
+    return fields, at + 1
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    found = shift = 0
+    value = shift = 0
     while data[at] > 127:
-        found |= (data[at] & 127) << shift
+        value |= (data[at] & 127) << shift
         shift += 7
         at += 1
-    return found | data[at] << shift, at + 1
+    return value | data[at] << shift, at + 1
 
 
 def signed(data: bytes, at: int) -> tuple[int, int]:
-    found, at = varint(data, at)
-    return (found >> 1) ^ -(found & 1), at
+    value, at = varint(data, at)
+    return (value >> 1) ^ -(value & 1), at

@@ -17,7 +17,7 @@ import numpy as np
 
 from blocksvm.base.row_batch import Origin, RowBatch
 from blocksvm.formats.choices import chosen, ngrams_of
-from blocksvm.formats.format import Reading, Room
+from blocksvm.formats.format import ParseBuffer, ReaderOptions
 from blocksvm.formats.text.row_labels import WORDS, are_words, labels_at
 from blocksvm.formats.text.text_source import TextPiece
 from blocksvm.kernels import ngrams as kernels
@@ -25,7 +25,7 @@ from blocksvm.kernels.row_arrays import NewNames, NewRows
 from blocksvm.kernels.text_bytes import NEWLINE, SPARE
 
 LINE = "'label<TAB>text'"
-LOOKED_AT = 2_000  # lines, for the kind of labels
+SAMPLED_LINES = 2_000  # lines, for the kind of labels
 LAST_LETTER = 0x32400  # no character from here on is a word's or has a lower case
 FAULTS = {
     kernels.NO_TAB: f"the line has no tab; a line is {LINE}",
@@ -54,7 +54,7 @@ def characters() -> tuple[np.ndarray, np.ndarray]:
 class DocumentReader:
     """``label TAB text`` a line."""
 
-    def __init__(self, reading: Reading):
+    def __init__(self, reading: ReaderOptions):
         self.reading = reading
         options = chosen_of(reading.recipe.options)
         self.plan = np.array(ngrams_of(options["ngrams"]), np.int64)
@@ -67,18 +67,18 @@ class DocumentReader:
         entry_bytes = 32 if reading.named else 16
         self.expansion = int(2 + 2 * len(self.plan) + entry_bytes * self.entries)
 
-    def room(self, n_bytes: int) -> Room:
+    def buffer(self, n_bytes: int) -> ParseBuffer:
         """A row takes two bytes or more."""
-        return Room(n_bytes // 2 + 1, int(self.entries * n_bytes) + 1)
+        return ParseBuffer(n_bytes // 2 + 1, int(self.entries * n_bytes) + 1)
 
-    def parse(self, piece: TextPiece, room: Room | None = None) -> RowBatch:
+    def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         text, end = piece.text, piece.end
         recipe, named = self.reading.recipe, self.reading.named
         if len(text) < end + SPARE:  # the parser looks ahead
             text = np.append(text[:end], np.zeros(SPARE, np.uint8))
-        if room is None:
-            room = Room(np.count_nonzero(text[:end] == NEWLINE), int(self.entries * end) + 1)
-        indptr, ids, values, lines = room.indptr, room.ids, room.values, room.lines
+        if buffer is None:
+            buffer = ParseBuffer(np.count_nonzero(text[:end] == NEWLINE), int(self.entries * end) + 1)
+        indptr, ids, values, lines = buffer.indptr, buffer.ids, buffer.values, buffer.lines
         spans = np.empty((len(lines), 2), np.int64)
         out = np.empty(2 * len(self.plan) * end + SPARE, np.uint8)
         firsts, lasts = (np.empty(len(ids) if named else 0, np.int64) for _ in range(2))
@@ -101,8 +101,8 @@ class DocumentReader:
 
 def chosen_of(options: Mapping) -> dict:
     """The settings of the format, and whether labels are words."""
-    own = {name: value for name, value in options.items() if name != WORDS}
-    return chosen("documents", own) | {WORDS: options.get(WORDS, False)}
+    requested = {name: value for name, value in options.items() if name != WORDS}
+    return chosen("documents", requested) | {WORDS: options.get(WORDS, False)}
 
 
 class Documents:
@@ -111,12 +111,12 @@ class Documents:
     lines = LINE
 
     def score(self, head: bytes, name: str) -> float:
-        """None: nearly any text might be read as this, so it is named."""
+        """Zero: nearly any text might be read as this, so it is named."""
         return 0.0
 
-    def settled(self, given: Mapping, head: bytes, name: str) -> dict:
+    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         """The settings, and the kind of labels that the first lines have, unless it is known."""
-        options = {key: value for key, value in given.items() if value is not None}
+        options = {key: value for key, value in requested.items() if value is not None}
         if WORDS not in options:
             parts = [line.partition(b"\t") for line in head.split(b"\n")]
             options[WORDS] = are_words(
@@ -124,11 +124,11 @@ class Documents:
             )
         return chosen_of(options)
 
-    def head_lines(self, given: Mapping) -> int:
-        """How many of the first lines ``settled`` looks at."""
-        return 1 if WORDS in given else LOOKED_AT
+    def head_lines(self, requested: Mapping) -> int:
+        """The number of first lines that ``settled`` reads."""
+        return 1 if WORDS in requested else SAMPLED_LINES
 
-    def reader(self, reading: Reading) -> DocumentReader:
+    def reader(self, reading: ReaderOptions) -> DocumentReader:
         return DocumentReader(reading)
 
 

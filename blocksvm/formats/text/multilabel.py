@@ -14,7 +14,7 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import EXACT, as_exact
 from blocksvm.base.row_batch import RowBatch
-from blocksvm.formats.format import EXPANSION, Reading, Room
+from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
 from blocksvm.formats.text.svmlight import SvmlightReader
 from blocksvm.formats.text.text_source import TextPiece, quoted
 from blocksvm.kernels.text_bytes import COLON, HASH, NEWLINE, SPACE, SPARE, ZERO
@@ -32,15 +32,15 @@ def set_label(word: bytes) -> tuple:
     not hold."""
     members = [member for member in word.decode("utf-8", "backslashreplace").split(",") if member]
     try:
-        found = tuple(float(member) + 0.0 for member in members)
+        numbers = tuple(float(member) + 0.0 for member in members)
     except ValueError:
         return tuple(members)
-    for member, number in zip(members, found, strict=True):
+    for member, number in zip(members, numbers, strict=True):
         if not np.isfinite(number):
             raise InputError(f"the label {quoted(member.encode()[:40])} is not a finite number; mend it")
         if abs(number) >= EXACT and member.lstrip("+-").isdigit() and int(member) != int(number):
             raise InputError(as_exact(member, "put a letter before each label"))
-    return found
+    return numbers
 
 
 class LabelledReader(SvmlightReader):
@@ -48,12 +48,12 @@ class LabelledReader(SvmlightReader):
 
     expansion = 2 * EXPANSION  # a copy of the text, and objects for the labels
 
-    def __init__(self, reading: Reading, label_of, required: bool):
+    def __init__(self, reading: ReaderOptions, label_of, required: bool):
         super().__init__(replace(reading, labelled=False))
         self.label_of = label_of
         self.required = required and reading.labelled
 
-    def parse(self, piece: TextPiece, room: Room | None = None) -> RowBatch:
+    def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         end = piece.end
         text = np.append(piece.text[:end], np.zeros(SPARE, np.uint8))
         newlines = np.flatnonzero(text[:end] == NEWLINE)
@@ -71,7 +71,7 @@ class LabelledReader(SvmlightReader):
         raw = text.tobytes()
         text[:end][np.cumsum(words[:end], dtype=np.int8) > 0] = SPACE
         text[starts[labelled]] = ZERO
-        batch = super().parse(TextPiece(piece.source, text, end, piece.fraction), room)
+        batch = super().parse(TextPiece(piece.source, text, end, piece.fraction), buffer)
         lines = batch.origin.records
         known: dict[bytes, object] = {}
         labels = []
@@ -110,7 +110,7 @@ class LabelledText:
     def score(self, head: bytes, name: str) -> float:
         return 0.0
 
-    def reader(self, reading: Reading) -> LabelledReader:
+    def reader(self, reading: ReaderOptions) -> LabelledReader:
         return LabelledReader(reading, self.label_of, self.required)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from blocksvm.base.errors import option
 from blocksvm.base.labels import MENDED
 from blocksvm.base.row_batch import Origin, RowBatch
-from blocksvm.formats.format import EXPANSION, Reading, Room
+from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
 from blocksvm.formats.text.row_labels import first_words, inexact
 from blocksvm.formats.text.text_source import TextPiece, is_number, word_at
 from blocksvm.kernels import svmlight_loops as codes
@@ -36,22 +36,22 @@ class SvmlightReader:
 
     expansion = EXPANSION
 
-    def __init__(self, reading: Reading):
+    def __init__(self, reading: ReaderOptions):
         self.reading = reading
 
-    def room(self, n_bytes: int) -> Room:
+    def buffer(self, n_bytes: int) -> ParseBuffer:
         """A row takes two bytes or more, an entry (" 1:1") four."""
-        return Room(n_bytes // 2 + 1, n_bytes // 4 + 1)
+        return ParseBuffer(n_bytes // 2 + 1, n_bytes // 4 + 1)
 
-    def parse(self, piece: TextPiece, room: Room | None = None) -> RowBatch:
+    def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         text, end = piece.text, piece.end
         recipe = self.reading.recipe
         if len(text) < end + SPARE:  # the parser looks ahead
             text = np.append(text[:end], np.zeros(SPARE, np.uint8))
-        if room is None:
+        if buffer is None:
             # every row ends with a newline, every pair has a colon
-            room = Room(np.count_nonzero(text[:end] == NEWLINE), np.count_nonzero(text[:end] == COLON))
-        labels, indptr, lines, ids, values = room.labels, room.indptr, room.lines, room.ids, room.values
+            buffer = ParseBuffer(np.count_nonzero(text[:end] == NEWLINE), np.count_nonzero(text[:end] == COLON))
+        labels, indptr, lines, ids, values = buffer.labels, buffer.indptr, buffer.lines, buffer.ids, buffer.values
         undecided = np.empty((1024, 3), np.int64)
         # else a row's values are rounded after they have been added up, or scaled
         closing = not recipe.l2 and not recipe.sums
@@ -83,7 +83,7 @@ class SvmlightReader:
         if wrong is not None:
             rows, sentence = wrong
             fault = int(lines[rows]), sentence
-        done, code, entry, rest = close_rows(
+        done, code, entry, closed_largest = close_rows(
             indptr, min(closed, rows), rows, ids, values, recipe.sums, recipe.l2, recipe.single
         )
         if code != codes.FINE:
@@ -92,7 +92,7 @@ class SvmlightReader:
         nnz = indptr[rows]
         return RowBatch(
             labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz],
-            Origin(piece.source, piece.fraction, line, lines[:rows]), fault=fault, largest=max(largest, rest),
+            Origin(piece.source, piece.fraction, line, lines[:rows]), fault=fault, largest=max(largest, closed_largest),
             notes=groups_in(text[:end], lines[:rows]),
         )  # fmt: skip
 
@@ -115,7 +115,7 @@ class SvmlightReader:
 
 
 def groups_in(text: np.ndarray, lines: np.ndarray) -> dict:
-    """What ``RowBatch.notes`` tells of groups of rows (``qid:``), which are not used."""
+    """The note on groups of rows (``qid:``), which are not used; see ``RowBatch.notes``."""
     raw = text.tobytes()
     if b"q" not in raw or not len(lines):
         return {}
@@ -142,7 +142,7 @@ class Svmlight:
         lines = [line for line in head.split(b"\n")[:50] if line.strip()]
         return max(0.1, sum(ROW.fullmatch(line) is not None for line in lines) / max(1, len(lines)))
 
-    def reader(self, reading: Reading) -> SvmlightReader:
+    def reader(self, reading: ReaderOptions) -> SvmlightReader:
         return SvmlightReader(reading)
 
 

@@ -18,7 +18,7 @@ from blocksvm.base.row_batch import shown_name
 from blocksvm.formats.stored_bytes import decompressed, open_stored
 from blocksvm.kernels.text_bytes import NEWLINE, RETURN, SPARE
 
-HEAD_BYTES = 1 << 16  # by which a format is told
+HEAD_BYTES = 1 << 16  # by which a format is recognised
 LOOKED_BYTES = 1 << 20  # of whole lines by which is decided what a table or a document has
 PARTS_LOOKED = 400  # the first two of them may take one of so many parts of the memory
 MOST_OPEN = 64  # lines that a record with line breaks within its quotes is looked for
@@ -234,7 +234,7 @@ class TextInputs:
         """
         sizes = [Path(name).stat().st_size if name != "-" and Path(name).is_file() else None for name in self.names]
         total = None if None in sizes else sum(sizes)
-        behind = 0
+        stored_before = 0
         for name, size in zip(self.names, sizes, strict=True):
             opened, self.first = self.first or OpenText(name, self.stop), None
             try:
@@ -242,14 +242,14 @@ class TextInputs:
                 for piece in _pieces_of(opened, piece_bytes, limit, once, digested, spare, self.quote):
                     done = None
                     if total is not None:
-                        done = min(1.0, (behind + opened.stored.tell()) / total) if total else 1.0
+                        done = min(1.0, (stored_before + opened.stored.tell()) / total) if total else 1.0
                     begins = not opened.source.first_line
                     if begins:
                         opened.source.first_line = piece[0][: piece[1]].tobytes().partition(b"\n")[0] + b"\n"
                     yield TextPiece(opened.source, *piece, done, begins)
             finally:
                 opened.close()
-            behind += size or 0
+            stored_before += size or 0
 
 
 def _pieces_of(opened: OpenText, piece_bytes: int, limit: LineLimit, once: bool, digested: bool, spare, quote: int):
@@ -328,11 +328,11 @@ def utf8_lines(text: np.ndarray, end: int) -> tuple[int, tuple[int, str] | None]
 def _too_long(opened: OpenText, carried: int, limit: LineLimit) -> str:
     """The sentence for a line of which so many bytes were read."""
     begin = opened.source.text_bytes - carried
-    rest = opened.rest_of_line()
+    remaining = opened.rest_of_line()
     where = f"{shown_name(opened.source.name)}: the line at byte {begin:,}"
-    if rest is None:
+    if remaining is None:
         return f"{where} does not end within {FARTHEST_END / 1e6:,.0f} MB; check that this is text with a row a line"
-    length = carried + rest
+    length = carried + remaining
     need = option("memory", f"{-(-limit.memory_for(length) // 1_000_000)}MB")
     return f"{where} is {length:,} bytes long; give {need} or more, or check that this is text with a row a line"
 
@@ -351,9 +351,9 @@ def _last_newline(buffer: np.ndarray, end: int) -> int:
     step = 1 << 16
     for stop in range(end, 0, -step):
         start = max(0, stop - step)
-        found = buffer[start:stop].tobytes().rfind(b"\n")
-        if found >= 0:
-            return start + found
+        at = buffer[start:stop].tobytes().rfind(b"\n")
+        if at >= 0:
+            return start + at
     return -1
 
 

@@ -21,16 +21,12 @@ import re
 import numpy as np
 
 from blocksvm.base.row_batch import Origin, RowBatch
-from blocksvm.formats.format import Reading, Room
+from blocksvm.formats.format import ParseBuffer, ReaderOptions
 from blocksvm.formats.text.row_labels import first_words, inexact
 from blocksvm.formats.text.text_source import TextPiece, is_number, quoted, utf8_lines
 from blocksvm.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE
 from blocksvm.kernels.svmlight_loops import BIG_NORM, BIG_VALUE, DUPLICATE
-from blocksvm.kernels.text_bytes import (
-    NEWLINE,
-    SPACE,
-    SPARE,
-)
+from blocksvm.kernels.text_bytes import NEWLINE, SPACE, SPARE
 from blocksvm.kernels.vw_loops import (
     BAD_HEAD,
     BAD_SCALE,
@@ -68,32 +64,32 @@ WORD = re.compile(rb"\|?[^\s|]*")
 class VwReader:
     """``[label [importance]] [tag]|namespace feature:value ...`` a line."""
 
-    def __init__(self, reading: Reading):
+    def __init__(self, reading: ReaderOptions):
         self.reading = reading
         # the shortest entry, " a", has an id and a value, and positions of its name
         self.expansion = 20 if reading.named else 10
 
-    def room(self, n_bytes: int) -> Room:
+    def buffer(self, n_bytes: int) -> ParseBuffer:
         """A row takes two bytes or more, and so does an entry."""
-        return Room(n_bytes // 2 + 1, n_bytes // 2 + 1, weighted=True)
+        return ParseBuffer(n_bytes // 2 + 1, n_bytes // 2 + 1, weighted=True)
 
-    def parse(self, piece: TextPiece, room: Room | None = None) -> RowBatch:
+    def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         text, end = piece.text, piece.end
         recipe, named = self.reading.recipe, self.reading.named
         if len(text) < end + SPARE:  # the parser looks ahead
             text = np.append(text[:end], np.zeros(SPARE, np.uint8))
         end, fault = utf8_lines(text, end)
-        if room is None:
+        if buffer is None:
             # every row ends with a newline, every feature follows a blank
             blanks = np.count_nonzero(text[:end] <= SPACE)
-            room = Room(np.count_nonzero(text[:end] == NEWLINE), blanks, weighted=True)
-        labels, weights, indptr, ids, values = room.labels, room.weights, room.indptr, room.ids, room.values
+            buffer = ParseBuffer(np.count_nonzero(text[:end] == NEWLINE), blanks, weighted=True)
+        labels, weights, indptr, ids, values = buffer.labels, buffer.weights, buffer.indptr, buffer.ids, buffer.values
         firsts, lasts = (np.empty(len(ids) if named else 0, np.int64) for _ in range(2))
         names = np.empty(end if named else 0, np.uint8)
         undecided = np.empty((1024, 4), np.int64)
         while True:
             rows, line, code, position, n_undecided, name_bytes = parse_rows(
-                text, end, labels, weights, indptr, ids, values, room.lines, undecided, named, names, firsts, lasts
+                text, end, labels, weights, indptr, ids, values, buffer.lines, undecided, named, names, firsts, lasts
             )
             if n_undecided <= len(undecided) and name_bytes <= len(names):
                 break
@@ -111,23 +107,23 @@ class VwReader:
             if not np.isfinite(number):
                 rows = row
                 what = (
-                    self.reading.too_large(self._feature(text, end, room.lines[row], ids[at]))
+                    self.reading.too_large(self._feature(text, end, buffer.lines[row], ids[at]))
                     if kind == VALUE
                     else self._sentence(NOT_FINITE, text, start)
                 )
-                fault = (int(room.lines[row]), what)
+                fault = (int(buffer.lines[row]), what)
                 break
             (labels, weights, values)[kind][at] = number + 0.0  # -0 is 0
-        wrong = inexact(labels[:rows], first_words(text, end, room.lines), "")
+        wrong = inexact(labels[:rows], first_words(text, end, buffer.lines), "")
         if wrong is not None:
             rows, sentence = wrong
-            fault = int(room.lines[rows]), sentence
+            fault = int(buffer.lines[rows]), sentence
         done, code, entry, largest = close_rows(
             indptr, rows, ids, values, recipe.sums, recipe.l2, recipe.single, named, firsts, lasts
         )
         if code != FINE:
             rows = done
-            bad = int(room.lines[done])
+            bad = int(buffer.lines[done])
             if code == BIG_NORM:
                 fault = bad, FAULTS[code]
             else:
@@ -137,7 +133,7 @@ class VwReader:
         weights = weights[:rows]
         return RowBatch(
             labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz],
-            Origin(piece.source, piece.fraction, line, room.lines[:rows]), fault=fault, largest=largest,
+            Origin(piece.source, piece.fraction, line, buffer.lines[:rows]), fault=fault, largest=largest,
             weights=None if (weights == 1.0).all() else weights,
             names=(names, firsts[:nnz], lasts[:nnz]) if named else None,
         )  # fmt: skip
@@ -153,17 +149,28 @@ class VwReader:
     def _feature(self, text: np.ndarray, end: int, line: int, feature_id: int) -> str:
         """A feature as a sentence names it: the line is read again, with names."""
         ends = np.append(-1, np.flatnonzero(text[:end] == NEWLINE))
-        own = np.append(text[ends[line] + 1 : ends[line + 1] + 1], np.zeros(SPARE, np.uint8))
-        stop = len(own) - SPARE
-        room = self.room(stop)
-        firsts, lasts = (np.empty(len(room.ids), np.int64) for _ in range(2))
+        whole = np.append(text[ends[line] + 1 : ends[line + 1] + 1], np.zeros(SPARE, np.uint8))
+        stop = len(whole) - SPARE
+        buffer = self.buffer(stop)
+        firsts, lasts = (np.empty(len(buffer.ids), np.int64) for _ in range(2))
         names = np.empty(0, np.uint8)
         undecided = np.empty((0, 4), np.int64)
-        arrays = own, stop, room.labels, room.weights, room.indptr, room.ids, room.values, room.lines, undecided, True
+        arrays = (
+            whole,
+            stop,
+            buffer.labels,
+            buffer.weights,
+            buffer.indptr,
+            buffer.ids,
+            buffer.values,
+            buffer.lines,
+            undecided,
+            True,
+        )
         needed = parse_rows(*arrays, names, firsts, lasts)[-1]
         names = np.empty(needed, np.uint8)
         parse_rows(*arrays, names, firsts, lasts)
-        entry = int(np.flatnonzero(room.ids[: room.indptr[1]] == feature_id)[0])
+        entry = int(np.flatnonzero(buffer.ids[: buffer.indptr[1]] == feature_id)[0])
         return f"the feature {quoted(names[firsts[entry] : lasts[entry]][:60].tobytes())}"
 
 
@@ -177,7 +184,7 @@ class Vw:
         lines = [line for line in head.split(b"\n")[:50] if line.strip()]
         return sum(ROW.fullmatch(line) is not None for line in lines) / max(1, len(lines))
 
-    def reader(self, reading: Reading) -> VwReader:
+    def reader(self, reading: ReaderOptions) -> VwReader:
         return VwReader(reading)
 
 

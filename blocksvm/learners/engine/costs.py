@@ -23,6 +23,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input
 from blocksvm.base.labels import Labels, label_text, listed
 from blocksvm.base.settings import Setting
+from blocksvm.learners.engine.learner import learns_apart
 
 PREDICTION, MAX_LOSS = RULES = ("prediction", "max-loss")
 MOST_BYTES = 64_000_000  # of a file of costs: some thousand labels
@@ -185,7 +186,7 @@ def check_costs(settings: Mapping, n_classes: int, kind: str | None, multiclass:
         raise InputError(f"{option('costs')}: is for rows of one label each, not for sets of them; leave it out")
     if n_classes == 2:
         raise InputError(f"{option('costs')}: is for three labels or more; for two, weigh the rows or the classes")
-    if multiclass == "rest":
+    if learns_apart(multiclass):
         raise InputError(
             f"{option('costs')}: compares the labels, which {option('multiclass', 'rest')} learns apart; leave it out"
         )

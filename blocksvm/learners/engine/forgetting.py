@@ -30,9 +30,11 @@ WEIGHT_FADES = True
 
 
 @inlined
-def forgetting_score(indices, values, start, stop, columns, width, scalars, parameters):
+def forgetting_score(row, memory):
+    indices, start, stop = row.indices, row.start, row.stop
+    columns, width, parameters = memory.columns, memory.width, memory.parameters
     own = parameters.shape[0] - 1 - len(FADES)
-    now = scalars[ROUNDS]
+    now = memory.scalars[ROUNDS]
     for k in range(start, stop):
         place = np.int64(indices[k]) * width
         age = now - columns[place + width - 1]
@@ -43,27 +45,29 @@ def forgetting_score(indices, values, start, stop, columns, width, scalars, para
                 at += 1
                 columns[place + c] = parameters[at] + factor * (columns[place + c] - parameters[at])
             columns[place + width - 1] = now
-    return score(indices, values, start, stop, columns, width, scalars, parameters)
+    return score(row, memory)
 
 
 @inlined
-def forgetting_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def forgetting_update(row, y, z, importance, memory):
+    parameters = memory.parameters
     factor = np.exp(parameters[parameters.shape[0] - 1 - len(FADES)])
     for c in FADING_SCALARS:
-        scalars[c] *= factor
-    update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters)
+        memory.scalars[c] *= factor
+    update(row, y, z, importance, memory)
 
 
 @inlined
-def forgetting_current(j, columns, width, scalars, parameters):
-    w = current(j, columns, width, scalars, parameters)
+def forgetting_current(j, memory):
+    w = current(j, memory)
     if WEIGHT_FADES:
-        age = scalars[ROUNDS] - columns[j * width + width - 1]
+        parameters, width = memory.parameters, memory.width
+        age = memory.scalars[ROUNDS] - memory.columns[j * width + width - 1]
         w *= np.exp(parameters[parameters.shape[0] - 1 - len(FADES)] * age)
     return w
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Forgetting(Learner):
     """inner: the learner without it; part: F."""
 

@@ -69,9 +69,9 @@ class JointLearner:
                 raise InputError(f"the weights must be {n} finite numbers of 0 or more, one a row")
         scores = np.empty((n, self.k))
         runner, state = self.runner, self.state
-        loop_of(runner.learner)(
-            Rows(*self.joint.rows(X), codes, weights), self.k, state.columns, runner.width, state.scalars.reshape(1, -1),
-            runner.parameters, runner.query, runner.key, state.tally, scores, table.arrays if table else NO_SETS,
+        loop_of(runner.learner, runner.loss)(
+            Rows(*self.joint.rows(X), codes, weights), self.k, runner.memory(state.columns, state.scalars), runner.query,
+            runner.key, state.tally, scores, table.arrays if table else NO_SETS,
             self.costs.arrays if self.costs else NO_COSTS,
         )  # fmt: skip
         if not np.isfinite(scores).all():

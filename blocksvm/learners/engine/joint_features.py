@@ -17,14 +17,16 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.row_batch import runs
-from blocksvm.kernels import kernel, specialised
+from blocksvm.kernels import specialised
 from blocksvm.kernels.block_check import SOUND, check_rows
 from blocksvm.kernels.sparse_rows import combined
 from blocksvm.learners.engine.joint_map import JointMap, joint_map
+from blocksvm.learners.engine.layout import SparseRow
 from blocksvm.learners.engine.learner import Learner
-from blocksvm.learners.engine.loops import has_none, judged
+from blocksvm.learners.engine.loops import has_none, judged, of_learner
 from blocksvm.learners.engine.rule_parts import plain_score as score
 from blocksvm.learners.rules.perceptron import perceptron_update as update
+from blocksvm.losses.loss import Loss
 
 MOST = np.iinfo(np.int32).max
 PIECE_ENTRIES = 1 << 16  # of all classes' rows, as far as these have no more entries than x, which are made at once
@@ -141,8 +143,7 @@ def by_class(scores: np.ndarray, sets: bool) -> np.ndarray:
     return scores if sets or scores.shape[1] > 2 else scores[:, 1:] - scores[:, :1]
 
 
-@kernel
-def learn_joint(rows, k, columns, width, scalars, parameters, query, key, tally, scores, sets, costs):
+def learn_joint(rows, k, memory, query, key, tally, scores, sets, costs):
     """``loops.learn_prototypes`` with the rows Phi(x_i, r), at i * k + r, of all classes in the place of the rows
     x_i; scores (n, k)."""
     indptr, indices, values, y, weights, _ = rows
@@ -153,18 +154,18 @@ def learn_joint(rows, k, columns, width, scalars, parameters, query, key, tally,
     row_values = np.empty(2 * longest + 1)
     of_class = np.empty(k)
     own = np.zeros(k, np.uint8)
-    state = scalars[0]
+    state = of_learner(memory, memory.columns, 0, memory.scratch)
     for i in range(y.shape[0]):
         for c in range(k):
             start, stop = indptr[i * k + c], indptr[i * k + c + 1]
-            of_class[c] = score(indices, values, start, stop, columns, width, state, parameters)
+            of_class[c] = score(SparseRow(indices, values, start, stop), state)
             scores[i, c] = of_class[c]
         label = np.int64(y[i])
         if has_none(label, False):
             continue
         length = indptr[(i + 1) * k] - indptr[i * k]
         right, wrong, z, importance = judged(
-            of_class, label, own, sets, costs, weights, i, query, key, tally, length, parameters
+            of_class, label, own, sets, costs, weights, i, query, key, tally, length, state.p
         )
         if importance > 0.0:
             end = 0
@@ -175,14 +176,14 @@ def learn_joint(rows, k, columns, width, scalars, parameters, query, key, tally,
                     indices[start:stop], values[start:stop], 1.0, indices[other:other_stop], values[other:other_stop],
                     -1.0, row_indices, row_values,
                 )  # fmt: skip
-            update(row_indices, row_values, 0, end, 1.0, z, importance, columns, width, state, parameters)
+            update(SparseRow(row_indices, row_values, 0, end), 1.0, z, importance, state)
 
 
 @cache
-def _loop(name: str, score, update):
-    return specialised(learn_joint, f"learn_joint_{name}", score=score, update=update)
+def _loop(name: str, loss: Loss, score, update):
+    return loss.compiled(specialised(learn_joint, f"learn_joint_{name}", score=score, update=update))
 
 
-def loop_of(learner: Learner):
-    """The loop around a learner's functions, compiled on its first call."""
-    return _loop(learner.update.__name__, learner.score, learner.update)
+def loop_of(learner: Learner, loss: Loss):
+    """The loop around a learner's functions and its loss, compiled on its first call."""
+    return _loop(learner.update.__name__, loss, learner.score, learner.update)

@@ -1,4 +1,5 @@
-"""Positions by name: what a learner keeps for each feature, its scalars, and its settings as numbers.
+"""What a learner's functions are given, a row and the learner's memory, and positions by name in that: the numbers of
+a feature, the scalars, and the settings as numbers.
 
 A layout is a namedtuple of the positions 0, 1, 2, ...; numba compiles its entries as constants, so that
 ``columns[place + COLUMN.squares]`` costs what ``columns[place + 1]`` does.
@@ -8,10 +9,40 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
 
 # settings that every learner has as numbers, used or not, in this order; its own follow
-COMMON = ("average", "loss", "epsilon", "step", "decay")
+COMMON = ("average", "step", "decay")
+
+
+class SparseRow(NamedTuple):
+    """A row: entries ``start <= k < stop`` of indices (int32, or int64 of several classes) and values (float32 or
+    float64; None: every value is 1)."""
+
+    indices: np.ndarray
+    values: np.ndarray | None
+    start: int
+    stop: int
+
+
+class Memory(NamedTuple):
+    """What a learner knows.
+
+    columns (features * width,) float64: ``width`` numbers a feature, side by side, so that a feature costs one cache
+    line; scalars (m,) float64: numbers that all features share, ``rounds`` (rows learned from) first; parameters
+    float64: the settings as numbers; p: the settings of the loss, a tuple; scratch float64: of a learner with ``kept``,
+    numbers of the row that ``score`` leaves for ``update``.
+    """
+
+    columns: np.ndarray
+    width: int
+    scalars: np.ndarray
+    parameters: np.ndarray
+    p: tuple
+    scratch: np.ndarray
 
 
 class Layout(Protocol):

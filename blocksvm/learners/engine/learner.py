@@ -1,18 +1,16 @@
 """What an online learner is: a rule for one row, its settings, what it keeps of each feature, and what it can do.
 
-A learner is four inlined functions:
+A learner is four inlined functions of a ``SparseRow`` and the learner's ``Memory`` (layout.py):
 
-    score(indices, values, start, stop, columns, width, scalars, parameters) -> <w, x> of the row at
-        ``start <= k < stop``; may bring the row's features up to date
-    update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters)
-        one round on the row, whose label is y = +-1 and whose score is z, a prior model's part included; importance:
-        how much its loss counts, above 0
-    current(j, columns, width, scalars, parameters) -> weight j after the rounds so far; changes nothing
-    mean(j, columns, width, scalars, parameters) -> mean of weight j after each round; changes nothing
+    score(row, memory) -> <w, x>; may bring the row's features up to date
+    update(row, y, z, importance, memory): one round on the row, whose label is y = +-1, or a number, and whose score is
+        z, a prior model's part included; importance: how much its loss counts, above 0
+    current(j, memory) -> weight j after the rounds so far; changes nothing
+    mean(j, memory) -> mean of weight j after each round; changes nothing
 
-columns (features * width,) float64: ``width`` numbers a feature, at positions that the learner's ``columns`` layout
-names; scalars: numbers that all features share, named by ``scalars``; parameters: the settings as numbers, named by
-``parameters``.  ``loops.py`` makes the compiled loops over rows from these, ``runner.py`` runs them.
+They name numbers of a feature, of the scalars and of the parameters by the layouts that the learner declares, and parts
+of the loss that it follows as kernels/loss_placeholders.py has them.  ``loops.py`` makes the compiled loops over rows from these,
+``runner.py`` runs them.
 """
 
 from __future__ import annotations
@@ -25,16 +23,20 @@ from typing import cast
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import REQUIRED, Setting, Settings
 from blocksvm.learners.engine.layout import COMMON, Layout, layout
-from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
+from blocksvm.losses import DEFAULT, DEFAULT_OF_NUMBERS, LOSSES, get_loss, require
+from blocksvm.problems.problem_settings import PROBLEM_SETTINGS, LossName
 
 # Squares, and quotients of squares, must stay far from the ends of float64.
 LARGEST = 1e50
 
-LOSS_NAMES = ("hinge", "perceptron", "squared-hinge", "logistic", "squared", "epsilon-insensitive", "absolute")
-LOSSES_OF_CLASSES, LOSSES_OF_NUMBERS = LOSS_NAMES[:6], LOSS_NAMES[4:]
 # what labels may be: of a row a class, a number, a set of classes; or they are not looked at
 CLASSES, NUMBERS, SETS, NO_TARGETS = "classes", "numbers", "sets", "none"
-RULES = ("prototype", "rest")  # the ways to more than two classes
+PROTOTYPE, REST = RULES = ("prototype", "rest")  # the ways to more than two classes
+
+
+def learns_apart(rule: str | None) -> bool:
+    """Whether this way to several classes has a learner for each."""
+    return rule == REST
 
 
 def of_classes(targets: str | None) -> bool:
@@ -52,11 +54,7 @@ def not_negative(name: str, help: str, default, **more) -> Setting:
 
 
 # settings that several learners have
-EPSILON = not_negative("epsilon", "error up to which the epsilon-insensitive loss is 0", 0.1, metavar="E")
-GRADIENT = (
-    Setting("loss", "the loss whose gradient is followed", "hinge", kind=str, choices=LOSSES_OF_CLASSES),
-    EPSILON,
-)
+LOSS = LossName("loss", f"the loss whose gradient is followed: {', '.join(LOSSES)}", DEFAULT, str, metavar="NAME")
 STEP = positive("step", "step size c", 1.0, metavar="C")
 DECAY = Setting("decay", "step sizes c / sqrt(t), or constant ones", "sqrt", kind=str, choices=("constant", "sqrt"))
 RADIUS = positive("radius", "project w on the ball ||w|| <= B", None, metavar="B")
@@ -88,30 +86,16 @@ COMMON_SETTINGS = SHARED + (PROBLEM_SETTINGS["class_weight"],)  # what all learn
 
 
 @dataclass(frozen=True)
-class Regulariser:
-    """r(w) of a learner's objective, where regret can measure it.  kind 'l2': weight / 2 ||w||^2; 'norm': weight ||w||; 'l1': weight
-    sum_j h_j |w_j|, with ``heights`` those of the last round, else 1; text: the formula for people; rule: how l1 enters
-    the steps: as a part of 'subgradient's, by 'thresholds' that all features share up to their heights, or those of AdaGrad by 'forward-backward'
-    splitting or 'dual averaging'."""
-
-    kind: str
-    weight: float
-    text: str
-    heights: bool = False
-    rule: str | None = None
-
-
-@dataclass(frozen=True)
 class Kept:
-    """``score`` and ``update`` for the loop over two classes where the one hands what it found on to the other: both get
-    ``room`` behind their other arguments, ``numbers`` float64 for each entry of the row, which stays as it is between."""
+    """``score`` and ``update`` for the loop over two classes where the one leaves what it found to the other in the
+    memory's scratch: ``numbers`` float64 for each entry of the row."""
 
     score: Callable
     update: Callable
     numbers: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Learner:
     """One learner, all of it.
 
@@ -121,21 +105,21 @@ class Learner:
     score, update, current, mean: see above.  columns, scalars, parameters: layouts of what they are given; more_scalars:
     how many scalars lie behind the named ones, by whether averages are wanted; numbers: those parameters that are no
     setting of the same name; initial, initial_scalars: what does not begin at 0, by name.
-    loss: what is suffered, where that is no setting; for_numbers(learner): the learner that takes its place where labels
-    are numbers, None where it learns classes alone; for_rows(learner): that which predicts rows by w itself, whose score
-    is the distance and whose label is 0.
+    loss: the name of the loss, where that is no setting; needs: parts of it that the rule needs beside the derivative.
+    real: it learns numbers; for_numbers(learner): the learner that takes its place where labels are numbers, None where
+    it learns classes alone; for_rows(learner): that which predicts rows by w itself, whose score is the distance and
+    whose label is 0.
     kept: the two functions as the loop over two classes calls them, where they share what they find.
     jointly: the loop over rows of several classes, where ``update`` is not what a step over all of them is.
     fades, fading_scalars: the columns and scalars that forgetting.py takes back towards what they began with (scalars: 0).
-    choice: a setting whose value chooses the learner among ``variants``; complete(settings, known): the settings
-    with what follows from others, and from the data; raises InputError for what no single setting's range tells; constant(settings): the value of a constant feature that the rule needs.
+    choice: a setting whose value chooses the learner among ``variants``; complete(settings, known): the settings with
+    what follows from others, and from the data; raises InputError for what no single setting's range tells;
+    constant(settings): the value of a constant feature that the rule needs.
 
     What it can do: takes_weights: rows may differ in importance; takes_prior: its weights may be added to a prior
-    model's; takes_average, takes_bias: the mean of its weights, and a constant feature, have a meaning; sparse: weights become exactly 0; acts_on: 'rows', 'margins' (a row of margin 1 or more changes nothing) or
-    'mistakes' (one of margin above 0 changes nothing); passive_aggressive: its step is min(most, hinge / (||x||^2 +
-    slack)) with these two among its numbers; mirror: the map that makes it mirror descent, or None; ball(settings):
-    (1 or 2, radius) of the norm ball that it stays in, or None; regulariser(settings); bounds: names of those in
-    ``analysis.bounds`` that are about it; describe(settings, scalars by name): what a model's description says besides.
+    model's; takes_average, takes_bias: the mean of its weights, and a constant feature, have a meaning; sparse: weights
+    become exactly 0; acts_up_to: the margin up to which rows change anything; describe(settings, scalars by name): what
+    a model's description says besides.
     """
 
     name: str
@@ -154,7 +138,9 @@ class Learner:
     numbers: Callable[[Mapping], dict[str, float]] = lambda settings: {}
     initial: Callable[[dict], dict[str, float]] = lambda settings: {}
     initial_scalars: Mapping[str, float] = field(default_factory=dict)
-    loss: str = "hinge"
+    loss: str = DEFAULT
+    needs: tuple[str, ...] = ()
+    real: bool = False
     for_numbers: Callable[[Learner], Learner] | None = None
     for_rows: Callable[[Learner], Learner] | None = None
     jointly: Callable | None = None
@@ -170,12 +156,7 @@ class Learner:
     takes_average: bool = True
     takes_bias: bool = True
     sparse: bool = False
-    acts_on: str = "rows"
-    passive_aggressive: bool = False
-    mirror: str | None = None
-    ball: Callable[[dict], tuple[int, float] | None] = lambda settings: None
-    regulariser: Callable[[dict], Regulariser | None] = lambda settings: None
-    bounds: tuple[str, ...] = ()
+    acts_up_to: float = math.inf
     describe: Callable[[Mapping, Mapping], dict] = lambda settings, scalars: {}
 
     def like(self, **changes) -> Learner:
@@ -209,8 +190,31 @@ class Learner:
         Raises InputError for a setting that it does not take, or lacks, or that is out of range.
         """
         chosen = self.of(given)
-        found = chosen.settings.resolve(given, chosen.name, known)
+        found = chosen.settings_of(given).resolve(given, chosen.name, known)
+        chosen.check_loss(found)
         return chosen.complete(found, known)
+
+    def loss_of(self, given: Mapping) -> str:
+        """The name of its loss where these settings are given."""
+        if LOSS.name not in self.settings:
+            return self.loss
+        setting = self.settings[LOSS.name]
+        value = given.get(LOSS.name)
+        return cast(str, setting.default if value is None else setting.checked(value))
+
+    def settings_of(self, given: Mapping) -> Settings:
+        """Its settings, and those of its loss, where these are given."""
+        more = get_loss(self.loss_of(given)).settings
+        return self.settings + tuple(setting for setting in more if setting.name not in self.settings)
+
+    def check_loss(self, settings: Mapping) -> None:
+        """InputError where its loss is not of its targets, or lacks a part that the rule needs."""
+        name = self.loss_of(settings)
+        if self.real and not get_loss(name).of_numbers:
+            fit = ", ".join(other for other in LOSSES if get_loss(other).of_numbers)
+            raise InputError(f"{option('loss', name)}: is for two classes; for numbers choose one of {fit}")
+        for part in self.needs:
+            require(name, part, self.name)
 
     def number_of(self, settings: Mapping, name: str) -> float:
         """One of its own parameters: a computed one, or the setting of this name; inf for one that is off."""
@@ -221,8 +225,6 @@ class Learner:
         """The settings as the functions get them, in the order of ``parameters``."""
         common = {
             "average": float(average),
-            "loss": float(LOSS_NAMES.index(settings.get("loss", self.loss))),
-            "epsilon": settings.get("epsilon", 0.1),
             "step": settings.get("step", 1.0),
             "decay": float(DECAY.choices.index(settings.get("decay", "constant"))),
         }
@@ -239,13 +241,9 @@ class Learner:
 
 def following_numbers(learner: Learner) -> Learner:
     """``for_numbers`` of a learner that follows the gradient of any loss: the same, with those of regression."""
-    loss = Setting(
-        "loss", "the loss whose gradient is followed", LOSSES_OF_NUMBERS[0], kind=str, choices=LOSSES_OF_NUMBERS
-    )
+    loss = replace(LOSS, default=DEFAULT_OF_NUMBERS)
     declared = tuple(loss if setting.name == loss.name else setting for setting in learner.settings)
-    if "epsilon" not in learner.settings:
-        declared += (EPSILON,)
     return learner.like(
-        settings=Settings(declared, learner.settings.exclusive), for_numbers=None,
+        settings=Settings(declared, learner.settings.exclusive), for_numbers=None, real=True,
         variants={value: following_numbers(variant) for value, variant in learner.variants.items()},
     )  # fmt: skip

@@ -20,18 +20,20 @@ from typing import NamedTuple
 import numpy as np
 
 from blocksvm.base.vectors import LINE
-from blocksvm.kernels import inlined, inlined_with, specialised
+from blocksvm.kernels import inlined, specialised
 from blocksvm.kernels.hash_table import scramble
+from blocksvm.kernels.loss_placeholders import value
 from blocksvm.kernels.prefetch import prefetch, prefetch_row, strided_dot, value_at
 from blocksvm.kernels.shuffle import GOLDEN
+from blocksvm.learners.engine.layout import Memory, SparseRow
 from blocksvm.learners.engine.learner import Kept, Learner
-from blocksvm.learners.engine.rule_parts import PARAMETER, loss_at
 from blocksvm.learners.engine.rule_parts import plain_current as current
 from blocksvm.learners.engine.rule_parts import plain_mean as mean
 from blocksvm.learners.engine.rule_parts import plain_score as score
 
-# what stands for a learner's own functions in the loops, until ``loops_of`` puts those in their place
+# placeholders for a learner's functions, which ``loops_of`` replaces before compilation
 from blocksvm.learners.rules.perceptron import perceptron_update as update
+from blocksvm.losses.loss import Loss
 
 # of a tally: rows, sums, and the row seen last; rows with a margin of 0 or less, of any class that has a margin of its
 # own, and those of them whose label was asked for; where predictions cost, the sum of the costs
@@ -155,9 +157,9 @@ def costly_pair(of_class, right, costs):
 
 
 @inlined
-def worst_pair(of_class, label, own, sets, costs, parameters):
+def worst_pair(of_class, label, own, sets, costs, p):
     """(right, wrong, z, loss): the classes between which a step is made, -1 for none, the margin that the learner is
-    told and its loss; sets, costs: as ``learn_prototypes`` has them; own (k,): zeros, working space."""
+    told and its loss; sets, costs: as ``learn_prototypes`` has them; own (k,): zeros, working space; p: of the loss."""
     if not has_costs(costs):
         mark(own, label, sets, 1)
         right, wrong = pair_of(of_class, own)
@@ -165,8 +167,7 @@ def worst_pair(of_class, label, own, sets, costs, parameters):
         if right < 0 or wrong < 0:
             return right, -1, 1.0, 0.0
         z = of_class[right] - of_class[wrong]
-        loss, _ = loss_at(parameters[PARAMETER.loss], z, 1.0, parameters[PARAMETER.epsilon])
-        return right, wrong, z, loss
+        return right, wrong, z, value(z, 1.0, 1.0, p)
     right, wrong, loss = costly_pair(of_class, label, costs)
     return right, wrong, 1.0 - loss, loss  # the margin whose hinge loss this is
 
@@ -174,6 +175,12 @@ def worst_pair(of_class, label, own, sets, costs, parameters):
 @inlined
 def cost_of(costs, right, predicted):
     return costs[0][right, predicted] if has_costs(costs) else 0.0
+
+
+@inlined
+def of_learner(memory, columns, c, scratch):
+    """The memory of the learner with scalars[c] and these columns."""
+    return Memory(columns, memory.width, memory.scalars[c], memory.parameters, memory.p, scratch)
 
 
 @inlined
@@ -205,11 +212,11 @@ def note(tally, loss, mistake, below, asked, z, label, length):
 
 
 @inlined
-def judged(of_class, label, own, sets, costs, weights, i, query, key, tally, length, parameters):
+def judged(of_class, label, own, sets, costs, weights, i, query, key, tally, length, p):
     """Count row i of these scores; (right, wrong, z, importance): as ``worst_pair`` has them, and 0.0 where nothing is
     learned from it."""
     predicted, lead = best_two(of_class)
-    right, wrong, z, loss = worst_pair(of_class, label, own, sets, costs, parameters)
+    right, wrong, z, loss = worst_pair(of_class, label, own, sets, costs, p)
     tally[COST] += cost_of(costs, right, predicted)
     mistake = not z > 0.0 if has_sets(sets) else predicted != right
     importance = importance_of(weights, i)
@@ -218,27 +225,17 @@ def judged(of_class, label, own, sets, costs, weights, i, query, key, tally, len
     return right, wrong, z, importance if asked else 0.0
 
 
-@inlined
-def score_alone(indices, values, start, stop, columns, width, scalars, parameters, room):
-    return score(indices, values, start, stop, columns, width, scalars, parameters)
-
-
-@inlined
-def update_alone(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters, room):
-    update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters)
-
-
 ROOM = 0  # numbers that a learner keeps of each entry of a row between score and update
 
 
-def learn_two(rows, order, d, bias, prior, columns, width, scalars, parameters, query, key, tally, scores, numbers):
+def learn_two(rows, order, d, bias, prior, memory, query, key, tally, scores, numbers):
     """Predict each row of ``order``, then learn from it.
 
     rows: ``Rows``, with ``EVEN`` where there are no weights; a row of importance 0 is predicted only.  d: features
     without the constant one, whose number it is; bias: its value; prior (d + 1,): fixed weights to which the learner's
-    are added, or (0,).  scores (n,) float64 by position in ``order``, or (0,): not wanted.  A row of ``NO_LABEL`` is
-    predicted, and not counted.  The loss is counted times
-    the importance; a margin of 0 counts as a mistake; of ``numbers`` the squared error is counted in their place.
+    are added, or (0,); memory: ``Memory`` with scalars (1, m).  scores (n,) float64 by position in ``order``, or (0,):
+    not wanted.  A row of ``NO_LABEL`` is predicted, and not counted.  The loss is counted times the importance; a
+    margin of 0 counts as a mistake; of ``numbers`` the squared error is counted in their place.
     """
     indptr, indices, values, y, weights, _ = rows
     longest = 0
@@ -247,8 +244,8 @@ def learn_two(rows, order, d, bias, prior, columns, width, scalars, parameters, 
             longest = max(longest, indptr[order[r] + 1] - indptr[order[r]])
     row_indices = np.empty(longest + 1, np.int32)
     row_values = np.empty(longest + 1)
-    room = np.empty(ROOM * (longest + 1))
-    state = scalars[0]
+    columns, width = memory.columns, memory.width
+    own = of_learner(memory, columns, 0, np.empty(ROOM * (longest + 1)))
     on_lines = LINE % width == 0  # a division that an entry would wait for
     for r in range(order.shape[0]):
         fetch_ahead(indptr, indices, values, order, r, columns, width, on_lines)
@@ -257,17 +254,17 @@ def learn_two(rows, order, d, bias, prior, columns, width, scalars, parameters, 
         label = float(y[i])
         if bias != 0.0:
             end = copy_row(indices, values, start, stop, 0, 1.0, 0, bias, d, row_indices, row_values)
-            z = score_alone(row_indices, row_values, 0, end, columns, width, state, parameters, room)
+            z = score(SparseRow(row_indices, row_values, 0, end), own)
         else:
             end = 0
-            z = score_alone(indices, values, start, stop, columns, width, state, parameters, room)
+            z = score(SparseRow(indices, values, start, stop), own)
         if prior.shape[0] > 0:
             z += strided_dot(indices, values, start, stop, prior, 1) + bias * prior[d]
         if scores.shape[0] > 0:
             scores[r] = z
         if has_none(label, numbers):
             continue
-        loss, _ = loss_at(parameters[PARAMETER.loss], z, label, parameters[PARAMETER.epsilon])
+        loss = value(z, label, 1.0, own.p)
         importance = importance_of(weights, i)
         asked = asks(query, key, tally[ROWS], z)
         below = label * z <= 0.0 and not numbers
@@ -275,18 +272,12 @@ def learn_two(rows, order, d, bias, prior, columns, width, scalars, parameters, 
         note(tally, importance * loss, mistake, below, asked, z, label, stop - start)
         if asked and importance > 0.0:
             if bias != 0.0:
-                update_alone(
-                    row_indices, row_values, 0, end, label, z, importance, columns, width, state, parameters, room
-                )
+                update(SparseRow(row_indices, row_values, 0, end), label, z, importance, own)
             else:
-                update_alone(
-                    indices, values, start, stop, label, z, importance, columns, width, state, parameters, room
-                )
+                update(SparseRow(indices, values, start, stop), label, z, importance, own)
 
 
-def learn_prototypes(
-    rows, order, d, bias, prior, columns, width, scalars, parameters, query, key, tally, scores, sets, costs
-):
+def learn_prototypes(rows, order, d, bias, prior, memory, query, key, tally, scores, sets, costs):
     """The same for k = the number of classes; scores (m, k), or (0, 0).
 
     sets: (first (m + 1,) int64, members int32) where y (n,) is the place of a row's set among m, as ``mark`` has them;
@@ -295,7 +286,7 @@ def learn_prototypes(
     another, or ``NO_COSTS``; with them s and the loss are those of Crammer et al., JMLR 2006, sec. 8: no step where s is right.
     """
     indptr, indices, values, y, weights, _ = rows
-    k = columns.shape[0] // (width * (d + 1))
+    k = memory.columns.shape[0] // (memory.width * (d + 1))
     longest = 0
     for r in range(order.shape[0]):
         longest = max(longest, indptr[order[r] + 1] - indptr[order[r]])
@@ -303,14 +294,14 @@ def learn_prototypes(
     row_values = np.empty(2 * (longest + 1))
     of_class = np.empty(k)
     own = np.zeros(k, np.uint8)
-    state = scalars[0]
+    state = of_learner(memory, memory.columns, 0, memory.scratch)
     for r in range(order.shape[0]):
         i = order[r]
         start, stop = indptr[i], indptr[i + 1]
         label = np.int64(y[i])
         for c in range(k):
             end = copy_row(indices, values, start, stop, c * (d + 1), 1.0, 0, bias, d, row_indices, row_values)
-            of_class[c] = score(row_indices, row_values, 0, end, columns, width, state, parameters)
+            of_class[c] = score(SparseRow(row_indices, row_values, 0, end), state)
             if prior.shape[0] > 0:
                 of_class[c] += strided_dot(row_indices, row_values, 0, end, prior, 1)
             if scores.shape[0] > 0:
@@ -318,7 +309,7 @@ def learn_prototypes(
         if has_none(label, False):
             continue
         right, wrong, z, importance = judged(
-            of_class, label, own, sets, costs, weights, i, query, key, tally, stop - start, parameters
+            of_class, label, own, sets, costs, weights, i, query, key, tally, stop - start, state.p
         )
         if importance > 0.0:
             end = 0
@@ -327,15 +318,15 @@ def learn_prototypes(
                 end = copy_row(
                     indices, values, start, stop, wrong * (d + 1), -1.0, end, bias, d, row_indices, row_values
                 )
-            update(row_indices, row_values, 0, end, 1.0, z, importance, columns, width, state, parameters)
+            update(SparseRow(row_indices, row_values, 0, end), 1.0, z, importance, state)
 
 
-def learn_rest(rows, order, d, bias, prior, columns, width, scalars, parameters, query, key, tally, scores, sets):
+def learn_rest(rows, order, d, bias, prior, memory, query, key, tally, scores, sets):
     """The same, with scalars (k, m) of each class's own; the loss is the sum over the classes.  A row of
     a set is a mistake where the score of some class is on the wrong side of 0."""
     indptr, indices, values, y, weights, _ = rows
-    k = scalars.shape[0]
-    part = (d + 1) * width
+    k = memory.scalars.shape[0]
+    part = (d + 1) * memory.width
     longest = 0
     for r in range(order.shape[0]):
         longest = max(longest, indptr[order[r] + 1] - indptr[order[r]])
@@ -354,15 +345,14 @@ def learn_rest(rows, order, d, bias, prior, columns, width, scalars, parameters,
         loss = 0.0
         below = False
         for c in range(k):
-            own_columns = columns[c * part : (c + 1) * part]
-            of_class[c] = score(row_indices, row_values, 0, end, own_columns, width, scalars[c], parameters)
+            state = of_learner(memory, memory.columns[c * part : (c + 1) * part], c, memory.scratch)
+            of_class[c] = score(SparseRow(row_indices, row_values, 0, end), state)
             if prior.shape[0] > 0:
                 of_class[c] += strided_dot(row_indices, row_values, 0, end, prior[c * (d + 1) : (c + 1) * (d + 1)], 1)
             if scores.shape[0] > 0:
                 scores[r, c] = of_class[c]
             side = 1.0 if own[c] else -1.0
-            own_loss, _ = loss_at(parameters[PARAMETER.loss], of_class[c], side, parameters[PARAMETER.epsilon])
-            loss += own_loss
+            loss += value(of_class[c], side, 1.0, memory.p)
             below = below or side * of_class[c] <= 0.0
         if not labelled:
             continue
@@ -374,37 +364,22 @@ def learn_rest(rows, order, d, bias, prior, columns, width, scalars, parameters,
         note(tally, importance * loss, mistake, below, asked, float(predicted), float(right), stop - start)
         if asked and importance > 0.0:
             for c in range(k):
-                own_columns = columns[c * part : (c + 1) * part]
+                state = of_learner(memory, memory.columns[c * part : (c + 1) * part], c, memory.scratch)
                 side = 1.0 if own[c] else -1.0
-                update(
-                    row_indices,
-                    row_values,
-                    0,
-                    end,
-                    side,
-                    of_class[c],
-                    importance,
-                    own_columns,
-                    width,
-                    scalars[c],
-                    parameters,
-                )
+                update(SparseRow(row_indices, row_values, 0, end), side, of_class[c], importance, state)
         mark(own, label, sets, 0)
 
 
-def read_weights(columns, width, scalars, parameters, average, out):
+def read_weights(memory, average, out):
     """Weights (or the means of what they were after each round) of all features in ``out``; scalars (k, m), of which
     each row has its own part of columns.  Changes nothing else."""
-    part = columns.shape[0] // scalars.shape[0]
-    for c in range(scalars.shape[0]):
-        own = columns[c * part : (c + 1) * part]
-        for j in range(part // width):
-            at = c * (part // width) + j
-            out[at] = (
-                mean(j, own, width, scalars[c], parameters)
-                if average
-                else current(j, own, width, scalars[c], parameters)
-            )
+    k = memory.scalars.shape[0]
+    part = memory.columns.shape[0] // k
+    n = part // memory.width
+    for c in range(k):
+        own = of_learner(memory, memory.columns[c * part : (c + 1) * part], c, memory.scratch)
+        for j in range(n):
+            out[c * n + j] = mean(j, own) if average else current(j, own)
 
 
 class Loops(NamedTuple):
@@ -417,26 +392,20 @@ class Loops(NamedTuple):
 
 
 @cache
-def _loops(name: str, score, update, current, mean, kept: Kept | None) -> Loops:
-    if kept is None:
-        kept = Kept(
-            inlined_with(score_alone, f"score_alone_{name}", score=score),
-            inlined_with(update_alone, f"update_alone_{name}", update=update),
-            0,
-        )
-    two = specialised(
-        learn_two, f"learn_two_{name}", score_alone=kept.score, update_alone=kept.update, ROOM=kept.numbers
-    )
-    more = [
-        specialised(loop, f"{loop.__name__}_{name}", score=score, update=update)
-        for loop in (learn_prototypes, learn_rest)
+def _loops(name: str, loss: Loss, score, update, current, mean, kept: Kept | None, jointly) -> Loops:
+    two = kept or Kept(score, update, 0)
+    loops = [
+        specialised(learn_two, f"learn_two_{name}", score=two.score, update=two.update, ROOM=two.numbers),
+        jointly or specialised(learn_prototypes, f"learn_prototypes_{name}", score=score, update=update),
+        specialised(learn_rest, f"learn_rest_{name}", score=score, update=update),
     ]
-    return Loops(two, *more, specialised(read_weights, f"read_weights_{name}", current=current, mean=mean))
+    reading = specialised(read_weights, f"read_weights_{name}", current=current, mean=mean)
+    return Loops(*map(loss.compiled, loops), reading)
 
 
-def loops_of(learner: Learner) -> Loops:
-    """The loops around a learner's functions, compiled on their first call; learners with the same functions share
-    them."""
+def loops_of(learner: Learner, loss: Loss) -> Loops:
+    """The loops around a learner's functions and its loss, compiled on their first call; learners with the same
+    functions share them."""
     functions = learner.score, learner.update, learner.current, learner.mean
     name = "_".join(f"{function.__module__.rpartition('.')[2]}_{function.__name__}" for function in functions[:3])
-    return _loops(name, *functions, learner.kept)
+    return _loops(name, loss, *functions, learner.kept, learner.jointly)

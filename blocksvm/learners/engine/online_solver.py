@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
@@ -14,10 +14,20 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS as LABEL_SETS
 from blocksvm.base.labels import Labels, require_labels, require_numbers
 from blocksvm.base.memory import Budget
+from blocksvm.base.settings import Settings
 from blocksvm.learners.engine.joint_features import JOINT_BYTES
 from blocksvm.learners.engine.label_sets import SetTable
 from blocksvm.learners.engine.learner import CLASSES as ONE_CLASS
-from blocksvm.learners.engine.learner import COMMON_SETTINGS, NO_TARGETS, SETS, SHARED, Learner, of_classes
+from blocksvm.learners.engine.learner import (
+    COMMON_SETTINGS,
+    LOSS,
+    NO_TARGETS,
+    SETS,
+    SHARED,
+    Learner,
+    learns_apart,
+    of_classes,
+)
 from blocksvm.learners.engine.loops import (
     ASKED,
     CORRECTED,
@@ -86,7 +96,7 @@ class OnlineSolver(OwnDecisions):
         self.factors = None if self.sets else factors_by_code(task, learner, targets)
         if shared.get("multiclass") is not None and k == 2 and not (real or self.sets):
             raise InputError(f"{option('multiclass')}: the rows have two classes; leave it out")
-        if shared.get("multiclass") != "rest" and (k > 2 or self.sets):
+        if not learns_apart(shared.get("multiclass")) and (k > 2 or self.sets):
             known["n_features"] *= k  # the prototypes' features are features of one learner
         own = {name: value for name, value in task.settings.items() if name not in COMMON_SETTINGS}
         self.name = learner.name
@@ -170,7 +180,7 @@ class OnlineSolver(OwnDecisions):
 
     def finished(self, state: State) -> bool:
         """A learner that acts on mistakes alone has met none in the last epoch: it does not change any more."""
-        return self.runner.learner.acts_on == "mistakes" and state["epochs"][LAST] == 0.0
+        return self.runner.learner.acts_up_to <= 0.0 and state["epochs"][LAST] == 0.0
 
     def summary(self, state: State) -> str:
         """What the mistakes of a perceptron show about its rows, or the radius of what predicts rows.
@@ -182,7 +192,7 @@ class OnlineSolver(OwnDecisions):
         runner, epochs, tally = self.runner, state["epochs"], state["tally"]
         if self.predicts_rows:
             return f"radius {self.describe(state)[DISTANCE]['radius']:.6g}"
-        if runner.learner.acts_on != "mistakes" or runner.rule is not None or epochs[LAST] < 0.0:
+        if runner.learner.acts_up_to > 0.0 or runner.rule is not None or epochs[LAST] < 0.0:
             return ""
         if epochs[LAST] == 0.0:
             separated = f"the rows are linearly separable{' with a bias' if runner.bias else ''}"
@@ -227,9 +237,15 @@ def method_of(learner: Learner) -> Method:
     return Method(
         learner.name, learner.summary, learner.settings + COMMON_SETTINGS, capabilities,
         partial(OnlineSolver, learner, capabilities),
-        (*(() if learner.choice is None else (learner.choice,)), *(("targets",) if learner.for_numbers else ())),
-        lambda given: learner.of_targets(given.get("targets")).of(given).settings + COMMON_SETTINGS,
+        (*(() if learner.choice is None else (learner.choice,)), *(("targets",) if learner.for_numbers else ()),
+         *((LOSS.name,) if LOSS.name in learner.settings else ())),
+        lambda given: settings_of(learner, given) + COMMON_SETTINGS,
     )  # fmt: skip
+
+
+def settings_of(learner: Learner, given: Mapping) -> Settings:
+    """Those that it takes where these are given."""
+    return learner.of_targets(given.get("targets")).of(given).settings_of(given)
 
 
 def check_sets(shared: dict, task: Task) -> None:

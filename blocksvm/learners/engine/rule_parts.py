@@ -1,17 +1,15 @@
-"""What the learners' functions over a row share: losses with their derivatives, step sizes, and the plain memory of a
-learner whose weights change only where a row has an entry.
+"""Parts that the learners' functions of a row share: the derivative of the loss that they follow, step sizes, and the
+plain memory of a learner whose weights change only where a row has an entry.
 
-In all of them: indices, values, start, stop: the row; columns (features * width,) float64: ``width`` numbers a feature,
-side by side, so that a feature costs one cache line; scalars: numbers that all features share, ``rounds`` (rows learned
-from) first; parameters: the settings as numbers.
+In all of them ``row`` is a ``SparseRow`` and ``memory`` a ``Memory`` (layout.py).
 """
 
 import numpy as np
 
 from blocksvm.kernels import inlined
+from blocksvm.kernels.loss_placeholders import derivative
 from blocksvm.kernels.prefetch import strided_dot, value_at
-from blocksvm.learners.engine.layout import layout, parameters, unsigned
-from blocksvm.learners.engine.learner import LOSS_NAMES
+from blocksvm.learners.engine.layout import Memory, layout, parameters, unsigned
 
 # what every learner has at the same position
 ROUNDS = 0
@@ -25,47 +23,31 @@ AT = unsigned(COLUMN)
 # the second, since they are differences of numbers that are 1 / scale times as large.
 SMALLEST_SCALE, SMALLEST_AVERAGED = 1.0e-9, 1.0e-4
 
-HINGE, PERCEPTRON, SQUARED_HINGE, LOGISTIC, SQUARED, EPSILON_INSENSITIVE, ABSOLUTE = range(len(LOSS_NAMES))
+
+@inlined
+def dot(row, memory):
+    """<v, x>, v the first number of each feature."""
+    return strided_dot(row.indices, row.values, row.start, row.stop, memory.columns, memory.width)
 
 
 @inlined
-def loss_at(kind, z, y, epsilon):
-    """(loss, derivative with respect to the score z) for a label y of +-1, or, of the last three
-    losses, a number; both nan where z is.
-
-    At the kinks: hinge has derivative 0 at m = 1, the perceptron's loss has -y at m = 0.
-    """
-    m = y * z
-    if kind == HINGE:
-        return (0.0, 0.0) if m >= 1.0 else (1.0 - m, -y)
-    if kind == PERCEPTRON:
-        return (0.0, 0.0) if m > 0.0 else (-m, -y)
-    if kind == SQUARED_HINGE:
-        if m >= 1.0:
-            return 0.0, 0.0
-        gap = 1.0 - m
-        return gap * gap, -2.0 * y * gap
-    if kind == LOGISTIC:
-        # log(1 + e^-m), without overflow
-        if m > 0.0:
-            e = np.exp(-m)
-            return np.log1p(e), -y * e / (1.0 + e)
-        e = np.exp(m)
-        return np.log1p(e) - m, -y / (1.0 + e)
-    if kind == SQUARED:
-        return 0.5 * (z - y) * (z - y), z - y
-    distance = abs(z - y)
-    width = epsilon if kind == EPSILON_INSENSITIVE else 0.0
-    if distance <= width:
-        return 0.0, 0.0
-    return distance - width, 1.0 if z > y else -1.0
+def with_scratch(memory, scratch):
+    return Memory(memory.columns, memory.width, memory.scalars, memory.parameters, memory.p, scratch)
 
 
 @inlined
-def derivative_at(z, y, importance, parameters):
+def part_of_memory(memory, columns, scalars, parameters):
+    """That of a learner that is one of several, from these places on."""
+    return Memory(
+        memory.columns[columns:], memory.width, memory.scalars[scalars:], memory.parameters[parameters:], memory.p,
+        memory.scratch,
+    )  # fmt: skip
+
+
+@inlined
+def derivative_at(z, y, importance, memory):
     """Of the loss that the learner follows, times the row's importance, with respect to the score."""
-    _, derivative = loss_at(parameters[PARAMETER.loss], z, y, parameters[PARAMETER.epsilon])
-    return importance * derivative
+    return importance * derivative(z, y, 1.0, memory.p)
 
 
 @inlined
@@ -82,8 +64,9 @@ def averages(parameters):
 
 
 @inlined
-def sum_of_squared_values(values, start, stop):
+def sum_of_squares(row):
     """||x||^2 of a row."""
+    values, start, stop = row.values, row.start, row.stop
     total = 0.0
     for k in range(np.uint64(start), np.uint64(stop)):
         v = value_at(values, k)
@@ -104,43 +87,49 @@ def soft(v, threshold):
 
 
 @inlined
-def change_weight(weight, lagged, change, columns, scalars, parameters):
+def change_weight(weight, lagged, change, memory):
     """``w_j += change`` in the round under way, for the weight at position ``weight`` of columns.
 
     Averages need no sweep over all weights: a change in round t is in the weights after rounds t, t + 1, ... T, so that
     sum_t w_{t+1} = T w_{T+1} - sum_t (t - 1) change_t; the number at ``lagged`` is that second sum.
     """
+    columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
     columns[weight] += change
     if averages(parameters):
         columns[lagged] += (scalars[ROUNDS] - 1.0) * change
 
 
 @inlined
-def mean_of(weight, lagged, columns, scalars):
+def mean_of(weight, lagged, memory):
     """Mean over the rounds of a weight that ``change_weight`` has changed."""
+    columns, scalars = memory.columns, memory.scalars
     return columns[weight] - columns[lagged] / max(1.0, scalars[ROUNDS])
 
 
 @inlined
-def add_plain(indices, values, start, stop, factor, columns, width, scalars, parameters):
+def add_plain(row, factor, memory):
     """``w += factor x``."""
+    indices, values, start, stop = row
+    width = memory.width
     for k in range(np.uint64(start), np.uint64(stop)):
         place = np.uint64(indices[k]) * np.uint64(width)
         change = factor * value_at(values, k)
-        change_weight(place + AT.weight, place + AT.lagged, change, columns, scalars, parameters)
+        change_weight(place + AT.weight, place + AT.lagged, change, memory)
 
 
 @inlined
-def plain_score(indices, values, start, stop, columns, width, scalars, parameters):
+def plain_score(row, memory):
     """<w, x>, the weight being the first number of a feature."""
-    return strided_dot(indices, values, start, stop, columns, width)
+    return dot(row, memory)
 
 
 @inlined
-def plain_current(j, columns, width, scalars, parameters):
+def plain_current(j, memory):
+    columns, width = memory.columns, memory.width
     return columns[j * width]
 
 
 @inlined
-def plain_mean(j, columns, width, scalars, parameters):
-    return mean_of(j * width + COLUMN.weight, j * width + COLUMN.lagged, columns, scalars)
+def plain_mean(j, memory):
+    width = memory.width
+    return mean_of(j * width + COLUMN.weight, j * width + COLUMN.lagged, memory)

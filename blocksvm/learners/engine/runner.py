@@ -17,8 +17,23 @@ from blocksvm.learners.engine.forgetting import forgetting
 from blocksvm.learners.engine.joint_features import JointFeatures, by_class, loop_of
 from blocksvm.learners.engine.joint_map import JOINT
 from blocksvm.learners.engine.label_sets import SetTable
-from blocksvm.learners.engine.learner import LARGEST, NO_TARGETS, RULES, SETS, SHARED, Learner, of_classes
+from blocksvm.learners.engine.layout import Memory
+from blocksvm.learners.engine.learner import (
+    LARGEST,
+    NO_TARGETS,
+    PROTOTYPE,
+    REST,
+    RULES,
+    SETS,
+    SHARED,
+    Learner,
+    learns_apart,
+    of_classes,
+)
 from blocksvm.learners.engine.loops import EVEN, LOSS_SUM, NO_COSTS, NO_LABEL, NO_SETS, ROWS, TALLY_LENGTH, loops_of
+from blocksvm.losses import get_loss
+
+NO_SCRATCH = np.empty(0)
 
 
 @dataclass
@@ -141,14 +156,16 @@ class Runner:
         self.query = math.inf if shared["query"] is None else shared["query"]
         self.key = np.uint64(key % 2**64)
         self.parameters = np.array(self.learner.packed(self.settings, self.average))
-        self.loops = loops_of(self.learner)
+        self.loss = get_loss(self.learner.loss_of(self.settings))
+        self.p = self.loss.own(self.settings)
+        self.loops = loops_of(self.learner, self.loss)
         self.width = self.learner.width(self.average)
         self.n_scalars = self.learner.n_scalars(self.average)
 
     @property
     def ranks(self) -> bool:
         """The decision values order the labels of a row's set, and nothing parts those in it from those outside."""
-        return self.sets and self.rule != "rest"
+        return self.sets and not learns_apart(self.rule)
 
     @property
     def n_vectors(self) -> int:
@@ -168,7 +185,7 @@ class Runner:
     @property
     def n_learners(self) -> int:
         """Learners with scalars of their own: 1, or one a class where each class is learned against the rest."""
-        return self.n_classes if self.rule == "rest" else 1
+        return self.n_classes if learns_apart(self.rule) else 1
 
     def scalar_length(self) -> int:
         return self.n_learners * self.n_scalars
@@ -204,12 +221,10 @@ class Runner:
             own = EVEN if weights is None else weights[order]
             self._learn_joint(matrix, y[order], order, state, own, scores, sets)
             return
-        prototypes = self.learner.jointly or self.loops.prototypes
-        loop = {None: self.loops.two, "prototype": prototypes, "rest": self.loops.rest}[self.rule]
+        loop = {None: self.loops.two, PROTOTYPE: self.loops.prototypes, REST: self.loops.rest}[self.rule]
         rows = Rows(*matrix, y, EVEN if weights is None else weights)
-        loop(rows, order, d, self.bias, state.prior, state.columns, self.width,
-             state.scalars.reshape(self.n_learners, -1), self.parameters, self.query, self.key, state.tally,
-             np.empty((0, 0) if self.rule else 0) if scores is None else scores,
+        loop(rows, order, d, self.bias, state.prior, self.memory(state.columns, state.scalars), self.query, self.key,
+             state.tally, np.empty((0, 0) if self.rule else 0) if scores is None else scores,
              *self._more_of_loop(sets))  # fmt: skip
         if not math.isfinite(state.tally[LOSS_SUM]):
             self.diverged(f"by row {int(state.tally[ROWS]):,}")
@@ -222,10 +237,9 @@ class Runner:
         own = NO_SETS if sets is None else sets.arrays
         for part, rows in self.joint.pieces(matrix, order, self.ids):
             found = np.empty((part.stop - part.start, self.n_classes))
-            loop_of(self.learner)(
-                Rows(*rows, codes[part], weights[part]), self.n_classes, state.columns,
-                self.width, state.scalars.reshape(1, -1), self.parameters, self.query, self.key, state.tally, found,
-                own, self.costs.arrays if self.costs else NO_COSTS,
+            loop_of(self.learner, self.loss)(
+                Rows(*rows, codes[part], weights[part]), self.n_classes, self.memory(state.columns, state.scalars),
+                self.query, self.key, state.tally, found, own, self.costs.arrays if self.costs else NO_COSTS,
             )  # fmt: skip
             if not (np.isfinite(found).all() and math.isfinite(state.tally[LOSS_SUM])):
                 self.diverged(f"by row {int(state.tally[ROWS]):,}")
@@ -236,10 +250,10 @@ class Runner:
         """What the loop takes besides."""
         if self.rule is None:
             return (self.real,)
-        if self.rule == "prototype" and self.learner.jointly:
-            return ()
         own = NO_SETS if sets is None else sets.arrays
-        return (own, self.costs.arrays if self.costs else NO_COSTS) if self.rule == "prototype" else (own,)
+        if learns_apart(self.rule):
+            return (own,)
+        return () if self.learner.jointly else (own, self.costs.arrays if self.costs else NO_COSTS)
 
     def take_costs(self, labels: Labels | None) -> None:
         """The costs of its settings, where there are any, for the classes that it learns; InputError where they are
@@ -284,15 +298,20 @@ class Runner:
 
     def weights(self, state: LearnerState, out: np.ndarray) -> np.ndarray:
         """The weights (n_vectors * (d + 1),) in ``out``, averaged if so wanted, a prior model's included."""
-        self.read_weights(state.columns, state.scalars.reshape(self.n_learners, -1), out)
+        self.read_weights(state.columns, state.scalars, out)
         if len(state.prior):
             out += state.prior
         return out
 
+    def memory(self, columns: np.ndarray, scalars: np.ndarray) -> Memory:
+        """What the loops take; scalars: of one learner, or of one a class."""
+        by_learner = scalars.reshape(-1, self.n_scalars)
+        return Memory(columns, self.width, by_learner, self.parameters, self.p, NO_SCRATCH)
+
     def read_weights(self, columns: np.ndarray, scalars: np.ndarray, out: np.ndarray) -> None:
         """The weights of some features in ``out``, a prior model's not included; scalars (k, n_scalars).  InputError
         where they are no numbers any more."""
-        self.loops.read_weights(columns, self.width, scalars, self.parameters, self.average, out)
+        self.loops.read_weights(self.memory(columns, scalars), self.average, out)
         if not np.isfinite(out).all():
             self.diverged("in the rows learned from")
 

@@ -12,19 +12,10 @@ the sum of w so far: the thresholds of idle rounds grow evenly, so that their su
 import numpy as np
 
 from blocksvm.kernels import inlined
-from blocksvm.kernels.prefetch import strided_dot, value_at
+from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.layout import layout, parameters
-from blocksvm.learners.engine.learner import (
-    GRADIENT,
-    L1,
-    STEP,
-    Learner,
-    Regulariser,
-    Settings,
-    following_numbers,
-    not_negative,
-)
-from blocksvm.learners.engine.rule_parts import ROUNDS, averages, derivative_at, soft
+from blocksvm.learners.engine.learner import L1, LOSS, STEP, Learner, Settings, following_numbers, not_negative
+from blocksvm.learners.engine.rule_parts import ROUNDS, averages, derivative_at, dot, soft
 
 COLUMN = layout("u", "squares", "round", averaging=("sum",))
 WEIGHT_COLUMN = layout("weight", "squares", "round", averaging=("sum",))
@@ -40,8 +31,9 @@ def pace(total, parameters):
 
 
 @inlined
-def rda_weight(place, t, columns, parameters):
+def rda_weight(place, t, memory):
     """w_j after round t."""
+    columns, parameters = memory.columns, memory.parameters
     u = columns[place + COLUMN.u]
     excess = abs(u) - t * parameters[PARAMETER.l1]
     if excess <= 0.0 or u == 0.0:
@@ -51,9 +43,10 @@ def rda_weight(place, t, columns, parameters):
 
 
 @inlined
-def rda_idle_sum(place, columns, scalars, parameters):
+def rda_idle_sum(place, memory):
     """sum of w_j after the rounds since it was up to date: -sign(u) pace (|u| - s l1) for s = r + 1, ... as long as
     that is above 0."""
+    columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
     u = abs(columns[place + COLUMN.u])
     if u == 0.0:
         return 0.0
@@ -68,29 +61,32 @@ def rda_idle_sum(place, columns, scalars, parameters):
 
 
 @inlined
-def rda_score(indices, values, start, stop, columns, width, scalars, parameters):
+def rda_score(row, memory):
+    indices, values, start, stop = row
+    width, scalars = memory.width, memory.scalars
     z = 0.0
     for k in range(start, stop):
         place = np.int64(indices[k]) * width
-        z += value_at(values, k) * rda_weight(place, scalars[ROUNDS], columns, parameters)
+        z += value_at(values, k) * rda_weight(place, scalars[ROUNDS], memory)
     return z
 
 
 @inlined
-def rda_current(j, columns, width, scalars, parameters):
-    return rda_weight(j * width, scalars[ROUNDS], columns, parameters)
+def rda_current(j, memory):
+    return rda_weight(j * memory.width, memory.scalars[ROUNDS], memory)
 
 
 @inlined
-def rda_mean(j, columns, width, scalars, parameters):
-    return (columns[j * width + COLUMN.sum] + rda_idle_sum(j * width, columns, scalars, parameters)) / max(
-        1.0, scalars[ROUNDS]
-    )
+def rda_mean(j, memory):
+    columns, width, scalars = memory.columns, memory.width, memory.scalars
+    return (columns[j * width + COLUMN.sum] + rda_idle_sum(j * width, memory)) / max(1.0, scalars[ROUNDS])
 
 
 @inlined
-def rda_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
-    derivative = derivative_at(z, y, importance, parameters)
+def rda_update(row, y, z, importance, memory):
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    derivative = derivative_at(z, y, importance, memory)
     if derivative == 0.0:
         scalars[ROUNDS] += 1.0
         return
@@ -98,7 +94,7 @@ def rda_update(indices, values, start, stop, y, z, importance, columns, width, s
         place = np.int64(indices[k]) * width
         g = derivative * value_at(values, k)
         if averages(parameters):
-            columns[place + COLUMN.sum] += rda_idle_sum(place, columns, scalars, parameters)
+            columns[place + COLUMN.sum] += rda_idle_sum(place, memory)
             columns[place + COLUMN.round] = scalars[ROUNDS]
         columns[place + COLUMN.u] += g
         columns[place + COLUMN.squares] += g * g
@@ -106,8 +102,9 @@ def rda_update(indices, values, start, stop, y, z, importance, columns, width, s
 
 
 @inlined
-def fobos_idle(place, columns, scalars, parameters):
+def fobos_idle(place, memory):
     """(w_j, sum of it over the rounds): soft-thresholds by eta l1 / H_j in the rounds since it was up to date."""
+    columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
     w = columns[place + WEIGHT_COLUMN.weight]
     rounds = scalars[ROUNDS] - columns[place + WEIGHT_COLUMN.round]
     threshold = (
@@ -123,13 +120,15 @@ def fobos_idle(place, columns, scalars, parameters):
 
 
 @inlined
-def adagrad_fobos_score(indices, values, start, stop, columns, width, scalars, parameters):
+def adagrad_fobos_score(row, memory):
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     if parameters[PARAMETER.l1] == 0.0 and not averages(parameters):  # idle rounds change nothing
-        return strided_dot(indices, values, start, stop, columns, width)
+        return dot(row, memory)
     z = 0.0
     for k in range(start, stop):
         place = np.int64(indices[k]) * width
-        w, total = fobos_idle(place, columns, scalars, parameters)
+        w, total = fobos_idle(place, memory)
         columns[place + WEIGHT_COLUMN.weight] = w
         columns[place + WEIGHT_COLUMN.round] = scalars[ROUNDS]
         if averages(parameters):
@@ -139,21 +138,25 @@ def adagrad_fobos_score(indices, values, start, stop, columns, width, scalars, p
 
 
 @inlined
-def adagrad_fobos_current(j, columns, width, scalars, parameters):
-    w, _ = fobos_idle(j * width, columns, scalars, parameters)
+def adagrad_fobos_current(j, memory):
+    width = memory.width
+    w, _ = fobos_idle(j * width, memory)
     return w
 
 
 @inlined
-def adagrad_fobos_mean(j, columns, width, scalars, parameters):
-    _, total = fobos_idle(j * width, columns, scalars, parameters)
+def adagrad_fobos_mean(j, memory):
+    columns, width, scalars = memory.columns, memory.width, memory.scalars
+    _, total = fobos_idle(j * width, memory)
     return (columns[j * width + WEIGHT_COLUMN.sum] + total) / max(1.0, scalars[ROUNDS])
 
 
 @inlined
-def adagrad_fobos_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def adagrad_fobos_update(row, y, z, importance, memory):
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scalars[ROUNDS] += 1.0
-    derivative = derivative_at(z, y, importance, parameters)
+    derivative = derivative_at(z, y, importance, memory)
     if derivative == 0.0:
         return
     for k in range(start, stop):
@@ -168,12 +171,7 @@ def adagrad_fobos_update(indices, values, start, stop, y, z, importance, columns
             columns[place + WEIGHT_COLUMN.sum] += w
 
 
-def l1_norm(rule: str):
-    """r(w) = l1 ||w||_1."""
-    return lambda settings: Regulariser("l1", settings["l1"], "l1 ||w||_1", rule=rule)
-
-
-ADAPTIVE = Settings((*GRADIENT, STEP, L1, not_negative("delta", "number added to the root of the sum of squares", 1.0)))
+ADAPTIVE = Settings((LOSS, STEP, L1, not_negative("delta", "number added to the root of the sum of squares", 1.0)))
 
 ADAGRAD_RDA = Learner(
     name="adagrad-rda",
@@ -190,17 +188,13 @@ ADAGRAD_RDA = Learner(
     for_numbers=following_numbers,
     numbers=lambda settings: {"squares": 0.0},
     sparse=True,
-    regulariser=l1_norm("dual averaging"),
-    bounds=("AdaGrad, RDA form",),
 )
 ADAGRAD_RDA_SQUARES = ADAGRAD_RDA.like(
     name="adagrad-rda-squares",
     summary="the same with the squares of the gradients in place of their root, without a step size",
     example="adagrad-rda-squares --l1 1e-6",
-    settings=Settings((*GRADIENT, L1)),
+    settings=Settings((LOSS, L1)),
     numbers=lambda settings: {"squares": 1.0, "delta": 0.0},
-    regulariser=lambda settings: None,
-    bounds=(),
 )
 ADAGRAD_FOBOS = ADAGRAD_RDA.like(
     name="adagrad-fobos",
@@ -211,6 +205,4 @@ ADAGRAD_FOBOS = ADAGRAD_RDA.like(
     current=adagrad_fobos_current,
     mean=adagrad_fobos_mean,
     columns=WEIGHT_COLUMN,
-    regulariser=l1_norm("forward-backward"),
-    bounds=("AdaGrad, FOBOS form",),
 )

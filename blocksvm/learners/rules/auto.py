@@ -15,16 +15,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.kernels import inlined
+from blocksvm.kernels import inlined, inlined_with
 from blocksvm.kernels.prefetch import products, value_at
 from blocksvm.learners.engine.layout import layout, parameters
 from blocksvm.learners.engine.learner import NUMBERS, Kept, Learner, Settings
-from blocksvm.learners.engine.rule_parts import ROUNDS, averages
+from blocksvm.learners.engine.rule_parts import ROUNDS, averages, part_of_memory, with_scratch
 from blocksvm.learners.rules.coin import COIN, coin_mean, coin_update
 from blocksvm.learners.rules.nag import (
     AT,
     NAG,
-    NAG_ROOM,
+    NAG_SCRATCH,
     keep_shares,
     nag_current,
     nag_mean,
@@ -33,6 +33,7 @@ from blocksvm.learners.rules.nag import (
     scale_with,
     shares_of,
 )
+from blocksvm.losses import get_loss
 
 # of_nag, of_coin: what the two make of the row that was scored last, which had ``entries``
 SCALAR = layout("rounds", "nag_charged", "coin_charged", "of_nag", "of_coin", "entries")
@@ -66,9 +67,21 @@ def charge(z, y, importance, parameters):
 
 
 @inlined
-def score_both(indices, values, start, stop, columns, width, scalars, parameters):
+def memory_of_nag(memory):
+    return part_of_memory(memory, 0, NAG_SCALARS, NAG_PARAMETERS)
+
+
+@inlined
+def memory_of_coin(memory):
+    return part_of_memory(memory, coin_place(memory.parameters), COIN_SCALARS, COIN_PARAMETERS)
+
+
+@inlined
+def score_both(row, memory):
     """<w, x> by either learner's weights, in one sweep of the row, kept among the scalars."""
-    of_nag, of_coin, place_of_coin = 0.0, 0.0, np.uint64(coin_place(parameters))
+    indices, values, start, stop = row
+    columns, width, scalars = memory.columns, memory.width, memory.scalars
+    of_nag, of_coin, place_of_coin = 0.0, 0.0, np.uint64(coin_place(memory.parameters))
     for k in range(np.uint64(start), np.uint64(stop)):
         place = np.uint64(indices[k]) * np.uint64(width)
         x = value_at(values, k)
@@ -78,10 +91,12 @@ def score_both(indices, values, start, stop, columns, width, scalars, parameters
 
 
 @inlined
-def keep_both(indices, values, start, stop, columns, width, scalars, parameters, room):
-    """The same, with what nag's update needs of the row kept in ``room``."""
+def keep_both(row, memory):
+    """The same, with what nag's update needs of the row left in the scratch."""
+    indices, values, start, stop = row
+    columns, width, scalars, room = memory.columns, memory.width, memory.scalars, memory.scratch
     n, begin = np.uint64(stop - start), np.uint64(start)
-    of_coin, place_of_coin = 0.0, np.uint64(coin_place(parameters))
+    of_coin, place_of_coin = 0.0, np.uint64(coin_place(memory.parameters))
     for k in range(n):
         place = np.uint64(indices[begin + k]) * np.uint64(width)
         x = value_at(values, begin + k)
@@ -94,19 +109,22 @@ def keep_both(indices, values, start, stop, columns, width, scalars, parameters,
 
 
 @inlined
-def auto_score_kept(indices, values, start, stop, columns, width, scalars, parameters, room):
-    keep_both(indices, values, start, stop, columns, width, scalars, parameters, room)
+def auto_score_kept(row, memory):
+    keep_both(row, memory)
+    scalars = memory.scalars
     return scalars[SCALAR.of_nag] if nag_leads(scalars) else scalars[SCALAR.of_coin]
 
 
 @inlined
-def auto_score(indices, values, start, stop, columns, width, scalars, parameters):
-    score_both(indices, values, start, stop, columns, width, scalars, parameters)
+def auto_score(row, memory):
+    score_both(row, memory)
+    scalars = memory.scalars
     return scalars[SCALAR.of_nag] if nag_leads(scalars) else scalars[SCALAR.of_coin]
 
 
 @inlined
-def auto_update_kept(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters, room):
+def auto_update_kept(row, y, z, importance, memory):
+    scalars, parameters = memory.scalars, memory.parameters
     scalars[SCALAR.rounds] += 1.0
     of_nag, of_coin = scalars[SCALAR.of_nag], scalars[SCALAR.of_coin]
     # z has a prior model's part, too, which is the same for both
@@ -116,47 +134,51 @@ def auto_update_kept(indices, values, start, stop, y, z, importance, columns, wi
         of_nag, of_coin = of_nag + (z - of_coin), z
     scalars[SCALAR.nag_charged] += charge(of_nag, y, importance, parameters)
     scalars[SCALAR.coin_charged] += charge(of_coin, y, importance, parameters)
-    own = scalars[NAG_SCALARS:]
-    nag_update_kept(
-        indices, values, start, stop, y, of_nag, importance, columns, width, own, parameters[NAG_PARAMETERS:], room
-    )  # fmt: skip
-    theirs = scalars[COIN_SCALARS:]
-    coin_update(
-        indices, values, start, stop, y, of_coin, importance, columns[coin_place(parameters) :], width, theirs,
-        parameters[COIN_PARAMETERS:],
-    )  # fmt: skip
+    nag_update_kept(row, y, of_nag, importance, memory_of_nag(memory))
+    coin_update(row, y, of_coin, importance, memory_of_coin(memory))
     # a learner's rounds are those whose weights were its own: so its sums for the average are of these alone
     if nag_leads(scalars):
-        theirs[ROUNDS] -= 1.0
+        scalars[COIN_SCALARS + ROUNDS] -= 1.0
     else:
-        own[ROUNDS] -= 1.0
+        scalars[NAG_SCALARS + ROUNDS] -= 1.0
 
 
 @inlined
-def auto_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
-    if scalars[SCALAR.entries] != stop - start:  # a row made of two, as for more than two classes: it was not scored
-        score_both(indices, values, start, stop, columns, width, scalars, parameters)
-    room = shares_of(indices, values, start, stop, columns, width)
-    auto_update_kept(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters, room)
+def auto_update(row, y, z, importance, memory):
+    if (
+        memory.scalars[SCALAR.entries] != row.stop - row.start
+    ):  # a row made of two, as for more than two classes: it was not scored
+        score_both(row, memory)
+    auto_update_kept(row, y, z, importance, with_scratch(memory, shares_of(row, memory)))
 
 
 @inlined
-def auto_current(j, columns, width, scalars, parameters):
-    if nag_leads(scalars):
-        return nag_current(j, columns, width, scalars, parameters)
-    return columns[j * width + coin_place(parameters)]
+def auto_current(j, memory):
+    if nag_leads(memory.scalars):
+        return nag_current(j, memory)
+    return memory.columns[j * memory.width + coin_place(memory.parameters)]
 
 
 @inlined
-def auto_mean(j, columns, width, scalars, parameters):
-    own, theirs = scalars[NAG_SCALARS:], scalars[COIN_SCALARS:]
-    place = coin_place(parameters)
-    total = own[ROUNDS] * nag_mean(j, columns, width, own, parameters)
-    total += theirs[ROUNDS] * coin_mean(j, columns[place:], width, theirs, parameters)
-    return total / max(1.0, scalars[SCALAR.rounds])
+def auto_mean(j, memory):
+    of_nag, of_coin = memory_of_nag(memory), memory_of_coin(memory)
+    total = of_nag.scalars[ROUNDS] * nag_mean(j, of_nag)
+    total += of_coin.scalars[ROUNDS] * coin_mean(j, of_coin)
+    return total / max(1.0, memory.scalars[SCALAR.rounds])
 
 
-@dataclass(frozen=True, kw_only=True)
+def updates(nag_loss: str, coin_loss: str) -> dict:
+    """The two updates, each member with its loss."""
+    parts = {
+        "nag_update_kept": get_loss(nag_loss).inlined(nag_update_kept),
+        "coin_update": get_loss(coin_loss).inlined(coin_update),
+    }
+    kept = inlined_with(auto_update_kept, f"auto_update_kept_{nag_loss}", **parts)
+    update = inlined_with(auto_update, f"auto_update_{nag_loss}", auto_update_kept=kept)
+    return {"update": update, "kept": Kept(auto_score_kept, kept, int(NAG_SCRATCH))}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Together(Learner):
     """members: (learner, its settings) of those that it is made of."""
 
@@ -171,7 +193,10 @@ class Together(Learner):
 
 def of_numbers(learner: Learner) -> Learner:
     members = tuple((member.of_targets(NUMBERS), {"loss": "squared"}) for member, _ in learner.members)
-    return learner.like(loss="squared", numbers=lambda settings: {"real": 1.0}, members=members, for_numbers=None)
+    return learner.like(
+        loss="squared", numbers=lambda settings: {"real": 1.0}, members=members, for_numbers=None,
+        **updates("squared", "squared"),
+    )  # fmt: skip
 
 
 AUTO = Together(
@@ -184,8 +209,7 @@ AUTO = Together(
     fades=("nag_squares", "coin_theta", "coin_total"),
     fading_scalars=("nag_charged", "coin_charged"),
     score=auto_score,
-    update=auto_update,
-    kept=Kept(auto_score_kept, auto_update_kept, int(NAG_ROOM)),
+    **updates("squared-hinge", "hinge"),
     current=auto_current,
     mean=auto_mean,
     columns=layout(

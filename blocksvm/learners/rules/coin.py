@@ -16,7 +16,7 @@ import numpy as np
 from blocksvm.kernels import inlined
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.layout import layout, parameters, unsigned
-from blocksvm.learners.engine.learner import GRADIENT, Learner, Settings, following_numbers, positive
+from blocksvm.learners.engine.learner import LOSS, Learner, Settings, following_numbers, positive
 from blocksvm.learners.engine.rule_parts import change_weight, derivative_at, mean_of, plain_current, plain_score
 
 COLUMN = layout("weight", "theta", "scale", "total", "wealth", averaging=("lagged",))
@@ -27,11 +27,13 @@ SMALLEST = 1e-290  # an entry below it is passed over: the weight that bets on i
 
 
 @inlined
-def coin_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def coin_update(row, y, z, importance, memory):
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scalars[SCALAR.rounds] += 1.0
     scalars[SCALAR.rows] += 1.0
     scalars[SCALAR.entries] += stop - start
-    derivative = derivative_at(z, y, importance, parameters)
+    derivative = derivative_at(z, y, importance, memory)
     if derivative == 0.0:
         return
     scalars[SCALAR.steepest] = max(scalars[SCALAR.steepest], abs(derivative))
@@ -55,12 +57,13 @@ def coin_update(indices, values, start, stop, y, z, importance, columns, width, 
         columns[place + AT.total] = total
         bound = scale * scalars[SCALAR.steepest]
         change = theta / (bound + total) * (wealth / bound) - w
-        change_weight(place + AT.weight, place + AT.lagged, change, columns, scalars, parameters)
+        change_weight(place + AT.weight, place + AT.lagged, change, memory)
 
 
 @inlined
-def coin_mean(j, columns, width, scalars, parameters):
-    return mean_of(j * width + COLUMN.weight, j * width + COLUMN.lagged, columns, scalars)
+def coin_mean(j, memory):
+    width = memory.width
+    return mean_of(j * width + COLUMN.weight, j * width + COLUMN.lagged, memory)
 
 
 COIN = Learner(
@@ -68,7 +71,7 @@ COIN = Learner(
     summary="coin betting: no step size to choose",
     source="Orabona, Pal, NIPS 2016; Orabona, Tommasi, NIPS 2017",
     example="coin --loss logistic",
-    settings=Settings((*GRADIENT, positive("wealth", "wealth that the features of a row bet with at first", 16.0))),
+    settings=Settings((LOSS, positive("wealth", "wealth that the features of a row bet with at first", 16.0))),
     for_numbers=following_numbers,
     fades=("theta", "total"),
     score=plain_score,

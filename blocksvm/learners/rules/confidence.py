@@ -24,13 +24,16 @@ ADAPTIVE = parameters("r")
 
 
 @inlined
-def confident_mean(j, columns, width, scalars, parameters):
-    return mean_of(j * width + COLUMN.weight, j * width + COLUMN.lagged, columns, scalars)
+def confident_mean(j, memory):
+    width = memory.width
+    return mean_of(j * width + COLUMN.weight, j * width + COLUMN.lagged, memory)
 
 
 @inlined
-def row_variance(indices, values, start, stop, columns, width):
+def row_variance(row, memory):
     """v = x' Sigma x."""
+    indices, values, start, stop = row
+    columns, width = memory.columns, memory.width
     v = 0.0
     for k in range(start, stop):
         x = value_at(values, k)
@@ -39,13 +42,15 @@ def row_variance(indices, values, start, stop, columns, width):
 
 
 @inlined
-def cw_var_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def cw_var_update(row, y, z, importance, memory):
     """alpha >= 0 solves 2 phi v alpha^2 + b alpha + (m - phi v) / v = 0 with b = 1 + 2 phi m;
     w += alpha y Sigma x; Sigma^-1 += 2 alpha phi diag(x^2).
 
     The discriminant b^2 - 8 phi (m - phi v) is (1 - 2 phi m)^2 + 8 phi^2 v, and of the two forms of the root the one
     is taken that does not cancel.
     """
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scalars[ROUNDS] += 1.0
     phi = parameters[CW.phi]
     m = y * z
@@ -62,12 +67,12 @@ def cw_var_update(indices, values, start, stop, y, z, importance, columns, width
         place = np.int64(indices[k]) * width
         x = value_at(values, k)
         change = alpha * y * (x / columns[place + COLUMN.spread])
-        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, columns, scalars, parameters)
+        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, memory)
         columns[place + COLUMN.spread] += 2.0 * alpha * phi * x * x
 
 
 @inlined
-def cw_stdev_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def cw_stdev_update(row, y, z, importance, memory):
     """CW-stdev, and SCW as its clipped (alpha <= most = C) and softened (n = v + slack, slack = 1 / (2C)) forms.
 
     The papers' closed forms in units of sqrt(v): s = m / sqrt(v), a = alpha sqrt(v), q = sqrt(u / v), ratio = v / n.
@@ -75,9 +80,11 @@ def cw_stdev_update(indices, values, start, stop, y, z, importance, columns, wid
     q = 2 / (a phi + sqrt(a^2 phi^2 + 4)), beta v = a phi / (q + a phi); w += alpha y Sigma x;
     Sigma_j *= 1 - beta v (Sigma_j x_j^2 / v), which stays positive whatever the rounding.
     """
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scalars[ROUNDS] += 1.0
     phi = parameters[CW.phi]
-    v = row_variance(indices, values, start, stop, columns, width)
+    v = row_variance(row, memory)
     if v == 0.0:
         return
     deviation = np.sqrt(v)
@@ -99,19 +106,21 @@ def cw_stdev_update(indices, values, start, stop, y, z, importance, columns, wid
         x = value_at(values, k)
         variance = columns[place + COLUMN.spread]
         change = a * y * (variance * x / deviation)
-        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, columns, scalars, parameters)
+        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, memory)
         rest = max(0.0, 1.0 - variance * x * x / v)
         columns[place + COLUMN.spread] = variance * (q + a * phi * rest) / (q + a * phi)
 
 
 @inlined
-def arow_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def arow_update(row, y, z, importance, memory):
     """m < 1: beta = 1 / (v + r), alpha = (1 - m) beta; w += alpha y Sigma x; Sigma -= beta Sigma x x' Sigma (diagonal)."""
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scalars[ROUNDS] += 1.0
     loss = 1.0 - y * z
     if loss <= 0.0:
         return
-    v = row_variance(indices, values, start, stop, columns, width)
+    v = row_variance(row, memory)
     if v == 0.0:
         return
     r = parameters[ADAPTIVE.r] / importance
@@ -121,7 +130,7 @@ def arow_update(indices, values, start, stop, y, z, importance, columns, width, 
         x = value_at(values, k)
         variance = columns[place + COLUMN.spread]
         change = factor * (variance * x)
-        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, columns, scalars, parameters)
+        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, memory)
         rest = max(0.0, v - variance * x * x)
         columns[place + COLUMN.spread] = variance * ((r + rest) / (v + r))
 

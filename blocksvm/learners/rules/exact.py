@@ -20,7 +20,7 @@ import scipy.sparse
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import require_labels
-from blocksvm.learners.engine.learner import LARGEST, Regulariser, Setting, Settings, positive
+from blocksvm.learners.engine.learner import LARGEST, Setting, Settings, positive
 from blocksvm.learners.engine.loops import (
     ASKED,
     CORRECTED,
@@ -49,10 +49,9 @@ MOST_ETAS = 200
 WORST_GAP, ETA = range(2)  # of state["leader"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ExactLearner:
-    """One of the two, with what regret asks of any learner.  follow(leader, settings, eta): (w of the rows seen, the
-    eta to begin the next round from)."""
+    """One of the two.  follow(leader, settings, eta): (w of the rows seen, the eta to begin the next round from)."""
 
     name: str
     summary: str
@@ -60,12 +59,8 @@ class ExactLearner:
     example: str
     settings: Settings
     follow: Callable[[Leader, Mapping, float], tuple[np.ndarray, float]]
-    bounds: tuple[str, ...]
-    ball: Callable[[Mapping], tuple[int, float] | None] = lambda settings: None
-    regulariser: Callable[[Mapping], Regulariser | None] = lambda settings: None
-    mirror: str | None = None
-    acts_on: str = "rows"
-    passive_aggressive: bool = False
+    constant = None
+    acts_up_to = math.inf
 
 
 def follow_regularised(leader: Leader, settings: Mapping, eta: float) -> tuple[np.ndarray, float]:
@@ -121,7 +116,6 @@ FOREL = ExactLearner(
     example="forel-exact --step 0.1",
     settings=Settings((LOSS, positive("step", "eta, the weight of the losses", 1.0, metavar="ETA"))),
     follow=follow_regularised,
-    bounds=("FoReL, exact minimisers",),
 )
 BALL = ExactLearner(
     name="ftl",
@@ -130,8 +124,6 @@ BALL = ExactLearner(
     example="ftl --radius 2",
     settings=Settings((LOSS, positive("radius", "keep w in the ball ||w|| <= B", 1.0, metavar="B"))),
     follow=follow_in_ball,
-    bounds=("FTL, exact minimisers",),
-    ball=lambda settings: (2, settings["radius"]),
 )
 EXACT = {learner.name: learner for learner in (FOREL, BALL)}
 

@@ -10,7 +10,7 @@ import numpy as np
 from blocksvm.kernels import inlined
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.layout import layout, parameters
-from blocksvm.learners.engine.learner import GRADIENT, L1, Learner, Settings, following_numbers, not_negative, positive
+from blocksvm.learners.engine.learner import L1, LOSS, Learner, Settings, following_numbers, not_negative, positive
 from blocksvm.learners.engine.rule_parts import (
     ROUNDS,
     change_weight,
@@ -26,9 +26,11 @@ PARAMETER = parameters("alpha", "beta", "l1", "l2")
 
 
 @inlined
-def ftrl_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def ftrl_update(row, y, z, importance, memory):
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scalars[ROUNDS] += 1.0
-    derivative = derivative_at(z, y, importance, parameters)
+    derivative = derivative_at(z, y, importance, memory)
     if derivative == 0.0:
         return
     rate, beta, l1 = 1.0 / parameters[PARAMETER.alpha], parameters[PARAMETER.beta], parameters[PARAMETER.l1]
@@ -47,12 +49,13 @@ def ftrl_update(indices, values, start, stop, y, z, importance, columns, width, 
         columns[place + COLUMN.z] = own
         columns[place + COLUMN.root] = root
         change = -soft(own, l1) / (fixed + rate * root) - w
-        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, columns, scalars, parameters)
+        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, memory)
 
 
 @inlined
-def ftrl_mean(j, columns, width, scalars, parameters):
-    return mean_of(j * width + COLUMN.weight, j * width + COLUMN.lagged, columns, scalars)
+def ftrl_mean(j, memory):
+    width = memory.width
+    return mean_of(j * width + COLUMN.weight, j * width + COLUMN.lagged, memory)
 
 
 FTRL = Learner(
@@ -62,7 +65,7 @@ FTRL = Learner(
     example="ftrl --loss logistic --alpha 0.05 --l1 1",
     settings=Settings(
         (
-            *GRADIENT,
+            LOSS,
             positive("alpha", "learning rate", 0.1, metavar="A"),
             not_negative("beta", "number added to the root of the sum of squares", 1.0, metavar="B"),
             L1,

@@ -15,23 +15,22 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.kernels import inlined
-from blocksvm.kernels.prefetch import strided_dot, value_at
+from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.layout import layout, parameters
 from blocksvm.learners.engine.learner import (
     DECAY,
-    EPSILON,
-    GRADIENT,
     LAM,
+    LOSS,
     RADIUS,
     STEP,
     C,
     Learner,
-    Regulariser,
     Setting,
     Settings,
     following_numbers,
 )
-from blocksvm.learners.engine.rule_parts import averages, derivative_at, eta_at, is_small, sum_of_squared_values
+from blocksvm.learners.engine.rule_parts import averages, derivative_at, dot, eta_at, is_small, sum_of_squares
+from blocksvm.losses import get_loss
 
 COLUMN = layout("v", averaging=("lagged",))
 SCALAR = layout("rounds", "scale", "norm", "sum")  # ||w||^2; sum of the scales after each round
@@ -41,25 +40,29 @@ RENEW_NORM = 1 << 20  # ||w||^2 drifts by rounding: it is summed anew at every r
 
 
 @inlined
-def scaled_score(indices, values, start, stop, columns, width, scalars, parameters):
-    return scalars[SCALAR.scale] * strided_dot(indices, values, start, stop, columns, width)
+def scaled_score(row, memory):
+    scalars = memory.scalars
+    return scalars[SCALAR.scale] * dot(row, memory)
 
 
 @inlined
-def scaled_current(j, columns, width, scalars, parameters):
+def scaled_current(j, memory):
+    columns, width, scalars = memory.columns, memory.width, memory.scalars
     return scalars[SCALAR.scale] * columns[j * width + COLUMN.v]
 
 
 @inlined
-def scaled_mean(j, columns, width, scalars, parameters):
+def scaled_mean(j, memory):
+    columns, width, scalars = memory.columns, memory.width, memory.scalars
     place = j * width
     total = scalars[SCALAR.sum] * columns[place + COLUMN.v] - columns[place + COLUMN.lagged]
     return total / max(1.0, scalars[SCALAR.rounds])
 
 
 @inlined
-def rescale(columns, width, scalars, parameters):
+def rescale(memory):
     """Multiply the scale into v.  What the average has so far is sum v - lagged: from here on lagged alone holds it."""
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scale = scalars[SCALAR.scale]
     for place in range(0, columns.shape[0], width):
         if averages(parameters):
@@ -70,14 +73,16 @@ def rescale(columns, width, scalars, parameters):
 
 
 @inlined
-def move(indices, values, start, stop, factor, columns, width, scalars, parameters):
+def move(row, factor, memory):
     """``w += factor x``."""
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     if factor == 0.0:
         return
     if parameters[PARAMETER.radius] < np.inf:
         # not the score that was predicted: that may have a prior model's part
-        product = scalars[SCALAR.scale] * strided_dot(indices, values, start, stop, columns, width)
-        scalars[SCALAR.norm] += factor * (2.0 * product + factor * sum_of_squared_values(values, start, stop))
+        product = scalars[SCALAR.scale] * dot(row, memory)
+        scalars[SCALAR.norm] += factor * (2.0 * product + factor * sum_of_squares(row))
     factor /= scalars[SCALAR.scale]
     for k in range(start, stop):
         place = np.int64(indices[k]) * width
@@ -88,8 +93,9 @@ def move(indices, values, start, stop, factor, columns, width, scalars, paramete
 
 
 @inlined
-def end_round(columns, width, scalars, parameters):
+def end_round(memory):
     """The projection; sums for the average."""
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     radius = parameters[PARAMETER.radius]
     if scalars[SCALAR.rounds] % RENEW_NORM == 0.0 and radius < np.inf:
         total = 0.0
@@ -100,33 +106,31 @@ def end_round(columns, width, scalars, parameters):
         scalars[SCALAR.scale] = scalars[SCALAR.scale] * (radius / np.sqrt(scalars[SCALAR.norm]))
         scalars[SCALAR.norm] = radius * radius
     if is_small(scalars[SCALAR.scale], parameters):
-        rescale(columns, width, scalars, parameters)
+        rescale(memory)
     scalars[SCALAR.sum] += scalars[SCALAR.scale]
 
 
 @inlined
-def ogd_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def ogd_update(row, y, z, importance, memory):
+    scalars, parameters = memory.scalars, memory.parameters
     scalars[SCALAR.rounds] += 1.0
-    factor = -eta_at(scalars[SCALAR.rounds], parameters) * derivative_at(z, y, importance, parameters)
-    move(indices, values, start, stop, factor, columns, width, scalars, parameters)
-    end_round(columns, width, scalars, parameters)
+    factor = -eta_at(scalars[SCALAR.rounds], parameters) * derivative_at(z, y, importance, memory)
+    move(row, factor, memory)
+    end_round(memory)
 
 
 @inlined
-def pegasos_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def pegasos_update(row, y, z, importance, memory):
+    scalars, parameters = memory.scalars, memory.parameters
     scalars[SCALAR.rounds] += 1.0
     t = scalars[SCALAR.rounds]
     if t > 1.0:  # at t = 1 the factor is 0, and w is 0 already
         shrink = 1.0 - 1.0 / t
         scalars[SCALAR.scale] = scalars[SCALAR.scale] * shrink
         scalars[SCALAR.norm] *= shrink * shrink
-    factor = -derivative_at(z, y, importance, parameters) / (parameters[PARAMETER.lam] * t)
-    move(indices, values, start, stop, factor, columns, width, scalars, parameters)
-    end_round(columns, width, scalars, parameters)
-
-
-def radius_of(settings: dict) -> tuple[int, float] | None:
-    return None if settings["radius"] is None else (2, settings["radius"])
+    factor = -derivative_at(z, y, importance, memory) / (parameters[PARAMETER.lam] * t)
+    move(row, factor, memory)
+    end_round(memory)
 
 
 def lam_of_C(settings: dict, known: Mapping) -> dict:
@@ -138,32 +142,24 @@ def lam_of_C(settings: dict, known: Mapping) -> dict:
     return settings
 
 
-# the loss of w = 0; of hinge half of it, by which the radius is that of strong duality
-AT_ZERO = {"hinge": 0.5, "squared-hinge": 1.0, "logistic": math.log(2.0), "squared": 0.5, "epsilon-insensitive": 1.0}
-
-
 def radius_of_optimum(settings: dict) -> float:
     """Of a ball that holds the least of lambda/2 ||w||^2 + mean loss, which is at most the mean loss of w = 0; of hinge by
     strong duality (Pegasos 2011).  inf where no projection is wanted."""
     if settings["unprojected"]:
         return math.inf
-    free = settings["epsilon"] if settings["loss"] == "epsilon-insensitive" else 0.0
-    return math.sqrt(2.0 * max(0.0, AT_ZERO[settings["loss"]] - free) / settings["lam"])
+    loss = get_loss(settings["loss"])
+    if loss.ball is not None:
+        return math.sqrt(loss.ball / settings["lam"])
+    at_zero = max(loss.value(0.0, y, 1.0, loss.own(settings)) for y in (-1.0, 1.0))
+    return math.sqrt(2.0 * at_zero / settings["lam"])
 
-
-def ball_of_optimum(settings: dict) -> tuple[int, float] | None:
-    return None if settings["unprojected"] else (2, radius_of_optimum(settings))
-
-
-FOLLOWED = ("FoReL lemma, linearised losses", "OGD, constant step", "OGD, looser FoReL form", "OGD, tuned: B L sqrt(t)",
-            "FoReL, tuned: B L sqrt(2 t)", "mirror descent, Bregman form")  # fmt: skip
 
 OGD = Learner(
     name="ogd",
     summary="online gradient descent, projected on a ball if wanted",
     source="Zinkevich, ICML 2003",
     example="ogd --loss logistic --step 0.5",
-    settings=Settings((*GRADIENT, STEP, DECAY, RADIUS)),
+    settings=Settings((LOSS, STEP, DECAY, RADIUS)),
     score=scaled_score,
     update=ogd_update,
     current=scaled_current,
@@ -173,20 +169,15 @@ OGD = Learner(
     parameters=PARAMETER,
     numbers=lambda settings: {"lam": 0.0},
     initial_scalars={"scale": 1.0},
-    mirror="euclidean",
-    ball=radius_of,
     for_numbers=following_numbers,
-    bounds=(*FOLLOWED, "OGD, falling step, projected", "mirror descent in general"),
 )
 FOREL = OGD.like(
     name="forel",
     summary="follow the regularised leader on linearised losses: gradient descent with a constant step",
     source="Shalev-Shwartz, Online learning and online convex optimization, 2012, section 2.3",
     example="forel --step 0.1",
-    settings=Settings((*GRADIENT, STEP)),
+    settings=Settings((LOSS, STEP)),
     numbers=lambda settings: {"lam": 0.0, "radius": math.inf},
-    ball=lambda settings: None,
-    bounds=(*FOLLOWED, "mirror descent in general"),
 )
 PEGASOS = OGD.like(
     name="pegasos",
@@ -197,8 +188,7 @@ PEGASOS = OGD.like(
         (
             LAM,
             replace(C, default=None, help="the same as lambda = 1 / (C * rows), where their number is known"),
-            replace(GRADIENT[0], choices=tuple(AT_ZERO)),
-            EPSILON,
+            LOSS,
             Setting("unprojected", "leave out the projection on the ball that contains the optimum", False, kind=bool),
         ),
         (("lam", "C"),),
@@ -206,15 +196,6 @@ PEGASOS = OGD.like(
     complete=lam_of_C,
     update=pegasos_update,
     numbers=lambda settings: {"radius": radius_of_optimum(settings)},
-    mirror=None,
     for_numbers=None,
-    ball=ball_of_optimum,
-    regulariser=lambda settings: Regulariser("l2", settings["lam"], "lambda / 2 ||w||^2"),
     takes_weights=False,
-    bounds=(
-        "Pegasos, projected",
-        "Pegasos, no projection",
-        "strongly convex, steps 1 / (lambda t)",
-        "strongly convex, largest gradient",
-    ),
 )

@@ -9,7 +9,7 @@ cleared: of a w that was 0 before the step the entries of the row alone, else ev
 import numpy as np
 
 from blocksvm.kernels import inlined
-from blocksvm.learners.engine.learner import DECAY, GRADIENT, STEP, Regulariser, Settings, not_negative
+from blocksvm.learners.engine.learner import DECAY, LOSS, STEP, Settings, not_negative
 from blocksvm.learners.engine.rule_parts import averages, derivative_at, eta_at
 from blocksvm.learners.rules.gradient import COLUMN, OGD, PARAMETER, SCALAR, end_round, move
 
@@ -18,20 +18,23 @@ KEPT = 1e150  # a radius that no w reaches: where there is one, ||w||^2 is kept 
 
 
 @inlined
-def clear(place, columns, scalars, parameters):
+def clear(place, memory):
     """w_j = 0; the sum of it so far goes to ``lagged`` alone."""
+    columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
     if averages(parameters):
         columns[place + COLUMN.lagged] -= scalars[SCALAR.sum] * columns[place + COLUMN.v]
     columns[place + COLUMN.v] = 0.0
 
 
 @inlined
-def group_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def group_update(row, y, z, importance, memory):
+    indices, start, stop = row.indices, row.start, row.stop
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scalars[SCALAR.rounds] += 1.0
     eta = eta_at(scalars[SCALAR.rounds], parameters)
     before = scalars[SCALAR.norm]
-    factor = -eta * derivative_at(z, y, importance, parameters)
-    move(indices, values, start, stop, factor, columns, width, scalars, parameters)
+    factor = -eta * derivative_at(z, y, importance, memory)
+    move(row, factor, memory)
     threshold = eta * parameters[PARAMETER.lam]
     length = np.sqrt(max(scalars[SCALAR.norm], 0.0))
     if length > threshold:
@@ -41,22 +44,18 @@ def group_update(indices, values, start, stop, y, z, importance, columns, width,
     elif threshold > 0.0 and (before != 0.0 or factor != 0.0):
         if before == 0.0:
             for k in range(start, stop):
-                clear(np.int64(indices[k]) * width, columns, scalars, parameters)
+                clear(np.int64(indices[k]) * width, memory)
         else:
             for place in range(0, columns.shape[0], width):
-                clear(place, columns, scalars, parameters)
+                clear(place, memory)
             scalars[SCALAR.sum] = 0.0
             scalars[SCALAR.scale] = 1.0
         scalars[SCALAR.norm] = 0.0
-    end_round(columns, width, scalars, parameters)
+    end_round(memory)
 
 
 GROUPED = OGD.like(
-    settings=Settings((*GRADIENT, STEP, DECAY, GROUP)),
+    settings=Settings((LOSS, STEP, DECAY, GROUP)),
     update=group_update,
     numbers=lambda settings: {"lam": settings["group"], "radius": KEPT},
-    mirror=None,
-    ball=lambda settings: None,
-    regulariser=lambda settings: Regulariser("norm", settings["group"], "group ||w||_2"),
-    bounds=("FOBOS, group ||w||",),
 )

@@ -17,42 +17,41 @@ uniform step of the same family (sec. 4 there); of two classes w = y x.  So W_1 
 
 import numpy as np
 
-from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels import inlined
 from blocksvm.kernels.crammer_singer_loops import best_row
-from blocksvm.learners.engine.layout import layout
+from blocksvm.kernels.loss_placeholders import value
+from blocksvm.learners.engine.layout import SparseRow, layout
 from blocksvm.learners.engine.learner import Learner, Settings
-from blocksvm.learners.engine.loops import asks, best_two, copy_row, has_none, note
+from blocksvm.learners.engine.loops import asks, best_two, copy_row, has_none, note, of_learner
 from blocksvm.learners.engine.rule_parts import (
     COLUMN,
-    PARAMETER,
     add_plain,
-    loss_at,
     plain_current,
     plain_mean,
     plain_score,
-    sum_of_squared_values,
+    sum_of_squares,
 )
 
 SCALAR = layout("rounds", "started")
 
 
 @inlined
-def mira_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def mira_update(row, y, z, importance, memory):
+    scalars = memory.scalars
     scalars[SCALAR.rounds] += 1.0
-    q = sum_of_squared_values(values, start, stop)
+    q = sum_of_squares(row)
     if q == 0.0:
         return
     tau = min(max(-y * z / q, 0.0), 1.0) if scalars[SCALAR.started] != 0.0 else 1.0
     scalars[SCALAR.started] = 1.0
     if tau > 0.0:
-        add_plain(indices, values, start, stop, tau * y, columns, width, scalars, parameters)
+        add_plain(row, tau * y, memory)
 
 
-@kernel
-def learn_jointly(rows, order, d, bias, prior, columns, width, scalars, parameters, query, key, tally, scores):
+def learn_jointly(rows, order, d, bias, prior, memory, query, key, tally, scores):
     """What ``loops.learn_prototypes`` is to other learners, whose arguments these are; weights ``EVEN``, prior (0,)."""
     indptr, indices, values, y, _, _ = rows
-    k = columns.shape[0] // (width * (d + 1))
+    k = memory.columns.shape[0] // (memory.width * (d + 1))
     longest = 0
     for r in range(order.shape[0]):
         longest = max(longest, indptr[order[r] + 1] - indptr[order[r]])
@@ -60,14 +59,15 @@ def learn_jointly(rows, order, d, bias, prior, columns, width, scalars, paramete
     row_values = np.empty(longest + 1)
     of_class, edges, steps = np.empty(k), np.empty(k), np.empty(k)
     nothing = np.zeros(k)
-    state = scalars[0]
+    own = of_learner(memory, memory.columns, 0, memory.scratch)
+    state = own.scalars
     for r in range(order.shape[0]):
         i = order[r]
         start, stop = indptr[i], indptr[i + 1]
         end = 0
         for c in range(k):
             end = copy_row(indices, values, start, stop, c * (d + 1), 1.0, 0, bias, d, row_indices, row_values)
-            of_class[c] = plain_score(row_indices, row_values, 0, end, columns, width, state, parameters)
+            of_class[c] = plain_score(SparseRow(row_indices, row_values, 0, end), own)
             if scores.shape[0] > 0:
                 scores[r, c] = of_class[c]
         right = np.int64(y[i])
@@ -78,13 +78,13 @@ def learn_jointly(rows, order, d, bias, prior, columns, width, scalars, paramete
         for c in range(k):
             if c != right:
                 z = min(z, of_class[right] - of_class[c])
-        loss, _ = loss_at(parameters[PARAMETER.loss], z, 1.0, parameters[PARAMETER.epsilon])
+        loss = value(z, 1.0, 1.0, own.p)
         asked = asks(query, key, tally[0], lead)
         note(tally, loss, predicted != right, z <= 0.0, asked, float(predicted), float(right), stop - start)
         if not asked:
             continue
         state[SCALAR.rounds] += 1.0
-        q = sum_of_squared_values(row_values, 0, end)
+        q = sum_of_squares(SparseRow(row_indices, row_values, 0, end))
         if q == 0.0:
             continue
         if state[SCALAR.started] != 0.0:
@@ -96,7 +96,7 @@ def learn_jointly(rows, order, d, bias, prior, columns, width, scalars, paramete
         for c in range(k):
             if steps[c] != 0.0:
                 copy_row(indices, values, start, stop, c * (d + 1), 1.0, 0, bias, d, row_indices, row_values)
-                add_plain(row_indices, row_values, 0, end, steps[c], columns, width, state, parameters)
+                add_plain(SparseRow(row_indices, row_values, 0, end), steps[c], own)
 
 
 MIRA = Learner(
@@ -115,5 +115,5 @@ MIRA = Learner(
     jointly=learn_jointly,
     takes_weights=False,
     takes_prior=False,
-    acts_on="margins",
+    acts_up_to=1.0,
 )

@@ -20,11 +20,11 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.kernels import inlined
-from blocksvm.kernels.prefetch import strided_dot, value_at
+from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.layout import layout, parameters, unsigned
-from blocksvm.learners.engine.learner import GRADIENT, LARGEST, STEP, Setting, Settings, positive
-from blocksvm.learners.engine.rule_parts import averages, derivative_at
-from blocksvm.learners.rules.gradient import FOLLOWED, OGD
+from blocksvm.learners.engine.learner import LARGEST, LOSS, STEP, Setting, Settings, positive
+from blocksvm.learners.engine.rule_parts import averages, derivative_at, dot
+from blocksvm.learners.rules.gradient import OGD
 
 COLUMN = layout("value", "theta", "part", averaging=("lagged", "total"))
 AT = unsigned(COLUMN)
@@ -62,9 +62,10 @@ def entropic_factor(scalars, parameters):
 
 
 @inlined
-def entropic_settle(columns, width, scalars, parameters):
+def entropic_settle(memory):
     """Sum Z anew, its shift the largest exponent; features that were never met add 2 e^-shift each."""
-    close_average(ENTROPIC, columns, width, scalars, parameters)
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    close_average(ENTROPIC, memory)
     largest = 0.0
     for place in range(0, columns.shape[0], width):
         largest = max(largest, abs(parameters[PARAMETER.step] * columns[place + COLUMN.theta]))
@@ -103,9 +104,10 @@ def power_factor(scalars, parameters):
 
 
 @inlined
-def power_settle(columns, width, scalars, parameters):
+def power_settle(memory):
     """Sum ||theta||_p^p anew, in units of the largest |theta|."""
-    close_average(P_NORM, columns, width, scalars, parameters)
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    close_average(P_NORM, memory)
     largest = 0.0
     for place in range(0, columns.shape[0], width):
         largest = max(largest, abs(columns[place + COLUMN.theta]))
@@ -151,16 +153,17 @@ def most_of(kind, scalars, parameters):
 
 
 @inlined
-def settle(kind, columns, width, scalars, parameters):
+def settle(kind, memory):
     if kind == ENTROPIC:
-        entropic_settle(columns, width, scalars, parameters)
+        entropic_settle(memory)
     else:
-        power_settle(columns, width, scalars, parameters)
+        power_settle(memory)
 
 
 @inlined
-def close_average(kind, columns, width, scalars, parameters):
+def close_average(kind, memory):
     """Move what the average has so far into each feature's total: the shift is about to change."""
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     if averages(parameters) and scalars[SCALAR.sum] != 0.0:
         for place in range(0, columns.shape[0], width):
             columns[place + COLUMN.total] += (
@@ -171,14 +174,17 @@ def close_average(kind, columns, width, scalars, parameters):
 
 
 @inlined
-def mirror_score(kind, indices, values, start, stop, columns, width, scalars, parameters):
-    return factor_of(kind, scalars, parameters) * strided_dot(indices, values, start, stop, columns, width)
+def mirror_score(kind, row, memory):
+    scalars, parameters = memory.scalars, memory.parameters
+    return factor_of(kind, scalars, parameters) * dot(row, memory)
 
 
 @inlined
-def mirror_update(kind, indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def mirror_update(kind, row, y, z, importance, memory):
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scalars[SCALAR.rounds] += 1.0
-    g = derivative_at(z, y, importance, parameters)
+    g = derivative_at(z, y, importance, memory)
     if g != 0.0:
         start, stop, width_of = np.uint64(start), np.uint64(stop), np.uint64(width)
         largest = 0.0
@@ -201,24 +207,26 @@ def mirror_update(kind, indices, values, start, stop, y, z, importance, columns,
                 columns[place + AT.value], columns[place + AT.theta], columns[place + AT.part] = value, after, part
             scalars[SCALAR.total] += change
         else:
-            close_average(kind, columns, width, scalars, parameters)
+            close_average(kind, memory)
             for k in range(start, stop):
                 columns[np.uint64(indices[k]) * width_of + AT.theta] -= g * value_at(values, k)
         scalars[SCALAR.peak] = max(scalars[SCALAR.peak], scalars[SCALAR.total])
         if not fits or scalars[SCALAR.total] < FADED * scalars[SCALAR.peak]:
-            settle(kind, columns, width, scalars, parameters)
+            settle(kind, memory)
     if scalars[SCALAR.rounds] % RENEW == 0.0:
-        settle(kind, columns, width, scalars, parameters)
+        settle(kind, memory)
     scalars[SCALAR.sum] += factor_of(kind, scalars, parameters)
 
 
 @inlined
-def mirror_current(kind, j, columns, width, scalars, parameters):
+def mirror_current(kind, j, memory):
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     return factor_of(kind, scalars, parameters) * columns[j * width + COLUMN.value]
 
 
 @inlined
-def mirror_mean(kind, j, columns, width, scalars, parameters):
+def mirror_mean(kind, j, memory):
+    columns, width, scalars = memory.columns, memory.width, memory.scalars
     total = columns[j * width + COLUMN.total] + scalars[SCALAR.sum] * columns[j * width + COLUMN.value]
     return (total - columns[j * width + COLUMN.lagged]) / max(1.0, scalars[SCALAR.rounds])
 
@@ -227,46 +235,47 @@ def mirror_mean(kind, j, columns, width, scalars, parameters):
 
 
 @inlined
-def entropic_score(indices, values, start, stop, columns, width, scalars, parameters):
-    return mirror_score(ENTROPIC, indices, values, start, stop, columns, width, scalars, parameters)
+def entropic_score(row, memory):
+    return mirror_score(ENTROPIC, row, memory)
 
 
 @inlined
-def entropic_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def entropic_update(row, y, z, importance, memory):
+    scalars, parameters = memory.scalars, memory.parameters
     if scalars[SCALAR.total] == 0.0:  # no row so far: every feature has theta = 0
         scalars[SCALAR.total] = 2.0 * parameters[PARAMETER.n_features]
         scalars[SCALAR.peak] = scalars[SCALAR.total]
-    mirror_update(ENTROPIC, indices, values, start, stop, y, z, importance, columns, width, scalars, parameters)
+    mirror_update(ENTROPIC, row, y, z, importance, memory)
 
 
 @inlined
-def entropic_current(j, columns, width, scalars, parameters):
-    return mirror_current(ENTROPIC, j, columns, width, scalars, parameters)
+def entropic_current(j, memory):
+    return mirror_current(ENTROPIC, j, memory)
 
 
 @inlined
-def entropic_mean(j, columns, width, scalars, parameters):
-    return mirror_mean(ENTROPIC, j, columns, width, scalars, parameters)
+def entropic_mean(j, memory):
+    return mirror_mean(ENTROPIC, j, memory)
 
 
 @inlined
-def power_score(indices, values, start, stop, columns, width, scalars, parameters):
-    return mirror_score(P_NORM, indices, values, start, stop, columns, width, scalars, parameters)
+def power_score(row, memory):
+    return mirror_score(P_NORM, row, memory)
 
 
 @inlined
-def power_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
-    mirror_update(P_NORM, indices, values, start, stop, y, z, importance, columns, width, scalars, parameters)
+def power_update(row, y, z, importance, memory):
+    mirror_update(P_NORM, row, y, z, importance, memory)
 
 
 @inlined
-def power_current(j, columns, width, scalars, parameters):
-    return mirror_current(P_NORM, j, columns, width, scalars, parameters)
+def power_current(j, memory):
+    return mirror_current(P_NORM, j, memory)
 
 
 @inlined
-def power_mean(j, columns, width, scalars, parameters):
-    return mirror_mean(P_NORM, j, columns, width, scalars, parameters)
+def power_mean(j, memory):
+    return mirror_mean(P_NORM, j, memory)
 
 
 # -- the learner, whose map chooses the functions
@@ -300,15 +309,13 @@ MAPPED = OGD.like(
     summary="online mirror descent with a Euclidean, an entropic or a p-norm map",
     source="Shalev-Shwartz 2012, section 2.7; Kivinen, Warmuth 1997; Gentile 2003",
     example="omd --mirror p-norm --p 10 --step 0.1",
-    bounds=(*FOLLOWED, "EG+-", "p-norm", "mirror descent in general"),
 )
 EUCLIDEAN = MAPPED.like(
-    settings=Settings((*GRADIENT, MIRROR, STEP)),
+    settings=Settings((LOSS, MIRROR, STEP)),
     numbers=lambda settings: {"lam": 0.0, "radius": np.inf},
-    ball=lambda settings: None,
 )
 ENTROPIC_MAP = MAPPED.like(
-    settings=Settings((*GRADIENT, MIRROR, STEP, BALL, N_FEATURES)),
+    settings=Settings((LOSS, MIRROR, STEP, BALL, N_FEATURES)),
     score=entropic_score,
     update=entropic_update,
     current=entropic_current,
@@ -319,22 +326,18 @@ ENTROPIC_MAP = MAPPED.like(
     numbers=lambda settings: {"p": 0.0},
     initial_scalars={},
     complete=all_counted,
-    mirror="entropic",
-    ball=lambda settings: (1, settings["radius"]),
 )
 P_NORM_MAP = ENTROPIC_MAP.like(
-    settings=Settings((*GRADIENT, MIRROR, STEP, P)),
+    settings=Settings((LOSS, MIRROR, STEP, P)),
     score=power_score,
     update=power_update,
     current=power_current,
     mean=power_mean,
     numbers=lambda settings: {"radius": 0.0, "n_features": 0.0},
     complete=lambda settings, known: settings,
-    mirror="p-norm",
-    ball=lambda settings: None,
 )
 OMD = MAPPED.like(
-    settings=Settings((*GRADIENT, MIRROR, STEP, BALL, P, N_FEATURES)),
+    settings=Settings((LOSS, MIRROR, STEP, BALL, P, N_FEATURES)),
     choice="mirror",
     variants={"euclidean": EUCLIDEAN, "entropic": ENTROPIC_MAP, "p-norm": P_NORM_MAP},
 )

@@ -4,31 +4,18 @@ NAG (Ross, Mineiro, Langford, UAI 2013, Alg. 2), for a row x of importance h:
     s_j = the largest |x_j| so far; when |x_j| > s_j: w_j <- w_j s_j / |x_j|, s_j <- |x_j|   (before the prediction)
     N += h sum_j x_j^2 / s_j^2,  t += h,  G_j += h g_j^2,  rate_j = step sqrt(t / N) / (s_j sqrt(G_j))
 Importance-aware step (Karampatziakis, Langford, UAI 2011): the limit of ever more, ever smaller gradient steps, which
-never goes past the loss's minimum: w_j += a y rate_j x_j; with q = sum_j rate_j x_j^2 and the margin m = y <w, x>
-    hinge          a = min(h, (1 - m) / q)
-    squared hinge  a = (1 - m) (1 - e^(-2 h q)) / q
-    squared        a = (1 - m) (1 - e^(-h q)) / q          (of the loss (<w, x> - y)^2 / 2, y = +-1)
-    numbers        w_j += a sign(y - z) rate_j x_j with the a of hinge or squared at m = 1 - (|y - z| - epsilon)
-    logistic       a = (m' - m) / q,  m' + e^m' = m + e^m + h q     (m' is log of Lambert's W at e^(m + e^m + h q))
+never goes past the loss's minimum: w_j += a rate_j x_j with the loss's own a at q = sum_j rate_j x_j^2
+(``Loss.aware_step``); of the hinge a = y min(h, (1 - m) / q) for the margin m.
 """
 
 import numpy as np
 
 from blocksvm.kernels import inlined
+from blocksvm.kernels.loss_placeholders import aware_step, derivative
 from blocksvm.kernels.prefetch import products, value_at
-from blocksvm.learners.engine.layout import layout, unsigned
-from blocksvm.learners.engine.learner import Kept, Learner, Setting, Settings, following_numbers, positive
-from blocksvm.learners.engine.rule_parts import (
-    EPSILON_INSENSITIVE,
-    HINGE,
-    LOGISTIC,
-    PARAMETER,
-    ROUNDS,
-    SQUARED,
-    SQUARED_HINGE,
-    averages,
-    loss_at,
-)
+from blocksvm.learners.engine.layout import layout, parameters, unsigned
+from blocksvm.learners.engine.learner import LOSS, Kept, Learner, Settings, following_numbers, positive
+from blocksvm.learners.engine.rule_parts import ROUNDS, averages, with_scratch
 
 # scaled: w_j s_j, which stays the same when s_j grows; scale: s_j; squares: G_j.  In these numbers, with X_j = x_j / s_j,
 #     <w, x> = sum_j scaled_j X_j,   scaled_j += a y step sqrt(t / N) x_j / sqrt(G_j)
@@ -37,53 +24,9 @@ COLUMN = layout("scaled", "scale", "squares", averaging=("lagged",))
 AT = unsigned(COLUMN)
 SCALAR = layout("rounds", "norms", "importance")  # N, t
 SMALLEST = 1e-305  # where s_j sqrt(G_j) is not above it G_j counts as 0, so that no step overflows
-NAG_ROOM = np.uint64(3)  # numbers that the two-class loop keeps of each entry of a row: its X_j, and two more
+NAG_SCRATCH = np.uint64(3)  # numbers that the two-class loop keeps of each entry of a row: its X_j, and two more
+PARAMETER = parameters()
 LEAST = np.finfo(np.float64).tiny  # in the place of the scale of a feature that has not been seen
-
-
-@inlined
-def logistic_advance(m, amount):
-    """How far the margin m rises by a step of amount h q: d > 0 with d + e^m (e^d - 1) = amount.
-
-    By Newton's method from above, where it falls towards the root; for a large m divided by e^m, so that nothing
-    overflows.
-    """
-    e = np.exp(-abs(m))
-    if m > 0.0:
-        d = min(amount * e / (1.0 + e), np.log1p(amount * e))
-    else:
-        d = min(amount / (1.0 + e), np.log1p(amount / e) if e > 0.0 else np.inf)
-    for _ in range(60):
-        if m > 0.0:
-            excess, slope = e * (d - amount) + np.expm1(d), e + np.exp(d)
-        else:
-            excess, slope = d - amount + e * np.expm1(d), 1.0 + e * np.exp(d)
-        step = excess / slope
-        d = max(0.0, d - step)
-        if abs(step) <= 1e-15 * d:
-            break
-    return d
-
-
-@inlined
-def aware_step(kind, m, q, h):
-    """a of a row whose margin m lies below the loss's minimum."""
-    if kind == HINGE:
-        return min(h, (1.0 - m) / q)
-    if kind == LOGISTIC:
-        return logistic_advance(m, h * q) / q
-    rate = 2.0 if kind == SQUARED_HINGE else 1.0
-    return (1.0 - m) * -np.expm1(-rate * h * q) / q
-
-
-@inlined
-def signed_step(kind, z, y, epsilon, q, h):
-    """What the row is added with, as it moves with rate_j in each feature."""
-    if kind < SQUARED:
-        return y * aware_step(kind, y * z, q, h)
-    width = epsilon if kind == EPSILON_INSENSITIVE else 0.0
-    step = aware_step(SQUARED if kind == SQUARED else HINGE, 1.0 - (abs(y - z) - width), q, h)
-    return step if y > z else -step
 
 
 @inlined
@@ -93,7 +36,9 @@ def nag_product(x, place, columns):
 
 
 @inlined
-def nag_score(indices, values, start, stop, columns, width, scalars, parameters):
+def nag_score(row, memory):
+    indices, values, start, stop = row
+    columns, width = memory.columns, memory.width
     z = 0.0
     for k in range(np.uint64(start), np.uint64(stop)):
         z += nag_product(value_at(values, k), np.uint64(indices[k]) * np.uint64(width), columns)
@@ -114,10 +59,12 @@ def keep_shares(values, start, n, room):
 
 
 @inlined
-def shares_of(indices, values, start, stop, columns, width):
-    """Room with the X_j of a row that comes without any."""
-    n, start, width = np.uint64(stop - start), np.uint64(start), np.uint64(width)
-    room = np.empty(NAG_ROOM * n)
+def shares_of(row, memory):
+    """Scratch with the X_j of a row that comes without any."""
+    indices, values = row.indices, row.values
+    columns = memory.columns
+    n, start, width = np.uint64(row.stop - row.start), np.uint64(row.start), np.uint64(memory.width)
+    room = np.empty(NAG_SCRATCH * n)
     for k in range(n):
         room[k] = scale_with(value_at(values, start + k), np.uint64(indices[start + k]) * width, columns)
     keep_shares(values, start, n, room)
@@ -125,9 +72,11 @@ def shares_of(indices, values, start, stop, columns, width):
 
 
 @inlined
-def nag_score_kept(indices, values, start, stop, columns, width, scalars, parameters, room):
-    """The same, with the row's X_j kept in ``room`` for the update."""
-    n, start, width = np.uint64(stop - start), np.uint64(start), np.uint64(width)
+def nag_score_kept(row, memory):
+    """The same, with the row's X_j left in the scratch for the update."""
+    indices, values = row.indices, row.values
+    columns, room = memory.columns, memory.scratch
+    n, start, width = np.uint64(row.stop - row.start), np.uint64(row.start), np.uint64(memory.width)
     for k in range(n):
         place = np.uint64(indices[start + k]) * width
         room[k] = scale_with(value_at(values, start + k), place, columns)
@@ -137,8 +86,10 @@ def nag_score_kept(indices, values, start, stop, columns, width, scalars, parame
 
 
 @inlined
-def average_growth(indices, values, start, stop, columns, width, past):
+def average_growth(row, memory, past):
     """Tell the average how the weights change as the row's scales grow; past: the rounds before this one."""
+    indices, values, start, stop = row
+    columns, width = memory.columns, memory.width
     for k in range(start, stop):
         place = np.uint64(indices[k]) * np.uint64(width)
         old = columns[place + AT.scale]
@@ -148,25 +99,26 @@ def average_growth(indices, values, start, stop, columns, width, past):
 
 
 @inlined
-def average_moves(indices, start, n, factor, room, columns, width, past):
+def average_moves(row, factor, memory, past):
+    indices, columns, room = row.indices, memory.columns, memory.scratch
+    n, start, width = np.uint64(row.stop - row.start), np.uint64(row.start), np.uint64(memory.width)
     for k in range(n):
         place = np.uint64(indices[start + k]) * width
         columns[place + AT.lagged] += past * (factor * room[n + k] / columns[place + AT.scale])
 
 
 @inlined
-def nag_update_kept(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters, room):
-    """The same with the row's X_j in ``room``, of which the rest is working space."""
+def nag_update_kept(row, y, z, importance, memory):
+    """A round, with the row's X_j in the scratch, of which the rest is working space."""
+    indices, values = row.indices, row.values
+    columns, scalars, parameters, room = memory.columns, memory.scalars, memory.parameters, memory.scratch
     scalars[SCALAR.rounds] += 1.0
     scalars[SCALAR.importance] += importance
-    kind = parameters[PARAMETER.loss]
-    epsilon = parameters[PARAMETER.epsilon]
-    _, derivative = loss_at(kind, z, y, epsilon)
+    slope = derivative(z, y, 1.0, memory.p)
     if averages(parameters):
-        average_growth(indices, values, start, stop, columns, width, scalars[ROUNDS] - 1.0)
-    n = np.uint64(stop - start)
-    start, width = np.uint64(start), np.uint64(width)
-    if derivative == 0.0:
+        average_growth(row, memory, scalars[ROUNDS] - 1.0)
+    n, start, width = np.uint64(row.stop - row.start), np.uint64(row.start), np.uint64(memory.width)
+    if slope == 0.0:
         for k in range(n):
             place = np.uint64(indices[start + k]) * width
             columns[place + AT.scale] = scale_with(value_at(values, start + k), place, columns)
@@ -177,7 +129,7 @@ def nag_update_kept(indices, values, start, stop, y, z, importance, columns, wid
     for k in range(n):
         place = np.uint64(indices[start + k]) * width
         x = value_at(values, start + k)
-        g = derivative * x
+        g = slope * x
         squares = columns[place + AT.squares] + importance * g * g
         scale = scale_with(x, place, columns)
         columns[place + AT.squares] = squares
@@ -192,32 +144,30 @@ def nag_update_kept(indices, values, start, stop, y, z, importance, columns, wid
     if q == 0.0:
         return
     pace = parameters[PARAMETER.step] * np.sqrt(scalars[SCALAR.importance] / scalars[SCALAR.norms])
-    factor = signed_step(kind, z, y, epsilon, q * pace, importance) * pace
+    factor = aware_step(z, y, q * pace, importance, memory.p) * pace
     for k in range(n):
         place = np.uint64(indices[start + k]) * width
         columns[place + AT.scaled] += factor * room[n + k]
     if averages(parameters):
-        average_moves(indices, start, n, factor, room, columns, width, scalars[ROUNDS] - 1.0)
+        average_moves(row, factor, memory, scalars[ROUNDS] - 1.0)
 
 
 @inlined
-def nag_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
-    room = shares_of(indices, values, start, stop, columns, width)
-    nag_update_kept(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters, room)
+def nag_update(row, y, z, importance, memory):
+    nag_update_kept(row, y, z, importance, with_scratch(memory, shares_of(row, memory)))
 
 
 @inlined
-def nag_current(j, columns, width, scalars, parameters):
-    return columns[j * width + COLUMN.scaled] / max(columns[j * width + COLUMN.scale], LEAST)
+def nag_current(j, memory):
+    place = j * memory.width
+    return memory.columns[place + COLUMN.scaled] / max(memory.columns[place + COLUMN.scale], LEAST)
 
 
 @inlined
-def nag_mean(j, columns, width, scalars, parameters):
-    w = nag_current(j, columns, width, scalars, parameters)
-    return w - columns[j * width + COLUMN.lagged] / max(1.0, scalars[ROUNDS])
+def nag_mean(j, memory):
+    lagged = memory.columns[j * memory.width + COLUMN.lagged]
+    return nag_current(j, memory) - lagged / max(1.0, memory.scalars[ROUNDS])
 
-
-LOSSES = ("hinge", "squared-hinge", "logistic", "squared")
 
 NAG = Learner(
     name="nag",
@@ -226,15 +176,16 @@ NAG = Learner(
     example="nag --loss logistic",
     settings=Settings(
         (
-            Setting("loss", "the loss whose gradient is followed", "hinge", kind=str, choices=LOSSES),
+            LOSS,
             positive("step", "learning rate", 0.5),
         )
     ),
+    needs=("aware_step",),
     for_numbers=following_numbers,
     fades=("squares",),
     score=nag_score,
     update=nag_update,
-    kept=Kept(nag_score_kept, nag_update_kept, int(NAG_ROOM)),
+    kept=Kept(nag_score_kept, nag_update_kept, int(NAG_SCRATCH)),
     current=nag_current,
     mean=nag_mean,
     columns=COLUMN,

@@ -13,9 +13,10 @@ A row of importance h has h C in place of C.
 import math
 
 from blocksvm.kernels import inlined
+from blocksvm.kernels.loss_placeholders import value
 from blocksvm.learners.engine.costs import COST_RULE, COSTS
 from blocksvm.learners.engine.layout import parameters
-from blocksvm.learners.engine.learner import EPSILON, C, Learner, Settings
+from blocksvm.learners.engine.learner import C, Learner, Settings
 from blocksvm.learners.engine.rule_parts import (
     COLUMN,
     ROUNDS,
@@ -23,7 +24,7 @@ from blocksvm.learners.engine.rule_parts import (
     plain_current,
     plain_mean,
     plain_score,
-    sum_of_squared_values,
+    sum_of_squares,
 )
 from blocksvm.learners.rules.uniclass import of_rows
 
@@ -32,39 +33,38 @@ WITH_COSTS = Settings((COSTS, COST_RULE))
 
 
 @inlined
-def step_length(loss, indices, values, start, stop, importance, parameters):
+def step_length(loss, row, importance, parameters):
     """tau of a row with this loss."""
-    q = sum_of_squared_values(values, start, stop)
+    q = sum_of_squares(row)
     if q == 0.0:
         return 0.0
     return min(parameters[PARAMETER.most] * importance, loss / (q + parameters[PARAMETER.slack] / importance))
 
 
 @inlined
-def passive_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
-    scalars[ROUNDS] += 1.0
+def passive_update(row, y, z, importance, memory):
+    memory.scalars[ROUNDS] += 1.0
     loss = 1.0 - y * z
     if loss > 0.0:
-        factor = y * step_length(loss, indices, values, start, stop, importance, parameters)
-        add_plain(indices, values, start, stop, factor, columns, width, scalars, parameters)
+        factor = y * step_length(loss, row, importance, memory.parameters)
+        add_plain(row, factor, memory)
 
 
 @inlined
-def passive_regression(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
-    scalars[ROUNDS] += 1.0
-    loss = abs(z - y) - parameters[PARAMETER.epsilon]
+def passive_regression(row, y, z, importance, memory):
+    memory.scalars[ROUNDS] += 1.0
+    loss = value(z, y, 1.0, memory.p)
     if loss > 0.0:
-        factor = step_length(loss, indices, values, start, stop, importance, parameters)
+        factor = step_length(loss, row, importance, memory.parameters)
         if z > y:
             factor = -factor
-        add_plain(indices, values, start, stop, factor, columns, width, scalars, parameters)
+        add_plain(row, factor, memory)
 
 
 def of_numbers(learner: Learner) -> Learner:
     return learner.like(
-        settings=learner.settings.without("costs", "cost_rule") + (EPSILON,), update=passive_regression,
-        loss="epsilon-insensitive", for_numbers=None, for_rows=None, acts_on="rows", passive_aggressive=False,
-        bounds=(),
+        settings=learner.settings.without("costs", "cost_rule"), update=passive_regression,
+        loss="epsilon-insensitive", for_numbers=None, for_rows=None, acts_up_to=math.inf,
     )  # fmt: skip
 
 
@@ -82,12 +82,10 @@ PA = Learner(
     fades=("weight",),
     parameters=PARAMETER,
     numbers=lambda settings: {"most": math.inf, "slack": 0.0},
-    acts_on="margins",
-    passive_aggressive=True,
+    acts_up_to=1.0,
     for_numbers=of_numbers,
     for_rows=of_rows,
     takes_weights=False,
-    bounds=("PA, lemma", "PA, separable", "PA, rows of norm 1"),
 )
 PA1 = PA.like(
     name="pa1",
@@ -96,7 +94,6 @@ PA1 = PA.like(
     settings=Settings((C,)) + WITH_COSTS,
     numbers=lambda settings: {"most": settings["C"], "slack": 0.0},
     takes_weights=True,
-    bounds=("PA, lemma", "PA-I"),
 )
 PA2 = PA.like(
     name="pa2",
@@ -105,5 +102,4 @@ PA2 = PA.like(
     settings=Settings((C,)) + WITH_COSTS,
     numbers=lambda settings: {"most": math.inf, "slack": 1.0 / (2.0 * settings["C"])},
     takes_weights=True,
-    bounds=("PA, lemma", "PA-II"),
 )

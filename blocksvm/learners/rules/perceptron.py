@@ -17,11 +17,12 @@ from blocksvm.learners.engine.rule_parts import (
 
 
 @inlined
-def perceptron_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def perceptron_update(row, y, z, importance, memory):
+    scalars, parameters = memory.scalars, memory.parameters
     scalars[ROUNDS] += 1.0
     if y * z <= 0.0:
         factor = parameters[PARAMETER.step] * importance * y
-        add_plain(indices, values, start, stop, factor, columns, width, scalars, parameters)
+        add_plain(row, factor, memory)
 
 
 PERCEPTRON = Learner(
@@ -36,8 +37,7 @@ PERCEPTRON = Learner(
     mean=plain_mean,
     columns=COLUMN,
     fades=("weight",),
-    acts_on="mistakes",
-    bounds=("perceptron, hinge of u", "perceptron, separable"),
+    acts_up_to=0.0,
 )
 # b += step y R^2 is the update of a constant feature of value R
 PERCEPTRON_BIAS = PERCEPTRON.like(
@@ -46,5 +46,4 @@ PERCEPTRON_BIAS = PERCEPTRON.like(
     example="perceptron-bias --max-outer 100",
     settings=Settings((STEP, MAX_NORM)),
     constant=lambda settings: settings["max_norm"],
-    bounds=("perceptron, hinge of u", "perceptron with bias"),
 )

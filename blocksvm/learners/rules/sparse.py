@@ -23,11 +23,10 @@ from blocksvm.learners.engine.idle import falling_sum, idle_rounds
 from blocksvm.learners.engine.layout import layout, parameters, unsigned
 from blocksvm.learners.engine.learner import (
     DECAY,
-    GRADIENT,
     L1,
+    LOSS,
     STEP,
     Learner,
-    Regulariser,
     Setting,
     Settings,
     following_numbers,
@@ -114,8 +113,9 @@ def idle_sum(v, h, before, since, scalars, parameters):
 
 
 @inlined
-def add_idle(place, columns, scalars, parameters):
+def add_idle(place, memory):
     """To a feature's sum for the average: the rounds since it was brought up to date."""
+    columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
     v = columns[place + AT.v]
     if v != 0.0:
         h = height(columns[place + AT.powers], parameters)
@@ -132,11 +132,13 @@ def paid(place, columns, owed, p, cap):
 
 
 @inlined
-def fobos_score(indices, values, start, stop, columns, width, scalars, parameters):
+def fobos_score(row, memory):
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
     if averages(parameters):
         for k in range(start, stop):
-            add_idle(np.uint64(indices[k]) * width, columns, scalars, parameters)
+            add_idle(np.uint64(indices[k]) * width, memory)
     owed, p, cap = scalars[SCALAR.owed], parameters[PARAMETER.p], parameters[PARAMETER.cap]
     z = 0.0
     for k in range(start, stop):
@@ -149,14 +151,16 @@ def fobos_score(indices, values, start, stop, columns, width, scalars, parameter
 
 
 @inlined
-def fobos_current(j, columns, width, scalars, parameters):
+def fobos_current(j, memory):
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     place = np.uint64(j) * np.uint64(width)
     v = paid(place, columns, scalars[SCALAR.owed], parameters[PARAMETER.p], parameters[PARAMETER.cap])
     return scalars[SCALAR.scale] * v
 
 
 @inlined
-def fobos_mean(j, columns, width, scalars, parameters):
+def fobos_mean(j, memory):
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     place = j * width
     total = columns[place + COLUMN.sum]
     if columns[place + COLUMN.v] != 0.0:
@@ -173,13 +177,14 @@ def fobos_mean(j, columns, width, scalars, parameters):
 
 
 @inlined
-def begin_anew(columns, width, scalars, parameters):
+def begin_anew(memory):
     """Bring every feature up to date, so that debts and scale can start again."""
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scale, owed = scalars[SCALAR.scale], scalars[SCALAR.owed]
     p, cap = parameters[PARAMETER.p], parameters[PARAMETER.cap]
     for place in range(np.uint64(0), np.uint64(columns.shape[0]), np.uint64(width)):
         if averages(parameters):
-            add_idle(place, columns, scalars, parameters)
+            add_idle(place, memory)
             columns[place + AT.round] = 0.0
         columns[place + AT.v] = scale * paid(place, columns, owed, p, cap)
         columns[place + AT.debt] = 0.0
@@ -189,8 +194,10 @@ def begin_anew(columns, width, scalars, parameters):
 
 
 @inlined
-def fobos_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def fobos_update(row, y, z, importance, memory):
     """The features of the row are up to date, ``fobos_score`` saw to it."""
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scalars[SCALAR.rounds] += 1.0
     eta = eta_at(scalars[SCALAR.rounds], parameters)
     scale = scalars[SCALAR.scale]
@@ -206,7 +213,7 @@ def fobos_update(indices, values, start, stop, y, z, importance, columns, width,
         scalars[entry] = scalars[SCALAR.owed]
         scalars[entry + 1] = scalars[entry - 2] + after
         scalars[entry + 2] = scalars[entry - 1] + after * scalars[SCALAR.owed]
-    move = -eta * derivative_at(z, y, importance, parameters)
+    move = -eta * derivative_at(z, y, importance, memory)
     if move != 0.0:
         owed, p, cap = scalars[SCALAR.owed], parameters[PARAMETER.p], parameters[PARAMETER.cap]
         start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
@@ -225,15 +232,16 @@ def fobos_update(indices, values, start, stop, y, z, importance, columns, width,
                 columns[place + AT.round] = np.float64(rounds)
                 columns[place + AT.sum] += after * columns[place + AT.v]
     if (tabled and rounds == PERIOD) or is_small(after, parameters):
-        begin_anew(columns, width, scalars, parameters)
+        begin_anew(memory)
 
 
 # -- subgradient: a feature keeps w, the round it is up to date with, and where an average is wanted the sum of w so far
 
 
 @inlined
-def idle(place, columns, scalars, parameters):
+def idle(place, memory):
     """(w, sum of it over the rounds) after the rounds since the feature was up to date: ``w -= eta_s l1 sign(w)``."""
+    columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
     return idle_rounds(
         columns[place + IDLE_AT.weight],
         columns[place + IDLE_AT.round],
@@ -245,14 +253,16 @@ def idle(place, columns, scalars, parameters):
 
 
 @inlined
-def subgradient_score(indices, values, start, stop, columns, width, scalars, parameters):
+def subgradient_score(row, memory):
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
     now = scalars[ROUNDS]
     if averages(parameters) or parameters[PARAMETER.l1] != 0.0:
         for k in range(start, stop):
             place = np.uint64(indices[k]) * width
             if columns[place + IDLE_AT.weight] != 0.0 and columns[place + IDLE_AT.round] != now:
-                w, total = idle(place, columns, scalars, parameters)
+                w, total = idle(place, memory)
                 columns[place + IDLE_AT.weight] = w
                 if averages(parameters):
                     columns[place + IDLE_AT.sum] += total
@@ -264,21 +274,25 @@ def subgradient_score(indices, values, start, stop, columns, width, scalars, par
 
 
 @inlined
-def subgradient_current(j, columns, width, scalars, parameters):
-    w, _ = idle(np.uint64(j) * np.uint64(width), columns, scalars, parameters)
+def subgradient_current(j, memory):
+    width = memory.width
+    w, _ = idle(np.uint64(j) * np.uint64(width), memory)
     return w
 
 
 @inlined
-def subgradient_mean(j, columns, width, scalars, parameters):
-    _, total = idle(np.uint64(j) * np.uint64(width), columns, scalars, parameters)
+def subgradient_mean(j, memory):
+    columns, width, scalars = memory.columns, memory.width, memory.scalars
+    _, total = idle(np.uint64(j) * np.uint64(width), memory)
     return (columns[j * width + IDLE.sum] + total) / max(1.0, scalars[ROUNDS])
 
 
 @inlined
-def subgradient_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def subgradient_update(row, y, z, importance, memory):
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scalars[ROUNDS] += 1.0
-    derivative = derivative_at(z, y, importance, parameters)
+    derivative = derivative_at(z, y, importance, memory)
     if derivative == 0.0:
         return
     eta, l1, now = eta_at(scalars[ROUNDS], parameters), parameters[PARAMETER.l1], scalars[ROUNDS]
@@ -299,15 +313,6 @@ def sums_in_table(average: bool) -> int:
     return 3 * (PERIOD + 1) if average else 0
 
 
-def truncation(text: str, heights: bool):
-    """r(w) = l1 sum_j h_j |w_j|, which regret can measure where there is no l2."""
-
-    def regulariser(settings: dict) -> Regulariser | None:
-        return None if settings.get("l2") else Regulariser("l1", settings["l1"], text, heights, "thresholds")
-
-    return regulariser
-
-
 L2 = not_negative("l2", "weight of ||w||^2 / 2", 0.0)
 REGULARISER = Setting(
     "regulariser", "l1 ||w||_1 + l2/2 ||w||^2, or group ||w||_2 (not squared)", "l1", kind=str, choices=("l1", "group")
@@ -317,14 +322,12 @@ HALF_STEPS = Setting(
     kind=str, choices=("same", "next"),
 )  # fmt: skip
 
-EACH = "FOBOS, HF-FOBOS: inequality of each round"  # a bound
-
 SUBGRADIENT = Learner(
     name="subgradient",
     summary="subgradient steps on loss + l1 ||w||_1, the baseline that FOBOS argues against",
     source="Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, eq. 6",
     example="subgradient --l1 1e-4",
-    settings=Settings((*GRADIENT, STEP, DECAY, L1)),
+    settings=Settings((LOSS, STEP, DECAY, L1)),
     score=subgradient_score,
     update=subgradient_update,
     current=subgradient_current,
@@ -333,17 +336,13 @@ SUBGRADIENT = Learner(
     parameters=PARAMETER,
     numbers=lambda settings: {"l2": 0.0, "p": 0.0, "cap": math.inf, "ahead": 0.0},
     for_numbers=following_numbers,
-    regulariser=lambda settings: (
-        Regulariser("l1", settings["l1"], "l1 ||w||_1", rule="subgradient") if settings["l1"] else None
-    ),
-    bounds=("subgradient, constant step", "subgradient, falling step"),
 )
 ON_L1 = SUBGRADIENT.like(
     name="fobos",
     summary="forward-backward splitting: a gradient step, then the threshold of l1 and the shrinking of l2",
     source="Duchi, Singer, JMLR 2009",
     example="fobos --l1 1e-4",
-    settings=Settings((*GRADIENT, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS)),
+    settings=Settings((LOSS, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS)),
     score=fobos_score,
     update=fobos_update,
     current=fobos_current,
@@ -354,14 +353,11 @@ ON_L1 = SUBGRADIENT.like(
     numbers=lambda settings: {"p": 0.0, "cap": math.inf, "ahead": float(settings["half_steps"] == "next")},
     initial_scalars={"scale": 1.0},
     sparse=True,
-    regulariser=truncation("l1 ||w||_1", heights=False),
-    bounds=("FOBOS", "FOBOS, sum of one-round inequalities", EACH),
 )
 FOBOS = ON_L1.like(
-    settings=Settings((*GRADIENT, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS, GROUP)),
+    settings=Settings((LOSS, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS, GROUP)),
     choice="regulariser",
     variants={"l1": ON_L1, "group": GROUPED.like(name="fobos", settings=GROUPED.settings + Settings((REGULARISER,)))},
-    bounds=(*ON_L1.bounds, *GROUPED.bounds),
 )
 HF_FOBOS = ON_L1.like(
     name="hf-fobos",
@@ -369,11 +365,9 @@ HF_FOBOS = ON_L1.like(
     source="Oiwa, Matsushima, Nakagawa, ECML PKDD 2011",
     example="hf-fobos --l1 1e-3 --p 2 --cap 500",
     settings=Settings((
-        *GRADIENT, STEP, DECAY, L1,
+        LOSS, STEP, DECAY, L1,
         Setting("p", "p of the norm of a feature's steps", 2.0, choices=(1.0, 2.0, 3.0, math.inf), infinite=True),
         positive("cap", "largest height of a threshold, for p 1 or 2", None, metavar="V"),
     )),
     numbers=lambda settings: {"l2": 0.0, "ahead": 0.0},
-    regulariser=truncation("l1 sum h_j |w_j| with the heights h of the last round", heights=True),
-    bounds=("HF-FOBOS", "HF-FOBOS, largest heights", "HF-FOBOS, heights", EACH),
 )  # fmt: skip

@@ -29,7 +29,7 @@ from blocksvm.problems.distance import DISTANCE
 
 COLUMN = layout("v", "renewed")
 SCALAR = layout("rounds", "scale", "renewals", "sq_norm", "left")  # left: of the appended coordinate, as a part of B
-PARAMETER = parameters("most", "slack", "learned")
+PARAMETER = parameters("most", "slack", "learned", "epsilon")
 SMALL = 2.0**-300
 FORGOTTEN = 4.0  # renewals after which a weight is 0: 2^-1200 is none any more
 SETTINGS = Settings((
@@ -64,8 +64,10 @@ def appended(scalars, parameters):
 
 
 @inlined
-def distance(indices, values, start, stop, columns, width, scalars, parameters):
+def distance(row, memory):
     """||w - x||: over the row's features by differences, over the others ||w||^2 less that of these."""
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     apart = 0.0
     others = scalars[SCALAR.sq_norm]
     for k in range(start, stop):
@@ -78,7 +80,9 @@ def distance(indices, values, start, stop, columns, width, scalars, parameters):
 
 
 @inlined
-def move_towards(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def move_towards(row, y, z, importance, memory):
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scalars[SCALAR.rounds] += 1.0
     loss = z - parameters[PARAMETER.epsilon]
     if not loss > 0.0:
@@ -111,7 +115,8 @@ def move_towards(indices, values, start, stop, y, z, importance, columns, width,
 
 
 @inlined
-def current(j, columns, width, scalars, parameters):
+def current(j, memory):
+    columns, width, scalars = memory.columns, memory.width, memory.scalars
     return weight_at(j * width, columns, scalars)
 
 
@@ -134,6 +139,6 @@ def of_rows(learner: Learner) -> Learner:
         settings=learner.settings + SETTINGS, fades=(), score=distance, update=move_towards, current=current, mean=current,
         columns=COLUMN, scalars=SCALAR, parameters=PARAMETER, initial_scalars={"scale": 1.0, "left": 1.0},
         numbers=lambda settings: numbers(settings) | {"learned": float(settings["learn_radius"])},
-        loss="epsilon-insensitive", for_numbers=None, for_rows=None, acts_on="rows", passive_aggressive=False, bounds=(),
+        loss="epsilon-insensitive", for_numbers=None, for_rows=None, acts_up_to=math.inf,
         takes_prior=False, takes_average=False, takes_bias=False, describe=describe,
     )  # fmt: skip

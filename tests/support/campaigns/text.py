@@ -74,7 +74,7 @@ def expected(text: str) -> float | None:
 
 def read(name: str, lines: list[str], n: int) -> tuple[np.ndarray, np.ndarray]:
     """(read (n,) bool, values (n,) float64) of lines of one number each."""
-    from blocksvm.formats.format import Reading, parse_skipping
+    from blocksvm.formats.format import ReaderOptions, parse_skipping
     from blocksvm.formats.recipe import Recipe
     from blocksvm.formats.tables.cells import CSV
     from blocksvm.formats.text.svmlight import SVMLIGHT
@@ -84,7 +84,7 @@ def read(name: str, lines: list[str], n: int) -> tuple[np.ndarray, np.ndarray]:
     head = "y,x\n" if name == "csv" else ""
     options = CSV.settled({"label": "y"}, (head + "".join(lines[:9])).encode(), "f.csv") if name == "csv" else {}
     form = {"svmlight": SVMLIGHT, "vw": VW, "csv": CSV}[name]
-    reader = form.reader(Reading(Recipe(name, dtype="float64", options=options), True, offers=()))
+    reader = form.reader(ReaderOptions(Recipe(name, dtype="float64", options=options), True, offers=()))
     data = (head + "".join(lines)).encode()
     text = np.frombuffer(data + bytes(200), np.uint8)
     piece = TextPiece(TextSource("text", None), text, len(data), None, begins=True)

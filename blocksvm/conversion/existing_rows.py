@@ -1,4 +1,4 @@
-"""The rows that a store has already, as a conversion takes them over into the store that takes its place."""
+"""The rows that a store has already, which a conversion copies into the store that replaces it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from blocksvm.store.schema import WEIGHTED_ROW
 from blocksvm.store.writer import StoreWriter
 
 
-class EarlierRows:
+class ExistingRows:
     """A store's rows but those that are left out.  A context manager: the store is open meanwhile.
 
     labels: those that occur among the rows, as a reader gives them; n_features: all keep their numbers; ones: every
@@ -63,7 +63,7 @@ class EarlierRows:
             pass
         self.require_unchanged()
 
-    def __enter__(self) -> EarlierRows:
+    def __enter__(self) -> ExistingRows:
         return self
 
     def __exit__(self, *exception) -> None:
@@ -76,37 +76,38 @@ class EarlierRows:
             self.lock.close()
 
     def _look(self, memory: int, drop: str | None) -> None:
-        """How many rows stay, with which labels, and the places of the others."""
+        """Count the rows that stay, and find their labels and the places of the others."""
         store = self.store
-        own = store.coding.source_labels
+        table = store.coding.source_labels
         self.n_rows, self.dropped = store.n_samples, np.empty(0, np.int64)
         labelled = store.n_unlabelled < store.n_samples
-        present = np.arange(0 if own is None else len(own))  # a store's table has the labels that occur, and no others
+        # a store's table has the labels that occur, and no others
+        present = np.arange(0 if table is None else len(table))
         if self.rule is not None:
             labelled, present = self._leave_out(memory, drop)
-        if own is None:
+        if table is None:
             self.labels = np.zeros(1) if labelled else np.empty(0)
             self.place = None
         else:
-            self.labels = [own[code] for code in present.tolist()]
-            self.place = np.full(len(own), -1)
+            self.labels = [table[code] for code in present.tolist()]
+            self.place = np.full(len(table), -1)
             self.place[present] = np.arange(len(present))
 
     def _leave_out(self, memory: int, drop: str) -> tuple[bool, np.ndarray]:
         """Read the records of all rows for those that the rule leaves out.  Returns whether any other has a label, and
         the codes of their labels, rising, where these have codes."""
         store = self.store
-        own = store.coding.source_labels
-        counts = np.zeros(0 if own is None else len(own), np.int64)
+        table = store.coding.source_labels
+        counts = np.zeros(0 if table is None else len(table), np.int64)
         labelled, dropped = False, []
         for chunk in range(len(store.chunks)):
             rows = store.read_rows(chunk)
             gone = self.left_out(rows)
-            kept = rows["label"][~gone]
-            kept = kept[~np.isnan(kept)]
-            labelled |= len(kept) > 0
-            if own is not None:
-                counts += np.bincount(kept.astype(np.int64), minlength=len(counts))
+            labels = rows["label"][~gone]
+            labels = labels[~np.isnan(labels)]
+            labelled |= len(labels) > 0
+            if table is not None:
+                counts += np.bincount(labels.astype(np.int64), minlength=len(counts))
             if gone.any():
                 dropped.append(np.flatnonzero(gone) + int(store.chunks.first_row[chunk]))
                 self.n_rows -= len(dropped[-1])
@@ -138,7 +139,7 @@ class EarlierRows:
             yield self.store.feature_ids(start, stop), names
 
     def steps(self) -> Iterator[Step]:
-        """What the store was before each change, this one included."""
+        """The states of the store before each change, this one included."""
         yield from self.store.history()
         yield Step(self.store.fingerprint, self.store.n_samples, len(self.dropped), lambda: pieces_of(self.dropped))
 
@@ -147,14 +148,14 @@ class EarlierRows:
         report(rows) is called as they are written."""
         store, done = self.store, 0
         for chunk in range(len(store.chunks)):
-            found = store.read_rows(chunk)
-            kept = ~self.left_out(found)
-            rows = self._records(found, kept, new_label, writer.weighted)
-            if kept.all():
+            records = store.read_rows(chunk)
+            retained = ~self.left_out(records)
+            rows = self._records(records, retained, new_label, writer.weighted)
+            if retained.all():
                 writer.copy(rows, int(store.chunks.nnz[chunk]), self._parts(chunk, writer.value_dtype))
             elif len(rows):
                 block = store.read_block(np.array([chunk]), None)
-                entries = np.repeat(kept, found["length"])
+                entries = np.repeat(retained, records["length"])
                 values = block.values
                 if values is None and writer.value_dtype is not None:
                     values = np.ones(len(entries), writer.value_dtype)
@@ -162,12 +163,12 @@ class EarlierRows:
             done += len(rows)
             report(done)
 
-    def _records(self, found: np.ndarray, kept: np.ndarray, new_label, weighted: bool) -> np.ndarray:
-        rows = found[kept]
+    def _records(self, records: np.ndarray, retained: np.ndarray, new_label, weighted: bool) -> np.ndarray:
+        rows = records[retained]
         if weighted and not self.weighted:
             rows = np.empty(len(rows), WEIGHTED_ROW)
-            for name in found.dtype.names:
-                rows[name] = found[name][kept]
+            for name in records.dtype.names:
+                rows[name] = records[name][retained]
             rows["weight"] = 1.0
         if self.place is not None:
             labelled = ~np.isnan(rows["label"])
@@ -216,15 +217,15 @@ class EarlierRows:
             raise InputError(f"{self.path}: was changed by another program meanwhile; it stays as it is now, try again")
 
     def described(self) -> dict:
-        """Of its description what a description of the changed store begins with."""
+        """The part of its description that the description of the changed store begins with."""
         meta = self.store.meta
-        kept = ("settings", "sources", "recipe", "source_rows", "idf_from")
-        return {name: meta[name] for name in kept if name in meta}
+        inherited = ("settings", "sources", "recipe", "source_rows", "idf_from")
+        return {name: meta[name] for name in inherited if name in meta}
 
 
 def _state_of(path: Path) -> tuple | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

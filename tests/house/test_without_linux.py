@@ -1,0 +1,78 @@
+"""Commands do without what only Linux has: its calls are taken away in a process that splits, trains and predicts."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from support.places import ROOT
+
+WITHOUT = {
+    "sched_getaffinity": "del os.sched_getaffinity",
+    "posix_fadvise": "del os.posix_fadvise, os.POSIX_FADV_WILLNEED",
+    "posix_fallocate": "del os.posix_fallocate",
+    "memfd_create": "del os.memfd_create",
+    "copy_file_range": "del os.copy_file_range, os.sendfile",
+    "RLIMIT_AS": "import resource\nresource.setrlimit = refuse",
+    "/proc": "builtins.open = io.open = not_proc(io.open)\nos.open = not_proc(os.open)\nos.stat = not_proc(os.stat)\n"
+    "os.readlink = not_proc(os.readlink)\nsys.modules['psutil'] = None",  # psutil of Linux needs it
+}
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+PROGRAM = """
+import builtins, io, os, subprocess, sys
+
+
+def refuse(*arguments):
+    raise ValueError("there is no such limit")
+
+
+def not_proc(call):
+    def guarded(path, *arguments, **more):
+        if str(path).startswith(("/proc", "/sys")):
+            raise FileNotFoundError(2, "No such file or directory", str(path))
+        return call(path, *arguments, **more)
+
+    return guarded
+
+
+{without}
+from blocksvm.commands import main
+
+for line in ("split rows.svm s.h5 --memory 50MB", "train s.h5 m.h5 --memory 50MB", "predict m.h5 rows.svm p.txt"):
+    try:
+        main([*line.split(), "--overwrite"])
+    except SystemExit as end:
+        assert end.code == 0, line
+
+from blocksvm.base.outputs.temporary import is_abandoned, owner
+
+assert not is_abandoned(owner())
+child = subprocess.Popen([sys.executable, "-c", ""])
+_, start, machine = owner().split("-")
+child.wait()
+assert is_abandoned(f"{{child.pid}}-{{start}}-{{machine}}")
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rows")
+    (folder / "rows.svm").write_text(
+        "".join(f"{(-1) ** i} 1:{1 + i % 7} {2 + i % 2}:{0.5 * (-1) ** i}\n" for i in range(60))
+    )
+    return folder
+
+
+@pytest.mark.parametrize("calls", [*WITHOUT, "all"])
+def test_a_machine_without(calls, folder):
+    without = WITHOUT.get(calls) or "\n".join(WITHOUT.values())
+    code = PROGRAM.format(without=without)
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+    assert "certified relative gap" in done.stdout and "accuracy 1.0000" in done.stdout
+
+
+def test_the_check_can_fail(folder):
+    code = PROGRAM.format(without="del os.pread")  # which every POSIX system has
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode != 0

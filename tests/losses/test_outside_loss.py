@@ -1,0 +1,194 @@
+"""A loss from outside the package, in one file, wherever a loss is named: commands, Python calls, estimators."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.optimize import minimize
+from support.smooth_hinge import BARE, SMOOTH_HINGE, link, smooth_hinge_sum
+from support.training_cases import make_store, random_rows
+
+import blocksvm
+from blocksvm.base.errors import InputError
+from blocksvm.base.user_code import by_user, clear_user_places
+from blocksvm.commands.cv import main as cv
+from blocksvm.commands.export import main as export
+from blocksvm.commands.info import main as info
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.regret import main as regret
+from blocksvm.commands.stream import main as stream
+from blocksvm.commands.train import main as train
+from blocksvm.estimators import LinearSVC, LinearSVR, OGDClassifier, PegasosClassifier
+from blocksvm.learners import LEARNERS, get_learner
+from blocksvm.learners.engine.runner import Runner
+from blocksvm.losses.loss import Loss
+from blocksvm.model.model_file import load_model
+
+PLACE, WIDTH = "support.smooth_hinge:SMOOTH_HINGE", 0.6
+FILES = (".h5", ".svm", ".json", ".txt", ".tsv")
+FOLLOWING = [name for name in LEARNERS if "loss" in get_learner(name).settings]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A store of two classes, one of three, and rows of text."""
+    folder = tmp_path_factory.mktemp("outside")
+    make_store(folder, *random_rows(n=150, d=12, seed=8), name="two")
+    X, _ = random_rows(n=150, d=12, seed=9)
+    make_store(folder, X, np.arange(150) % 3 + 1.0, name="three")
+    return folder
+
+
+@pytest.fixture
+def command(run_in_process, folder):
+    """command(main, words) runs a command line in the folder; the names of a user are those of this line."""
+
+    def run(main, words: str):
+        clear_user_places()
+        found = run_in_process(main, *(str(folder / w) if w.endswith(FILES) else w for w in words.split()))
+        assert found.code == 0, found.err
+        return found
+
+    return run
+
+
+def refused(run_in_process, main, *words) -> str:
+    clear_user_places()
+    found = run_in_process(main, *map(str, words))
+    assert found.code == 2
+    return found.last_line
+
+
+@pytest.mark.parametrize("more", ["", "--bias 1", "--bias free", "--solver pegasos --dual --max-outer 300 --tol 0.02"])
+def test_training_is_certified_and_minimal(command, folder, more):
+    words = f"train two.h5 out.h5 --loss {PLACE} --width {WIDTH} -C 0.7 --overwrite {more}".split()[1:]
+    command(train, " ".join(words))
+    model = load_model(folder / "out.h5")
+    X, y = random_rows(n=150, d=12, seed=8)
+    X = X.astype(np.float32).astype(np.float64).toarray()
+    biased, free = "--bias" in more, "free" in more
+
+    def primal(w):
+        regularised = w[:12] if free or not biased else w
+        z = X @ w[:12] + (w[12] if biased else 0.0)
+        return 0.5 * regularised @ regularised + 0.7 * smooth_hinge_sum(y * z, WIDTH)
+
+    least = minimize(primal, np.zeros(13 if biased else 12), method="BFGS", options={"gtol": 1e-7}).fun
+    assert least * (1 - 1e-6) <= model.meta["certificate"]["primal"] <= least * 1.03
+
+
+def test_several_classes(command, folder):
+    command(train, f"three.h5 classes.h5 --loss {PLACE} --tol 1e-5 --overwrite")
+    model = load_model(folder / "classes.h5")
+    assert model.weights.shape[0] == 3 and model.meta["certificate"]["rel_gap"] <= 1e-5
+    X, _ = random_rows(n=150, d=12, seed=9)
+    found = load_model(folder / "classes.h5", loss=PLACE).predict_proba(scipy.sparse.csr_matrix(
+        (X.data, X.indices + 1, X.indptr), shape=(150, 13)))  # fmt: skip
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+
+def test_cross_validation(command, folder):
+    command(cv, f"two.h5 --loss {PLACE} -C 0.1:10:3 --width 0.6 --folds 3 --json cv.json --overwrite")
+    found = json.loads((folder / "cv.json").read_text())
+    assert len(found["path"]) == 3
+
+
+@pytest.mark.parametrize("name", FOLLOWING)
+def test_online_learners_follow_it(name):
+    """With a width of nothing the steps are those of the hinge, but for rows whose margin is 1."""
+    by_user(PLACE)
+    X, y = random_rows(n=80, d=9, seed=3)
+    given = {"lam": 0.1, "unprojected": True} if name == "pegasos" else {}
+    order, weights = np.arange(80, dtype=np.int32), {}
+    for loss, more in ((PLACE, {"width": 1e-12}), ("hinge", {})):
+        runner = Runner(name, given | {"loss": loss} | more, {"n_features": 10, "n_samples": 80})
+        state = runner.new_state(9)
+        matrix = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data
+        runner.learn(matrix, y.astype(np.int16), order, 9, state)
+        weights[loss] = runner.weights(state, np.empty(10)).copy()
+    assert weights[PLACE].any()
+    if name != "nag":  # its steps end at a margin of 1, where rows that come again are
+        np.testing.assert_allclose(weights[PLACE], weights["hinge"], rtol=1e-6, atol=1e-9)
+
+
+def test_streams_and_regret_and_what_is_said_of_them(command, folder):
+    words = f"two.svm --learner nag --loss {PLACE} --width {WIDTH} --model stream.h5 --overwrite"
+    command(stream, words)
+    assert load_model(folder / "stream.h5").meta["method"]["settings"]["width"] == WIDTH
+    shown = command(info, "stream.h5").out
+    assert PLACE in shown
+    command(stream, f"two.svm --continue-from stream.h5 --loss {PLACE} --model again.h5 --overwrite")
+    for learner in ("ogd", "fobos --l1 0.01", "pegasos --lambda 0.1"):
+        shown = command(regret, f"two.h5 --learner {learner} --loss {PLACE}").out
+        assert f"loss        {PLACE}" in shown and "VIOLATED" not in shown
+
+
+def test_probabilities_are_those_of_its_link(command, folder, run_in_process):
+    command(train, f"two.h5 model.h5 --loss {PLACE} --overwrite")
+    values = command(predict, "model.h5 two.svm --scores").out.split()
+    found = command(predict, f"model.h5 two.svm --probabilities --loss {PLACE}").out.split("\n")[:-1]
+    np.testing.assert_allclose(
+        [list(map(float, line.split())) for line in found], link(np.array(values, float)), atol=1e-12
+    )
+    # a file decides over no code
+    said = refused(run_in_process, predict, folder / "model.h5", folder / "two.svm", "--probabilities")
+    assert f"names {PLACE} as its loss, whose code would run; if you trust it, give --loss {PLACE}" in said
+    said = refused(run_in_process, predict, folder / "model.h5", folder / "two.svm", "--loss", "hinge")
+    assert f"has the loss {PLACE}" in said
+    command(export, "model.h5 model.txt --format liblinear --overwrite")
+    command(export, "model.h5 model.tsv --format table --overwrite")
+
+
+def test_from_python_the_object_itself(folder):
+    clear_user_places()
+    with blocksvm.open_store(folder / "two.h5") as store:
+        fitted = blocksvm.fit(store, loss=SMOOTH_HINGE, width=WIDTH, C=0.7)
+        named = blocksvm.fit(store, loss=PLACE, width=WIDTH, C=0.7)
+    np.testing.assert_array_equal(fitted.model.weights, named.model.weights)
+    assert fitted.model.meta["method"]["settings"]["loss"] == PLACE
+    assert copy.deepcopy(SMOOTH_HINGE) is pickle.loads(pickle.dumps(SMOOTH_HINGE)) is SMOOTH_HINGE
+
+
+@pytest.mark.parametrize("loss", [SMOOTH_HINGE, PLACE])
+def test_estimators(loss):
+    clear_user_places()
+    X, y = random_rows(n=90, d=10, seed=2)
+    svc = LinearSVC(loss=loss).fit(X, y)
+    assert svc.dual_gap_ <= 1e-4 * svc.objective_
+    assert svc.predict_proba(X).shape == (90, 2)
+    assert PegasosClassifier(loss=loss, max_iter=20, tol=1e9).fit(X, y).coef_.any()
+    assert OGDClassifier(loss=loss).partial_fit(X, y, classes=[-1, 1]).coef_.any()
+    with pytest.raises(InputError, match="is for two classes; choose another"):
+        LinearSVR(loss=loss).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("main", "words", "expected"),
+    [
+        (train, "two.h5 out.h5", "has no conjugate"),
+        (train, "two.h5 out.h5 --solver pegasos --dual", "has no conjugate"),
+        (cv, "two.h5 -C 1:10:2", "has no conjugate"),
+        (stream, "two.svm --learner nag", "has no importance-aware step; for nag choose one of hinge"),
+        (regret, "two.h5 --learner ogd", "has no conjugate"),
+    ],
+)
+def test_who_needs_a_part_that_is_missing_says_so_before_it_starts(run_in_process, folder, main, words, expected):
+    words = [str(folder / word) if word.endswith(FILES) else word for word in words.split()]
+    said = refused(run_in_process, main, *words, "--loss", "support.smooth_hinge:BARE", "--overwrite")
+    assert f"--loss support.smooth_hinge:BARE: {expected}" in said
+
+
+def test_a_value_and_a_derivative_are_enough_for_steps_along_gradients(command, folder):
+    assert BARE.link is None
+    command(train, "two.h5 bare.h5 --solver pegasos --loss support.smooth_hinge:BARE --max-outer 3 --overwrite")
+    command(stream, "two.svm --learner ogd --loss support.smooth_hinge:BARE")
+
+
+def test_a_loss_whose_dual_is_not_whole_is_refused():
+    with pytest.raises(TypeError, match="its dual lacks direction, step, stationarity, feasible"):
+        Loss("half", "", BARE.value, BARE.derivative, conjugate=SMOOTH_HINGE.conjugate)

@@ -1,0 +1,89 @@
+"""The events of a run have the keys and types that ``model/events.py`` declares, and the page on traces names them."""
+
+import re
+from types import NoneType, UnionType
+from typing import Literal, NotRequired, get_args, get_origin, get_type_hints
+
+import numpy as np
+import pytest
+from scipy import sparse
+from support.places import ROOT
+
+import blocksvm
+from blocksvm.learners.engine.methods import get_method
+from blocksvm.model import events
+from blocksvm.model.events import RunEvent
+
+KINDS = {name: kind for kind in get_args(RunEvent) for name in get_args(get_type_hints(kind)["event"])}
+NUMBERS = {float: (int, float), int: (int,)}
+
+
+def fits(value, kind) -> bool:
+    """The value is of this kind of a declaration."""
+    origin = get_origin(kind)
+    if origin is Literal:
+        return value in get_args(kind)
+    if origin is UnionType:
+        return any(fits(value, one) for one in get_args(kind))
+    if origin is list:
+        return isinstance(value, list) and all(fits(one, *get_args(kind)) for one in value)
+    if origin is dict:
+        _, entry = get_args(kind)
+        return isinstance(value, dict) and all(fits(one, entry) for one in value.values())
+    if origin is tuple:
+        return isinstance(value, tuple) and all(map(fits, value, get_args(kind)))
+    return isinstance(value, NUMBERS.get(kind, kind or NoneType)) and not (kind is int and isinstance(value, bool))
+
+
+def faults(event: dict) -> list[str]:
+    """Keys that an event lacks, has without a declaration, or has with a value of another kind."""
+    kind = KINDS[event["event"]]
+    hints = get_type_hints(kind, include_extras=True)
+    needed = {name for name, hint in hints.items() if get_origin(hint) is not NotRequired}
+    free = set()
+    if kind is events.StartEvent:
+        free = set(get_method(event["solver"], event["learner_settings"] is not None).takes(event).names())
+    hints = get_type_hints(kind)
+    wrong = [name for name, value in event.items() if name in hints and not fits(value, hints[name])]
+    return sorted(needed - set(event)) + sorted(set(event) - set(hints) - free) + wrong
+
+
+def seen(y, **settings) -> list[dict]:
+    found = []
+    blocksvm.fit(X, y, on_event=found.append, **settings)
+    return found
+
+
+X = sparse.random(200, 20, density=0.6, format="csr", random_state=3)
+VALUES = X @ np.random.default_rng(3).normal(size=20)
+TWO, THREE = np.where(VALUES > 0, 1, -1), np.digitize(VALUES, [-0.5, 0.5])
+RUNS = {
+    "two classes": (TWO, {"valid": blocksvm.Matrix(X, TWO)}),
+    "a free bias": (TWO, {"bias": "free"}),
+    "regression": (VALUES, {"loss": "epsilon-insensitive", "valid": blocksvm.Matrix(X, VALUES)}),
+    "three classes": (THREE, {}),
+    "online": (TWO, {"learner": "pa1", "max_outer": 1, "query": 1.0}),
+}
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_events_are_as_declared(run):
+    y, settings = RUNS[run]
+    found = seen(y, **settings)
+    assert {f"{event['event']}: {fault}" for event in found for fault in faults(event)} == set()
+    assert {"start", "visit", "outer", "end"} <= {event["event"] for event in found}
+
+
+def test_the_check_can_fail():
+    (visit, *_) = [event for event in seen(TWO) if event["event"] == "visit"]
+    assert faults(visit) == []
+    assert faults(visit | {"more": 1}) == ["more"]
+    assert faults(visit | {"outer": 1.5}) == ["outer"]
+    assert faults({name: value for name, value in visit.items() if name != "blocks"}) == ["blocks"]
+
+
+def test_the_page_names_every_key():
+    page = (ROOT / "docs/trace.md").read_text()
+    cells = [line.split("|")[1] for line in page.partition("| key |")[2].splitlines() if line.startswith("| `")]
+    named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    assert named == {name for kind in get_args(RunEvent) for name in get_type_hints(kind)}
