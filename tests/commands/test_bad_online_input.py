@@ -199,7 +199,7 @@ class Outside(Labelling):
     """The task of tags with a decoder that always answers the same."""
 
     def __init__(self, answer):
-        super().__init__("tags")
+        super().__init__("tags", chunks=False)
         self.answer = answer
 
     def parts(self, text_name, settings, memory):
