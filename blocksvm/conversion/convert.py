@@ -102,7 +102,7 @@ def write_store(
 
     inputs: a path or several, plain or compressed, or "-" for standard input; progress is called with a
     ``SplitProgress`` after each piece.  Raises InputError for anything wrong with them, for outputs that exist (without
-    ``overwrite``) or cannot be written, and where memory or disk space do not suffice.  Nothing is left behind on an
+    ``overwrite``) or cannot be written, and where memory or disk space do not suffice.  Nothing is left over after an
     error.
     """
     return _convert(names_of_inputs(inputs), None, store, settings, holdout_store, progress)

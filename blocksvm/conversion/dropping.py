@@ -65,7 +65,7 @@ class ListedRows:
             for piece in lines:
                 parts.append(piece.astype(np.int64) - 1)
                 n += len(piece)
-                if 24 * n > memory:  # as they come, one behind the other, and once each
+                if 24 * n > memory:  # as they come, one after the other, and once each
                     raise InputError(
                         f"{name}: more than {n - len(piece):,} rows take more than the {memory / 1e6:,.0f} MB that "
                         f"there are for their numbers; raise {option('memory')}, or leave them out in several steps"

@@ -165,7 +165,7 @@ class NameTable:
 
 
 def gather_spans(text: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """``text[first[k]:last[k]]`` for all k, one behind the other."""
+    """``text[first[k]:last[k]]`` for all k, one after the other."""
     lengths = last - first
     places = np.cumsum(lengths) - lengths
     return text[np.arange(int(lengths.sum())) + np.repeat(first - places, lengths)]

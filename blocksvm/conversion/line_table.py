@@ -40,7 +40,7 @@ class LineTable:
         self.records += origin.n_records
 
     def tables(self, previous: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """(rows, lines), behind those of the rows that were there before."""
+        """(rows, lines), after those of the rows that were there before."""
         parts = [np.stack(previous), *self.parts]
         rows, lines = np.concatenate(parts, axis=1)
         return rows, lines

@@ -171,7 +171,7 @@ class Spool:
 
 
 def join(parts: list[SpooledRows], dtype) -> SpooledRows:
-    """One behind the other; values of ``dtype`` unless it is None (every value is 1); weights where a part has them."""
+    """One after the other; values of ``dtype`` unless it is None (every value is 1); weights where a part has them."""
     values = None
     if dtype is not None:
         values = np.concatenate(

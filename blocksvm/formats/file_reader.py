@@ -97,7 +97,7 @@ class ClosedRows:
 
 
 class FileInputs:
-    """Files of rows, one behind the other, as ``TextInputs`` are of text."""
+    """Files of rows, one after the other, as ``TextInputs`` are of text."""
 
     def __init__(self, names: list[str], format_: str, options: Mapping):
         self.names = names

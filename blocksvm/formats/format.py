@@ -83,7 +83,7 @@ class Reader(Protocol):
         ...
 
     def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
-        """Rows of whole lines; the first bad line is ``RowBatch.fault``, and nothing behind it is read.
+        """Rows of whole lines; the first bad line is ``RowBatch.fault``, and nothing after it is read.
 
         buffer: memory for the rows, which are then valid until it is used again.
         """

@@ -75,7 +75,7 @@ class Pipe(io.RawIOBase):
 class CompressedStreams(io.RawIOBase):
     """The text of compressed streams one after the other, as ``cat a.xz b.xz`` makes them.
 
-    Python's own readers take a damaged second stream for padding behind the first, and drop it; and zstandard's takes
+    Python's own readers take a damaged second stream for padding after the first, and drop it; and zstandard's takes
     a stream that is cut for the end.  Here whatever is no stream is an error of the decoder, and EOFError says that
     the last stream is cut.  make(): a decoder as bz2 and lzma have them; padded: zeros may lie between streams.
     """

@@ -38,7 +38,7 @@ def best_tree(weights, heads):
     alive = np.ones(n, np.bool_)
     chosen = np.full(n, -1, np.int32)  # of each node, in the graph as it is: where its entering arc comes from
     group = np.arange(n).astype(np.int32)  # the node that each original node is a part of
-    # contractions, one behind the other: which nodes form the cycle, the arcs within it by the nodes that they enter, and
+    # contractions, one after the other: which nodes form the cycle, the arcs within it by the nodes that they enter, and
     # ``group`` as it was before
     within = np.zeros((n, n), np.bool_)
     inside_from = np.empty((n, n), np.int32)
@@ -180,7 +180,7 @@ def best_trees(weights, k, trees):
 
 @kernel
 def tags_between(codes, bounds, arc_bounds, tags):
-    """``tags`` (n_arcs, most) int32: the distinct codes of the tokens between the two ends of each arc, -1 behind the
+    """``tags`` (n_arcs, most) int32: the distinct codes of the tokens between the two ends of each arc, -1 after the
     last; codes (n_tokens,) int32.  The arcs of sentence s of n tokens are arc_bounds[s] + h n + m - 1 for heads h from 0
     to n and modifiers m from 1 to n; the root, h = 0, lies before the first token."""
     most = tags.shape[1]

@@ -38,7 +38,7 @@ def without_quotes(text, start, stop, quote, scratch):
 
 @kernel
 def with_comma(text, start, stop, scratch):
-    """The number in a cell whose decimals stand behind a comma: (position behind it in the cell, code, value)."""
+    """The number in a cell whose decimals stand after a comma: (position after it in the cell, code, value)."""
     for p in range(start, stop):
         c = text[p]
         scratch[p - start] = DOT if c == COMMA else COMMA if c == DOT else c
@@ -80,7 +80,7 @@ def parse_cells(text, end, skip, dialect, roles, seeds, prefixes, named, row_arr
     """Rows of the lines ``text[skip:end]``, one of which is a row unless it is empty.
 
     dialect: (delimiter, quote, comma), bytes of the delimiter and of the quote in which cells may stand, or ``NO_QUOTE``,
-    and whether decimals stand behind a comma; roles (m,) int64 of the columns; seeds (m, 2) uint64: the hash of a
+    and whether decimals stand after a comma; roles (m,) int64 of the columns; seeds (m, 2) uint64: the hash of a
     column's name as that of a number, and the one from which the hashes of its categories go on; prefixes (m, 2) int64:
     where 'column=' lies among the text of names, which begins with those.
     Outputs: made (``NewRows``), with (0, 0) for the label of a row that has none; named: names_made (``NewNames``), as

@@ -204,9 +204,9 @@ def close_joined(places, values, start, stop, l2, single):
 
 @kernel
 def add_places(places, numbers, known, n_known):
-    """``places[k]``, int32, becomes its number: those that are new are numbered as they come behind the ``n_known`` of
+    """``places[k]``, int32, becomes its number: those that are new are numbered as they come after the ``n_known`` of
     before.  numbers (d,) int32: of each place its number + 1, or 0; known (d + 1,) int32: the place of each number,
-    and behind them anything.  Returns how many there are."""
+    and after them anything.  Returns how many there are."""
     last = places.shape[0] - 1
     for k in range(places.shape[0]):
         prefetch(numbers, places[min(k + PLACES_AHEAD, last)])

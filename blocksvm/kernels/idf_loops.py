@@ -8,7 +8,7 @@ from blocksvm.kernels import kernel
 @kernel
 def weigh_rows(indptr, ids, positions, values, factors, l2, single, sq_norms, retained):
     """Multiply each value by ``factors[positions[k]]`` and leave out the entries whose position is -1, in place; what
-    lies behind the rows then is of no use.
+    lies after the rows then is of no use.
 
     indptr (n + 1,) int64 shrinks with the rows, ids (nnz,) and values (nnz,) with it; positions (nnz,) int32, which may
     be ids itself where none is -1; factors (d,) float64.  l2: divide a row by its Euclidean norm; single: round to

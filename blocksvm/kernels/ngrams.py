@@ -49,7 +49,7 @@ def decoded(text, p):
 
 @inlined
 def encoded(out, o, c):
-    """Write a code point as UTF-8: the position behind it."""
+    """Write a code point as UTF-8: the position after it."""
     if c < 0x80:
         out[o] = c
         return o + 1
@@ -81,7 +81,7 @@ def lowered(lower, c):
 
 @kernel
 def cut_words(text, start, stop, kinds, lower, out, o, bounds):
-    """The words of ``text[start:stop]``, lower-cased, a space between them: (words, position behind them in ``out``, -1
+    """The words of ``text[start:stop]``, lower-cased, a space between them: (words, position after them in ``out``, -1
     where the text is not UTF-8).  bounds (m, 2) int64: where each begins and ends."""
     n = 0
     begin = o
@@ -115,9 +115,9 @@ def cut_words(text, start, stop, kinds, lower, out, o, bounds):
 @kernel
 def cut_characters(text, start, stop, kinds, lower, within, out, o, bounds):
     """The characters of ``text[start:stop]``, lower-cased, a space for each run of two or more blanks: (characters,
-    position behind them in ``out``, -1 where the text is not UTF-8).
+    position after them in ``out``, -1 where the text is not UTF-8).
 
-    within: a space for each run of blanks, before the first word and behind the last, none where there is no word.
+    within: a space for each run of blanks, before the first word and after the last, none where there is no word.
     bounds (m, 2) int64: where each begins and ends.
     """
     n = 0

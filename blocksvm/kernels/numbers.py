@@ -138,7 +138,7 @@ def number(text, p):
 @kernel
 def numbers_at(text, spans, numbers):
     """The number in ``text[spans[r, 0]:spans[r, 1]]``, nan where that is empty, for r from 0 on: how many there are
-    before the first that Python must parse, or that is none or not finite.  The text behind each is readable."""
+    before the first that Python must parse, or that is none or not finite.  The text after each is readable."""
     for r in range(spans.shape[0]):
         numbers[r] = np.nan
         if spans[r, 0] < spans[r, 1]:

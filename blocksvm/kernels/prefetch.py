@@ -72,7 +72,7 @@ def prefetch_row(indptr, indices, values, row):
 
 @inlined
 def hot_run(indptr, indices):
-    """How many weights that are surely in the cache end ``prefetch_weights``, where they stand one behind the other: 1
+    """How many weights that are surely in the cache end ``prefetch_weights``, where they stand one after the other: 1
     where a row's entries lie by their numbers, as in stores; more where they lie anywhere, as in matrices whose columns
     are renumbered (a row's first entries show it)."""
     seen = 0
@@ -89,7 +89,7 @@ def hot_run(indptr, indices):
 @inlined
 def prefetch_weights(indptr, indices, w, row, run):
     """Ask for the weights that ``row`` names, from its end, rarest first where they are sorted, until ``run`` of them
-    one behind the other are surely in the cache (``hot_run``)."""
+    one after the other are surely in the cache (``hot_run``)."""
     start = indptr[row]
     k = indptr[row + 1] - 1
     if run == 1:

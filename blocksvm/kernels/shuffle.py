@@ -90,7 +90,7 @@ def windowed_rows(key, n_rows, window, order, drawn):
     """A random order of the rows of a block in which neighbours stay near: its chunks in random order, and then random
     order inside of each ``window`` rows of that, so that other rows share a window each time.
 
-    n_rows (m,) int64: rows of each chunk, one chunk behind the other; order (n,) int32 is filled; drawn (m,) int32 is
+    n_rows (m,) int64: rows of each chunk, one chunk after the other; order (n,) int32 is filled; drawn (m,) int32 is
     working space.
     """
     state = scramble(np.uint64(key) + GOLDEN)
@@ -126,7 +126,7 @@ def keep_active(order, active):
 
 @kernel
 def gather_rows(indptr, indices, values, order, out_lengths, out_indices, out_values):
-    """Copy the rows in ``order`` one behind the other; returns (nonzeros copied, every value is 1)."""
+    """Copy the rows in ``order`` one after the other; returns (nonzeros copied, every value is 1)."""
     filled = 0
     ones = True
     for t in range(order.shape[0]):

@@ -69,7 +69,7 @@ def combined(indices, values, factor, more_indices, more_values, more_factor, ou
 
 @kernel
 def products(indptr, indices, values, gram):
-    """``gram`` (n, n): the inner products of all rows, one behind the other in indices and values, row j from indptr[j]
+    """``gram`` (n, n): the inner products of all rows, one after the other in indices and values, row j from indptr[j]
     on (int64)."""
     for j in range(gram.shape[0]):
         for i in range(j + 1):
@@ -89,7 +89,7 @@ def products(indptr, indices, values, gram):
 
 @kernel
 def row_products(indptr, indices, values, first, w, scores):
-    """``scores`` (n,) float64: <row first + j, w> of rows one behind the other, row j from indptr[j] on (int64)."""
+    """``scores`` (n,) float64: <row first + j, w> of rows one after the other, row j from indptr[j] on (int64)."""
     for j in range(scores.shape[0]):
         total = 0.0
         for k in range(indptr[first + j], indptr[first + j + 1]):

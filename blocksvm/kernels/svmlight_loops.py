@@ -317,7 +317,7 @@ def leave_open(undecided, n, target, start, stop):
 
 @kernel
 def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values, lines, undecided):
-    """Parse ``text[:end]`` (uint8, whole lines, the last byte a newline, ``SPARE`` more bytes behind it).
+    """Parse ``text[:end]`` (uint8, whole lines, the last byte a newline, ``SPARE`` more bytes after it).
 
     labelled: a row must begin with its label (else a row may lack it and gets nan).  closing: rows stay as they are
     where ids ascend and no value is 0; single: and are rounded to float32.  Outputs: labels (rows,) float64, indptr

@@ -12,7 +12,7 @@ MOST_ALIKE = 64  # ids whose upper bits are the same, which insertion puts in or
 @kernel
 def named_values(data, begins, ends, prefix, seed, text, hashes):
     """Features 'prefix value' of the strings ``data[begins[k]:ends[k]]``: ``name_hash`` of the strings alone, from
-    ``seed`` on, and in text their names, one behind the other.  Eight bytes behind each string are readable."""
+    ``seed`` on, and in text their names, one after the other.  Eight bytes after each string are readable."""
     at = 0
     for k in range(begins.shape[0]):
         hashes[k] = name_hash(data, begins[k], ends[k], seed)
@@ -61,7 +61,7 @@ def order_ids(ids, bits, starts, order):
 
 @kernel
 def put_in_rows(rows, ids, values, places, row_ids, row_values):
-    """Put a column's entries behind those that its rows have: ``places`` (n,) is where the next one of a row goes."""
+    """Put a column's entries after those that its rows have: ``places`` (n,) is where the next one of a row goes."""
     for k in range(rows.shape[0]):
         at = places[rows[k]]
         row_ids[at] = ids[k]
@@ -71,7 +71,7 @@ def put_in_rows(rows, ids, values, places, row_ids, row_values):
 
 @kernel
 def fill_rows(numbers, features, categories, begins, more_ids, more_values, lengths, ids, values, filled):
-    """The rows of columns that lie side by side, one row behind the other from ``filled`` on.
+    """The rows of columns that lie side by side, one row after the other from ``filled`` on.
 
     numbers (m, width) float64: column j has the values of the feature ``features[j]``, which rise; nan and 0 are no
     entries.  categories (c, width) int64: column j has the feature of each row, whose value is 1, or -1 for none.  To

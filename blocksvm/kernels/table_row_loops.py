@@ -1,6 +1,6 @@
 """Rows of columns that have an entry a row at most, in order, scaled and rounded, in one sweep.
 
-Some rows at a time stand side by side in a tile, a column of numbers behind the other, so that each step takes several
+Some rows at a time stand side by side in a tile, one column of numbers after the other, so that each step takes several
 rows in one instruction, and the sums of a row are formed in the order of its features all the same.
 """
 
@@ -144,7 +144,7 @@ def join_meeting(ids, values, start, stop, features, meets, meeting, l2, single)
 class ColumnArrays(NamedTuple):
     """Columns that lie side by side.
 
-    The first m are numbers, values of features (m,) int32, which rise; nan and 0 are no entries.  The c behind them are
+    The first m are numbers, values of features (m,) int32, which rise; nan and 0 are no entries.  The c after them are
     categories: an item is a code below ``sizes[j]``, whose feature, of value 1, is ``codes_to_features[begins[j] +
     code]``, int32.  d is no feature.  pairs: of a network that sorts m + c keys, none where there are no categories;
     owners (d + 1,) int32: which of the columns of numbers a feature has, m of categories, m + 1 of d.

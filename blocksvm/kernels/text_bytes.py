@@ -8,7 +8,7 @@ from numba.extending import intrinsic
 
 from blocksvm.kernels import inlined, kernel
 
-SPARE = 64  # this many bytes behind a text must be readable
+SPARE = 64  # this many bytes after a text must be readable
 
 NEWLINE, SPACE, TAB, RETURN, HASH, COLON, PLUS, MINUS, DOT, ZERO, NINE = 10, 32, 9, 13, 35, 58, 43, 45, 46, 48, 57
 LAST_BYTES = np.array([0] * 16 + [255] * 16, np.uint8)  # the mask of n bytes' end begins at n

@@ -93,7 +93,7 @@ def leave_open(undecided, n, kind, at, start, stop):
 
 @inlined
 def append_name(text, space, space_stop, start, stop, names, n):
-    """Write ``namespace^name`` (of a namespace without a name: ``name``) behind ``names[:n]``; where it ends."""
+    """Write ``namespace^name`` (of a namespace without a name: ``name``) after ``names[:n]``; where it ends."""
     if space_stop > space:
         for p in range(space, space_stop):
             names[n] = text[p]
@@ -108,7 +108,7 @@ def append_name(text, space, space_stop, start, stop, names, n):
 
 @kernel
 def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided, named, names, firsts, lasts):
-    """Parse ``text[:end]`` (uint8, whole lines, the last byte a newline, ``SPARE`` more bytes behind it).
+    """Parse ``text[:end]`` (uint8, whole lines, the last byte a newline, ``SPARE`` more bytes after it).
 
     Outputs: labels (rows,) float64, nan where there is none; weights (rows,) float64; indptr (rows + 1,) int64; ids
     int64; values float64; lines (rows,) int64 the line of each row (0-based).  named: names[firsts[k]:lasts[k]] is the

@@ -1,4 +1,4 @@
-"""The rows of a working set: copied out of the blocks that pass by, one behind the other in memory of their own.
+"""The rows of a working set: copied out of the blocks that pass by, one after the other in memory of their own.
 
 A slot is a row's place in the set; slots (l,) int32 has it by the row's number in its source, or -1.  A row that leaves
 keeps its slot, no longer a member, until the set is compacted.
@@ -14,8 +14,8 @@ from blocksvm.kernels import inlined, kernel
 
 @inlined
 def copy_row(source, values, weights, row, target, to_values, to_weights, slot, capacity):
-    """A row of one set of arrays to a slot of another, behind the slot before it; False where its entries do not fit
-    within ``capacity``.  The arrays may be the same where the slot does not lie behind the row."""
+    """A row of one set of arrays to a slot of another, after the slot before it; False where its entries do not fit
+    within ``capacity``.  The arrays may be the same where the slot does not lie after the row."""
     indptr, indices, y, sq_norms, rows = source
     to_indptr, to_indices, to_y, to_sq_norms, to_rows = target
     start = np.uint64(indptr[row])
@@ -104,7 +104,7 @@ def compact(slots, held, values, weights, capacity, used, member, held_share):
             slots[number] = -1
             continue
         if n_retained < slot:
-            # the offset behind the row is read before the slot before it is written
+            # the offset after the row is read before the slot before it is written
             copy_row(held, values, weights, slot, held, values, weights, n_retained, capacity)
             member[n_retained] = 1
             held_share[n_retained] = held_share[slot]

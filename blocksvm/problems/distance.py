@@ -21,13 +21,13 @@ class Distance:
     @classmethod
     def of(cls, description: Mapping) -> Distance | None:
         """Of a model so described; None where its decision values are no distances."""
-        told = description.get(DISTANCE)
-        return None if told is None else cls(told["sq_norm"])
+        distance = description.get(DISTANCE)
+        return None if distance is None else cls(distance["sq_norm"])
 
     def complete(self, matrix: tuple, rows: slice, values: np.ndarray) -> None:
         """``values`` (1, m), <w, x> of the rows ``rows`` of (indptr, indices, entries)."""
         indptr, indices, entries = matrix
-        found = np.empty(rows.stop - rows.start)
-        row_sq_norms(indptr[rows.start : rows.stop + 1], indices, entries, found)
-        found += self.sq_norm - 2.0 * values[0]
-        np.sqrt(np.maximum(found, 0.0, out=found), out=values[0])
+        squares = np.empty(rows.stop - rows.start)
+        row_sq_norms(indptr[rows.start : rows.stop + 1], indices, entries, squares)
+        squares += self.sq_norm - 2.0 * values[0]
+        np.sqrt(np.maximum(squares, 0.0, out=squares), out=values[0])

@@ -93,9 +93,9 @@ class Problem:
         return np.array([negative, positive if self.real else 0.0, positive])
 
 
-def problem_settings(given: Mapping) -> Settings:
+def problem_settings(values: Mapping) -> Settings:
     """``PROBLEM_SETTINGS`` and those of the loss that is given."""
-    loss = get_loss(PROBLEM_SETTINGS.resolve({"loss": given.get("loss")}, "a problem")["loss"])
+    loss = get_loss(PROBLEM_SETTINGS.resolve({"loss": values.get("loss")}, "a problem")["loss"])
     return PROBLEM_SETTINGS + loss.settings
 
 
@@ -106,17 +106,17 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
     precision can solve.
     """
     loss = get_loss(settings["loss"])
-    given = settings["class_weight"]
+    class_weight = settings["class_weight"]
     if loss.of_numbers:
-        if given is not None:
-            raise InputError(f"{option('class_weight', given)}: {loss.name} has no classes; leave it out")
+        if class_weight is not None:
+            raise InputError(f"{option('class_weight', class_weight)}: {loss.name} has no classes; leave it out")
         if source.n_unlabelled:
             raise InputError(f"{source.name}: {source.n_unlabelled:,} rows have no target; {loss.name} needs one a row")
         sums, weights, unit = (0.0, source.total_weight), (1.0, 1.0), _unit(source)
     else:
         labels = require_two_labels(source)
         sums = sums_by_class(source, labels)
-        weights, unit = class_factors(given, labels, sums), 1.0
+        weights, unit = class_factors(class_weight, labels, sums), 1.0
     C = weight_of_losses(settings, math.fsum(sums))
     own = loss.own(settings)
     problem = Problem(loss, C * np.array(weights), bias, source.n_samples, sums, own, unit)
@@ -160,16 +160,16 @@ def sums_by_class(source: Source, labels: Labels) -> tuple[float, ...]:
     return tuple(source.label_weights)
 
 
-def class_factors(given, labels: Labels, sums: tuple[float, ...]) -> tuple[float, ...]:
-    """What each class weighs, rising: 1, or as ``given`` (settings.py: ClassWeights), where 'balanced' makes the
-    classes' sums of weights equal, and their total what it was."""
-    if given is None:
+def class_factors(class_weight, labels: Labels, sums: tuple[float, ...]) -> tuple[float, ...]:
+    """The weights of the classes, rising: 1, or by ``class_weight`` (ClassWeights of problem_settings.py), where
+    'balanced' makes the classes' sums of weights equal, and their total what it was."""
+    if class_weight is None:
         return (1.0,) * len(sums)
-    if given == "balanced":
+    if class_weight == "balanced":
         there = sum(total > 0.0 for total in sums)
         return tuple(math.fsum(sums) / (there * total) if total > 0.0 else 1.0 for total in sums)
     # by their text: a label that is the string '1' is given as 1, too
-    named = {label_text(label): weight for label, weight in given.items()}
+    named = {label_text(label): weight for label, weight in class_weight.items()}
     known = [label_text(label) for label in labels.values]
     for label, weight in named.items():
         if label not in known:
@@ -186,11 +186,11 @@ def require_two_labels(source: Source) -> Labels:
     require_labels(source)
     if source.labels is not None and source.label_counts is not None and len(source.label_counts) == 2:
         return source.labels
-    found = [label for label, _ in source.label_counts]
-    first = label_text(found[0])
-    shown = listed(found[:5]) + (", ..." if len(found) > 5 else "")
+    labels = [label for label, _ in source.label_counts]
+    first = label_text(labels[0])
+    shown = listed(labels[:5]) + (", ..." if len(labels) > 5 else "")
     raise InputError(
-        f"{source.name}: has {len(found)} labels ({shown}), but this solver takes two; {option('solver', 'dual-cd')} "
+        f"{source.name}: has {len(labels)} labels ({shown}), but this solver takes two; {option('solver', 'dual-cd')} "
         "and the online learners take more, or make one class against the others, e.g. "
         f"awk '{{$1 = ($1 == {first}) ? 1 : -1}} 1' INPUT | blocksvm split - STORE.h5"
     )
@@ -256,9 +256,9 @@ class CertificateSums:
 
     def scores(self, block: Block) -> np.ndarray:
         """(n,) float64: the decision values of a block's rows."""
-        found = np.empty(block.n_samples)
-        decision_values(*block.matrix, self.w, self.problem.bias, found)
-        return found
+        scores = np.empty(block.n_samples)
+        decision_values(*block.matrix, self.w, self.problem.bias, scores)
+        return scores
 
     def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None) -> None:
         """Add a block: scores <w, x_i> (n,) float64, alpha (n,) float64 of its rows or None."""
@@ -329,7 +329,7 @@ class SumsApart(CertificateSums):
 
     def __init__(self, problem: Problem, w: np.ndarray, prior: np.ndarray | None = None):
         super().__init__(problem, w, prior)
-        self.own = np.zeros(len(w)) if prior is None or not len(prior) else prior.copy()
+        self.rebuilt = np.zeros(len(w)) if prior is None or not len(prior) else prior.copy()
 
     def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None) -> None:
         if alpha is not None:
@@ -338,12 +338,12 @@ class SumsApart(CertificateSums):
             problem.loss.compiled(make_feasible)(*row, np.ones(2), 1.0)
             coefficients = np.empty(len(alpha))
             problem.loss.compiled(dual_coefficients)(*row, coefficients)
-            add_rows(*block.matrix, coefficients, problem.bias, self.own)
+            add_rows(*block.matrix, coefficients, problem.bias, self.rebuilt)
         super().add(scores, block, alpha)
 
     def _along(self) -> float:
-        w, own = (self.w[:-1], self.own[:-1]) if self.problem.free_bias else (self.w, self.own)
-        return math.sqrt(squared_distance(w, own))
+        w, rebuilt = (self.w[:-1], self.rebuilt[:-1]) if self.problem.free_bias else (self.w, self.rebuilt)
+        return math.sqrt(squared_distance(w, rebuilt))
 
     def drift(self) -> float:
         return 0.0

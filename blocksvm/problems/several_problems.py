@@ -56,11 +56,11 @@ class Sides:
 
     @cached_property
     def table(self) -> np.ndarray:
-        found = np.full(self._shape, -1, np.int8)
-        self._fill(found[:-1])
+        table = np.full(self._shape, -1, np.int8)
+        self._fill(table[:-1])
         del self._fill  # and with it what it is made of
-        found[-1] = 0
-        return found
+        table[-1] = 0
+        return table
 
 
 @dataclass(frozen=True)
@@ -129,14 +129,14 @@ def each_against_the_rest(settings: Mapping, bias: float, source: Source, tol: f
     loss = get_loss(settings["loss"])
     labels, member, sums = kinds_of(source)
     total, k = math.fsum(sums.tolist()), len(labels.values)
-    own = sums if member is None else weights_of_labels(sums, member)
+    label_weights = sums if member is None else weights_of_labels(sums, member)
     C = weight_of_losses(settings, total)
     factors = np.ones((k, 2))
     if settings["class_weight"] == "balanced":
-        sides = np.stack([total - own, own], axis=1)
+        sides = np.stack([total - label_weights, label_weights], axis=1)
         factors = np.divide(0.5 * total, sides, out=factors, where=sides > 0.0)
     else:
-        factors[:, 1] = class_factors(settings["class_weight"], labels, tuple(own.tolist()))
+        factors[:, 1] = class_factors(settings["class_weight"], labels, tuple(label_weights.tolist()))
     cost = C * factors
     check_costs(settings, cost, source, bias, float(cost.max()) * total)
 
@@ -154,11 +154,11 @@ def each_against_the_rest(settings: Mapping, bias: float, source: Source, tol: f
 
 def weights_of_labels(sums: np.ndarray, member: np.ndarray) -> np.ndarray:
     """(k,): of each label the sum of the weights of the rows that have it, by ``kinds_of``."""
-    found = np.zeros(member.shape[1])
+    totals = np.zeros(member.shape[1])
     for start in range(0, len(sums), SETS_AT_ONCE):
         some = slice(start, start + SETS_AT_ONCE)
-        found += sums[some] @ member[some]
-    return found
+        totals += sums[some] @ member[some]
+    return totals
 
 
 def kinds_of(source: Source) -> tuple[Labels, np.ndarray | None, np.ndarray]:
@@ -187,17 +187,17 @@ def kinds_of(source: Source) -> tuple[Labels, np.ndarray | None, np.ndarray]:
 def membership(sets: Sequence, labels: Labels) -> np.ndarray:
     """(m, k) bool: which of the labels each of m sets has."""
     place = {label: c for c, label in enumerate(labels.values)}
-    found = np.zeros((len(sets), len(place)), bool)
-    for row, own in enumerate(sets):
-        found[row, [place[label] for label in own if label in place]] = True
-    return found
+    member = np.zeros((len(sets), len(place)), bool)
+    for row, labels_of_row in enumerate(sets):
+        member[row, [place[label] for label in labels_of_row if label in place]] = True
+    return member
 
 
 def norms_of(w: np.ndarray, k: int, prior: np.ndarray | None = None) -> np.ndarray:
     """(k, 4) of the first k columns of w (d + 1, width) and a prior of that shape, as ``sums_of_columns`` has them."""
-    found = np.empty((k, 4))
-    sums_of_columns(w, np.empty((0, 0)) if prior is None else prior, found)
-    return found
+    norms = np.empty((k, 4))
+    sums_of_columns(w, np.empty((0, 0)) if prior is None else prior, norms)
+    return norms
 
 
 class SideBySideSums(CertificateSums):
@@ -217,9 +217,9 @@ class SideBySideSums(CertificateSums):
 
     def scores(self, block: Block) -> np.ndarray:
         """(n, k) float64: the decision values of a block's rows."""
-        found = np.empty((block.n_samples, self.problem.n_problems))
-        several_decision_values(*block.matrix, self.w.reshape(-1), self.w.shape[1], self.problem.bias, found)
-        return found
+        scores = np.empty((block.n_samples, self.problem.n_problems))
+        several_decision_values(*block.matrix, self.w.reshape(-1), self.w.shape[1], self.problem.bias, scores)
+        return scores
 
     def count_classes(self, scores: np.ndarray, block: Block) -> None:
         """Which rows' class has the largest decision value."""
@@ -239,12 +239,12 @@ class SeveralSums(SideBySideSums):
     def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray) -> None:
         """Add a block: its scores, and alpha (n, k) of its rows."""
         problem, codes = self.problem, self.problem.codes(block)
-        own = np.zeros_like(self.totals)
+        sums = np.zeros_like(self.totals)
         self.sums_of_rows(
             scores, codes, problem.reals(block), block.weights, alpha, problem.sides.table, problem.cost, problem.own,
-            self.live, own,
+            self.live, sums,
         )  # fmt: skip
-        self.totals += own
+        self.totals += sums
         if problem.predicts == SETS:
             self.correct += int(((scores > 0.0) == (problem.sides.table[codes] > 0)).all(axis=1).sum())
             self.labelled += int(np.count_nonzero(block.y >= 0))
@@ -275,8 +275,8 @@ class SeveralSums(SideBySideSums):
         of_rows, magnitude = self.totals[:, 1], self.totals[:, 3] + self.norms[:, 1]
         gap = of_rows + 0.5 * np.square(self._along())
         for c in self.live.tolist():
-            own = certified(float(primal[c]), float(gap[c]), float(of_rows[c]), float(magnitude[c]))
-            figures[c] = primal[c], *own
+            dual_and_gap = certified(float(primal[c]), float(gap[c]), float(of_rows[c]), float(magnitude[c]))
+            figures[c] = primal[c], *dual_and_gap
         return Certificate(
             math.fsum(figures[:, PRIMAL].tolist()),
             math.fsum(figures[:, DUAL].tolist()),

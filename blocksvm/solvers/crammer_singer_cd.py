@@ -22,8 +22,8 @@ class CrammerSingerCD(SideBySide):
     def coefficients(self, block: Block, state: State, alpha: np.ndarray, ratio: np.ndarray | None) -> np.ndarray:
         if ratio is not None:
             crammer_singer_feasible(alpha, block.y, block.weights, self.problem.costs, ratio)
-        own = alpha[np.arange(len(alpha)), block.y]
-        state["sums"][CONJUGATE] += float(alpha.sum() - own.sum())
+        of_class = alpha[np.arange(len(alpha)), block.y]
+        state["sums"][CONJUGATE] += float(alpha.sum() - of_class.sum())
         return alpha
 
     def visit_rows(self, block: Block, state: State, visit: Visit, order: np.ndarray, limits: Limits) -> tuple:

@@ -213,9 +213,9 @@ class DualCD(TellsShares):
         shrinking, arrays, sums = visit.own, visit.arrays, state["sums"]
         first, reading = visit.passes == 0, not visit.of_the_set
         if first:
-            kept = self.leave_resting(order, state, visit)
-            shrinking.dropped += len(order) - kept
-            order = order[:kept]
+            n_active = self.leave_resting(order, state, visit)
+            shrinking.dropped += len(order) - n_active
+            order = order[:n_active]
         elif shrinking.dropped > 0:
             order = order[: keep_active(order, arrays["active"])]
         outers = int(sums[OUTERS])
@@ -266,9 +266,9 @@ class DualCD(TellsShares):
         )  # fmt: skip
 
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
-        _, cost, own = self.objective
+        _, cost, loss_settings = self.objective
         self.problem.loss.compiled(shares_of_gap)(
-            scores, block.y, block.weights, state["alpha"], cost, own, state["rest"], state["pauses"], out
+            scores, block.y, block.weights, state["alpha"], cost, loss_settings, state["rest"], state["pauses"], out
         )
 
     def begin_outer(self, state: State) -> None:
@@ -319,8 +319,8 @@ class DualCD(TellsShares):
 def take_weights(solver: DualCD, state: State, saved: SavedRun, ratio: np.ndarray) -> bool:
     """Whether the other run's w and sum of conjugates are those of its a here, too, so that no reading is needed:
     where it was the same problem, and rows have at most been added since, whose a = 0.  ratio: of the costs."""
-    meta, own = saved.meta, saved.lengths[solver.name]
-    space, name = (solver.name, "w") if "w" in own else ("", "weights")
+    meta, lengths = saved.meta, saved.lengths[solver.name]
+    space, name = (solver.name, "w") if "w" in lengths else ("", "weights")
     same = (
         saved.whole
         and not solver.problem.free_bias
@@ -330,16 +330,16 @@ def take_weights(solver: DualCD, state: State, saved: SavedRun, ratio: np.ndarra
         and meta.get("prior_fingerprint") is None
         and not any(meta.get("earlier", ()))
         and saved.lengths.get(space, {}).get(name) == len(state["w"])
-        and "sums" in own
+        and "sums" in lengths
     )
     if same:
-        before = np.empty(own["sums"])
+        before = np.empty(lengths["sums"])
         saved.load(solver.name, "sums", before)
         saved.load(space, name, state["w"])
         state["sums"][CONJUGATE] = before[CONJUGATE]
     return same
 
 
-def settings_of(given: Mapping) -> Settings:
+def settings_of(values: Mapping) -> Settings:
     """Those of the problem, and of the loss that is given."""
-    return problem_settings(given) + (MULTICLASS,)
+    return problem_settings(values) + (MULTICLASS,)

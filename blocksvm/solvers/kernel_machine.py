@@ -36,7 +36,7 @@ from blocksvm.problems.kernel_problem import (
 from blocksvm.problems.problem import Certificate
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.problems.support_rows import Support
-from blocksvm.solvers.kept_rows import Candidates, KeptRows, RowCopies, best_pairs
+from blocksvm.solvers.kernel_rows import Candidates, KernelRows, RowCopies, best_pairs
 from blocksvm.solvers.solver import (
     Capabilities,
     CertifiesItself,
@@ -101,22 +101,22 @@ class KernelMachine(HoldsRows, CertifiesItself):
         chunk = int(source.chunks.nnz.max())
         mean = source.n_nonzeros / source.n_samples
         sorted_scores = 40 * source.n_samples  # the best bias sorts them
-        room = OF_MEMORY * (budget.left - columns - sorted_scores)
+        n_bytes = OF_MEMORY * (budget.left - columns - sorted_scores)
         wanted = self.settings["matrix_rows"]
         most = min(source.n_samples, wanted or MOST_ROWS)
-        each = KeptRows.ROW_BYTES + 1.5 * mean * KeptRows.ENTRY_BYTES  # longer rows are chosen, too
-        room -= 2 * chunk * KeptRows.ENTRY_BYTES
-        fitting = int((math.sqrt(each * each + 32.0 * max(room, 0.0)) - each) / 16.0)  # 8 q^2 + each q <= room
+        each = KernelRows.ROW_BYTES + 1.5 * mean * KernelRows.ENTRY_BYTES  # longer rows are chosen, too
+        n_bytes -= 2 * chunk * KernelRows.ENTRY_BYTES
+        fitting = int((math.sqrt(each * each + 32.0 * max(n_bytes, 0.0)) - each) / 16.0)  # 8 q^2 + each q <= n_bytes
         n_rows = max(2, min(most, fitting)) if wanted is None else most
         n_entries = int(1.5 * mean * n_rows) + 2 * chunk
-        need = columns + sorted_scores + KeptRows.n_bytes(n_rows, n_entries)
+        need = columns + sorted_scores + KernelRows.n_bytes(n_rows, n_entries)
         budget.require("the kernel matrix of some rows", need)
         budget.take("the kernel matrix of some rows", need)
         self.limits = n_rows, n_entries
 
     def start(self, state: State) -> None:
         state["place"][:] = -1
-        self.kept = KeptRows(self.width, *self.limits)
+        self.in_memory = KernelRows(self.width, *self.limits)
         self.candidates = Candidates(*self.limits)
 
     def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
@@ -124,16 +124,16 @@ class KernelMachine(HoldsRows, CertifiesItself):
         members = np.flatnonzero(state["place"] >= 0)
         if len(members) > self.limits[0]:
             raise InputError("the checkpoint has more rows in memory than there is room for; start afresh")
-        found = Candidates(len(members) + 1, 2 * self.kept.most_entries + 2)
+        copies = Candidates(len(members) + 1, 2 * self.in_memory.most_entries + 2)
         for block in blocks():
             part = {a.name: state[a.name][block.rows] for a in self.state_arrays if a.axis == "row"}
             if not ((part["alpha"] >= 0.0) & (part["alpha"] <= np.abs(self.sides_of(block)))).all():
                 raise InputError("the checkpoint holds dual variables beyond their bounds; start afresh")
-            own = np.flatnonzero(part["place"] >= 0)
-            found.add(block, own, np.ones((3, len(own))))
+            places = np.flatnonzero(part["place"] >= 0)
+            copies.add(block, places, np.ones((3, len(places))))
             self.gather(block, part, part["fresh"] > 0)
-        order = np.argsort(state["place"][found.held.rows])
-        self.fill(self.kept.exchange(np.empty(0, np.int64), found, order))
+        order = np.argsort(state["place"][copies.held.rows])
+        self.fill(self.in_memory.exchange(np.empty(0, np.int64), copies, order))
         self.moved = self.columns_of_moved(state)
 
     # -- a reading ---------------------------------------------------------------------------------------------------
@@ -146,13 +146,13 @@ class KernelMachine(HoldsRows, CertifiesItself):
         self.candidates.clear()
         state["fresh"][:] = 0
         state["change"][:] = 0.0
-        members = self.kept.held.rows
+        members = self.in_memory.held.rows
         if len(members):
             sides = state["sides"][members]
             beta = signed(state["alpha"][members], sides)
             scores, before = state["scores"][members], beta.copy()
             maximise = pairs if self.problem.free_bias else singles
-            dual = self.kept.matrix, len(members), sides, beta, scores
+            dual = self.in_memory.matrix, len(members), sides, beta, scores
             _, apart = maximise(*dual, np.inf, 0)
             within = max(WITHIN, INNER * apart) if math.isfinite(apart) else WITHIN
             maximise(*dual, within, MOST_STEPS * len(members))
@@ -162,22 +162,22 @@ class KernelMachine(HoldsRows, CertifiesItself):
 
     def choose(self, state: State) -> None:
         """Take the candidates that violate optimality most into memory, in the place of rows that do not."""
-        kept, candidates = self.kept, self.candidates
+        in_memory, candidates = self.in_memory, self.candidates
         candidates.prune()
-        members, lengths, theirs = kept.held.rows, kept.held.lengths, candidates.held
-        own = slopes_of({name: state[name][members] for name in ("alpha", "scores", "sides")})
-        both = np.append(own, candidates.standing, axis=1), np.append(members, theirs.rows)
-        chosen = best_pairs(*both, np.append(lengths, theirs.lengths), kept.most_rows, kept.most_entries)
+        members, lengths, theirs = in_memory.held.rows, in_memory.held.lengths, candidates.held
+        standing = slopes_of({name: state[name][members] for name in ("alpha", "scores", "sides")})
+        both = np.append(standing, candidates.standing, axis=1), np.append(members, theirs.rows)
+        chosen = best_pairs(*both, np.append(lengths, theirs.lengths), in_memory.most_rows, in_memory.most_entries)
         wanted = chosen[chosen >= len(members)] - len(members)
         if len(wanted) == 0:
             return
         # rows in memory that are not chosen go, those farthest from being so first, as far as room is wanted
-        slopes, up, down = own
+        slopes, up, down = standing
         beyond = np.where(up * down > 0.0, 0.0, np.abs(slopes - state["bias"][0]))
         spare = np.setdiff1d(np.arange(len(members)), chosen)
         spare = spare[np.lexsort((members[spare], beyond[spare]))]
-        free_rows = kept.most_rows - len(members) - len(wanted)
-        free_entries = kept.most_entries - int(lengths.sum()) - int(theirs.lengths[wanted].sum())
+        free_rows = in_memory.most_rows - len(members) - len(wanted)
+        free_entries = in_memory.most_entries - int(lengths.sum()) - int(theirs.lengths[wanted].sum())
         gone = []
         for place in spare[::-1].tolist():  # of some thousand rows in memory
             if free_rows >= 0 and free_entries >= 0:
@@ -186,27 +186,29 @@ class KernelMachine(HoldsRows, CertifiesItself):
             free_rows += 1
             free_entries += int(lengths[place])
         state["place"][members[gone]] = -1
-        new = kept.exchange(np.array(gone, np.int64), candidates, wanted)
-        state["place"][kept.held.rows] = np.arange(len(kept.held), dtype=np.int32)
+        new = in_memory.exchange(np.array(gone, np.int64), candidates, wanted)
+        state["place"][in_memory.held.rows] = np.arange(len(in_memory.held), dtype=np.int32)
         self.fill(new)
 
     def fill(self, new: np.ndarray) -> None:
         """The matrix's rows and columns of these places."""
-        kept = self.kept
-        columns = kept.columns()
+        in_memory = self.in_memory
+        columns = in_memory.columns()
 
         def rows(part: slice) -> None:
-            work, held = np.empty(len(kept.held)), kept.held
-            kernel_rows(*held.csr, held.norms, new[part], *columns, *self.function, self.constant, work, kept.matrix)
+            work, held = np.empty(len(in_memory.held)), in_memory.held
+            kernel_rows(
+                *held.csr, held.norms, new[part], *columns, *self.function, self.constant, work, in_memory.matrix
+            )
 
         self.share_out(len(new), rows)
 
     def columns_of_moved(self, state: State) -> tuple | None:
-        change = state["change"][self.kept.held.rows]
+        change = state["change"][self.in_memory.held.rows]
         moved = np.flatnonzero(change)
         if not len(moved):
             return None
-        return (*self.kept.columns(moved), self.kept.held.norms[moved], change[moved])
+        return (*self.in_memory.columns(moved), self.in_memory.held.norms[moved], change[moved])
 
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
         """Bring the scores of the block's rows up to date, and gather those that violate optimality most."""
@@ -247,8 +249,8 @@ class KernelMachine(HoldsRows, CertifiesItself):
 
     def gather(self, block: Block, part: State, checked: np.ndarray) -> None:
         standing = slopes_of(part)
-        found = np.flatnonzero(standing[1:].any(axis=0) & checked & (part["place"] < 0))
-        self.candidates.add(block, found, standing[:, found])
+        positions = np.flatnonzero(standing[1:].any(axis=0) & checked & (part["place"] < 0))
+        self.candidates.add(block, positions, standing[:, positions])
 
     def settle(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
         """Bring the scores up to date of the rows that a reading broken off has not come to."""
@@ -264,13 +266,13 @@ class KernelMachine(HoldsRows, CertifiesItself):
                 state["scores"][block.rows] = np.where(late, part["scores"], before)
                 state["fresh"][block.rows] = 1
 
-    # -- what it has found ---------------------------------------------------------------------------------------------
+    # -- the result ----------------------------------------------------------------------------------------------------
 
     def certificate(self, state: State) -> Certificate:
         """Of the scores and dual variables at the end of a reading; no rows are needed."""
-        found, bias = certificate_of(self.problem.free_bias, state["scores"], state["sides"], state["alpha"])
+        certificate, bias = certificate_of(self.problem.free_bias, state["scores"], state["sides"], state["alpha"])
         state["bias"][0] = bias
-        return found
+        return certificate
 
     def dual_variables(self, state: State) -> np.ndarray:
         return state["alpha"]
@@ -284,7 +286,7 @@ class KernelMachine(HoldsRows, CertifiesItself):
 
     def support(self, state: State, blocks: Callable[[], Iterable[Block]]) -> Support:
         """The rows with a > 0, in the order of the source; the matrix is given back for them."""
-        self.kept.matrix = np.empty((0, 0))
+        self.in_memory.matrix = np.empty((0, 0))
         alpha, beta = state["alpha"], signed(state["alpha"], state["sides"])
         held = RowCopies.joined([RowCopies.of(block, np.flatnonzero(alpha[block.rows] > 0.0)) for block in blocks()])
         return Support(*held.csr, held.norms, beta[held.rows], described_kernel(self.settings))

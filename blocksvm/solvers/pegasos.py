@@ -21,7 +21,7 @@ from blocksvm.solvers.solver import Capabilities, Method, PassResult, SavedRun, 
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
-OWN = Settings((
+PEGASOS_SETTINGS = Settings((
     Setting("batch", "rows of a sub-batch", default=1, kind=int, least=1, metavar="N"),
     Setting("dual", "keep dual variables, which certify the result; w is then not projected, and each row takes 32 "
             "bytes more", default=False, kind=bool),
@@ -89,10 +89,10 @@ class Pegasos(Solver):
     def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
         """The other run's w; t runs on from the steps of another pegasos, or as after one pass over the rows."""
         scalars = np.zeros(6)
-        own = saved.lengths.get(self.name, {})
-        if "scalars" in own:
+        lengths = saved.lengths.get(self.name, {})
+        if "scalars" in lengths:
             saved.load(self.name, "scalars", scalars)
-        if "v" in own:
+        if "v" in lengths:
             saved.load(self.name, "v", state["v"])
             state["v"] *= scalars[SCALE]
         elif "w" in saved.lengths.get("dual-cd", {}):
@@ -119,9 +119,9 @@ class Pegasos(Solver):
         if not is_renewal(outer):
             return
         scalars = state["scalars"]
-        for of, lagged, earlier in (OF_WEIGHTS, OF_ROWS)[: 1 + self.dual]:
-            state[earlier][:] = 0.0
-            suffix_sum(state[of], state[lagged], scalars[SCALE_SUM], state[earlier])
+        for of, lagged, before in (OF_WEIGHTS, OF_ROWS)[: 1 + self.dual]:
+            state[before][:] = 0.0
+            suffix_sum(state[of], state[lagged], scalars[SCALE_SUM], state[before])
             state[lagged][:] = 0.0
         scalars[EARLIER_STEPS] = scalars[STEPS]
         scalars[SCALE_SUM] = scalars[STEPS] = 0.0
@@ -129,8 +129,8 @@ class Pegasos(Solver):
     @staticmethod
     def average(state: State, names: tuple[str, str, str], out: np.ndarray) -> np.ndarray:
         """The suffix average of the weights, or of the rows' own steps, in ``out``."""
-        scalars, (of, lagged, earlier) = state["scalars"], names
-        out[:] = state[earlier]
+        scalars, (of, lagged, before) = state["scalars"], names
+        out[:] = state[before]
         suffix_sum(state[of], state[lagged], scalars[SCALE_SUM], out)
         out /= max(1.0, scalars[STEPS] + scalars[EARLIER_STEPS])
         return out
@@ -156,9 +156,9 @@ class Pegasos(Solver):
         return 0.5 * state["scalars"][SCALE] ** 2 * sum_of_squares(state["v"]) + loss_sum, None, None
 
 
-def settings_of(given: Mapping) -> Settings:
+def settings_of(values: Mapping) -> Settings:
     """Those of the problem, of the loss that is given, and its own."""
-    return problem_settings(given) + OWN
+    return problem_settings(values) + PEGASOS_SETTINGS
 
 
 def radius_of(problem: Problem) -> float:
@@ -182,7 +182,7 @@ def is_renewal(outer: int) -> bool:
 METHOD = Method(
     "pegasos",
     "primal subgradient steps on sub-batches; the average of the later iterates",
-    PROBLEM_SETTINGS + OWN,
+    PROBLEM_SETTINGS + PEGASOS_SETTINGS,
     Pegasos.capabilities,
     Pegasos,
     ("loss",),

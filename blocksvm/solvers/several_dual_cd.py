@@ -71,10 +71,10 @@ class SeveralDualCD(SideBySide, SeveralProblemsSolver):
         row = problem.codes(block), problem.reals(block), block.weights, problem.sides.table, problem.cost, problem.own
         if ratio is not None:
             problem.loss.compiled(several_feasible)(alpha, *row, ratio)
-        found = np.empty_like(alpha)
-        problem.loss.compiled(several_coefficients)(alpha, *row, self.live(state), conjugates, found)
+        coefficients = np.empty_like(alpha)
+        problem.loss.compiled(several_coefficients)(alpha, *row, self.live(state), conjugates, coefficients)
         state["sums"][CONJUGATE] = conjugates.sum()
-        return found
+        return coefficients
 
     def leave_resting(self, order: np.ndarray, state: State, visit: Visit) -> int:
         return leave_rows_at_rest(
@@ -102,13 +102,13 @@ class SeveralDualCD(SideBySide, SeveralProblemsSolver):
         state["seen"][:] = 0.0
 
     def certified(self, state: State, certificate: Certificate) -> float:
-        """Keep the figures of the problems that are at their end."""
+        """Store the figures of the problems that are at their end."""
         figures, live = state["certified"].reshape(-1, len(CERTIFIED)), self.live(state)
         assert certificate.by_class is not None
-        found = np.array([certificate.by_class[name] for name in CERTIFIED]).T
-        ended = found[:, REL_GAP] <= self.problem.tol
-        figures[ended] = found[ended]
-        return half_below(found[live, REL_GAP])
+        certified = np.array([certificate.by_class[name] for name in CERTIFIED]).T
+        ended = certified[:, REL_GAP] <= self.problem.tol
+        figures[ended] = certified[ended]
+        return half_below(certified[live, REL_GAP])
 
     def progress(self, state: State) -> dict:
         return {"classes_done": self.n_vectors - len(self.live(state))}

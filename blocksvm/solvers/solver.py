@@ -33,13 +33,13 @@ class Capabilities:
     minimises: it has a primal objective, whose value is estimated and measured; schedules: further passes over a block
     in memory make sense (else each row is seen once in an outer iteration); tolerance: it can tell when a block's
     projected gradients lie within a range; warm_starts: it begins from another run's end; continues: it goes on exactly
-    where an earlier model of its own stopped; takes_prior: it can be regularised towards a model; takes_weights: rows
+    where a previous model of its own stopped; takes_prior: it can be regularised towards a model; takes_weights: rows
     may have weights; predicts_first: each row is predicted before it is learned from, and the loss of that is
     reported; needs_all_rows: all rows must be in memory at once; working_set: it tells which rows can still move, and
     passes over some rows of a block alone make sense; free_bias: the weight of the constant feature may go without
     regularisation; merges: visits to several blocks from one w may be added up (``Visit.sigma``); cross_validates: many
     of its problems can be solved in the same readings; linear: its result is a vector of weights, one a feature;
-    default_max_outer: outer iterations where none are asked for.
+    default_max_outer: outer iterations by default.
     """
 
     targets: tuple[str, ...] = (TWO_CLASSES,)
@@ -105,7 +105,7 @@ class VisitArray:
 
 @dataclass(frozen=True)
 class PassResult:
-    """What an inner pass did.  loss_sum: weighted loss of the margins seen before each row's own step; finished:
+    """The result of an inner pass.  loss_sum: weighted loss of the margins seen before each row's own step; finished:
     nothing is left to do on this block (for schedules that stop by tolerance); reports: of a solver that predicts
     first, its progress at doubling numbers of rows; gain: increase of the dual; seen: sum of the rows' shares of the
     gap (of a solver with a working set), each before its own step."""
@@ -141,9 +141,9 @@ class Visit:
 
 @dataclass(frozen=True)
 class SavedRun:
-    """An earlier run's end, for a warm start: name of the file, its description ``meta``, lengths of the arrays that it
-    has for each solver, {solver: {array: entries}}, and ``load(solver, array, out)``; solver '' has 'weights'.  whole:
-    none of its rows has been left out since."""
+    """The end of a previous run, for a warm start: name of the file, its description ``meta``, lengths of the arrays
+    that it has for each solver, {solver: {array: entries}}, and ``load(solver, array, out)``; solver '' has
+    'weights'.  whole: none of its rows has been left out since."""
 
     name: str
     meta: dict
@@ -154,7 +154,7 @@ class SavedRun:
 
 @dataclass(frozen=True)
 class Task:
-    """What a solver is made for.
+    """The task of a solver.
 
     settings: its own, all resolved; source: the rows; bias: value of the constant feature; tolerance: the range of
     projected gradients at which a visit may end, or None; working_set: rows are kept between readings, so it shall tell
@@ -260,7 +260,7 @@ class Solver(Protocol):
         return None, None, None
 
     def describe(self, state: State) -> dict:
-        """What the model's description says besides what that of any has."""
+        """The solver's part of the model's description."""
         return {}
 
     def progress(self, state: State) -> dict:
@@ -289,7 +289,7 @@ class TellsShares(Solver):
 
     @abstractmethod
     def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
-        """The weights anew from the dual variables, in one reading of all rows."""
+        """The weights from the dual variables, in one reading of all rows."""
         ...
 
 
@@ -353,8 +353,8 @@ class Method:
     """A solver as the registry knows it, before there are rows: its settings with their help, what it can do, and
     ``make(task)``, which raises InputError where settings or rows do not fit.
 
-    choices: settings that decide about others and about the functions compiled (a loss, a mirror map); choose(given):
-    the settings that it takes where these are given.
+    choices: settings that decide about others and about the functions compiled (a loss, a mirror map); choose(values):
+    the settings that it takes at these values.
     """
 
     name: str
@@ -365,6 +365,6 @@ class Method:
     choices: tuple[str, ...] = ()
     choose: Callable[[Mapping], Settings] | None = None
 
-    def takes(self, given: Mapping) -> Settings:
-        """The settings that it takes, given the values of some."""
-        return self.settings if self.choose is None else self.choose(given)
+    def takes(self, values: Mapping) -> Settings:
+        """The settings that it takes at the values of some."""
+        return self.settings if self.choose is None else self.choose(values)

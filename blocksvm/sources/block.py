@@ -101,7 +101,7 @@ class Arena:
         self.memory = np.empty(n_bytes, dtype=np.uint8)
 
     def carve(self, *wanted: tuple[int, type]) -> list[np.ndarray]:
-        """Arrays of (length, dtype) one behind the other, each on a cache line of its own."""
+        """Arrays of (length, dtype) one after the other, each on a cache line of its own."""
         arrays: list[np.ndarray] = []
         position = 0
         for length, dtype in wanted:

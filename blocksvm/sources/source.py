@@ -129,7 +129,7 @@ class Source(ABC):
 
     @abstractmethod
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
-        """The rows of the chunks, one behind the other, in the arena's memory (valid until it is filled again)."""
+        """The rows of the chunks, one after the other, in the arena's memory (valid until it is filled again)."""
 
     @abstractmethod
     def help(self) -> bool:

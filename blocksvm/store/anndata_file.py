@@ -6,7 +6,7 @@ All of this runs in a process of its own (foreign.py), whose whole work ``serve`
     names    UTF-8 bytes and where each name ends, some columns at a time, of all columns of X
     rows     of some rows the lengths, and of their entries the columns and values
     entries  rows, columns and values of some entries
-    labels   where a column of obs is wanted, of the rows that came just before, or, behind all entries, of some rows:
+    labels   where a column of obs is wanted, of the rows that came just before, or, after all entries, of some rows:
              float64 with nan; or words: the code of each row, -1 for none, UTF-8 bytes, and where each word ends
 """
 
@@ -193,7 +193,7 @@ class AnnData:
         return lambda first, last: dataset[first:last].astype(np.float64)
 
     def _ends(self, n: int) -> Iterator[tuple[int, np.ndarray]]:
-        """(first, where it and those behind it begin and end) of runs of the n rows, or columns, of a sparse matrix."""
+        """(first, where it and those after it begin and end) of runs of the n rows, or columns, of a sparse matrix."""
         for start, stop in self.pieces(n):
             ends = self.indptr[start : stop + 1].astype(np.int64)
             if ends[0] < 0 or (np.diff(ends) < 0).any() or ends[-1] > self.n_entries:

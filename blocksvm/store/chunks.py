@@ -20,7 +20,7 @@ class Chunks:
 
     Up to ``memory`` bytes of them are held in memory (None: all), the others lie in the file ``name`` of ``folder``,
     which is made when it is needed; the maker of the folder removes it.  In the file the arrays of one type are one, a
-    chunk's one behind the other: opening an array there takes longer than reading a short one.
+    chunk's one after the other: opening an array there takes longer than reading a short one.
     """
 
     def __init__(self, folder: Path | None, name: str, memory: int | None):

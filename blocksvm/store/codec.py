@@ -99,7 +99,7 @@ def decode(raw, out: np.ndarray) -> None:
 
 
 def checksum(*parts) -> int:
-    """xxh3-64 over the parts, one behind the other."""
+    """xxh3-64 over the parts, one after the other."""
     if len(parts) == 1:
         return xxh3_64_intdigest(parts[0])
     state = xxh3_64()

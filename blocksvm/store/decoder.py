@@ -101,7 +101,7 @@ class Decoder:
         self.spent = ReadingCost()
 
     def decode(self, block: Block, chunks: list[int], row: int, entry: int, end: int, ahead: list[int]) -> None:
-        """Fill the block from position (row, entry) with the chunks; nothing at or behind entry ``end`` is touched.
+        """Fill the block from position (row, entry) with the chunks; nothing at or after entry ``end`` is touched.
         ahead: chunks that will be wanted soon."""
         # what comes at the speed of memory need not be announced, which costs about as much as reading it
         if CAN_ANNOUNCE and self.spent.bytes_read <= MEMORY_SPEED * self.spent.seconds_reading:
@@ -171,7 +171,7 @@ class Decoder:
         return rows
 
     def _decode_chunk(self, block: Block, chunk: int, row: int, entry: int, end: int) -> tuple[int, int]:
-        """Decode a chunk to position (row, entry) of a block; returns the position behind it."""
+        """Decode a chunk to position (row, entry) of a block; returns the position after it."""
         began, read_before = time.perf_counter(), self.spent.seconds_reading
         store = self.store
         rows = self.read_rows(chunk)

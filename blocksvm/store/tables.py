@@ -17,7 +17,7 @@ BYTES, ENDS, NUMBERS, MEMBERS = (np.dtype(kind) for kind in ("u1", "i8", "f8", "
 
 
 def write_strings(group: h5py.Group, name: str, ends_name: str, strings: Iterable[str]) -> None:
-    """Strings one behind the other, and where each ends."""
+    """Strings one after the other, and where each ends."""
     encoded = [string.encode() for string in strings]
     text = np.frombuffer(b"".join(encoded), np.uint8)
     ends = np.cumsum([len(string) for string in encoded], dtype=np.int64)
@@ -110,7 +110,7 @@ def write_lines(file: h5py.File, rows: np.ndarray, lines: np.ndarray) -> None:
     """Where the rows stand in the text they came from.
 
     rows, lines (m,) int64: row number rows[k] of the source (from 0) is line lines[k] (from 1) of its input, and the
-    rows behind it, up to number rows[k + 1], are the lines behind that one; rows rising.  An input begins at the number
+    rows after it, up to number rows[k + 1], are the lines after that one; rows rising.  An input begins at the number
     that its entry in meta["sources"] has as first_row.  Stores of rows that were no text,
     and those of before there was this table, have none of it.
     """

@@ -69,7 +69,7 @@ class StoreWriter:
         self.open_nnz = 0
 
     def append(self, rows: np.ndarray, indices: np.ndarray, values: np.ndarray | None) -> None:
-        """Add rows: records (ROW dtype, or WEIGHTED_ROW) and their entries one behind the other."""
+        """Add rows: records (ROW dtype, or WEIGHTED_ROW) and their entries one after the other."""
         stops = np.cumsum(rows["length"], dtype=np.int64)
         row = 0
         entry = 0

@@ -23,8 +23,8 @@ Blocks = Callable[[], Iterable[Block]]  # all rows, once
 
 
 @dataclass(frozen=True)
-class Missed:
-    """A certificate broken off since its gap is too large: the gap of the share of the rows that were seen."""
+class RejectedEarly:
+    """A certificate broken off as its gap is too large: the gap of the share of the rows that were seen."""
 
     gap: float
     share: float
@@ -42,13 +42,13 @@ def certified(
     enough: float = math.inf,
     working_set: WorkingSet | None = None,
     saved: Path | None = None,
-) -> Certificate | Missed | None:
+) -> Certificate | RejectedEarly | None:
     """A certificate of exactly the w and alpha that the state has when it returns; None if stopped.
 
-    enough: the gap from which on it is in vain; working_set: is chosen anew while all rows pass by, at this w; saved:
-    the checkpoint that the state is from, where none has looked at its dual variables yet: InputError where they are
-    not allowed, since what is certified by them is untrue.  A solver that minimises nothing has its accuracy or error
-    measured.
+    enough: the gap from which on it is in vain; working_set: is chosen once more while all rows pass by, at this w;
+    saved: the checkpoint that the state is from, where its dual variables have not been checked yet: InputError where
+    they are not allowed, since what is certified by them is untrue.  A solver that minimises nothing has its accuracy
+    or error measured.
     """
     if not solver.capabilities.minimises:
         completion = solver.completion(state) if isinstance(solver, OwnDecisions) else None
@@ -59,7 +59,7 @@ def certified(
     while True:
         alpha = solver.dual_variables(state)
         if working_set is not None:
-            working_set.begin_reading(anew=True)
+            working_set.begin_reading(reset=True)
 
         def seen_block(block: Block, scores: np.ndarray, alpha: np.ndarray | None = alpha) -> None:
             if saved is not None and alpha is not None and not problem.allows(alpha[block.rows], block):
@@ -67,12 +67,12 @@ def certified(
             if working_set is not None and isinstance(solver, TellsShares):
                 offer_shares(solver, state, block, scores, working_set)
 
-        found = certify(problem, w, alpha, blocks(), stopped, enough, solver.prior, seen_block)
-        if found is None or isinstance(found, Missed):
-            return found
+        outcome = certify(problem, w, alpha, blocks(), stopped, enough, solver.prior, seen_block)
+        if outcome is None or isinstance(outcome, RejectedEarly):
+            return outcome
         if working_set is not None:
             working_set.end_reading()
-        certificate, drift = found
+        certificate, drift = outcome
         # w made anew from alpha differs from it by rounding alone, and what is measured of that is in the gap
         if drift <= LARGEST_DRIFT or rebuilt or not isinstance(solver, TellsShares):
             return certificate
@@ -98,7 +98,7 @@ def certify(
     enough: float = math.inf,
     prior: np.ndarray | None = None,
     seen_block: Callable[[Block, np.ndarray], None] = lambda block, scores: None,
-) -> tuple[Certificate, float] | Missed | None:
+) -> tuple[Certificate, float] | RejectedEarly | None:
     """(certificate, relative drift of w) of w (d + 1,) and alpha (l,) over blocks of all rows, or of w (k, d + 1) and
     alpha (l, k) of several problems; None if stopped.  prior: the weights w0 that w is regularised towards; seen_block
     is given each block and its scores.
@@ -110,16 +110,16 @@ def certify(
     seen = 0
     for block in blocks:
         scores = sums.scores(block)
-        own = None if alpha is None else alpha[block.rows]
-        sums.add(scores, block, own)
+        part = None if alpha is None else alpha[block.rows]
+        sums.add(scores, block, part)
         if alpha is not None and sums.moves_alpha:
-            alpha[block.rows] = own
+            alpha[block.rows] = part
         seen_block(block, scores)
         seen += block.n_samples
         if stopped():
             return None
         if alpha is not None and seen < problem.n_samples and sums.gap_so_far() > enough:
-            return Missed(sums.gap_so_far(), seen / problem.n_samples)
+            return RejectedEarly(sums.gap_so_far(), seen / problem.n_samples)
     return sums.certificate(), sums.drift()
 
 
@@ -147,9 +147,9 @@ def evaluate(
 
 def values_of(solver: Solver, w: np.ndarray, block: Block, completion: Completion | None) -> Pieces:
     """The decision values of a block's rows, at a solver's weights w."""
-    found = solver.decision_values(block.matrix, w) if isinstance(solver, OwnDecisions) else None
-    if found is not None:
-        return found
+    values = solver.decision_values(block.matrix, w) if isinstance(solver, OwnDecisions) else None
+    if values is not None:
+        return values
     return decision_pieces(block.matrix, w.reshape(solver.n_vectors, -1), solver.bias, completion)
 
 

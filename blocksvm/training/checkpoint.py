@@ -1,5 +1,5 @@
-"""What a run writes: the checkpoint, its whole state in a file and back, so that it can be killed and go on with
-nothing lost; and the model of a finished run."""
+"""The files of a run: the checkpoint, its whole state, by which a killed run goes on with nothing lost; and the model
+of a finished run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from blocksvm.model.solver_state import open_state, save_checkpoint, whole
 from blocksvm.model.versions import versions
 from blocksvm.solvers.solver import State
 from blocksvm.training.plan import Plan
-from blocksvm.training.record import Progress, Result, Tally, alike
+from blocksvm.training.record import Progress, Result, Tally, check_types
 
 if TYPE_CHECKING:
     from blocksvm.training.loop import OuterLoop
@@ -65,7 +65,7 @@ class Checkpoint:
             if np.isnan(ends).any() or (name != "certified" and np.isinf(ends).any()):
                 raise InputError(f"{self.path}: {name} has what is no finite number; it is damaged, start afresh")
         try:
-            return Progress.restored(saved.meta["progress"]), alike(Tally(**saved.meta["shown"]))
+            return Progress.restored(saved.meta["progress"]), check_types(Tally(**saved.meta["shown"]))
         except (KeyError, TypeError) as error:
             raise InputError(f"{self.path}: its progress is of another kind ({error}); start afresh") from error
 
@@ -75,13 +75,13 @@ class Checkpoint:
         described = saved.meta["arrays"].get(space)
         if described is None:
             raise InputError(f"{self.path}: holds no {space}; it belongs to another run")
-        found = {}
+        arrays = {}
         for name, (dtype, length) in described.items():
             if saved.lengths.get(space, {}).get(name) != length or dtype not in ARRAY_TYPES:
                 raise InputError(f"{saved.path}: holds no {name} of {length} numbers; it is damaged, start afresh")
-            found[name] = np.empty(length, dtype)
-            saved.load(space, name, found[name])
-        return found
+            arrays[name] = np.empty(length, dtype)
+            saved.load(space, name, arrays[name])
+        return arrays
 
 
 def describe_result(loop: OuterLoop, result: Result) -> dict:
@@ -134,8 +134,8 @@ def save_result(
     plan = loop.plan
     arrays = {a.name: whole(loop.state[a.name]) for a in plan.solver.state_arrays if a.in_model}
     ids = feature_ids or (lambda start, stop: plan.initial_models.feature_ids(plan.source, start, stop))
-    told = describe_result(loop, result) | {"calibration": calibration}
+    description = describe_result(loop, result) | {"calibration": calibration}
     state = {plan.namespace: arrays}
     factors = None if plan.solver.n_features else idf_of_source(plan.source, plan.n_features)
     with nullcontext() if plan.solver.n_features else names_of(plan.source) as names:
-        save_model(path, ids, whole(result.w), state, told, overwrite, result.support, names, factors)
+        save_model(path, ids, whole(result.w), state, description, overwrite, result.support, names, factors)

@@ -1,4 +1,4 @@
-"""What Python users call: from rows to a model in one call."""
+"""Training from Python: from rows to a model in one call."""
 
 from __future__ import annotations
 
@@ -88,15 +88,15 @@ def fit(
     by_user(settings)
     state, continue_from = (continue_from, None) if isinstance(continue_from, dict) else (None, continue_from)
     initial_models = InitialModels(source, _path(continue_from), _path(prior))
-    asked = (
+    train_settings = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
     )
-    plan = Plan(source, asked, initial_models=initial_models, valid=valid)
+    plan = Plan(source, train_settings, initial_models=initial_models, valid=valid)
     begin = warm_start if isinstance(warm_start, SavedRun) else _path(warm_start)
     loop = OuterLoop(plan, Watch(on_event, stop), warm_start=begin)
     if state is not None:
         loop.allocate()
-        _begin_with(loop.state, state)
+        _fill_state(loop.state, state)
     result = loop.run()
     described = describe_result(loop, result)
     ids = initial_models.feature_ids(source, 0, plan.n_features)
@@ -105,9 +105,9 @@ def fit(
     return Fitted(model, result.status, result.certificate, result.alpha, loop, result)
 
 
-def _begin_with(own: State, state: State) -> None:
+def _fill_state(target: State, state: State) -> None:
     """Fill a run's state with another's; InputError where that belongs to other features or settings."""
-    for name, array in own.items():
+    for name, array in target.items():
         if name not in state or state[name].shape != array.shape:
             raise InputError(
                 f"continue_from: holds no {name} of the shape {array.shape}; begin with that of the same solver"
@@ -120,8 +120,8 @@ def _path(name: str | Path | None) -> Path | None:
 
 
 def describe_solver(name: str, learner: bool = False) -> str:
-    """What a solver or online learner does, and its settings with their defaults, a line each.  learner: of a name that
-    a solver has too, the online learner."""
+    """The summary of a solver or online learner, and its settings with their defaults, a line each.  learner: of a name
+    that a solver has too, the online learner."""
     by_user(name)
     method = get_method(name, learner)
     settings = [f"  {setting.name}: {setting.described()}" for setting in method.settings]

@@ -21,7 +21,7 @@ from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.solver import CertifiesItself, OwnDecisions, SeveralProblemsSolver
 from blocksvm.sources.block import Block
 from blocksvm.sources.block_reader import BlockReader
-from blocksvm.training.certificate import Missed, certified, enough_gap
+from blocksvm.training.certificate import RejectedEarly, certified, enough_gap
 from blocksvm.training.record import (
     Result,
     Tally,
@@ -49,7 +49,7 @@ class OuterLoop(Run):
         blocks = self.plan.blocks
         with BlockReader(blocks.source, blocks.arena_bytes, blocks.partition.resident) as self.reader:
             self.begin()
-            # from here on nothing of the user's is found wrong
+            # from here on no input of the user is refused
             self.watch.on_event(start_event(self.plan, self.progress))
             status = self._iterate()
             if self.checkpoint is not None:
@@ -92,7 +92,7 @@ class OuterLoop(Run):
         self.plan.solver.begin_outer(self.state)
         self.progress.begin_cycle(0.0)
         if self.working_set is not None:
-            self.working_set.begin_reading(anew=False)
+            self.working_set.begin_reading(reset=False)
 
     def _close(self) -> None:
         """Every row has been visited: what the visits suggest of primal, dual and gap."""
@@ -164,46 +164,48 @@ class OuterLoop(Run):
         if isinstance(solver, CertifiesItself):
             self.keep(solver.certificate(self.state))
         while policy.due(progress.gap_of, progress.gap, tol, plan.blocks.work_of_reading):
-            found = self._certify(enough, working_set)
-            if found is None:
+            certificate = self._certify(enough, working_set)
+            if certificate is None:
                 return "interrupted"
-            if isinstance(found, Missed):
-                whole = found.gap / found.share
+            if isinstance(certificate, RejectedEarly):
+                whole = certificate.gap / certificate.share
                 policy.learn(progress.gap_of, progress.gap, whole / ((progress.dual or 0.0) + whole))
                 break
-            reached = found.rel_gap
+            reached = certificate.rel_gap
             if isinstance(solver, SeveralProblemsSolver):
-                reached = solver.certified(self.state, found)
+                reached = solver.certified(self.state, certificate)
             policy.learn(progress.gap_of, progress.gap, reached)
-            if working_set is None or found.rel_gap is None or found.rel_gap <= tol:
+            if working_set is None or certificate.rel_gap is None or certificate.rel_gap <= tol:
                 break
             self.reader.request(self.following()[0])
             progress.begin_cycle(plan.blocks.work_of_reading)
-            progress.estimates[-1] = found.primal
+            progress.estimates[-1] = certificate.primal
             self._visit_set(between=False)
             if progress.current:  # no pass was made
                 break
             if status := self._stopped():
                 return status
-        self._tell()
+        self._emit_outer()
         return None
 
-    def _certify(self, enough: float = math.inf, working_set: WorkingSet | None = None) -> Certificate | Missed | None:
-        """A certificate of the state, kept and told; None where the run was stopped."""
+    def _certify(
+        self, enough: float = math.inf, working_set: WorkingSet | None = None
+    ) -> Certificate | RejectedEarly | None:
+        """A certificate of the state, stored and reported; None where the run was stopped."""
         self.emit("certifying")
-        found = certified(
+        certificate = certified(
             self.plan.solver, self.state, self.weights(), lambda: self.read(self.following()), self.watch.stop,
             enough, working_set, self.unchecked,
         )  # fmt: skip
-        if found is None:
+        if certificate is None:
             return None
-        if not isinstance(found, Missed):
+        if not isinstance(certificate, RejectedEarly):
             self.unchecked = None
-        self.tally.attempted(found.share if isinstance(found, Missed) else 1.0)
-        self.watch.on_event(certificate_event(self.progress.outer, self.seconds(), found))
-        return found if isinstance(found, Missed) else self.keep(found)
+        self.tally.attempted(certificate.share if isinstance(certificate, RejectedEarly) else 1.0)
+        self.watch.on_event(certificate_event(self.progress.outer, self.seconds(), certificate))
+        return certificate if isinstance(certificate, RejectedEarly) else self.keep(certificate)
 
-    def _tell(self) -> None:
+    def _emit_outer(self) -> None:
         """The outer iteration's line in the trace."""
         solver = self.plan.solver
         completion = solver.completion if isinstance(solver, OwnDecisions) else lambda state: None
@@ -231,6 +233,6 @@ class OuterLoop(Run):
         if isinstance(solver, CertifiesItself):
             solver.settle(self.state, self.every_row)
             return self.keep(solver.certificate(self.state))
-        found = self._certify()
-        assert not isinstance(found, Missed)  # any gap is enough
-        return found
+        certificate = self._certify()
+        assert not isinstance(certificate, RejectedEarly)  # any gap is enough
+        return certificate

@@ -1,4 +1,4 @@
-"""Which chunks form which block, and in which order blocks and rows are visited: arithmetic on keys alone."""
+"""The chunks of each block, and the order in which blocks and rows are visited: arithmetic on keys alone."""
 
 from __future__ import annotations
 

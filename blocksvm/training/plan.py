@@ -22,10 +22,10 @@ from blocksvm.training.train_settings import TrainSettings
 
 
 class Plan:
-    """What a run on a source will do.
+    """The plan of a run on a source.
 
     initial_models: those that it begins with; valid: a source to score after each outer iteration; resume: the
-    description of the checkpoint to go on from; replay: inner passes of each visit of an earlier run, and of those to
+    description of the checkpoint to go on from; replay: inner passes of each visit of a previous run, and of those to
     its working set; method: another one than the settings name, which
     takes the same settings; besides: bytes by name that the caller has taken of the memory.  Raises InputError where
     the settings do not fit the source or the memory.
@@ -119,7 +119,7 @@ class Plan:
         return array.shape(self.n_features, self.source.n_samples)
 
     def describe(self) -> dict:
-        """What decides the arithmetic of the run, for its files: a run that goes on must have the same."""
+        """The settings that decide the arithmetic of the run, for its files: a run that goes on must have the same."""
         return {
             "method": self.method,
             "settings": self.settings.arithmetic(),

@@ -21,7 +21,7 @@ from blocksvm.problems.problem import Certificate
 from blocksvm.problems.support_rows import Support
 from blocksvm.solvers.solver import Solver, State
 from blocksvm.sources.source import ReadingCost
-from blocksvm.training.certificate import CertificatePolicy, Missed
+from blocksvm.training.certificate import CertificatePolicy, RejectedEarly
 from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import PassStats
 from blocksvm.training.visit import VisitResult
@@ -73,22 +73,22 @@ class Progress:
     @classmethod
     def restored(cls, saved: dict) -> Progress:
         """From its description in a checkpoint; TypeError where that is of another kind."""
-        found = cls(**saved)
-        if not isinstance(found.policy, dict):
+        progress = cls(**saved)
+        if not isinstance(progress.policy, dict):
             raise TypeError("its policy is no object")
-        found.policy = alike(CertificatePolicy(**found.policy))
-        if set(found.policy.ratio) != set(CertificatePolicy().ratio) or found.outer < 1 or found.visit < 0:
+        progress.policy = check_types(CertificatePolicy(**progress.policy))
+        if set(progress.policy.ratio) != set(CertificatePolicy().ratio) or progress.outer < 1 or progress.visit < 0:
             raise TypeError("its figures are of another run")
-        if found.current and found.certificate is None:
+        if progress.current and progress.certificate is None:
             raise TypeError("it was certified, and has no certificate")
-        return alike(found)
+        return check_types(progress)
 
     def outers_done(self) -> int:
         """By this run: what a run that it continues has done does not count."""
         return self.outer - (not self.closed) - self.outers_before
 
     def block_stats(self, read: int, working_set: WorkingSet | None) -> PassStats:
-        """What a schedule may know before a visit to a block, of which ``read`` nonzeros had to be read."""
+        """The figures for a schedule before a visit to a block, of which ``read`` nonzeros had to be read."""
         self.cycle_work += read
         return PassStats(
             visit_work=read, cycle_gain=self.cycle_gain, cycle_work=self.cycle_work, with_set=working_set is not None,
@@ -109,15 +109,15 @@ class Progress:
         self.current = False
 
     def set_stats(self, working_set: WorkingSet) -> PassStats:
-        """What a schedule may know before a visit to the working set."""
+        """The figures for a schedule before a visit to the working set."""
         return PassStats(
             cycle_gain=self.cycle_gain, cycle_work=self.cycle_work, with_set=True,
             read=self.since_set / max(1, working_set.n_nonzeros),
         )  # fmt: skip
 
     def count_set(self, result: VisitResult, stats: PassStats, left_out: float | None) -> None:
-        """A visit to the working set has been made; left_out: of the gap, by the certificate that chose the set anew
-        for it, what the rows outside of it have."""
+        """A visit to the working set has been made; left_out: of the gap, by the certificate that chose the set
+        for it, the part of the rows outside of it."""
         for done in result.passes:
             stats = stats.after(done)
             self.policy.work += done.nnz_visited
@@ -139,18 +139,18 @@ class Progress:
         self.cycle_gain, self.cycle_work = 0.0, work
 
 
-def alike(found):
+def check_types(record):
     """A dataclass object, if its fields are of the types of their defaults; TypeError where not."""
-    for name, default in vars(type(found)()).items():
+    for name, default in vars(type(record)()).items():
         wanted = (int, float) if type(default) is float else (type(default),)
-        if default is not None and not is_dataclass(default) and type(getattr(found, name)) not in wanted:
+        if default is not None and not is_dataclass(default) and type(getattr(record, name)) not in wanted:
             raise TypeError(f"its {name} is of another type")
-    return found
+    return record
 
 
 @dataclass
 class Tally:
-    """What an outer iteration has done, as it is shown; nothing is decided by it.  seconds_reading, seconds_decoding:
+    """The work of an outer iteration, as it is shown; nothing is decided by it.  seconds_reading, seconds_decoding:
     of all threads that do, which work while others train."""
 
     blocks: int = 0
@@ -263,9 +263,11 @@ def start_event(plan: Plan, progress: Progress) -> StartEvent:
     return cast(StartEvent, event)
 
 
-def certificate_event(outer: int, seconds: float, found: Certificate | Missed) -> CertificateEvent:
+def certificate_event(outer: int, seconds: float, certificate: Certificate | RejectedEarly) -> CertificateEvent:
     """A certificate; figures are null where it was broken off after a share of the rows, as the gap was too large."""
-    figures, share = (UNCERTIFIED, found.share) if isinstance(found, Missed) else (asdict(found), 1.0)
+    figures, share = (
+        (UNCERTIFIED, certificate.share) if isinstance(certificate, RejectedEarly) else (asdict(certificate), 1.0)
+    )
     event = {"event": "certificate", "outer": outer, "seconds": seconds, **figures, "share": share}
     return cast(CertificateEvent, event)
 
@@ -275,7 +277,7 @@ def outer_event(progress: Progress, tally: Tally, seconds: float, figures: dict,
     done.
 
     figures: rows_read, those of a reading; set_rows, set_nonzeros, set_share: the working set and its part of the gap
-    that was seen.  valid: what held-out rows say.
+    that was seen.  valid: the score of held-out rows.
     certificate_share: of the rows, how many were read for certificates (less than their number: one was broken off).
     """
     certificate = progress.certificate if progress.certified_outer == progress.outer else None
@@ -314,7 +316,7 @@ def ended(progress: Progress, plan: Plan, state: State, seconds: float) -> str |
     rel_gap = progress.certificate["rel_gap"] if progress.current and progress.certificate else None
     if rel_gap is not None and rel_gap <= settings.tol:
         return "converged"
-    if solver.finished(state) or at_rest(solver, progress.estimates, settings.tol):
+    if solver.finished(state) or stalled(solver, progress.estimates, settings.tol):
         return "converged"
     if progress.outers_done() >= settings.outer_limit():
         return "max-outer"
@@ -323,7 +325,7 @@ def ended(progress: Progress, plan: Plan, state: State, seconds: float) -> str |
     return "max-seconds" if seconds > settings.max_seconds else None
 
 
-def at_rest(solver: Solver, estimates: list[float | None], tol: float) -> bool:
+def stalled(solver: Solver, estimates: list[float | None], tol: float) -> bool:
     """The primal estimate of a solver without a dual has stood still for some time."""
     known = [one for one in estimates if one is not None]
     if solver.capabilities.certifies or not solver.capabilities.minimises or len(known) <= STILL:

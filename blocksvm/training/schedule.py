@@ -1,5 +1,5 @@
-"""How many inner passes a visit gets, to a block and to the working set: one small class a schedule, asked before and
-after each pass."""
+"""Schedules: how many inner passes a visit gets, to a block and to the working set: one small class a schedule, asked
+before and after each pass."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MOST_FIXED = 1_000_000  # that may be asked for: far beyond what any block has u
 
 @dataclass(frozen=True)
 class PassStats:
-    """What a schedule may know before a pass and after it; work counts nonzeros, each once where it is read from disk
-    and once in each pass.
+    """The figures by which a schedule decides, before a pass and after it; work counts nonzeros, each once where it is
+    read from disk and once in each pass.
 
     passes: done in this visit; finished: the solver is done with the block; gain, work: what the last pass added to
     the dual, and for which work; visit_gain, visit_work: the same of the whole visit, with the reading of its block;
@@ -58,7 +58,7 @@ class PassStats:
 
     @property
     def worth(self) -> float:
-        """What the last pass added for its work, as a multiple of what the cycle has; 1 before the first."""
+        """The gain of the last pass for its work, as a multiple of what the cycle has; 1 before the first."""
         if not self.passes:
             return 1.0
         return self.gain * self.cycle_work / max(self.cycle_gain * self.work, 1e-300)
@@ -82,10 +82,10 @@ class Schedule(Protocol):
         blocks come before the next (its square needed less time on eight sets than its first power: 0.85 to 1.0)."""
         return not stats.passes and stats.read * min(1.0, max(0.0, last_worth)) ** 2 >= LEAST_READ
 
-    def behind(self, stats: PassStats) -> bool:
-        """Whether one is made when all blocks have been visited, or the set has been chosen anew: as long as passes add
-        more to the dual for their work than reading all rows again promises (the marginal value theorem: Charnov,
-        Theoretical Population Biology 9, 1976)."""
+    def after_reading(self, stats: PassStats) -> bool:
+        """Whether one is made when all blocks have been visited, or the set has been chosen once more: as long as
+        passes add more to the dual for their work than reading all rows again promises (the marginal value theorem:
+        Charnov, Theoretical Population Biology 9, 1976)."""
         return stats.passes < MOST_PASSES and stats.worth > NEXT_CYCLE
 
 
@@ -139,7 +139,7 @@ class Overlap(Schedule):
 
 
 class Replay(Schedule):
-    """The passes that an earlier run chose, in the order of its visits: ``turn`` takes the next one's."""
+    """The passes that a previous run chose, in the order of its visits: ``turn`` takes the next one's."""
 
     def __init__(self, passes: list[int], set_passes: list[int], tolerance: float | None):
         self.choices, self.set_choices = passes, set_passes
@@ -157,7 +157,7 @@ class Replay(Schedule):
     def between(self, stats: PassStats, ready: bool, last_worth: float) -> bool:
         return stats.passes < self.chosen
 
-    def behind(self, stats: PassStats) -> bool:
+    def after_reading(self, stats: PassStats) -> bool:
         return stats.passes < self.chosen
 
 

@@ -1,4 +1,4 @@
-"""What a training run is asked to do: the solver with its own settings, and what belongs to every run."""
+"""The settings of a training run: those of the solver, and those that every run has."""
 
 from __future__ import annotations
 
@@ -55,20 +55,20 @@ class TrainSettings:
 
     @classmethod
     def continuing(cls, path: str | Path, solver: str | None = None, learner: str | None = None, **keywords):
-        """The settings of a model's learner, to go on with; what is given must agree with them."""
+        """The settings of a model's learner, to go on with; the keywords must agree with them."""
         saved = describe_model(path)
         method = saved["method"]
-        for name, given in (("solver", solver), ("learner", learner)):
-            if given is not None and given != method["name"]:
-                raise InputError(f"{path}: was learned by {method['name']}, not by {given}; leave {option(name)} out")
+        for name, wanted in (("solver", solver), ("learner", learner)):
+            if wanted is not None and wanted != method["name"]:
+                raise InputError(f"{path}: was learned by {method['name']}, not by {wanted}; leave {option(name)} out")
         by_user(solver, learner, keywords)
         with names_of(path):
             takes = get_method(method["name"], method["learner"]).takes(method["settings"])
-            own = {name: keywords.pop(name) for name in takes.names() if name in keywords}
+            values = {name: keywords.pop(name) for name in takes.names() if name in keywords}
             if keywords.get("bias") is None:
                 keywords["bias"] = saved["settings"].get("bias", 0.0)
             named = {"learner" if method["learner"] else "solver": method["name"]}
-            return cls.of(**named, **continued_settings(path, method, takes, own), **keywords)
+            return cls.of(**named, **continued_settings(path, method, takes, values), **keywords)
 
     def __post_init__(self):
         by_user(self.solver, self.method)

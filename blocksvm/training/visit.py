@@ -29,7 +29,7 @@ def never() -> bool:
 
 @dataclass(frozen=True)
 class VisitTask:
-    """What a visit is to do.
+    """The task of a visit.
 
     chunks: of the source, which form the block; members (m,) int32: of a visit to the working set its rows, as places
     in the set's block, else None; key: two numbers that the order of its rows is drawn from; stats: what the schedule
@@ -51,12 +51,14 @@ class VisitTask:
         """Whether another pass is made; the first one over a block always is."""
         if self.members is None:
             return stats.passes < self.most and self.schedule.block(stats, ready)
-        return self.schedule.between(stats, ready, self.last_worth) if self.between else self.schedule.behind(stats)
+        return (
+            self.schedule.between(stats, ready, self.last_worth) if self.between else self.schedule.after_reading(stats)
+        )
 
 
 @dataclass
 class VisitResult:
-    """What a visit has changed.
+    """The changes that a visit has made.
 
     rows (n,) int64: numbers of the block's rows in the source; entries: {row array: their new entries}; scalars:
     {array: new values}; features: {array: new values}, None where the arrays that the visit was given are the run's
@@ -106,13 +108,13 @@ def run_visit(
 
 
 def part_of(solver: Solver, block: Block, state: State) -> State:
-    """What a visit to the block gets: the feature arrays themselves, copies of all else that it may change."""
+    """The state for a visit to the block: the feature arrays themselves, copies of all else that it may change."""
     part = {}
     for array in solver.state_arrays:
         if array.in_visits:
-            own = state[array.name]
+            whole = state[array.name]
             part[array.name] = (
-                own[block.rows] if array.axis == "row" else own if array.axis == "feature" else own.copy()
+                whole[block.rows] if array.axis == "row" else whole if array.axis == "feature" else whole.copy()
             )
     return part
 

@@ -17,8 +17,8 @@ from blocksvm.sources.block import INDEX_BYTES, Block
 from blocksvm.sources.source import Source, bytes_of_blocks, new_block
 
 RESIDENT_SHARE = 0.2  # of the nonzeros: a larger working set saves nothing where all rows are in memory
-KEPT = 0.8  # of the room, where not all candidates fit: what is left is for those of the blocks to come
-LOWERED = 0.25  # of the least share in a reading, the least in the next: shares fall, but not all rows are copied anew
+FILL_SHARE = 0.8  # of the capacity, where not all candidates fit: the rest is for those of the blocks to come
+LOWERED = 0.25  # of the least share in a reading, the least in the next: shares fall, but not all rows are copied again
 BIN_BITS, BINS = 48, 1 << 15  # of a share's bits, those that are not looked at to find most of the largest ones
 # Bytes of a row: of the source, where to find its slot; of one that may be a member, its share, its places among the
 # members and in their order, and what choosing them takes; of one in a slot, also whether it is a member.
@@ -46,8 +46,8 @@ def largest_first(share: np.ndarray, sizes: np.ndarray, number: np.ndarray, most
     chosen = bins > last
     among = np.flatnonzero(bins == last)
     among = among[np.lexsort((number[among], -share[among]))]
-    room = most - (filled[BINS - 2 - last] if last < BINS - 1 else 0.0)
-    chosen[among[np.cumsum(sizes[among]) <= room]] = True
+    space_left = most - (filled[BINS - 2 - last] if last < BINS - 1 else 0.0)
+    chosen[among[np.cumsum(sizes[among]) <= space_left]] = True
     return chosen, float(share[chosen].min()) if chosen.any() else float(np.inf)
 
 
@@ -77,8 +77,8 @@ class WorkingSet:
         length = max(1.0, source.n_nonzeros / source.n_samples)
         usable = max(0, n_bytes - bytes_of_blocks(source, 0, 0) - TABLE_BYTES * source.n_samples)
         most = max(1, min(source.n_samples, int(SPARE_ROWS * usable / (length * entry + SPARE_ROWS * row))))
-        self.room = int(max(0, min(source.n_nonzeros, (usable - most * row) // entry)))
-        self.held = new_block(source, most, self.room)
+        self.capacity = int(max(0, min(source.n_nonzeros, (usable - most * row) // entry)))
+        self.held = new_block(source, most, self.capacity)
         self.slots = np.full(source.n_samples, -1, np.int32)
         self.member = np.zeros(most, np.uint8)
         self.held_share = np.zeros(most)
@@ -116,14 +116,14 @@ class WorkingSet:
         """Of the members."""
         return int(self.used[2])
 
-    def begin_reading(self, anew: bool) -> None:
-        """All rows will pass by once more; anew: no row is a member before it has."""
+    def begin_reading(self, reset: bool) -> None:
+        """All rows will pass by once more; reset: no row is a member before it has."""
         self.least = LOWERED * self.reached
         self.seen = self.left_out = 0.0
-        if anew:
+        if reset:
             self.member[:] = 0
             self.used[1:] = 0
-            self.make_room()  # the same rows have the same places if the reading is broken off and begun again
+            self.close_gaps()  # the same rows have the same places if the reading is broken off and begun again
             self._settle()
 
     def end_reading(self) -> None:
@@ -139,44 +139,44 @@ class WorkingSet:
         wanted = wanted[:count]
         self.seen += total
         self.left_out += below
-        if self.used[1] + count > len(self.member) or self.used[2] + entries > self.room:
+        if self.used[1] + count > len(self.member) or self.used[2] + entries > self.capacity:
             wanted = self._select(block, share, wanted)
         held, nnz = arrays_of(self.held), np.diff(block.indptr)
         new = wanted[self.slots[block.rows[wanted]] < 0]
         end = self.held.indptr[self.used[0]] + nnz[new].sum()
-        if end > self.room or self.used[0] + len(new) > len(self.member):
-            self.make_room()
-        taken = take_in(
-            *arrays_of(block), wanted, share, self.slots, *held, self.room, self.used, self.member, self.held_share
+        if end > self.capacity or self.used[0] + len(new) > len(self.member):
+            self.close_gaps()
+        n_copied = take_in(
+            *arrays_of(block), wanted, share, self.slots, *held, self.capacity, self.used, self.member, self.held_share
         )
-        assert taken == len(wanted)
+        assert n_copied == len(wanted)
         self._settle()
 
-    def make_room(self) -> None:
+    def close_gaps(self) -> None:
         """Close the gaps that rows which are no members any more have left."""
         held = arrays_of(self.held)
-        compact(self.slots, *held, self.room, self.used, self.member, self.held_share)
+        compact(self.slots, *held, self.capacity, self.used, self.member, self.held_share)
 
     def _select(self, block: Block, share: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """Keep, of the members and the rows of a block that are wanted, those of the largest shares, in most of the
-        room; those of the blocks to come must have as much.  Returns the rows of the block that are chosen."""
+        capacity; those of the blocks to come must fit, too.  Returns the rows of the block that are chosen."""
         members = self.members
         number = np.concatenate([self.held.rows[members], block.rows[wanted]])
         both = np.maximum(np.concatenate([self.held_share[members], share[wanted]]), 0.0)
         nnz = np.concatenate([np.diff(self.held.indptr)[members], np.diff(block.indptr)[wanted]])
-        chosen, least = largest_first(both, nnz, number, KEPT * self.room)
-        # many short rows may fill the slots before the room
-        if np.count_nonzero(chosen) > KEPT * len(self.member):
-            chosen, least = largest_first(both, np.ones(len(both)), number, KEPT * len(self.member))
+        chosen, least = largest_first(both, nnz, number, FILL_SHARE * self.capacity)
+        # many short rows may fill the slots first
+        if np.count_nonzero(chosen) > FILL_SHARE * len(self.member):
+            chosen, least = largest_first(both, np.ones(len(both)), number, FILL_SHARE * len(self.member))
         self.least = max(self.least, least)
         self.left_out += float(both[~chosen].sum())
-        kept = chosen[: len(members)]
-        self.member[members[~kept]] = 0
-        self.used[1:] = np.count_nonzero(kept), nnz[: len(members)][kept].sum()
+        retained = chosen[: len(members)]
+        self.member[members[~retained]] = 0
+        self.used[1:] = np.count_nonzero(retained), nnz[: len(members)][retained].sum()
         return wanted[chosen[len(members) :]]
 
     def saved(self) -> dict[str, np.ndarray]:
-        """What a checkpoint keeps: the rows held in their order, members and others, and nothing of their entries."""
+        """The state for a checkpoint: the rows held in their order, members and others, without their entries."""
         n = self.used[0]
         return {
             "rows": self.held.rows[:n],
@@ -191,7 +191,9 @@ class WorkingSet:
         rows, lengths, share, member = (saved.get(name, np.empty(0)) for name in ("rows", "lengths", "share", "member"))
         n, most = len(rows), len(self.slots)
         sound = n <= len(self.member) and len(lengths) == len(share) == len(member) == n
-        sound = sound and len(saved.get("sums", ())) == 4 and bool((lengths >= 0).all()) and lengths.sum() <= self.room
+        sound = (
+            sound and len(saved.get("sums", ())) == 4 and bool((lengths >= 0).all()) and lengths.sum() <= self.capacity
+        )
         sound = sound and not np.isnan(share).any() and not np.isnan(saved["sums"]).any()
         if not sound or not ((rows >= 0) & (rows < most)).all() or len(np.unique(rows)) < n:
             raise InputError("the checkpoint's working set is of another run; start afresh")
@@ -202,8 +204,8 @@ class WorkingSet:
         self.used[:] = n, np.count_nonzero(chosen), lengths[chosen].sum()
         self.least, self.reached, self.seen, self.left_out = saved["sums"].tolist()
         held = arrays_of(self.held)
-        found = [bring_back(*arrays_of(block), self.slots, *held, self.room) for block in blocks] if n else []
-        if sum(found) != n or min(found, default=0) < 0:
+        counts = [bring_back(*arrays_of(block), self.slots, *held, self.capacity) for block in blocks] if n else []
+        if sum(counts) != n or min(counts, default=0) < 0:
             raise InputError("the checkpoint's working set has rows that the source lacks; start afresh")
         self._settle()
 

@@ -37,7 +37,9 @@ def binned(values: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> tup
     """(values rising, weights of the negative rows, of the positive rows) of the bins that have rows; values (n,)
     decision values, positive (n,) bool, weights (n,)."""
     places = places_of(values, BITS)
-    parts = (np.bincount(places, own, 1 << BITS) for own in (weights * ~positive, weights * positive, weights * values))
+    parts = (
+        np.bincount(places, part, 1 << BITS) for part in (weights * ~positive, weights * positive, weights * values)
+    )
     below, above, total = parts
     there = below + above > 0.0
     return total[there] / (below + above)[there], below[there], above[there]
@@ -45,27 +47,29 @@ def binned(values: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> tup
 
 def calibrated(
     source: Source,
-    asked: TrainSettings,
+    settings: TrainSettings,
     kind: str,
     on_event: Callable[[dict], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict | None:
-    """What a model of these settings keeps to make probabilities; None where the user stopped.  Trains on the rows
-    outside of each of five folds, all in the same readings.  InputError where the rows are not of two classes."""
-    if not asked.capabilities.cross_validates:
-        raise InputError(f"{option('calibrate')}: calibrates dual-cd, not {asked.solver}; leave it out")
+    """The calibration of a model of these settings, by which it makes probabilities; None where the user stopped.
+
+    Trains on the rows outside of each of five folds, all in the same readings.  InputError where the rows are not of
+    two classes."""
+    if not settings.capabilities.cross_validates:
+        raise InputError(f"{option('calibrate')}: calibrates dual-cd, not {settings.solver}; leave it out")
     if source.labels is None or not source.labels.binary:
         raise InputError(f"{option('calibrate', kind)}: is for rows of two classes; leave it out")
-    folds = folds_of(source, FOLDS, asked.seed)
+    folds = folds_of(source, FOLDS, settings.seed)
     y, weights = targets_of(source, real=False)
-    check_folds(source, folds, y, asked)
-    given = dict(asked.method)
-    C = given.pop("C", None)
-    if given.get("lam") is not None:
+    check_folds(source, folds, y, settings)
+    method_settings = dict(settings.method)
+    C = method_settings.pop("C", None)
+    if method_settings.get("lam") is not None:
         raise InputError(f"{option('calibrate')}: needs C, not {option('lam')}")
-    own = replace(asked, method=given)
+    reduced = replace(settings, method=method_settings)
     method = replace(METHOD, make=partial(HeldOutCD, path=[1.0 if C is None else C], folds=folds))
-    plan = Plan(source, own, method=method, besides={"folds": 32 * source.n_samples + (24 << BITS)})
+    plan = Plan(source, reduced, method=method, besides={"folds": 32 * source.n_samples + (24 << BITS)})
     loop = OuterLoop(plan, Watch(on_event, stop))
     if loop.run().status == "interrupted":
         return None

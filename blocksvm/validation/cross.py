@@ -36,14 +36,14 @@ from blocksvm.validation.held_out_problems import HeldOutCD, HeldOutProblems
 PATH = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 AT_ONCE = 3  # of C: fewer readings with more of them, but more work, since less of the path is begun near its end
 ROWS_SHARE = 0.1  # of what all rows take: the problems leave at least so much of the memory to the rows
-TOLD_AS, EARLIER = "path", "path-before"  # what a checkpoint's description, and the file, call them
-TOLD = ("path", "folds", "at_once", "of_rows", "part", "done", "readings", "seconds")
+DESCRIPTION, PREVIOUS = "path", "path-before"  # keys of a checkpoint's description, and of its arrays
+STATE_NAMES = ("path", "folds", "at_once", "of_rows", "part", "done", "readings", "seconds")
 FIGURES = ("accuracy", "loss", "auc", "rmse", "rel_gap")
 
 
 @dataclass
-class Folded:
-    """What was found: for each C of ``path`` and each fold (n_C, folds) the figures of the held-out rows, nan where
+class CrossValidation:
+    """Scores of held-out rows: for each C of ``path`` and each fold (n_C, folds) their figures, nan where
     there are none: accuracy, loss (the mean over the rows' weights, C = 1), auc, rmse; rel_gap: the certified gap of
     the problem (the largest of its classes'); rows (folds,): held out.  status: of the last part of the path."""
 
@@ -62,8 +62,8 @@ class Folded:
     readings: float = 0.0
 
     @classmethod
-    def begun(cls, path: list[float], folds: Folds) -> Folded:
-        """Nothing has been found yet."""
+    def empty(cls, path: list[float], folds: Folds) -> CrossValidation:
+        """Nothing is scored yet."""
         figures = {name: np.full((len(path), folds.count), math.nan) for name in FIGURES}
         return cls(path, folds.count, np.bincount(folds.of_rows, minlength=folds.count), **figures)
 
@@ -87,43 +87,54 @@ class Folded:
             name: [[None if math.isnan(x) else x for x in row] for row in getattr(self, name).tolist()]
             for name in FIGURES
         }
-        told = {"path": self.path, "folds": self.folds, "rows": self.rows.tolist(), "best": self.path[self.best()]}
+        description = {
+            "path": self.path,
+            "folds": self.folds,
+            "rows": self.rows.tolist(),
+            "best": self.path[self.best()],
+        }
         run = {"status": self.status, "seconds": self.seconds, "parts": self.parts, "readings": self.readings}
-        return told | figures | run | {"settings": plain(self.settings)}
+        return description | figures | run | {"settings": plain(self.settings)}
 
     @classmethod
-    def restored(cls, told: dict) -> Folded:
+    def restored(cls, description: dict) -> CrossValidation:
         """From ``described``."""
-        kept = {name: told[name] for name in ("path", "folds", "status", "seconds", "parts", "readings", "settings")}
-        return cls(rows=np.array(told["rows"]), **kept, **{name: np.array(told[name], np.float64) for name in FIGURES})
+        fields = {
+            name: description[name] for name in ("path", "folds", "status", "seconds", "parts", "readings", "settings")
+        }
+        return cls(
+            rows=np.array(description["rows"]),
+            **fields,
+            **{name: np.array(description[name], np.float64) for name in FIGURES},
+        )
 
 
 @dataclass
 class PathState:
     """How far a cross-validation is along its path, in a checkpoint and back.
 
-    of_rows: a digest of the folds; found: in the parts of the path that have ended; part: the values of C that are
-    trained now, behind ``done`` of the path; earlier: the end of those before them, as ``HeldOutCD`` begins from it;
+    of_rows: a digest of the folds; result: of the parts of the path that have ended; part: the values of C that are
+    trained now, after ``done`` of the path; previous: the end of those before them, as ``HeldOutCD`` begins from it;
     readings: of the part under way; before: seconds until it was broken off.
     """
 
-    found: Folded
+    result: CrossValidation
     at_once: int
     of_rows: str
     part: list[float] = field(default_factory=list)
     done: int = 0
-    earlier: tuple | None = None
+    previous: tuple | None = None
     readings: list[float] = field(default_factory=list)
     before: float = 0.0
     began: float = field(default_factory=time.perf_counter)
 
     @property
     def path(self) -> list[float]:
-        return self.found.path
+        return self.result.path
 
     @property
     def folds(self) -> int:
-        return self.found.folds
+        return self.result.folds
 
     @property
     def seconds(self) -> float:
@@ -131,14 +142,14 @@ class PathState:
 
     def saved(self) -> tuple[dict[str, State], dict]:
         """(arrays by name space, description) for a checkpoint."""
-        told = {name: getattr(self, name) for name in TOLD}
-        told["figures"] = self.found.described() if self.done else None
+        description = {name: getattr(self, name) for name in STATE_NAMES}
+        description["figures"] = self.result.described() if self.done else None
         arrays = {}
-        if self.earlier is not None:
-            w, alpha, conjugates, C = self.earlier
-            arrays[EARLIER] = {"w": w, "alpha": alpha, "conjugates": conjugates}
-            told["C"] = C
-        return arrays, {TOLD_AS: told}
+        if self.previous is not None:
+            w, alpha, conjugates, C = self.previous
+            arrays[PREVIOUS] = {"w": w, "alpha": alpha, "conjugates": conjugates}
+            description["C"] = C
+        return arrays, {DESCRIPTION: description}
 
 
 class PathCheckpoint(Checkpoint):
@@ -152,29 +163,33 @@ class PathCheckpoint(Checkpoint):
         """Bring a cross-validation that begins to where this one was; the description of the run under way.  InputError
         where the file is of another one."""
         meta = describe_checkpoint(self.path)
-        told = meta.get(TOLD_AS)
-        if told is None:
+        description = meta.get(DESCRIPTION)
+        if description is None:
             raise InputError(f"{self.path}: is the checkpoint of one run of train, not of a cross-validation")
         for name in ("path", "folds", "at_once"):
-            if told[name] != (now := getattr(new, name)):
+            if description[name] != (now := getattr(new, name)):
                 raise InputError(
-                    f"{self.path}: was begun with {option(name, told[name])}, but {now} is given now; "
+                    f"{self.path}: was begun with {option(name, description[name])}, but {now} is given now; "
                     "resume with the same, or start afresh"
                 )
-        if told["of_rows"] != new.of_rows:
+        if description["of_rows"] != new.of_rows:
             raise InputError(
                 f"{self.path}: was begun with other folds of the rows, by another seed, store or file of groups; "
                 "resume with the same, or start afresh"
             )
         for name in ("part", "done", "readings"):
-            setattr(new, name, told[name])
-        if told["figures"] is not None:
-            new.found = Folded.restored(told["figures"])
-        if "C" in told:
-            arrays = self.arrays(EARLIER)
+            setattr(new, name, description[name])
+        if description["figures"] is not None:
+            new.result = CrossValidation.restored(description["figures"])
+        if "C" in description:
+            arrays = self.arrays(PREVIOUS)
             n = len(arrays["conjugates"])
-            new.earlier = (*(arrays[name].reshape(-1, n) for name in ("w", "alpha")), arrays["conjugates"], told["C"])
-        new.before = told["seconds"]
+            new.previous = (
+                *(arrays[name].reshape(-1, n) for name in ("w", "alpha")),
+                arrays["conjugates"],
+                description["C"],
+            )
+        new.before = description["seconds"]
         return meta
 
 
@@ -189,13 +204,13 @@ def cross_validate(
     stop: Callable[[], bool] = lambda: False,
     checkpoint: PathCheckpoint | None = None,
     **settings,
-) -> Folded:
+) -> CrossValidation:
     """Train on the rows outside of each of ``folds`` folds at each C of ``path``, and score those in it.
 
     settings: as ``fit`` takes them for dual-cd, without C; at_once: how many C are trained at once, where the memory
     allows it (the more, the fewer readings); groups: a file with a line for each row, of which equal ones
-    are held out together; on_event, stop: as ``fit`` has them; checkpoint: the file in which it is kept how far
-    this is, and whether to go on from it.  Raises InputError where a fold lacks a class.
+    are held out together; on_event, stop: as ``fit`` has them; checkpoint: the file of how far this is, and
+    whether to go on from it.  Raises InputError where a fold lacks a class.
     """
     path = sorted({float(C) for C in path})
     if not path or not all(0.0 < C < math.inf for C in path):
@@ -206,22 +221,24 @@ def cross_validate(
         raise InputError(f"{option('at_once', at_once)}: must be 1 or more")
     if settings.get("C") is not None:
         raise InputError(f"{option('C')}: is what the path is made of; give {option('path')}")
-    asked = TrainSettings.of(**settings)
-    if not asked.capabilities.cross_validates:
-        raise InputError(f"{option('solver', asked.solver)}: cross-validation is done by dual-cd; leave it out")
-    chosen = folds_of(source, folds, asked.seed, groups)
-    targets = targets_of(source, trains_on_numbers(asked))
-    check_folds(source, chosen, targets[0], asked)
-    at, resume = PathState(Folded.begun(path, chosen), at_once, xxh3_128_hexdigest(chosen.of_rows)), None
+    train_settings = TrainSettings.of(**settings)
+    if not train_settings.capabilities.cross_validates:
+        raise InputError(
+            f"{option('solver', train_settings.solver)}: cross-validation is done by dual-cd; leave it out"
+        )
+    chosen = folds_of(source, folds, train_settings.seed, groups)
+    targets = targets_of(source, trains_on_numbers(train_settings))
+    check_folds(source, chosen, targets[0], train_settings)
+    at, resume = PathState(CrossValidation.empty(path, chosen), at_once, xxh3_128_hexdigest(chosen.of_rows)), None
     if checkpoint is not None:
         if checkpoint.resume:
             resume = checkpoint.go_on(at)
         checkpoint.besides = at.saved
-    found = at.found
+    scores = at.result
     while at.done < len(path):
         # where a run goes on, its part of the path is what it was
         most = at_once if resume is None else len(at.part)
-        plan = plan_part(source, asked, path[at.done :], most, chosen, at.earlier, stop, resume)
+        plan = plan_part(source, train_settings, path[at.done :], most, chosen, at.previous, stop, resume)
         at.part = list(plan.solver.path)
         on_event({"event": "part", "path": at.part, "of": len(path), "done": at.done})
 
@@ -232,45 +249,45 @@ def cross_validate(
 
         loop = OuterLoop(plan, Watch(watch, stop), checkpoint=checkpoint)
         result = loop.run()
-        found.settings = dict(plan.solver.settings) | asked.run_settings()
-        found.settings.pop("C")
-        found.status = result.status
+        scores.settings = dict(plan.solver.settings) | train_settings.run_settings()
+        scores.settings.pop("C")
+        scores.status = result.status
         if result.status == "interrupted":
-            return found
-        found.parts.append(len(at.part))
+            return scores
+        scores.parts.append(len(at.part))
         places = slice(at.done, at.done + len(at.part))
         gaps = np.array(result.certificate.by_class["rel_gap"]).reshape(len(at.part), folds, -1)
-        found.rel_gap[places] = gaps.max(axis=2)
-        score(plan.solver.problem, plan.solver.held(loop.state), *targets, chosen, found, places)
-        found.readings += sum(at.readings)
-        found.seconds = at.seconds
+        scores.rel_gap[places] = gaps.max(axis=2)
+        score(plan.solver.problem, plan.solver.held(loop.state), *targets, chosen, scores, places)
+        scores.readings += sum(at.readings)
+        scores.seconds = at.seconds
         at.done += len(at.part)
-        at.earlier = plan.solver.last(loop.state) if at.done < len(path) else None
+        at.previous = plan.solver.last(loop.state) if at.done < len(path) else None
         at.readings, resume = [], None
         del loop, plan, result
         gc.collect()  # they refer to each other, and hold the memory that the next part takes
-    return found
+    return scores
 
 
 def plan_part(
     source: Source,
-    asked: TrainSettings,
+    train_settings: TrainSettings,
     path: list[float],
     most: int,
     folds: Folds,
-    earlier: tuple | None,
+    previous: tuple | None,
     stop: Callable[[], bool],
     resume: dict | None = None,
 ) -> Plan:
     """The plan of as many C at once, the first ones of the path and at most so many, as leave the rows enough of the
     memory; of one, where that is too many already; of ``most``, where a run is resumed."""
     for count in range(min(most, len(path)), 0, -1):
-        method = replace(METHOD, make=partial(HeldOutCD, path=path[:count], folds=folds, earlier=earlier))
+        method = replace(METHOD, make=partial(HeldOutCD, path=path[:count], folds=folds, previous=previous))
         # folds, targets, weights, and what scoring a fold takes; the end of the part before, and of this one
-        ends = (earlier is not None) + (count < len(path))
-        kept = 48 * source.n_samples + ends * ends_bytes(source, folds)
+        ends = (previous is not None) + (count < len(path))
+        n_bytes = 48 * source.n_samples + ends * ends_bytes(source, folds)
         try:
-            plan = Plan(source, asked, method=method, besides={"folds": kept}, resume=resume)
+            plan = Plan(source, train_settings, method=method, besides={"folds": n_bytes}, resume=resume)
         except InputError:
             if count == 1 or resume is not None:
                 raise
@@ -284,24 +301,24 @@ def plan_part(
 
 
 def ends_bytes(source: Source, folds: Folds) -> int:
-    """What ``HeldOutCD.last`` takes."""
+    """Memory of ``HeldOutCD.last``."""
     classes = 1 if source.labels is None or source.labels.binary else len(source.labels.values)
     return 8 * folds.count * classes * (source.n_features + 1 + source.n_samples)
 
 
-def trains_on_numbers(asked: TrainSettings) -> bool:
+def trains_on_numbers(train_settings: TrainSettings) -> bool:
     """The loss is one of regression."""
-    return get_loss(asked.method.get("loss") or "hinge").of_numbers
+    return get_loss(train_settings.method.get("loss") or "hinge").of_numbers
 
 
-def check_folds(source: Source, folds: Folds, y: np.ndarray, asked: TrainSettings) -> None:
+def check_folds(source: Source, folds: Folds, y: np.ndarray, train_settings: TrainSettings) -> None:
     """InputError where a fold has no rows, or the rows outside of it lack a class; y (n_samples,): their targets."""
     counts = np.bincount(folds.of_rows, minlength=folds.count)
     if not counts.all():
         raise InputError(
             f"{source.name}: fold {int(np.argmin(counts)) + 1} of {folds.count} has no rows; choose fewer folds"
         )
-    if trains_on_numbers(asked) or source.labels is None:
+    if trains_on_numbers(train_settings) or source.labels is None:
         return
     inside = codes_by_fold(folds, y, 2 if source.labels.binary else len(source.labels.values))
     outside = inside.sum(axis=0) - inside
@@ -317,11 +334,11 @@ def check_folds(source: Source, folds: Folds, y: np.ndarray, asked: TrainSetting
 def area_under_curve(z: np.ndarray, positive: np.ndarray) -> float:
     """Of the ROC curve: the share of pairs of a positive and another row that z has in this order, ties by half; nan
     where there is no such pair."""
-    own, others = z[positive], np.sort(z[~positive])
-    if not len(own) or not len(others):
+    positives, others = z[positive], np.sort(z[~positive])
+    if not len(positives) or not len(others):
         return math.nan
-    below, not_above = (np.searchsorted(others, own, side) for side in ("left", "right"))
-    return float((below + not_above).sum()) / (2.0 * len(own) * len(others))
+    below, not_above = (np.searchsorted(others, positives, side) for side in ("left", "right"))
+    return float((below + not_above).sum()) / (2.0 * len(positives) * len(others))
 
 
 def score(
@@ -330,7 +347,7 @@ def score(
     targets: np.ndarray,
     weights: np.ndarray | None,
     folds: Folds,
-    found: Folded,
+    scores: CrossValidation,
     places: slice,
 ) -> None:
     """Each row by the models of its own fold; held (n_samples, n_C, classes): its decision values; targets, weights:
@@ -348,10 +365,10 @@ def score(
             for c in range(classes):
                 side = y if classes == 1 else np.where(y == c, 1, -1).astype(np.int16)
                 losses += sums(np.ascontiguousarray(z[c]), side, importance, None, one, problem.own)[0]
-            found.loss[place] = losses / max(weight, 1e-300)
+            scores.loss[place] = losses / max(weight, 1e-300)
             if problem.real:
-                found.rmse[place] = math.sqrt(np.square(z[0] - y).mean())
+                scores.rmse[place] = math.sqrt(np.square(z[0] - y).mean())
                 continue
-            found.accuracy[place] = np.mean(predicted(z if classes > 1 else z[0]) == y)
+            scores.accuracy[place] = np.mean(predicted(z if classes > 1 else z[0]) == y)
             if classes == 1:
-                found.auc[place] = area_under_curve(z[0], y > 0)
+                scores.auc[place] = area_under_curve(z[0], y > 0)

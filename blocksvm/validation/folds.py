@@ -1,4 +1,4 @@
-"""Which fold each row is held out in: a keyed hash of the row's number in its input, or of its group."""
+"""The fold in which each row is held out: a keyed hash of the row's number in its input, or of its group."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Folds:
 def folds_of(source: Source, count: int, seed: int, groups: str | None = None) -> Folds:
     """Folds of a source's rows.  groups: a file with a line for each row of the source's input; rows of equal lines are
     held out together.  InputError where the file has another number of lines."""
-    own = np.empty(source.n_samples, np.uint8)
+    of_rows = np.empty(source.n_samples, np.uint8)
     by_input = None if groups is None else _of_groups(groups, count, seed)
     wanted = int(getattr(source, "meta", {}).get("source_rows", source.n_samples))
     if by_input is not None and len(by_input) != wanted:
@@ -39,17 +39,17 @@ def folds_of(source: Source, count: int, seed: int, groups: str | None = None) -
             f"{option('groups')} needs one a row"
         )
     for rows, numbers, *_ in _records(source):
-        own[rows] = _of_keys(numbers, count, seed) if by_input is None else by_input[numbers]
-    return Folds(own, count)
+        of_rows[rows] = _of_keys(numbers, count, seed) if by_input is None else by_input[numbers]
+    return Folds(of_rows, count)
 
 
 def codes_by_fold(folds: Folds, y: np.ndarray, k: int) -> np.ndarray:
     """(folds, k) int64: how many rows of each of k classes are in each fold; y (n_samples,) as blocks hold it."""
     labelled = y >= 0 if k > 2 else y != 0
     codes = (y[labelled] + 1) // 2 if k == 2 else y[labelled]
-    found = np.zeros((folds.count, k), np.int64)
-    np.add.at(found, (folds.of_rows[labelled], codes), 1)
-    return found
+    counts = np.zeros((folds.count, k), np.int64)
+    np.add.at(counts, (folds.of_rows[labelled], codes), 1)
+    return counts
 
 
 def targets_of(source: Source, real: bool) -> tuple[np.ndarray, np.ndarray | None]:
@@ -58,8 +58,8 @@ def targets_of(source: Source, real: bool) -> tuple[np.ndarray, np.ndarray | Non
     source = source.reader(real=True) if real else source
     y = np.empty(source.n_samples, source.coding.y_dtype)
     weights = np.empty(source.n_samples) if source.weighted else None
-    for rows, _, own, weight in _records(source):
-        y[rows] = own
+    for rows, _, labels, weight in _records(source):
+        y[rows] = labels
         if weights is not None:
             weights[rows] = weight
     return y, weights
@@ -87,10 +87,10 @@ def _of_keys(numbers: np.ndarray, count: int, seed: int) -> np.ndarray:
 
 def _of_groups(name: str, count: int, seed: int) -> np.ndarray:
     """(lines,) uint8: the fold of each line's group."""
-    found = []
+    parts = []
     with TextInputs([name]) as text:
         for piece in text.pieces(PIECE_BYTES, LineLimit(LONGEST_LINE, lambda n_bytes: 4 * n_bytes)):
             keys = np.empty(piece.end, np.uint64)
             n = line_keys(piece.text, piece.end, np.uint64((seed ^ SALT) % 2**64), keys)
-            found.append((keys[:n] % np.uint64(count)).astype(np.uint8))
-    return np.concatenate(found) if found else np.empty(0, np.uint8)
+            parts.append((keys[:n] % np.uint64(count)).astype(np.uint8))
+    return np.concatenate(parts) if parts else np.empty(0, np.uint8)

@@ -32,14 +32,14 @@ MOST_KINDS = 32_000  # of rows: folds times classes
 def whole_of(settings: Mapping, bias: float, source: Source) -> SeveralProblems:
     """One fit of all rows at C = 1, which the folds' problems are made of; of two classes, or real targets, one
     problem.  InputError where the rows are none that the loss can be trained on."""
-    given = dict(settings) | {"C": 1.0, "lam": None}
+    settings_at_one = dict(settings) | {"C": 1.0, "lam": None}
     if source.label_kind == SETS:
         raise InputError(f"{source.name}: its rows have sets of labels; cross-validation takes one a row")
     loss = require(settings["loss"], "conjugate", "cross-validation")
     real = loss.of_numbers
     if not real and (source.labels is None or not source.labels.binary):
-        return each_against_the_rest(given, bias, source, 0.0)
-    one = make_problem(given, bias, source)
+        return each_against_the_rest(settings_at_one, bias, source, 0.0)
+    one = make_problem(settings_at_one, bias, source)
 
     def fill(table: np.ndarray) -> None:
         table[-1] = 1
@@ -95,10 +95,10 @@ def held_out_problems(
             by_fold[fold, :, :, fold] = 0
 
     def code(block: Block) -> np.ndarray:
-        own = folds.of_rows[block.rows].astype(np.int16) * np.int16(kinds)
+        kinds_of_rows = folds.of_rows[block.rows].astype(np.int16) * np.int16(kinds)
         if real:
-            return own
-        return own + ((block.y + 1) // 2 if kinds == 2 else block.y).astype(np.int16)
+            return kinds_of_rows
+        return kinds_of_rows + ((block.y + 1) // 2 if kinds == 2 else block.y).astype(np.int16)
 
     return HeldOutProblems(
         loss, cost, Sides(count * kinds + 1, k, fill), bias, source.n_samples, whole.own, tol=tol, kinds=code,
@@ -107,13 +107,13 @@ def held_out_problems(
 
 
 class HeldOutCD(SeveralDualCD):
-    """``SeveralDualCD`` on such problems, begun at the end of the path before: columns of ``earlier`` (w (d + 1, c),
+    """``SeveralDualCD`` on such problems, begun at the end of the path before: columns of ``previous`` (w (d + 1, c),
     alpha (l, c), conjugates (c,), C), one for each fold and class."""
 
-    def __init__(self, task: Task, path: Sequence[float], folds: Folds, earlier: tuple | None = None):
+    def __init__(self, task: Task, path: Sequence[float], folds: Folds, previous: tuple | None = None):
         self.path = path
         self.folds = folds
-        self.earlier = earlier
+        self.previous = previous
         super().__init__(task)
         of_a_row = self.n_vectors // folds.count
         self.state_arrays += (StateArray(HELD, "row", columns=of_a_row, in_model=False, in_visits=False),)
@@ -145,15 +145,15 @@ class HeldOutCD(SeveralDualCD):
 
         is largest at f = B / (2 Q C' / C + ||w||^2), but f a must stay within its bounds."""
         super().start(state)
-        if self.earlier is None:
+        if self.previous is None:
             return
-        w, alpha, conjugates, C = self.earlier
+        w, alpha, conjugates, C = self.previous
         width = w.shape[1]
         parabola = curvature_of(self.problem.loss, self.problem.own)
         factors = np.empty((len(self.path), width))
         total, norms = alpha.sum(axis=0), norms_of(w, width)
-        for number, own in enumerate(self.path):
-            columns, ratio = slice(number * width, (number + 1) * width), own / C
+        for number, C_now in enumerate(self.path):
+            columns, ratio = slice(number * width, (number + 1) * width), C_now / C
             factor, curved = np.full(width, ratio), conjugates + total
             if parabola is not None:
                 curvature = 2.0 * curved / ratio + norms[:, 0]
@@ -177,9 +177,9 @@ class HeldOutCD(SeveralDualCD):
         return w, alpha, state["conjugates"][first:].copy(), float(self.path[-1])
 
 
-def curvature_of(loss: Loss, own: tuple) -> float | None:
+def curvature_of(loss: Loss, loss_settings: tuple) -> float | None:
     """Of a conjugate that is a parabola, -a and a multiple of a^2: 0 where that is 0, else above; None of any other."""
     if loss.of_numbers:
         return None
-    whole, half = (4.0 * (loss.conjugate(4.0 * a, 1.0, 4.0, own) / 4.0 + a) for a in (0.5, 0.25))
+    whole, half = (4.0 * (loss.conjugate(4.0 * a, 1.0, 4.0, loss_settings) / 4.0 + a) for a in (0.5, 0.25))
     return whole if abs(half - 0.25 * whole) <= 1e-12 else None

@@ -6,22 +6,22 @@ from typing import IO
 
 import numpy as np
 
-from blocksvm.validation.cross import Folded
+from blocksvm.validation.cross import CrossValidation
 
 
-def draw(found: Folded, file: IO[bytes]) -> None:
+def draw(scores: CrossValidation, file: IO[bytes]) -> None:
     """Write a PNG: on the left the accuracy (or the root mean squared error), on the right the loss."""
     from matplotlib.figure import Figure
 
-    names = {"rmse": "root mean squared error"} if found.real else {"accuracy": "accuracy"}
+    names = {"rmse": "root mean squared error"} if scores.real else {"accuracy": "accuracy"}
     figure = Figure(figsize=(11, 4.5), layout="constrained")
     for axes, (name, title) in zip(figure.subplots(1, 2), (names | {"loss": "loss"}).items(), strict=True):
-        values = getattr(found, name)
-        for fold in range(found.folds):
-            axes.plot(found.path, values[:, fold], color="0.75", linewidth=1)
-        axes.plot(found.path, found.mean(name), color="C0", marker="o", label=f"mean of {found.folds} folds")
-        best = found.best(name)
-        axes.axvline(found.path[best], color="C3", linestyle=":", label=f"C = {found.path[best]:g}")
+        values = getattr(scores, name)
+        for fold in range(scores.folds):
+            axes.plot(scores.path, values[:, fold], color="0.75", linewidth=1)
+        axes.plot(scores.path, scores.mean(name), color="C0", marker="o", label=f"mean of {scores.folds} folds")
+        best = scores.best(name)
+        axes.axvline(scores.path[best], color="C3", linestyle=":", label=f"C = {scores.path[best]:g}")
         axes.set(xscale="log", xlabel="C", title=f"{title} of the held-out rows")
         if np.isfinite(values).all():
             axes.legend(fontsize=8)

@@ -339,7 +339,7 @@ def test_an_unsafe_folder_is_not_used(tmp_path, monkeypatch, spoil):
     temporary.mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    monkeypatch.setattr(notices, "_said", set())
+    monkeypatch.setattr(notices, "_issued", set())
 
     def folder_now() -> tuple[Path | None, str]:
         """(cache folder of a process that begins now, what it says)"""

@@ -23,7 +23,7 @@ from blocksvm.kernels.kernel_machine_loops import columns_of, kernel_sums, pairs
 from blocksvm.model.model_file import load_model
 from blocksvm.problems.kernel_problem import best_bias
 from blocksvm.problems.support_rows import KERNELS
-from blocksvm.solvers.kept_rows import Candidates, KeptRows
+from blocksvm.solvers.kernel_rows import Candidates, KernelRows
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
 from blocksvm.training.fit import fit
@@ -311,7 +311,7 @@ def test_a_bias_takes_no_second_matrix():
 def test_rows_come_and_go_with_their_matrix(data):
     X, _ = random_rows(n=40, d=7, seed=2)
     block = Matrix(X, np.ones(40)).read_block(np.arange(1), None)
-    kept = KeptRows(7, 12, 10**4)
+    kept = KernelRows(7, 12, 10**4)
     kept.matrix[:] = np.nan
     dense = X.toarray().astype(float)
 

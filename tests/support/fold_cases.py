@@ -21,10 +21,10 @@ def dense(X):
     return np.hstack([X.toarray(), np.ones((X.shape[0], 1))])
 
 
-def looped(source, folds, path=PATH, earlier=None, **given) -> OuterLoop:
+def looped(source, folds, path=PATH, previous=None, **given) -> OuterLoop:
     """The run of all folds and C at once, finished."""
     settings = TrainSettings.of(**{**GIVEN, **given})
-    method = replace(METHOD, make=partial(HeldOutCD, path=path, folds=folds, earlier=earlier))
+    method = replace(METHOD, make=partial(HeldOutCD, path=path, folds=folds, previous=previous))
     loop = OuterLoop(Plan(source, settings, method=method))
     loop.result = loop.run()
     return loop

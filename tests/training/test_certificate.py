@@ -17,7 +17,14 @@ from blocksvm.losses import get_loss
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training.certificate import FIRST_RATIO, WORK_BETWEEN, CertificatePolicy, Missed, certify, enough_gap
+from blocksvm.training.certificate import (
+    FIRST_RATIO,
+    WORK_BETWEEN,
+    CertificatePolicy,
+    RejectedEarly,
+    certify,
+    enough_gap,
+)
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.run import Watch
@@ -52,13 +59,13 @@ def test_the_gap_is_a_sum_of_terms_of_the_rows_and_an_attempt_ends_when_they_are
     parts = []
     for share in (0.0, 0.2, 0.4, 0.6):
         missed, read = attempt(share * gap)
-        assert isinstance(missed, Missed)
+        assert isinstance(missed, RejectedEarly)
         assert missed.gap > share * gap
         assert missed.share == read / 20 < 1.0
         parts.append((read, missed.gap))
     assert parts == sorted(parts)
     assert parts[-1][1] <= gap * (1 + 1e-12)
-    assert not isinstance(attempt(gap * (1 + 1e-9))[0], Missed)
+    assert not isinstance(attempt(gap * (1 + 1e-9))[0], RejectedEarly)
 
 
 @pytest.mark.parametrize("loss", reference.LOSSES)

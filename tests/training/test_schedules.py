@@ -262,10 +262,10 @@ def test_a_pass_between_blocks_waits_for_blocks_of_some_size(schedule):
 @pytest.mark.parametrize("schedule", [Auto(), Overlap(), Fixed(3), Tolerance(0.1)], ids=lambda one: type(one).__name__)
 def test_passes_behind_the_blocks_end_where_they_are_worth_less_than_another_reading(schedule):
     after = {"passes": 1, "cycle_gain": 10.0, "cycle_work": 1000.0, "work": 100.0}
-    assert schedule.behind(PassStats(cycle_gain=10.0, cycle_work=1000.0)), "the first pass is made"
-    assert schedule.behind(PassStats(gain=1.01 * NEXT_CYCLE, **after))
-    assert not schedule.behind(PassStats(gain=0.99 * NEXT_CYCLE, **after))
-    assert not schedule.behind(PassStats(gain=9.0, **after | {"passes": MOST_PASSES}))
+    assert schedule.after_reading(PassStats(cycle_gain=10.0, cycle_work=1000.0)), "the first pass is made"
+    assert schedule.after_reading(PassStats(gain=1.01 * NEXT_CYCLE, **after))
+    assert not schedule.after_reading(PassStats(gain=0.99 * NEXT_CYCLE, **after))
+    assert not schedule.after_reading(PassStats(gain=9.0, **after | {"passes": MOST_PASSES}))
 
 
 def test_what_a_schedule_knows_adds_up():
@@ -285,7 +285,7 @@ def test_a_replay_repeats_its_choices():
         replay.turn(visit, of_the_set=False)
         found.append(passes_of(replay))
     assert found == [3, 1, 1], "the first pass over a block is always made"
-    for asked in (lambda stats: replay.between(stats, False, 1.0), replay.behind):
+    for asked in (lambda stats: replay.between(stats, False, 1.0), replay.after_reading):
         found = []
         for visit in range(3):
             replay.turn(visit, of_the_set=True)

@@ -23,7 +23,7 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
 from blocksvm.training.fit import fit
 from blocksvm.training.schedule import LEAST_READ, MOST_PASSES
-from blocksvm.training.working_set import KEPT, LOWERED, WorkingSet, largest_first
+from blocksvm.training.working_set import FILL_SHARE, LOWERED, WorkingSet, largest_first
 
 LOSSES = ("hinge", "squared-hinge", "logistic")
 CHUNK_ROWS = np.arange(0, 160, 8)
@@ -131,15 +131,15 @@ def test_the_largest_shares_come_first(seed):
 class PlainSet:
     """What ``WorkingSet`` does, with a dictionary: {row number: share} of the members."""
 
-    def __init__(self, sizes, room, slots):
-        self.sizes, self.room, self.slots = sizes, room, slots
+    def __init__(self, sizes, capacity, slots):
+        self.sizes, self.capacity, self.slots = sizes, capacity, slots
         self.least, self.members = 0.0, {}
         self.seen = self.left_out = 0.0
 
-    def begin_reading(self, anew):
+    def begin_reading(self, reset):
         self.least *= LOWERED
         self.seen = self.left_out = 0.0
-        if anew:
+        if reset:
             self.members = {}
 
     def offer(self, numbers, share):
@@ -148,10 +148,12 @@ class PlainSet:
         self.left_out += sum(max(s, 0.0) for s in shares.values() if s < self.least)
         both = {i: shares.get(i, s) for i, s in self.members.items()} | shares
         both = {i: s for i, s in both.items() if i not in shares or s >= self.least}
-        if len(both) > self.slots or sum(self.sizes[i] for i in both) > self.room:
+        if len(both) > self.slots or sum(self.sizes[i] for i in both) > self.capacity:
             first = sorted(both, key=lambda i: (-max(both[i], 0.0), i))
             sizes = np.cumsum([self.sizes[i] for i in first])
-            kept = first[: min(int(np.count_nonzero(sizes <= KEPT * self.room)), int(KEPT * self.slots))]
+            kept = first[
+                : min(int(np.count_nonzero(sizes <= FILL_SHARE * self.capacity)), int(FILL_SHARE * self.slots))
+            ]
             self.left_out += sum(max(both[i], 0.0) for i in first[len(kept) :])
             self.least = max(self.least, min((max(both[i], 0.0) for i in kept), default=np.inf))
             both = {i: both[i] for i in kept}
@@ -173,11 +175,11 @@ def test_members_are_those_of_the_plain_rule_and_hold_the_rows(seed):
     ]
     assert sum({id(a): a.nbytes for a in arrays}.values()) <= max(n_bytes, 1200)
     sizes = np.diff(X.indptr)
-    plain = PlainSet(sizes, ours.room, len(ours.member))
+    plain = PlainSet(sizes, ours.capacity, len(ours.member))
     for _ in range(4):
-        anew = bool(rng.integers(2))
-        ours.begin_reading(anew)
-        plain.begin_reading(anew)
+        reset = bool(rng.integers(2))
+        ours.begin_reading(reset)
+        plain.begin_reading(reset)
         for chunks in np.split(rng.permutation(12), 4):
             block = source.read_block(chunks, None)
             share = rng.choice([-1.0, 0.0, 1e-290, rng.uniform(), 1.0, 3.0], block.n_samples)
@@ -218,8 +220,8 @@ def test_a_set_that_is_chosen_anew_is_the_same_if_the_reading_was_broken_off(see
     blocks = [source.read_block(np.array([k]), None) for k in range(12)]
     shares = rng.choice([-1.0, 0.0, 0.5, 1.0, 3.0], (4, 60))
 
-    def read(anew: bool, share, n_blocks: int):
-        made.begin_reading(anew)
+    def read(reset: bool, share, n_blocks: int):
+        made.begin_reading(reset)
         for block in blocks[:n_blocks]:
             made.offer(block, share[block.rows])
 
@@ -239,7 +241,7 @@ def test_a_set_that_is_chosen_anew_is_the_same_if_the_reading_was_broken_off(see
 def test_a_saved_set_of_other_rows_is_refused(rows):
     source = Matrix(*rows, chunk_rows=CHUNK_ROWS)
     made = WorkingSet(source, 20_000)
-    made.begin_reading(anew=False)
+    made.begin_reading(reset=False)
     blocks = [source.read_block(np.array([k]), None) for k in range(len(CHUNK_ROWS))]
     for block in blocks:
         made.offer(block, np.arange(block.n_samples, dtype=float))

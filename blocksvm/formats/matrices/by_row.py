@@ -27,7 +27,7 @@ MOST_EMPTY = 1000  # rows for each entry
 def by_row(
     entries: Iterable[np.ndarray], n_rows: int, n_entries: int, n_bytes: int, limit: LineLimit | None, name: str
 ) -> Iterator[tuple]:
-    """(first row, ``SparseRows`` without labels) of all rows, one run behind the other, in the order of their columns.
+    """(first row, ``SparseRows`` without labels) of all rows, one run after the other, in the order of their columns.
 
     entries: arrays (ENTRY dtype), ``n_entries`` in all, rows 0 .. n_rows - 1; n_bytes: that entries take in memory,
     before they are sorted, and about those of a run; limit: the longest row.  InputError with the file's name where a

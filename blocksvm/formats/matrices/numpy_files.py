@@ -131,7 +131,7 @@ def next_labels(source: Mapped | Member | None, n: int) -> np.ndarray | list:
 
 
 def ends_of(name: str, indptr: Member, n: int) -> Iterator[tuple[int, np.ndarray]]:
-    """(first, where it and those behind it begin and end) of runs of the n rows, or columns, of a compressed matrix."""
+    """(first, where it and those after it begin and end) of runs of the n rows, or columns, of a compressed matrix."""
     end = int(indptr.take(1)[0])
     if end != 0:
         raise InputError(f"{name}: its indptr does not rise from 0; save it again")

@@ -116,9 +116,7 @@ class ArrowColumns:
                 type_ = schema.field(k).type
                 columns.append((self.part_of(type_, name), (k, name, is_plain(type_, t))))
         # (maker, [(number of the column, name)]) of neighbours with the same
-        self.makers = [
-            (make, [column[:2] for _, column in same]) for make, same in groupby(columns, lambda one: one[0])
-        ]
+        self.makers = [(make, [one[:2] for _, one in same]) for make, same in groupby(columns, lambda one: one[0])]
         self.words = {name for _, (k, name, _) in columns if is_text(schema.field(k).type, t)}
         # of columns of numbers: which they are, and of those that numpy has as they lie, which of them they are
         numbers = [column for make, column in columns if make is None]
@@ -214,8 +212,7 @@ class ArrowColumns:
         """A call that makes arrays of the columns of numbers first .. last - 1."""
         plain = self.plain[first:last].tolist()
         return lambda: [
-            numbers_in(batch.column(k), is_plain_column)
-            for k, is_plain_column in zip(self.numbers[first:last], plain, strict=True)
+            numbers_in(batch.column(k), in_place) for k, in_place in zip(self.numbers[first:last], plain, strict=True)
         ]
 
     # -- the entries of a column -------------------------------------------------------------------------------------
@@ -370,7 +367,7 @@ def codes_of(indices, n_words: int) -> np.ndarray:
 
 def words_of(name: str, data, begins, ends, more: int = 0) -> WordColumn:
     """The features of a column's words, ``data[begins[k]:ends[k]]``; an empty one has none.  more: codes that have
-    none, too, behind those of words."""
+    none, too, after those of words."""
     lengths = ends - begins
     prefix = np.frombuffer(name.encode() + b"=", np.uint8)
     names = np.empty(int(lengths.sum()) + len(begins) * len(prefix), np.uint8)

@@ -1,7 +1,7 @@
 """The layout of a table of text: names of columns, and which are labels, numbers, categories or left out.
 
 The first lines decide it, as whole lines: at most ``SAMPLED_ROWS`` rows within text_source.py's bound of bytes. It is
-kept in the recipe, so that later rows are read alike.  A column is one of numbers where all of its cells that are
+stored in the recipe, so that later rows are read alike.  A column is one of numbers where all of its cells that are
 not missing are numbers, else one of categories; labels likewise.  What the lines leave unclear is a sentence that names
 the option to add."""
 
@@ -35,7 +35,7 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 class Dialect(NamedTuple):
     """The dialect of lines of cells: bytes of the delimiter and of the quote (``kernels.NO_QUOTE``: none), and whether
-    decimals stand behind a comma."""
+    decimals follow a comma."""
 
     delimiter: int
     quote: int

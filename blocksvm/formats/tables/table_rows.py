@@ -47,7 +47,7 @@ KINDS = {
 @dataclass(frozen=True, eq=False)
 class CategoryVocabulary:
     """The features of a column, or of several: ids (k,) int64, 63 bits of a hash each; the bytes of their names one
-    behind the other, and their lengths (k,)."""
+    after the other, and their lengths (k,)."""
 
     ids: np.ndarray
     text: np.ndarray
@@ -143,7 +143,7 @@ def entries_in(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 class FeatureTable:
     """The features of a batch's parts, and what rows need to know of them.
 
-    places: of each part, (k + 1,) int32, the places among all features of those of its vocabulary, and, behind them,
+    places: of each part, (k + 1,) int32, the places among all features of those of its vocabulary, and, after them,
     that of none; distinct: no feature is of two of them.
     """
 
@@ -319,23 +319,21 @@ class Batch:
         """(lengths, places of the features, values) of the rows where no feature is of two columns; None where a value
         is not finite."""
         both = list(zip(self.parts, places, strict=True))
-        of_numbers = [(part, targets) for part, targets in both if isinstance(part, (Numbers, NumberColumns))]
-        of_categories = [(part, targets) for part, targets in both if isinstance(part, Categories)]
-        others = [(part, targets) for part, targets in both if isinstance(part, Several)]
-        more = self._entries([part for part, _ in others], [targets for _, targets in others])
+        of_numbers = [(part, at) for part, at in both if isinstance(part, (Numbers, NumberColumns))]
+        of_categories = [(part, at) for part, at in both if isinstance(part, Categories)]
+        others = [(part, at) for part, at in both if isinstance(part, Several)]
+        more = self._entries([part for part, _ in others], [at for _, at in others])
         more_lengths, more_ids, more_values = more[0] if len(more) == 1 else in_rows(more, self.n)
         if len(more) == 1:
             more_lengths = np.bincount(more_lengths, minlength=self.n)  # they are rows
         begins = np.append(0, np.cumsum(more_lengths))
         if not np.isfinite(more_values).all():
             return None
-        features = np.concatenate([np.empty(0, np.int64), *(targets[:-1] for _, targets in of_numbers)])
+        features = np.concatenate([np.empty(0, np.int64), *(at[:-1] for _, at in of_numbers)])
         order = np.argsort(features)
         columns = [column for part, _ in of_numbers for column in part.side_by_side()]
         columns = [columns[k] for k in order.tolist()]
-        chosen = [
-            (np.append(targets[:-1], -1)[part.vocabulary.features], part.codes()) for part, targets in of_categories
-        ]
+        chosen = [(np.append(at[:-1], -1)[part.vocabulary.features], part.codes()) for part, at in of_categories]
         m, c = len(features), len(of_categories)
         step = min(self.n, max(FEWEST_ROWS, SIDE_BY_SIDE // (8 * max(1, m + c))))
         # neighbours lie a multiple of 64 bytes apart, but not of 4096: their cache lines would be in each other's way
@@ -355,8 +353,8 @@ class Batch:
             n = last - first
             for j, column in enumerate(columns):
                 numbers[j, :n] = column[first:last]
-            for j, (targets, codes) in enumerate(chosen):
-                categories[j, :n] = targets[codes[first:last]]
+            for j, (at, codes) in enumerate(chosen):
+                categories[j, :n] = at[codes[first:last]]
             filled, sound = fill_rows(
                 numbers, features[order], categories, begins[first : last + 1], more_ids, more_values,
                 lengths[first:last], ids, values, filled,

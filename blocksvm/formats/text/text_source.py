@@ -65,7 +65,7 @@ class LineLimit:
 
 
 class OpenText:
-    """One input, open.  Its text is read from the first byte on, or, where it has one, behind its byte order mark."""
+    """One input, open.  Its text is read from the first byte on, or, where it has one, after its byte order mark."""
 
     def __init__(self, name: str, stop: Callable[[], bool]):
         self.stored, size = open_stored(name, stop)
@@ -187,7 +187,7 @@ class OpenText:
 
 
 class TextInputs:
-    """The text of some inputs, one behind the other: paths, plain or compressed, or "-" for standard input.
+    """The text of some inputs, one after the other: paths, plain or compressed, or "-" for standard input.
 
     stop() is polled while a pipe has nothing ready; where it says True, reading ends as if the pipe had.
     """
@@ -262,7 +262,7 @@ def _pieces_of(opened: OpenText, piece_bytes: int, limit: LineLimit, once: bool,
         if len(carry) > limit.n_bytes:
             raise InputError(_too_long(opened, len(carry), limit))
         capacity = max(piece_bytes, 2 * len(carry))
-        # behind the text: a missing last newline, and what the parser may look ahead
+        # after the text: a missing last newline, and what the parser may look ahead
         buffer = _take(spare, capacity + 1 + SPARE)
         buffer[: len(carry)] = carry
         filled = opened.take(memoryview(buffer)[len(carry) : capacity], once)
@@ -304,7 +304,7 @@ def not_utf8(text: np.ndarray) -> int | None:
     start = 0
     while start < len(text):
         stop = min(start + LOOKED_BYTES, len(text))
-        if stop < len(text):  # a character does not go on behind a line's end
+        if stop < len(text):  # a character does not go on after a line's end
             stop = _last_newline(text[:stop], stop) + 1 or len(text)
         part = text[start:stop]
         if part.max() > LAST_ASCII:
@@ -317,7 +317,7 @@ def not_utf8(text: np.ndarray) -> int | None:
 
 
 def utf8_lines(text: np.ndarray, end: int) -> tuple[int, tuple[int, str] | None]:
-    """(where the lines ``text[:end]`` that are UTF-8 end, the fault behind them: (line, sentence), or None)"""
+    """(where the lines ``text[:end]`` that are UTF-8 end, the fault after them: (line, sentence), or None)"""
     wrong = not_utf8(text[:end])
     if wrong is None:
         return end, None

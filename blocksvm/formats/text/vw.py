@@ -149,28 +149,17 @@ class VwReader:
     def _feature(self, text: np.ndarray, end: int, line: int, feature_id: int) -> str:
         """A feature as a sentence names it: the line is read again, with names."""
         ends = np.append(-1, np.flatnonzero(text[:end] == NEWLINE))
-        whole = np.append(text[ends[line] + 1 : ends[line + 1] + 1], np.zeros(SPARE, np.uint8))
-        stop = len(whole) - SPARE
-        buffer = self.buffer(stop)
-        firsts, lasts = (np.empty(len(buffer.ids), np.int64) for _ in range(2))
+        part = np.append(text[ends[line] + 1 : ends[line + 1] + 1], np.zeros(SPARE, np.uint8))
+        stop = len(part) - SPARE
+        rows = self.buffer(stop)
+        firsts, lasts = (np.empty(len(rows.ids), np.int64) for _ in range(2))
         names = np.empty(0, np.uint8)
         undecided = np.empty((0, 4), np.int64)
-        arrays = (
-            whole,
-            stop,
-            buffer.labels,
-            buffer.weights,
-            buffer.indptr,
-            buffer.ids,
-            buffer.values,
-            buffer.lines,
-            undecided,
-            True,
-        )
+        arrays = part, stop, rows.labels, rows.weights, rows.indptr, rows.ids, rows.values, rows.lines, undecided, True
         needed = parse_rows(*arrays, names, firsts, lasts)[-1]
         names = np.empty(needed, np.uint8)
         parse_rows(*arrays, names, firsts, lasts)
-        entry = int(np.flatnonzero(buffer.ids[: buffer.indptr[1]] == feature_id)[0])
+        entry = int(np.flatnonzero(rows.ids[: rows.indptr[1]] == feature_id)[0])
         return f"the feature {quoted(names[firsts[entry] : lasts[entry]][:60].tobytes())}"
 
 

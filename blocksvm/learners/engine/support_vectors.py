@@ -13,7 +13,7 @@ from blocksvm.kernels.kernel_machine_loops import columns_of
 from blocksvm.learners.engine.support_loop import ALIVE, GONE, HELD, IN_COLUMNS, close_gaps, factor_anew
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support_rows import Support
-from blocksvm.solvers.kept_rows import RowCopies
+from blocksvm.solvers.kernel_rows import RowCopies
 from blocksvm.sources.block import Block
 
 ROW_BYTES = (

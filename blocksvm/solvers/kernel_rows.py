@@ -1,4 +1,4 @@
-"""Rows that a solver keeps in memory beside the blocks: those whose kernel matrix it has, and candidates for them."""
+"""Rows in memory beside the blocks: those whose kernel matrix a solver has, and candidates for them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RowCopies:
 
     @classmethod
     def joined(cls, parts: Sequence[RowCopies]) -> RowCopies:
-        """One behind the other."""
+        """One after the other."""
         indptr = np.append(0, np.cumsum(np.concatenate([one.lengths for one in parts])))
         indices, values = (np.concatenate([one.csr[k] for one in parts]) for k in (1, 2))
         rows, norms = (np.concatenate([getattr(one, name) for one in parts]) for name in ("rows", "norms"))
@@ -50,11 +50,11 @@ def copied(matrix: tuple, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
     indptr, indices, values = matrix
     lengths = np.diff(indptr)[chosen]
     n = int(lengths.sum())
-    found, typed = np.empty(n, np.int32), None if values is None else np.empty(n, values.dtype)
-    gather_rows(indptr, indices, values, chosen.astype(np.int64), np.empty_like(lengths), found, typed)
+    copied_indices, typed = np.empty(n, np.int32), None if values is None else np.empty(n, values.dtype)
+    gather_rows(indptr, indices, values, chosen.astype(np.int64), np.empty_like(lengths), copied_indices, typed)
     return (
         np.append(0, np.cumsum(lengths)),
-        found,
+        copied_indices,
         np.ones(n) if typed is None else typed.astype(np.float64, copy=False),
     )
 
@@ -74,18 +74,18 @@ class Candidates:
 
     def clear(self) -> None:
         self.held, self.standing = NO_ROWS, np.empty((3, 0))
-        # of either direction the first row that found no room for its entries, as (rank, row): neither it nor any row
+        # of either direction the first row whose entries did not fit, as (rank, row): neither it nor any row
         # behind it can stay, whatever comes or goes before them
         self.barriers = [(np.inf, -1), (np.inf, -1)]
 
     def add(self, block: Block, chosen: np.ndarray, standing: np.ndarray) -> None:
         """Copies of some of a block's rows."""
         # of these alone no others can stay
-        kept = self._best(standing, block.rows[chosen], np.diff(block.indptr)[chosen])
-        if not len(kept):
+        best = self._best(standing, block.rows[chosen], np.diff(block.indptr)[chosen])
+        if not len(best):
             return
-        self.held = RowCopies.joined([self.held, RowCopies.of(block, chosen[kept])])
-        self.standing = np.append(self.standing, standing[:, kept], axis=1)
+        self.held = RowCopies.joined([self.held, RowCopies.of(block, chosen[best])])
+        self.standing = np.append(self.standing, standing[:, best], axis=1)
         if len(self.held) > 3 * self.most_rows or self.held.csr[0][-1] > self.most_entries:
             self.prune()
 
@@ -95,7 +95,7 @@ class Candidates:
 
     def _best(self, standing: np.ndarray, rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Positions of the rows that stay, rising."""
-        kept = np.zeros(len(rows), bool)
+        best = np.zeros(len(rows), bool)
         for k, order in enumerate(by_violation(standing, rows)):
             ranks = standing[0] if k else -standing[0]
             rank, row = self.barriers[k]
@@ -103,8 +103,8 @@ class Candidates:
             fitting = max(1, int(np.searchsorted(np.cumsum(lengths[order]), self.most_entries // 2, side="right")))
             if fitting < len(order):
                 self.barriers[k] = float(ranks[order[fitting]]), int(rows[order[fitting]])
-            kept[order[:fitting]] = True
-        return np.flatnonzero(kept)
+            best[order[:fitting]] = True
+        return np.flatnonzero(best)
 
 
 def by_violation(standing: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -118,8 +118,8 @@ def by_violation(standing: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np
 
 
 def best_pairs(standing, rows, lengths, most_rows: int, most_entries: int) -> np.ndarray:
-    """Positions of the rows that are taken: in turn the next one that rises and the next that falls, as long as
-    there is room for rows and entries. The pair that violates optimality most is always among them."""
+    """Positions of the chosen rows: in turn the next one that rises and the next that falls, as long as rows and
+    entries fit. The pair that violates optimality most is always among them."""
     rising, falling = by_violation(standing, rows)
     n = max(len(rising), len(falling))
     turns = np.full((n, 2), -1)
@@ -130,7 +130,7 @@ def best_pairs(standing, rows, lengths, most_rows: int, most_entries: int) -> np
     return chosen[: max(2, int(np.searchsorted(np.cumsum(lengths[chosen]), most_entries, side="right")))]
 
 
-class KeptRows:
+class KernelRows:
     """Rows with their kernel matrix.
 
     held: the rows, in the order of the matrix; matrix (most_rows, most_rows), of which the first rows and columns
@@ -149,7 +149,7 @@ class KeptRows:
 
     @staticmethod
     def n_bytes(n_rows: int, n_entries: int) -> int:
-        return 8 * n_rows * n_rows + KeptRows.ROW_BYTES * n_rows + KeptRows.ENTRY_BYTES * n_entries
+        return 8 * n_rows * n_rows + KernelRows.ROW_BYTES * n_rows + KernelRows.ENTRY_BYTES * n_entries
 
     def columns(self, chosen: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(first, owner, held) of some of the rows (None: all), see kernels/kernel_machine_loops.py."""
