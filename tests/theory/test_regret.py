@@ -458,7 +458,7 @@ def test_the_command_runs_as_a_module(store):
     assert "perceptron, separable" in done.stdout
     refused = command(store, "--learner", "nobody", module="regret")
     assert refused.returncode == 2
-    assert "--learner nobody: unknown; choose one of perceptron, " in refused.stderr.splitlines()[-1]
+    assert "--learner nobody: no such learner; choose one of perceptron, " in refused.stderr.splitlines()[-1]
 
 
 def test_the_command_refuses_in_one_sentence(store, tmp_path, run_in_process, monkeypatch):
