@@ -255,8 +255,8 @@ def api() -> str:
         "What `import blocksvm` offers; `blocksvm.InputError` is raised for whatever is wrong with what the caller "
         "gives.",
     ]
-    offered = (getattr(blocksvm, name) for name in blocksvm.__all__)
-    parts += [f"::: {one.__module__}.{one.__qualname__}" for one in offered]
+    stub = Path(blocksvm.__file__).with_suffix(".pyi").read_text()
+    parts += [f"::: blocksvm.{module}.{name}" for module, name in re.findall(r"^from \.(\S+) import (\w+)", stub, re.M)]
     parts += ["## What extensions are made of", *(f"::: {name}" for name in PROTOCOLS)]
     return "\n\n".join(parts)
 

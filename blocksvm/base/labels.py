@@ -220,8 +220,8 @@ def require_labels(source) -> None:
     _require_every_label(source)
     if source.label_counts is None:
         raise InputError(
-            f"{source.name}: has more than {MOST_LABELS:,} distinct labels, which are no classes; training needs two, "
-            f"or some more; for real targets choose {option('loss', 'epsilon-insensitive')}"
+            f"{source.name}: has more than {MOST_LABELS:,} distinct labels; a classifier accepts at most that many; "
+            f"for real targets choose {option('loss', 'epsilon-insensitive')}"
         )
     if source.labels is None:
         (label, _), *_ = source.label_counts
@@ -234,8 +234,8 @@ def require_labels(source) -> None:
 def require_numbers(source) -> None:
     """InputError unless every row of a source has a number for a label."""
     if source.label_kind != NUMBERS:
-        raise InputError(f"{source.name}: its labels are {source.label_kind}, and regression needs "
-                         "numbers; leave it to solvers of classes")  # fmt: skip
+        raise InputError(f"{source.name}: its labels are {source.label_kind}, and regression needs numbers; choose a "
+        "loss for classes")  # fmt: skip
     _require_every_label(source)
 
 
@@ -255,7 +255,7 @@ def _require_every_label(source) -> None:
 def refuse_weights(source, who: str) -> None:
     """InputError where rows have weights other than 1, which ``who`` would not heed."""
     if source.weighted:
-        raise InputError(f"{source.name}: its rows have weights, which {who} does not take; split it without weights")
+        raise InputError(f"{source.name}: its rows have weights, which {who} does not accept; split it without weights")
 
 
 def has_label(labels: np.ndarray) -> np.ndarray:

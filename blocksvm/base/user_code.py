@@ -67,7 +67,7 @@ def check_followed(place: str, setting: str) -> None:
 def not_trusted(place: str, setting: str, file) -> InputError:
     """The error where only a file names a place."""
     return InputError(
-        f"{file}: names {place} as its {setting}, code that would run; if you trust that, say {option(setting, place)}"
+        f"{file}: names {place} as its {setting}, whose code would run; if you trust it, give {option(setting, place)}"
     )
 
 

@@ -136,31 +136,31 @@ class Parser(argparse.ArgumentParser):
         """As argparse does it, once values are told from options."""
         args = sys.argv[1:] if args is None else args
         by_user(*args)
-        return super().parse_known_args(self._told_apart(args), namespace)
+        return super().parse_known_args(self._separated(args), namespace)
 
     def parse_args(self, args=None, namespace=None):
         """As argparse does it; where there is ``--memory``, a warning if the machine has less."""
-        found = super().parse_args(args, namespace)
-        quiet = getattr(found, "quiet", True)
+        parsed = super().parse_args(args, namespace)
+        quiet = getattr(parsed, "quiet", True)
         show_with((lambda sentence: None) if quiet else partial(print, file=sys.stderr))
-        if hasattr(found, "memory") and not found.quiet:
-            warn_of_memory(found.memory or self.usual_memory)
-        return found
+        if hasattr(parsed, "memory") and not parsed.quiet:
+            warn_of_memory(parsed.memory or self.usual_memory)
+        return parsed
 
-    def _told_apart(self, arguments: list[str]) -> list[str]:
+    def _separated(self, arguments: list[str]) -> list[str]:
         """The arguments, each that follows an option as its value marked as such; an unknown option is an error.
 
         Positional arguments come first, since argparse takes them only where they stand together, and an option that
         lacks a value would take one; not where a subcommand begins, which has options of its own.
         """
-        found, places, values = [], [], 0
+        options, places, values = [], [], 0
         for number, text in enumerate(arguments):
             if text == "--":
-                return [*found, text, *places, *arguments[number + 1 :]]
+                return [*options, text, *places, *arguments[number + 1 :]]
             known = self._option(text)
             # a mistyped option is more likely than a value that begins with "--"
             if values and known is None and not text.startswith("--"):
-                found.append(Value(text))
+                options.append(Value(text))
                 values -= 1
                 continue
             values = 0
@@ -178,8 +178,8 @@ class Parser(argparse.ArgumentParser):
                 if sentence := self.refusal(flag):
                     raise InputError(sentence)
                 self.error(f"unrecognized arguments: {text}{self._meant(text)}")
-            found.append(text)
-        return [*places, *found]
+            options.append(text)
+        return [*places, *options]
 
     def _option(self, text: str) -> tuple[argparse.Action, bool] | None:
         """The option that an argument is, and whether its value is attached to it (``--tol=1e-3``, ``-C0.1``)."""

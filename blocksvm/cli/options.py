@@ -24,16 +24,16 @@ SOLVER_WORDS = ("--solver", "--learner")
 
 def value_of(arguments: Sequence[str], *flags: str) -> str | None:
     """The value of an option among arguments that have not been parsed: '--solver pa1' or '--solver=pa1'."""
-    found = None
+    last_value = None
     for number, argument in enumerate(arguments):
         flag, equals, value = argument.partition("=")
         if flag in flags:
             if equals:
-                found = value
+                last_value = value
             elif number + 1 < len(arguments):
-                found = arguments[number + 1]
-    by_user(found)
-    return found
+                last_value = arguments[number + 1]
+    by_user(last_value)
+    return last_value
 
 
 def add_format(parser, default: str = "recognised by its name or first bytes") -> None:
@@ -58,29 +58,31 @@ def files_named(names: Sequence[str], quiet: bool = False) -> list[str]:
     import glob
     import os
 
-    found: list[str] = []
+    paths: list[str] = []
     for name in names:
         if os.path.isdir(name):
-            own = [entry.path for entry in os.scandir(name) if entry.is_file()]
+            candidates = [entry.path for entry in os.scandir(name) if entry.is_file()]
             _check_folders(name)
         elif name != "-" and not os.path.exists(name) and ("*" in name or "?" in name):
-            own = [path for path in glob.glob(name.replace("[", "[[]")) if not os.path.isdir(path)]
+            candidates = [path for path in glob.glob(name.replace("[", "[[]")) if not os.path.isdir(path)]
         else:
-            found.append(name)
+            paths.append(name)
             continue
-        wanted = own if is_aside(name) else [path for path in own if not is_aside(path)]
+        wanted = candidates if is_aside(name) else [path for path in candidates if not is_aside(path)]
         if not wanted:
             what = "the folder has no files" if os.path.isdir(name) else "no file fits"
-            aside = f" but {len(own):,} hidden or temporary ones; name those that are meant" if own else ""
+            aside = (
+                f" but {len(candidates):,} hidden or temporary ones; name those that are meant" if candidates else ""
+            )
             raise InputError(f"{name}: {what}{aside}")
-        if len(wanted) < len(own) and not quiet:
-            first = os.path.basename(min(path for path in own if is_aside(path)))
-            n = len(own) - len(wanted)
+        if len(wanted) < len(candidates) and not quiet:
+            first = os.path.basename(min(path for path in candidates if is_aside(path)))
+            n = len(candidates) - len(wanted)
             print(f"{name}: {n:,} hidden or temporary file{'s' if n > 1 else ''} left out ({first}"
                   f"{', ...' if n > 1 else ''}); name {'them' if n > 1 else 'it'} to read "
                   f"{'them' if n > 1 else 'it'}", file=sys.stderr)  # fmt: skip
-        found += sorted(wanted)
-    return found
+        paths += sorted(wanted)
+    return paths
 
 
 def is_aside(path: str) -> bool:
@@ -98,16 +100,16 @@ def _check_folders(name: str) -> None:
     folders = sorted(entry.name for entry in os.scandir(name) if entry.is_dir() and not is_aside(entry.name))
     if not folders:
         return
-    inner, own = os.path.join(name, "*", "*"), os.path.join(name, "*")
+    inner, pattern_beside = os.path.join(name, "*", "*"), os.path.join(name, "*")
     column, equals, _ = folders[0].partition("=")
     if equals:
         raise InputError(
-            f"{name}: is divided by the column {column} ({folders[0]}, ...), which stands in no file and is not read; "
-            f"'{inner}' reads the files without it, or write it into them"
+            f"{name}: is divided by the column {column} ({folders[0]}, ...), which no file contains; '{inner}' reads "
+            "the files without it, or write the column into them"
         )
     raise InputError(
         f"{name}: has folders in it ({folders[0]}{', ...' if len(folders) > 1 else ''}), which are not read; '{inner}' "
-        f"reads the files in them, '{own}' those beside them"
+        f"reads the files in them, '{pattern_beside}' those beside them"
     )
 
 

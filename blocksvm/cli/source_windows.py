@@ -80,9 +80,9 @@ class Module:
 def default_roots() -> list[Path]:
     """Directories of installed Python source: the standard library, every site/dist-packages on sys.path."""
     paths = sysconfig.get_paths()
-    found = [paths["stdlib"], paths["purelib"], paths["platlib"]]
-    found += [path for path in sys.path if os.path.basename(path) in SITES]
-    return [Path(path) for path in dict.fromkeys(map(os.path.realpath, found)) if os.path.isdir(path)]
+    folders = [paths["stdlib"], paths["purelib"], paths["platlib"]]
+    folders += [path for path in sys.path if os.path.basename(path) in SITES]
+    return [Path(path) for path in dict.fromkeys(map(os.path.realpath, folders)) if os.path.isdir(path)]
 
 
 def write_windows(
@@ -98,7 +98,7 @@ def write_windows(
 
     Equal sources and target give equal bytes.  Raises ValueError where the source lacks a label in either file.
     """
-    told = time.monotonic()
+    reported_at = time.monotonic()
     progress(0.0, "listing installed Python source")
     where = default_roots() if roots is None else roots
     modules = sorted(find_modules(where), key=lambda module: module.order)
@@ -106,10 +106,10 @@ def write_windows(
     all_bytes = sum(module.n_bytes for module in modules)
     # each line is in as many windows as WINDOW_LINES / stride
     stride = min(LARGEST_STRIDE, max(LEAST_STRIDE, int(0.8 * WINDOW_LINES * all_bytes / wanted)))
-    made = Windows()
+    totals = Windows()
     with open(train, "w", encoding="utf-8") as out_train, open(test, "w", encoding="utf-8") as out_test:
         for module in modules:
-            side, out = (made.test, out_test) if module.held_out else (made.train, out_train)
+            side, out = (totals.test, out_test) if module.held_out else (totals.train, out_train)
             label = "+1" if module.is_test else "-1"
             texts = list(windows_of(module, stride))
             for text in texts:
@@ -117,14 +117,14 @@ def write_windows(
             side.files += bool(texts)
             side.windows += len(texts)
             side.positives += len(texts) * module.is_test
-            if time.monotonic() - told > 0.25:
-                told = time.monotonic()
-                progress(min(1.0, made.n_bytes() / wanted), f"{made.train.windows + made.test.windows:,} windows")
-            if made.n_bytes() >= wanted and made.have_both_labels():
+            if time.monotonic() - reported_at > 0.25:
+                reported_at = time.monotonic()
+                progress(min(1.0, totals.n_bytes() / wanted), f"{totals.train.windows + totals.test.windows:,} windows")
+            if totals.n_bytes() >= wanted and totals.have_both_labels():
                 break
-    if not made.have_both_labels():
+    if not totals.have_both_labels():
         raise ValueError(f"too little Python source for test and library code in both files: {[*map(str, where)]}")
-    return made
+    return totals
 
 
 def find_modules(roots: Iterable[Path]) -> Iterator[Module]:

@@ -155,7 +155,7 @@ def holdout_of(options, changes: bool):
     if not options.holdout:
         return 0.0, None
     if changes:
-        raise InputError("--holdout: only when a store is made; add the held-out rows to their own store")
+        raise InputError("--holdout: is for a new store; add held-out rows to their own store")
     try:
         share = float(options.holdout[0])
     except ValueError:
@@ -175,11 +175,11 @@ def check_options(options, changes: bool) -> None:
     if not options.inputs and options.drop is None:
         raise InputError(f"{options.store}: give text to read before the store's name (see --help)")
     if not options.inputs and options.weights:
-        raise InputError("--weights: there are no new rows to have them; leave it out")
+        raise InputError("--weights: there are no new rows to weigh; leave it out")
     if options.inputs and options.drop is not None and not options.append:
         raise InputError(f"--drop: add --append to add the rows of {options.inputs[0]} to {options.store}, too")
     if changes and options.like is not None:
-        raise InputError("--like: only when a store is made; rows are added to a store as its own were read")
+        raise InputError("--like: is for a new store; rows are added by the settings of the store itself; leave it out")
     if options.weights == "-" and "-" in options.inputs:
         raise InputError("--weights -: standard input holds the rows already; give the weights as a file")
 

@@ -160,9 +160,11 @@ def learner_named(name: str):
     from blocksvm.learners.rules.exact import EXACT
 
     if name in EXACT:
-        raise InputError(f"{name}: needs all rows in memory, which a stream has not; train and regret know it")
+        raise InputError(
+            f"{name}: needs all rows in memory, so it cannot learn from a stream; use it with train or regret"
+        )
     if name in SOLVERS and name not in LEARNERS and get_method(name).capabilities.predicts_first:
-        raise InputError(f"{name}: learns from a store, by train; choose one of {', '.join(LEARNERS)}")
+        raise InputError(f"{name}: learns from a store only; use it with train, or choose one of {', '.join(LEARNERS)}")
     return get_learner(name)
 
 

@@ -284,7 +284,7 @@ def report(task, model, text: str, memory: int, scoring: Mapping = {}, options=N
 
     examples = task.examples(model, text, memory, scoring)
     if examples.gold is None:
-        raise InputError(f"{text}: does not tell what is right; predict writes the outputs of such a text")
+        raise InputError(f"{text}: has no outputs to compare with; structure predict writes those of such a text")
     figures = task.figures(examples, predicted(checked(examples.structure, model.meta["task"]), model.weights))
     if options is None or not emit_json(options, figures):
         show_figures(figures)

@@ -109,7 +109,7 @@ def main(arguments: list[str]) -> int:
     solver, own = solver_of(arguments)
     options = parser(solver, own).parse_args(arguments)
     if options.resume and options.replay:
-        raise InputError("--resume goes on as the run was begun; leave --replay out")
+        raise InputError("--resume continues the run with its own schedule; leave --replay out")
     from pathlib import Path
 
     from blocksvm.base.outputs import check_output
@@ -169,7 +169,7 @@ def check_calibrated(kind: str, settings, about: dict) -> None:
             f"--calibrate {kind}: is for dual-cd on rows of two classes, without a free bias; leave it out"
         )
     if settings.method.get("lam") is not None:
-        raise InputError(f"--calibrate {kind}: needs -C in the place of --lambda")
+        raise InputError(f"--calibrate {kind}: needs -C instead of --lambda")
 
 
 def _check_outputs(options, check_output) -> dict:

@@ -50,8 +50,8 @@ def require_counted_idf(store: Store, inputs: list[str]) -> None:
     it."""
     if inputs and "idf_from" in store.meta:
         raise InputError(
-            f"{store.name}: has the idf of {store.meta['idf_from']}, and not that of features which its rows have not; "
-            f"split all rows anew with {option('like', store.meta['idf_from'])}"
+            f"{store.name}: has the idf of {store.meta['idf_from']}, for its own features only; split all rows anew "
+            f"with {option('like', store.meta['idf_from'])}"
         )
 
 

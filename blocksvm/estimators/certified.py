@@ -67,9 +67,9 @@ class Minimiser(Estimator):
         settings["class_weight"] = self._class_weight(training)
         if self.losses:
             settings["loss"] = self._loss()
-            own = get_loss(settings["loss"]).settings
+            accepted = get_loss(settings["loss"]).settings
             settings = {
-                name: value for name, value in settings.items() if name in own or name not in SETTINGS_OF_LOSSES
+                name: value for name, value in settings.items() if name in accepted or name not in SETTINGS_OF_LOSSES
             }
         return {name: value for name, value in settings.items() if value is not None}
 

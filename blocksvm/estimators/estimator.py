@@ -164,7 +164,9 @@ class Estimator(BaseEstimator):
             classes = None
             if is_classifier(self):
                 if source.labels is None and not self.takes_sets:
-                    raise InputError(f"{source.name}: its rows are of no two classes, which a classifier needs")
+                    raise InputError(
+                        f"{source.name}: its labels are not classes; a classifier needs rows of two classes or more"
+                    )
                 labels = source.labels
                 if labels is not None:
                     classes = np.array(labels.values)

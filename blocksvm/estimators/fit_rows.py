@@ -156,7 +156,7 @@ def columns_of(source: Store) -> np.ndarray:
     ids = source.feature_ids(0, source.n_features)
     if len(ids) and ids.max() >= MOST_COLUMNS:
         raise InputError(
-            f"{source.name}: has a feature {ids.max():,}, and estimators number columns by features, at most "
+            f"{source.name}: has a feature {ids.max():,}, but estimators have a column for each id, at most "
             f"{MOST_COLUMNS:,}; split it with bits=22, or use blocksvm.fit"
         )
     return ids

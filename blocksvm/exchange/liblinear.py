@@ -54,16 +54,21 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
     linear = linear_of(model)
     name = model.path or "the model"
     if model.multilabel:
-        raise InputError(f"{name}: rows have sets of labels, which LIBLINEAR has not; export it as table")
+        raise InputError(
+            f"{name}: its rows have sets of labels, which LIBLINEAR's format cannot hold; export it as table"
+        )
     if len(linear.ids) and linear.ids[0] == 0 and linear.weights[:, 0].any():
         raise InputError(
-            f"{name}: has a feature of id 0, and LIBLINEAR counts from 1; shift the ids by one, train again"
+            f"{name}: has a feature with id 0, but LIBLINEAR's ids begin at 1; shift the ids by one and train again"
         )
     if linear.columns - 1 > INT32:
-        raise InputError(f"{name}: has a feature of id {linear.columns - 1}, and LIBLINEAR's end at {INT32}")
+        raise InputError(f"{name}: has a feature of id {linear.columns - 1}, but LIBLINEAR's ids end at {INT32}")
     numbers = all(isinstance(label, float | int) and float(label).is_integer() for label in linear.labels)
     if not numbers or any(abs(label) > INT32 for label in linear.labels):
-        raise InputError(f"{name}: has the labels {listed(linear.labels[:5])}, and LIBLINEAR's are whole numbers")
+        raise InputError(
+            f"{name}: has the labels {listed(linear.labels[:5])}, but LIBLINEAR's labels are whole "
+            "numbers; export it as table"
+        )
     of_losses = CLASSIFIERS if linear.labels else REGRESSORS
     solver = next((key for key, loss in of_losses.items() if loss == linear.loss), next(iter(of_losses)))
     if learns_together(linear.multiclass) and len(linear.labels) > 2:

@@ -94,8 +94,8 @@ def linear_of(model: Model, with_idf: bool = False) -> Linear:
                          "features out that are not listed")  # fmt: skip
         elif recipe.l2:
             raise InputError(
-                f"{name}: its rows are scaled behind the idf of their features, so that no weights alone give its "
-                "scores; export it as table, which has a column idf"
+                f"{name}: its rows are scaled after their idf, so weights alone cannot give its scores; export it as "
+                "table, which has a column idf"
             )
         else:
             weights, idf = weights * idf, None

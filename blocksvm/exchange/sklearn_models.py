@@ -34,7 +34,10 @@ def to_estimator(model: Model):
     require_library("scikit-learn", "An estimator")
     linear = linear_of(model)
     if model.multilabel:
-        raise InputError(f"{model.path or 'the model'}: rows have sets of labels, which no such estimator has")
+        raise InputError(
+            f"{model.path or 'the model'}: its rows have sets of labels, which such estimators do not "
+            "have; export it as table"
+        )
     estimator = _unfitted(linear)
     estimator.coef_ = linear.dense("An estimator", MOST_BYTES)
     estimator.intercept_ = linear.intercept.copy()

@@ -45,7 +45,7 @@ class Recipe:
         if not isinstance(self.format, str):
             raise InputError(f"{option('format', self.format)}: is not a format's name")
         if not isinstance(self.options, Mapping):
-            raise InputError(f"{option('options', self.options)}: are no settings by name")
+            raise InputError(f"{option('options', self.options)}: must be settings by name")
 
     @property
     def sums(self) -> bool:

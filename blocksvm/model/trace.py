@@ -132,7 +132,9 @@ def load_replay(path: Path) -> RecordedPasses:
         fingerprint, settings = start.get("fingerprint"), start
     settings = {"working_set": "none"} | settings  # older runs had none
     if not passes or not all(isinstance(number, int) for number in [*passes, *set_passes]):
-        raise InputError(f"{path}: names no passes; {option('replay')} takes a trace, a model or a checkpoint")
+        raise InputError(
+            f"{path}: has no passes to repeat; {option('replay')} accepts a trace, a model or a checkpoint"
+        )
     return RecordedPasses(str(path), passes, set_passes, fingerprint, settings, blocks)
 
 

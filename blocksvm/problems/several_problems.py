@@ -170,7 +170,9 @@ def kinds_of(source: Source) -> tuple[Labels, np.ndarray | None, np.ndarray]:
         sums = np.array(sums_by_class(source, source.labels), dtype=np.float64)
         return source.labels, None, sums
     if source.label_counts is None:
-        raise InputError(f"{source.name}: has more than {MOST_LABELS:,} distinct sets of labels, and no more are taken")
+        raise InputError(
+            f"{source.name}: has more than {MOST_LABELS:,} distinct sets of labels; at most that many are accepted"
+        )
     if source.n_unlabelled:
         raise InputError(
             f"{source.name}: {source.n_unlabelled:,} of its {source.n_samples:,} rows have no set of labels, not even "

@@ -173,7 +173,7 @@ def load_run(path: Path, name: str, unfinished: bool = False) -> TracedRun:
         if kind == "end":
             run.gap = event.number("rel_gap")
     if not (run.settings or run.iterations or run.online or unfinished):
-        raise InputError(f"{path}: tells of no run; name a trace that train or stream wrote")
+        raise InputError(f"{path}: holds no run; name a trace that train or stream wrote")
     return run
 
 

@@ -112,7 +112,7 @@ class Source(ABC):
         number.
         """
         if real and self.label_kind != NUMBERS:
-            raise InputError(f"{self.name}: its labels are {self.label_kind}, where real numbers are wanted")
+            raise InputError(f"{self.name}: its labels are {self.label_kind}, and real numbers are needed")
         other = copy(self)
         other.cost = ReadingCost()
         if labels is not None or real:

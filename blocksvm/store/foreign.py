@@ -196,7 +196,7 @@ class _Frames:
         return InputError(f"{self.path}: the process that reads it ended with status {status}; get the file again")
 
     def _endless(self) -> InputError:
-        return InputError(f"{self.path}: {self.library} comes to no end reading it; it is damaged: get it again")
+        return InputError(f"{self.path}: {self.library} did not finish reading it; it is damaged: get it again")
 
     def _broken(self) -> InputError:
         return InputError(

@@ -93,7 +93,7 @@ def open_hdf5(path: Path, *kinds: str) -> h5py.File:
                 raise damage(path, error) from error
             raise InputError(f"{path}: is not a blocksvm {wanted}, or is damaged; make one with {maker}") from error
         if kind not in kinds:
-            raise InputError(f"{path}: is a {kind}, but a {wanted} is wanted here; make one with {maker}")
+            raise InputError(f"{path}: is a {kind}, but a {wanted} is needed here; make one with {maker}")
         if version not in VERSIONS[kind]:
             newest = VERSIONS[kind][-1]
             age, advice = ("newer", "install a newer blocksvm") if version > newest else ("older", "make it again")

@@ -185,7 +185,7 @@ class Stream:
         if on_query is not None and settings.query is None:
             raise InputError(f"{option('ask')}: needs {option('query')}, which says how likely labels are asked for")
         if settings.test and settings.query is not None:
-            raise InputError(f"{option('test')}: asks for no labels to learn from; leave {option('query')} out")
+            raise InputError(f"{option('test')}: learns nothing, so it asks for no labels; leave {option('query')} out")
         class_weight = COMMON_SETTINGS["class_weight"].checked(settings.class_weight)
         settings = replace(settings, class_weight=class_weight)
         self.settings = settings = settings if continue_from is None else continued(continue_from, settings)

@@ -128,7 +128,7 @@ def quality_of(text: CandidateText, settings: Mapping, memory: int) -> np.ndarra
         except (TypeError, ValueError):
             quality[j] = np.nan
         if not np.isfinite(quality[j]):
-            raise InputError(f"{name}: of candidate {j + 1} says {value!r}, which is no finite number")
+            raise InputError(f"{name}: gave {value!r} for candidate {j + 1}, which is not a finite number")
     return quality
 
 
@@ -187,7 +187,7 @@ class Tuning(StructuredTask):
         quality = quality_of(text, settings, memory)
         if quality is None:
             raise InputError(
-                f"how good candidates are must be told: give {option('quality')}, a file with a number for each, or "
+                f"the quality of the candidates is needed: give {option('quality')}, a file with a number for each, or "
                 f"{option('score')}, a function, and {option('references')}"
             )
         ids = name_ids(text.names)

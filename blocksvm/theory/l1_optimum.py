@@ -79,11 +79,11 @@ def smoothed_terms(z, y, p, width, slopes, curvatures):
     """The same of a loss with kinks, smoothed within ``width``; second derivatives by differences."""
     total, h = 0.0, DIFFERENCE * width
     for t in range(z.shape[0]):
-        own, slopes[t] = smoothed_at(z[t], y[t], width, p)
+        term, slopes[t] = smoothed_at(z[t], y[t], width, p)
         _, left = smoothed_at(z[t] - h, y[t], width, p)
         _, right = smoothed_at(z[t] + h, y[t], width, p)
         curvatures[t] = (right - left) / (2.0 * h)
-        total += own
+        total += term
     return total
 
 

@@ -259,7 +259,9 @@ def check_batch(batch: int, T: int, runner, average: bool) -> None:
     if batch > 1 and (r is None or r.l2 is None):
         raise InputError(f"{option('batch', batch)}: {runner.name} learns row by row; leave it out, or take pegasos")
     if batch > 1 and average:
-        raise InputError(f"{option('average')}: of rounds of several rows no mean is kept; leave one of them out")
+        raise InputError(
+            f"{option('average')}: rounds of several rows have no mean of the weights; leave one of them out"
+        )
 
 
 def _plan(rows: ReplayRows, budget: Budget, n_bytes: int) -> None:

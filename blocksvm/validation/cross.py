@@ -225,9 +225,7 @@ def cross_validate(
         raise InputError(f"{option('C')}: is what the path is made of; give {option('path')}")
     train_settings = TrainSettings.of(**settings)
     if not train_settings.capabilities.cross_validates:
-        raise InputError(
-            f"{option('solver', train_settings.solver)}: cross-validation is done by dual-cd; leave it out"
-        )
+        raise InputError(f"{option('solver', train_settings.solver)}: cross-validation uses dual-cd; leave it out")
     chosen = folds_of(source, folds, train_settings.seed, groups)
     targets = targets_of(source, trains_on_numbers(train_settings))
     check_folds(source, chosen, targets[0], train_settings)

@@ -341,7 +341,7 @@ def test_paths_that_cannot_be_are_told(tmp_path, refused):
     assert "the name is too long" in refused(rows, refused.folder / ("x" * 300))
     assert "the name is too long" in refused(rows, refused.folder / ("x" * 250))
     assert refused(rows, rows, "--overwrite").startswith(
-        f"{rows}: is not a store written by blocksvm, and nothing else"
+        f"{rows}: is not a store written by blocksvm, so it is not replaced"
     )
     assert rows.read_bytes() == GOOD
     assert "need two names" in refused(rows, out, "--holdout", "0.5", out)

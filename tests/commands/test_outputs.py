@@ -53,7 +53,7 @@ def test_the_last_text_file_is_not_replaced_by_a_store(tmp_path, run_in_process)
         name.write_text("1 1:1\n-1 2:1\n")
     done = run_in_process(main, *names, "--overwrite")
     assert done.code == 2
-    assert f"{names[-1]}: is not a store written by blocksvm, and nothing else is replaced" in done.err
+    assert f"{names[-1]}: is not a store written by blocksvm, so it is not replaced" in done.err
     assert names[-1].read_text() == "1 1:1\n-1 2:1\n"
 
 
@@ -93,7 +93,7 @@ def test_text_that_is_not_ours_stays(tmp_path, kind, ours, others):
             check_output(path, False, kind)
     for text in others:
         path.write_text(text)
-        with pytest.raises(InputError, match="written by blocksvm, and nothing else is replaced"):
+        with pytest.raises(InputError, match="written by blocksvm, so it is not replaced"):
             check_output(path, True, kind, ("spam", "1"))
 
 

@@ -132,7 +132,7 @@ def test_outputs_are_not_overwritten_by_accident(store, tmp_path, run):
     ):
         code, _, err = run(store, *arguments, *options, "--overwrite")
         assert code == 2
-        assert f"{name} written by blocksvm, and nothing else is replaced" in err
+        assert f"{name} written by blocksvm, so it is not replaced" in err
     assert model.read_bytes() == before
     assert run(store, model, "--log", log, *options, "--overwrite")[0] == 0
     code, _, err = run(store, tmp_path / "no" / "m.h5", *options)
@@ -147,7 +147,7 @@ def test_stores_that_are_none_are_refused(store, tmp_path, run):
     for given, expected in (
         (tmp_path / "missing.h5", "no such file; expected a blocksvm store"),
         (tmp_path / "text", "is not a blocksvm store (not an HDF5 file); make one with blocksvm split"),
-        (model, "is a model, but a store is wanted here"),
+        (model, "is a model, but a store is needed here"),
         (tmp_path, "is a folder"),
     ):
         code, _, err = run(given, tmp_path / "new.h5", "--quiet")

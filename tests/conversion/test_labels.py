@@ -111,7 +111,7 @@ def test_real_targets_are_read_as_they_are():
     y[4] = np.nan
     block = whole(Matrix(X, y).reader(real=True))
     assert np.array_equal(block.y, y, equal_nan=True)
-    with pytest.raises(InputError, match="its labels are strings, where real numbers are wanted"):
+    with pytest.raises(InputError, match="its labels are strings, and real numbers are needed"):
         Matrix(X, ["a"] * 20).reader(real=True)
 
 

@@ -193,8 +193,8 @@ def test_memory_is_asked_for_by_what_a_file_has_and_not_by_what_it_says(tmp_path
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (lambda: model_with(1, (-1.0, 1.0), ids=[0, 3]), "has a feature of id 0"),
-        (lambda: model_with(1, (-1.0, 1.0), ids=[1, 2**31]), "LIBLINEAR's end at"),
+        (lambda: model_with(1, (-1.0, 1.0), ids=[0, 3]), "has a feature with id 0"),
+        (lambda: model_with(1, (-1.0, 1.0), ids=[1, 2**31]), "LIBLINEAR's ids end at"),
         (lambda: model_with(1, ("no", "yes")), "has the labels no, yes"),
         (lambda: model_with(1, (0.5, 1.0)), "has the labels 0.5, 1"),
     ],
@@ -428,7 +428,7 @@ def test_a_table_of_a_model_with_idf_gives_its_scores(tmp_path, run_in_process, 
     np.testing.assert_allclose(X @ w + intercept, np.loadtxt(tmp_path / "scores"), rtol=1e-5, atol=1e-6)
     model = blocksvm.load_model(tmp_path / "m.h5")
     if normalize == "l2":
-        with pytest.raises(InputError, match="scaled behind the idf.*export it as table"):
+        with pytest.raises(InputError, match="scaled after their idf.*export it as table"):
             blocksvm.export_model(model, tmp_path / "m.txt", "liblinear")
         return
     notes = blocksvm.export_model(model, tmp_path / "m.txt", "liblinear")

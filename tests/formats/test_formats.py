@@ -44,7 +44,7 @@ def test_a_format_outside_the_package_serves_all(text, tmp_path, capsys, monkeyp
         # a model's file does not decide what code runs
         code, _, err = run_in_process(capsys, predict, made, text)
         assert code == 2
-        assert f"{made}: names {NAME} as its format, code that would run; if you trust that, say --format {NAME}" in err
+        assert f"{made}: names {NAME} as its format, whose code would run; if you trust it, give --format {NAME}" in err
         code, out, err = run_in_process(capsys, predict, made, text, "--format", NAME)
         assert (code, out.split()) == (0, ["1", "-1"] * 30)
         assert "accuracy 1.000000" in err

@@ -244,7 +244,7 @@ def test_what_cannot_be_is_refused(store, tmp_path):
 
         with pytest.raises(InputError, match="sets of labels, and this solver learns one label a row"):
             fit(source, solver="ftl", radius=1.0)
-        with pytest.raises(InputError, match="where real numbers are wanted"):
+        with pytest.raises(InputError, match="and real numbers are needed"):
             fit(source, loss="epsilon-insensitive")
     one = make_store(tmp_path, "7 1:1\n 2:1\n7 3:1\n", name="one", format="multilabel")
     with open_store(one) as source, pytest.raises(InputError, match="its sets have 1 label in all"):

@@ -123,7 +123,7 @@ def test_the_kind_of_labels_is_that_of_all_first_rows(labels, expected):
         (["inf", "1"], 2, "the label 'inf' is not a finite number, as other labels are; mend it, leave it empty"),
         (["1", "2", "3a"], 4, "the label '3a' is not a finite number, as other labels are; mend it, or say --categ"),
         (["a", "2"], 3, "the label '2' is a number, as other labels are not; mend it, or say --categorical auto,label"),
-        (["?", "?"], 2, "the label '?' may stand for none; leave it empty then, or say --categorical auto,label"),
+        (["?", "?"], 2, "the label '?' may mean a missing one; leave it empty if so, or say --categorical auto,label"),
         (
             ["1"] * 2500 + ["x"],
             2502,

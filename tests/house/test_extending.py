@@ -170,6 +170,6 @@ def test_the_task(folder):
     )  # fmt: skip
     assert done.returncode == 2
     assert (
-        "names my_task:TOPICS as its task, code that would run; if you trust that, say --task my_task:TOPICS"
+        "names my_task:TOPICS as its task, whose code would run; if you trust it, give --task my_task:TOPICS"
         in done.stderr
     )

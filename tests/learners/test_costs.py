@@ -193,7 +193,7 @@ def test_what_cannot_be_is_refused():
     X, y = classes()
     X = scipy.sparse.csr_matrix(X)
     for options, what in (
-        ({"cost_rule": "max-loss"}, "says how costs are heeded; give costs"),
+        ({"cost_rule": "max-loss"}, "is a rule for costs; give costs"),
         ({"costs": COSTS[:3, :3]}, "has 3 rows, where the rows have 4 labels"),
         ({"costs": COSTS[:3]}, "has the shape"),
         ({"costs": [["a"]]}, "expected a file's name, or a matrix"),

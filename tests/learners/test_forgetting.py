@@ -141,7 +141,7 @@ def test_what_drifts_is_followed():
 @pytest.mark.parametrize(
     ("name", "options", "what"),
     [
-        ("ogd", {"forget": 0.1}, "forget: ogd has no rule for it"),
+        ("ogd", {"forget": 0.1}, "forget: ogd does not support it"),
         ("pa1", {"forget": 0.1, "average": True}, "average: forget is given, too"),
         ("pa1", {"forget": 1.0}, "forget=1: must be"),
         ("pa1", {"forget": 0.0}, "forget=0: must be"),

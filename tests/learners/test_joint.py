@@ -154,8 +154,8 @@ def test_what_does_not_fit_is_refused():
     for options, what in (
         ({"labels": ("a",)}, "two different labels or more"),
         ({"labels": ("a", 1)}, "all numbers or all strings"),
-        ({"learner": "mira"}, "its rule is not one for joint features"),
-        ({"learner": "perceptron-bias", "max_norm": 1.0}, "its rule is not one for joint features"),
+        ({"learner": "mira"}, "does not support joint features"),
+        ({"learner": "perceptron-bias", "max_norm": 1.0}, "does not support joint features"),
         ({"learner": "arow", "costs": COSTS}, "is for pa, pa1 and pa2"),
         ({"costs": COSTS[:3, :3]}, "has 3 rows, where the rows have 4 labels"),
         ({"joint": "nowhere:at_all"}, "cannot be imported"),

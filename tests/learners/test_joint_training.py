@@ -118,7 +118,7 @@ def test_a_run_is_resumed_and_a_model_continued_to_the_same_bits(given, tmp_path
     assert np.array_equal(load_model(tmp_path / "s.h5").weights, twice.w)
     for go_on in (lambda: train(store, continue_from=tmp_path / "m.h5"),
                   lambda: learned(text, "", continue_from=tmp_path / "m.h5")):  # fmt: skip
-        with pytest.raises(InputError, match="if you trust that, say joint=support.joint_cases:shared"):
+        with pytest.raises(InputError, match="if you trust it, give joint=support.joint_cases:shared"):
             go_on()
 
 
@@ -154,8 +154,8 @@ def test_commands_from_text_to_predictions(given, tmp_path, run_in_process):
         (tmp_path / "labels").unlink()
         assert SHARED in run_in_process(info.main, tmp_path / model, "--top", "3").out
         for arguments, what in (
-            ((predict.main, tmp_path / model, text, tmp_path / "no"), f"if you trust that, say --joint {SHARED}"),
-            ((predict.main, tmp_path / model, text, tmp_path / "no", "--joint", "os:path"), "if you trust that"),
+            ((predict.main, tmp_path / model, text, tmp_path / "no"), f"if you trust it, give --joint {SHARED}"),
+            ((predict.main, tmp_path / model, text, tmp_path / "no", "--joint", "os:path"), "if you trust it"),
             ((export.main, tmp_path / model, tmp_path / "no", "--format", "liblinear"), "has joint features"),
             ((train_command.main, store, tmp_path / "no", "--learner", "pa1", "--prior", tmp_path / model),
              "no weights of features; name another model"),
@@ -166,7 +166,7 @@ def test_commands_from_text_to_predictions(given, tmp_path, run_in_process):
             assert (done.code, done.out) == (2, "")
             assert what in done.last_line
             assert not (tmp_path / "no").exists()
-        with pytest.raises(InputError, match="if you trust that, say joint=support.joint_cases:shared"):
+        with pytest.raises(InputError, match="if you trust it, give joint=support.joint_cases:shared"):
             load_model(tmp_path / model).predict(X)
     fit(X, y, learner="pa1").save(tmp_path / "plain.h5")
     with pytest.raises(InputError, match="has no joint features"):
@@ -209,9 +209,9 @@ def test_what_does_not_go_with_joint_features(given, tmp_path):
     _, store, text, X, y = given
     for options, what in (
         ({"multiclass": "rest"}, "leave one of them out"),
-        ({"bias": 1.0}, "let the map make one"),
+        ({"bias": 1.0}, "let the map add a constant one"),
         ({"targets": "numbers"}, "is for classes"),
-        ({"learner": "mira"}, "its rule is not one for joint features"),
+        ({"learner": "mira"}, "does not support joint features"),
         ({"learner": "omd", "mirror": "entropic", "n_features": 20}, "n_features=20: the rows have 27 features"),
     ):
         chosen = {"learner": "pa1"} | options

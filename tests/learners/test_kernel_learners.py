@@ -181,7 +181,7 @@ def test_weights_of_rows_and_classes():
     suffered = np.where(y > 0, 3.0, 1.0) * weights * np.maximum(0.0, 1.0 - y * scores)
     assert state["tally"][LOSS_SUM] == pytest.approx(suffered.sum(), rel=1e-9)
     assert state["tally"][MISTAKES] == (y * scores <= 0.0).sum()
-    with pytest.raises(InputError, match="kernel-pa: its rule has no place for the weights of rows"):
+    with pytest.raises(InputError, match="kernel-pa: does not support weights of rows"):
         fit(sparse_rows(X), y, sample_weight=weights, learner="kernel-pa", **RBF)
 
 
@@ -277,7 +277,7 @@ def test_a_perceptron_ends_when_it_makes_no_mistake():
 def test_weights_beyond_all_numbers_are_said():
     X, y = sparse_rows(np.array([[9e-8], [1000.0]])), np.array([0, 1])
     own = {"learner": "kernel-pa", "kernel": "polynomial", "gamma": 1.0}
-    with pytest.raises(InputError, match="kernel-pa: its weights grew beyond all numbers"):
+    with pytest.raises(InputError, match="kernel-pa: its weights overflowed"):
         fit(X, y, degree=22, order="stored", **own)
     with pytest.raises(InputError, match="beyond what double precision can solve"):
         fit(X, y, degree=50, **own)
@@ -309,7 +309,7 @@ def test_from_a_store_to_predictions(tmp_path, capsys):
         (("--kernel", "polynomial", "--coef0", "-1"), "below 0 the polynomial is no kernel"),
         (("--average",), "--average"), (("--bias", "free"), "bias"),
         (("--continue-from", model), "kernel-pa1 does not accept it; leave it out"),
-        (("--prior", model), "--prior: kernel-pa1 does not accept a prior model"),
+        (("--prior", model), "--prior: kernel-pa1 does not accept it"),
         (("--valid", store), "--valid: kernel-pa1 does not accept it"),
     ]:  # fmt: skip
         code, _, err = run_in_process(capsys, train_main, store, tmp_path / "x.h5", "--learner", "kernel-pa1", *options)
@@ -317,7 +317,7 @@ def test_from_a_store_to_predictions(tmp_path, capsys):
         assert told in err.splitlines()[-1]
     code, _, err = run_in_process(capsys, stream_main, tmp_path / "new.svm", "--learner", "kernel-pa1")
     assert code == 2
-    assert "kernel-pa1: learns from a store, by train" in err.splitlines()[-1]
+    assert "kernel-pa1: learns from a store only" in err.splitlines()[-1]
     code, _, err = run_in_process(capsys, regret_main, store, "--learner", "kernel-pa1")
     assert code == 2
     assert "kernel-pa1: has a kernel, and regret is against the best fixed weights" in err.splitlines()[-1]

@@ -151,7 +151,7 @@ def test_what_it_does_not_take_is_refused(tmp_path):
     X = scipy.sparse.csr_matrix(np.eye(3))
     with pytest.raises(InputError, match="its rule is for rows of one label each"):
         fit(X, [{1}, {2}, {1, 2}], learner="mira")
-    with pytest.raises(InputError, match="no place for the weights of rows"):
+    with pytest.raises(InputError, match="does not support weights of rows"):
         fit(X, [1, 2, 3], learner="mira", sample_weight=[1.0, 2.0, 1.0])
     fit(X, [1, 2, 3], learner="pa1").save(tmp_path / "m")
     with pytest.raises(InputError, match="prior"):

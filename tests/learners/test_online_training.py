@@ -312,9 +312,9 @@ def test_options_of_learners_belong_to_learners(tmp_path, capsys):
         (["--solver", "pa1", "--batch", 3], "--batch: pa1 does not accept it; it accepts -C, --costs"),
         (["--solver", "arow", "-C", 3], "-C: arow does not accept it"),
         (["--solver", "arow", "--multiclass", "rest"], "--multiclass: the rows have two classes"),
-        (["--solver", "arow", "--warm-start", store], "is a store, but a model or checkpoint is wanted"),
+        (["--solver", "arow", "--warm-start", store], "is a store, but a model or checkpoint is needed"),
         (["--solver", "ogd", "--query", 0], "--query 0: must be above 0 and at most"),
-        (["--learner", "pa", "--class-weight", "balanced"], "--class-weight: pa has no rule for rows of other"),
+        (["--learner", "pa", "--class-weight", "balanced"], "--class-weight: pa does not support class weights"),
     ]:
         code, out, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", *options)
         assert (code, out) == (2, ""), what
@@ -489,7 +489,7 @@ def test_balanced_classes_and_who_takes_no_weights(tmp_path, capsys):
         balanced.result.w, fit(X, y, learner="arow", class_weight=weights, order="stored").result.w
     )
     for learner in ("pa", "cw-var"):
-        with pytest.raises(InputError, match=f"class_weight: {learner} has no rule for rows of other weights"):
+        with pytest.raises(InputError, match=f"class_weight: {learner} does not support class weights"):
             fit(X, y, learner=learner, class_weight="balanced")
     with pytest.raises(InputError, match="c=2: no row has this label; the labels are a, b, rare"):
         fit(X, y, learner="arow", class_weight={"c": 2.0})

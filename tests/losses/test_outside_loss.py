@@ -137,7 +137,7 @@ def test_probabilities_are_those_of_its_link(command, folder, run_in_process):
     )
     # a file decides over no code
     said = refused(run_in_process, predict, folder / "model.h5", folder / "two.svm", "--probabilities")
-    assert f"names {PLACE} as its loss, code that would run; if you trust that, say --loss {PLACE}" in said
+    assert f"names {PLACE} as its loss, whose code would run; if you trust it, give --loss {PLACE}" in said
     said = refused(run_in_process, predict, folder / "model.h5", folder / "two.svm", "--loss", "hinge")
     assert f"has the loss {PLACE}" in said
     command(export, "model.h5 model.txt --format liblinear --overwrite")

@@ -137,7 +137,7 @@ def test_a_damaged_calibration_is_told(tmp_path, capsys):
     [
         (("--solver", "pegasos"), "is for dual-cd on rows of two classes"),
         (("--bias", "free"), "without a free bias"),
-        (("--lambda", "0.1"), "needs -C in the place of --lambda"),
+        (("--lambda", "0.1"), "needs -C instead of --lambda"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path, capsys, arguments, expected):

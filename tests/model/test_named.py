@@ -175,7 +175,7 @@ def test_the_refusal_advises_an_option_by_which_it_runs(
     done = run_in_process(command.main, *placed(here, arguments))
     assert (done.code, marker.exists()) == (2, False)
     assert f"{here / kind}: names {PLACE} as its {option[2:]}" in done.last_line
-    assert f"if you trust that, say {option} {PLACE}" in done.last_line
+    assert f"if you trust it, give {option} {PLACE}" in done.last_line
     done = run_in_process(command.main, *placed(here, arguments), option, "os:path")
     assert (done.code, marker.exists()) == (2, False)
     run_in_process(command.main, *placed(here, arguments), option, PLACE)

@@ -247,7 +247,7 @@ def test_targets_and_settings_that_do_not_fit(tmp_path, capsys, text, options, e
 
 def test_rows_without_a_target_are_refused(rows):
     X, y = rows
-    with pytest.raises(InputError, match="its labels are strings, where real numbers are wanted"):
+    with pytest.raises(InputError, match="its labels are strings, and real numbers are needed"):
         fit(X, np.where(y > 2.0, "a", "b"), loss=LOSSES[0])
     y = y.copy()
     y[3] = np.nan

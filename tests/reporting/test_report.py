@@ -238,7 +238,7 @@ def test_any_events_make_a_page(tmp_path):
         text = page_of(load_runs([written(tmp_path / f"{name}.jsonl", [{"event": "start", "C": 1}, *told])]))
         Parsed(text)
         assert len(text) < 300_000
-    for text, words in (("", "tells of no run"), ('{"event": "other"}\n', "tells of no run")):
+    for text, words in (("", "holds no run"), ('{"event": "other"}\n', "holds no run")):
         (tmp_path / "empty.jsonl").write_text(text)
         with pytest.raises(InputError, match=words):
             load_runs([tmp_path / "empty.jsonl"])

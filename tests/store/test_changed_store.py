@@ -396,7 +396,7 @@ REFUSED = [
     (["b.svm", "s.h5", "--append", "--duplicates", "sum"], "", "was split with --duplicates error, but sum"),
     (["b.svm", "s.h5", "--append", "--keep-order"], "", "was split with --keep-order False"),
     (["b.svm", "s.h5", "--append", "--format", "vw"], "", "was split with --format svmlight, but vw"),
-    (["b.svm", "s.h5", "--append", "--holdout", "0.1", "h.h5"], "", "--holdout: only when a store is made"),
+    (["b.svm", "s.h5", "--append", "--holdout", "0.1", "h.h5"], "", "--holdout: is for a new store"),
     (["bad.svm", "s.h5", "--append"], "", "bad.svm:2"),
     (["empty.svm", "s.h5", "--append"], "", "no rows found"),
     (["s.h5", "s.h5", "--append"], "", "is also an input"),

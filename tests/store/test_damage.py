@@ -297,7 +297,7 @@ def test_what_our_files_have_of_unknown_types_is_damage_and_a_fault_of_the_progr
             change(file, name)
         code, _, err = run_in_process(capsys, info, path, "--verify")
         assert code == 2 and str(path) in err, (name, err)
-        assert any(said in err for said in ("damaged", "is not a blocksvm", "is wanted here")), (name, err)
+        assert any(said in err for said in ("damaged", "is not a blocksvm", "is needed here")), (name, err)
     path.write_bytes((ours / "s.h5").read_bytes())
     for fault in (TypeError, AttributeError, NameError, MemoryError, AssertionError, KeyboardInterrupt):
         with h5py.File(path) as file, pytest.raises(fault), damage_named(file):
@@ -482,7 +482,7 @@ def test_an_endless_loop_inside_hdf5_is_ended(tmp_path, capsys, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     says = {
-        "loop": "HDF5 comes to no end reading it",
+        "loop": "HDF5 did not finish reading it",
         "crash": "HDF5 crashed reading it (signal 6)",
         "memory": "needs more memory at once than memory leaves",
         "text": "contradicts itself",

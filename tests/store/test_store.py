@@ -321,7 +321,7 @@ def test_other_files_are_refused_by_what_they_are(small_store, tmp_path):
             Store(path)
     path.unlink()
     quick_model(path)
-    with pytest.raises(InputError, match=r"f\.h5: is a model, but a store is wanted here; make one with .*split"):
+    with pytest.raises(InputError, match=r"f\.h5: is a model, but a store is needed here; make one with .*split"):
         Store(path)
     with h5py.File(path, "w") as file:
         file["x"] = 1

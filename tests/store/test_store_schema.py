@@ -204,7 +204,7 @@ def test_rows_come_back_as_they_went_in(tmp_path, kind, data):
             real = store.reader(real=True).read_block(np.arange(len(store.chunks)), None)
             assert [None if v != v else v for v in real.y.tolist()] == [expected[s]["label"] for s in sources]
         elif distinct:
-            with pytest.raises(InputError, match="where real numbers are wanted"):
+            with pytest.raises(InputError, match="and real numbers are needed"):
                 store.reader(real=True)
         names = store.feature_names(0, store.n_features)
         known = store.feature_ids(0, store.n_features).tolist()
@@ -699,10 +699,10 @@ def test_what_training_cannot_take_is_one_sentence(tmp_path, run_in_process):
             assert says in done.last_line
         assert run_in_process(regret, path, "--learner", "pa1", "--quiet").code == 2
     done = run_in_process(regret, heavy, "--learner", "pa1", "--quiet")
-    assert "its rows have weights, which regret does not take" in done.last_line
+    assert "its rows have weights, which regret does not accept" in done.last_line
     done = run_in_process(train, heavy, tmp_path / "m.h5", "--solver", "ftl", "--quiet")
     assert done.code == 2
-    assert "its rule has no place for the weights of rows" in done.last_line
+    assert "does not support weights of rows" in done.last_line
     assert not (tmp_path / "m.h5").exists()
 
 

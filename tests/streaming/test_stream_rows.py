@@ -41,7 +41,7 @@ def test_classes_weigh_as_in_training(tmp_path, labels):
         ({"class_weight": "balanced"}, "how many rows of each class will come is not known in a stream"),
         ({"class_weight": "1=0"}, "the weight must be a finite number above 0"),
         ({"class_weight": "1=2", "targets": "numbers"}, "class_weight: is for rows of one label each"),
-        ({"class_weight": "1=2", "learner": "pa"}, "pa has no rule for rows of other weights"),
+        ({"class_weight": "1=2", "learner": "pa"}, "pa does not support class weights"),
         ({"class_weight": "7=2"}, "no row has this label; the labels are -1 and 1"),
     ],
 )

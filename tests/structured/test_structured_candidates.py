@@ -124,11 +124,15 @@ QUALITY = ("--quality", "{numbers}")
         ("0 ||| a ||| f=x\n", QUALITY, "'f=x' is no feature"),
         ("0 ||| a ||| f=1\n1 ||| a ||| f=1\n0 ||| b ||| f=1\n", QUALITY, "line 3: sentence 0 had candidates before"),
         (GOOD, QUALITY, "has 2 lines, but there are 3 candidates"),
-        (GOOD, (), "how good candidates are must be told"),
+        (GOOD, (), "the quality of the candidates is needed"),
         (GOOD, (*QUALITY, "--score", "math:sqrt"), "say the same thing"),
         (GOOD, ("--score", "nowhere:f"), "cannot be imported"),
         (GOOD, ("--score", "math:pi"), "is no function"),
-        (GOOD, ("--score", "test_structured_candidates:nonsense"), "of candidate 1 says 'good', which is no finite"),
+        (
+            GOOD,
+            ("--score", "test_structured_candidates:nonsense"),
+            "gave 'good' for candidate 1, which is not a finite",
+        ),
         (
             GOOD,
             ("--score", "test_structured_candidates:overlap", "--references", "{three}"),

@@ -458,7 +458,7 @@ def test_the_command_runs_as_a_module(store):
     assert "perceptron, separable" in done.stdout
     refused = command(store, "--learner", "nobody", module="regret")
     assert refused.returncode == 2
-    assert "--learner nobody: unknown; choose one of perceptron, " in refused.stderr.splitlines()[-1]
+    assert "--learner nobody: no such learner; choose one of perceptron, " in refused.stderr.splitlines()[-1]
 
 
 def test_the_command_refuses_in_one_sentence(store, tmp_path, run_in_process, monkeypatch):
@@ -478,7 +478,7 @@ def test_the_command_refuses_in_one_sentence(store, tmp_path, run_in_process, mo
             (store, "--learner", "pegasos", "--lambda", 1, "--batch", 0),
             "--batch 0: must be from 1 to the number",
         ),
-        ((store, "--learner", "pegasos", "--lambda", 1, "--batch", 2, "--average"), "--average: of rounds of several"),
+        ((store, "--learner", "pegasos", "--lambda", 1, "--batch", 2, "--average"), "--average: rounds of several"),
         ((store, "--learner", "pa", "--max-rows", 1), "raise --max-rows"),
         ((store, "--learner", "pa", "--order", "random"), "--order random: choose one of stored, shuffled"),
         ((store, "--learner", "pa", "--memory", "10KB"), "is too small"),

@@ -415,11 +415,11 @@ def test_passes_over_a_row_are_at_most_those_asked_for(store, tmp_path, schedule
 def test_a_replay_that_is_not_one_is_refused(tmp_path, store):
     cases = {
         "missing.jsonl": (None, "no such file"),
-        "empty.jsonl": ("", "names no passes"),
+        "empty.jsonl": ("", "has no passes to repeat"),
         "other.jsonl": ("{}\n", r"other.jsonl:1: is not a line of a trace"),
         "text.jsonl": ('{"event":"start"}\nhello\n', r"text.jsonl:2: is not a line of a trace"),
         "number.jsonl": ("17\n", r"number.jsonl:1: is not a line of a trace"),
-        "start.jsonl": ('{"event":"start"}\n', "names no passes"),
+        "start.jsonl": ('{"event":"start"}\n', "has no passes to repeat"),
         "short.jsonl": ('{"event":"outer"}\n', "short.jsonl"),
         "odd.jsonl": ('{"event":"outer","passes":[1,"x"]}\n', "odd.jsonl"),
         "latin.jsonl": (b"\xff\xfe\n", "latin.jsonl"),

@@ -189,7 +189,7 @@ def test_what_cannot_be_a_start_is_refused(store, rows, tmp_path):
     other = make_store(tmp_path, X * 0.5, y, name="other", dtype="float64")
     with pytest.raises(InputError, match="belongs to another store than"):
         train(other, warm_start=pegasos, solver="pegasos")
-    with pytest.raises(InputError, match="is a store, but a model or checkpoint is wanted here"):
+    with pytest.raises(InputError, match="is a store, but a model or checkpoint is needed here"):
         train(store, warm_start=store)
     with pytest.raises(InputError, match="no such file"):
         train(store, warm_start=tmp_path / "missing.h5")

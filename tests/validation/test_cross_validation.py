@@ -233,7 +233,7 @@ def test_a_user_who_wants_to_stop_is_heard(rows):
         ({"at_once": 0}, "must be 1 or more"),
         ({"C": 1.0}, "is what the path is made of"),
         ({"lam": 1.0}, "goes along a path of C"),
-        ({"solver": "arow"}, "is done by dual-cd"),
+        ({"solver": "arow"}, "cross-validation uses dual-cd"),
         ({"bias": "free"}, "is for two classes"),
         ({"multiclass": "crammer-singer"}, "trains each class against the others"),
         ({"folds": 90}, "has no rows; choose fewer folds"),

@@ -81,7 +81,7 @@ def check_output(path: Path, overwrite: bool, kind: str | None = None, labels: t
         raise InputError(f"{path}: no permission to write in {parent}; choose another place")
     if status is not None and kind is not None and not _is_ours(target, kind, labels):
         raise InputError(
-            f"{path}: is not {_article(kind)} written by blocksvm, and nothing else is replaced; choose another name, "
+            f"{path}: is not {_article(kind)} written by blocksvm, so it is not replaced; choose another name, "
             "or remove it first"
         )
 

@@ -87,8 +87,8 @@ def split_summary(path: Path, meta: dict, seconds: float) -> str:
 
 def repeated(sources: list[dict]) -> list[tuple[str, int]]:
     """(name, times) of inputs of the same bytes that were read more than once in a store's life."""
-    found: dict[str, list[str]] = {}
+    by_fingerprint: dict[str, list[str]] = {}
     for source in sources:
         if source["text_bytes"]:
-            found.setdefault(source["fingerprint"], []).append(source["name"])
-    return [(names[-1], len(names)) for names in found.values() if len(names) > 1]
+            by_fingerprint.setdefault(source["fingerprint"], []).append(source["name"])
+    return [(names[-1], len(names)) for names in by_fingerprint.values() if len(names) > 1]

@@ -53,7 +53,7 @@ def are_words(labels: Iterable[tuple[int, bytes]], cure: str = "") -> bool:
         raise InputError(f"{line + 1}: the label {quoted(token[:40])} is {what}; mend it, or {cure}")
     if cure and odd and not (number or word):
         raise InputError(
-            f"{odd[0] + 1}: the label {quoted(odd[1][:40])} may stand for none; leave it empty then, or {cure}"
+            f"{odd[0] + 1}: the label {quoted(odd[1][:40])} may mean a missing one; leave it empty if so, or {cure}"
         )
     return bool(word) or bool(odd and not number)
 

@@ -179,15 +179,13 @@ class CostMatrix:
 def check_costs(settings: Mapping, n_classes: int, kind: str | None, multiclass: str | None) -> None:
     """InputError where costs, or the rule to heed them, mean nothing beside other settings."""
     if settings.get("cost_rule") is not None and settings.get("costs") is None:
-        raise InputError(
-            f"{option('cost_rule', settings['cost_rule'])}: says how costs are heeded; give {option('costs')}"
-        )
+        raise InputError(f"{option('cost_rule', settings['cost_rule'])}: is a rule for costs; give {option('costs')}")
     if settings.get("costs") is None:
         return
     if kind == "sets":
         raise InputError(f"{option('costs')}: is for rows of one label each, not for sets of them; leave it out")
     if n_classes == 2:
-        raise InputError(f"{option('costs')}: is for three labels or more; of two, weigh the rows or the classes")
+        raise InputError(f"{option('costs')}: is for three labels or more; for two, weigh the rows or the classes")
     if learns_apart(multiclass):
         raise InputError(
             f"{option('costs')}: compares the labels, which {option('multiclass', 'rest')} learns apart; leave it out"

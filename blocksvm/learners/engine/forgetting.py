@@ -84,7 +84,7 @@ def forgetting(learner: Learner, part: float) -> Learner:
     """The learner with forgetting; InputError where it declares nothing that fades."""
     if not learner.fades:
         raise InputError(
-            f"{option('forget')}: {learner.name} has no rule for it; leave it out, or choose another learner"
+            f"{option('forget')}: {learner.name} does not support it; leave it out, or choose another learner"
         )
     names = learner.columns._fields[: len(learner.columns) - learner.columns.n_averaging]
     fades = tuple(names.index(name) for name in learner.fades)

@@ -163,7 +163,7 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
             own = self.factors[block.y + 1]
             weights = own if weights is None else own * weights
         if weights is not None and not self.learner.takes_weights:
-            raise InputError(f"{self.name}: its rule has no place for the weights of rows; leave them out")
+            raise InputError(f"{self.name}: does not support weights of rows; leave them out")
         before, reports = tally.copy(), []
         done = 0
         while done < len(order):
@@ -173,7 +173,7 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
             if is_reported(int(tally[ROWS])):
                 reports.append(progress_of(tally, False))
         if not (math.isfinite(tally[LOSS_SUM]) and self.vectors.finite()):
-            raise InputError(f"{self.name}: its weights grew beyond all numbers; scale the rows to norm 1")
+            raise InputError(f"{self.name}: its weights overflowed; scale the rows to norm 1")
         self.vectors.put_coefficients(self.by_row)
         nnz, loss = int(tally[NONZEROS] - before[NONZEROS]), float(tally[LOSS_SUM] - before[LOSS_SUM])
         return PassResult(done, nnz, loss, True, tuple(reports))

@@ -271,9 +271,7 @@ def factors_by_code(task: Task, learner: Learner, targets: str | None = None) ->
 def check_weighs_classes(learner: Learner) -> None:
     """InputError where a learner's rule has no place for rows that weigh by their class."""
     if not learner.takes_weights:
-        raise InputError(
-            f"{option('class_weight')}: {learner.name} has no rule for rows of other weights; leave it out"
-        )
+        raise InputError(f"{option('class_weight')}: {learner.name} does not support class weights; leave it out")
 
 
 def at_codes(factors: tuple[float, ...], labels: Labels) -> np.ndarray:

@@ -65,7 +65,7 @@ def known_of(source, bias: float) -> dict:
 def check_joint(learner: Learner) -> None:
     """InputError for a learner that can't learn joint features of row and class."""
     if learner.constant is not None or learner.jointly is not None:
-        raise InputError(f"{learner.name}: its rule is not one for joint features; choose another learner")
+        raise InputError(f"{learner.name}: does not support joint features; choose another learner")
 
 
 def joint_features(shared: Mapping, n_classes: int, bias: float) -> JointFeatures:
@@ -73,7 +73,9 @@ def joint_features(shared: Mapping, n_classes: int, bias: float) -> JointFeature
     if shared["multiclass"] is not None:
         raise InputError(f"{option('multiclass')}: {option(JOINT)} is given, too; leave one of them out")
     if bias:
-        raise InputError(f"{option('bias')}: all features are the joint map's; leave it out, and let the map make one")
+        raise InputError(
+            f"{option('bias')}: the joint map makes all features; leave it out, and let the map add a constant one"
+        )
     found = JointFeatures.of(shared[JOINT], n_classes)
     found.needs_inputs()
     return found
@@ -139,7 +141,8 @@ class Runner:
             self.check_features(self.joint.n_features)
         if self.ranks and self.learner.jointly:
             raise InputError(
-                f"{self.name}: its rule is for rows of one label each; for sets of them give {option('multiclass', 'rest')}, "
+                f"{self.name}: its rule is for rows of one label each; for sets of them give "
+                f"{option('multiclass', 'rest')}, "
                 "or another learner"
             )
         self.average = shared["average"]
@@ -270,11 +273,11 @@ class Runner:
     def check_weights(self) -> None:
         """InputError where rows of different importance mean nothing to the learner."""
         if not self.learner.takes_weights:
-            raise InputError(f"{self.name}: its rule has no place for the weights of rows; leave them out")
+            raise InputError(f"{self.name}: does not support weights of rows; leave them out")
 
     def diverged(self, where: str) -> None:
         cure = f"lower {option('step')}, or scale" if "step" in self.learner.settings else "scale"
-        raise InputError(f"{self.name}: its weights grew beyond all numbers {where}; {cure} the rows to norm 1")
+        raise InputError(f"{self.name}: its weights overflowed {where}; {cure} the rows to norm 1")
 
     def learn_in_parts(self, matrix, y, order, d: int, state: LearnerState, *, weights: np.ndarray | None = None,
                        every: int | None = None, scores: np.ndarray | None = None,

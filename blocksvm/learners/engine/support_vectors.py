@@ -79,8 +79,8 @@ class SupportVectors:
             return
         taken = self.n_bytes(len(self.dense), n, int(self.ends[n]), len(self.factor) > 0)
         raise InputError(
-            f"{n:,} support vectors take {megabytes(taken)}, all of the memory that is theirs; raise "
-            f"{option('memory')}, or let {option('budget')} be fewer"
+            f"{n:,} support vectors take {megabytes(taken)}, all of the memory for them; raise "
+            f"{option('memory')}, or lower {option('budget')}"
         )
 
     def expansion(self, function: tuple) -> Expansion:

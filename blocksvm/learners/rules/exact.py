@@ -226,7 +226,7 @@ class ExactSolver(Solver):
                 f"{self.name}: needs all rows in memory at once; raise {option('memory')}, or take fewer rows"
             )
         if block.weights is not None:
-            raise InputError(f"{self.name}: its rule has no place for the weights of rows; leave them out")
+            raise InputError(f"{self.name}: does not support weights of rows; leave them out")
         tally = state["tally"]
         before, reports = tally.copy(), []
 
