@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.settings import Settings
 from blocksvm.cli.console import Known, Parser, seed, size
 from blocksvm.cli.json_output import add_json, emit_json, json_file
@@ -77,7 +77,7 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings]:
     method = get_method(name, learner=True)
     if not method.capabilities.linear:
         raise InputError(f"{name}: has a kernel, and regret is against the best fixed weights; choose another learner")
-    choices = {setting.name: value_of(arguments, option(setting.name)) for setting in method.settings}
+    choices = {setting.name: value_of(arguments, option_string(setting.name)) for setting in method.settings}
     return name, method.takes(choices).without(*COMMON_SETTINGS.names(), "costs", "cost_rule")
 
 

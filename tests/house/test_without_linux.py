@@ -7,6 +7,8 @@ import sys
 import pytest
 from support.places import ROOT
 
+pytestmark = pytest.mark.process
+
 WITHOUT = {
     "sched_getaffinity": "del os.sched_getaffinity",
     "posix_fadvise": "del os.posix_fadvise, os.POSIX_FADV_WILLNEED",

@@ -245,7 +245,7 @@ def test_out_of_core_within_the_memory(tmp_path):
         assert np.array_equal(small.model.support.coefficients, large.model.support.coefficients)
         removed = fit(source, memory=900_000, budget=50, budget_rule="remove", **own)
         assert len(removed.model.support.norms) == 50
-        with pytest.raises(InputError, match="support vectors take .* raise memory, or let budget be fewer"):
+        with pytest.raises(InputError, match="support vectors take .* raise memory, or lower budget"):
             fit(source, memory=900_000, **own)
         with pytest.raises(InputError, match="is too small"):
             fit(source, memory=300_000, budget=300, **own)

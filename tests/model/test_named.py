@@ -186,7 +186,7 @@ def test_python_names_what_may_run(folder, tmp_path, marker):
     forged(folder / "learner.h5", tmp_path / "m.h5", ("method", "name"), PLACE)
     forged(folder / "model.h5", tmp_path / "t.h5", ("method", "settings", "loss"), PLACE)
     with blocksvm.open_store(folder / "store.h5") as store:
-        with pytest.raises(InputError, match=f"m.h5: names {PLACE} as its learner, .* say learner={PLACE}"):
+        with pytest.raises(InputError, match=f"m.h5: names {PLACE} as its learner, .* give learner={PLACE}"):
             blocksvm.fit(store, continue_from=tmp_path / "m.h5")
         with pytest.raises(InputError, match="warm|loss|solver|continue"):
             blocksvm.fit(store, continue_from=tmp_path / "t.h5")

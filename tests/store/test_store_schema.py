@@ -750,5 +750,5 @@ def test_split_proposes_what_can_be_done(tmp_path, run_in_process, text, expecte
     found = [line + "\n" for line in done.err.splitlines() if line.startswith("next")]
     assert "".join(found) == expected.format(store=tmp_path / "s.h5")
     if found:  # and what it proposes works
-        arguments = found[0].split("blocksvm.train ")[1].replace("MODEL.h5", str(tmp_path / "m.h5")).split()
+        arguments = found[0].split("blocksvm train ")[1].replace("MODEL.h5", str(tmp_path / "m.h5")).split()
         assert run_in_process(train, *arguments).code == 0
