@@ -1,5 +1,8 @@
 """What the package offers: for type checkers, for editors, and for ``__init__.py``, which imports it on first use."""
 
+from .api.fit import Fitted as Fitted
+from .api.fit import describe_solver as describe_solver
+from .api.fit import fit as fit
 from .base.errors import InputError as InputError
 from .base.errors import InputWarning as InputWarning
 from .conversion.convert import SplitSettings as SplitSettings
@@ -22,9 +25,6 @@ from .streaming.stream_pass import StreamSettings as StreamSettings
 from .streaming.stream_saving import save_stream as save_stream
 from .theory.margin_search import maximum_margin as maximum_margin
 from .theory.regret_report import measure_regret as measure_regret
-from .training.fit import Fitted as Fitted
-from .training.fit import describe_solver as describe_solver
-from .training.fit import fit as fit
 from .training.train_settings import TrainSettings as TrainSettings
 from .validation.cross import cross_validate as cross_validate
 

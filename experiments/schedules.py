@@ -15,8 +15,8 @@ from statistics import median
 
 import numpy as np
 
+from blocksvm.api.fit import fit
 from blocksvm.store.reader import Store
-from blocksvm.training.fit import fit
 from experiments.measuring import Tables, budget, parser
 
 

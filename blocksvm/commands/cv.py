@@ -140,7 +140,7 @@ def main(arguments: list[str]) -> int:
             with written_whole(outputs["figure"], options.overwrite) as file:
                 draw(found, file)
         if "model" in outputs:
-            from blocksvm.training.fit import fit
+            from blocksvm.api.fit import fit
 
             fitted = fit(store, C=found.path[best], stop=stop, **settings)
             if fitted.status == "interrupted":

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from blocksvm.api import fit as api
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import by_user
@@ -25,7 +26,6 @@ from blocksvm.solvers.dual_methods import METHOD as DUAL_CD
 from blocksvm.solvers.kernel_machine import METHOD as KERNEL
 from blocksvm.solvers.pegasos import METHOD as PEGASOS
 from blocksvm.solvers.solver import SavedRun
-from blocksvm.training import fit as api
 from blocksvm.training.run_settings import RUN_SETTINGS
 from blocksvm.training.train_settings import TrainSettings
 

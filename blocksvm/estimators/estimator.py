@@ -26,6 +26,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from blocksvm.api import fit
 from blocksvm.base.errors import InputError
 from blocksvm.estimators.fit_rows import (
     FLOATS,
@@ -43,7 +44,6 @@ from blocksvm.kernels.margins import decision_values
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.source import Source
 from blocksvm.store.reader import open_store
-from blocksvm.training import fit
 from blocksvm.training.run_settings import FREE, RUN_SETTINGS
 
 OUT_OF_CORE = 1_000_000_000  # bytes for stores and batches, where no memory is named

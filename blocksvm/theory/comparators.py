@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse
 from scipy.optimize import minimize
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import Budget
 from blocksvm.base.outputs import scratch_folder
@@ -32,7 +33,6 @@ from blocksvm.theory import l1_optimum
 from blocksvm.theory.each_round import least_slack
 from blocksvm.theory.mirror_maps import EUCLIDEAN
 from blocksvm.theory.replay import ReplayedRun, ReplayRows
-from blocksvm.training.fit import fit
 
 TOLERANCE = 1e-3  # certified relative gap of the batch solver
 OUTERS = 100

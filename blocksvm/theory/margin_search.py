@@ -27,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
+from blocksvm.api.fit import Fitted, fit
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import TooLittleMemory
 from blocksvm.base.outputs import scratch_folder
@@ -36,7 +37,6 @@ from blocksvm.sources.block import Arena
 from blocksvm.sources.source import Source, first_chunk, largest_chunk_bytes
 from blocksvm.theory.margin_settings import MARGIN_SETTINGS
 from blocksvm.theory.separation import Contradiction, contradictions
-from blocksvm.training.fit import Fitted, fit
 from blocksvm.training.run_settings import FREE
 
 GROWTH = 10.0  # of C from one soft margin to the next

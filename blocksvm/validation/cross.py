@@ -16,6 +16,7 @@ from typing import Unpack
 import numpy as np
 from xxhash import xxh3_128_hexdigest
 
+from blocksvm.api.setting_keywords import FitSettings
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import label_text
 from blocksvm.base.settings import plain
@@ -30,7 +31,6 @@ from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.run import Watch
-from blocksvm.training.setting_keywords import FitSettings
 from blocksvm.training.train_settings import TrainSettings
 from blocksvm.validation.folds import MOST_FOLDS, Folds, codes_by_fold, folds_of, targets_of
 from blocksvm.validation.held_out_problems import HeldOutCD, HeldOutProblems

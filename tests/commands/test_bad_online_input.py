@@ -9,6 +9,7 @@ import scipy.sparse
 from support.stream_cases import learned
 from support.training_cases import make_store
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands import stream, structure
 from blocksvm.commands.regret import main as regret_main
@@ -17,7 +18,6 @@ from blocksvm.learners.engine.joint import JointLearner
 from blocksvm.structured.labelling import LabelledParts, Labelling
 from blocksvm.structured.output_structure import CheckedStructure
 from blocksvm.theory.regret_report import measure_regret as regret_of
-from blocksvm.training.fit import fit
 
 FOUR = "1 2 3 4\n1 0 1 1 1\n2 1 0 1 1\n3 1 1 0 1\n4 1 1 1 0\n"
 

@@ -21,6 +21,7 @@ from support.places import ROOT
 from support.stream_cases import text_of
 from support.training_cases import command, make_store, random_rows, run_in_process, train
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.cli.console import Parser
 from blocksvm.cli.display import StreamDisplay, TrainDisplay, clock, folded, megabytes, training
@@ -35,7 +36,6 @@ from blocksvm.commands.regret import main as regret_main
 from blocksvm.commands.stream import main as stream_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training.fit import fit
 
 START = {
     "event": "start", "tol": 1e-3, "max_seconds": None, "max_outer": 1000, "memory_plan": {"weights": 10**6},

@@ -14,12 +14,12 @@ from support.places import ROOT
 from support.stream_cases import text_of
 from support.training_cases import command, make_store, random_rows
 
+from blocksvm.api.fit import fit
 from blocksvm.conversion.convert import write_store
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.schema import ROW
 from blocksvm.store.writer import StoreWriter
-from blocksvm.training.fit import fit
 
 BESIDES = 300_000_000  # interpreter, libraries, loaded kernels
 ROWS_OF_A_PIECE, PIECES, A_ROW, FEATURES = 10_000, 40, 50, 200_000

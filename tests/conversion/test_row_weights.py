@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from support.training_cases import make_store, random_rows, run_in_process, svmlight, train
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.split import main as split_main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
-from blocksvm.training.fit import fit
 
 
 @pytest.fixture

@@ -510,7 +510,7 @@ def test_a_line_a_reading(capsys):
 
 @pytest.mark.process
 def test_scikit_learn_is_imported_by_estimators_alone():
-    code = "import sys, blocksvm, blocksvm.training.fit, blocksvm.train\nsys.exit('sklearn' in sys.modules)"
+    code = "import sys, blocksvm, blocksvm.api.fit, blocksvm.train\nsys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
     code = "import sys\nsys.modules['sklearn'] = None\nimport blocksvm.estimators"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support.training_cases import make_store, random_rows, run_in_process
 
 import blocksvm
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import Labels
 from blocksvm.commands import module_of
@@ -24,7 +25,6 @@ from blocksvm.exchange import liblinear
 from blocksvm.exchange.linear import Linear, linear_of, model_of
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training.fit import fit
 
 N, D = 150, 12
 MEMORY = 10**9

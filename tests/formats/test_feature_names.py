@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.training_cases import run_in_process
 
+from blocksvm.api import fit
 from blocksvm.commands.info import main as info
 from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, write_store
@@ -15,7 +16,6 @@ from blocksvm.model.feature_names import strongest
 from blocksvm.model.model_file import load_model
 from blocksvm.store.arrays import PIECE
 from blocksvm.store.reader import open_store
-from blocksvm.training import fit
 
 
 @pytest.fixture(scope="module")

@@ -240,7 +240,7 @@ def test_measures_are_those_of_scikit_learn():
 
 def test_what_cannot_be_is_refused(store, tmp_path):
     with Store(store) as source:
-        from blocksvm.training.fit import fit
+        from blocksvm.api.fit import fit
 
         with pytest.raises(InputError, match="sets of labels, and this solver learns one label a row"):
             fit(source, solver="ftl", radius=1.0)

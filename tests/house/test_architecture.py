@@ -33,6 +33,7 @@ LEVELS = [
     ["learners"],
     ["model"],
     ["training", "streaming"],
+    ["api"],
     ["validation"],
     ["exchange", "reporting"],
     ["theory", "structured"],  # wings, which stand on the house

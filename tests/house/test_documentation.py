@@ -203,7 +203,7 @@ def test_the_page_of_updates_names_every_learner():
 
 def test_the_page_of_the_api_names_what_there_is():
     places = re.findall(r"^::: (\S+)$", made_pages.api(), re.MULTILINE)
-    assert "blocksvm.training.fit.fit" in places and set(made_pages.PROTOCOLS) <= set(places)
+    assert "blocksvm.api.fit.fit" in places and set(made_pages.PROTOCOLS) <= set(places)
     assert all(pkgutil.resolve_name(place) is not None for place in places)
 
 

@@ -12,6 +12,7 @@ import scipy.sparse
 from support.training_cases import make_pass, random_rows, visit_of
 from support.weighted_rows import solver_of
 
+from blocksvm.api.fit import fit
 from blocksvm.conversion.feature_ids import IdIndex, IdTable
 from blocksvm.kernels.dual_cd_loops import Objective
 from blocksvm.kernels.margins import (
@@ -32,7 +33,6 @@ from blocksvm.problems.problem import Problem
 from blocksvm.solvers.dual_cd import CONJUGATE, DualCD
 from blocksvm.solvers.pegasos import SCALE, SCALE_SUM, STEPS, Pegasos, T
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training.fit import fit
 
 KINDS = ("float32", "float64", "ones")
 LOSSES = reference.LOSSES

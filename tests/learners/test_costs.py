@@ -12,6 +12,7 @@ import scipy.sparse
 from support.online_cases import agree, csr, rows
 from support.training_cases import make_store, run_in_process, stop_after, train
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import Labels
 from blocksvm.commands.info import main as info_main
@@ -21,7 +22,6 @@ from blocksvm.learners.engine import loops
 from blocksvm.learners.engine.costs import CostMatrix, read_costs
 from blocksvm.learners.engine.runner import Runner
 from blocksvm.model.model_file import describe_model, load_model
-from blocksvm.training.fit import fit
 
 D, K = 12, 4
 COSTS = np.array([[0.0, 0.5, 4.0, 1.0], [1.0, 0.0, 0.0, 2.0], [9.0, 1.0, 0.0, 0.25], [1.0, 1.0, 1.0, 0.0]])

@@ -11,6 +11,7 @@ from support.joint_cases import INPUTS, Broken, K, prototypes, shared
 from support.stream_cases import learned
 from support.training_cases import make_store, stop_after, svmlight, train
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands import export, info, predict, stream
 from blocksvm.commands import train as train_command
@@ -18,7 +19,6 @@ from blocksvm.learners.engine import joint_features
 from blocksvm.learners.engine.joint import JointLearner
 from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.streaming.stream_saving import save_stream
-from blocksvm.training.fit import fit
 
 SHARED = "support.joint_cases:shared"
 LABELS = np.arange(1.0, K + 1.0)

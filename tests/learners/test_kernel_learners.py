@@ -14,6 +14,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 from support.training_cases import make_store, run_in_process, stop_after, svmlight, train
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info_main
 from blocksvm.commands.predict import main as predict_main
@@ -24,7 +25,6 @@ from blocksvm.learners.engine.loops import LOSS_SUM, MISTAKES, ROWS
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
-from blocksvm.training.fit import fit
 
 LINEAR, CUBIC, RBF = {"kernel": "linear"}, {"kernel": "polynomial", "gamma": 0.2, "coef0": 0.5}, {"gamma": 0.3}
 BUDGETS = [{}, {"budget": 15, "budget_rule": "remove"}, {"budget": 15}]

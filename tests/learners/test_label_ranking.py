@@ -13,6 +13,7 @@ from support.online_cases import agree, csr, rows
 from support.stream_cases import learned
 from support.training_cases import make_store, run_in_process, stop_after, train
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info_main
 from blocksvm.commands.predict import main as predict_main
@@ -27,7 +28,6 @@ from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import Scores
 from blocksvm.store.reader import open_store
 from blocksvm.streaming.predictions import Predictions
-from blocksvm.training.fit import fit
 
 N, D, K = 150, 12, 4
 

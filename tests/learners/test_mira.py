@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.online_cases import agree, csr, rows
 from support.training_cases import run_in_process, svmlight, train
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.stream import main as stream_main
 from blocksvm.learners.engine import loops
@@ -20,7 +21,6 @@ from blocksvm.learners.engine.runner import Runner
 from blocksvm.learners.rules.mira import SCALAR
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training.fit import fit
 
 D, K = 5, 4
 numbers = st.integers(-20, 20).map(lambda n: n / 8.0)

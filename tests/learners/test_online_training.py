@@ -12,6 +12,7 @@ import reference_online as oracle
 import scipy.sparse
 from support.training_cases import make_store, random_rows, rows_of_store, run_in_process, stop_after, svmlight, train
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info
 from blocksvm.commands.predict import main as predict
@@ -20,7 +21,6 @@ from blocksvm.commands.train import main as train_main
 from blocksvm.learners import LEARNERS, get_learner
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training.fit import fit
 
 LEARNED = [name for name in LEARNERS if name != "pegasos"]  # as a solver, pegasos is the one with sub-batches
 

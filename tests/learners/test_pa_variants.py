@@ -13,10 +13,10 @@ from support.joint_cases import INPUTS, K, prototypes, shared
 from support.stream_cases import weights_by_id
 from support.training_cases import make_store
 
+from blocksvm.api.fit import fit
 from blocksvm.commands import stream
 from blocksvm.commands import train as train_command
 from blocksvm.model.model_file import load_model
-from blocksvm.training.fit import fit
 
 N, C, EPSILON, REACH = 40, 0.3, 0.25, 2.2
 COSTS = np.array([[0.0, 0.5, 4.0, 1.0], [1.0, 0.0, 0.0, 2.0], [9.0, 1.0, 0.0, 0.25], [1.0, 1.0, 1.0, 0.0]])

@@ -16,6 +16,7 @@ from support.online_cases import csr
 from support.stream_cases import learned, text_of, weights_by_id
 from support.training_cases import make_store, run_in_process, svmlight, train
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info
 from blocksvm.commands.predict import main as predict
@@ -26,7 +27,6 @@ from blocksvm.learners.engine.runner import Runner
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
 from blocksvm.streaming.stream_saving import save_stream
-from blocksvm.training.fit import fit
 
 NAMES = ("pa", "pa1", "pa2")
 CASES = [

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn import metrics
 from support.training_cases import make_store, random_rows, run_in_process, svmlight
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.predict import main as predict_main
 from blocksvm.commands.train import main as train_main
@@ -19,7 +20,6 @@ from blocksvm.model.model_file import load_model
 from blocksvm.model.probabilities import each, logistic, one_of_several
 from blocksvm.model.scoring import Scores
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training.fit import fit
 
 
 def counted(measures, values, classes, labels, pieces=7):

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import reference
 
+from blocksvm.api.fit import fit
 from blocksvm.commands.predict import main
 from blocksvm.conversion.convert import SplitSettings, write_store
 from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import StoreScorer, TextScorer
 from blocksvm.store.reader import open_store
-from blocksvm.training.fit import fit
 
 MEMORY = 200_000_000
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from support.class_cases import CHUNKS, D, K, N, classes, dense
 from support.training_cases import make_pass, stop_after, train, visit_of
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.kernels.crammer_singer_loops import best_row, row_state
 from blocksvm.model.model_file import load_model
 from blocksvm.solvers.crammer_singer_cd import CrammerSingerCD
 from blocksvm.solvers.solver import Task
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training.fit import fit
 
 RULE = {"multiclass": "crammer-singer"}
 

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 from support.training_cases import command, make_store, random_rows, run_in_process, stop_after, train
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.train import main as train_main
 from blocksvm.kernels.free_bias_loops import sums_by_side
@@ -17,7 +18,6 @@ from blocksvm.losses.loss import REAL_NUMBERS
 from blocksvm.model.model_file import load_model
 from blocksvm.problems.free_bias import Repair
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training.fit import fit
 
 CERTIFIED = [name for name in LOSSES if get_loss(name).conjugate is not None]
 CHUNKS = np.arange(0, 120, 8)

@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from support.training_cases import command, make_store, random_rows, rows_of_store, stop_after, svmlight, train
 from support.weighted_rows import WeightedMatrix
 
+from blocksvm.api.fit import fit
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training.fit import fit
 
 liblinear = pytest.importorskip("liblinear.liblinearutil")
 

@@ -11,6 +11,7 @@ from scipy import sparse
 from support.class_cases import CHUNKS, D, K, N, classes, dense
 from support.training_cases import make_pass, make_store, run_in_process, stop_after, train, visit_of
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info_main
 from blocksvm.commands.predict import main as predict_main
@@ -20,7 +21,6 @@ from blocksvm.problems.several_problems import SeveralProblems
 from blocksvm.solvers.several_dual_cd import SeveralDualCD
 from blocksvm.solvers.solver import SHARE, Task
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training.fit import fit
 
 LOSSES = ("hinge", "squared-hinge", "logistic")
 

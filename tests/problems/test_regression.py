@@ -21,6 +21,7 @@ from support.training_cases import (
     visit_of,
 )
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.predict import main as predict_main
 from blocksvm.commands.stream import main as stream_main
@@ -30,7 +31,6 @@ from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.solver import Task
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training.fit import fit
 
 LOSSES = ("epsilon-insensitive", "squared-epsilon-insensitive")
 CHUNKS = np.arange(0, 120, 8)

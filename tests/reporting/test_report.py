@@ -19,6 +19,7 @@ import pytest
 from support.places import ROOT
 from support.training_cases import make_store, random_rows, run_in_process
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.report import main
 from blocksvm.model.events import UNTRACED
@@ -28,7 +29,6 @@ from blocksvm.reporting.runs import distinct_names, load_runs
 from blocksvm.reporting.server import Pages
 from blocksvm.reporting.svg import HALF_A_LETTER, LANES_WIDTH, MOST_SPANS, WIDTH, drawn, merged, timeline
 from blocksvm.store.reader import Store
-from blocksvm.training.fit import fit
 
 FOLDER = Path(page_of.__code__.co_filename).parent
 EVIL = "\"><script>alert(1)</script>'&<img src=x onerror=alert(2)>"

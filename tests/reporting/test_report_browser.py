@@ -14,12 +14,12 @@ from support import browser
 from support.places import ROOT
 from support.training_cases import make_store, random_rows
 
+from blocksvm.api.fit import fit
 from blocksvm.model.events import UNTRACED
 from blocksvm.reporting.charts import progress_charts, working_charts
 from blocksvm.reporting.page import page_of
 from blocksvm.reporting.runs import load_runs
 from blocksvm.store.reader import Store
-from blocksvm.training.fit import fit
 
 pytestmark = [
     pytest.mark.browser,

@@ -14,6 +14,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 from support.training_cases import looped, make_store, opened, random_rows, run_in_process, stop_after, train
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info_main
 from blocksvm.commands.predict import main as predict_main
@@ -26,7 +27,6 @@ from blocksvm.problems.support_rows import KERNELS
 from blocksvm.solvers.kernel_rows import Candidates, KernelRows
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
-from blocksvm.training.fit import fit
 
 FUNCTIONS = [
     {"kernel": "linear"},

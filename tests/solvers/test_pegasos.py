@@ -10,10 +10,10 @@ import reference
 import reference_losses
 from support.training_cases import looped, make_store, opened, random_rows, run_in_process, stop_after, train
 
+from blocksvm.api.fit import fit
 from blocksvm.commands.train import main as train_main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
-from blocksvm.training.fit import fit
 
 LOSSES = list(reference.PEGASOS_SLOPES)
 REAL = {"epsilon-insensitive", "squared-epsilon-insensitive"}

@@ -17,6 +17,7 @@ from support.places import ROOT
 from support.stream_cases import learned, single, text_of, weights_by_id
 from support.training_cases import make_store, random_rows, run_in_process, svmlight, train
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info
 from blocksvm.commands.predict import main as predict
@@ -26,7 +27,6 @@ from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
 from blocksvm.streaming import ahead
 from blocksvm.streaming.stream_saving import save_stream
-from blocksvm.training.fit import fit
 
 
 @pytest.mark.parametrize("learner", ["pa1", "arow", "hf-fobos", "adagrad-rda", "ogd", "perceptron"])

@@ -11,6 +11,7 @@ import reference_online as oracle
 from support.stream_cases import learned, single, text_of, weights_by_id
 from support.training_cases import random_rows
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.model.model_file import load_model
@@ -19,7 +20,6 @@ from blocksvm.streaming import ahead, stream_features
 from blocksvm.streaming.stream_features import PlaceTable
 from blocksvm.streaming.stream_pass import Stream, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
-from blocksvm.training.fit import fit
 
 BITS = 7
 

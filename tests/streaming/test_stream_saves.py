@@ -10,6 +10,7 @@ import pytest
 from support.stream_cases import learned, text_of, weights_by_id
 from support.training_cases import make_store, random_rows, run_in_process, svmlight
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.stream import main
 from blocksvm.commands.train import main as train_main
@@ -18,7 +19,6 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.streaming import stream_saving
 from blocksvm.streaming.stream_pass import Stream, StreamSettings
 from blocksvm.streaming.stream_saving import StreamSaver, save_stream
-from blocksvm.training.fit import fit
 
 
 def content(path):

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.training_cases import make_store, run_in_process
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.regret import main as regret_main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory.regret_report import measure_regret
-from blocksvm.training.fit import fit
 
 D, K, C = 3, 3, 0.4
 numbers = st.integers(-16, 16).map(lambda n: n / 8.0)

@@ -7,9 +7,9 @@ import pytest
 from scipy.optimize import minimize
 from support.training_cases import asked, random_rows, stop_after, train
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training.fit import fit
 
 
 def squared_losses(w, X, y):

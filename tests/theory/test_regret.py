@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from support.regret_cases import CASES, Dense, agree, compared, dense_bound, ids, judged, replayed, sample
 from support.training_cases import command, make_store, random_rows
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.regret import main
 from blocksvm.learners import LEARNERS, get_learner
@@ -27,7 +28,6 @@ from blocksvm.theory.bounds import BOUNDS, bounds_of
 from blocksvm.theory.comparators import FixedWeights, measure
 from blocksvm.theory.learner_theory import theory_of
 from blocksvm.theory.replay import ReplayRows, log_spaced
-from blocksvm.training.fit import fit
 
 NAMES = {bound.name for bound in BOUNDS}
 

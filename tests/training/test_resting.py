@@ -6,10 +6,10 @@ import reference
 from scipy import sparse
 from support.training_cases import make_pass, visit_of
 
+from blocksvm.api.fit import fit
 from blocksvm.solvers.dual_cd import LONGEST_REST, REST_VISITS, DualCD
 from blocksvm.solvers.solver import Task
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training.fit import fit
 
 N, D = 60, 30
 

@@ -4,12 +4,12 @@ import inspect
 from typing import get_args, get_type_hints
 
 import blocksvm
+from blocksvm.api.setting_keywords import FitSettings
 from blocksvm.base.settings import Setting
 from blocksvm.learners import LEARNERS
 from blocksvm.learners.engine.methods import SOLVERS, get_method
 from blocksvm.losses import LOSSES
 from blocksvm.training.run_settings import RUN_SETTINGS
-from blocksvm.training.setting_keywords import FitSettings
 
 HINTS = get_type_hints(FitSettings)
 

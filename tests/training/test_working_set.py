@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies
 from scipy import sparse
 from support.training_cases import Run, SlowMatrix, make_store, random_rows, run_in_process, stop_after, train, visit_of
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.train import main as train_main
 from blocksvm.kernels.loss_placeholders import NEAR
@@ -21,7 +22,6 @@ from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.solver import SHARE, Task
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
-from blocksvm.training.fit import fit
 from blocksvm.training.schedule import LEAST_READ, MOST_PASSES
 from blocksvm.training.working_set import FILL_SHARE, LOWERED, WorkingSet, largest_first
 

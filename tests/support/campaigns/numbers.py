@@ -59,9 +59,9 @@ def rows_of(kind: str, draw: np.random.Generator) -> tuple[sparse.csr_matrix, np
 
 
 def trained(kind: str, number: tuple[int, int], folder: Path) -> str:
+    from blocksvm.api.fit import fit
     from blocksvm.base.errors import InputError
     from blocksvm.sources.matrix import Matrix
-    from blocksvm.training.fit import fit
 
     draw = np.random.default_rng(number)
     loss, method = LOSSES[draw.integers(len(LOSSES))], METHODS[draw.integers(len(METHODS))]

@@ -9,6 +9,7 @@ from typing import Unpack
 
 import numpy as np
 
+from blocksvm.api.setting_keywords import FitSettings
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import one_run
 from blocksvm.base.log import LOG
@@ -28,7 +29,6 @@ from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result
 from blocksvm.training.run import Watch
-from blocksvm.training.setting_keywords import FitSettings
 from blocksvm.training.train_settings import TrainSettings
 
 
