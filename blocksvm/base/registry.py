@@ -13,13 +13,13 @@ from blocksvm.base.user_code import check_followed, imported, object_at
 class Registry(Mapping[str, str]):
     """The names of one kind of object, and the places of these, 'module:attribute'.
 
-    kind: what they are, and the setting by which a user names one, such as 'loss'; of_class: the place of the class,
-    or of the classes, that an object from outside the package must have; more: further names that a sentence on
+    kind: what they are, and the setting by which a user names one, such as 'loss'; classes: the places of the classes
+    of which an object from outside the package must be one; more: further names that a sentence on
     an unknown one lists first.
     """
 
     kind: str
-    of_class: str | tuple[str, ...]
+    classes: tuple[str, ...]
     places: Mapping[str, str]
     more: tuple[str, ...] = ()
 
@@ -53,8 +53,7 @@ class Registry(Mapping[str, str]):
             loaded = imported(name, kind)
         except ImportError as error:
             raise InputError(f"{option(kind, name)}: cannot be imported ({error})") from None
-        places = (self.of_class,) if isinstance(self.of_class, str) else self.of_class
-        if not isinstance(loaded, tuple(object_at(place) for place in places)):
-            owners = " or ".join(place.replace(":", ".") for place in places)
+        if not isinstance(loaded, tuple(map(object_at, self.classes))):
+            owners = " or ".join(place.replace(":", ".") for place in self.classes)
             raise InputError(f"{option(kind, name)}: is no {kind}; it must be a {owners}")
         return loaded

@@ -36,6 +36,15 @@ def value_of(arguments: Sequence[str], *flags: str) -> str | None:
     return last_value
 
 
+def n_jobs(jobs: int | None, spared: int = 0) -> int:
+    """Threads: as many as ``--jobs`` says, by default as the process has processors, less those that are spared."""
+    if jobs is not None:
+        return jobs
+    from joblib import cpu_count  # importing it takes a tenth of a second
+
+    return max(1, cpu_count() - spared)
+
+
 def add_format(parser, default: str = "recognised by its name or first bytes") -> None:
     """Add ``--format``."""
     names = ", ".join((AUTO, *FORMATS))

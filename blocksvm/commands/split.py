@@ -6,7 +6,7 @@ import sys
 
 from blocksvm.base.errors import InputError
 from blocksvm.cli.console import Parser, seed, size
-from blocksvm.cli.options import add_choices, add_format, chosen_in, files_named
+from blocksvm.cli.options import add_choices, add_format, chosen_in, files_named, n_jobs
 
 EPILOG = """examples:
   blocksvm split train.svm.gz store.h5
@@ -129,13 +129,11 @@ def split_settings(options, changes: bool, share: float):
     """The settings of the conversion, those of a store that is changed or taken as the model among them."""
     from pathlib import Path
 
-    from joblib import cpu_count
-
     from blocksvm.conversion.convert import COMMON, settings_from, settings_of_store
 
     machine = {
         "memory": options.memory,
-        "jobs": cpu_count() if options.jobs is None else options.jobs,
+        "jobs": n_jobs(options.jobs),
         "temp": None if options.temp is None else Path(options.temp),
         "weights": options.weights,
     }

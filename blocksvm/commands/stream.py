@@ -27,6 +27,7 @@ from blocksvm.cli.options import (
     described,
     files_named,
     given,
+    n_jobs,
     refusal,
     value_of,
 )
@@ -277,8 +278,6 @@ def check_inputs(inputs: list[str]) -> None:
 
 def stream_settings(options, own: Settings):
     """The settings of the stream; own: those that the learner takes."""
-    from joblib import cpu_count
-
     from blocksvm.formats import AUTO
     from blocksvm.learners.engine.learner import COMMON_SETTINGS
     from blocksvm.streaming.stream_pass import StreamSettings
@@ -289,8 +288,7 @@ def stream_settings(options, own: Settings):
         learner=options.learner or ("" if options.continue_from else DEFAULT), settings=values,
         labels=labels_given(options.labels), bits=options.bits, bias=options.bias, skip_bad=options.skip_bad,
         save_every=options.save_every, memory=options.memory,
-        # beside the threads that read and that learn
-        jobs=options.jobs if options.jobs is not None else max(1, cpu_count() - 1),
+        jobs=n_jobs(options.jobs, spared=1),  # beside the threads that read and that learn
         seed=options.seed, normalize=options.normalize, duplicates=options.duplicates,
         format=options.format or AUTO, options=chosen_in(options), passes=options.passes, test=options.test, **shared,
     )  # fmt: skip

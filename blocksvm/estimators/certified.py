@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from blocksvm.api import fit as api
+from blocksvm.api.fit import Fitted
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import by_user
@@ -141,14 +141,14 @@ class Minimiser(Estimator):
         lengths = {self.method.name: {"alpha": len(alpha)}}
         return SavedRun("the last fit", {"cost": last["cost"]}, lengths, load, whole=False)
 
-    def _keep_for_later(self, problem: tuple, fitted: api.Fitted) -> None:
+    def _keep_for_later(self, problem: tuple, fitted: Fitted) -> None:
         self._last = None
         if self.warm_start and fitted.alpha is not None:
             alpha = np.array(fitted.alpha, dtype=np.float64).reshape(-1)
             cost = fitted.loop.plan.solver.problem.cost.tolist()
             self._last = {"alpha": alpha, "problem": problem, "cost": cost}
 
-    def _keep_certificate(self, fitted: api.Fitted, target: float) -> None:
+    def _keep_certificate(self, fitted: Fitted, target: float) -> None:
         self.certificate_ = certificate = fitted.certificate
         self.objective_ = certificate.primal
         self.dual_gap_ = None if certificate.dual is None else certificate.primal - certificate.dual
@@ -264,7 +264,7 @@ class KernelSVC(Classifier, Minimiser):
     most_classes = 2
     numbered_by_frequency = False  # there are no weights
 
-    def _keep(self, training: EstimatorRun, fitted: api.Fitted) -> None:
+    def _keep(self, training: EstimatorRun, fitted: Fitted) -> None:
         self._keep_classes(training, fitted)
         self._model = fitted.model
         support, columns = fitted.model.support, training.columns

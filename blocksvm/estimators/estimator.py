@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from blocksvm.api import fit
+from blocksvm.api.fit import Fitted, fit
 from blocksvm.base.errors import InputError
 from blocksvm.estimators.fit_rows import (
     FLOATS,
@@ -210,10 +210,10 @@ class Estimator(BaseEstimator):
             raise InputError(f"class_weight: no row is of the class {unknown[0]}; the classes are {list(place)[:10]}")
         return {float(place[label]): weight for label, weight in class_weight.items()}
 
-    def _run(self, training: EstimatorRun, **settings) -> fit.Fitted:
+    def _run(self, training: EstimatorRun, **settings) -> Fitted:
         """One run of ``blocksvm.fit``, with the settings of every estimator."""
         run = {"memory": self._memory(training), "seed": self._seed(), "on_event": self._show}
-        return fit.fit(training.source, **run | settings)
+        return fit(training.source, **run | settings)
 
     def _memory(self, training: EstimatorRun) -> int:
         return self._memory_limit() or (IN_MEMORY if training.source.in_memory else OUT_OF_CORE)
@@ -229,7 +229,7 @@ class Estimator(BaseEstimator):
             )
             print(f"{type(self).__name__}: reading {event['outer']}, {event['seconds']:.2f} s{gap_text}")
 
-    def _keep(self, training: EstimatorRun, fitted: fit.Fitted) -> None:
+    def _keep(self, training: EstimatorRun, fitted: Fitted) -> None:
         """Set the fitted attributes of a linear result."""
         weights, intercept = np.atleast_2d(fitted.model.weights), np.atleast_1d(fitted.model.intercept)
         if training.columns is None:
@@ -242,7 +242,7 @@ class Estimator(BaseEstimator):
         self.intercept_ = np.array(intercept, dtype=np.float64)
         self._keep_classes(training, fitted)
 
-    def _keep_classes(self, training: EstimatorRun, fitted: fit.Fitted) -> None:
+    def _keep_classes(self, training: EstimatorRun, fitted: Fitted) -> None:
         result, resident = fitted.result, fitted.loop.plan.blocks.partition.resident
         self.n_iter_ = max(result.outer, sum(result.passes)) if resident else result.outer
         if is_classifier(self):

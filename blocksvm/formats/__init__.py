@@ -10,7 +10,7 @@ from blocksvm.base.registry import Registry
 AUTO = "auto"
 FORMATS = Registry(
     "format",
-    "blocksvm.formats.format:Format",
+    ("blocksvm.formats.format:Format",),
     {
         "svmlight": "blocksvm.formats.text.svmlight:SVMLIGHT",
         "svmlight-named": "blocksvm.formats.text.multilabel:NAMED_LABELS",

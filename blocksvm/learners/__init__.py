@@ -7,7 +7,7 @@ from blocksvm.base.registry import Registry
 
 LEARNERS = Registry(
     "learner",
-    "blocksvm.learners.engine.learner:Learner",
+    ("blocksvm.learners.engine.learner:Learner",),
     {
         "perceptron": "blocksvm.learners.rules.perceptron:PERCEPTRON",
         "perceptron-bias": "blocksvm.learners.rules.perceptron:PERCEPTRON_BIAS",

@@ -6,7 +6,7 @@ from blocksvm.base.user_code import by_user
 
 LOSSES = Registry(
     "loss",
-    "blocksvm.losses.loss:Loss",
+    ("blocksvm.losses.loss:Loss",),
     {
         "hinge": "blocksvm.losses.hinge:HINGE",
         "squared-hinge": "blocksvm.losses.hinge:SQUARED_HINGE",

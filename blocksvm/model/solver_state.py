@@ -19,8 +19,6 @@ from blocksvm.store.arrays import SUMS, read_pieces, require_length, verify_arra
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.hdf5_files import create_group, damage_named, group, has, is_group, open_hdf5, read_meta, write_meta
 
-VISIT = "visit"  # the name space of arrays that belong to a visit under way
-
 
 @dataclass(frozen=True)
 class Piecewise:

@@ -65,9 +65,7 @@ class Store(Source):
             raise
 
     def _start_decoders(self) -> None:
-        from joblib import cpu_count  # importing it takes a tenth of a second
-
-        n_decoders = max(2, min(MOST_DECODERS, cpu_count()))
+        n_decoders = max(2, min(MOST_DECODERS, os.cpu_count() or 1))
         self.decoders = [Decoder(self) for _ in range(n_decoders)]
         self.under_way: SharedWork | None = None
         self.pool = ThreadPoolExecutor(max(1, n_decoders - 2), thread_name_prefix="blocksvm-decoder")

@@ -7,7 +7,7 @@ from blocksvm.base.registry import Registry
 
 LEARNERS = Registry(
     "learner",
-    "blocksvm.structured.structured_learner:StructuredLearner",
+    ("blocksvm.structured.structured_learner:StructuredLearner",),
     {
         "perceptron": "blocksvm.structured.structured_additive:PERCEPTRON",
         "pa": "blocksvm.structured.structured_additive:PA",
@@ -20,7 +20,7 @@ LEARNERS = Registry(
 get_learner = LEARNERS.load
 TASKS = Registry(
     "task",
-    "blocksvm.structured.task:StructuredTask",
+    ("blocksvm.structured.task:StructuredTask",),
     {
         "tags": "blocksvm.structured.labelling:TAGS",
         "chunks": "blocksvm.structured.labelling:CHUNKS",

@@ -9,7 +9,6 @@ import numpy as np
 # (tag before, tag) of one type between which a chunk ends and another starts (conlleval of Tjong Kim Sang and Buchholz,
 # CoNLL-2000)
 BETWEEN = {("B", "B"), ("I", "B"), ("E", "E"), ("E", "I")}
-OUTSIDE = ("O", "")
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ from blocksvm.structured.structured_model import StructuredModel
 from blocksvm.structured.task import Examples, Learned, StructuredTask
 
 SEPARATOR = b"|||"
-CANDIDATE_BYTES = 60  # of a text's object, beside its characters
 
 
 @dataclass

@@ -169,8 +169,7 @@ def test_no_two_files_and_no_two_classes_have_one_name():
 
 @pytest.mark.parametrize("registry", [LOSSES, LEARNERS, SOLVERS, FORMATS, structured.LEARNERS, structured.TASKS])
 def test_a_registry_names_objects_of_its_class(registry):
-    classes = (registry.of_class,) if isinstance(registry.of_class, str) else registry.of_class
-    wanted = tuple(object_at(place) for place in classes)
+    wanted = tuple(map(object_at, registry.classes))
     assert all(isinstance(registry.load(name), wanted) for name in registry)
 
 
