@@ -464,10 +464,9 @@ def test_hostile_anndata_is_refused(cells, capsys, change, says):
     assert says in refusal(cells, capsys)
 
 
-@pytest.mark.slow
-def test_an_endless_loop_inside_hdf5_is_ended(tmp_path, capsys, monkeypatch):
-    """As a changed byte in a heap of old files makes it: here the process computes without a frame for ever."""
-    monkeypatch.setattr(foreign, "PATIENCE", 1)
+@pytest.fixture
+def endless(tmp_path, monkeypatch):
+    """A module `endless` whose process sends a frame and then does what it is asked to: computes for ever, crashes."""
     (tmp_path / "endless.py").write_text(
         "def serve(path, what, limits):\n"
         "    from blocksvm.store.foreign import Frame, send\n"
@@ -481,6 +480,12 @@ def test_an_endless_loop_inside_hdf5_is_ended(tmp_path, capsys, monkeypatch):
         "    send(frames(), *limits)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.slow
+def test_an_endless_loop_inside_hdf5_is_ended(endless, monkeypatch):
+    """As a changed byte in a heap of old files makes it: here the process computes without a frame for ever."""
+    monkeypatch.setattr(foreign, "PATIENCE", 1)
     says = {
         "loop": "HDF5 did not finish reading it",
         "crash": "HDF5 crashed reading it (signal 6)",
@@ -496,11 +501,13 @@ def test_an_endless_loop_inside_hdf5_is_ended(tmp_path, capsys, monkeypatch):
         assert sentence in str(raised.value), what
 
 
-def test_what_reads_it_ends_with_who_takes_it(cells):
+def test_what_reads_it_ends_with_who_takes_it(cells, endless):
     given = None, 1 << 16, 32, 9
     with foreign.frames_from(anndata_file.__name__, str(cells), *given, memory=1 << 26, shown="") as take:
         about = take("matrix").about
         assert (about["n_rows"], about["n_columns"], about["by_columns"]) == (80, 12, False)
+    with foreign.frames_from("endless", "f.h5ad", "loop", memory=1 << 26, shown="") as take:
+        take("one")
         child = take.__self__.child
         assert child.poll() is None
     assert child.returncode is not None
