@@ -423,6 +423,7 @@ def test_labels_of_plus_and_minus_one_on_the_command_line(store, tmp_path, capsy
     assert (code, err) == (0, "")
 
 
+@pytest.mark.slow
 def test_average_is_a_flag_and_what_it_was(store, capsys):
     """regret took yes or no once."""
     figures = {}
@@ -468,6 +469,7 @@ def options_named(text):
     return [text for text in texts if OPTION.search(text) and not COMMAND.search(text)]
 
 
+@pytest.mark.slow
 def test_below_the_command_line_no_message_names_an_option_itself():
     package = ROOT / "blocksvm"
     rooms = [folder for folder in package.iterdir() if folder.is_dir() and folder.name not in COMMAND_LINE]

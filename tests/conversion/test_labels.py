@@ -186,6 +186,7 @@ def test_two_consumers_of_one_store_do_not_disturb_each_other(store, monkeypatch
         assert mine.n_nonzeros == expected.n_nonzeros
 
 
+@pytest.mark.slow
 def test_a_store_may_be_its_own_held_out_rows(store, monkeypatch):
     """Prefetching and held-out scoring at the same time: no decoder is used by two threads."""
     from blocksvm.store.decoder import Decoder

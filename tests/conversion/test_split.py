@@ -311,6 +311,7 @@ def test_stores_are_equal_for_any_jobs_and_memory(tmp_path, long_text, spills, m
     assert depths == ([] if keep_order else [0, 1, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [0, 2])
 def test_deep_redistribution_keeps_rows_and_order(tmp_path, long_text, monkeypatch, bits):
     """Buckets of a few kB: several levels of redistribution, most of them on disk."""
@@ -398,6 +399,7 @@ def test_a_spool_gives_back_what_it_got(tmp_path, memory, values):
 # ------------------------------------------------------------------------------------------------ hold-out
 
 
+@pytest.mark.slow
 def test_held_out_rows_are_the_others(tmp_path):
     text = random_text(20_000, 5, 20_000)
     make(tmp_path, text, name="s.h5", holdout_store=tmp_path / "h.h5", memory=SMALL, holdout=0.2, seed=1, min_count=3)
@@ -455,6 +457,7 @@ def test_more_jobs_than_memory_allows_are_refused(tmp_path):
         make(tmp_path, b"1 1:1\n", memory=SMALL, jobs=200)
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_before_and_while_it_is_written(tmp_path, monkeypatch):
     usage = namedtuple("usage", "total used free")
     (tmp_path / "rows.svm").write_bytes(random_text(160_000, 8, 5_000))

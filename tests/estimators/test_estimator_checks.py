@@ -27,6 +27,7 @@ def checks_of(names):
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
+@pytest.mark.slow
 @checks_of(SOME)
 def test_scikit_learns_checks(estimator, check):
     check(estimator)

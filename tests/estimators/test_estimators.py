@@ -216,6 +216,7 @@ class Iterator:
         return 1
 
 
+@pytest.mark.slow
 def test_batches_are_the_same_problem_as_the_matrix(tmp_path):
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 80)
     whole = LinearSVC(tol=1e-10).fit(X, THREE, sample_weight=weights)
@@ -363,6 +364,7 @@ def test_every_class_is_made_of_the_settings_of_its_learners():
         estimators.SVC  # noqa: B018
 
 
+@pytest.mark.slow
 def test_searches_pipelines_and_calibration():
     found = GridSearchCV(make_pipeline(MaxAbsScaler(), LinearSVC()), {"linearsvc__C": [0.01, 1.0]}, cv=3).fit(X, THREE)
     alone = [cross_val_score(make_pipeline(MaxAbsScaler(), LinearSVC(C=C)), X, THREE, cv=3).mean() for C in (0.01, 1.0)]

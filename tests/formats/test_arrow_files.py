@@ -56,6 +56,7 @@ def table_of(n=150):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
 def test_features_are_those_of_the_csv(ending, tmp_path, monkeypatch):
     from pyarrow import csv
@@ -79,6 +80,7 @@ def test_features_are_those_of_the_csv(ending, tmp_path, monkeypatch):
     assert (rows_of(tmp_path / "s.h5"), in_source_order(tmp_path / "s.h5")) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
 def test_lists_and_maps(ending, tmp_path):
     table = pa.table(
@@ -106,6 +108,7 @@ def test_lists_and_maps(ending, tmp_path):
             assert store.meta["labels"] == [["x", 2], ["y", 1]] and store.meta["n_unlabelled"] == 1
 
 
+@pytest.mark.slow
 def test_from_a_table_to_predictions(tmp_path, capsys):
     table = table_of()
     colour = np.array(table.column("colour").to_pylist())
@@ -131,6 +134,7 @@ def refused(path, sentence, **options):
     assert os.listdir(path.parent) == [path.name]
 
 
+@pytest.mark.slow
 def test_wrong_tables(tmp_path):
     path = tmp_path / "t.parquet"
     write(path, pa.table({"y": [1.0, 2.0], "x": [1.0, 2.0]}))
@@ -156,6 +160,7 @@ def test_wrong_tables(tmp_path):
     assert file_reader.magic_of(str(path)) == "parquet"
 
 
+@pytest.mark.slow
 def test_pages_that_are_open_at_once_must_fit_in_the_memory(tmp_path, monkeypatch):
     """A row group of many columns: what is decoded at once is refused before it is read."""
     path = tmp_path / "wide.parquet"

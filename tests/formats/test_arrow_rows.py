@@ -211,6 +211,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("tables")
 
 
+@pytest.mark.slow
 def test_wide_tables_go_through_in_parts(tmp_path, monkeypatch):
     """However few rows lie side by side at once, and where no two columns do."""
     table = table_of(3, 300, ["float64", "int64", "string", "vector", "fixed vector", "tags", "map", "bool"])
@@ -225,6 +226,7 @@ def test_wide_tables_go_through_in_parts(tmp_path, monkeypatch):
     same(read(tmp_path / "t.parquet", recipe)[0], expected)
 
 
+@pytest.mark.slow
 def test_strings_are_read_by_their_dictionaries(tmp_path):
     """The file's own, where they are small: the same rows."""
     random = np.random.default_rng(0)
@@ -403,6 +405,7 @@ def test_rows_closed_in_one_sweep(m, c, n, l2, single):
                 assert lasts[a].tolist() == [10 * j + 3 for _, j, _ in own]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits_", [4, 6, 9])
 def test_features_that_meet_are_added_up_as_hashing_does(tmp_path, monkeypatch, bits_):
     """However many do, as rows are made or after it."""

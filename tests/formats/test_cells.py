@@ -40,6 +40,7 @@ cells = st.sampled_from([*NUMBERS, *OTHERS, "", '""', "NA", "n/a", "Null"])
 rows_drawn = st.lists(st.tuples(st.sampled_from(["0", "1", "-1", "2.5", ""]), cells, cells, cells), max_size=6)
 
 
+@pytest.mark.slow
 @given(rows_drawn, st.sampled_from(["auto", "b", "auto,b", "d*"]), st.booleans())
 @example([("1", "red", "red", "red"), ("0", "red", "red", "3")] * 3, "auto", True)
 @settings(max_examples=200, deadline=None)

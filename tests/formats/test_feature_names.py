@@ -73,6 +73,7 @@ def test_info_lists_them(folder, tmp_path, capsys):
         assert code == 2 and sentence in err
 
 
+@pytest.mark.slow
 def test_features_without_names(tmp_path, capsys):
     """Weights in more than one stored piece, features with ids alone; a warm start's model has no other names."""
     d = PIECE + 10

@@ -133,6 +133,7 @@ def test_hashed_counts_of_any_format(tmp_path):
     np.testing.assert_allclose(weighed, TfidfTransformer().fit_transform(plain).toarray(), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_from_text_to_predictions_and_on(corpus, new, tmp_path, capsys):
     store, model, like = tmp_path / "s.h5", tmp_path / "m.h5", tmp_path / "like.h5"
     given = ("--format", "documents", "--idf", "smooth", "--normalize", "l2", "--dtype", "float64")

@@ -64,6 +64,7 @@ def test_npz(dtype, compressed, tmp_path, monkeypatch):
         assert source["text_bytes"] == (tmp_path / "X.npz").stat().st_size and len(source["fingerprint"]) == 32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["csc", "coo"])
 @pytest.mark.parametrize("memory", [16_000_000, 1_000_000_000])
 def test_a_matrix_by_columns_or_of_triples_is_sorted_on_disk(layout, memory, tmp_path, monkeypatch):
@@ -127,6 +128,7 @@ def by_name(store) -> list[tuple]:
     return [(label, dict(zip([known[i] for i in own], values, strict=True))) for label, own, values in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dense", [False, True])
 def test_h5ad(dense, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(anndata_file, "AT_ONCE", 9)
@@ -281,6 +283,7 @@ def refused(path, sentence, **options):
     assert not (path.parent / "s.h5").exists()
 
 
+@pytest.mark.slow
 def test_wrong_files(tmp_path):
     X, y = matrix()
     npz, npy, h5ad = (tmp_path / f"X.{end}" for end in ("npz", "npy", "h5ad"))

@@ -57,6 +57,7 @@ pairs = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 99)), max_size=4, u
 joined = st.lists(words, max_size=3).map(",".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(joined, pairs, st.sampled_from(["", " # said", "\r"])), max_size=6), st.booleans())
 def test_rows_are_those_of_plain_splitting(lines, sets):
@@ -163,6 +164,7 @@ def test_each_label_against_the_rest(given_sets, store, loss, blocks):
     assert found.accuracy == np.mean(((XB @ W.T > 0) == member).all(axis=1))
 
 
+@pytest.mark.slow
 def test_stopped_and_resumed_to_the_same_bits(store, tmp_path):
     run = {"tol": 1e-4, "schedule": "2", "block_chunks": 3, "max_outer": 100}
     whole = train(store, **run)
@@ -171,6 +173,7 @@ def test_stopped_and_resumed_to_the_same_bits(store, tmp_path):
     assert train(store, checkpoint=tmp_path / "c", resume=True, **run).same(whole)
 
 
+@pytest.mark.slow
 def test_commands_from_text_to_figures(given_sets, tmp_path, capsys):
     folder, X, member = given_sets
     (tmp_path / "train.svm").write_text(text_of(X[:100], member[:100]))

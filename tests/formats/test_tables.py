@@ -58,6 +58,7 @@ def features_of(path) -> set[str]:
 # -- lines that are longer than what is read at first -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_wide_tables_without_a_header_are_predicted_without_their_labels(tmp_path, capsys):
     random = np.random.default_rng(3)
     cells = random.integers(0, 2, (12, 40_000)).astype(str)
@@ -483,6 +484,7 @@ def test_labels_of_arrays_that_would_merge_are_refused(tmp_path):
     assert LinearSVC().fit(X, y).predict(X).tolist() == y.tolist()
 
 
+@pytest.mark.slow
 def test_labels_of_columns_that_would_merge_are_refused(tmp_path):
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -597,6 +599,7 @@ def test_matrices_of_which_a_model_knows_no_feature(model):
         fitted.predict(sparse.csr_matrix(np.eye(2)))
 
 
+@pytest.mark.slow
 def test_columns_without_features_in_parquet(tmp_path, capsys):
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

@@ -97,6 +97,7 @@ def halfway(x: float, nudge: int) -> bytes:
 halves = st.builds(halfway, st.floats(0, 1e308), st.integers(-1, 1))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.one_of(printed, typed, halves), min_size=1, max_size=30))
 @example([b"+1", b".5", b"5.", b"-0", b"0e999999", b"4.9e-324", b"2.4703282292062327e-324", b"1e-400", b"1e23"])
@@ -174,6 +175,7 @@ def texts(draw) -> bytes:
 JUNK = st.sampled_from([bytes([c]) for c in b"0123456789:.+-eE# \t\n\rqidnaf,x\x00\xff"])
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(texts(), st.booleans(), st.sampled_from(["float32", "float64"]))
 def test_rows_are_the_references(data, add_up, dtype):
@@ -181,6 +183,7 @@ def test_rows_are_the_references(data, add_up, dtype):
     agrees(data, Recipe(duplicates="sum" if add_up and dtype == "float64" else "error", dtype=dtype))
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(texts(), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 3), JUNK), max_size=4), st.booleans())
 @example(b"1 qid:a 1:1", [], False)
@@ -232,6 +235,7 @@ def test_ids_of_every_length_are_read_alike_amid_usual_pairs(number):
         agrees(b"1 5:0.5 6:1\n1 " + before + number.encode() + b":0.5\n1 7:3\n", FLOAT64)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_long_texts_of_usual_and_unusual_pairs_are_the_references(data):

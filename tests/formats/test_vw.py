@@ -113,6 +113,7 @@ recipes = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(texts(), recipes)
 @example(b"1 2 'tag|a:0.5 x y:2 |b x | x:3 |a x:1", Recipe("vw", "sum"))

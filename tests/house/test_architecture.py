@@ -148,6 +148,7 @@ def file_imports(path: Path, files: set[str]) -> set[str]:
     return found & files
 
 
+@pytest.mark.slow
 def test_no_circle_of_files():
     names = {}
     for path in SOURCES:
@@ -158,6 +159,7 @@ def test_no_circle_of_files():
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == [["b", "c"]]
 
 
+@pytest.mark.slow
 def test_no_two_files_and_no_two_classes_have_one_name():
     files = [path for path in SOURCES if path.parent != PACKAGE and path.name != "__init__.py"]
     classes = [
@@ -213,6 +215,7 @@ def limit(path: Path) -> int:
     return MOST_IN_CORE if room_of(path) in CORE else MOST_ARGUMENTS
 
 
+@pytest.mark.slow
 def test_classes_and_calls_stay_small():
     kernels = [path for path in SOURCES if within(path, "kernels") or within(path, "learners/engine/loops")]
     sizes = [(path, limit(path), False) for path in SOURCES if path not in kernels]
@@ -401,6 +404,7 @@ def name_checks(text: str, names: set[str], path: Path | None = None) -> list[st
     return found
 
 
+@pytest.mark.slow
 def test_capabilities_are_asked_for_and_not_names():
     names = registered_names()
     found = {path.relative_to(PACKAGE).as_posix(): name_checks(path.read_text(), names, path) for path in SOURCES}

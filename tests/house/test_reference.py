@@ -327,6 +327,7 @@ def test_cd_reaches_the_optimum(loss, shrink, sparse):
         assert alpha[-1] == zero_row[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_cd_in_blocks_reaches_the_optimum(loss):
     X, y = random_problem(5)
@@ -368,6 +369,7 @@ def test_cd_equals_liblinear(loss, solver):
         np.testing.assert_allclose(mine, theirs, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "share"), [("hinge", 0.4), ("squared-hinge", 0.98)])
 def test_shrinking_saves_visits_and_keeps_the_optimum(loss, share):
     X, y = random_problem(11, n=80, d=4)

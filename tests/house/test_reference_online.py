@@ -477,6 +477,7 @@ def test_epsilon_reaches_the_loss():
     assert after(narrow, ((1,), 0.4))[0] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [2.0, 3.0, 4.5])
 def test_p_norm_mirror_is_the_minimiser(p):
     learner = LEARNERS["omd"](3, mirror="p-norm", p=p, step=0.4)

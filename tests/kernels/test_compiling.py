@@ -154,6 +154,7 @@ def many_sums(a, b, depth, times):
     return total
 
 
+@pytest.mark.slow
 @needs_jit
 def test_references_to_arrays_are_counted_where_functions_make_some():
     a, b = np.arange(20.0), np.arange(20.0) + 0.5

@@ -239,6 +239,7 @@ def test_loaded_code_finds_what_it_calls(tmp_path, mine):
         )
 
 
+@pytest.mark.slow
 def test_kernels_hold_no_constants_that_their_folder_is_not_named_by():
     """What kernels import from the package lies in the folders whose sources are hashed."""
     kept = tuple(f"blocksvm.{folder}" for folder in FOLDERS)

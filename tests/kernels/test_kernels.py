@@ -407,6 +407,7 @@ def test_index_of_ids_equals_a_dict():
         assert index.find(asked).tolist() == [expected.get(i, -1) for i in asked.tolist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_features", [3, 256, 257, 70_000, 20_000_000])
 @pytest.mark.parametrize("values", [None, np.float32, np.float64])
 def test_rows_are_renumbered_and_sorted(n_features, values):

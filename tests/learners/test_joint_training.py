@@ -49,6 +49,7 @@ def from_python(X, y, joint=shared, labels=LABELS, **options):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", ["pa1"])
 def test_stores_and_streams_learn_the_same_bits_as_python(given, learner, monkeypatch):
     _, store, text, X, y = given
@@ -65,6 +66,7 @@ def test_stores_and_streams_learn_the_same_bits_as_python(given, learner, monkey
         assert np.array_equal(streamed.leading.runner.weights(streamed.leading.state, np.empty(len(run.w))), run.w)
 
 
+@pytest.mark.slow
 def test_x_in_the_place_of_its_class_is_the_multi_prototype_rule():
     X, y = rows()
     for options in (
@@ -82,6 +84,7 @@ def test_x_in_the_place_of_its_class_is_the_multi_prototype_rule():
         assert joint.certificate.accuracy == plain.certificate.accuracy
 
 
+@pytest.mark.slow
 def test_sets_of_labels_and_two_classes():
     X, y = rows(seed=3)
     sets = [{int(c), int(c + i) % K + 1} if i % 5 else set() for i, c in enumerate(y)]
@@ -99,6 +102,7 @@ def test_sets_of_labels_and_two_classes():
     assert fitted.certificate.accuracy == np.mean(own.predict(X) == y)
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed_and_a_model_continued_to_the_same_bits(given, tmp_path):
     _, store, text, X, y = given
     options = {"learner": "pa1", "joint": SHARED, "block_chunks": 1, "max_outer": 3}
@@ -122,6 +126,7 @@ def test_a_run_is_resumed_and_a_model_continued_to_the_same_bits(given, tmp_path
             go_on()
 
 
+@pytest.mark.slow
 def test_commands_from_text_to_predictions(given, tmp_path, run_in_process):
     _, store, text, X, y = given
     own = from_python(X, y)

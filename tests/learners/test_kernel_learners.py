@@ -185,6 +185,7 @@ def test_weights_of_rows_and_classes():
         fit(sparse_rows(X), y, sample_weight=weights, learner="kernel-pa", **RBF)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kernel-pa1", "kernel-pa2"])
 def test_a_projected_step_minimises_what_it_stands_for(name):
     """||w' - w||^2 / 2 + C l(w')^power over w' = w + sum_p b_p phi(z_p): by a general solver over all b."""
@@ -212,6 +213,7 @@ def test_a_projected_step_minimises_what_it_stands_for(name):
     assert tried >= 5
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), C=st.sampled_from([0.05, 1.0, 20.0]))
 def test_the_bounds_hold_in_the_space_of_the_kernel(seed, C):

@@ -55,6 +55,7 @@ def test_a_step_is_that_of_a_numerical_optimiser(seed):
     np.testing.assert_allclose(after(W, x, c) - W, np.outer(found.x, x), atol=1e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.lists(numbers, min_size=D, max_size=D), min_size=3, max_size=3),

@@ -21,6 +21,7 @@ def learned(X, y, weights=None, **settings):
     return runner.weights(state, np.empty(d + 1))[:d]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_step_is_the_limit_of_many_small_ones(loss):
     aware_step = get_loss(loss).aware_step

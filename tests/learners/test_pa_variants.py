@@ -184,6 +184,7 @@ def test_each_kind_learns_each_form_each_way(files, tmp_path, run_in_process, na
         assert np.array_equal(model.predict(scipy.sparse.csr_matrix(X)), values.argmax(axis=1) + 1.0)
 
 
+@pytest.mark.slow
 def test_the_oracle_tells_kinds_and_forms_apart(files):
     """So that a way that took another rule would be found."""
     learned = {}

@@ -104,6 +104,7 @@ def test_a_step_costs_no_sweep_and_loses_nothing():
     np.testing.assert_allclose(runner.weights(state, np.empty(3))[:2], dense.w, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [0, 1, 2])
 def test_a_step_minimises_what_it_stands_for(kind):
     """PA: ||w' - w||^2 / 2 least such that the loss is 0; PA-I: + C l(w'); PA-II: + C l(w')^2; over all w'."""

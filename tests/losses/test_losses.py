@@ -94,6 +94,7 @@ def test_second_derivative(case):
         assert min(before, after) - 1e-3 * c <= slope <= max(before, after) + 1e-3 * c
 
 
+@pytest.mark.slow
 def test_the_aware_step_is_the_limit_of_many_small_ones(case):
     loss, reference = case
     p, n = reference.settings, 4000

@@ -116,6 +116,7 @@ def test_online_learners_follow_it(name):
         np.testing.assert_allclose(weights[PLACE], weights["hinge"], rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_streams_and_regret_and_what_is_said_of_them(command, folder):
     words = f"two.svm --learner nag --loss {PLACE} --width {WIDTH} --model stream.h5 --overwrite"
     command(stream, words)

@@ -163,6 +163,7 @@ def rows_with(folder, label: float, words: str | None = None):
     return [*found, ("m.parquet", ""), ("m.arrow", "")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", [np.inf, -np.inf])
 def test_infinite_labels_are_refused_by_every_format(tmp_path, run_in_process, label):
     for name, options in rows_with(tmp_path, label):

@@ -32,6 +32,7 @@ def rows():
 numbers = st.integers(-40, 40).map(lambda n: n / 8)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_a_row_s_own_best(data):
@@ -86,6 +87,7 @@ def test_a_row_without_entries_has_its_best_a(rows):
     assert run.alpha[7].sum() == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("C", [0.05, 1.0])
 @pytest.mark.parametrize("working_set", ["auto", "none"])
 @pytest.mark.parametrize("blocks", [None, 4])
@@ -117,6 +119,7 @@ def test_no_worse_than_liblinear():
     assert run.result.certificate.primal <= primal * (1 + 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("working_set", ["auto", "none"])
 def test_stopped_and_resumed_to_the_same_bits(rows, tmp_path, working_set):
     X, y = rows
@@ -143,6 +146,7 @@ def test_towards_a_prior_model_and_with_weights_of_classes(rows, tmp_path):
     assert found.dual == pytest.approx(reference.crammer_singer_dual(XB, y, run.alpha, W0), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_begun_from_another_c(rows, tmp_path):
     X, y = rows
     given = {"tol": 1e-4, "schedule": "2", "max_outer": 3000, **RULE}

@@ -56,6 +56,7 @@ def store(tmp_path_factory, rows):
     return make_store(tmp_path_factory.mktemp("store"), *rows, chunk_nonzeros=128, dtype="float64")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("settings", [{}, {"bias": 0.7, "class_weight": {1.0: 3.0}, "block_chunks": 3}])
 def test_certified_at_the_optimum(store, C, settings):
@@ -95,6 +96,7 @@ def test_beside_liblinear_and_scikit_learn(rows, C):
         np.testing.assert_allclose(run.w[:-1], weights, atol=2e-2 * (1.0 + np.abs(weights).max()))
 
 
+@pytest.mark.slow
 def test_large_margins_small_costs_and_duplicates():
     """Rows far on either side (exp overflows, c - a vanishes beside a), rows without entries, classes apart."""
     X = scipy.sparse.csr_matrix(np.array([[1e4, 0.0], [0.0, 1e-4], [0.0, 0.0], [1e4, 1.0], [3.0, 3.0], [3.0, 3.0]]))
@@ -107,6 +109,7 @@ def test_large_margins_small_costs_and_duplicates():
         assert run.result.certificate.primal == pytest.approx(primal(X, y, run.w[:-1], np.full(6, C)), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_prior_and_row_weights(rows, tmp_path):
     X, y = rows
     fitted = fit(X[:100], y[:100], loss="squared-hinge", tol=1e-6)
@@ -149,6 +152,7 @@ def test_visits_end_by_tolerance(rows):
     assert run.result.passes[-1] == 1
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed_to_the_same_bits(store, tmp_path):
     settings = {"loss": "logistic", "schedule": "2", "block_chunks": 3, "max_outer": 4, "tol": 0.0}
     whole = train(store, **settings)

@@ -107,6 +107,7 @@ def test_shares_add_up_to_the_gaps_each_in_units_of_its_problem(rows, loss):
 # -- runs -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("working_set", ["auto", "none"])
 @pytest.mark.parametrize("blocks", [None, 4])
@@ -160,6 +161,7 @@ def test_a_class_that_is_done_is_left_as_it_is(rows):
     assert any(0 < done < K for done in seen)  # not all at once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("working_set", ["auto", "none"])
 def test_stopped_and_resumed_to_the_same_bits(rows, tmp_path, loss, working_set):

@@ -356,6 +356,7 @@ console.log(JSON.stringify([nearest(points, 6, 1, 30).text, nearest(points, 60, 
     assert json.loads(done.stdout) == ["b", None, [216, 160], "<b>gap</b>", False, True]
 
 
+@pytest.mark.slow
 def test_a_picture(tmp_path, events, capsys):
     pytest.importorskip("matplotlib")
     odd = written(tmp_path / "_$x$.jsonl", [events[0] | {"C": 2.0}, *events[1:]])

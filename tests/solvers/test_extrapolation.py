@@ -55,6 +55,7 @@ def step(case, before):
     return case.solver.step(case.block, case.state, order, before.copy(), np.zeros(50))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=80)
 @given(
     strategies.integers(0, 2**32 - 1),
@@ -204,6 +205,7 @@ def test_runs_with_them_need_fewer_passes(loss, monkeypatch):
     assert duals[0] == pytest.approx(duals[1], rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.2, 0.6, 0.9])
 def test_broken_off_and_resumed_it_is_the_same_run(tmp_path, share):
     import scipy.sparse

@@ -128,6 +128,7 @@ def test_however_few_rows_fit_it_is_the_same_optimum(n_rows):
     assert part.certificate.primal == pytest.approx(whole.certificate.primal, rel=2e-6)
 
 
+@pytest.mark.slow
 def test_out_of_core_within_the_memory(tmp_path):
     """Blocks of a few chunks, and a matrix of fewer rows than there are."""
     X, y = rows(n=1500, d=30, seed=9)
@@ -144,6 +145,7 @@ def test_out_of_core_within_the_memory(tmp_path):
     assert small.certificate.primal == pytest.approx(large.certificate.primal, rel=2e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("polls", [3, 9, 16, 31])
 @pytest.mark.parametrize("block_chunks", [None, 3])
 def test_a_broken_run_goes_on_to_the_same_bits(tmp_path, polls, block_chunks):
@@ -236,6 +238,7 @@ def test_the_best_bias_is_the_best(seed):
     assert loss(best_bias(scores, sides)) == pytest.approx(best, rel=1e-12, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("maximise", [pairs, singles])
 def test_what_is_in_memory_is_maximised(maximise):
     X, y = rows(n=40, seed=3)
@@ -247,6 +250,7 @@ def test_what_is_in_memory_is_maximised(maximise):
     assert found == pytest.approx(plain_dual(K, y, C, maximise is pairs), rel=1e-7)
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=100, deadline=None)
 def test_the_candidates_that_stay_do_not_depend_on_how_they_come(data):
@@ -292,6 +296,7 @@ def test_rows_far_from_each_other_do_not_stop_it(q):
     assert found.certificate.dual == pytest.approx(plain_dual(plain_kernel(X, X), y, 1.0, True), rel=2e-5)
 
 
+@pytest.mark.slow
 def test_a_bias_takes_no_second_matrix():
     X, y = rows(n=300, d=10, seed=4)
     source = Matrix(sparse.csr_matrix(X), y)
@@ -306,6 +311,7 @@ def test_a_bias_takes_no_second_matrix():
     assert peaks[1] < peaks[0] + 4 * 300 * 300
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=30, deadline=None)
 def test_rows_come_and_go_with_their_matrix(data):

@@ -99,6 +99,7 @@ def test_steps_are_those_of_the_rule(loss, batch, dual, weighted):
     assert result.certificate.rel_gap == pytest.approx((primal - lower) / primal, rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("dual", [False, True])
 def test_it_comes_near_the_optimum_of_every_loss(loss, dual):

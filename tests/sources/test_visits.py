@@ -91,6 +91,7 @@ SETTINGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_classes", "settings"), SETTINGS, ids=lambda given: str(given))
 def test_a_visit_made_in_another_process_changes_the_same(pool, stores, n_classes, settings):
     store = stores[n_classes]

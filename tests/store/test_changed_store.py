@@ -342,6 +342,7 @@ def test_w_of_a_warm_start_is_that_of_alpha(tmp_path):
     np.testing.assert_allclose(seen["sums"][0], -seen["alpha"].sum(), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_many_classes_and_pegasos_go_on_too(tmp_path):
     first, second = text_of(150, 31, labels=("1", "2", "3")), text_of(40, 32, d=50, labels=("1", "2", "3"))
     store, model = tmp_path / "s.h5", tmp_path / "m.h5"

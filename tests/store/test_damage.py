@@ -655,6 +655,7 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path, capsys):
     assert code == 2 and f"{tmp_path / 'pipe'}: is no file" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["list", "fixed", "map"])
 def test_a_row_that_is_a_long_list_is_refused(kind, tmp_path, capsys):
     pa = pytest.importorskip("pyarrow")

@@ -153,6 +153,7 @@ def one_row_chunks(path: Path, n: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_opening_asks_hdf5_nothing_chunk_by_chunk(tmp_path, monkeypatch):
     """get_chunk_info costs 11 ms at 100,000 chunks: what is asked must not grow with their number."""
     calls: list[str] = []
@@ -230,6 +231,7 @@ def test_flipped_bytes_are_found_or_harmless(small_store, tmp_path, watchdog):
     assert found > trials / 2
 
 
+@pytest.mark.slow
 def test_the_tail_of_runs_of_bytes_is_found(small_store, tmp_path, watchdog):
     """Whole pages of zeros, or of other data, as a bad disk or a cut transfer leaves them."""
     data, expected = small_store.read_bytes(), content(small_store)

@@ -381,6 +381,7 @@ def test_weights_that_are_none_are_refused(tmp_path, weight):
         store_batches([batch_of(rows, [1.0, -1.0], False, True)], tmp_path / "s.h5")
 
 
+@pytest.mark.slow
 def test_names_and_labels_count_within_the_memory(tmp_path):
     n = 1000
     row_ = [{"entries": {k: 1.0}, "weight": 1.0} for k in range(n)]

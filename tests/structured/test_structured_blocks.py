@@ -192,6 +192,7 @@ def test_parts_of_a_text_are_its_examples(tmp_path):
     np.testing.assert_array_equal(part.structure.gold(int(part.bounds[1])), one.gold(first))
 
 
+@pytest.mark.slow
 def test_memory_holds_for_a_text_several_times_as_large(tmp_path):
     memory = 1_500_000
 
@@ -286,6 +287,7 @@ def text(tmp_path_factory):
 WORDS = ["--task", "chunks", "--learner", "frank-wolfe", "-C", "0.1", "--tol", "0", "--memory", "700KB", "--quiet"]
 
 
+@pytest.mark.slow
 def test_the_command_resumes(text, tmp_path, run_in_process):
     from blocksvm.structured.structured_model import load_structured
 
@@ -336,6 +338,7 @@ def test_what_cannot_be_resumed_is_one_sentence(text, tmp_path, run_in_process, 
     assert not (tmp_path / "b").exists()
 
 
+@pytest.mark.slow
 def test_another_text_is_not_resumed(text, tmp_path, run_in_process):
     keep = ["--checkpoint", tmp_path / "run.ckpt"]
     assert run_in_process(structure.main, "train", text, tmp_path / "a", *WORDS, "--epochs", 1, *keep).code == 0

@@ -95,6 +95,7 @@ def test_an_update_of_mira_of_several_examples(slack):
     assert 0.5 * step @ step + C * np.sum(slacks) == pytest.approx(best, rel=1e-5)  # strong duality
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("C", [0.05, 1.0])
 def test_frank_wolfe_reaches_the_optimum(C):
     structure, examples = sequences(7)

@@ -31,6 +31,7 @@ def trees(seed: int, lengths=(3, 1, 4)) -> tuple[Trees, list[reference.Example]]
     return Trees(np.concatenate(tables), bounds, heads, N_FEATURES), examples
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.5, 3.0]))
 def test_decoding_is_enumeration(seed, scale):

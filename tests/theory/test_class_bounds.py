@@ -53,6 +53,7 @@ def of_u(U, rounds):
     return np.array([max(0.0, 1.0 - z) for z in margins if z is not None])
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(records, matrices)
 def test_bounds_hold_against_any_u(rounds, U):
@@ -75,6 +76,7 @@ def test_bounds_hold_against_any_u(rounds, U):
     assert M - own.sum() <= math.sqrt(q.max(initial=0.0) * norm * M) + 1e-9
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(records, matrices)
 def test_rows_of_one_length(rounds, U):
@@ -92,6 +94,7 @@ def classes(n=120, k=4, noise=0.5, seed=0):
     return X, np.argmax(X @ rng.standard_normal((6, k)) + noise * rng.standard_normal((n, k)), axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learner", "case"), [("perceptron", {}), ("pa", {}), ("pa1", {"C": 0.3}), ("pa2", {"C": 0.3})]
 )
@@ -121,6 +124,7 @@ def test_what_regret_measures(learner, case):
         assert not shown["PA, separable"].applies
 
 
+@pytest.mark.slow
 def test_separable_classes_and_the_command(tmp_path, capsys):
     X, y = classes(noise=0.0)
     store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y + 1.0, keep_order=True, dtype="float64")

@@ -159,6 +159,7 @@ def test_the_leader_stays_in_a_ball_of_any_radius(radius, loss):
     assert total(w) <= least * (1.0 + 2e-7) + 1e-8
 
 
+@pytest.mark.slow
 def test_rounds_take_a_few_steps_of_the_active_set(monkeypatch):
     """Thousands of rows are no matter of hours: a round's problem differs from the last one's by a row."""
     from blocksvm.learners.rules.leader import Leader
@@ -171,6 +172,7 @@ def test_rounds_take_a_few_steps_of_the_active_set(monkeypatch):
     assert len(steps) < 15 * 400
 
 
+@pytest.mark.slow
 def test_a_run_is_broken_off_between_epochs_and_gone_on_with(tmp_path):
     X, y = random_rows(n=60, d=5, density=0.8, seed=7)
     settings = {"solver": "ftl", "order": "shuffled", "max_outer": 2, "seed": 1}

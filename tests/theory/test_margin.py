@@ -106,6 +106,7 @@ def test_whatever_the_rows_are_the_bounds_hold(seed, n, d):
         assert expected <= 1.1e-3 * radius
 
 
+@pytest.mark.slow
 def test_the_same_out_of_core(tmp_path):
     X, y = separable_rows(300, 12, 5)
     store = store_of(tmp_path, X, y)
@@ -281,6 +282,7 @@ def test_the_command_says_that_there_is_no_plane(tmp_path, run_in_process):
     assert "the same but for their labels: " in ended.out
 
 
+@pytest.mark.slow
 def test_the_figure_is_drawn(tmp_path, run_in_process, monkeypatch):
     figure = pytest.importorskip("matplotlib.figure")
     save, told = figure.Figure.savefig, []

@@ -248,6 +248,7 @@ def test_comparators_outside_of_a_ball_are_not_admitted():
         assert judged(run, compared(run, X, 50.0 * plane))[bound].applies
 
 
+@pytest.mark.slow
 def test_every_bound_has_a_learner_and_most_learners_are_told_the_truth():
     learners = [*(one for name in LEARNERS for one in variants(name)), *EXACT.values()]
     assert {name for learner in learners for name in theory_of(learner).bounds} == NAMES
@@ -288,6 +289,7 @@ def test_the_comparator_is_the_best_in_hindsight():
         assert made.least[-1] == made.best.judged[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["logistic", "squared", "epsilon-insensitive"])
 def test_a_smooth_comparator_is_as_good_as_its_certificate_says(loss):
     X, y, _ = sample(n=60, d=4, seed=4, noise=0.2)
@@ -308,6 +310,7 @@ def test_a_smooth_comparator_is_as_good_as_its_certificate_says(loss):
         assert one.w[4] == 0.0
 
 
+@pytest.mark.slow
 def test_comparators_are_scaled_into_the_ball_of_the_learner():
     X, y, _ = sample(n=80, d=5, seed=4, noise=0.1)
     for name, case, bound in [
@@ -348,6 +351,7 @@ def test_a_regulariser_is_part_of_the_regret_and_its_comparator_is_the_best():
         assert any("include r(w)" in note for note in made.notes)
 
 
+@pytest.mark.slow
 def test_a_separating_comparator_is_found_and_used():
     X, y, _ = sample(n=80, d=5, seed=9)
     for name in ("perceptron", "perceptron-bias", "pa"):
@@ -422,6 +426,7 @@ def store(tmp_path_factory):
     return make_store(tmp_path_factory.mktemp("regret"), scipy.sparse.csr_matrix(X), y)
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table_and_writes_its_files(store, tmp_path, run_in_process):
     target, picture = tmp_path / "r.json", tmp_path / "r.png"
     done = run_in_process(main, store, "--learner", "ogd", "--decay", "constant", "--step", 0.1, "--average", "yes",

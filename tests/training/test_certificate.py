@@ -68,6 +68,7 @@ def test_the_gap_is_a_sum_of_terms_of_the_rows_and_an_attempt_ends_when_they_are
     assert not isinstance(attempt(gap * (1 + 1e-9))[0], RejectedEarly)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", reference.LOSSES)
 def test_attempts_broken_off_change_nothing_but_what_is_read(monkeypatch, loss):
     source = Matrix(*random_rows(n=300, d=40, seed=2), chunk_rows=np.arange(0, 300, 10))

@@ -136,6 +136,7 @@ def test_certified_and_no_worse_than_liblinear(data, name, loss):
         assert theirs <= certificate.primal * 1.01, "not the same problem"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a9a", "phishing"])
 def test_pegasos_by_default_comes_near_the_optimum(data, name):
     source, X, y = data(name)

@@ -75,6 +75,7 @@ def test_with_a_working_set_rests_grow_however_many_passes_a_visit_has(rows, los
     np.testing.assert_allclose(state["w"][:D], w, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_optimum_is_the_same(rows):
     X, y = rows
     certified = fit(X, y, tol=1e-9, schedule="1", max_outer=5000).certificate

@@ -112,6 +112,7 @@ def test_killed_after_any_save_and_resumed(store, tmp_path, monkeypatch, setting
         assert second.result.set_passes == whole.result.set_passes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [*RUNS[:3], RUNS[4]])
 def test_stopped_at_every_visit_in_turn(store, tmp_path, settings):
     settings = SHORT | {"block_chunks": 5, "max_outer": 2} | settings
@@ -130,6 +131,7 @@ def test_stopped_at_every_visit_in_turn(store, tmp_path, settings):
     assert run.result.certificate == whole.result.certificate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", RUNS[:3])
 def test_saving_now_and_then_changes_nothing(store, tmp_path, settings):
     settings = settings | {"block_chunks": 3, "max_outer": 3, "tol": 0.0}
@@ -176,6 +178,7 @@ def test_limits_may_be_raised_on_resuming(store, tmp_path, settings):
     assert [e["outer"] for e in last.outer()] == [5]
 
 
+@pytest.mark.slow
 def test_a_run_ended_by_max_seconds_goes_on(rows, tmp_path):
     source = SlowMatrix(*rows, chunk_rows=np.arange(0, 160, 10), seconds=0.02)
     settings = {"schedule": "2", "block_chunks": 4, "max_outer": 4, "tol": 0.0}
@@ -224,6 +227,7 @@ def test_blocks_stay_as_they_were_when_memory_changes(store, tmp_path):
         train(store, memory=small, checkpoint=checkpoint, resume=True, **settings)
 
 
+@pytest.mark.slow
 def test_an_overlap_run_is_resumed_and_its_checkpoint_replays(rows, tmp_path):
     cut = {"chunk_rows": np.arange(0, 160, 10)}
     settings = {"block_chunks": 4, "max_outer": 4, "tol": 0.0}

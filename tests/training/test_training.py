@@ -244,6 +244,7 @@ def test_in_stored_order_any_cut_gives_the_same_model(store, tmp_path, rows, set
         assert run.result.certificate.primal == pytest.approx(whole.result.certificate.primal, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_store_of_one_row_chunks_gives_the_same_model(tmp_path, rows):
     X, y = rows
     large, small = (make_store(tmp_path, X, y, name=str(k), chunk_nonzeros=k) for k in (4096, 1))

@@ -162,6 +162,7 @@ def test_pegasos_takes_no_other_solvers_scalars_for_its_own(store, tmp_path):
     assert start["scalars"][2] == 201.0, "t is that after one pass over the rows"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [None, 3])
 def test_the_first_reading_tells_how_much_is_left(store, tmp_path, blocks):
     """It makes one pass a visit, and where little is left the run ends soon; resumed in the middle of it, too."""

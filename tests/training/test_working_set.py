@@ -160,6 +160,7 @@ class PlainSet:
         self.members = both
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(strategies.integers(0, 2**32 - 1))
 def test_members_are_those_of_the_plain_rule_and_hold_the_rows(seed):
@@ -209,6 +210,7 @@ def test_members_are_those_of_the_plain_rule_and_hold_the_rows(seed):
         ours.end_reading()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(strategies.integers(0, 2**32 - 1))
 def test_a_set_that_is_chosen_anew_is_the_same_if_the_reading_was_broken_off(seed):
@@ -313,6 +315,7 @@ def easy_rows():
     return X, y
 
 
+@pytest.mark.slow
 def test_it_saves_readings(rows):
     X, y = easy_rows()
     source = Matrix(X, y, chunk_rows=np.arange(0, 600, 10))
@@ -332,6 +335,7 @@ def test_it_saves_readings(rows):
         assert max(passes) <= MOST_PASSES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["auto", "overlap"])
 def test_tiny_blocks_do_not_multiply_the_passes(schedule):
     """The set is passed over after some blocks that come to half of its nonzeros, however many these are."""

@@ -79,6 +79,7 @@ def test_rows_of_a_group_are_held_out_together(rows, tmp_path):
 # -- the problems -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "logistic", "epsilon-insensitive"])
 @pytest.mark.parametrize("blocks", [None, 4])
 def test_each_problem_is_that_of_its_training_rows(rows, loss, blocks):
@@ -196,6 +197,7 @@ def test_real_targets(rows):
     assert found.best() == int(np.argmin(found.mean("rmse")))
 
 
+@pytest.mark.slow
 def test_many_classes():
     X, y = classes(n=200)
     found = cross_validate(Matrix(X, y), [0.1, 1.0], 3, **GIVEN)
@@ -254,6 +256,7 @@ def test_a_fold_with_all_rows_of_a_class_is_named(rows):
 # -- the command ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command(rows, tmp_path, capsys):
     X, y = rows
     store = make_store(tmp_path, X, y, chunk_nonzeros=128)
