@@ -66,7 +66,7 @@ FOREIGN = (errno.EIO, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.EBADF, err
 
 
 def advice(error: OSError) -> str:
-    """What to do about an error of the system."""
+    """The advice on an error of the system."""
     return ADVICE.get(error.errno or 0, "check the disk or the connection, and run it again")
 
 
@@ -79,7 +79,7 @@ def system_sentence(error: OSError) -> tuple[str, int]:
 
 
 class InputWarning(UserWarning):
-    """What the user gave can be used, but hardly as it was meant: one sentence with what to look at."""
+    """An input that can be used, but hardly as it was meant: one sentence with what to look at."""
 
 
 def use_option_names(on: bool) -> bool:

@@ -1,4 +1,4 @@
-"""What the commands share: sizes and durations, exit codes, errors as one line.
+"""The parser that commands share, sizes and durations, exit codes, errors as one line.
 
 Imports nothing heavy, so that ``--help`` is quick.
 """
@@ -270,7 +270,7 @@ def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequ
 
 
 def _besides(written: Sequence, sentence: str) -> str:
-    """What an error has not undone."""
+    """The outputs that an error has not undone, as the end of its sentence."""
     names = [str(path) for path in dict.fromkeys(written) if path.exists() and str(path) not in sentence]
     were = "was written before that and is whole" if len(names) == 1 else "were written before that and are whole"
     return f" ({', '.join(names)} {were})" if names else ""

@@ -163,22 +163,6 @@ def add_checkpoint(group, saved: str) -> None:
     group.add_argument("--resume", action="store_true", help="continue from --checkpoint, if that file exists")
 
 
-def checkpoint_of(options, kind: str = "checkpoint") -> Path | None:
-    """The file of ``--checkpoint``, of this kind of file, found fit to be written; None where there is none."""
-    from pathlib import Path
-
-    from blocksvm.base.outputs import check_output
-
-    if options.checkpoint is None:
-        if options.resume:
-            raise InputError("--resume needs --checkpoint FILE, the file to go on from")
-        return None
-    path = Path(options.checkpoint)
-    # one that is gone on with is told from other files when it is opened
-    check_output(path, options.overwrite or options.resume, None if options.resume else kind)
-    return path
-
-
 def resumes(options, checkpoint: Path | None) -> bool:
     """There is a checkpoint to go on from; says so where there is none yet."""
     if options.resume and not checkpoint.exists():
@@ -194,7 +178,7 @@ def given(options, settings: Settings) -> dict:
 
 
 def refusal(owner: str, settings: Settings) -> Callable[[str], str | None]:
-    """What a parser says of an option that ``owner`` does not take, but another solver or learner does."""
+    """The sentence of a parser on an option that ``owner`` does not take, but another solver or learner does."""
 
     def sentence(flag: str) -> str | None:
         from blocksvm.learners.engine.methods import NAMES, get_method
