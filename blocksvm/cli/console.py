@@ -21,6 +21,7 @@ from blocksvm.base.errors import InputError, nearest, one_of, system_sentence, u
 from blocksvm.base.inputs import one_run
 from blocksvm.base.memory import BESIDES, megabytes, memory_limit
 from blocksvm.base.user_code import by_user, clear_user_places
+from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
 from blocksvm.cli.standard import OutputClosed, standard_streams
 from blocksvm.kernels.notices import show_with
 
@@ -177,6 +178,8 @@ class Parser(argparse.ArgumentParser):
                 flag = text.partition("=")[0] if text.startswith("--") else text[:2]
                 if sentence := self.refusal(flag):
                     raise InputError(sentence)
+                if flag in FOREIGN_OPTIONS:
+                    self.error(f"{flag}: no such option here; {FOREIGN_OPTIONS[flag]}")
                 self.error(f"unrecognized arguments: {text}{self._meant(text)}")
             options.append(text)
         return [*places, *options]

@@ -15,12 +15,19 @@ EPILOG = """add to the file that your shell reads at its start:
   bash    eval "$(blocksvm completion bash)"
   fish    blocksvm completion fish | source
   zsh     save the script as _blocksvm in a folder of fpath
+  tcsh    blocksvm completion tcsh > ~/.blocksvm.tcsh; source ~/.blocksvm.tcsh
+  powershell  blocksvm completion powershell | Out-String | Invoke-Expression
 The first lines of the script say more about each shell.
 """
 
 
 def parser() -> Parser:
-    p = Parser("completion", "Print a script with which a shell completes commands, options and their values.", EPILOG)
+    p = Parser(
+        "completion",
+        "Print a script with which a shell completes commands, options and their values:\n"
+        "bash, zsh, fish, tcsh or PowerShell.",
+        EPILOG,
+    )
     p.add_argument("shell", choices=SHELLS, help="your shell")
     return p
 

@@ -8,6 +8,7 @@ import sys
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings
 from blocksvm.cli.console import (
+    Interrupted,
     Parser,
     catch_signals,
     duration,
@@ -15,7 +16,7 @@ from blocksvm.cli.console import (
     size,
 )
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import add_checkpoint, add_settings, given, resumes, value_of
+from blocksvm.cli.options import add_checkpoint, add_settings, given, resumes, saved_in, value_of
 from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.problems.problem_settings import WITH_CLASSES
 from blocksvm.training.run_settings import RUN_SETTINGS
@@ -121,13 +122,11 @@ def main(arguments: list[str]) -> int:
         )  # fmt: skip
         line.close()
         if cv.status == "interrupted":
-            saved = f"; how far it was is kept in {checkpoint}, go on with --resume" if checkpoint else ""
-            print(f"interrupted; no results were written{saved}", file=sys.stderr)
-            return 130
+            raise Interrupted(f"interrupted; no results were written{saved_in(checkpoint)}")
         best = cv.best(options.select)
         figures = cv.described() | {"store": options.store, "best": cv.path[best]}
         if not emit_json(options, figures):
-            print("\n".join(shown(cv, best)))
+            print("\n".join(shown(cv, best, options.select)))
         if "figure" in outputs:
             from blocksvm.validation.validation_figure import draw
 
@@ -138,8 +137,7 @@ def main(arguments: list[str]) -> int:
 
             fitted = fit(store, C=cv.path[best], stop=stop, **settings)
             if fitted.status == "interrupted":
-                print("interrupted; no model was written", file=sys.stderr)
-                return 130
+                raise Interrupted("interrupted; no model was written")
             fitted.save(outputs["model"], options.overwrite)
     print_written(options, outputs)
     return 0
@@ -175,8 +173,9 @@ class CvProgress:
             self.line.show(f"{self.part}: iteration {event['outer']}{reached}, {event['classes_done']} done{left}")
 
 
-def shown(cv, best: int) -> list[str]:
-    """The figures as lines for a person: mean over the folds and their standard deviation, the largest gap."""
+def shown(cv, best: int, by: str | None = None) -> list[str]:
+    """The figures as lines for a person: mean over the folds and their standard deviation, the largest gap.  by: the
+    measure of the best."""
     import math
 
     import numpy as np
@@ -196,6 +195,11 @@ def shown(cv, best: int) -> list[str]:
         rows.append([f"{C:g}", *cells, f"{cv.rel_gap[number].max():.1e}", marks])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    by = by or names[0]
+    near = np.abs(cv.mean(by) - cv.mean(by)[best]) <= np.std(getattr(cv, by)[best], ddof=1 if cv.folds > 1 else 0)
+    if near.sum() > 1:
+        least = min(C for C, is_near in zip(cv.path, near, strict=True) if is_near)
+        lines.append(f"{near.sum()} values of C lie within the spread (+-) of the best; the smallest is -C {least:g}")
     problems = len(cv.path) * cv.folds
     lines.append(f"{problems} problems in {cv.seconds:.1f}s and {cv.readings:.0f} readings of the rows")
     return lines

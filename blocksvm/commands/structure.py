@@ -15,6 +15,7 @@ from blocksvm.cli.options import (
     described,
     given,
     resumes,
+    saved_in,
     value_of,
 )
 from blocksvm.cli.outputs import outputs_of
@@ -132,8 +133,7 @@ def train(arguments: list[str]) -> int:
         learned = training_of(options.task, options.text, of_task, settings.run["memory"], folder)
         fitted = fit(options, settings, learned, checkpoint, fingerprint)
     if fitted.interrupted:
-        saved = "" if checkpoint is None else f"; state saved in {checkpoint}, go on with --resume"
-        raise Interrupted(f"interrupted; no model was written{saved}")
+        raise Interrupted(f"interrupted; no model was written{saved_in(checkpoint)}")
     model = structured_model(options.task, learned, options.learner, settings.all(), fitted, options.text)
     save_structured(output, model, options.overwrite)
     for sentence in fit_lines(fitted):

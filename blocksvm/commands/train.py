@@ -18,7 +18,7 @@ from blocksvm.cli.console import (
     size,
 )
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import SOLVER_WORDS, add_checkpoint, add_settings, given, refusal, value_of
+from blocksvm.cli.options import SOLVER_WORDS, add_checkpoint, add_settings, given, refusal, saved_in, value_of
 from blocksvm.cli.outputs import outputs_of
 from blocksvm.cli.standard import drawing
 from blocksvm.learners.engine.methods import NAMES
@@ -139,13 +139,10 @@ def main(arguments: list[str]) -> int:
     result, lines = session.run()
     if result.status == "interrupted":
         last = session.last_gap()
-        saved = (
-            f"; state saved in {options.checkpoint}, go on with --resume"
-            if options.checkpoint
-            else "; nothing was saved"
-        )
         gap = "no certificate was taken" if last is None else f"last certified relative gap {last:.2e}"
-        raise Interrupted(f"interrupted in outer iteration {result.outer + 1}: {gap}{saved}")
+        raise Interrupted(
+            f"interrupted in outer iteration {result.outer + 1}: {gap}{saved_in(outputs.get('checkpoint'))}"
+        )
     if not emit_json(options, session.figures()):
         from blocksvm.cli.display import folded
 

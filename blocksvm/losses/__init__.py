@@ -49,6 +49,7 @@ def require(name: str, part: str, owner: str):
     """The ``Loss`` of this name, which has the part, one of ``PARTS``; else InputError, which names those that do."""
     loss = get_loss(name)
     if getattr(loss, part) is None:
-        fit = ", ".join(other for other in LOSSES if getattr(get_loss(other), part) is not None)
-        raise InputError(f"{option('loss', name)}: has no {PARTS[part]}; for {owner} choose one of {fit}")
+        others = [get_loss(other) for other in LOSSES]
+        fit = [one.name for one in others if getattr(one, part) is not None and one.of_numbers == loss.of_numbers]
+        raise InputError(f"{option('loss', name)}: has no {PARTS[part]}; for {owner} choose one of {', '.join(fit)}")
     return loss

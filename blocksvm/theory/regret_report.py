@@ -16,7 +16,7 @@ from blocksvm.base.user_code import by_user
 from blocksvm.learners import get_learner
 from blocksvm.learners.engine.runner import Runner, known_of
 from blocksvm.learners.rules.exact import EXACT, ExactRunner
-from blocksvm.losses import DEFAULT, get_loss
+from blocksvm.losses import DEFAULT, get_loss, require
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.sources.source import Source, bytes_of_blocks, largest_chunk_bytes
 from blocksvm.theory.bounds import Bound, bounds_of
@@ -213,6 +213,11 @@ def measure_regret(
         runner = Runner(learner, settings or {}, known, average=average, n_classes=len(source.labels.values))
         if runner.settings.get("costs") is not None:
             raise InputError(f"{option('costs')}: no bound here is about costs; leave it out")
+    followed = runner.settings.get("loss", DEFAULT)
+    judging = get_loss(followed).judged_by or followed
+    judged_loss = get_loss(judging)
+    if judged_loss.second_derivative is None:  # kinks are smoothed by the conjugate
+        require(judging, "conjugate", "regret")
     T = min(source.n_samples, max_rows or source.n_samples)
     r = theory_of(runner.learner).regulariser(runner.settings)
     check_batch(batch, T, runner, average)
@@ -223,8 +228,7 @@ def measure_regret(
     budget.require("records of the rounds", RECORD_BYTES * T)
     budget.take("records of the rounds", RECORD_BYTES * T)
     rows = (ClassRows if several else ReplayRows)(source, order, seed, budget.left // 2)
-    followed = get_loss(runner.settings.get("loss", DEFAULT))
-    by_solver = is_certified(get_loss(followed.judged_by) if followed.judged_by else followed)
+    by_solver = is_certified(judged_loss)
     by_solver = by_solver and not (r is not None and r.truncates)
     in_blocks = not source.in_memory or order != "stored"
     if T < source.n_samples or not (by_solver or source.in_memory) or (runner.needs_all_rows and in_blocks):

@@ -372,7 +372,7 @@ def test_values_may_begin_with_a_minus(arguments, name, value):
     [
         (["x", "--overwirte"], "unrecognized arguments: --overwirte; did you mean --overwrite?"),
         (["--label", "-1,1"], "--label; did you mean --labels?"),
-        (["x", "-c", "1"], "-c; did you mean -C?"),
+        (["x", "-c", "1"], "-c: no such option here; LIBLINEAR's C is -C"),
         (["x", "--zzz"], "unrecognized arguments: --zzz (see --help)"),
         (["x", "--labels", "--overwrite"], "argument --labels: expected one argument"),
         (["x", "--labels", "--overwirte"], "did you mean --overwrite?"),
