@@ -1,4 +1,6 @@
-"""Base of dual coordinate descent with several weight vectors: w (d + 1, width), k of whose columns are in use, and alpha (l, k), side by side in memory (blocksvm/base/vectors.py), the rows' rests and shares as in ``DualCD``."""
+"""Base of dual coordinate descent with several weight vectors: w (d + 1, width), k of whose columns are in
+use, and alpha (l, k), side by side in memory (blocksvm/base/vectors.py), the rows' rests and shares as in ``DualCD``.
+"""
 
 from __future__ import annotations
 

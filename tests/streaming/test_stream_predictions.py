@@ -1,4 +1,4 @@
-"""Predictions that a stream makes before it learns, further passes over the same text, and streams that learn nothing."""
+"""Predictions of a stream before it learns, further passes over the same text, and streams that learn nothing."""
 
 from __future__ import annotations
 
