@@ -191,7 +191,7 @@ def test_links_lead_to_files():
 
 
 def test_every_option_has_an_example():
-    """Options of all commands, solvers and learners, as tests/public_api.txt has them, in some command line of a page."""
+    """Options of all commands, solvers and learners (tests/public_api.txt), each in a command line of some page."""
     shown = {word for name in PAGES for kind, code in blocks(name) if kind.startswith("sh")
              for word in re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", code)}  # fmt: skip
     lacking = []
