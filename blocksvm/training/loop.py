@@ -6,7 +6,7 @@ certificate says that the optimum is reached.
             visit it, take in what changed, offer its rows to the working set
             pass over the working set, where the schedule wants it
         pass over the working set, until the schedule's rule
-        while a certificate is due: take it, which chooses the working set anew, and pass over that
+        while a certificate is due: take it, which chooses the working set again, and pass over that
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class OuterLoop(Run):
     # -- certificates --------------------------------------------------------------------------------------------
 
     def _certify_while_due(self) -> str | None:
-        """Certificates at the end of an outer iteration, each of which chooses the working set anew, whose passes may
+        """Certificates at the end of an outer iteration, each of which chooses the working set again, whose passes may
         make another one due; then the iteration's line in the trace.  A status where the run was stopped meanwhile."""
         progress, plan, working_set = self.progress, self.plan, self.working_set
         solver, policy, tol = plan.solver, progress.policy, plan.settings.tol
