@@ -21,7 +21,7 @@ class FitSettings(TypedDict, total=False):
     partition: str | None
     block_chunks: int | None
     order: str | None
-    memory: int | None
+    memory: int | str | None
     seed: int | None
     tol: float | None
     max_outer: int | None

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from blocksvm.base.errors import InputError, one_of, option
+from blocksvm.base.memory import MEMORY
 from blocksvm.base.optional_libraries import require_library
 from blocksvm.base.outputs import check_outputs, written_whole
 from blocksvm.exchange import liblinear, onnx, sklearn_models, weights_table
@@ -71,10 +72,10 @@ def export_model(
         return form.write(loaded, file, **more)
 
 
-def import_model(path: str | Path, *, memory: int = DEFAULT_MEMORY) -> Model:
+def import_model(path: str | Path, *, memory: int | str = DEFAULT_MEMORY) -> Model:
     """The model of a LIBLINEAR text file, its features named by LIBLINEAR's indices, its labels rising.
     ``Model.save`` writes it.  Raises InputError, with file and line, for other files, and where the nonzero weights
     take more than ``memory`` bytes."""
     if not Path(path).is_file():
         raise InputError(f"{path}: no such file; name a text model of LIBLINEAR")
-    return liblinear.read(Path(path), memory)
+    return liblinear.read(Path(path), MEMORY.checked(memory))

@@ -2,7 +2,6 @@
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.registry import Registry
-from blocksvm.base.user_code import by_user
 
 LOSSES = Registry(
     "loss",
@@ -34,15 +33,7 @@ def check_loss(loss) -> str:
     ``Loss`` itself, from Python, has its name in the registry, or its place."""
     if isinstance(loss, str):
         return LOSSES.check(loss)
-    from blocksvm.losses.loss import Loss
-
-    if not isinstance(loss, Loss):
-        raise InputError(f"{option('loss', loss)}: is no loss; give its name, or a Loss")
-    if loss.name in LOSSES and get_loss(loss.name) is loss:
-        return loss.name
-    place = loss.place()
-    by_user(place)
-    return place
+    return LOSSES.name_of(loss)
 
 
 def require(name: str, part: str, owner: str):

@@ -10,10 +10,10 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS, refuse_weights, require_labels
-from blocksvm.base.memory import Budget
+from blocksvm.base.memory import MEMORY, Budget
 from blocksvm.base.settings import plain
 from blocksvm.base.user_code import by_user
-from blocksvm.learners import get_learner
+from blocksvm.learners import LEARNERS, get_learner
 from blocksvm.learners.engine.runner import Runner, known_of
 from blocksvm.learners.rules.exact import EXACT, ExactRunner
 from blocksvm.losses import DEFAULT, get_loss, require
@@ -185,7 +185,7 @@ def measure_regret(
     max_rows: int | None = None,
     order: str = "stored",
     seed: int = 0,
-    memory: int = 1_000_000_000,
+    memory: int | str = 1_000_000_000,
     tell: Callable[[str], None] = lambda text: None,
     batch: int = 1,
 ) -> RegretReport:
@@ -193,9 +193,10 @@ def measure_regret(
     the best fixed weights in hindsight.
 
     settings: of the learner; max_rows: only so many rows, in the order of the replay ('stored' or 'shuffled' by
-    ``seed``); average: also measure the mean of the learner's weights; memory in bytes; tell gets a line about each
-    step; batch: rows of a round, of pegasos.  Raises InputError where something does not fit.
+    ``seed``); average: also measure the mean of the learner's weights; memory: bytes, or text such as "2GB"; tell gets
+    a line about each step; batch: rows of a round, of pegasos.  Raises InputError where something does not fit.
     """
+    learner = LEARNERS.name_of(learner)
     by_user(learner, settings)
     several = source.label_kind != SETS and source.labels is not None and not source.labels.binary
     (require_labels if several else require_two_labels)(source)
@@ -224,7 +225,7 @@ def measure_regret(
     T -= T % batch
     if r is not None and r.sums is add_subgradient:
         check_steps(T, source.n_features)
-    budget = Budget(memory)
+    budget = Budget(MEMORY.checked(memory))
     budget.require("records of the rounds", RECORD_BYTES * T)
     budget.take("records of the rounds", RECORD_BYTES * T)
     rows = (ClassRows if several else ReplayRows)(source, order, seed, budget.left // 2)

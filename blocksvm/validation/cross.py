@@ -214,7 +214,10 @@ def cross_validate(
     are held out together; on_event, stop: as ``fit`` has them; checkpoint: the file of how far this is, and
     whether to go on from it.  Raises InputError where a fold lacks a class.
     """
-    path = sorted({float(C) for C in path})
+    try:
+        path = sorted({float(C) for C in path})
+    except (TypeError, ValueError):
+        raise InputError(f"{option('path', path)}: is no list of numbers; give one such as [0.1, 1.0, 10.0]") from None
     if not path or not all(0.0 < C < math.inf for C in path):
         raise InputError(f"{option('path')}: needs finite numbers above 0")
     if not 2 <= folds <= MOST_FOLDS:

@@ -404,9 +404,9 @@ def test_times_orders_and_first_rows(tmp_path):
                 assert np.array_equal(run.y, y[places])
                 agree(run.sq_norms, np.sum(dense.X**2, axis=1), 1e-6)
                 agree(run.scores, dense.z, 1e-5)
-        with pytest.raises(InputError, match="memory=0.0193MB is too small: .* are needed"):
+        with pytest.raises(InputError, match="memory=19_300 is too small: .* are needed"):
             regret_report.measure_regret(store, "pa1", memory=19_300)
-        with pytest.raises(InputError, match="beside the records of 200 rounds: memory=[0-9.]+MB is too small"):
+        with pytest.raises(InputError, match="beside the records of 200 rounds: memory=[0-9_]+ is too small"):
             regret_report.measure_regret(store, "pa1", memory=25_000)
 
 
