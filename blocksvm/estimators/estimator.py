@@ -17,12 +17,28 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils import check_random_state, validation
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from blocksvm.api.fit import Fitted, fit
 from blocksvm.base.errors import InputError
-from blocksvm.estimators import fit_rows
+from blocksvm.estimators.fit_rows import (
+    FLOATS,
+    Batches,
+    by_source,
+    columns_of,
+    compressed,
+    is_batches,
+    is_store,
+    opened_batches,
+    pieces_of,
+)
 from blocksvm.estimators.parameters import Parameter
 from blocksvm.kernels.margins import decision_values
 from blocksvm.sources.matrix import Matrix
@@ -82,7 +98,7 @@ class Estimator(BaseEstimator):
 
     @contextmanager
     def _training(self, X, y, sample_weight) -> Iterator[EstimatorRun]:
-        if fit_rows.is_store(X) or fit_rows.is_batches(X, y):
+        if is_store(X) or is_batches(X, y):
             if y is not None or sample_weight is not None:
                 raise InputError("a store or an iterator has its labels and weights with it; leave y and "
                                  "sample_weight out")  # fmt: skip
@@ -90,12 +106,12 @@ class Estimator(BaseEstimator):
                 yield training
             return
         X, y = self._checked(X, y)
-        weights = None if sample_weight is None else validation._check_sample_weight(sample_weight, X)
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
         classes = None
         multilabel = y.ndim == 2
         if is_classifier(self):
             classes, y = self._coded(y)
-        X = fit_rows.compressed(X)
+        X = compressed(X)
         numbered = self.numbered_by_frequency and X.shape[1] >= WIDE and X.nnz >= X.shape[1] // 4
         matrix = Matrix(X, y, weights=weights, numbered_by_frequency=numbered)
         yield EstimatorRun(matrix, X.shape[1], matrix.columns, classes, True, multilabel)
@@ -103,15 +119,15 @@ class Estimator(BaseEstimator):
     def _checked(self, X, y, reset: bool = True) -> tuple:
         """(X, y) checked by scikit-learn: X dense or CSR, float32 or float64, not copied where possible."""
         if y is None:  # scikit-learn's message
-            validation.validate_data(self, X, y, accept_sparse="csr", dtype=list(fit_rows.FLOATS), reset=reset)
-        X, y = validation.validate_data(
-            self, X, y, accept_sparse="csr", dtype=list(fit_rows.FLOATS), reset=reset,
-            y_numeric=not is_classifier(self), multi_output=is_classifier(self),
+            validate_data(self, X, y, accept_sparse="csr", dtype=list(FLOATS), reset=reset)
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=list(FLOATS), reset=reset, y_numeric=not is_classifier(self),
+            multi_output=is_classifier(self),
         )  # fmt: skip
         if is_classifier(self):
             if self.takes_sets and type_of_target(y) == "multilabel-indicator":
                 return X, y.toarray() if sparse.issparse(y) else y
-            y = validation.column_or_1d(y, warn=True)
+            y = column_or_1d(y, warn=True)
             check_classification_targets(y)
         return X, y
 
@@ -138,12 +154,12 @@ class Estimator(BaseEstimator):
     def _out_of_core(self, X) -> Iterator[EstimatorRun]:
         seed = self._seed()
         memory = self._memory_limit() or OUT_OF_CORE
-        batches = None if fit_rows.is_store(X) else fit_rows.Batches(X)
-        opened = open_store(X) if batches is None else fit_rows.opened_batches(
+        batches = None if is_store(X) else Batches(X)
+        opened = open_store(X) if batches is None else opened_batches(
             batches, memory, self.temp, seed, effective_n_jobs(self.n_jobs)
         )  # fmt: skip
         with opened as source:
-            columns = fit_rows.columns_of(source)
+            columns = columns_of(source)
             n_features = int(columns.max(initial=-1)) + 1 if batches is None else batches.n_features
             classes = None
             if is_classifier(self):
@@ -246,10 +262,10 @@ class Estimator(BaseEstimator):
     def _values(self, X) -> np.ndarray:
         """Decision values (n,), or (n, k) of k > 2 classes or of sets of k labels; X: rows, or a store's path, with its
         rows in the order of its text."""
-        validation.check_is_fitted(self)
-        if fit_rows.is_store(X):
+        check_is_fitted(self)
+        if is_store(X):
             return self._values_of_store(X)
-        X = validation.validate_data(self, X, accept_sparse="csr", dtype=list(fit_rows.FLOATS), reset=False)
+        X = validate_data(self, X, accept_sparse="csr", dtype=list(FLOATS), reset=False)
         coef = np.atleast_2d(self.coef_)
         k = len(coef)
         factor = coef[0] if k == 1 else np.ascontiguousarray(coef.T)
@@ -258,7 +274,7 @@ class Estimator(BaseEstimator):
         def fill(rows: slice) -> None:
             values[rows] = X[rows] @ factor
 
-        self._each(fill, fit_rows.pieces_of(X))
+        self._each(fill, pieces_of(X))
         values += self.intercept_ if k > 1 else self.intercept_[0]
         return values
 
@@ -269,7 +285,7 @@ class Estimator(BaseEstimator):
     def _values_of_store(self, path) -> np.ndarray:
         coef = np.atleast_2d(self.coef_)
         with open_store(path) as store:
-            columns = fit_rows.columns_of(store)
+            columns = columns_of(store)
             known = columns < coef.shape[1]
             w = np.zeros((len(coef), len(columns) + 1))
             w[:, :-1][:, known] = coef[:, columns[known]]
@@ -282,13 +298,13 @@ class Estimator(BaseEstimator):
                     decision_values(*block.matrix, vector, 1.0, out)
                 return values[0] if len(values) == 1 else values.T
 
-            return fit_rows.by_source(store, of_chunk)
+            return by_source(store, of_chunk)
 
 
 def labels_of_store(path) -> np.ndarray:
     """The labels of a store's rows in the order of its text."""
     with open_store(path) as store:
-        return fit_rows.by_source(store, store.read_labels)
+        return by_source(store, store.read_labels)
 
 
 class Classifier(ClassifierMixin, Estimator):
@@ -313,7 +329,7 @@ class Classifier(ClassifierMixin, Estimator):
 
     def score(self, X, y=None, sample_weight=None) -> float:
         """Accuracy; a store contains its labels."""
-        if fit_rows.is_store(X) and y is None:
+        if is_store(X) and y is None:
             y = labels_of_store(X)
         return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
@@ -327,6 +343,6 @@ class Regressor(RegressorMixin, Estimator):
 
     def score(self, X, y=None, sample_weight=None) -> float:
         """The coefficient of determination R^2; a store contains its targets."""
-        if fit_rows.is_store(X) and y is None:
+        if is_store(X) and y is None:
             y = labels_of_store(X)
         return float(r2_score(y, self.predict(X), sample_weight=sample_weight))

@@ -20,7 +20,7 @@ import re
 
 import numpy as np
 
-from blocksvm.base.row_batch import Origin, RowBatch
+from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.format import ParseBuffer, ReaderOptions
 from blocksvm.formats.text.row_labels import first_words, inexact
 from blocksvm.formats.text.text_source import TextPiece, is_number, quoted, utf8_lines
@@ -61,10 +61,8 @@ class VwReader:
         return ParseBuffer(n_bytes // 2 + 1, n_bytes // 2 + 1, weighted=True)
 
     def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
-        text, end = piece.text, piece.end
+        text, end = piece.padded(), piece.end
         recipe, named = self.reading.recipe, self.reading.named
-        if len(text) < end + SPARE:  # the parser looks ahead
-            text = np.append(text[:end], np.zeros(SPARE, np.uint8))
         end, fault = utf8_lines(text, end)
         if buffer is None:
             # every row ends with a newline, every feature follows a blank
@@ -116,13 +114,10 @@ class VwReader:
             else:
                 tell = self.reading.twice if code == DUPLICATE else self.reading.too_large
                 fault = bad, tell(self._feature(text, end, bad, ids[entry]))
-        nnz = indptr[rows]
         weights = weights[:rows]
-        return RowBatch(
-            labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz],
-            Origin(piece.source, piece.fraction, line, buffer.lines[:rows]), fault=fault, largest=largest,
-            weights=None if (weights == 1.0).all() else weights,
-            names=(names, firsts[:nnz], lasts[:nnz]) if named else None,
+        return buffer.batch(
+            piece, line, rows, labels, fault, largest, weights=None if (weights == 1.0).all() else weights,
+            names=(names, firsts, lasts) if named else None,
         )  # fmt: skip
 
     def _sentence(self, code: int, text: np.ndarray, position: int) -> str:
