@@ -24,6 +24,9 @@ LINKS = (
     ("](experiments/results/", "](results/"),
     ("](docs/", "]("),
     ("](CHANGELOG.md", "](changelog.md"),
+    ("the page *Updates* of the site that `tools/docs` builds", "[Updates](updates.md)"),
+    ("the page *Python API* of the site that `tools/docs` builds", "[Python API](api.md)"),
+    ("the page *Layout of files* of the site that `tools/docs` builds", "[Layout of files](layout.md)"),
 )
 NOT_RUN = re.compile(r"^(```\w+) no-run$", re.MULTILINE)
 INNER_PRODUCT = re.compile(r"<(\w+, \w+)>")  # in docstrings, where Markdown takes it for a tag

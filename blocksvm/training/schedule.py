@@ -29,8 +29,8 @@ class PassStats:
 
     passes: done in this visit; finished: the solver is done with the block; gain, work: what the last pass added to
     the dual, and for which work; visit_gain, visit_work: the same of the whole visit, with the reading of its block;
-    cycle_gain, cycle_work: of all since this reading of all rows began, or since the certificate that chose the set
-    anew; seen: the set's share of the gap as the last pass saw it; read: nonzeros of the blocks visited since the last
+    cycle_gain, cycle_work: of all since this reading of all rows began, or since the certificate that last chose the
+    set; seen: the set's share of the gap as the last pass saw it; read: nonzeros of the blocks visited since the last
     pass over the set, in units of the set's; with_set: there is a working set; first_of_warm_start: this is the first
     reading of a run that began at another's end, which tells how much of the gap is left.
     """

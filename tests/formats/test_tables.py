@@ -1,5 +1,5 @@
-"""What a table is, is decided from whole lines and many rows; what is unclear is a sentence; what becomes of cells that
-look otherwise is counted; labels that float64 merges are refused; predictions that know nothing say so."""
+"""Layouts of tables are decided from whole lines and many rows; unclear ones are refused by a sentence; cells that
+differ from their column are counted; labels that float64 merges are refused; predictions that know nothing say so."""
 
 from __future__ import annotations
 

@@ -33,6 +33,8 @@ def folder(tmp_path_factory):
         "my_learner.py",
         "my_loss.py",
         "my_schedule.py",
+        "my_steps.py",
+        "my_structured.py",
         "my_task.py",
     ]
     make_store(folder, *random_rows(n=150, d=20, seed=8), name="store")
@@ -89,6 +91,26 @@ def test_the_learner_is_its_rule(folder):
             if y[i] * (w @ x) <= 0.5:
                 w += y[i] * x
     np.testing.assert_allclose(learned, w, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("average", [False, True])
+def test_the_learner_of_two_columns_is_its_rule(folder, average):
+    """Its weights, or their mean after each round, are those of the formula in numpy."""
+    run(folder, [*command_with("OWN_STEPS"), "--overwrite", "--order", "stored", *["--average"] * average])
+    X, y = rows_of(folder)
+    with h5py.File(folder / "store.h5") as file:
+        order = file["rows"]["source"]
+    w, squares, total = np.zeros((3, 20))
+    for _ in range(2):
+        for i in order:
+            x = X[i].toarray().ravel()
+            g = -y[i] / (1.0 + np.exp(y[i] * (w @ x))) * x
+            squares += g * g
+            w -= 0.5 * g / np.sqrt(np.where(squares > 0.0, squares, 1.0))
+            total += w
+    expected = total / (2 * len(order)) if average else w
+    np.testing.assert_allclose(weights_by_column(folder / "model.h5"), expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.process
@@ -160,12 +182,14 @@ def test_the_format_is_split_and_predicted(folder):
 
 @pytest.mark.process
 def test_the_task(folder):
-    """A model of a task outside the package runs that task's code only where its user names it."""
+    """Learners of the package and from outside learn it; its code runs only where the model's user names it."""
     lines = [f"{'warm' if k % 2 else 'cold'} day{k % 7} {'sun' if k % 2 else 'snow'}" for k in range(40)]
     (folder / "topics.txt").write_text("\n".join(lines) + "\n")
-    train, evaluate = (words for words in commands() if "my_task:TOPICS" in words)
+    train, evaluate, *others = (words for words in commands() if "my_task:TOPICS" in words)
     run(folder, train)
     assert run(folder, evaluate).split() == ["accuracy", "1.0000"]
+    run(folder, others[0])
+    assert run(folder, others[1]).split() == ["accuracy", "1.0000"]
     done = subprocess.run(
         [str(Path(sys.executable).with_name("blocksvm")), *evaluate[1:-2]], cwd=folder, capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

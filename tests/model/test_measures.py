@@ -1,4 +1,4 @@
-"""What predictions are worth: every measure beside scikit-learn's, added up in pieces of any size."""
+"""Measures of predictions: every measure beside scikit-learn's, added up in pieces of any size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stream predicts before it learns, further passes over the same text, and streams that learn nothing."""
+"""Predictions of a stream before it learns, further passes over the same text, and streams that learn nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stream's rows weigh by their class, and how well its predictions rank."""
+"""Weights of a stream's rows by class, and the ranking of its predictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stream writes and goes on from: saves beside the learning, and a pass in two that equals one in one."""
+"""Saves of streams and their continuation: saves beside the learning, and a pass in two that equals one in one."""
 
 from __future__ import annotations
 

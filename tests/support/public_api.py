@@ -1,4 +1,4 @@
-"""What users build on: the names that ``import blocksvm`` has with their arguments, the estimators' parameters, and
+"""The public interface: the names that ``import blocksvm`` has with their arguments, the estimators' parameters, and
 every option of every command with its default.
 
     PYTHONPATH=.:tests python -m support.public_api        (writes tests/public_api.txt, after a change on purpose)
