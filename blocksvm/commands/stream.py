@@ -9,14 +9,7 @@ from textwrap import fill
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import names_of
-from blocksvm.cli.console import (
-    Interrupted,
-    Known,
-    Parser,
-    catch_signals,
-    seed,
-    size,
-)
+from blocksvm.cli.console import Interrupted, Known, Parser, catch_signals, seed, size
 from blocksvm.cli.json_output import add_json, emit_json, json_file
 from blocksvm.cli.options import (
     SOLVER_WORDS,

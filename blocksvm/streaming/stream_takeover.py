@@ -134,10 +134,7 @@ def go_on(path: Path, features: StreamFeatures) -> None:
             features.indices(ids)
     (learner,) = features.learners
     runner, state = learner.runner, learner.state
-    lengths = {
-        "features": runner.n_vectors * (features.n_features + 1) * runner.width,
-        "scalars": len(state.scalars),
-    }
+    lengths = {"features": runner.n_vectors * (features.n_features + 1) * runner.width, "scalars": len(state.scalars)}
     lengths_saved = saved.lengths.get(saved.namespace, {})
     for name, length in lengths.items():
         if lengths_saved.get(name) != length:

@@ -21,15 +21,8 @@ from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.solver import CertifiesItself, OwnDecisions, SeveralProblemsSolver
 from blocksvm.sources.block import Block
 from blocksvm.sources.block_reader import BlockReader
+from blocksvm.training import record
 from blocksvm.training.certificate import RejectedEarly, certified, enough_gap
-from blocksvm.training.record import (
-    Result,
-    Tally,
-    certificate_event,
-    ended,
-    outer_event,
-    start_event,
-)
 from blocksvm.training.run import Run
 from blocksvm.training.schedule import Replay
 from blocksvm.training.visit import VisitTask
@@ -43,14 +36,14 @@ class OuterLoop(Run):
 
     # -- the run -----------------------------------------------------------------------------------------------
 
-    def run(self) -> Result:
+    def run(self) -> record.Result:
         if not hasattr(self, "state"):
             self.allocate()
         blocks = self.plan.blocks
         with BlockReader(blocks.source, blocks.arena_bytes, blocks.partition.resident) as self.reader:
             self.begin()
             # from here on no input of the user is refused
-            self.watch.on_event(start_event(self.plan, self.progress))
+            self.watch.on_event(record.start_event(self.plan, self.progress))
             status = self._iterate()
             if self.checkpoint is not None:
                 # before the last certificate: it may rebuild w, which a run that goes on from here would not have done
@@ -67,10 +60,10 @@ class OuterLoop(Run):
         progress, partition = self.progress, self.plan.blocks.partition
         while True:
             if progress.told:
-                if status := ended(progress, self.plan, self.state, self.seconds()):
+                if status := record.ended(progress, self.plan, self.state, self.seconds()):
                     return status
                 progress.outer, progress.visit, progress.closed, progress.told = progress.outer + 1, 0, False, False
-                self.tally = Tally()
+                self.tally = record.Tally()
                 self.save_if_due()
             if not progress.closed:
                 blocks, most = partition.blocks(progress.outer), self.plan.settings.passes_left(progress.passes_made)
@@ -201,7 +194,7 @@ class OuterLoop(Run):
         if not isinstance(certificate, RejectedEarly):
             self.unchecked = None
         self.tally.attempted(certificate.share if isinstance(certificate, RejectedEarly) else 1.0)
-        self.watch.on_event(certificate_event(self.progress.outer, self.seconds(), certificate))
+        self.watch.on_event(record.certificate_event(self.progress.outer, self.seconds(), certificate))
         return certificate if isinstance(certificate, RejectedEarly) else self.keep(certificate)
 
     def _emit_outer(self) -> None:
@@ -211,7 +204,7 @@ class OuterLoop(Run):
         valid = held_out_figures(self.plan.held_out, self.weights, solver.bias, lambda: completion(self.state))
         figures = {"rows_read": self.plan.source.n_samples, **figures_of(self.working_set)}
         figures |= solver.progress(self.state)
-        self.watch.on_event(outer_event(self.progress, self.tally, self.seconds(), figures, valid))
+        self.watch.on_event(record.outer_event(self.progress, self.tally, self.seconds(), figures, valid))
         self.progress.told = True
 
     # -- the end -------------------------------------------------------------------------------------------------
