@@ -66,11 +66,11 @@ class OuterLoop(Run):
                 self.tally = record.Tally()
                 self.save_if_due()
             if not progress.closed:
-                blocks = partition.blocks(progress.outer)
+                blocks, most = partition.blocks(progress.outer), self.plan.settings.passes_left(progress.passes_made)
                 if progress.visit == 0:
                     self._begin_reading()
                 for block in self.read(blocks[progress.visit :], then=self.following()[0]):
-                    self._visit(block, blocks[progress.visit])
+                    self._visit(block, blocks[progress.visit], most)
                     progress.visit += 1
                     self.emit("visit", visit=progress.visit, blocks=len(blocks))
                     self._visit_set(between=progress.visit < len(blocks))
@@ -102,14 +102,13 @@ class OuterLoop(Run):
 
     # -- visits ------------------------------------------------------------------------------------------------
 
-    def _visit(self, block: Block, chunks: np.ndarray) -> None:
-        """A visit to a block, whose rows are offered to the working set."""
+    def _visit(self, block: Block, chunks: np.ndarray, most: float) -> None:
+        """A visit to a block, of so many passes at most, whose rows are offered to the working set."""
         plan, progress = self.plan, self.progress
         self._turn(progress.passes, of_the_set=False)
         stats = progress.block_stats(0 if plan.blocks.partition.resident else block.n_nonzeros, self.working_set)
         task = VisitTask(
-            chunks, (progress.outer, progress.visit), plan.schedule, stats,
-            most=plan.settings.passes_left(progress.passes_made),
+            chunks, (progress.outer, progress.visit), plan.schedule, stats, most=most
         )  # fmt: skip
         result = self.executor.visit(task, block)
         progress.count(result, stats, block.n_nonzeros)
