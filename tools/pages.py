@@ -100,7 +100,7 @@ def commands() -> str:
             for action in module.ACTIONS:
                 own = module.train_parser(Settings()) if action == "train" else module.model_parser(action)
                 parts += [f"### structure {action}", options_of(own)]
-        elif inspect.signature(module.parser).parameters:
+        elif "settings" in inspect.signature(module.parser).parameters:
             parts.append(options_of(module.parser("the solver", Settings())))
         else:
             parts.append(options_of(module.parser()))

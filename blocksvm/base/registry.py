@@ -50,8 +50,9 @@ class Registry(Mapping[str, str]):
         if not isinstance(value, tuple(map(object_at, self.classes))):
             owner = self.classes[0].rpartition(":")[2]
             raise InputError(f"{option(self.kind, value)}: is no {self.kind}; give its name, or a {owner}")
-        if value.name in self.places and self.load(value.name) is value:
-            return value.name
+        name = getattr(value, "name", "")
+        if name in self.places and self.load(name) is value:
+            return name
         place = place_of(value, self.kind)
         by_user(place)
         return place

@@ -90,10 +90,7 @@ CUT = (
             metavar="CHARACTER"),
 )  # fmt: skip
 MATRIX_LABEL = Setting(
-    "label",
-    "the labels: name of an array (npz), number of a column (npy), column of obs (h5ad)",
-    None,
-    str,
+    "label", "the labels: name of an array (npz), number of a column (npy), column of obs (h5ad)", None, str
 )
 LABELS_FROM = Setting("labels_from", ".npy file with the labels of the rows", None, str, metavar="FILE")
 # settings that tell of one input, and nothing of what a model's features are; how its lines are cut, which later rows

@@ -96,9 +96,7 @@ THEORIES = {
     PA1: Theory(bounds=("PA, lemma", "PA-I"), passive_aggressive=True),
     PA2: Theory(bounds=("PA, lemma", "PA-II"), passive_aggressive=True),
     OGD: Theory(
-        bounds=(*FOLLOWED, "OGD, falling step, projected", "mirror descent in general"),
-        mirror=EUCLIDEAN,
-        ball=l2_ball,
+        bounds=(*FOLLOWED, "OGD, falling step, projected", "mirror descent in general"), mirror=EUCLIDEAN, ball=l2_ball
     ),
     FOREL: Theory(bounds=(*FOLLOWED, "mirror descent in general"), mirror=EUCLIDEAN),
     EUCLIDEAN_MAP: Theory(bounds=MAPPED, mirror=EUCLIDEAN),

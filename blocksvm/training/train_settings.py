@@ -11,6 +11,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import plain
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.learners import LEARNERS
+from blocksvm.learners.engine.learner import Learner
 from blocksvm.learners.engine.methods import SOLVERS, get_method
 from blocksvm.model.model_file import describe_model
 from blocksvm.model.takeover import continued_settings
@@ -46,7 +47,7 @@ class TrainSettings:
     max_seconds: float = math.inf
 
     @classmethod
-    def of(cls, solver: str | None = None, learner: str | None = None, **keywords) -> TrainSettings:
+    def of(cls, solver: str | None = None, learner: str | Learner | None = None, **keywords) -> TrainSettings:
         """From keywords as ``fit`` takes them: those of the run, and the solver's own; a solver or a learner also as
         the object itself."""
         if solver is not None and learner is not None:
@@ -58,10 +59,11 @@ class TrainSettings:
         return cls(solver=learner or solver or cls.solver, learner=learner is not None, method=keywords, **run)
 
     @classmethod
-    def continuing(cls, path: str | Path, solver: str | None = None, learner: str | None = None, **keywords):
+    def continuing(cls, path: str | Path, solver: str | None = None, learner: str | Learner | None = None, **keywords):
         """The settings of a model's learner, to go on with; the keywords must agree with them."""
         saved = describe_model(path)
         method = saved["method"]
+        learner = None if learner is None else LEARNERS.name_of(learner)
         for name, wanted in (("solver", solver), ("learner", learner)):
             if wanted is not None and wanted != method["name"]:
                 raise InputError(f"{path}: was learned by {method['name']}, not by {wanted}; leave {option(name)} out")
@@ -75,7 +77,7 @@ class TrainSettings:
             return cls.of(**named, **continued_settings(path, method, takes, values), **keywords)
 
     def __post_init__(self):
-        by_user(self.solver, self.method)
+        by_user(self.solver, self.method, self.schedule)
         method = get_method(self.solver, self.learner)
         run = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("solver", "learner", "method")}
         for name, value in RUN_SETTINGS.resolve(run, "a run").items():

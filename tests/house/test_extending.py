@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from support.places import ROOT
-from support.training_cases import make_store, random_rows
+from support.training_cases import make_store, random_rows, rows_of_store
 
 from blocksvm import fit, open_store
 from blocksvm.model.model_file import load_model
-from blocksvm.training.schedule import NAMED
 
 PAGE = ROOT / "docs" / "extending.md"
 
@@ -123,15 +122,14 @@ def test_the_learner_streams_and_is_described(folder):
     assert "--average" in told
 
 
+@pytest.mark.process
 def test_the_schedule_makes_more_passes_than_one_and_certifies(folder, monkeypatch):
     monkeypatch.syspath_prepend(folder)
-    from my_schedule import Diminishing
-
-    monkeypatch.setitem(NAMED, "diminishing", Diminishing)
     events = []
     with open_store(folder / "store.h5") as store:
-        fitted = fit(store, schedule="diminishing", working_set="none", on_event=events.append)
+        fitted = fit(store, schedule="my_schedule:DIMINISHING", working_set="none", on_event=events.append)
     monkeypatch.delitem(sys.modules, "my_schedule")
+    run(folder, command_with("my_schedule:DIMINISHING"))
     assert fitted.status == "converged" and fitted.certificate.rel_gap <= 1e-3
     assert max(event["inner_passes"] / event["blocks"] for event in events if event["event"] == "outer") > 1
 
@@ -165,10 +163,14 @@ def test_the_format_is_split_and_predicted(folder):
     lines = [f"{i % 2} {'milk' if i % 2 else 'tea'} item{i % 7} item{i % 5}" for i in range(60)]
     (folder / "baskets.txt").write_text("\n".join(lines) + "\n")
     (folder / "new-baskets.txt").write_text("1 milk item3\n0 tea item1 item2\n")
-    split, predict = command_with("blocksvm split"), command_with("new-baskets.txt")
+    split, predict = command_with("baskets.txt store.h5"), command_with("new-baskets.txt")
     run(folder, [*split[:3], "baskets.h5", *split[4:]])
     run(folder, ["blocksvm", "train", "baskets.h5", "baskets-model.h5", "-C", "10"])
     assert load_model(folder / "baskets-model.h5").recipe.format == "my_format:BASKETS"
+    (folder / "baskets.csv").write_text("\n".join(lines).replace(" ", ",") + "\n")
+    run(folder, [*(words := command_with("--separator"))[:3], "commas.h5", *words[4:]])
+    spaced, commas = (rows_of_store(folder / f"{name}.h5")[0] for name in ("baskets", "commas"))
+    assert (spaced != commas).nnz == 0 and spaced.shape == (60, 9)
     run(folder, [*predict[:2], "baskets-model.h5", *predict[3:]])
     assert (folder / "predictions.txt").read_text() == "1\n0\n"
     (folder / "bad.txt").write_text("1 milk\nx tea\n")

@@ -9,11 +9,14 @@ import pytest
 from support.training_cases import make_store, random_rows, svmlight
 
 import blocksvm
-from blocksvm import InputError, Matrix, SplitSettings, StreamSettings
+from blocksvm import InputError, Matrix
 from blocksvm.base.errors import Bytes, option, use_option_names
+from blocksvm.conversion.convert import SplitSettings
 from blocksvm.learners.rules.passive_aggressive import PA1
 from blocksvm.losses.hinge import HINGE
+from blocksvm.streaming.stream_pass import StreamSettings
 from blocksvm.structured.structured_settings import RUN
+from blocksvm.training.train_settings import TrainSettings
 
 MY_LEARNER = replace(PA1, name="mine")
 WITHOUT_MEAN = replace(PA1, name="without-mean", takes_average=False)
@@ -32,7 +35,7 @@ def store(tmp_path_factory, rows):
 @pytest.mark.parametrize("text", ["2GB", "1.5 GiB", "500MB", "1000000000", "2g"])
 def test_sizes_are_numbers_or_texts_wherever_memory_is_a_setting(text):
     n_bytes = {"2GB": 2 * 10**9, "1.5 GiB": 3 * 2**29, "500MB": 5 * 10**8, "1000000000": 10**9, "2g": 2 * 10**9}[text]
-    assert blocksvm.TrainSettings.of(memory=text).memory == n_bytes
+    assert TrainSettings.of(memory=text).memory == n_bytes
     assert SplitSettings(memory=text).memory == n_bytes
     assert StreamSettings(memory=text).memory == n_bytes
     assert RUN.checked({"memory": text}, "a run") == {"memory": n_bytes}
@@ -90,12 +93,6 @@ def test_objects_that_are_none_are_named(rows, keywords, says):
 def test_a_learner_that_takes_no_average_is_named(rows):
     with pytest.raises(InputError, match="^average: without-mean does not accept it; leave it out$"):
         blocksvm.fit(*rows, learner=WITHOUT_MEAN, average=True)
-
-
-def test_a_path_of_C_that_is_no_list_of_numbers_is_named(rows):
-    for path in ("0.1,1", 3.0, [None]):
-        with pytest.raises(InputError, match="path=.*: is no list of numbers; give one such as"):
-            blocksvm.cross_validate(Matrix(*rows), path=path)
 
 
 def test_files_and_stores_in_the_place_of_rows_are_named(rows, store, tmp_path):
