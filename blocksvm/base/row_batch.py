@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -66,6 +66,20 @@ class RowBatch:
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
+
+    def until(self, row: int, wrong: str) -> RowBatch:
+        """The rows before ``row``, of which ``wrong`` is the fault; all of them, with theirs, where that is their
+        number."""
+        if row == len(self):
+            return self
+        end, names, records = int(self.indptr[row]), self.names, self.origin.records
+        return replace(
+            self, labels=self.labels[:row], indptr=self.indptr[: row + 1], ids=self.ids[:end],
+            values=None if self.values is None else self.values[:end],
+            weights=None if self.weights is None else self.weights[:row],
+            names=None if names is None else (names[0], names[1][:end], names[2][:end]),
+            origin=replace(self.origin, records=records[:row]), fault=(int(records[row]), wrong),
+        )  # fmt: skip
 
     def label_array(self) -> np.ndarray:
         """The labels (n,): float64 with nan, or objects with None, where a row has none."""

@@ -7,13 +7,7 @@ import sys
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings
-from blocksvm.cli.console import (
-    Parser,
-    catch_signals,
-    duration,
-    seed,
-    size,
-)
+from blocksvm.cli.console import Parser, catch_signals, duration, seed, size
 from blocksvm.cli.json_output import add_json, emit_json, json_file
 from blocksvm.cli.options import add_checkpoint, add_settings, checkpoint_of, given, resumes, value_of
 from blocksvm.problems.problem_settings import WITH_CLASSES

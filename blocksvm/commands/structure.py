@@ -9,15 +9,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, seed, size
 from blocksvm.cli.json_output import add_json, check_json, emit_json
-from blocksvm.cli.options import (
-    add_checkpoint,
-    add_settings,
-    checkpoint_of,
-    described,
-    given,
-    resumes,
-    value_of,
-)
+from blocksvm.cli.options import add_checkpoint, add_settings, checkpoint_of, described, given, resumes, value_of
 from blocksvm.structured.structured_settings import ALL_LEARNERS, FEATURES, RUN, SCORING
 
 ACTIONS = {

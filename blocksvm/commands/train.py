@@ -8,15 +8,7 @@ from textwrap import fill
 from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import names_of
-from blocksvm.cli.console import (
-    Interrupted,
-    Known,
-    Parser,
-    catch_signals,
-    duration,
-    seed,
-    size,
-)
+from blocksvm.cli.console import Interrupted, Known, Parser, catch_signals, duration, seed, size
 from blocksvm.cli.json_output import add_json, emit_json, json_file
 from blocksvm.cli.options import SOLVER_WORDS, add_checkpoint, add_settings, checkpoint_of, given, refusal, value_of
 from blocksvm.cli.standard import drawing

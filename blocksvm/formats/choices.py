@@ -11,10 +11,10 @@ from dataclasses import replace
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import Setting, Settings
 
-# analyzer -> the number of it in the kernel that cuts it
 LABEL_HELP = (
     "column of the labels: its name (default label), or its number (npy, no header); for npz, the name of an array"
 )
+# analyzer -> its number in the kernel that cuts n-grams
 ANALYZERS = {"word": 0, "char": 1, "char_wb": 2}
 LONGEST_NGRAM = 32
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}
@@ -90,10 +90,7 @@ CUT = (
             metavar="CHARACTER"),
 )  # fmt: skip
 MATRIX_LABEL = Setting(
-    "label",
-    "the labels: name of an array (npz), number of a column (npy), column of obs (h5ad)",
-    None,
-    str,
+    "label", "the labels: name of an array (npz), number of a column (npy), column of obs (h5ad)", None, str
 )
 LABELS_FROM = Setting("labels_from", ".npy file with the labels of the rows", None, str, metavar="FILE")
 # settings that tell of one input, and nothing of what a model's features are; how its lines are cut, which later rows

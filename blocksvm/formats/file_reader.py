@@ -1,7 +1,7 @@
 """Rows from binary files: each format reads runs of rows, and one function closes them.
 
-A format of files is a ``Format`` that also has ``pieces(name, options, n_bytes, limit)``, the runs of rows of a file
-that take about so many bytes each, as (payload, fraction of the file), and whose reader turns a payload into rows.
+A format of files is a ``FileFormat``, which also has ``pieces(name, options, n_bytes, limit)``, the runs of rows of a
+file that take about so many bytes each, as (payload, fraction of the file), and whose reader turns a payload into rows.
 The first bytes of a file name its format.  limit: the longest row, as the longest line of text, or None; a format
 takes no memory for a longer one (``require_fit``).
 """
@@ -9,7 +9,8 @@ takes no memory for a longer one (``require_fit``).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,10 +18,11 @@ import numpy as np
 from xxhash import xxh3_128
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.inputs import open_input, require_same
+from blocksvm.base.inputs import open_input, raise_system_error, require_same
 from blocksvm.base.labels import exact
 from blocksvm.base.row_batch import Origin, RowBatch, runs
 from blocksvm.formats import AUTO, get_format
+from blocksvm.formats.choices import chosen
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
 from blocksvm.formats.text.text_source import LineLimit, TextInputs, TextSource
 from blocksvm.kernels.hash_table import hash_ids
@@ -244,6 +246,42 @@ class FileReader:
             return "the squares of the row's values add up to more than float64 holds; scale the features"
         feature = f"feature id {rows.ids[entry]}" if rows.features is None else rows.name_at(entry)
         return self.reading.twice(feature) if code == DUPLICATE else self.reading.too_large(feature)
+
+
+class FileFormat:
+    """A ``Format`` of files, which are recognised by their first bytes (``magic_of``) before text is read.
+
+    name: in the registry; lines: what a file is, for messages; rows_of: as of ``FileReader``.
+    """
+
+    name: str
+    lines: str
+    rows_of: Callable
+
+    def score(self, head: bytes, name: str) -> float:
+        return 0.0
+
+    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
+        return chosen(self.name, requested)
+
+    def reader(self, reading: ReaderOptions) -> FileReader:
+        return FileReader(reading, self.rows_of)
+
+
+@contextmanager
+def damage_named(name: str, what: str = "", cure: str = "get it again") -> Iterator[None]:
+    """An InputError for any exception of a library on a damaged file, of which there are dozens of kinds.
+
+    what: the beginning of the sentence, if not that ``name`` cannot be read.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise_system_error(error, name)
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0][:200].rstrip(".")
+        raise InputError(f"{what or f'{name}: cannot be read'} ({first}); {cure}") from error
 
 
 class RowFault(InputError):

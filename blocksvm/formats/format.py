@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from blocksvm.base.errors import option
-from blocksvm.base.row_batch import RowBatch
+from blocksvm.base.row_batch import Origin, RowBatch
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text.text_source import MOST_OPEN, TextPiece
 from blocksvm.kernels.text_bytes import NEWLINE
@@ -68,6 +68,17 @@ class ParseBuffer:
         self.ids = np.empty(n_entries, np.int64)
         self.values = np.empty(n_entries)
         self.weights = np.empty(n_rows if weighted else 0)
+
+    def batch(self, piece: TextPiece, n_lines: int, rows: int, labels, fault, largest: float, **more) -> RowBatch:
+        """The first ``rows`` rows of a piece, of which so many lines were read; more: other fields of ``RowBatch``,
+        names of all entries."""
+        nnz = self.indptr[rows]
+        names = more.pop("names", None)
+        return RowBatch(
+            labels[:rows], self.indptr[: rows + 1], self.ids[:nnz], self.values[:nnz],
+            Origin(piece.source, piece.fraction, n_lines, self.lines[:rows]), fault=fault, largest=largest,
+            names=None if names is None else (names[0], names[1][:nnz], names[2][:nnz]), **more,
+        )  # fmt: skip
 
 
 class Reader(Protocol):

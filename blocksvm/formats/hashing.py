@@ -40,22 +40,12 @@ class HashingReader:
         rows, largest = hash_rows(
             batch.indptr, batch.ids, batch.values, recipe.bits, recipe.l2, recipe.single, places
         )  # fmt: skip
-        fault, records = batch.fault, batch.origin.records
-        if rows < len(batch):
-            sentence = f"values that hashing adds up lie beyond {recipe.dtype}; scale the features{self.cure}"
-            fault = int(records[rows]), sentence
         nnz = batch.indptr[rows]
-        return replace(
-            batch,
-            labels=batch.labels[:rows],
-            indptr=batch.indptr[: rows + 1],
-            ids=places[:nnz],
-            values=batch.values[:nnz],
-            weights=None if batch.weights is None else batch.weights[:rows],
-            names=None,
-            origin=replace(batch.origin, records=records[:rows]),
-            fault=fault,
-            largest=max(batch.largest, largest),
+        batch = replace(
+            batch, ids=places[:nnz], values=batch.values[:nnz], names=None, largest=max(batch.largest, largest)
+        )
+        return batch.until(
+            rows, f"values that hashing adds up lie beyond {recipe.dtype}; scale the features{self.cure}"
         )
 
 

@@ -54,15 +54,9 @@ class WeighingReader:
             batch.indptr, batch.ids, self.idf.find(batch.ids), batch.values, self.idf.factors, recipe.l2, recipe.single,
             sq_norms, positions,
         )  # fmt: skip
-        records, fault = batch.origin.records, batch.fault
-        if rows < len(batch):
-            fault = int(records[rows]), f"values times their idf lie beyond {recipe.dtype}; scale the features"
         nnz, names = batch.indptr[rows], batch.names
         if names is not None:
             names = names[0], names[1][positions[:nnz]], names[2][positions[:nnz]]
-        return replace(
-            batch, labels=batch.labels[:rows], indptr=batch.indptr[: rows + 1], ids=batch.ids[:nnz],
-            values=batch.values[:nnz], weights=None if batch.weights is None else batch.weights[:rows], names=names,
-            origin=replace(batch.origin, records=records[:rows]), fault=fault,
-            largest=float(sq_norms[:rows].max(initial=0.0)),
-        )  # fmt: skip
+        largest = float(sq_norms[:rows].max(initial=0.0))
+        batch = replace(batch, ids=batch.ids[:nnz], values=batch.values[:nnz], names=names, largest=largest)
+        return batch.until(rows, f"values times their idf lie beyond {recipe.dtype}; scale the features")

@@ -106,10 +106,7 @@ TRAINS = (
     ("on-set", "passes over the working set", lambda one: one.on_set),
     ("waiting", "waiting for a block", lambda one: one.waiting),
 )
-READS = (
-    ("reading", "reading", lambda one: one.reading),
-    ("decoding", "decoding", lambda one: one.decoding),
-)
+READS = (("reading", "reading", lambda one: one.reading), ("decoding", "decoding", lambda one: one.decoding))
 REST = ("rest", "certificates and all else")
 IDLE = ("idle", "idle")
 

@@ -111,10 +111,7 @@ def by_violation(standing: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np
     """Positions of the rows that may rise by falling slope, and of those that may fall by rising slope; of equal slopes
     the first in the source."""
     slopes, rising, falling = standing[0], np.flatnonzero(standing[1]), np.flatnonzero(standing[2])
-    return (
-        rising[np.lexsort((rows[rising], -slopes[rising]))],
-        falling[np.lexsort((rows[falling], slopes[falling]))],
-    )
+    return (rising[np.lexsort((rows[rising], -slopes[rising]))], falling[np.lexsort((rows[falling], slopes[falling]))])
 
 
 def best_pairs(standing, rows, lengths, most_rows: int, most_entries: int) -> np.ndarray:

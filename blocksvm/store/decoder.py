@@ -13,26 +13,17 @@ import time
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.kernels.block_check import (
-    INDEX_OUT_OF_RANGE,
-    INDICES_DO_NOT_RISE,
-    LENGTHS_DISAGREE,
-    NORM_NOT_FINITE,
-    SOUND,
-    VALUE_NOT_FINITE,
-    check_rows,
-    fill_rows,
-)
+from blocksvm.kernels import block_check as kernels
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import ReadingCost
 from blocksvm.store import codec
 
 FAULTS = {
-    INDEX_OUT_OF_RANGE: "a feature index is out of range",
-    VALUE_NOT_FINITE: "a value is not finite",
-    NORM_NOT_FINITE: "a row's norm is not a number",
-    LENGTHS_DISAGREE: "rows and nonzeros disagree",
-    INDICES_DO_NOT_RISE: "the features of a row do not rise",
+    kernels.INDEX_OUT_OF_RANGE: "a feature index is out of range",
+    kernels.VALUE_NOT_FINITE: "a value is not finite",
+    kernels.NORM_NOT_FINITE: "a row's norm is not a number",
+    kernels.LENGTHS_DISAGREE: "rows and nonzeros disagree",
+    kernels.INDICES_DO_NOT_RISE: "the features of a row do not rise",
 }
 CAN_ANNOUNCE = hasattr(os, "posix_fadvise")  # not on macOS
 MEMORY_SPEED = 1.5e9  # bytes a second; slower than this, a disk is at work
@@ -183,7 +174,7 @@ class Decoder:
         here = slice(row, row + n)
         coding = store.coding
         codes = block.y[here] if coding.by_kernel else np.empty(n, np.int16)
-        code = fill_rows(
+        code = kernels.fill_rows(
             np.frombuffer(rows, np.uint8), rows.itemsize, entry, stop, int(store.chunks.first_row[chunk]), coding.table,
             block.indptr[row : row + n + 1], block.sq_norms[here].view(np.uint64), block.rows[here], codes,
         )  # fmt: skip
@@ -193,10 +184,12 @@ class Decoder:
             block.rows[here] = rows["source"]
         if store.weighted:
             block.weights[here] = rows["weight"]
-        if code == SOUND:
+        if code == kernels.SOUND:
             values = None if block.values is None else block.values[entry:stop]
-            code = check_rows(block.indices[entry:stop], values, store.n_features, block.indptr[row : row + n + 1])
-        if code != SOUND:
+            code = kernels.check_rows(
+                block.indices[entry:stop], values, store.n_features, block.indptr[row : row + n + 1]
+            )
+        if code != kernels.SOUND:
             raise self._broken(chunk, FAULTS[code])
         reading = self.spent.seconds_reading - read_before
         self.spent.seconds_decoding += time.perf_counter() - began - reading

@@ -78,10 +78,7 @@ class ArcFeatures:
         first = np.repeat(text.bounds[:-1], (lengths + 1) * lengths)
         head, modifier = within // n, within % n
         self.root = head == 0
-        self.ends = {
-            "h": (first + np.maximum(head - 1, 0)).astype(np.int32),
-            "m": (first + modifier).astype(np.int32),
-        }
+        self.ends = {"h": (first + np.maximum(head - 1, 0)).astype(np.int32), "m": (first + modifier).astype(np.int32)}
         away = head - 1 - modifier
         self.no_arc = away == 0
         buckets = np.searchsorted(LIMITS, np.abs(away), side="right") + (away > 0) * (len(LIMITS) + 1)

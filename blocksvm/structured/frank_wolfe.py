@@ -243,11 +243,7 @@ class FrankWolfe(Machine):
         sq_norm = float(self.w @ self.w)
         primal = 0.5 * sq_norm + self.C * loss
         gap = max(0.0, self.C * loss + sq_norm - lower)
-        return {
-            "primal": primal,
-            "dual": lower - 0.5 * sq_norm,
-            "rel_gap": float(gap / abs(primal) if primal else gap),
-        }
+        return {"primal": primal, "dual": lower - 0.5 * sq_norm, "rel_gap": float(gap / abs(primal) if primal else gap)}
 
     def _each(self) -> Iterator[ExampleBlock]:
         """All examples, a chunk at a time, or in the one block that has them."""

@@ -51,23 +51,7 @@ def idle_sum(dual, place, square, since, t, l1, eta, delta):
 
 @kernel
 def adaptive_sums(
-    indptr,
-    indices,
-    values,
-    order,
-    first,
-    slopes,
-    dual,
-    l1,
-    eta,
-    delta,
-    place,
-    squares,
-    since,
-    sums,
-    low,
-    high,
-    largest,
+    indptr, indices, values, order, first, slopes, dual, l1, eta, delta, place, squares, since, sums, low, high, largest
 ):
     """``sums[j]`` = sum of |w_j| before each round; slopes: of the rounds; largest (1,): max |g_t,j|; of features:
     place as above, squares: sum of g_j^2, since: the round that ``place`` is up to date with, [low, high]: the range of

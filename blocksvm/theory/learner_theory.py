@@ -1,4 +1,4 @@
-"""What regret knows of each learner, beside what a learner is: its mirror map, its ball, its regulariser, its bounds.
+"""The theory of each learner, by which regret is measured: its mirror map, its ball, its regulariser, its bounds.
 
 A learner that is not in the table is measured without bounds.  A new bound is an entry of bounds.py, and its name here.
 """
@@ -96,9 +96,7 @@ THEORIES = {
     PA1: Theory(bounds=("PA, lemma", "PA-I"), passive_aggressive=True),
     PA2: Theory(bounds=("PA, lemma", "PA-II"), passive_aggressive=True),
     OGD: Theory(
-        bounds=(*FOLLOWED, "OGD, falling step, projected", "mirror descent in general"),
-        mirror=EUCLIDEAN,
-        ball=l2_ball,
+        bounds=(*FOLLOWED, "OGD, falling step, projected", "mirror descent in general"), mirror=EUCLIDEAN, ball=l2_ball
     ),
     FOREL: Theory(bounds=(*FOLLOWED, "mirror descent in general"), mirror=EUCLIDEAN),
     EUCLIDEAN_MAP: Theory(bounds=MAPPED, mirror=EUCLIDEAN),

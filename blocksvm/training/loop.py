@@ -6,7 +6,7 @@ certificate says that the optimum is reached.
             visit it, take in what changed, offer its rows to the working set
             pass over the working set, where the schedule wants it
         pass over the working set, until the schedule's rule
-        while a certificate is due: take it, which chooses the working set anew, and pass over that
+        while a certificate is due: take it, which chooses the working set again, and pass over that
 """
 
 from __future__ import annotations
@@ -21,15 +21,8 @@ from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.solver import CertifiesItself, OwnDecisions, SeveralProblemsSolver
 from blocksvm.sources.block import Block
 from blocksvm.sources.block_reader import BlockReader
+from blocksvm.training import record
 from blocksvm.training.certificate import RejectedEarly, certified, enough_gap
-from blocksvm.training.record import (
-    Result,
-    Tally,
-    certificate_event,
-    ended,
-    outer_event,
-    start_event,
-)
 from blocksvm.training.run import Run
 from blocksvm.training.schedule import Replay
 from blocksvm.training.visit import VisitTask
@@ -43,14 +36,14 @@ class OuterLoop(Run):
 
     # -- the run -----------------------------------------------------------------------------------------------
 
-    def run(self) -> Result:
+    def run(self) -> record.Result:
         if not hasattr(self, "state"):
             self.allocate()
         blocks = self.plan.blocks
         with BlockReader(blocks.source, blocks.arena_bytes, blocks.partition.resident) as self.reader:
             self.begin()
             # from here on no input of the user is refused
-            self.watch.on_event(start_event(self.plan, self.progress))
+            self.watch.on_event(record.start_event(self.plan, self.progress))
             status = self._iterate()
             if self.checkpoint is not None:
                 # before the last certificate: it may rebuild w, which a run that goes on from here would not have done
@@ -67,17 +60,17 @@ class OuterLoop(Run):
         progress, partition = self.progress, self.plan.blocks.partition
         while True:
             if progress.told:
-                if status := ended(progress, self.plan, self.state, self.seconds()):
+                if status := record.ended(progress, self.plan, self.state, self.seconds()):
                     return status
                 progress.outer, progress.visit, progress.closed, progress.told = progress.outer + 1, 0, False, False
-                self.tally = Tally()
+                self.tally = record.Tally()
                 self.save_if_due()
             if not progress.closed:
-                blocks = partition.blocks(progress.outer)
+                blocks, most = partition.blocks(progress.outer), self.plan.settings.passes_left(progress.passes_made)
                 if progress.visit == 0:
                     self._begin_reading()
                 for block in self.read(blocks[progress.visit :], then=self.following()[0]):
-                    self._visit(block, blocks[progress.visit])
+                    self._visit(block, blocks[progress.visit], most)
                     progress.visit += 1
                     self.emit("visit", visit=progress.visit, blocks=len(blocks))
                     self._visit_set(between=progress.visit < len(blocks))
@@ -109,14 +102,13 @@ class OuterLoop(Run):
 
     # -- visits ------------------------------------------------------------------------------------------------
 
-    def _visit(self, block: Block, chunks: np.ndarray) -> None:
-        """A visit to a block, whose rows are offered to the working set."""
+    def _visit(self, block: Block, chunks: np.ndarray, most: float) -> None:
+        """A visit to a block, of so many passes at most, whose rows are offered to the working set."""
         plan, progress = self.plan, self.progress
         self._turn(progress.passes, of_the_set=False)
         stats = progress.block_stats(0 if plan.blocks.partition.resident else block.n_nonzeros, self.working_set)
         task = VisitTask(
-            chunks, (progress.outer, progress.visit), plan.schedule, stats,
-            most=plan.settings.passes_left(progress.passes_made),
+            chunks, (progress.outer, progress.visit), plan.schedule, stats, most=most
         )  # fmt: skip
         result = self.executor.visit(task, block)
         progress.count(result, stats, block.n_nonzeros)
@@ -156,7 +148,7 @@ class OuterLoop(Run):
     # -- certificates --------------------------------------------------------------------------------------------
 
     def _certify_while_due(self) -> str | None:
-        """Certificates at the end of an outer iteration, each of which chooses the working set anew, whose passes may
+        """Certificates at the end of an outer iteration, each of which chooses the working set again, whose passes may
         make another one due; then the iteration's line in the trace.  A status where the run was stopped meanwhile."""
         progress, plan, working_set = self.progress, self.plan, self.working_set
         solver, policy, tol = plan.solver, progress.policy, plan.settings.tol
@@ -202,7 +194,7 @@ class OuterLoop(Run):
         if not isinstance(certificate, RejectedEarly):
             self.unchecked = None
         self.tally.attempted(certificate.share if isinstance(certificate, RejectedEarly) else 1.0)
-        self.watch.on_event(certificate_event(self.progress.outer, self.seconds(), certificate))
+        self.watch.on_event(record.certificate_event(self.progress.outer, self.seconds(), certificate))
         return certificate if isinstance(certificate, RejectedEarly) else self.keep(certificate)
 
     def _emit_outer(self) -> None:
@@ -212,7 +204,7 @@ class OuterLoop(Run):
         valid = held_out_figures(self.plan.held_out, self.weights, solver.bias, lambda: completion(self.state))
         figures = {"rows_read": self.plan.source.n_samples, **figures_of(self.working_set)}
         figures |= solver.progress(self.state)
-        self.watch.on_event(outer_event(self.progress, self.tally, self.seconds(), figures, valid))
+        self.watch.on_event(record.outer_event(self.progress, self.tally, self.seconds(), figures, valid))
         self.progress.told = True
 
     # -- the end -------------------------------------------------------------------------------------------------

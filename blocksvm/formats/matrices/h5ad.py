@@ -12,8 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.formats.choices import chosen
-from blocksvm.formats.file_reader import ENTRY_BYTES, Features, FileReader, RowBuffer, SparseRows, finite, require_fit
+from blocksvm.formats.file_reader import ENTRY_BYTES, Features, FileFormat, RowBuffer, SparseRows, finite, require_fit
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.matrices.by_row import ENTRY, by_row
 from blocksvm.formats.text.text_source import LineLimit
@@ -22,17 +21,11 @@ from blocksvm.store import anndata_file
 from blocksvm.store.foreign import Frame, frames_from, memory_for
 
 
-class H5ad:
+class H5ad(FileFormat):
     """The format."""
 
+    name = "h5ad"
     lines = "an AnnData file"
-
-    def score(self, head: bytes, name: str) -> float:
-        """Zero: its first bytes and its name are looked at before text is read."""
-        return 0.0
-
-    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
-        return chosen("h5ad", requested)
 
     def pieces(
         self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
@@ -49,8 +42,9 @@ class H5ad:
                     last / file.n_rows,
                 )
 
-    def reader(self, reading: ReaderOptions) -> FileReader:
-        return FileReader(reading, rows_of)
+    @staticmethod
+    def rows_of(payload: SparseRows, reading: ReaderOptions, buffer: RowBuffer) -> SparseRows:
+        return finite(payload, payload.name_at)
 
 
 def features_of(take, n_columns: int, name: str) -> tuple[Features, np.ndarray]:
@@ -164,10 +158,6 @@ class H5adMatrix:
         words: list = [raw[begin:end].decode(errors="backslashreplace") for begin, end in bounds]
         words.append(None)  # of code -1
         return [words[code] for code in codes.tolist()]
-
-
-def rows_of(payload: SparseRows, reading: ReaderOptions, buffer: RowBuffer) -> SparseRows:
-    return finite(payload, payload.name_at)
 
 
 H5AD = H5ad()

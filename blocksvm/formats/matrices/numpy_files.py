@@ -11,17 +11,25 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.inputs import open_input, raise_system_error
+from blocksvm.base.inputs import open_input
 from blocksvm.base.labels import exact
-from blocksvm.formats.choices import chosen
-from blocksvm.formats.file_reader import FileReader, RowBuffer, SparseRows, checked_labels, finite, require_fit, runs_of
+from blocksvm.formats.file_reader import (
+    FileFormat,
+    RowBuffer,
+    SparseRows,
+    checked_labels,
+    damage_named,
+    finite,
+    require_fit,
+    runs_of,
+)
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.matrices.by_row import ENTRY, by_row
 from blocksvm.formats.text.text_source import LineLimit
@@ -62,14 +70,8 @@ class Member:
     def length(self) -> int:
         return self.shape[0] if self.shape else 1
 
-    @contextmanager
-    def _damage_named(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:  # a damaged archive makes its readers raise a dozen kinds
-            raise_system_error(error, self.name)
-            first = (str(error).splitlines() or [type(error).__name__])[0][:200]
-            raise InputError(f"{self.where} is damaged ({first}); get it again") from error
+    def _damage_named(self) -> AbstractContextManager:
+        return damage_named(self.name, f"{self.where} is damaged")
 
     def take(self, n: int) -> np.ndarray:
         """The next n entries."""
@@ -105,16 +107,10 @@ class Mapped:
 
 def mapped(name: str) -> np.ndarray:
     """A .npy as it lies on disk; InputError where it is none."""
-    try:
-        if not os.path.isfile(name):  # opening a pipe would wait for its other end
-            raise InputError(f"{name}: {'is no file' if os.path.exists(name) else 'no such file'}")
+    if not os.path.isfile(name):  # opening a pipe would wait for its other end
+        raise InputError(f"{name}: {'is no file' if os.path.exists(name) else 'no such file'}")
+    with damage_named(name, f"{name}: is no array that numpy.save wrote", "save it again"):
         return np.lib.format.open_memmap(name, mode="r")
-    except InputError:
-        raise
-    except Exception as error:  # its header is parsed as Python
-        raise_system_error(error, name)
-        first = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
-        raise InputError(f"{name}: is no array that numpy.save wrote ({first}); save it again") from error
 
 
 def labels_for(source: Mapped | Member | None, n_rows: int, name: str) -> Mapped | Member | None:
@@ -186,23 +182,7 @@ def triples(name: str, layout: str, arrays: list[Member], shape: tuple, at_once:
             yield entries(second.take(len(places)), start + np.searchsorted(ends, places, side="right") - 1)
 
 
-class SavedMatrix:
-    """The common part of both formats."""
-
-    name: str
-
-    def score(self, head: bytes, name: str) -> float:
-        """Zero: its first bytes are looked at before text is read."""
-        return 0.0
-
-    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
-        return chosen(self.name, requested)
-
-    def reader(self, reading: ReaderOptions) -> FileReader:
-        return FileReader(reading, self.rows_of)
-
-
-class Npz(SavedMatrix):
+class Npz(FileFormat):
     """The format of sparse matrices."""
 
     name = "npz"
@@ -212,12 +192,8 @@ class Npz(SavedMatrix):
         self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
     ) -> Iterator[tuple[tuple[SparseRows, str], float]]:
         with ExitStack() as stack:
-            try:
+            with damage_named(name):
                 archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(open_input(name))))
-            except Exception as error:  # as of its members
-                raise_system_error(error, name)
-                first = (str(error).splitlines() or [type(error).__name__])[0][:200]
-                raise InputError(f"{name}: cannot be read ({first}); get it again") from error
             layout = Member(stack, archive, "format").take(1).tobytes().decode("ascii", "replace")
             layout = "".join(filter(str.isalnum, layout))[:20]
             if layout not in ARRAYS:
@@ -281,7 +257,7 @@ class Npz(SavedMatrix):
         return finite(rows, lambda entry: f"column {rows.ids[entry]}")
 
 
-class Npy(SavedMatrix):
+class Npy(FileFormat):
     """The format of dense matrices."""
 
     name = "npy"

@@ -10,16 +10,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice, product
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.inputs import open_input, raise_system_error
-from blocksvm.formats.choices import chosen
-from blocksvm.formats.file_reader import ClosedRows, FileReader, RowBuffer, RowFault, SparseRows, require_fit
+from blocksvm.base.inputs import open_input
+from blocksvm.formats.file_reader import (
+    ClosedRows,
+    FileFormat,
+    FileReader,
+    RowBuffer,
+    RowFault,
+    SparseRows,
+    damage_named,
+    require_fit,
+)
 from blocksvm.formats.format import EXPANSION, ReaderOptions
 from blocksvm.formats.tables.arrow_columns import ArrowColumns, arrow, is_text, listed, values_of
 from blocksvm.formats.tables.parquet_trial import try_footer
@@ -43,20 +50,13 @@ DELTA_BYTE_ARRAY = 7  # of Parquet's encodings that in which a value may have th
 UNPACKED = 16  # times as many bytes as packed ones a dictionary may have
 
 
-class ArrowFiles:
+class ArrowFiles(FileFormat):
     """The two formats; batches(name, options, n_bytes): the pieces of a file."""
 
     def __init__(self, name: str, lines: str, batches):
         self.name = name
         self.lines = lines
         self.batches = batches
-
-    def score(self, head: bytes, name: str) -> float:
-        """Zero: its first bytes are looked at before text is read."""
-        return 0.0
-
-    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
-        return chosen(self.name, requested)
 
     def pieces(
         self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
@@ -71,19 +71,6 @@ class ArrowFiles:
     def reader(self, reading: ReaderOptions) -> FileReader:
         cost = CELL_COST if reading.recipe.bits is not None else CELL_COST + NAMED
         return FileReader(reading, rows_of, -(-EXPANSION * cost // CELL_COST))
-
-
-@contextmanager
-def damage_named(name: str) -> Iterator[None]:
-    """An InputError for any exception of pyarrow on a damaged file."""
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:
-        raise_system_error(error, name)
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0][:200].rstrip(".")
-        raise InputError(f"{name}: cannot be read ({first}); get it again") from error
 
 
 class File:

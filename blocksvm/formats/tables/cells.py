@@ -73,10 +73,8 @@ class CellReader:
         return ParseBuffer(n_bytes // 2 + 1, n_bytes // 2 + 1)
 
     def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
-        text, end = piece.text, piece.end
+        text, end = piece.padded(), piece.end
         recipe, named = self.reading.recipe, self.reading.named
-        if len(text) < end + SPARE:  # the parser looks ahead
-            text = np.append(text[:end], np.zeros(SPARE, np.uint8))
         first_line = piece.source.first_line or text[:end].tobytes().partition(b"\n")[0] + b"\n"
         skip = len(first_line) if piece.begins and self.options["header"] != "no" else 0
         try:
@@ -127,11 +125,9 @@ class CellReader:
             if before < end:
                 short = replace(piece, text=text, end=int(before))
                 return replace(self.parse(short, buffer), fault=fault, open_quote=open_quote)
-        nnz = indptr[rows]
-        return RowBatch(
-            labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz],
-            Origin(piece.source, piece.fraction, line, lines[:rows]), fault=fault, largest=largest,
-            names=(names, firsts[:nnz], lasts[:nnz]) if named else None, notes=notes, open_quote=open_quote,
+        return buffer.batch(
+            piece, line, rows, labels, fault, largest, names=(names, firsts, lasts) if named else None, notes=notes,
+            open_quote=open_quote,
         )  # fmt: skip
 
     def _columns(self, first_line: bytes) -> tuple[TableLayout, tuple]:

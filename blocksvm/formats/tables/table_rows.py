@@ -17,19 +17,10 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.formats.file_reader import ClosedRows, Features, RowBuffer, SparseRows, finite
 from blocksvm.formats.format import ReaderOptions
+from blocksvm.kernels import table_row_loops as kernels
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.kernels.name_hashes import hash_of
 from blocksvm.kernels.table_columns import fill_rows, order_ids, put_in_rows
-from blocksvm.kernels.table_row_loops import (
-    BAD_CODE,
-    FLOAT32,
-    FLOAT64,
-    INT32,
-    INT64,
-    SOUND,
-    ColumnArrays,
-    close_columns,
-)
 
 SIDE_BY_SIDE = 1 << 20  # bytes of columns that become rows at once: they stay in the second-level cache
 FEWEST_ROWS = 16
@@ -37,10 +28,10 @@ TILE = 1 << 18  # the same where rows are closed, too
 MOST_ROWS = 128  # of them side by side
 MEETING = 16  # one in so many features may be hashed to the place of another, for rows to be hashed as they are made
 KINDS = {
-    np.dtype(np.float64): FLOAT64,
-    np.dtype(np.float32): FLOAT32,
-    np.dtype(np.int64): INT64,
-    np.dtype(np.int32): INT32,
+    np.dtype(np.float64): kernels.FLOAT64,
+    np.dtype(np.float32): kernels.FLOAT32,
+    np.dtype(np.int64): kernels.INT64,
+    np.dtype(np.int32): kernels.INT32,
 }
 
 
@@ -218,7 +209,7 @@ class FeatureTable:
             owners[self.n_features] = m + 1
             self.layout = (
                 order,
-                ColumnArrays(
+                kernels.ColumnArrays(
                     features[order],
                     np.append(0, np.cumsum([len(codes) for codes in of_codes], dtype=np.int64))[:c],
                     sizes,
@@ -294,13 +285,13 @@ class Batch:
         named = most if self.reading.named else 0
         firsts, lasts = buffer.take("first of names", named, np.int64), buffer.take("last of names", named, np.int64)
         text = known.features
-        status, largest = close_columns(
+        status, largest = kernels.close_columns(
             where, columns, width, final, meets, text.first, text.last, recipe.l2, recipe.single, indptr,
             ids, values, firsts, lasts,
         )  # fmt: skip
-        if status == BAD_CODE:
+        if status == kernels.BAD_CODE:
             raise InputError("cannot be read (a code lies beyond its dictionary); get it again")
-        if status != SOUND:
+        if status != kernels.SOUND:
             return None
         nnz = int(indptr[-1])
         names = (text.text, firsts[:nnz], lasts[:nnz]) if self.reading.named else None

@@ -15,7 +15,7 @@ from functools import cache
 
 import numpy as np
 
-from blocksvm.base.row_batch import Origin, RowBatch
+from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.choices import chosen, ngrams_of
 from blocksvm.formats.format import ParseBuffer, ReaderOptions
 from blocksvm.formats.text.row_labels import WORDS, are_words, labels_at
@@ -72,10 +72,8 @@ class DocumentReader:
         return ParseBuffer(n_bytes // 2 + 1, int(self.entries * n_bytes) + 1)
 
     def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
-        text, end = piece.text, piece.end
+        text, end = piece.padded(), piece.end
         recipe, named = self.reading.recipe, self.reading.named
-        if len(text) < end + SPARE:  # the parser looks ahead
-            text = np.append(text[:end], np.zeros(SPARE, np.uint8))
         if buffer is None:
             buffer = ParseBuffer(np.count_nonzero(text[:end] == NEWLINE), int(self.entries * end) + 1)
         indptr, ids, values, lines = buffer.indptr, buffer.ids, buffer.values, buffer.lines
@@ -91,12 +89,8 @@ class DocumentReader:
         if wrong is not None:
             rows, sentence = wrong
             fault = int(lines[rows]), sentence
-        nnz = indptr[rows]
-        return RowBatch(
-            labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz],
-            Origin(piece.source, piece.fraction, line, lines[:rows]), fault=fault, largest=largest,
-            names=(out, firsts[:nnz], lasts[:nnz]) if named else None,
-        )  # fmt: skip
+        names = (out, firsts, lasts) if named else None
+        return buffer.batch(piece, line, rows, labels, fault, largest, names=names)
 
 
 def chosen_of(options: Mapping) -> dict:

@@ -81,22 +81,13 @@ class LabelledReader(SvmlightReader):
                 try:
                     known[word] = self.label_of(word)
                 except InputError as error:
-                    return self._cut(replace(batch, labels=labels), len(labels), str(error))
+                    return replace(batch, labels=labels).until(len(labels), str(error))
             labels.append(known[word])
         batch = replace(batch, labels=labels)
         if self.required and None in labels:
             wrong = "the line has no label; a line is 'label id:value id:value ...'"
-            return self._cut(batch, labels.index(None), wrong)
+            return batch.until(labels.index(None), wrong)
         return batch
-
-    def _cut(self, batch: RowBatch, row: int, wrong: str) -> RowBatch:
-        """The rows before one whose label is wrong, which is the fault."""
-        end, line = batch.indptr[row], int(batch.origin.records[row])
-        return replace(
-            batch, labels=batch.labels[:row], indptr=batch.indptr[: row + 1], ids=batch.ids[:end],
-            values=batch.values[:end], origin=replace(batch.origin, records=batch.origin.records[:row]),
-            fault=(line, wrong),
-        )  # fmt: skip
 
 
 class LabelledText:

@@ -8,13 +8,13 @@ import numpy as np
 
 from blocksvm.base.errors import option
 from blocksvm.base.labels import MENDED
-from blocksvm.base.row_batch import Origin, RowBatch
+from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
 from blocksvm.formats.text.row_labels import first_words, inexact
 from blocksvm.formats.text.text_source import TextPiece, is_number, word_at
 from blocksvm.kernels import svmlight_loops as codes
 from blocksvm.kernels.svmlight_loops import close_rows, parse_rows
-from blocksvm.kernels.text_bytes import COLON, NEWLINE, SPARE
+from blocksvm.kernels.text_bytes import COLON, NEWLINE
 
 FAULTS = {
     codes.BAD_LABEL: "{token} is not a number; a line is 'label id:value id:value ...'",
@@ -44,10 +44,8 @@ class SvmlightReader:
         return ParseBuffer(n_bytes // 2 + 1, n_bytes // 4 + 1)
 
     def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
-        text, end = piece.text, piece.end
+        text, end = piece.padded(), piece.end
         recipe = self.reading.recipe
-        if len(text) < end + SPARE:  # the parser looks ahead
-            text = np.append(text[:end], np.zeros(SPARE, np.uint8))
         if buffer is None:
             # every row ends with a newline, every pair has a colon
             buffer = ParseBuffer(np.count_nonzero(text[:end] == NEWLINE), np.count_nonzero(text[:end] == COLON))
@@ -89,12 +87,8 @@ class SvmlightReader:
         if code != codes.FINE:
             rows = done
             fault = (int(lines[done]), self._row_fault(code, ids, entry))
-        nnz = indptr[rows]
-        return RowBatch(
-            labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz],
-            Origin(piece.source, piece.fraction, line, lines[:rows]), fault=fault, largest=max(largest, closed_largest),
-            notes=groups_in(text[:end], lines[:rows]),
-        )  # fmt: skip
+        notes = groups_in(text[:end], lines[:rows])
+        return buffer.batch(piece, line, rows, labels, fault, max(largest, closed_largest), notes=notes)
 
     def _parse_fault(self, code: int, token: str) -> str:
         if code == codes.BIG_VALUE:

@@ -25,6 +25,7 @@ MOST_OPEN = 64  # lines that a record with line breaks within its quotes is look
 LONE_RETURNS = "lines end in carriage returns alone; convert them, as tr '\\r' '\\n' does"
 NOT_UTF8 = "the line is not UTF-8; convert it, as iconv -f latin1 -t utf-8 does"
 LAST_ASCII = 127
+PADDING = np.zeros(SPARE, np.uint8)
 FARTHEST_END = 1 << 30  # bytes that are searched for the end of a line which is too long
 
 
@@ -49,6 +50,10 @@ class TextPiece:
     end: int
     fraction: float | None
     begins: bool = False
+
+    def padded(self) -> np.ndarray:
+        """The text, with what a parser may look ahead after it."""
+        return self.text if len(self.text) >= self.end + SPARE else np.append(self.text[: self.end], PADDING)
 
 
 @dataclass(frozen=True)

@@ -20,39 +20,26 @@ import re
 
 import numpy as np
 
-from blocksvm.base.row_batch import Origin, RowBatch
+from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.format import ParseBuffer, ReaderOptions
 from blocksvm.formats.text.row_labels import first_words, inexact
 from blocksvm.formats.text.text_source import TextPiece, is_number, quoted, utf8_lines
+from blocksvm.kernels import vw_loops as kernels
 from blocksvm.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE
 from blocksvm.kernels.svmlight_loops import BIG_NORM, BIG_VALUE, DUPLICATE
 from blocksvm.kernels.text_bytes import NEWLINE, SPACE, SPARE
-from blocksvm.kernels.vw_loops import (
-    BAD_HEAD,
-    BAD_SCALE,
-    BAD_WEIGHT,
-    BASE,
-    LONG_HEAD,
-    NO_BAR,
-    NO_NAME,
-    NO_NAMESPACE,
-    TAG_AMID,
-    VALUE,
-    close_rows,
-    parse_rows,
-)
 
 LINE = "'[label [weight]] [tag]|namespace feature:value ...'"
 FAULTS = {
-    NO_BAR: f"the line has no |; a line is {LINE}",
-    BAD_HEAD: f"{{token}} is not a number; a line is {LINE}",
-    LONG_HEAD: f"{{token}} is one word too many before the |; a line is {LINE}",
-    TAG_AMID: "{token}: what follows a tag must begin with |",
-    BAD_WEIGHT: "{token}: a row's weight must be 0 or more",
-    BASE: "{token}: a row's base must be 0; learn without it",
-    NO_NAMESPACE: "{token}: a scale needs the name of its namespace before it",
-    BAD_SCALE: "{token}: the namespace's scale is not a finite number of up to 19 digits",
-    NO_NAME: "{token}: the feature has no name",
+    kernels.NO_BAR: f"the line has no |; a line is {LINE}",
+    kernels.BAD_HEAD: f"{{token}} is not a number; a line is {LINE}",
+    kernels.LONG_HEAD: f"{{token}} is one word too many before the |; a line is {LINE}",
+    kernels.TAG_AMID: "{token}: what follows a tag must begin with |",
+    kernels.BAD_WEIGHT: "{token}: a row's weight must be 0 or more",
+    kernels.BASE: "{token}: a row's base must be 0; learn without it",
+    kernels.NO_NAMESPACE: "{token}: a scale needs the name of its namespace before it",
+    kernels.BAD_SCALE: "{token}: the namespace's scale is not a finite number of up to 19 digits",
+    kernels.NO_NAME: "{token}: the feature has no name",
     BAD_VALUE: "{token}: the value is not a number",
     NOT_FINITE: "{token}: not a finite number; remove the entry or give it a value",
     BIG_NORM: "the squares of the row's values add up to more than float64 holds; scale the features",
@@ -74,10 +61,8 @@ class VwReader:
         return ParseBuffer(n_bytes // 2 + 1, n_bytes // 2 + 1, weighted=True)
 
     def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
-        text, end = piece.text, piece.end
+        text, end = piece.padded(), piece.end
         recipe, named = self.reading.recipe, self.reading.named
-        if len(text) < end + SPARE:  # the parser looks ahead
-            text = np.append(text[:end], np.zeros(SPARE, np.uint8))
         end, fault = utf8_lines(text, end)
         if buffer is None:
             # every row ends with a newline, every feature follows a blank
@@ -88,7 +73,7 @@ class VwReader:
         names = np.empty(end if named else 0, np.uint8)
         undecided = np.empty((1024, 4), np.int64)
         while True:
-            rows, line, code, position, n_undecided, name_bytes = parse_rows(
+            rows, line, code, position, n_undecided, name_bytes = kernels.parse_rows(
                 text, end, labels, weights, indptr, ids, values, buffer.lines, undecided, named, names, firsts, lasts
             )
             if n_undecided <= len(undecided) and name_bytes <= len(names):
@@ -99,16 +84,16 @@ class VwReader:
             fault = line, self._sentence(code, text, position)
         for kind, at, start, stop in undecided[:n_undecided].tolist():
             number = float(text[start:stop].tobytes())
-            row = at if kind != VALUE else int(np.searchsorted(indptr[: rows + 1], at, side="right")) - 1
+            row = at if kind != kernels.VALUE else int(np.searchsorted(indptr[: rows + 1], at, side="right")) - 1
             if row >= rows:
                 continue  # in the bad line itself
-            if kind == VALUE:
+            if kind == kernels.VALUE:
                 number *= values[at]
             if not np.isfinite(number):
                 rows = row
                 what = (
                     self.reading.too_large(self._feature(text, end, buffer.lines[row], ids[at]))
-                    if kind == VALUE
+                    if kind == kernels.VALUE
                     else self._sentence(NOT_FINITE, text, start)
                 )
                 fault = (int(buffer.lines[row]), what)
@@ -118,7 +103,7 @@ class VwReader:
         if wrong is not None:
             rows, sentence = wrong
             fault = int(buffer.lines[rows]), sentence
-        done, code, entry, largest = close_rows(
+        done, code, entry, largest = kernels.close_rows(
             indptr, rows, ids, values, recipe.sums, recipe.l2, recipe.single, named, firsts, lasts
         )
         if code != FINE:
@@ -129,13 +114,10 @@ class VwReader:
             else:
                 tell = self.reading.twice if code == DUPLICATE else self.reading.too_large
                 fault = bad, tell(self._feature(text, end, bad, ids[entry]))
-        nnz = indptr[rows]
         weights = weights[:rows]
-        return RowBatch(
-            labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz],
-            Origin(piece.source, piece.fraction, line, buffer.lines[:rows]), fault=fault, largest=largest,
-            weights=None if (weights == 1.0).all() else weights,
-            names=(names, firsts[:nnz], lasts[:nnz]) if named else None,
+        return buffer.batch(
+            piece, line, rows, labels, fault, largest, weights=None if (weights == 1.0).all() else weights,
+            names=(names, firsts, lasts) if named else None,
         )  # fmt: skip
 
     def _sentence(self, code: int, text: np.ndarray, position: int) -> str:
@@ -143,7 +125,7 @@ class VwReader:
         if code == BIG_VALUE:
             return self.reading.too_large(f"the feature {quoted(word.partition(b':')[0])}")
         if code == NOT_FINITE and b":" not in word and not is_number(quoted(word)):
-            code = BAD_HEAD  # a word that begins as nan or inf do
+            code = kernels.BAD_HEAD  # a word that begins as nan or inf do
         return FAULTS[code].format(token=quoted(word))
 
     def _feature(self, text: np.ndarray, end: int, line: int, feature_id: int) -> str:
@@ -156,9 +138,9 @@ class VwReader:
         names = np.empty(0, np.uint8)
         undecided = np.empty((0, 4), np.int64)
         arrays = part, stop, rows.labels, rows.weights, rows.indptr, rows.ids, rows.values, rows.lines, undecided, True
-        needed = parse_rows(*arrays, names, firsts, lasts)[-1]
+        needed = kernels.parse_rows(*arrays, names, firsts, lasts)[-1]
         names = np.empty(needed, np.uint8)
-        parse_rows(*arrays, names, firsts, lasts)
+        kernels.parse_rows(*arrays, names, firsts, lasts)
         entry = int(np.flatnonzero(rows.ids[: rows.indptr[1]] == feature_id)[0])
         return f"the feature {quoted(names[firsts[entry] : lasts[entry]][:60].tobytes())}"
 

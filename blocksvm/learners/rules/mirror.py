@@ -313,8 +313,7 @@ MAPPED = OGD.like(
     example="omd --mirror p-norm --p 10 --step 0.1",
 )
 EUCLIDEAN = MAPPED.like(
-    settings=Settings((LOSS, MIRROR, STEP)),
-    numbers=lambda settings: {"lam": 0.0, "radius": np.inf},
+    settings=Settings((LOSS, MIRROR, STEP)), numbers=lambda settings: {"lam": 0.0, "radius": np.inf}
 )
 ENTROPIC_MAP = MAPPED.like(
     settings=Settings((LOSS, MIRROR, STEP, BALL, N_FEATURES)),

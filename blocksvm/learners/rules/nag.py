@@ -174,12 +174,7 @@ NAG = Learner(
     summary="normalised adaptive gradient, importance-aware: no tuning to the features' scales",
     source="Ross, Mineiro, Langford, UAI 2013; Karampatziakis, Langford, UAI 2011",
     example="nag --loss logistic",
-    settings=Settings(
-        (
-            LOSS,
-            positive("step", "learning rate", 0.5),
-        )
-    ),
+    settings=Settings((LOSS, positive("step", "learning rate", 0.5))),
     needs=("aware_step",),
     for_numbers=following_numbers,
     fades=("squares",),
