@@ -15,7 +15,7 @@ from support.training_cases import make_store, random_rows, run_in_process
 
 import blocksvm
 from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
+from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.base.labels import Labels
 from blocksvm.commands import module_of
 from blocksvm.commands.export import main as export_main
@@ -290,8 +290,10 @@ def test_a_loss_that_another_program_lacks_is_noted(tmp_path):
     pytest.importorskip("sklearn")
     outside = model_with(1, (-1.0, 1.0), "my_losses:TILTED")
     (note,) = blocksvm.export_model(outside, tmp_path / "m.txt", "liblinear")
-    assert note == ("LIBLINEAR has no solver of the loss my_losses:TILTED: the file names L2R_L1LOSS_SVC_DUAL, by which "
-                    "its predict gives the same decision values")  # fmt: skip
+    assert note == (
+        "LIBLINEAR has no solver of the loss my_losses:TILTED: the file names L2R_L1LOSS_SVC_DUAL, "
+        "by which its predict gives the same decision values"
+    )
     assert any("no estimator of the loss my_losses:TILTED" in note
                for note in blocksvm.export_model(outside, tmp_path / "m.joblib", "sklearn"))  # fmt: skip
     with pytest.warns(InputWarning, match="no estimator of the loss my_losses:TILTED: this SGDClassifier has"):
