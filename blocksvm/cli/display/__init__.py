@@ -1,4 +1,4 @@
-"""What a person sees while a command works: lines, of which the last is rewritten on a terminal; one file a display."""
+"""The displays of commands at work, a file each: lines, of which the last is rewritten on a terminal."""
 
 from blocksvm.cli.display.folding import folded
 from blocksvm.cli.display.line import Line
