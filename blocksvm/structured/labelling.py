@@ -15,6 +15,7 @@ from blocksvm.structured.evaluation import chunk_counts
 from blocksvm.structured.feature_table import known_features
 from blocksvm.structured.sequences import Sequences
 from blocksvm.structured.structured_model import StructuredModel
+from blocksvm.structured.structured_settings import OF_TOKENS
 from blocksvm.structured.task import Examples, StructuredTask
 from blocksvm.structured.templates import WITH_TAGS, WITHOUT_TAGS, Templates
 from blocksvm.structured.text_parts import ColumnParts, TextPart
@@ -90,6 +91,8 @@ def layout_of(n_labels: int) -> tuple[int, int]:
 
 class Labelling(StructuredTask):
     """Of ``chunks`` labels are those of the beginning, inside and outside of chunks, as B-NP, I-NP and O."""
+
+    settings = OF_TOKENS
 
     def __init__(self, name: str, chunks: bool):
         self.name, self.chunks = name, chunks

@@ -14,6 +14,7 @@ from blocksvm.structured.column_text import ColumnText, read_columns
 from blocksvm.structured.feature_table import known_features
 from blocksvm.structured.labelling import token_lines
 from blocksvm.structured.structured_model import StructuredModel
+from blocksvm.structured.structured_settings import OF_TOKENS
 from blocksvm.structured.task import Examples, StructuredTask
 from blocksvm.structured.text_parts import ColumnParts, TextPart
 from blocksvm.structured.trees import Trees
@@ -106,6 +107,7 @@ class ParsedParts(ColumnParts):
 class Parsing(StructuredTask):
     name = "trees"
     measure = "UAS"
+    settings = OF_TOKENS
 
     def parts(self, text_name, settings, memory):
         return ParsedParts(text_name, settings["template"], memory)
