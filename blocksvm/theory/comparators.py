@@ -107,10 +107,7 @@ def measure(run: ReplayedRun, u: FixedWeights, scores: np.ndarray) -> Comparator
         apart = np.maximum(run.high - w[: run.d], w[: run.d] - run.low)
         distance, reach = float(np.sqrt(np.sum(apart**2))), float(apart.max(initial=0.0))
     return Comparator(
-        name=u.name,
-        C=u.C,
-        status=u.status,
-        rel_gap=u.rel_gap,
+        **{name: getattr(u, name) for name in ("name", "C", "status", "rel_gap")},
         norm=norm,
         norm_1=float(np.abs(w).sum()),
         norm_dual=run.mirror.norm(w, run.settings),
@@ -279,13 +276,7 @@ def smooth(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str]
     w = np.zeros(n_used)
     for C in path(run):
         tell(f"comparator for C = {C:.3g}")
-        limits = {
-            "maxiter": SMOOTH_STEPS,
-            "maxfun": 2 * SMOOTH_STEPS,
-            "maxcor": CORRECTIONS,
-            "ftol": 1e-12,
-            "gtol": 1e-12,
-        }
+        limits = dict(maxiter=SMOOTH_STEPS, maxfun=2 * SMOOTH_STEPS, maxcor=CORRECTIONS, ftol=1e-12, gtol=1e-12)
         done = minimize(evaluate, w, args=(C,), jac=True, method="L-BFGS-B", options=limits)
         w = done.x
         smoothed, gradient = evaluate(w, C)
