@@ -58,6 +58,16 @@ class ColumnText:
         bounds = self.bounds[first : last + 1] - self.bounds[first]
         return ColumnText(self.name, tuple(columns), bounds, self.lines[tokens])
 
+    def has_target(self, n_columns: int, target: str) -> bool:
+        """Whether a column of targets, so called in messages, follows the ``n_columns`` of words that a model reads;
+        InputError for other numbers of columns."""
+        if len(self.columns) not in (n_columns, n_columns + 1):
+            raise InputError(
+                f"{shown_name(self.name)}: has {len(self.columns)} columns; the model wants {n_columns}, or "
+                f"{n_columns + 1} with {target}"
+            )
+        return len(self.columns) > n_columns
+
     def line_of(self, token: int) -> str:
         """The file and line of a token, for messages."""
         return f"{shown_name(self.name)}, line {self.lines[token]}"
