@@ -23,7 +23,7 @@ def check_json(options, *inputs: str) -> None:
     """InputError where the file cannot be written, or is an input."""
     file = json_file(options)
     if file is not None:
-        from blocksvm.base.outputs import check_outputs
+        from blocksvm.base.outputs.checks import check_outputs
 
         check_outputs({"json": file}, options.overwrite, [Path(name) for name in inputs])
 
@@ -35,7 +35,7 @@ def emit_json(options, figures: Mapping) -> bool:
     if options.json == "-":
         print(json.dumps(plain(figures), allow_nan=False))
     elif options.json is not None:
-        from blocksvm.base.outputs import write_json
+        from blocksvm.base.outputs.writing import write_json
 
         write_json(Path(options.json), plain(figures), options.overwrite)
     return options.json == "-"

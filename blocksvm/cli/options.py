@@ -167,7 +167,7 @@ def checkpoint_of(options, kind: str = "checkpoint") -> Path | None:
     """The file of ``--checkpoint``, of this kind of file, found fit to be written; None where there is none."""
     from pathlib import Path
 
-    from blocksvm.base.outputs import check_output
+    from blocksvm.base.outputs.checks import check_output
 
     if options.checkpoint is None:
         if options.resume:

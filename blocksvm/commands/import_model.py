@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
     from pathlib import Path
 
     from blocksvm.base.labels import listed
-    from blocksvm.base.outputs import check_outputs
+    from blocksvm.base.outputs.checks import check_outputs
     from blocksvm.exchange.forms import import_model
 
     check_outputs({"model": Path(options.model)}, options.overwrite, [Path(options.file)])

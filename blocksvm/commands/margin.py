@@ -46,7 +46,8 @@ def main(arguments: list[str]) -> int:
     from pathlib import Path
 
     from blocksvm.base.labels import label_text
-    from blocksvm.base.outputs import check_outputs, written_text, written_whole
+    from blocksvm.base.outputs.checks import check_outputs
+    from blocksvm.base.outputs.writing import written_text, written_whole
 
     kinds = {"json": json_file(options), "figure": options.figure, "support vectors": options.support_vectors}
     outputs = {kind: Path(name) for kind, name in kinds.items() if name}
@@ -57,7 +58,7 @@ def main(arguments: list[str]) -> int:
 
         require_library("matplotlib", "--figure", ", or leave it out")
     stop = catch_signals()
-    from blocksvm.cli.display import Line
+    from blocksvm.cli.display.line import Line
     from blocksvm.store.reader import Store
     from blocksvm.theory.margin_search import maximum_margin
 

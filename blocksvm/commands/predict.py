@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
 
     measures = measures_of(scorer.model, link, scorer.budget)
     if not options.quiet:
-        from blocksvm.cli.display import megabytes
+        from blocksvm.cli.display.number_texts import megabytes
 
         used, total = (megabytes(n) for n in (sum(scorer.budget.used.values()), options.memory))
         print(f"{options.model}: {description['n_features']:,} features; memory {used} of {total}", file=sys.stderr)
@@ -94,7 +94,7 @@ def output_of(options, labels: tuple) -> Path | None:
     """The file for the predictions, None where they go to standard output; InputError where they cannot be written."""
     from pathlib import Path
 
-    from blocksvm.base.outputs import check_output
+    from blocksvm.base.outputs.checks import check_output
 
     output = None if options.output in (None, "-") else Path(options.output)
     check_json(options, options.model, options.input, *([options.output] if output else []))
@@ -156,8 +156,8 @@ def write_predictions(options, output, pieces: Iterator[Scores], model, measures
     """Write a line for each row, and count what it is worth; link: of probabilities, where these are written."""
     from contextlib import ExitStack
 
-    from blocksvm.base.outputs import written_text
-    from blocksvm.cli.display import Line
+    from blocksvm.base.outputs.writing import written_text
+    from blocksvm.cli.display.line import Line
 
     line = Line(sys.stderr, options.quiet)
     with ExitStack() as stack:

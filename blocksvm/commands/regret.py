@@ -87,7 +87,8 @@ def main(arguments: list[str]) -> int:
     options = parser(learner, own).parse_args(arguments)
     from pathlib import Path
 
-    from blocksvm.base.outputs import check_outputs, written_whole
+    from blocksvm.base.outputs.checks import check_outputs
+    from blocksvm.base.outputs.writing import written_whole
 
     kinds = {"json": json_file(options), "figure": options.figure}
     outputs = {kind: Path(name) for kind, name in kinds.items() if name}
@@ -98,7 +99,7 @@ def main(arguments: list[str]) -> int:
 
         require_library("matplotlib", "--figure", ", or leave it out")
     settings = given(options, own)
-    from blocksvm.cli.display import Line
+    from blocksvm.cli.display.line import Line
     from blocksvm.store.reader import Store
     from blocksvm.theory.regret_report import measure_regret
 

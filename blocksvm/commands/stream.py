@@ -175,7 +175,7 @@ def main(arguments: list[str]) -> int:
     stop = catch_signals()
     from functools import partial
 
-    from blocksvm.cli.display import StreamDisplay
+    from blocksvm.cli.display.streaming import StreamDisplay
     from blocksvm.streaming.stream_outputs import stream_outputs
     from blocksvm.streaming.stream_pass import Stream
 
@@ -239,7 +239,7 @@ def path_of(name: str | None):
 
 def outputs_of(options, inputs: list[str]) -> dict:
     """The paths of what will be written, by kind; InputError where one cannot be, before anything is computed."""
-    from blocksvm.base.outputs import check_output
+    from blocksvm.base.outputs.checks import check_output
 
     read_from = {path_of(name).resolve() for name in (*inputs, options.prior) if name and name != "-"}
     outputs = {name: path_of(path) for name, path in (("model", options.model), ("log", options.log)) if path}
@@ -289,7 +289,7 @@ def stream_settings(options, own: Settings):
 
 def show_end(options, outputs: dict, stream, display, files) -> None:
     """Print how the stream ended, or write it as ``--json`` says."""
-    from blocksvm.cli.display import folded
+    from blocksvm.cli.display.folding import folded
     from blocksvm.streaming.stream_pass import notes_of
 
     if options.json:

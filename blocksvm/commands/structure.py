@@ -110,7 +110,7 @@ def train(arguments: list[str]) -> int:
     options = train_parser(ALL_LEARNERS).parse_args(arguments)
     settings = train_settings(options)
     outputs = train_outputs(options)
-    from blocksvm.base.outputs import scratch_folder
+    from blocksvm.base.outputs.temporary import scratch_folder
     from blocksvm.structured import get_task
     from blocksvm.structured.structured_model import save_structured
     from blocksvm.structured.structured_run import structured_model
@@ -159,7 +159,7 @@ def train_outputs(options) -> dict:
     """The paths of the model and the checkpoint, by kind of file; InputError where one cannot be written."""
     from pathlib import Path
 
-    from blocksvm.base.outputs import check_outputs
+    from blocksvm.base.outputs.checks import check_outputs
 
     output = Path(options.model)
     inputs = [Path(name) for name in (options.text, options.test) if name not in (None, "-")]
@@ -193,7 +193,8 @@ def text_fingerprint(options, settings) -> str:
 
 def fit(options, settings, learned, checkpoint, fingerprint: str | None):
     """Train on the examples, which are closed then, and show each epoch."""
-    from blocksvm.cli.display import Line, megabytes
+    from blocksvm.cli.display.line import Line
+    from blocksvm.cli.display.number_texts import megabytes
     from blocksvm.structured.structured_run import fit_structure
 
     going_on = resumes(options, checkpoint)
@@ -237,7 +238,8 @@ def predict(arguments: list[str]) -> int:
     options = model_parser("predict").parse_args(arguments)
     from pathlib import Path
 
-    from blocksvm.base.outputs import check_output, written_text
+    from blocksvm.base.outputs.checks import check_output
+    from blocksvm.base.outputs.writing import written_text
     from blocksvm.structured.structured_run import opened_model, predicted
     from blocksvm.structured.task import checked
 

@@ -104,7 +104,7 @@ def main(arguments: list[str]) -> int:
         raise InputError("--resume continues the run with its own schedule; leave --replay out")
     from pathlib import Path
 
-    from blocksvm.base.outputs import check_output
+    from blocksvm.base.outputs.checks import check_output
     from blocksvm.store.hdf5_files import open_hdf5, read_meta
     from blocksvm.training.train_settings import TrainSettings
 
@@ -136,7 +136,7 @@ def main(arguments: list[str]) -> int:
         gap = "no certificate was taken" if last is None else f"last certified relative gap {last:.2e}"
         raise Interrupted(f"interrupted in outer iteration {result.outer + 1}: {gap}{saved}")
     if not emit_json(options, session.told()):
-        from blocksvm.cli.display import folded
+        from blocksvm.cli.display.folding import folded
 
         print(folded("\n".join(lines), sys.stdout))
     if not options.quiet:

@@ -15,7 +15,8 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.labels import label_fault
 from blocksvm.base.log import LOG
-from blocksvm.base.outputs import check_output, scratch_folder
+from blocksvm.base.outputs.checks import check_output
+from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.conversion.destination import Destination, RowOrder, ordered_map
