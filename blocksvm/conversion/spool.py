@@ -72,7 +72,6 @@ class Spool:
         self.on_disk = np.zeros(1 << bits, np.int64)  # bytes of each bucket's file
         self.n_rows = 0
         self.n_nonzeros = 0
-        self.spilled = False
 
     def add(self, rows: SpooledRows, indptr: np.ndarray | None = None) -> None:
         """Distribute rows; ``rows.values`` float32 or float64."""
@@ -123,7 +122,6 @@ class Spool:
         require_space(
             self.folder, self.held_bytes, "the external shuffle", f"name a larger folder with {option('temp')}"
         )
-        self.spilled = True
         self.writing = self.writer.submit(self._append, self.held)
         self.writing_bytes, self.held_bytes = self.held_bytes, 0
         self.held = [[] for _ in self.held]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -204,12 +204,7 @@ class WordVocabulary:
             raise InputError(f"{shown_name(self.name)}{where}: is not UTF-8 text; convert it") from None
 
 
-def codes_in(column: Column, known: list[str], refuse: Callable[[int, str], None] | None = None) -> np.ndarray:
-    """The column's words as places (int32) in the list ``known``, -1 for others; refuse(token, word) is called with the
-    first of them."""
+def codes_in(column: Column, known: list[str]) -> np.ndarray:
+    """The column's words as places (int32) in the list ``known``, -1 for others."""
     place = {word: k for k, word in enumerate(known)}
-    codes = np.array([place.get(word, -1) for word in column.words], np.int32)[column.codes]
-    if refuse is not None and len(codes) and codes.min() < 0:
-        token = int(np.argmax(codes < 0))
-        refuse(token, column.words[column.codes[token]])
-    return codes
+    return np.array([place.get(word, -1) for word in column.words], np.int32)[column.codes]

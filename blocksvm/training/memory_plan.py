@@ -56,7 +56,7 @@ def take_state(budget: Budget, source: Source, solver: Solver, n_features: int) 
 
 
 def plan_blocks(
-    budget: Budget, source: Source, solver: Solver, settings: TrainSettings, n_features: int, saved: dict | None
+    budget: Budget, source: Source, solver: Solver, settings: TrainSettings, saved: dict | None
 ) -> BlockPlan:
     """The blocks for what the budget leaves: all rows at once where they and a working set fit (clicks without one took
     six times as long as in blocks with one), else two blocks, the one at work and the one being read, and rows kept
