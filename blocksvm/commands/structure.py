@@ -183,10 +183,10 @@ def temporary_place(options, output):
 
 def text_fingerprint(options, settings) -> str:
     """A fingerprint of the text and of the files that its examples are scored by."""
-    from blocksvm.structured.structured_checkpoint import fingerprint_of
+    from blocksvm.structured.structured_checkpoint import fingerprint_of_text
 
     scoring = settings.scoring
-    return fingerprint_of(
+    return fingerprint_of_text(
         [options.text, *filter(None, (scoring["quality"], *(scoring["references"] or "").split(",")))]
     )
 

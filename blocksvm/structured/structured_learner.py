@@ -143,8 +143,7 @@ class OnlineMachine(Machine):
         self.update = update
         self.averaged = settings["weights"] == MEAN
         budget.take("weights", 8 * blocks.n_weights)
-        budget.require("their mean", 2 * 8 * blocks.n_weights * self.averaged)
-        budget.take("their mean", 2 * 8 * blocks.n_weights * self.averaged)
+        budget.reserve("their mean", 2 * 8 * blocks.n_weights * self.averaged)
         self.left, self.budget = budget.left, budget
         self.w = np.zeros(blocks.n_weights)
         self.late = np.zeros(blocks.n_weights if self.averaged else 0)  # sum_t (t - 1) (w_t - w_{t-1})

@@ -211,8 +211,7 @@ def measure_regret(
     if r is not None and r.sums is add_subgradient:
         check_steps(T, source.n_features)
     budget = Budget(memory)
-    budget.require("records of the rounds", RECORD_BYTES * T)
-    budget.take("records of the rounds", RECORD_BYTES * T)
+    budget.reserve("records of the rounds", RECORD_BYTES * T)
     rows = (ClassRows if several else ReplayRows)(source, order, seed, budget.left // 2)
     followed = get_loss(runner.settings.get("loss", DEFAULT))
     by_solver = is_certified(get_loss(followed.judged_by) if followed.judged_by else followed)
@@ -258,8 +257,7 @@ def check_batch(batch: int, T: int, runner, average: bool) -> None:
 def _plan(rows: ReplayRows, budget: Budget, n_bytes: int) -> None:
     """Count the learner, and leave the rest to the blocks."""
     source = rows.source
-    budget.require("the learner", n_bytes)
-    budget.take("the learner", n_bytes)
+    budget.reserve("the learner", n_bytes)
     if source.in_memory and rows.order == "stored":
         rows.memory = 1 << 60  # blocks are no copies
         return

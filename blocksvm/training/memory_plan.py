@@ -85,8 +85,7 @@ def plan_blocks(
     alone_fits = need <= budget.left and (n is not None or smallest > budget.left - edges)
     resident = saved["resident"] if saved else alone_fits or need + more <= budget.left
     if resident and (n is None or n >= len(chunks)):
-        budget.require("all rows", need)
-        budget.take("all rows", need)
+        budget.reserve("all rows", need)
         arena = 0 if source.in_memory else int(alone.sum()) + edges
         partition = Partition(alone + work, need, *arguments)
         set_bytes = saved.get("set_bytes") if saved else copies if more <= budget.left else None
