@@ -137,7 +137,7 @@ class OnlineMachine(Machine):
     update(structure, w, examples, settings) -> Update.
     """
 
-    def __init__(self, blocks: ExampleBlocks, settings: dict, run: dict, budget: Budget, update: Callable):
+    def __init__(self, update: Callable, blocks: ExampleBlocks, settings: dict, run: dict, budget: Budget):
         self.settings = settings
         self.seed = run["seed"]
         self.update = update

@@ -68,7 +68,7 @@ def machine(blocks: ExampleBlocks, settings: dict, run: dict, budget: Budget) ->
         )
     n = settings["k"] * settings["at_once"]
     budget.reserve("the constraints' products", 8 * n * n)
-    return OnlineMachine(blocks, settings, run, budget, mira_update)
+    return OnlineMachine(mira_update, blocks, settings, run, budget)
 
 
 MIRA = StructuredLearner(

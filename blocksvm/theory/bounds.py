@@ -57,18 +57,9 @@ def map_bound(run: ReplayedRun, u: Comparator) -> float:
     return run.mirror.distance(u, run.settings)
 
 
-def exact_map(run: ReplayedRun, u: Comparator) -> float:
-    """R(u) - R(w_1) of the mirror map; inf outside of its domain."""
-    return run.mirror.exact_distance(u, run.settings)
-
-
 def smoothness(run: ReplayedRun) -> float:
     """eta of a map that is 1 / eta-strongly convex in the norm whose dual the gradients are measured in."""
     return run.mirror.smoothness(run.settings)
-
-
-def in_domain(run: ReplayedRun, u: Comparator) -> bool:
-    return run.mirror is not ENTROPIC or u.entropy < math.inf
 
 
 def up_to(run: ReplayedRun, u: Comparator, reach: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -92,9 +83,10 @@ BOUNDS = (
     Bound(
         "mirror descent, Bregman form", "Shalev-Shwartz 2012, section 2.7; Orabona 2019, section 7.3",
         "sum <z_t, w_t - u> <= R(u) - R(w_1) + sum_t D_R*(-z_1:t || -z_1:t-1)",
-        lambda run, u: u.linear + exact_map(run, u) + run.divergences,
+        lambda run, u: u.linear + run.mirror.exact_distance(u, run.settings) + run.divergences,
         (FROM_ZERO, CONSTANT, UNPROJECTED),
-        (Admission("||u||_1 <= U", in_domain),), quantity="linearised regret",
+        (Admission("||u||_1 <= U", lambda run, u: run.mirror is not ENTROPIC or u.entropy < math.inf),),
+        quantity="linearised regret",
         remark="with the divergences themselves, where the bounds by norms have what they are at most",
     ),
     Bound(
