@@ -3,10 +3,10 @@
 from .api.fit import Fitted as Fitted
 from .api.fit import describe_solver as describe_solver
 from .api.fit import fit as fit
+from .api.stores import write_store as write_store
+from .api.streams import Stream as Stream
 from .base.errors import InputError as InputError
 from .base.errors import InputWarning as InputWarning
-from .conversion.convert import SplitSettings as SplitSettings
-from .conversion.convert import write_store as write_store
 from .exchange.forms import export_model as export_model
 from .exchange.forms import import_model as import_model
 from .exchange.sklearn_models import from_estimator as from_estimator
@@ -20,12 +20,8 @@ from .sources.block import Block as Block
 from .sources.block_reader import iterate_blocks as iterate_blocks
 from .sources.matrix import Matrix as Matrix
 from .store.reader import open_store as open_store
-from .streaming.stream_pass import Stream as Stream
-from .streaming.stream_pass import StreamSettings as StreamSettings
-from .streaming.stream_saving import save_stream as save_stream
 from .theory.margin_search import maximum_margin as maximum_margin
 from .theory.regret_report import measure_regret as measure_regret
-from .training.train_settings import TrainSettings as TrainSettings
 from .validation.cross import cross_validate as cross_validate
 
 __version__: str

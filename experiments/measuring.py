@@ -1,4 +1,4 @@
-"""What measurements share: runs of commands, what the system keeps of files and memory, and the tables that they print.
+"""Parts that measurements share: runs of commands, control of cached files and memory, and the tables that they print.
 
 A script prints its tables in Markdown, row by row; with ``--json FILE`` they are kept with the command, the date, the
 machine and the commit, which is what experiments/results/data holds.

@@ -1,4 +1,4 @@
-"""What bounds a training run: the disk alone, decoding and passes as a run's trace has them, and LIBLINEAR's iterations
+"""Bounds of a training run: the disk alone, decoding and passes as a run's trace has them, and LIBLINEAR's iterations
 on the same rows.
 
     python -m experiments.roofline STORE.h5 TEXT.svm [--share 8] [-C 1] [--outer 12] [--json FILE]

@@ -24,6 +24,9 @@ LINKS = (
     ("](experiments/results/", "](results/"),
     ("](docs/", "]("),
     ("](CHANGELOG.md", "](changelog.md"),
+    ("the page *Updates* of the site that `tools/docs` builds", "[Updates](updates.md)"),
+    ("the page *Python API* of the site that `tools/docs` builds", "[Python API](api.md)"),
+    ("the page *Layout of files* of the site that `tools/docs` builds", "[Layout of files](layout.md)"),
 )
 NOT_RUN = re.compile(r"^(```\w+) no-run$", re.MULTILINE)
 INNER_PRODUCT = re.compile(r"<(\w+, \w+)>")  # in docstrings, where Markdown takes it for a tag
@@ -97,7 +100,7 @@ def commands() -> str:
             for action in module.ACTIONS:
                 own = module.train_parser(Settings()) if action == "train" else module.model_parser(action)
                 parts += [f"### structure {action}", options_of(own)]
-        elif inspect.signature(module.parser).parameters:
+        elif "settings" in inspect.signature(module.parser).parameters:
             parts.append(options_of(module.parser("the solver", Settings())))
         else:
             parts.append(options_of(module.parser()))

@@ -1,4 +1,4 @@
-"""The settings of runs, solvers and learners as keywords of ``fit`` and ``cross_validate``, as editors complete them.
+"""The settings of runs, solvers, learners, stores and streams as keywords of functions, as editors complete them.
 
 ``describe_solver`` says what each solver takes; a test compares this file with the declarations.
 """
@@ -6,30 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TypedDict
 
+from blocksvm.losses.loss import Loss
 
-class FitSettings(TypedDict, total=False):
-    """Every setting that some solver or learner takes; None: the default."""
 
-    solver: str | None
-    learner: str | None
-    # the run
-    bias: float | str | None
-    schedule: str | None
-    working_set: str | None
-    partition: str | None
-    block_chunks: int | None
-    order: str | None
-    memory: int | None
-    seed: int | None
-    tol: float | None
-    max_outer: int | None
-    max_passes: int | None
-    max_seconds: float | None
+class MethodSettings(TypedDict, total=False):
+    """Every setting but C that some solver or learner takes; None: the default."""
+
     # the problem
-    loss: str | None
-    C: float | None
+    loss: str | Loss | None
     lam: float | None
     epsilon: float | None
     class_weight: str | Mapping | None
@@ -74,3 +61,85 @@ class FitSettings(TypedDict, total=False):
     alpha: float | None
     beta: float | None
     wealth: float | None
+
+
+class PathSettings(MethodSettings, total=False):
+    """The settings of ``cross_validate``: those of a run, and its solver's but for C; None: the default."""
+
+    solver: str | None
+    learner: str | None
+    bias: float | str | None
+    schedule: str | int | None
+    working_set: str | None
+    partition: str | None
+    block_chunks: int | None
+    order: str | None
+    memory: int | None
+    seed: int | None
+    tol: float | None
+    max_outer: int | None
+    max_passes: int | None
+    max_seconds: float | None
+
+
+class FitSettings(PathSettings, total=False):
+    """The settings of ``fit``; None: the default."""
+
+    C: float | None
+
+
+class FormatSettings(TypedDict, total=False):
+    """How rows are read, and become features: the recipe, and what some format takes; None: the default.
+
+    memory in bytes; n_jobs: threads."""
+
+    format: str | None
+    bits: int | None
+    duplicates: str | None
+    normalize: str | None
+    memory: int | None
+    seed: int | None
+    n_jobs: int | None
+    # formats
+    ngrams: str | None
+    label: str | None
+    categorical: str | None
+    ignore: str | None
+    numeric: str | None
+    header: str | None
+    delimiter: str | None
+    decimal: str | None
+    quote: str | None
+    labels_from: str | None
+
+
+class StoreSettings(FormatSettings, total=False):
+    """The settings of ``write_store``; None: the default.
+
+    holdout: the fraction of rows that go to ``holdout_store``; temp: folder for the shuffle, by default beside the
+    store; weights: a file with each row's weight, a number a line; like: a store whose recipe of features is taken."""
+
+    dtype: str | None
+    keep_order: bool | None
+    min_count: int | None
+    idf: str | None
+    holdout: float | None
+    temp: str | Path | None
+    weights: str | Path | None
+    like: str | Path | None
+    overwrite: bool | None
+    chunk_nonzeros: int | None
+
+
+class OnlineSettings(MethodSettings, FormatSettings, total=False):
+    """The settings of a ``Stream``; None: the default.
+
+    labels: the classes, rising; passes: over the inputs; test: predict only, and learn nothing."""
+
+    C: float | None
+    bias: float | None
+    labels: tuple | None
+    skip_bad: bool | None
+    save_every: int | None
+    passes: int | None
+    test: bool | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from blocksvm.base.errors import InputError, one_of, option
 
@@ -188,6 +188,14 @@ class Settings:
     def restored(self, saved: Mapping) -> dict:
         """What ``plain`` made of resolved settings, as they were; names that are no longer known are left out."""
         return {s.name: s.checked(saved[s.name]) for s in self.declared if saved.get(s.name) is not None}
+
+
+def split_fields(owner: type, keywords: Mapping, hidden: tuple[str, ...] = ()) -> tuple[dict, dict]:
+    """Keywords without those that are None: (those that are fields of the dataclass ``owner`` and not hidden, the
+    others)."""
+    names = {field.name for field in fields(owner)} - set(hidden)
+    chosen = {name: value for name, value in keywords.items() if value is not None}
+    return {k: v for k, v in chosen.items() if k in names}, {k: v for k, v in chosen.items() if k not in names}
 
 
 def plain(value):

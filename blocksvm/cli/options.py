@@ -13,8 +13,7 @@ from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import by_user
 from blocksvm.cli.console import Known
-from blocksvm.formats import AUTO, FORMATS
-from blocksvm.formats.choices import all_choices
+from blocksvm.formats import AUTO, FORMATS, settings_offered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,9 +53,9 @@ def add_format(parser, default: str = "recognised by its name or first bytes") -
     )  # fmt: skip
 
 
-def add_choices(parser) -> None:
-    """Add the settings of formats."""
-    add_settings(parser, "settings of formats", all_choices())
+def add_choices(parser, name: str | None = None) -> None:
+    """Add the settings of formats; name: of the format that was named, if one was."""
+    add_settings(parser, "settings of formats", settings_offered(name))
 
 
 def files_named(names: Sequence[str], quiet: bool = False) -> list[str]:
@@ -124,7 +123,7 @@ def _check_folders(name: str) -> None:
 
 def chosen_in(options) -> dict:
     """The settings of formats among parsed options, by name; None for one that was not given."""
-    return {name: getattr(options, name) for name in all_choices().names()}
+    return {name: getattr(options, name) for name in settings_offered(options.format).names()}
 
 
 def add_settings(

@@ -56,6 +56,6 @@ def main(arguments: list[str]) -> int:
     try:
         import shtab
     except ImportError:
-        raise InputError("completion needs shtab; install it as pip install blocksvm[completion]") from None
+        raise InputError("completion needs shtab; install it with pip install shtab") from None
     print(shtab.complete(commands(), options.shell), end="")
     return 0

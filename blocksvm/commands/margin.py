@@ -77,7 +77,12 @@ def main(arguments: list[str]) -> int:
                 listing.writerow((one.origin, label_text(one.label), f"{one.alpha:.17g}", f"{one.margin:.17g}"))
 
         report = maximum_margin(
-            store, on_event=MarginProgress(line).show, stop=stop, listed=listed, temp=options.temp, **settings
+            store,
+            on_event=MarginProgress(line).show,
+            stop=stop,
+            on_support_vector=listed,
+            temp=options.temp,
+            **settings,
         )
         line.close()
         if report is None:

@@ -107,7 +107,7 @@ def main(arguments: list[str]) -> int:
     with Store(options.store) as store:
         report = measure_regret(
             store, options.learner, settings, average=options.average, max_rows=options.max_rows,
-            order=options.order, seed=options.seed, memory=options.memory, tell=line.show, batch=options.batch,
+            order=options.order, seed=options.seed, memory=options.memory, on_progress=line.show, batch=options.batch,
         )  # fmt: skip
     line.close()
     told = {"store": options.store, "order": options.order, "seed": options.seed} | report.described()

@@ -6,7 +6,7 @@ import sys
 
 from blocksvm.base.errors import InputError
 from blocksvm.cli.console import Parser, seed, size
-from blocksvm.cli.options import add_choices, add_format, chosen_in, files_named, n_jobs
+from blocksvm.cli.options import add_choices, add_format, chosen_in, files_named, n_jobs, value_of
 
 EPILOG = """examples:
   blocksvm split train.svm.gz store.h5
@@ -19,7 +19,7 @@ EPILOG = """examples:
 """
 
 
-def parser() -> Parser:
+def parser(format_name: str | None = None) -> Parser:
     p = Parser(
         "split",
         "Convert text (plain, .gz, .bz2, .xz, .zst, or - for standard input), tables or\nmatrices to a store.",
@@ -29,7 +29,7 @@ def parser() -> Parser:
     p.add_argument("store", metavar="STORE.h5", help="the store to write, or to change (--append, --drop)")
     add_changes(p.add_argument_group("changing a store"))
     add_rows(p.add_argument_group("the rows"))
-    add_choices(p)
+    add_choices(p, format_name)
     outputs = p.add_argument_group("what to write")
     outputs.add_argument(
         "--holdout",
@@ -97,7 +97,7 @@ def add_rows(rows) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    options = parser(value_of(arguments, "--format")).parse_args(arguments)
     options.inputs = files_named(options.inputs, options.quiet)
     from pathlib import Path
 
@@ -109,14 +109,14 @@ def main(arguments: list[str]) -> int:
     settings = split_settings(options, changes, share)
     from blocksvm.cli.display.folding import folded
     from blocksvm.cli.display.splitting import SplitDisplay, split_summary
-    from blocksvm.conversion.convert import extend, write_store
+    from blocksvm.conversion.convert import extend, split_rows
 
     with SplitDisplay(sys.stderr, options.quiet) as display:
         display.begin(options.inputs, settings)
         if changes:
             meta = extend(options.inputs, options.store, settings, options.drop, display.show)
         else:
-            meta = write_store(options.inputs, options.store, settings, held_out, display.show)
+            meta = split_rows(options.inputs, options.store, settings, held_out, display.show)
     print(folded(split_summary(Path(options.store), meta, display.seconds), sys.stdout))
     if held_out is not None:
         print(f"held-out rows in {held_out}")
@@ -134,7 +134,7 @@ def split_settings(options, changes: bool, share: float):
 
     machine = {
         "memory": options.memory,
-        "jobs": n_jobs(options.jobs),
+        "n_jobs": n_jobs(options.jobs),
         "temp": None if options.temp is None else Path(options.temp),
         "weights": options.weights,
     }

@@ -37,7 +37,7 @@ EPILOG = """examples:
 """
 
 
-def parser(learner: str, settings: Settings) -> Parser:
+def parser(learner: str, settings: Settings, format_name: str | None = None) -> Parser:
     """The options of a stream to this learner, which takes ``settings`` of its own."""
     names = fill(f"learners: {', '.join(LEARNERS)}", 80, break_on_hyphens=False)
     p = Parser(
@@ -70,7 +70,7 @@ def parser(learner: str, settings: Settings) -> Parser:
     )
     rows.add_argument("--skip-bad", action="store_true", help="skip malformed lines; they are counted and shown")
     rows.add_argument("--passes", type=int, default=1, metavar="N", help="passes over the inputs (default 1)")
-    add_choices(p)
+    add_choices(p, format_name)
     what = p.add_argument_group("predictions")
     what.add_argument("--predictions", metavar="FILE",
                       help="write what each row was predicted as before learning from it (or -)")  # fmt: skip
@@ -167,7 +167,7 @@ def main(arguments: list[str]) -> int:
         print(help_text(name))
         return 0
     learner, own, _ = learner_of(arguments)
-    options = parser(learner, own).parse_args(arguments)
+    options = parser(learner, own, value_of(arguments, "--format")).parse_args(arguments)
     inputs = files_named(options.inputs, options.quiet) or ["-"]
     check_options(options, own)
     outputs = outputs_of(options, inputs)
@@ -177,7 +177,7 @@ def main(arguments: list[str]) -> int:
 
     from blocksvm.cli.display.streaming import StreamDisplay
     from blocksvm.streaming.stream_outputs import stream_outputs
-    from blocksvm.streaming.stream_pass import Stream
+    from blocksvm.streaming.stream_pass import StreamPass
 
     settings = stream_settings(options, own)
     display = StreamDisplay(sys.stderr, options.quiet)
@@ -190,9 +190,9 @@ def main(arguments: list[str]) -> int:
             display.show(figures)
             files.report(figures)
 
-        stream = Stream(
+        stream = StreamPass(
             settings, prior=path_of(options.prior), continue_from=path_of(options.continue_from), on_report=report,
-            on_fault=display.fault, save=files.saver and files.saver.save, stop=stop,
+            on_fault=display.fault, on_save=files.saver and files.saver.save, stop=stop,
             on_predicted=files.predictions and files.predictions.add, on_query=files.ask if options.ask else None,
         )  # fmt: skip
         files.begin(stream)
@@ -281,7 +281,7 @@ def stream_settings(options, own: Settings):
         learner=options.learner or ("" if options.continue_from else DEFAULT), settings=values,
         labels=labels_given(options.labels), bits=options.bits, bias=options.bias, skip_bad=options.skip_bad,
         save_every=options.save_every, memory=options.memory,
-        jobs=n_jobs(options.jobs, spared=1),  # beside the threads that read and that learn
+        n_jobs=n_jobs(options.jobs, spared=1),  # beside the threads that read and that learn
         seed=options.seed, normalize=options.normalize, duplicates=options.duplicates,
         format=options.format or AUTO, options=chosen_in(options), passes=options.passes, test=options.test, **shared,
     )  # fmt: skip

@@ -55,7 +55,7 @@ class SplitSettings:
     (``settings_of_store`` makes such settings)."""
 
     memory: int = 1_000_000_000
-    jobs: int = 1
+    n_jobs: int = 1
     seed: int = 0
     keep_order: bool = False
     dtype: str = "float32"
@@ -63,18 +63,19 @@ class SplitSettings:
     normalize: str = "none"
     min_count: int = 1
     holdout: float = 0.0
-    temp: Path | None = None
+    temp: str | Path | None = None
     overwrite: bool = False
     chunk_nonzeros: int | None = None
     format: str = AUTO
     bits: int | None = None
-    weights: str | None = None
+    weights: str | Path | None = None
     options: Mapping = field(default_factory=dict)
     idf: str = NO_IDF
     like: Path | None = None
 
     def __post_init__(self):
         by_user(self.format)
+        _ = self.recipe  # its settings are checked
 
     @property
     def recipe(self) -> Recipe:
@@ -93,7 +94,7 @@ class SplitProgress:
     seconds: float
 
 
-def write_store(
+def split_rows(
     inputs: str | Path | Iterable[str | Path],
     store: str | Path,
     settings: SplitSettings = SplitSettings(),
@@ -217,7 +218,7 @@ def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout
             f"{option('memory', f'{settings.memory / 1e6:g}MB')} is too small; a split needs "
             f"{SMALLEST_MEMORY / 1e6:g}MB or more"
         )
-    temp = settings.temp if settings.temp is not None else store.parent
+    temp = Path(settings.temp) if settings.temp is not None else store.parent
     if not temp.is_dir():
         raise InputError(f"{temp}: no such folder; {option('temp')} names an existing one")
     return _Split(inputs, batches, outputs, settings, temp, progress, existing).run()
@@ -246,9 +247,9 @@ class _Split:
         self.lines = LineTable()
         self.counter = RecordCounter()
         self.notes: list[str] = []  # on what the first lines decided
-        self.weights = None if settings.weights is None else RowWeights(settings.weights)
+        self.weights = None if settings.weights is None else RowWeights(str(settings.weights))
         self.sources: list[tuple[TextSource, int]] = []  # and the number of its first row
-        memory, jobs = settings.memory, settings.jobs
+        memory, jobs = settings.memory, settings.n_jobs
         # shares of the budget: text under way with what is parsed from it, an eighth for buckets being written, and the
         # rest for the table of ids and the shuffle, which has no less
         self.piece_bytes = int(min(8_000_000, max(65_536, memory // (40 * (jobs + 2)))))
@@ -258,7 +259,7 @@ class _Split:
         if self.lane_bytes - self.spool_bytes < SMALLEST_TABLE:
             raise InputError(
                 f"{option('memory', f'{memory / 1e6:g}MB')} is too small for {jobs} jobs, which take "
-                f"{pieces / 1e6:.0f}MB for text; lower {option('jobs')} or raise {option('memory')}"
+                f"{pieces / 1e6:.0f}MB for text; lower {option('n_jobs')} or raise {option('memory')}"
             )
         # a bucket is in memory as it was spooled and as it is written, for each job and the one being cut
         self.bucket_bytes = max(500_000, memory // (8 * (jobs + 1)))
@@ -271,7 +272,7 @@ class _Split:
                 require_space(folder, int(0.3 * expected), "the split", "free some space or choose another folder")
         with ExitStack() as stack:
             folder = stack.enter_context(scratch_folder(self.temp, self.outputs[0].name))
-            pool = stack.enter_context(ThreadPoolExecutor(settings.jobs, thread_name_prefix="blocksvm-split"))
+            pool = stack.enter_context(ThreadPoolExecutor(settings.n_jobs, thread_name_prefix="blocksvm-split"))
             self.writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="blocksvm-spool"))
             destinations = []
             for k, path in enumerate(self.outputs):
@@ -350,7 +351,7 @@ class _Split:
         if self.existing is not None:
             meta["history"] = write_steps(file, self.existing.steps())
         layout = RowOrder(
-            settings.keep_order, chunk_nnz, pool, settings.jobs, self.bucket_bytes, self.spool_bytes, self.recipe.l2
+            settings.keep_order, chunk_nnz, pool, settings.n_jobs, self.bucket_bytes, self.spool_bytes, self.recipe.l2
         )  # fmt: skip
         return destination.write(file, layout, meta, lambda done: self._report("writing", done))
 
@@ -402,7 +403,7 @@ class _Split:
             reader = self._reader(text)
             # pieces are cut so that their rows fit in what is planned for text
             share = EXPANSION / reader.expansion
-            limit = LineLimit.share(settings.memory, int(20 * (settings.jobs + 2) / share))
+            limit = LineLimit.share(settings.memory, int(20 * (settings.n_jobs + 2) / share))
             pieces = text.pieces(int(share * self.piece_bytes), limit)
             spare = BufferPool()
 
@@ -411,7 +412,7 @@ class _Split:
                 buffer = spare.take(reader, 0) if isinstance(piece, RowPiece) else None
                 return _parsed(reader, piece, settings.dtype, buffer), buffer
 
-            for batch, buffer in ordered_map(pool, parsed, pieces, settings.jobs):
+            for batch, buffer in ordered_map(pool, parsed, pieces, settings.n_jobs):
                 self.counter.check(batch)
                 if not self.sources or self.sources[-1][0] is not batch.origin.source:
                     self.sources.append((batch.origin.source, self.rows))

@@ -4,13 +4,13 @@ memory.
     from blocksvm.estimators import LinearSVC
     LinearSVC(C=0.1).fit(X, y).dual_gap_
 
-Needs scikit-learn (``pip install blocksvm[sklearn]``).
+Needs scikit-learn (``pip install scikit-learn``).
 """
 
 try:
     import sklearn  # noqa: F401
 except ImportError:
-    raise ImportError("blocksvm.estimators needs scikit-learn: pip install 'blocksvm[sklearn]'") from None
+    raise ImportError("blocksvm.estimators needs scikit-learn: pip install scikit-learn") from None
 
 _CERTIFIED = ("KernelSVC", "LinearSVC", "LinearSVR", "LogisticClassifier", "PegasosClassifier")
 

@@ -145,7 +145,7 @@ def opened_batches(batches: Batches, memory: int, temp: str | Path | None, seed:
     with scratch_folder(place, "batches.h5") as folder:
         path = folder / "batches.h5"
         store_batches(
-            batches, path, SplitSettings(memory=memory, jobs=jobs, seed=seed, dtype=batches.dtype, temp=folder)
+            batches, path, SplitSettings(memory=memory, n_jobs=jobs, seed=seed, dtype=batches.dtype, temp=folder)
         )
         with open_store(path) as store:
             yield store

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.registry import Registry
+from blocksvm.base.settings import Settings
+from blocksvm.formats.choices import CHOICES, all_choices
 
 AUTO = "auto"
 FORMATS = Registry(
@@ -32,6 +34,19 @@ get_format = FORMATS.load
 OF_FILES = ("npz", "npy", "h5ad", "parquet", "arrow")  # recognised by their first bytes, without loading their code
 
 
+def settings_of(name: str) -> Settings:
+    """The settings of a format, which one from outside the package declares as its ``settings``."""
+    if name in FORMATS:
+        return CHOICES.get(name, Settings())
+    return getattr(get_format(name), "settings", Settings())
+
+
+def settings_offered(name: str | None) -> Settings:
+    """The settings of all our formats, and those of the one that is named, where it is from outside the package."""
+    choices = all_choices()
+    return choices if name in (None, AUTO, *FORMATS) else choices + settings_of(name).without(*choices.names())
+
+
 def sniffed(head: bytes, name: str) -> str:
     """The name of the format that the first bytes of an input look like most; svmlight where they look like none."""
     scores = {format_: get_format(format_).score(head, name) for format_ in FORMATS if format_ not in OF_FILES}
@@ -51,12 +66,14 @@ def settled(inputs, recipe, memory: int):
         head = inputs.whole_lines(format_.head_lines(recipe.options), memory) if looks else inputs.head()
         options = inputs.options = format_.settled(recipe.options, head, inputs.names[0])
         return replace(recipe, format=name, options=options)
+    takes = settings_of(name)
     for setting, value in recipe.options.items():
-        if value is not None:
+        if value is not None and setting not in takes:
             raise InputError(
                 f"{option(setting)}: the format {name} does not accept it; give another {option('format')}"
             )
-    return replace(recipe, format=name, options={})
+    requested = {setting: value for setting, value in recipe.options.items() if setting in takes}
+    return replace(recipe, format=name, options=takes.resolve(requested, f"the format {name}"))
 
 
 def remarks(recipe) -> list[str]:

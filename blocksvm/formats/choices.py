@@ -11,10 +11,10 @@ from dataclasses import replace
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import Setting, Settings
 
-# analyzer -> the number of it in the kernel that cuts it
 LABEL_HELP = (
     "column of the labels: its name (default label), or its number (npy, no header); for npz, the name of an array"
 )
+# analyzer -> its number in the kernel that cuts n-grams
 ANALYZERS = {"word": 0, "char": 1, "char_wb": 2}
 LONGEST_NGRAM = 32
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}

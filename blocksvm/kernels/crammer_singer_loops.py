@@ -9,8 +9,8 @@ A row's part of primal - dual is sum_k (C_i [k = y_i] - a_ik) (max_j v_ij - v_ik
 below its bound have the largest v.  Where that is a single k = s, and v_s lies ``excess`` above all others, the row is
 at a corner, which it leaves when some decision value has moved by half of that.
 
-The classes lie side by side: w ((d + 1) * width,) and alpha (n, k), as in several.py; y (n,) int16 is the class, -1 where a
-row has none; cost (k + 1,) float64 by class, the last one 0.
+The classes lie side by side: w ((d + 1) * width,) and alpha (n, k), as in several_loops.py; y (n,) int16 is the class, -1
+where a row has none; cost (k + 1,) float64 by class, the last one 0.
 """
 
 import numpy as np

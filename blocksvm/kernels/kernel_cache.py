@@ -176,7 +176,7 @@ class KernelCache:
         except UnknownSourceError:
             return None
         # Code from several processes is linked by names, which numba makes of the function's name and a counter that
-        # starts anew in each process: they must differ where the code differs.
+        # starts from 0 in each process: they must differ where the code differs.
         function.__qualname__ = f"{function.__qualname__}_{digest}"
         return re.sub("[^A-Za-z0-9_]", "", function.__qualname__)[-90:]
 

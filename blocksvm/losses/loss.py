@@ -1,4 +1,4 @@
-"""What a loss is: functions of one row, from which solvers, learners, certificates and comparators are made.
+"""Losses: functions of one row, from which solvers, learners, certificates and comparators are made.
 
     primal  P(w) = 1/2 ||w - w0||^2 + sum_i value(z_i, y_i, c_i),    z_i = <w, x_i>
     dual    D(a) = -sum_i conjugate(a_i, y_i, c_i) - 1/2 ||u(a)||^2 - <w0, u(a)>,    u(a) = sum_i a_i direction(y_i) x_i

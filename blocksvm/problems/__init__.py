@@ -1,1 +1,1 @@
-"""What is minimised, and what it means to have solved it: primal, dual and their gap for each kind of problem."""
+"""Problems: primal, dual and their gap, for each kind of objective that solvers minimise."""

@@ -4,13 +4,13 @@ Its dual is that without a bias, for dual variables with sum_i a_i direction_i =
 multipliers (Hestenes, Powell, 1969; Rockafellar, Math. Oper. Res. 1, 1976): a constant feature of value B whose weight
 is regularised towards c, 1/2 (b / B - c)^2, where c moves to b / B before each outer iteration.
 
-The certificate's dual variables are those at hand, repaired: on the side where |a direction| has the larger sum they
+The certificate's dual variables are the current ones, repaired: on the side where |a direction| has the larger sum they
 are multiplied by a factor f <= 1 that makes both sums equal.  Since the conjugates are convex and 0 at a = 0,
 conjugate(f a) <= f conjugate(a), and the gap of the repaired a is at most
 
     sum_i [value_i + f_i (conjugate(a_i) + a_i direction_i z_i)] + 1/2 (1 - f)^2 (sum of |a_i| ||x_i|| of that side)^2
 
-where w = w0 + sum_i a_i direction_i x_i for the a at hand: their difference is (1 - f) times that side's sum.
+where w = w0 + sum_i a_i direction_i x_i for the current a: their difference is (1 - f) times that side's sum.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ class Certificate:
 class CertificateSums:
     """Adds up a certificate block by block, all at one w.
 
-    The dual is that of the a reported, while the w at hand was maintained by additions that round: the gap holds
+    The dual is that of the a reported, while w was maintained by additions that round: the gap holds
     1/2 ||w - w(a)||^2, of which the same sweep measures the part along w, since <w, u(a)> = sum_i a_i direction_i z_i.
     After T additions to a coordinate the drift is at most about T * 1.1e-16 * max |w|, so even T = 10^10 (a coordinate
     in every row of a billion, ten passes) leaves an error below 10^-11 of ||w||^2.

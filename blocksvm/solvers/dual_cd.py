@@ -175,7 +175,7 @@ class DualCD(TellsShares):
             w[-1] += state[MULTIPLIER][0]
 
     def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
-        """w = w0 + sum a_i direction_i x_i anew from a, in one reading of all rows."""
+        """w = w0 + sum a_i direction_i x_i from a alone, in one reading of all rows."""
         conjugates, _ = self._sum_rows(state, blocks)
         state["sums"][CONJUGATE] = conjugates[0]
         if len(self.prior):

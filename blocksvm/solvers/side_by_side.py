@@ -1,4 +1,4 @@
-"""What dual coordinate descent with several weight vectors has in common: w (d + 1, width), k of whose columns are in
+"""Base of dual coordinate descent with several weight vectors: w (d + 1, width), k of whose columns are in
 use, and alpha (l, k), side by side in memory (blocksvm/base/vectors.py), the rows' rests and shares as in ``DualCD``.
 """
 
@@ -70,7 +70,7 @@ class SideBySide(DualCD):
         self._sum_rows(state, blocks, cost / np.array(saved.meta["cost"]))
 
     def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
-        """w_c = w0_c + sum a_i direction_i x_i anew from a, of the live vectors, in one reading of all rows."""
+        """w_c = w0_c + sum a_i direction_i x_i from a alone, of the live vectors, in one reading of all rows."""
         self._sum_rows(state, blocks)
         if self.prior.size:
             live = self.live(state)

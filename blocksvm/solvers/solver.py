@@ -1,4 +1,4 @@
-"""What a solver is to the outer loop: what it can do, the state that it declares, and passes over one block.
+"""The protocol of solvers: their capabilities, the state that they declare, and passes over one block.
 
 The loop asks for capabilities, never for names.  It owns the state: counts it against the budget, hands a visit the
 block's part of it, and writes it to files under the solver's name.  So a block may be one row, a visit can be repeated,

@@ -41,7 +41,7 @@ class Block:
     weights: np.ndarray | None = None
 
     def __post_init__(self):
-        expected = [(self.indptr, np.int64), (self.indices, np.int32)]
+        expected: list[tuple[np.ndarray, type]] = [(self.indptr, np.int64), (self.indices, np.int32)]
         expected += [(self.sq_norms, np.float64), (self.rows, np.int64)]
         expected.append((self.y, np.float64 if self.y.dtype == np.float64 else np.int16))
         if self.weights is not None:

@@ -228,7 +228,7 @@ class _SameMemory:
 
 
 def _plain(array: np.ndarray, dtype) -> np.ndarray:
-    """The array as kernels take it, without a copy where it is so; kernels are not compiled anew for arrays that may
+    """The array as kernels take it, without a copy where it is so; kernels are not compiled again for arrays that may
     not be written, such as joblib's memory maps."""
     array = np.ascontiguousarray(array, dtype=dtype)
     return array if array.flags.writeable else np.asarray(_SameMemory(array))

@@ -10,7 +10,7 @@ from blocksvm.base.json_lines import JsonLines
 from blocksvm.base.outputs.writing import open_text, written_text
 from blocksvm.base.settings import plain
 from blocksvm.streaming.predictions import Predictions
-from blocksvm.streaming.stream_pass import Stream, StreamReport
+from blocksvm.streaming.stream_pass import StreamPass, StreamReport
 from blocksvm.streaming.stream_saving import StreamSaver, save_stream
 
 
@@ -41,7 +41,7 @@ class StreamOutputs:
         self.n_questions += 1
         self.questions.write(place + "\n")
 
-    def begin(self, stream: Stream) -> None:
+    def begin(self, stream: StreamPass) -> None:
         """Open the trace, now that the stream's settings have been accepted, and write its first event."""
         if self.predictions is not None:
             self.predictions.sets = stream.leading.runner.sets and not stream.leading.runner.ranks
@@ -58,7 +58,7 @@ class StreamOutputs:
         if self.log is not None:
             self.log.write({"event": "end" if figures.final else "progress", **vars(figures)})
 
-    def end(self, stream: Stream) -> None:
+    def end(self, stream: StreamPass) -> None:
         """Save the model as it is at the end."""
         if self.saver is not None and stream.rows:
             self.saver.wait()

@@ -75,7 +75,7 @@ class StreamSettings:
     skip_bad: bool = False
     save_every: int | None = None
     memory: int = 1_000_000_000
-    jobs: int = 1
+    n_jobs: int = 1
     seed: int = 0
     normalize: str = "none"
     duplicates: str = "error"
@@ -156,11 +156,11 @@ def logged_faults(on_fault: Callable[[str], None]) -> Callable[[str], None]:
     return skip_and_log
 
 
-class Stream:
+class StreamPass:
     """One pass over inputs, or several.
 
     on_report is called with a ``StreamReport`` at doubling numbers of rows and at the end; on_fault with a sentence
-    for each of the first lines that are skipped; save(stream) at every ``save_every`` rows; stop() is polled between
+    for each of the first lines that are skipped; on_save(stream) at every ``save_every`` rows; stop() is polled between
     pieces; on_predicted gets the decision values (m,), of several classes (m, k), of rows in their order, those without
     a label included, each made before its row was learned from, and the labels (None: numbers).
     on_query gets 'file:line' of each row without a label whose label the learner queries (``query``).
@@ -172,7 +172,7 @@ class Stream:
     def __init__(self, settings: StreamSettings, *, prior: Path | None = None, continue_from: Path | None = None,
                  on_report: Callable[[StreamReport], None] = lambda report: None,
                  on_fault: Callable[[str], None] = lambda sentence: None,
-                 save: Callable[[Stream], None] | None = None, stop: Callable[[], bool] = lambda: False,
+                 on_save: Callable[[StreamPass], None] | None = None, stop: Callable[[], bool] = lambda: False,
                  on_predicted: Callable[[np.ndarray, Labels | None], None] | None = None,
                  on_query: Callable[[str], None] | None = None):  # fmt: skip
         check_passes(settings, continue_from is not None or prior is not None)
@@ -191,7 +191,7 @@ class Stream:
         self.settings = settings = settings if continue_from is None else continued(continue_from, settings)
         self.continued = continue_from
         self.on_predicted = on_predicted
-        self.on_report, self.save, self.stop = logged_reports(on_report), save, stop
+        self.on_report, self.on_save, self.stop = logged_reports(on_report), on_save, stop
         self.prior = prior
         prior_model = None if prior is None else describe_model(prior)
         self.prior_fingerprint = None if prior is None else model_fingerprint(prior)
@@ -210,7 +210,7 @@ class Stream:
         self.idf = None if not settings.recipe.weighs else idf_to_go_on(continue_from)
         idf = None if self.idf is None else self.idf.idf
         reading = ReaderOptions(settings.recipe, offers=("duplicates", "bits"), idf=idf)
-        self.ahead = ParsedAhead(reading, settings.skip_bad, settings.memory, settings.jobs, stop)
+        self.ahead = ParsedAhead(reading, settings.skip_bad, settings.memory, settings.n_jobs, stop)
         prior_takes = (0 if prior_model is None else prior_bytes(prior_model)) + (self.idf.n_bytes if self.idf else 0)
         ranked = sum(learner.ranking_bytes() for learner in self.learners)
         self.ranking_bytes = ranked + AREA_BYTES if ranked else 0  # areas are found one after the other
@@ -286,7 +286,7 @@ class Stream:
     def nonzeros(self) -> int:
         return int(self.learners[0].state.tally[NONZEROS])
 
-    def frozen(self) -> Stream:
+    def frozen(self) -> StreamPass:
         """A copy with the state of the leading learner, which later rows do not change."""
         other = copy(self)
         other.learners = [self.leading.frozen()]
@@ -413,11 +413,11 @@ class Stream:
             if is_reported(rows):
                 self.last_report = rows
                 self.on_report(self.report())
-            if self.save is not None and every and rows % every == 0:
-                self.save(self)
+            if self.on_save is not None and every and rows % every == 0:
+                self.on_save(self)
 
 
-def notes_of(stream: Stream) -> list[str]:
+def notes_of(stream: StreamPass) -> list[str]:
     """Sentences about rows that a stream left out or read in an unexpected way, and a test without known features."""
     notes = remarks(stream.recipe) if stream.continued is None else []
     notes += stream.counter.notes()
@@ -429,7 +429,7 @@ def notes_of(stream: Stream) -> list[str]:
     return notes
 
 
-def log_notes(stream: Stream) -> None:
+def log_notes(stream: StreamPass) -> None:
     """Log the sentences of ``notes_of``."""
     for note in notes_of(stream):
         LOG.warning("%s", note)

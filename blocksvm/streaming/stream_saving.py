@@ -14,10 +14,10 @@ from blocksvm.model.model_file import FLOAT64, save_model
 from blocksvm.model.solver_state import Piecewise, namespace, whole
 from blocksvm.model.versions import versions
 from blocksvm.streaming.stream_learner import spans
-from blocksvm.streaming.stream_pass import Stream
+from blocksvm.streaming.stream_pass import StreamPass
 
 
-def describe(stream: Stream) -> dict:
+def describe(stream: StreamPass) -> dict:
     """A model's description."""
     settings, learner = stream.settings, stream.leading
     report = stream.report()
@@ -54,7 +54,7 @@ def describe(stream: Stream) -> dict:
     }  # fmt: skip
 
 
-def save_stream(path: Path, stream: Stream, overwrite: bool = True) -> None:
+def save_stream(path: Path, stream: StreamPass, overwrite: bool = True) -> None:
     """Write the model file, whole or not at all, of the learner that leads; with its memory, so that it can go on.
     Without ``overwrite`` InputError where there is such a file."""
     if stream.rows == 0:
@@ -119,7 +119,7 @@ class StreamSaver:
         if error is None:
             self.wait()
 
-    def save(self, stream: Stream) -> None:
+    def save(self, stream: StreamPass) -> None:
         """Begin to save the stream as it stands; raises the error of the previous save."""
         self.wait()
         if not stream.features.holds_copy:
@@ -142,7 +142,7 @@ class StreamSaver:
             self.thread.join()
             self.thread = None
 
-    def _write(self, frozen: Stream) -> None:
+    def _write(self, frozen: StreamPass) -> None:
         try:
             save_stream(self.path, frozen, self.replaces)
             self.replaces = True

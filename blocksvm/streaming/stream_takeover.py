@@ -28,7 +28,7 @@ from blocksvm.streaming.stream_features import StreamFeatures
 from blocksvm.streaming.stream_learner import StreamLearner, spans
 
 if TYPE_CHECKING:
-    from blocksvm.streaming.stream_pass import Stream, StreamSettings
+    from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 
 PIECE_BYTES = 4 * 8 * (1 << 17)  # pieces of ids and weights as files have them, while they are put in place
 
@@ -102,7 +102,7 @@ def idf_to_go_on(path: Path | None) -> KnownIdf:
     return KnownIdf(idf, describe_model(path)["idf_fingerprint"], BYTES_KNOWN * len(ids))
 
 
-def check_continued_stream(path: Path, stream: Stream) -> Labels | None:
+def check_continued_stream(path: Path, stream: StreamPass) -> Labels | None:
     """The labels of a model with which a stream is to go on, None where they are numbers; InputError where it does not
     fit the stream."""
     saved, settings, labels = describe_model(path), stream.settings, stream.targets.labels
@@ -152,7 +152,7 @@ def prior_bytes(described: dict) -> int:
     return 4 * described["n_features"] + PIECE_BYTES
 
 
-def take_prior(path: Path, described: dict, stream: Stream) -> None:
+def take_prior(path: Path, described: dict, stream: StreamPass) -> None:
     """Fill in a prior model's weights, piece by piece; InputError where the model of this description does not fit."""
     theirs = tuple(described["labels"])
     if theirs != (tuple(stream.targets.known_classes().values) if stream.targets.known_classes() else ()):

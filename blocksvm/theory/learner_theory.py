@@ -1,4 +1,4 @@
-"""What regret knows of each learner, beside what a learner is: its mirror map, its ball, its regulariser, its bounds.
+"""The theory of each learner, by which regret is measured: its mirror map, its ball, its regulariser, its bounds.
 
 A learner that is not in the table is measured without bounds.  A new bound is an entry of bounds.py, and its name here.
 """

@@ -263,7 +263,7 @@ def maximum_margin(
     *,
     on_event: Callable[[dict], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
-    listed: Callable[[SupportVector], None] | None = None,
+    on_support_vector: Callable[[SupportVector], None] | None = None,
     temp: str | Path | None = None,
     **settings,
 ) -> MarginReport | None:
@@ -271,9 +271,9 @@ def maximum_margin(
     where it was stopped.
 
     settings: C, bias, tol, least_margin, epochs, memory, seed, max_outer, max_seconds (``MARGIN_SETTINGS`` says what
-    each is); on_event gets the events of every training, and one named "bounds" after each; listed gets every support
-    vector, in the stored order; temp: the folder for models that later ones begin from.  Raises InputError where the
-    rows have not two labels, or settings do not fit.
+    each is); on_event gets the events of every training, and one named "bounds" after each; on_support_vector gets
+    every support vector, in the stored order; temp: the folder for models that later ones begin from.  Raises
+    InputError where the rows have not two labels, or settings do not fit.
     """
     resolved = MARGIN_SETTINGS.resolve(settings, "margin")
     require_two_labels(source)
@@ -290,7 +290,7 @@ def maximum_margin(
     if result is None:
         return None
     plane, look, settled = result
-    support, histogram, outside = plane.survey(look, listed)
+    support, histogram, outside = plane.survey(look, on_support_vector)
     same = [] if look.lower > 0.0 else contradictions(source, plane)
     hopeless = bool(same) or look.upper <= NOTHING * plane.radius
     perceptron, radius = None, plane.radius

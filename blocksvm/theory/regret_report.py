@@ -177,15 +177,15 @@ def measure_regret(
     order: str = "stored",
     seed: int = 0,
     memory: int = 1_000_000_000,
-    tell: Callable[[str], None] = lambda text: None,
+    on_progress: Callable[[str], None] = lambda text: None,
     batch: int = 1,
 ) -> RegretReport:
     """Replay an online learner over a source of two classes, or more by the multi-prototype rule, and compare it with
     the best fixed weights in hindsight.
 
     settings: of the learner; max_rows: only so many rows, in the order of the replay ('stored' or 'shuffled' by
-    ``seed``); average: also measure the mean of the learner's weights; memory in bytes; tell gets a line about each
-    step; batch: rows of a round, of pegasos.  Raises InputError where something does not fit.
+    ``seed``); average: also measure the mean of the learner's weights; memory in bytes; on_progress gets a line about
+    each step; batch: rows of a round, of pegasos.  Raises InputError where something does not fit.
     """
     by_user(learner, settings)
     several = source.label_kind != SETS and source.labels is not None and not source.labels.binary
@@ -225,12 +225,12 @@ def measure_regret(
     budget.require("comparators", vectors)
     for_solver = budget.left - vectors  # the learner is gone when the solver begins
     _plan(rows, budget, learner_bytes(runner, run))
-    (replay_classes if several else replay)(runner, rows, run, tell)
-    candidates = comparators(run, rows, for_solver, tell, COMPARED if several else {})
+    (replay_classes if several else replay)(runner, rows, run, on_progress)
+    candidates = comparators(run, rows, for_solver, on_progress, COMPARED if several else {})
     best = min(candidates, key=lambda u: (u.judged[-1], u.norm))
     mean = None
     if run.mean_weights is not None:
-        tell("the mean of the weights")
+        on_progress("the mean of the weights")
         mean = measure(
             run, FixedWeights("mean of the weights", run.mean_weights), rows.scores(run.mean_weights, run.bias)
         )

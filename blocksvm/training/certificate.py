@@ -73,7 +73,7 @@ def certified(
         if working_set is not None:
             working_set.end_reading()
         certificate, drift = outcome
-        # w made anew from alpha differs from it by rounding alone, and what is measured of that is in the gap
+        # w computed again from alpha differs from it by rounding alone, and what is measured of that is in the gap
         if drift <= LARGEST_DRIFT or rebuilt or not isinstance(solver, TellsShares):
             return certificate
         solver.rebuild(state, blocks())

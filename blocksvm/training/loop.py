@@ -6,7 +6,7 @@ certificate says that the optimum is reached.
             visit it, take in what changed, offer its rows to the working set
             pass over the working set, where the schedule wants it
         pass over the working set, until the schedule's rule
-        while a certificate is due: take it, which chooses the working set anew, and pass over that
+        while a certificate is due: take it, which chooses the working set again, and pass over that
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class OuterLoop(Run):
                 self.tally = record.Tally()
                 self.save_if_due()
             if not progress.closed:
-                blocks = partition.blocks(progress.outer)
+                blocks, most = partition.blocks(progress.outer), self.plan.settings.passes_left(progress.passes_made)
                 if progress.visit == 0:
                     self._begin_reading()
                 for block in self.read(blocks[progress.visit :], then=self.following()[0]):
-                    self._visit(block, blocks[progress.visit])
+                    self._visit(block, blocks[progress.visit], most)
                     progress.visit += 1
                     self.emit("visit", visit=progress.visit, blocks=len(blocks))
                     self._visit_set(between=progress.visit < len(blocks))
@@ -102,14 +102,13 @@ class OuterLoop(Run):
 
     # -- visits ------------------------------------------------------------------------------------------------
 
-    def _visit(self, block: Block, chunks: np.ndarray) -> None:
-        """A visit to a block, whose rows are offered to the working set."""
+    def _visit(self, block: Block, chunks: np.ndarray, most: float) -> None:
+        """A visit to a block, of so many passes at most, whose rows are offered to the working set."""
         plan, progress = self.plan, self.progress
         self._turn(progress.passes, of_the_set=False)
         stats = progress.block_stats(0 if plan.blocks.partition.resident else block.n_nonzeros, self.working_set)
         task = VisitTask(
-            chunks, (progress.outer, progress.visit), plan.schedule, stats,
-            most=plan.settings.passes_left(progress.passes_made),
+            chunks, (progress.outer, progress.visit), plan.schedule, stats, most=most
         )  # fmt: skip
         result = self.executor.visit(task, block)
         progress.count(result, stats, block.n_nonzeros)
@@ -149,7 +148,7 @@ class OuterLoop(Run):
     # -- certificates --------------------------------------------------------------------------------------------
 
     def _certify_while_due(self) -> str | None:
-        """Certificates at the end of an outer iteration, each of which chooses the working set anew, whose passes may
+        """Certificates at the end of an outer iteration, each of which chooses the working set again, whose passes may
         make another one due; then the iteration's line in the trace.  A status where the run was stopped meanwhile."""
         progress, plan, working_set = self.progress, self.plan, self.working_set
         solver, policy, tol = plan.solver, progress.policy, plan.settings.tol

@@ -4,9 +4,10 @@ before and after each pass."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.registry import Registry
 from blocksvm.solvers.solver import PassResult
 
 MOST_PASSES = 50  # of a visit that nothing else ends
@@ -28,8 +29,8 @@ class PassStats:
 
     passes: done in this visit; finished: the solver is done with the block; gain, work: what the last pass added to
     the dual, and for which work; visit_gain, visit_work: the same of the whole visit, with the reading of its block;
-    cycle_gain, cycle_work: of all since this reading of all rows began, or since the certificate that chose the set
-    anew; seen: the set's share of the gap as the last pass saw it; read: nonzeros of the blocks visited since the last
+    cycle_gain, cycle_work: of all since this reading of all rows began, or since the certificate that last chose the
+    set; seen: the set's share of the gap as the last pass saw it; read: nonzeros of the blocks visited since the last
     pass over the set, in units of the set's; with_set: there is a working set; first_of_warm_start: this is the first
     reading of a run that began at another's end, which tells how much of the gap is left.
     """
@@ -64,6 +65,7 @@ class PassStats:
         return self.gain * self.cycle_work / max(self.cycle_gain * self.work, 1e-300)
 
 
+@runtime_checkable
 class Schedule(Protocol):
     """tolerance: the range of the projected gradients at which a visit ends, or None; needs: what a solver must have
     for it, '' where any will do; by_clock: ``ready`` tells whether the next block has been read (always False
@@ -161,13 +163,19 @@ class Replay(Schedule):
         return stats.passes < self.chosen
 
 
-NAMED = {"auto": Auto, "overlap": Overlap}
+AUTO, OVERLAP = Auto(), Overlap()
+SCHEDULES = Registry(
+    "schedule",
+    ("blocksvm.training.schedule:Schedule",),
+    {"auto": "blocksvm.training.schedule:AUTO", "overlap": "blocksvm.training.schedule:OVERLAP"},
+)
 
 
 def make_schedule(text: str) -> Schedule:
-    """A schedule from 'auto', 'overlap', 'tol:EPS' or a number; InputError for anything else."""
-    if text in NAMED:
-        return NAMED[text]()
+    """A schedule from 'auto', 'overlap', 'tol:EPS', a number, or the place of one from outside the package; InputError
+    for anything else."""
+    if text in SCHEDULES or (":" in text and not text.startswith("tol:")):
+        return SCHEDULES.load(text)
     try:
         if text.startswith("tol:"):
             tolerance = float(text[4:])
@@ -178,6 +186,6 @@ def make_schedule(text: str) -> Schedule:
     except ValueError:
         pass
     raise InputError(
-        f"{option('schedule', text)}: expected auto, overlap, tol:EPS with EPS > 0, or a number of passes from 1 to "
-        f"{MOST_FIXED:,}"
+        f"{option('schedule', text)}: expected auto, overlap, tol:EPS with EPS > 0, a number of passes from 1 to "
+        f"{MOST_FIXED:,}, or your own as MODULE:ATTRIBUTE"
     )

@@ -71,7 +71,7 @@ class TrainSettings:
             return cls.of(**named, **continued_settings(path, method, takes, values), **keywords)
 
     def __post_init__(self):
-        by_user(self.solver, self.method)
+        by_user(self.solver, self.method, self.schedule)
         method = get_method(self.solver, self.learner)
         run = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("solver", "learner", "method")}
         for name, value in RUN_SETTINGS.resolve(run, "a run").items():

@@ -16,7 +16,7 @@ from typing import Unpack
 import numpy as np
 from xxhash import xxh3_128_hexdigest
 
-from blocksvm.api.setting_keywords import FitSettings
+from blocksvm.api.setting_keywords import PathSettings
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import label_text
 from blocksvm.base.settings import plain
@@ -168,10 +168,10 @@ class PathCheckpoint(Checkpoint):
         description = meta.get(DESCRIPTION)
         if description is None:
             raise InputError(f"{self.path}: is the checkpoint of one run of train, not of a cross-validation")
-        for name in ("path", "folds", "at_once"):
+        for name, setting in (("path", "C"), ("folds", "folds"), ("at_once", "at_once")):
             if description[name] != (now := getattr(new, name)):
                 raise InputError(
-                    f"{self.path}: was begun with {option(name, description[name])}, but {now} is given now; "
+                    f"{self.path}: was begun with {option(setting, description[name])}, but {now} is given now; "
                     "resume with the same, or start afresh"
                 )
         if description["of_rows"] != new.of_rows:
@@ -197,7 +197,7 @@ class PathCheckpoint(Checkpoint):
 
 def cross_validate(
     source: Source,
-    path: Sequence[float] = PATH,
+    C: Sequence[float] = PATH,
     folds: int = 5,
     *,
     groups: str | None = None,
@@ -205,24 +205,22 @@ def cross_validate(
     on_event: Callable[[dict], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
     checkpoint: PathCheckpoint | None = None,
-    **settings: Unpack[FitSettings],
+    **settings: Unpack[PathSettings],
 ) -> CrossValidation:
-    """Train on the rows outside of each of ``folds`` folds at each C of ``path``, and score those in it.
+    """Train on the rows outside of each of ``folds`` folds at each of the costs ``C``, and score those in it.
 
-    settings: as ``fit`` takes them for dual-cd, without C; at_once: how many C are trained at once, where the memory
+    settings: as ``fit`` takes them for dual-cd; at_once: how many C are trained at once, where the memory
     allows it (the more, the fewer readings); groups: a file with a line for each row, of which equal ones
     are held out together; on_event, stop: as ``fit`` has them; checkpoint: the file of how far this is, and
     whether to go on from it.  Raises InputError where a fold lacks a class.
     """
-    path = sorted({float(C) for C in path})
-    if not path or not all(0.0 < C < math.inf for C in path):
-        raise InputError(f"{option('path')}: needs finite numbers above 0")
+    if isinstance(C, str) or not np.size(C) or not all(0.0 < float(value) < math.inf for value in np.ravel(C)):
+        raise InputError(f"{option('C')}: needs finite numbers above 0, e.g. C=(0.1, 1, 10)")
+    path = sorted({float(value) for value in np.ravel(C)})
     if not 2 <= folds <= MOST_FOLDS:
         raise InputError(f"{option('folds', folds)}: must be from 2 to {MOST_FOLDS}")
     if at_once < 1:
         raise InputError(f"{option('at_once', at_once)}: must be 1 or more")
-    if settings.get("C") is not None:
-        raise InputError(f"{option('C')}: is what the path is made of; give {option('path')}")
     train_settings = TrainSettings.of(**settings)
     if not train_settings.capabilities.cross_validates:
         raise InputError(f"{option('solver', train_settings.solver)}: cross-validation uses dual-cd; leave it out")

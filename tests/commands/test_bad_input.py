@@ -16,7 +16,7 @@ import zstandard
 
 from blocksvm.commands.info import main as info
 from blocksvm.commands.split import main, parser
-from blocksvm.conversion.convert import write_store
+from blocksvm.conversion.convert import split_rows
 from blocksvm.formats import FORMATS
 
 GOOD = b"+1 1:0.5 7:2\n-1 2:1.5\n"
@@ -354,7 +354,7 @@ def test_existing_outputs_stay(tmp_path, refused):
     rows.write_bytes(GOOD)
     bad.write_bytes(GOOD * 1000 + b"1 x\n")
     store, other = refused.folder / "s.h5", refused.folder / "new.h5"
-    write_store([str(rows)], store)
+    split_rows([str(rows)], store)
     precious = store.read_bytes()
     exists = f"{store}: exists already; choose another name or add --overwrite"
     assert refused(rows, store) == exists

@@ -1,4 +1,4 @@
-"""What online and structured learners are given wrongly, by each command and from Python: one sentence, exit 2, nothing
+"""Wrong input of online and structured learners, by each command and from Python: one sentence, exit 2, nothing
 written."""
 
 from __future__ import annotations

@@ -67,4 +67,4 @@ def test_the_command(capsys, monkeypatch):
     assert code == 2 and "choose one of bash, zsh, fish" in err
     monkeypatch.setitem(sys.modules, "shtab", None)
     code, _, err = run_in_process(capsys, main, "bash")
-    assert code == 2 and "pip install blocksvm[completion]" in err
+    assert code == 2 and "pip install shtab" in err

@@ -1,4 +1,4 @@
-"""What a person sees and types: tables at 80 columns, plain logs, closed streams, options, words of messages."""
+"""Displays and options: tables at 80 columns, plain logs, closed streams, options, words of messages."""
 
 from __future__ import annotations
 

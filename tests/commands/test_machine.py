@@ -1,4 +1,4 @@
-"""What the machine allows a command: signals at any moment, and the memory of a container."""
+"""Limits of the machine: signals at any moment, and the memory of a container."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from support.stream_cases import text_of
 from support.training_cases import command, make_store, random_rows
 
 from blocksvm.api.fit import fit
-from blocksvm.conversion.convert import write_store
+from blocksvm.conversion.convert import split_rows
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.schema import ROW
@@ -137,7 +137,7 @@ def test_predicting_a_thousand_classes_stays_within_the_budget(many_classes, tmp
     assert found["text"] == found["store"]
     few = tmp_path / "few.svm"
     few.write_text("".join(text.read_text().splitlines(keepends=True)[:3_000]))
-    write_store([str(few)], tmp_path / "few.h5")
+    split_rows([str(few)], tmp_path / "few.h5")
     for name, given in (("a", few), ("b", tmp_path / "few.h5")):
         peak, _ = peak_of(model, given, tmp_path / name, "--scores", "--memory", "40MB", module="predict")
         assert peak <= 40_000_000 + BESIDES
@@ -167,12 +167,12 @@ def test_the_prior_of_a_stream_is_counted(tmp_path):
     code = (
         "import resource, sys\n"
         "from pathlib import Path\n"
-        "from blocksvm.streaming.stream_pass import Stream, StreamSettings\n"
+        "from blocksvm.streaming.stream_pass import StreamPass, StreamSettings\n"
         "from blocksvm.model.model_file import describe_model\n"
         "import blocksvm.conversion.feature_ids\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
         "before = peak()\n"
-        f"stream = Stream(StreamSettings('pa', bits={bits}, memory=400_000_000), prior=Path(sys.argv[1]))\n"
+        f"stream = StreamPass(StreamSettings('pa', bits={bits}, memory=400_000_000), prior=Path(sys.argv[1]))\n"
         "print(peak() - before)\n"
     )
     line = [sys.executable, "-c", code, str(tmp_path / "prior.h5")]

@@ -24,7 +24,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.outputs.temporary import is_abandoned, owner, remove_abandoned, scratch_folder
 from blocksvm.base.outputs.writing import named_errors, open_text, written_text, written_whole
-from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.conversion.convert import SplitSettings, split_rows
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_the_last_text_file_is_not_replaced_by_a_store(tmp_path, run_in_process)
 
 def test_only_what_we_wrote_is_replaced(tmp_path, rows):
     store, empty, model, foreign = (tmp_path / name for name in ("s.h5", "empty", "m.h5", "foreign.h5"))
-    write_store([str(rows)], store)
+    split_rows([str(rows)], store)
     empty.touch()
     quick_model(model)
     with h5py.File(foreign, "w") as file:
@@ -146,12 +146,12 @@ def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path, rows):
     (tmp_path / "there").mkdir()
     link, target = tmp_path / "s.h5", tmp_path / "there" / "real.h5"
     link.symlink_to(target)
-    write_store([str(rows)], link)
+    split_rows([str(rows)], link)
     first = target.read_bytes()
     assert link.is_symlink()
     with pytest.raises(InputError, match="exists already"):
-        write_store([str(rows)], link)
-    write_store([str(rows)], link, SplitSettings(overwrite=True, seed=1))
+        split_rows([str(rows)], link)
+    split_rows([str(rows)], link, SplitSettings(overwrite=True, seed=1))
     assert link.is_symlink()
     assert target.read_bytes() != first
     assert os.listdir(tmp_path / "there") == ["real.h5"]
@@ -170,16 +170,16 @@ def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path, rows):
 
 def test_of_two_runs_at_once_the_later_one_fails(tmp_path, rows):
     path = tmp_path / "s.h5"
-    write_store([str(rows)], tmp_path / "other.h5", SplitSettings(seed=1))
+    split_rows([str(rows)], tmp_path / "other.h5", SplitSettings(seed=1))
 
     def slower():
         with written_whole(path, False) as file:
             file.write(b"the slower one")
-            write_store([str(rows)], path)
+            split_rows([str(rows)], path)
 
     with pytest.raises(InputError, match=r"s\.h5: was made by another run meanwhile"):
         slower()
-    write_store([str(rows)], tmp_path / "same.h5")
+    split_rows([str(rows)], tmp_path / "same.h5")
     assert path.read_bytes() == (tmp_path / "same.h5").read_bytes()
     (tmp_path / "same.h5").unlink()
     assert sorted(os.listdir(tmp_path)) == ["other.h5", "rows.svm", "s.h5"]
@@ -237,7 +237,7 @@ def test_what_killed_runs_leave_is_removed_by_the_next(tmp_path, rows):
         assert f".s.h5.{dead}.partial" not in os.listdir(tmp_path)
         (tmp_path / f".s.h5.{owner()}.partial").exists()
     (tmp_path / f".s.h5.{owner()}.partial").write_text("half")
-    write_store([str(rows)], tmp_path / "s.h5", SplitSettings(temp=temp, overwrite=True))
+    split_rows([str(rows)], tmp_path / "s.h5", SplitSettings(temp=temp, overwrite=True))
     assert list(temp.iterdir()) == []
     assert kept - {f".s.h5.{owner()}.partial"} <= set(os.listdir(tmp_path))
 
@@ -303,7 +303,7 @@ def test_a_fault_while_writing_is_told_with_the_files_name(tmp_path, rows, monke
     """Each call fails once, the first time that it concerns the output; the old file stays."""
     path = tmp_path / "out"
     if kind == "store":
-        write_store([str(rows)], path)
+        split_rows([str(rows)], path)
     else:
         path.write_text("old")
     before = path.read_bytes()
@@ -319,7 +319,7 @@ def test_a_fault_while_writing_is_told_with_the_files_name(tmp_path, rows, monke
 
     def write() -> None:
         if kind == "store":
-            write_store([str(rows)], path, SplitSettings(overwrite=True, seed=3))
+            split_rows([str(rows)], path, SplitSettings(overwrite=True, seed=3))
         else:
             with written_text(path) as file:
                 file.write("new")
@@ -348,7 +348,7 @@ def test_what_the_disk_gives_back_otherwise_takes_no_name(tmp_path, rows, monkey
 
     def write() -> None:
         if kind == "store":
-            write_store([str(rows)], path)
+            split_rows([str(rows)], path)
         else:
             with written_text(path) as file:
                 file.write("new")
@@ -365,7 +365,7 @@ def test_of_two_stores_none_is_replaced_where_one_fails(tmp_path, rows, monkeypa
     settings = SplitSettings(overwrite=True, holdout=0.5)
     for there in (False, True):
         if there:
-            write_store([str(rows)], first, settings, second)
+            split_rows([str(rows)], first, settings, second)
         before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
         real = os.replace
 
@@ -376,7 +376,7 @@ def test_of_two_stores_none_is_replaced_where_one_fails(tmp_path, rows, monkeypa
 
         monkeypatch.setattr(os, "replace", failing)
         with pytest.raises(OSError, match="Input/output error"):
-            write_store([str(rows)], first, SplitSettings(overwrite=True, holdout=0.5, seed=4), second)
+            split_rows([str(rows)], first, SplitSettings(overwrite=True, holdout=0.5, seed=4), second)
         monkeypatch.undo()
         assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 

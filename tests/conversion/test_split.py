@@ -34,7 +34,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info
 from blocksvm.commands.split import main
 from blocksvm.conversion import convert, destination
-from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.conversion.feature_ids import IdTable
 from blocksvm.conversion.spool import Spool, SpooledRows
 from blocksvm.store.reader import Store
@@ -46,7 +46,7 @@ SMALL = 16_000_000
 def make(folder: Path, text: bytes, name: str = "store.h5", holdout_store=None, **options) -> tuple[Path, dict]:
     (folder / "rows.svm").write_bytes(text)
     path = folder / name
-    meta = write_store([str(folder / "rows.svm")], path, SplitSettings(overwrite=True, **options), holdout_store)
+    meta = split_rows([str(folder / "rows.svm")], path, SplitSettings(overwrite=True, **options), holdout_store)
     return path, meta
 
 
@@ -54,7 +54,7 @@ def earlier_store(path: Path) -> bytes:
     """A store that was there before; gives its bytes."""
     text = path.with_name("earlier.svm")
     text.write_text("1 1:1\n-1 2:1\n")
-    write_store([str(text)], path)
+    split_rows([str(text)], path)
     text.unlink()
     return path.read_bytes()
 
@@ -178,7 +178,7 @@ def test_sources_and_settings_are_described(tmp_path):
     (tmp_path / "a.svm").write_bytes(first)
     (tmp_path / "b.svm.gz").write_bytes(gzip.compress(second))
     names = [str(tmp_path / "a.svm"), str(tmp_path / "b.svm.gz")]
-    meta = write_store(names, tmp_path / "s.h5", SplitSettings(seed=5, duplicates="sum", keep_order=True))
+    meta = split_rows(names, tmp_path / "s.h5", SplitSettings(seed=5, duplicates="sum", keep_order=True))
     assert in_source_order(tmp_path / "s.h5") == [(1.0, [1], [1.0]), (-1.0, [2], [2.0]), (1.0, [1], [3.0])]
     assert meta["source_rows"] == 3
     stored_bytes = (tmp_path / "b.svm.gz").stat().st_size
@@ -226,7 +226,7 @@ def test_compressed_text_gives_the_same_rows(tmp_path, ending):
     text = random_text(500, 5, 40)
     path = tmp_path / f"rows.svm.{ending}"
     path.write_bytes(COMPRESSORS[ending](text))
-    write_store([str(path)], tmp_path / "s.h5")
+    split_rows([str(path)], tmp_path / "s.h5")
     assert in_source_order(tmp_path / "s.h5") == parse_svmlight(text, dtype=np.float32)
 
 
@@ -235,12 +235,12 @@ def test_standard_input(tmp_path, monkeypatch):
     plain, _ = make(tmp_path, text)
     for data in (text, gzip.compress(text)):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        meta = write_store(["-"], tmp_path / "s.h5", SplitSettings(overwrite=True))
+        meta = split_rows(["-"], tmp_path / "s.h5", SplitSettings(overwrite=True))
         assert meta["sources"][0]["name"] == "standard input"
         assert read_with_h5py(tmp_path / "s.h5")[0] == read_with_h5py(plain)[0]
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(InputError, match="standard input: is closed"):
-        write_store(["-"], tmp_path / "s.h5", SplitSettings(overwrite=True))
+        split_rows(["-"], tmp_path / "s.h5", SplitSettings(overwrite=True))
 
 
 def test_l2_rows_have_norm_one_before_features_are_dropped(tmp_path):
@@ -286,16 +286,16 @@ def test_stores_are_equal_for_any_jobs_and_memory(tmp_path, long_text, spills, m
     path = tmp_path / "s.h5"
 
     def stored(**options) -> bytes:
-        write_store([str(long_text)], path, SplitSettings(overwrite=True, keep_order=keep_order, seed=3, **options))
+        split_rows([str(long_text)], path, SplitSettings(overwrite=True, keep_order=keep_order, seed=3, **options))
         return path.read_bytes()
 
-    expected = stored(memory=1_000_000_000, jobs=1)
+    expected = stored(memory=1_000_000_000, n_jobs=1)
     assert not spills
     with h5py.File(path) as file:
         assert file["rows"]["length"].size == 160_000
     for jobs, memory in ((2, 1_000_000_000), (1, SMALL), (3, SMALL), (2, 60_000_000)):
         del spills[:]
-        assert stored(memory=memory, jobs=jobs) == expected
+        assert stored(memory=memory, n_jobs=jobs) == expected
         assert bool(spills) == (memory == SMALL)
     # too few buckets for what comes: those that do not fit in memory are distributed again
     depths = []
@@ -307,7 +307,7 @@ def test_stores_are_equal_for_any_jobs_and_memory(tmp_path, long_text, spills, m
 
     monkeypatch.setattr(destination, "in_key_order", watched)
     monkeypatch.setattr(convert._Split, "_bits", lambda self, expected: 0 if keep_order else 1)
-    assert stored(memory=SMALL, jobs=2) == expected
+    assert stored(memory=SMALL, n_jobs=2) == expected
     assert depths == ([] if keep_order else [0, 1, 1])
 
 
@@ -420,11 +420,11 @@ def test_held_out_rows_are_the_others(tmp_path):
 def test_a_hold_out_that_draws_nothing_is_told(tmp_path):
     (tmp_path / "rows.svm").write_text("1 1:1\n-1 2:1\n")
     with pytest.raises(InputError, match="no row was drawn for the held-out store"):
-        write_store([str(tmp_path / "rows.svm")], tmp_path / "s.h5", SplitSettings(holdout=1e-9), tmp_path / "h.h5")
+        split_rows([str(tmp_path / "rows.svm")], tmp_path / "s.h5", SplitSettings(holdout=1e-9), tmp_path / "h.h5")
     with pytest.raises(InputError, match="no row was drawn for the store"):
-        write_store([str(tmp_path / "rows.svm")], tmp_path / "s.h5", SplitSettings(holdout=1 - 1e-9), tmp_path / "h.h5")
+        split_rows([str(tmp_path / "rows.svm")], tmp_path / "s.h5", SplitSettings(holdout=1 - 1e-9), tmp_path / "h.h5")
     with pytest.raises(InputError, match="need two names"):
-        write_store([str(tmp_path / "rows.svm")], tmp_path / "s.h5", SplitSettings(holdout=0.5), tmp_path / "s.h5")
+        split_rows([str(tmp_path / "rows.svm")], tmp_path / "s.h5", SplitSettings(holdout=0.5), tmp_path / "s.h5")
     assert [path.name for path in tmp_path.iterdir()] == ["rows.svm"]
 
 
@@ -454,7 +454,7 @@ def test_features_are_ranked_by_any_count():
 
 def test_more_jobs_than_memory_allows_are_refused(tmp_path):
     with pytest.raises(InputError, match="too small for 200 jobs"):
-        make(tmp_path, b"1 1:1\n", memory=SMALL, jobs=200)
+        make(tmp_path, b"1 1:1\n", memory=SMALL, n_jobs=200)
 
 
 @pytest.mark.slow
@@ -466,7 +466,7 @@ def test_a_full_disk_is_told_before_and_while_it_is_written(tmp_path, monkeypatc
     settings = SplitSettings(memory=SMALL, temp=temp)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(10**9, 0, 10**6))
     with pytest.raises(InputError, match="1 MB free, but the split needs"):
-        write_store([str(tmp_path / "rows.svm")], tmp_path / "s.h5", settings)
+        split_rows([str(tmp_path / "rows.svm")], tmp_path / "s.h5", settings)
     calls = []
 
     def shrinking(folder):
@@ -475,7 +475,7 @@ def test_a_full_disk_is_told_before_and_while_it_is_written(tmp_path, monkeypatc
 
     monkeypatch.setattr(shutil, "disk_usage", shrinking)
     with pytest.raises(InputError, match="the external shuffle needs .* temp"):
-        write_store([str(tmp_path / "rows.svm")], tmp_path / "s.h5", settings)
+        split_rows([str(tmp_path / "rows.svm")], tmp_path / "s.h5", settings)
     assert temp in calls[2].parents
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["rows.svm", "temp"]
 
@@ -498,7 +498,7 @@ def test_nothing_is_left_behind(tmp_path, monkeypatch, where, error):
     (tmp_path / "rows.svm").write_bytes(random_text(2000, 8, 500))
     options = SplitSettings(holdout=0.5, overwrite=True)
     with pytest.raises(error):
-        write_store([str(tmp_path / "rows.svm")], path, options, tmp_path / "held.h5")
+        split_rows([str(tmp_path / "rows.svm")], path, options, tmp_path / "held.h5")
     assert len(calls) == 2
     assert sorted(p.name for p in tmp_path.iterdir()) == ["rows.svm", "s.h5"]
     assert path.read_bytes() == before
@@ -510,12 +510,12 @@ def test_the_shuffle_lies_in_temp(tmp_path, long_text, spills, monkeypatch):
     folders = set()
     path_of = Spool._path
     monkeypatch.setattr(Spool, "_path", lambda self, bucket: folders.add(self.folder) or path_of(self, bucket))
-    write_store([str(long_text)], tmp_path / "s.h5", SplitSettings(memory=SMALL, temp=temp))
+    split_rows([str(long_text)], tmp_path / "s.h5", SplitSettings(memory=SMALL, temp=temp))
     assert spills
     assert all(temp in folder.parents for folder in folders)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["s.h5", "temp"]
     with pytest.raises(InputError, match="no such folder; temp names"):
-        write_store([str(long_text)], tmp_path / "t.h5", SplitSettings(temp=tmp_path / "nowhere"))
+        split_rows([str(long_text)], tmp_path / "t.h5", SplitSettings(temp=tmp_path / "nowhere"))
 
 
 @pytest.mark.process
@@ -589,7 +589,7 @@ def test_the_command_and_its_options(tmp_path, run_in_process):
     options = SplitSettings(
         seed=9, dtype="float64", duplicates="sum", normalize="l2", min_count=2, holdout=0.3, overwrite=True
     )
-    write_store([str(tmp_path / "rows.svm")], tmp_path / "s2.h5", options, tmp_path / "h2.h5")
+    split_rows([str(tmp_path / "rows.svm")], tmp_path / "s2.h5", options, tmp_path / "h2.h5")
     assert store.read_bytes() == (tmp_path / "s2.h5").read_bytes()
     assert held.read_bytes() == (tmp_path / "h2.h5").read_bytes()
     quiet = run_in_process(main, *arguments, "--overwrite", "--quiet")

@@ -398,7 +398,7 @@ def test_a_model_goes_out_and_comes_in_by_commands(tmp_path, capsys):
 def test_a_table_of_a_model_with_idf_gives_its_scores(tmp_path, run_in_process, normalize):
     """By the table's own note: counts times the idf, scaled where it says so, times weights."""
     from blocksvm.commands import export, predict, train
-    from blocksvm.conversion.convert import SplitSettings, write_store
+    from blocksvm.conversion.convert import SplitSettings, split_rows
 
     rng = np.random.default_rng(0)
     counts = rng.poisson(0.8, (60, 9)) * (rng.random((60, 9)) < 0.6)
@@ -406,7 +406,7 @@ def test_a_table_of_a_model_with_idf_gives_its_scores(tmp_path, run_in_process, 
     text = tmp_path / "rows.svm"
     rows = (" ".join(f"{j + 1}:{v}" for j, v in enumerate(row) if v) for row in counts)
     text.write_text("".join(f"{y} {row}\n" for y, row in zip(labels, rows, strict=True)))
-    write_store([str(text)], tmp_path / "s.h5", SplitSettings(idf="smooth", normalize=normalize))
+    split_rows([str(text)], tmp_path / "s.h5", SplitSettings(idf="smooth", normalize=normalize))
     assert run_in_process(train.main, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1").code == 0
     assert run_in_process(predict.main, tmp_path / "m.h5", text, tmp_path / "scores", "--scores").code == 0
     done = run_in_process(export.main, tmp_path / "m.h5", tmp_path / "w.csv", "--format", "table")
@@ -473,7 +473,7 @@ def test_classes_that_would_become_one_are_refused():
 
 def test_a_table_names_features_as_the_model_does(tmp_path):
     (tmp_path / "rows.tsv").write_text("+1\tgood film\n-1\tdull film\n" * 20)
-    blocksvm.write_store([tmp_path / "rows.tsv"], tmp_path / "s.h5", blocksvm.SplitSettings(format="documents"))
+    blocksvm.write_store([tmp_path / "rows.tsv"], tmp_path / "s.h5", format="documents")
     with blocksvm.open_store(tmp_path / "s.h5") as store:
         blocksvm.fit(store).save(tmp_path / "m.h5")
     for names in (None, tmp_path / "s.h5"):

@@ -16,7 +16,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.commands.predict import main as predict
 from blocksvm.commands.split import main as split_command
 from blocksvm.commands.train import main as train
-from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats import file_reader
 from blocksvm.formats.tables import arrow_files
 from blocksvm.model.model_file import load_model
@@ -69,13 +69,13 @@ def test_features_are_those_of_the_csv(ending, tmp_path, monkeypatch):
     found = {}
     for name in (f"t.{ending}", "t.csv"):
         options = {"categorical": "zip,auto", "ignore": "na*"}
-        write_store([str(tmp_path / name)], tmp_path / "s.h5", SplitSettings(options=options, overwrite=True))
+        split_rows([str(tmp_path / name)], tmp_path / "s.h5", SplitSettings(options=options, overwrite=True))
         found[name] = rows_of(tmp_path / "s.h5"), in_source_order(tmp_path / "s.h5")
     assert found[f"t.{ending}"] == found["t.csv"]  # names, ids and values
     monkeypatch.setattr("blocksvm.formats.tables.arrow_files.CELL_COST", 100_000)  # a few rows a piece
     before = found["t.csv"]
-    write_store(
-        [str(tmp_path / f"t.{ending}")], tmp_path / "s.h5", SplitSettings(options=options, overwrite=True, jobs=3)
+    split_rows(
+        [str(tmp_path / f"t.{ending}")], tmp_path / "s.h5", SplitSettings(options=options, overwrite=True, n_jobs=3)
     )
     assert (rows_of(tmp_path / "s.h5"), in_source_order(tmp_path / "s.h5")) == before
 
@@ -96,7 +96,7 @@ def test_lists_and_maps(ending, tmp_path):
     )
     for sliced in (table, pa.concat_tables([table, table]).slice(4)):
         write(tmp_path / f"t.{ending}", sliced)
-        write_store([str(tmp_path / f"t.{ending}")], tmp_path / "s.h5", SplitSettings(overwrite=True))
+        split_rows([str(tmp_path / f"t.{ending}")], tmp_path / "s.h5", SplitSettings(overwrite=True))
         rows = [row for _, row in rows_of(tmp_path / "s.h5")]
         assert rows == [
             {"tags=a": 1.0, "tags=b": 1.0, "ids=1": 1.0, "v[0]": 1.5, "f[0]": 1.0, "f[1]": 2.0, "m=k": 2.0},
@@ -129,7 +129,7 @@ def test_from_a_table_to_predictions(tmp_path, capsys):
 
 def refused(path, sentence, **options):
     with pytest.raises(InputError) as raised:
-        write_store([str(path)], path.parent / "s.h5", SplitSettings(options=options))
+        split_rows([str(path)], path.parent / "s.h5", SplitSettings(options=options))
     assert sentence in str(raised.value)
     assert os.listdir(path.parent) == [path.name]
 
@@ -143,15 +143,15 @@ def test_wrong_tables(tmp_path):
     write(path, pa.table({"label": [1.0] * 50, "x": [1.0] * 41 + [np.inf] * 9}))
     refused(path, "the value of x is not a finite number")
     with pytest.raises(InputError, match=rf"{path}:42: "):
-        write_store([str(path)], tmp_path / "s.h5")
+        split_rows([str(path)], tmp_path / "s.h5")
     write(path, pa.table({"label": [1.0, 2.0], "x": [1.0, 1e200]}))
     with pytest.raises(InputError, match=rf"{path}:2: the squares of the row's values add up to more than float64"):
-        write_store([str(path)], tmp_path / "s.h5", SplitSettings(dtype="float64"))
+        split_rows([str(path)], tmp_path / "s.h5", SplitSettings(dtype="float64"))
     write(path, pa.table({"label": [1.0], "when": pa.array([0], pa.timestamp("ms"))}))
     refused(path, "the column when of the type timestamp[ms] makes no features; leave it out by ignore=when")
     write(path, pa.table({"label": [1.0], "tags": [["a", "b", "a"]]}))
     refused(path, f"{path}:1: tags=a occurs twice in the row; mend it, or add them up with duplicates=sum")
-    write_store([str(path)], tmp_path / "s.h5", SplitSettings(duplicates="sum"))
+    split_rows([str(path)], tmp_path / "s.h5", SplitSettings(duplicates="sum"))
     assert rows_of(tmp_path / "s.h5") == [(1.0, {"tags=a": 2.0, "tags=b": 1.0})]
     (tmp_path / "s.h5").unlink()
     raw = path.read_bytes()
@@ -170,13 +170,13 @@ def test_pages_that_are_open_at_once_must_fit_in_the_memory(tmp_path, monkeypatc
         pa.table({"label": [1.0, 2.0] * 500} | {f"x{j}": rng.normal(size=1000) for j in range(60)}),
         1000,
     )
-    write_store([str(path)], tmp_path / "s.h5", SplitSettings(memory=20_000_000))
+    split_rows([str(path)], tmp_path / "s.h5", SplitSettings(memory=20_000_000))
     monkeypatch.setattr(arrow_files, "SPARED", 100_000)
     monkeypatch.setattr(arrow_files, "PAGES_SHARE", 100)
     with pytest.raises(
         InputError, match=r"the pages of the 61 columns of row group 0 take \d+ MB at once; give memory="
     ):
-        write_store([str(path)], tmp_path / "t.h5", SplitSettings(memory=20_000_000))
+        split_rows([str(path)], tmp_path / "t.h5", SplitSettings(memory=20_000_000))
 
 
 def write_packed(path, columns: dict, **options):
@@ -223,11 +223,11 @@ def write_bombs(folder) -> dict:
 
 SPLIT = """import sys
 import pyarrow
-from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.base.errors import InputError
 for name in sys.argv[2:]:
     try:
-        write_store([name], sys.argv[1], SplitSettings(memory=60_000_000, overwrite=True))
+        split_rows([name], sys.argv[1], SplitSettings(memory=60_000_000, overwrite=True))
     except InputError as error:
         print(error)
     else:

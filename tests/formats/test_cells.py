@@ -22,7 +22,7 @@ from blocksvm.commands.predict import main as predict
 from blocksvm.commands.split import main as split_command
 from blocksvm.commands.stream import main as stream
 from blocksvm.commands.train import main as train
-from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats import sniffed
 from blocksvm.formats.tables.cells import CRITEO, CSV, TSV
 from blocksvm.formats.text.text_source import TextInputs
@@ -130,9 +130,9 @@ def test_numbers_are_asked_for(tmp_path):
     with pytest.raises(
         InputError, match=rf"{path}:3: column a: 'two' is not a number; mend it, or name the column by cat"
     ):
-        write_store([str(path)], tmp_path / "s.h5", SplitSettings(options={"categorical": ""}))
+        split_rows([str(path)], tmp_path / "s.h5", SplitSettings(options={"categorical": ""}))
     with pytest.raises(InputError, match="no column is called b, which ignore names; the columns are a"):
-        write_store([str(path)], tmp_path / "s.h5", SplitSettings(options={"ignore": "b"}))
+        split_rows([str(path)], tmp_path / "s.h5", SplitSettings(options={"ignore": "b"}))
 
 
 def test_a_table_is_told_by_its_name():
@@ -181,7 +181,7 @@ def test_a_store_is_the_same_for_any_memory_and_jobs(table, tmp_path, monkeypatc
     for k, (jobs, memory, piece) in enumerate(((1, 1 << 30, 1 << 20), (3, 64_000_000, 300), (2, 1 << 29, 70))):
         monkeypatch.setattr(TextInputs, "pieces", lambda text, n_bytes, *more, p=piece: pieces(text, p, *more))
         options = {"label": "y"}
-        write_store([str(table)], tmp_path / f"{k}.h5", SplitSettings(jobs=jobs, memory=memory, options=options))
+        split_rows([str(table)], tmp_path / f"{k}.h5", SplitSettings(n_jobs=jobs, memory=memory, options=options))
         with open_store(tmp_path / f"{k}.h5") as store:
             found.append(store.meta["fingerprint"])
     assert len(set(found)) == 1
@@ -208,7 +208,7 @@ def test_columns_of_files_without_rows_in_common(tmp_path):
     for name, text in (("a.csv", "label,x,z\n1,2,red\n"), ("b.csv", "z,label,x\nred,0,2\n")):
         (tmp_path / name).write_text(text)
     paths = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
-    write_store(paths, tmp_path / "s.h5", SplitSettings(keep_order=True))
+    split_rows(paths, tmp_path / "s.h5", SplitSettings(keep_order=True))
     (first, second) = in_source_order(tmp_path / "s.h5")
     assert first[1:] == second[1:] and (first[0], second[0]) == (1.0, 0.0)
 

@@ -17,7 +17,7 @@ from blocksvm.commands.predict import main as predict
 from blocksvm.commands.split import main as split_command
 from blocksvm.commands.stream import main as stream
 from blocksvm.commands.train import main as train
-from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.recipe import Recipe
@@ -203,7 +203,7 @@ def test_from_text_to_predictions(corpus, tmp_path, capsys):
 
 
 def test_names_are_in_the_store(corpus, tmp_path):
-    write_store([str(corpus)], tmp_path / "s.h5", SplitSettings(format="documents", options={"ngrams": "word:1-2"}))
+    split_rows([str(corpus)], tmp_path / "s.h5", SplitSettings(format="documents", options={"ngrams": "word:1-2"}))
     with open_store(tmp_path / "s.h5") as store:
         names = store.feature_names(0, store.n_features)
     documents = [line.partition("\t")[2] for line in corpus.read_text().splitlines()]
@@ -216,8 +216,8 @@ def test_a_store_is_the_same_for_any_memory_and_jobs(corpus, tmp_path, monkeypat
     for k, (jobs, memory, piece) in enumerate(((1, 1 << 30, 1 << 20), (3, 64_000_000, 2_000), (2, 1 << 29, 300))):
         monkeypatch.setattr(TextInputs, "pieces", lambda text, n_bytes, *more, p=piece: pieces(text, p, *more))
         own = {"options": {"ngrams": ALL}, "bits": 12, "normalize": "l2"}
-        write_store(
-            [str(corpus)], tmp_path / f"{k}.h5", SplitSettings(format="documents", jobs=jobs, memory=memory, **own)
+        split_rows(
+            [str(corpus)], tmp_path / f"{k}.h5", SplitSettings(format="documents", n_jobs=jobs, memory=memory, **own)
         )
         with open_store(tmp_path / f"{k}.h5") as store:
             found.append(store.meta["fingerprint"])
@@ -258,4 +258,4 @@ def test_hashed_documents_have_their_counts():
 def test_settings_of_another_format(tmp_path):
     (tmp_path / "rows.svm").write_text("1 1:1\n")
     with pytest.raises(InputError, match="ngrams: the format svmlight does not accept it"):
-        write_store([str(tmp_path / "rows.svm")], tmp_path / "s.h5", SplitSettings(options={"ngrams": "word:1"}))
+        split_rows([str(tmp_path / "rows.svm")], tmp_path / "s.h5", SplitSettings(options={"ngrams": "word:1"}))

@@ -11,7 +11,7 @@ from support.training_cases import run_in_process
 from blocksvm.api import fit
 from blocksvm.commands.info import main as info
 from blocksvm.commands.train import main as train
-from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.model.feature_names import strongest
 from blocksvm.model.model_file import load_model
 from blocksvm.store.arrays import PIECE
@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
             k = random.integers(len(words))
             lines.append(f"{words[k]},c{(k + (random.random() < 0.1)) % len(words)},{random.integers(9)},{k}\n")
         (folder / f"{name}.csv").write_text("".join(lines))
-        write_store([str(folder / f"{name}.csv")], folder / f"{name}.h5", SplitSettings(options={"ignore": "x"}))
+        split_rows([str(folder / f"{name}.csv")], folder / f"{name}.h5", SplitSettings(options={"ignore": "x"}))
         with open_store(folder / f"{name}.h5") as store:
             fitted = fit.fit(store, tol=1e-3)
         fitted.save(folder / f"{name}.model.h5")  # the store is closed
@@ -80,7 +80,7 @@ def test_features_without_names(tmp_path, capsys):
     lines = [f"{1 if i % 2 else -1} {i % 2 + 1}:1 {d - i % 3}:{0.1 * (i % 3)}\n" for i in range(30)]
     lines.append("1 " + " ".join(f"{j}:1e-3" for j in range(3, d + 1)) + "\n")
     (tmp_path / "rows.svm").write_text("".join(lines))
-    write_store([str(tmp_path / "rows.svm")], tmp_path / "s.h5")
+    split_rows([str(tmp_path / "rows.svm")], tmp_path / "s.h5")
     code, _, err = run_in_process(capsys, train, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1")
     assert code == 0, err
     model = load_model(tmp_path / "m.h5")
@@ -94,7 +94,7 @@ def test_names_of_a_model_that_knows_more_features(folder, tmp_path, capsys):
     """A prior's features beyond the store's have no names, all others keep theirs."""
     first = (folder / "two.csv").read_text().splitlines()
     (tmp_path / "other.csv").write_text("\n".join([first[0].replace("größe", "weight"), *first[1:]]))
-    write_store([str(tmp_path / "other.csv")], tmp_path / "o.h5", SplitSettings(options={"ignore": "x"}))
+    split_rows([str(tmp_path / "other.csv")], tmp_path / "o.h5", SplitSettings(options={"ignore": "x"}))
     arguments = (tmp_path / "o.h5", tmp_path / "p.h5", "--prior", folder / "two.model.h5")
     code, _, err = run_in_process(capsys, train, *arguments)
     assert code == 0, err

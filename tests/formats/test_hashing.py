@@ -15,7 +15,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.commands.predict import main as predict
 from blocksvm.commands.split import main as split_command
 from blocksvm.commands.train import main as train_command
-from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.kernels import hash_table
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.model.model_file import load_model
@@ -149,7 +149,7 @@ def test_learners_on_hashed_rows_are_the_dense_rules_on_them(rows, text, tmp_pat
 
 
 def test_rows_of_norm_one_have_norm_one_after_hashing(text, tmp_path):
-    meta = write_store([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS, normalize="l2", dtype="float64"))
+    meta = split_rows([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS, normalize="l2", dtype="float64"))
     assert meta["recipe"] == {
         "format": "svmlight", "duplicates": "error", "bits": BITS, "normalize": "l2", "dtype": "float64"
     }  # fmt: skip
@@ -158,7 +158,7 @@ def test_rows_of_norm_one_have_norm_one_after_hashing(text, tmp_path):
 
 
 def test_a_hashed_store_has_the_hashed_rows(rows, text, tmp_path):
-    write_store([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS))
+    split_rows([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS))
     X = hashed_rows(rows)
     for x, (label, _), (stored, ids, values) in zip(X, rows, in_source_order(tmp_path / "s.h5"), strict=True):
         assert stored == label
@@ -171,7 +171,7 @@ def test_sums_that_cancel_leave_no_entry(tmp_path):
     other = next(i for i in range(10**6) if place_of(i) != place_of(0))
     text = tmp_path / "rows.svm"
     text.write_text(f"1 0:1.5 {first}:-1.5\n-1 {other}:2 {first}:1\n1 {other}:3\n")
-    write_store([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS))
+    split_rows([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS))
     stored = [dict(zip(ids, values, strict=True)) for _, ids, values in in_source_order(tmp_path / "s.h5")]
     assert stored == [{}, {place_of(other): 2.0, place_of(0): 1.0}, {place_of(other): 3.0}]
 
@@ -195,7 +195,7 @@ def test_long_rows_in_few_places(tmp_path, bits):
     ids = np.arange(0, 30_000, 7)
     text = tmp_path / "rows.svm"
     text.write_text("1 " + " ".join(f"{i}:0.5" for i in ids) + "\n-1 3:1\n")
-    write_store([str(text)], tmp_path / "s.h5", SplitSettings(bits=bits))
+    split_rows([str(text)], tmp_path / "s.h5", SplitSettings(bits=bits))
     places = np.array([place_of(i, bits) for i in ids.tolist()])
     expected = {int(p): 0.5 * int(n) for p, n in zip(*np.unique(places, return_counts=True), strict=True)}
     (_, found, values), _ = in_source_order(tmp_path / "s.h5")
@@ -226,7 +226,7 @@ def test_a_model_of_a_hashed_store_hashes_text_and_other_stores_likewise(rows, t
 
 def test_streams_and_trainings_of_hashed_rows_agree(text, tmp_path):
     stream, reports = learned(text, "pa1", bits=BITS)
-    write_store([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS, keep_order=True))
+    split_rows([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS, keep_order=True))
     run = train(tmp_path / "s.h5", solver="pa1", order="stored")
     assert reports[-1].cumulative_loss == pytest.approx(run.outer()[-1]["cumulative_loss"], rel=1e-9)
 

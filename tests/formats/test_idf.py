@@ -16,7 +16,7 @@ from blocksvm.commands.info import main as info
 from blocksvm.commands.predict import main as predict
 from blocksvm.commands.split import main as split_command
 from blocksvm.commands.train import main as train
-from blocksvm.conversion.convert import SplitSettings, settings_of_store, write_store
+from blocksvm.conversion.convert import SplitSettings, settings_of_store, split_rows
 from blocksvm.kernels.idf_loops import weigh_rows
 from blocksvm.model.model_file import load_model
 from blocksvm.store.reader import open_store
@@ -82,28 +82,28 @@ def test_values_are_those_of_scikit_learn(idf, normalize, least, dtype, corpus, 
     expected = theirs.fit_transform(TEXT).toarray()
     store, like = tmp_path / "s.h5", tmp_path / "like.h5"
     given = GIVEN | {"idf": idf, "normalize": normalize, "dtype": dtype}
-    write_store([corpus], store, SplitSettings(**given, min_count=least, memory=20_000_000, chunk_nonzeros=60))
+    split_rows([corpus], store, SplitSettings(**given, min_count=least, memory=20_000_000, chunk_nonzeros=60))
     close = {"rtol": 1e-6 if dtype == "float32" else 1e-12}
     np.testing.assert_allclose(dense(store, theirs.vocabulary_), expected, **close)
     squares, largest = sizes(store)
     np.testing.assert_allclose(squares, (expected**2).sum(axis=1), **close)
     assert largest == pytest.approx(np.sqrt(squares.max()))
     # other rows are read as these were
-    write_store([new], like, settings_of_store(store, {}, like=True))
+    split_rows([new], like, settings_of_store(store, {}, like=True))
     np.testing.assert_allclose(dense(like, theirs.vocabulary_), theirs.transform(NEW).toarray(), **close)
 
 
 def test_a_store_is_the_same_for_any_jobs_and_memory(corpus, tmp_path):
     bytes_of = []
-    for name, machine in (("a.h5", {"memory": 16_000_000}), ("b.h5", {"memory": 400_000_000, "jobs": 3})):
-        write_store([corpus], tmp_path / name, SplitSettings(**GIVEN, **machine))
+    for name, machine in (("a.h5", {"memory": 16_000_000}), ("b.h5", {"memory": 400_000_000, "n_jobs": 3})):
+        split_rows([corpus], tmp_path / name, SplitSettings(**GIVEN, **machine))
         bytes_of.append((tmp_path / name).read_bytes())
     assert bytes_of[0] == bytes_of[1]
 
 
 def test_rows_held_out_have_the_idf_of_the_others(corpus, tmp_path):
     store, held = tmp_path / "s.h5", tmp_path / "h.h5"
-    write_store([corpus], store, SplitSettings(**GIVEN, holdout=0.4, dtype="float64"), held)
+    split_rows([corpus], store, SplitSettings(**GIVEN, holdout=0.4, dtype="float64"), held)
     sources = []
     for path in (store, held):
         with open_store(path) as found:
@@ -123,8 +123,8 @@ def test_hashed_counts_of_any_format(tmp_path):
              enumerate(counts)]  # fmt: skip
     text, raw, store = tmp_path / "t.svm", tmp_path / "raw.h5", tmp_path / "s.h5"
     text.write_text("\n".join(lines) + "\n")
-    write_store([str(text)], raw, SplitSettings(bits=4))
-    write_store([str(text)], store, SplitSettings(bits=4, idf="smooth", normalize="l2"))
+    split_rows([str(text)], raw, SplitSettings(bits=4))
+    split_rows([str(text)], store, SplitSettings(bits=4, idf="smooth", normalize="l2"))
     places = {i: i for i in range(16)}
     plain, weighed = (np.zeros((40, 16)) for _ in range(2))
     for path, out in ((raw, plain), (store, weighed)):
@@ -171,7 +171,7 @@ def test_from_text_to_predictions_and_on(corpus, new, tmp_path, capsys):
 
 def test_a_stream_goes_on_with_the_models_idf(corpus, new, tmp_path, capsys):
     store, model, later = tmp_path / "s.h5", tmp_path / "m.h5", tmp_path / "later.h5"
-    write_store([corpus], store, SplitSettings(**GIVEN, keep_order=True))
+    split_rows([corpus], store, SplitSettings(**GIVEN, keep_order=True))
     assert run_in_process(capsys, train, store, model, "--learner", "pa1", "--order", "stored")[0] == 0
     stream, _ = learned(new, "", continue_from=model)
     save_stream(later, stream)
@@ -191,12 +191,12 @@ def test_a_stream_goes_on_with_the_models_idf(corpus, new, tmp_path, capsys):
 def test_what_is_wrong(corpus, tmp_path, capsys):
     store, model = tmp_path / "s.h5", tmp_path / "m.h5"
     with pytest.raises(InputError, match="idf=log: choose one of none, smooth, plain"):
-        write_store([corpus], store, SplitSettings(**GIVEN | {"idf": "log"}))
+        split_rows([corpus], store, SplitSettings(**GIVEN | {"idf": "log"}))
     (tmp_path / "big.svm").write_text("1 1:1 2:1\n-1 1:1 3:3e38\n1 1:1\n")
     with pytest.raises(InputError, match="row 2: values times their idf lie beyond float32"):
-        write_store([str(tmp_path / "big.svm")], store, SplitSettings(idf="smooth"))
+        split_rows([str(tmp_path / "big.svm")], store, SplitSettings(idf="smooth"))
     assert not store.exists()
-    write_store([corpus], store, SplitSettings(**GIVEN))
+    split_rows([corpus], store, SplitSettings(**GIVEN))
     assert run_in_process(capsys, train, store, model)[0] == 0
     for path in (store, model):
         with h5py.File(path, "r+") as file:

@@ -19,7 +19,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.commands.predict import main as predict
 from blocksvm.commands.split import main as split_command
 from blocksvm.commands.train import main as train
-from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats import file_reader
 from blocksvm.formats.file_reader import magic_of
 from blocksvm.formats.matrices import by_row, numpy_files
@@ -57,7 +57,7 @@ def test_npz(dtype, compressed, tmp_path, monkeypatch):
     sparse.save_npz(tmp_path / "X.npz", X, compressed=compressed)
     np.save(tmp_path / "y.npy", y)
     options = {"labels_from": str(tmp_path / "y.npy")}
-    write_store([str(tmp_path / "X.npz")], tmp_path / "s.h5", SplitSettings(keep_order=True, options=options))
+    split_rows([str(tmp_path / "X.npz")], tmp_path / "s.h5", SplitSettings(keep_order=True, options=options))
     assert in_source_order(tmp_path / "s.h5") == expected(X, y)
     with open_store(tmp_path / "s.h5") as store:
         (source,) = store.meta["sources"]
@@ -85,12 +85,12 @@ def test_a_matrix_by_columns_or_of_triples_is_sorted_on_disk(layout, memory, tmp
     sparse.save_npz(tmp_path / "X.npz", other)
     np.save(tmp_path / "y.npy", y)
     settings = SplitSettings(keep_order=True, options={"labels_from": str(tmp_path / "y.npy")}, memory=memory)
-    write_store([str(tmp_path / "X.npz")], tmp_path / "s.h5", settings)
+    split_rows([str(tmp_path / "X.npz")], tmp_path / "s.h5", settings)
     assert in_source_order(tmp_path / "s.h5") == expected(X, y)
     assert len(rounds) == 1 if memory == 1_000_000_000 else len(rounds) > 10
     write_h5ad(tmp_path / "X.h5ad", X.tocsc(), y, [str(j) for j in range(70)], kind="csc_matrix")
     settings = SplitSettings(keep_order=True, options={"label": "depth"}, memory=memory)
-    write_store([str(tmp_path / "X.h5ad")], tmp_path / "c.h5", settings)
+    split_rows([str(tmp_path / "X.h5ad")], tmp_path / "c.h5", settings)
     assert by_name(tmp_path / "c.h5") == [
         (label, dict(zip(map(str, ids), values, strict=True))) for label, ids, values in expected(X, y)
     ]
@@ -101,7 +101,7 @@ def test_labels_beside_the_matrix(tmp_path):
     X, y = matrix()
     parts = {"indptr": X.indptr, "indices": X.indices, "data": X.data, "shape": X.shape, "format": np.array("csr")}
     np.savez(tmp_path / "X.npz", **parts, kind=np.where(y > 0, "spam", "ham"))
-    write_store([str(tmp_path / "X.npz")], tmp_path / "s.h5", SplitSettings(options={"label": "kind"}))
+    split_rows([str(tmp_path / "X.npz")], tmp_path / "s.h5", SplitSettings(options={"label": "kind"}))
     with open_store(tmp_path / "s.h5") as store:
         assert [label for label, _ in store.meta["labels"]] == ["ham", "spam"]
 
@@ -113,7 +113,7 @@ def test_npy(dtype, tmp_path, monkeypatch):
     dense = np.c_[X.toarray()[:, :4], y.astype(dtype), X.toarray()[:, 4:]]
     for order in "CF":
         np.save(tmp_path / "X.npy", np.asarray(dense, order=order))
-        write_store([str(tmp_path / "X.npy")], tmp_path / "s.h5", SplitSettings(options={"label": "5"}, overwrite=True))
+        split_rows([str(tmp_path / "X.npy")], tmp_path / "s.h5", SplitSettings(options={"label": "5"}, overwrite=True))
         without = sparse.csr_matrix(dense)
         without[:, 4] = 0
         assert in_source_order(tmp_path / "s.h5") == expected(without, y.astype(dtype).astype(float))
@@ -140,7 +140,7 @@ def test_h5ad(dense, tmp_path, monkeypatch, capsys):
     rows = {}
     for name in "ab":
         store = tmp_path / f"{name}.h5"
-        write_store([str(tmp_path / f"{name}.h5ad")], store, SplitSettings(options={"label": "depth"}))
+        split_rows([str(tmp_path / f"{name}.h5ad")], store, SplitSettings(options={"label": "depth"}))
         rows[name] = by_name(store)
     assert rows["a"] == rows["b"]  # by name
     assert rows["a"] == [
@@ -217,7 +217,7 @@ def test_columns_of_obs_as_every_anndata_writes_them(kind, write, values, tmp_pa
     labels = [values[i % len(values)] for i in range(80)]
     with h5py.File(tmp_path / "X.h5ad", "r+") as file:
         write(file["obs"], labels)
-    write_store(
+    split_rows(
         [str(tmp_path / "X.h5ad")], tmp_path / "s.h5", SplitSettings(keep_order=True, options={"label": "label"})
     )
     with open_store(tmp_path / "s.h5") as store:
@@ -231,11 +231,11 @@ def test_names_of_var_that_are_pandas_strings(tmp_path):
     X, y = matrix()
     write_h5ad(tmp_path / "X.h5ad", X, y, [str(j) for j in range(12)])
     settings = SplitSettings(options={"label": "depth"})
-    write_store([str(tmp_path / "X.h5ad")], tmp_path / "s.h5", settings)
+    split_rows([str(tmp_path / "X.h5ad")], tmp_path / "s.h5", settings)
     with h5py.File(tmp_path / "X.h5ad", "r+") as file:
         del file["var/genes"]
         nullable(file["var"], [str(j) for j in range(12)], name="genes")
-    write_store([str(tmp_path / "X.h5ad")], tmp_path / "t.h5", settings)
+    split_rows([str(tmp_path / "X.h5ad")], tmp_path / "t.h5", settings)
     assert in_source_order(tmp_path / "s.h5") == in_source_order(tmp_path / "t.h5")
 
 
@@ -278,7 +278,7 @@ def test_predictions_and_streams(tmp_path, capsys):
 
 def refused(path, sentence, **options):
     with pytest.raises(InputError) as raised:
-        write_store([str(path)], path.parent / "s.h5", SplitSettings(options=options))
+        split_rows([str(path)], path.parent / "s.h5", SplitSettings(options=options))
     assert sentence in str(raised.value)
     assert not (path.parent / "s.h5").exists()
 
@@ -345,6 +345,6 @@ def test_wrong_files(tmp_path):
     raw[len(raw) // 3 : len(raw) // 3 + 40] = bytes(40)
     npz.write_bytes(raw)
     with pytest.raises(InputError):
-        write_store([str(npz)], tmp_path / "s.h5")
+        split_rows([str(npz)], tmp_path / "s.h5")
     assert sorted(os.listdir(tmp_path)) == ["X.h5ad", "X.npy", "X.npz"]
     assert [magic_of(str(path)) for path in (npz, npy, h5ad)] == ["npz", "npy", "h5ad"]

@@ -1,5 +1,5 @@
-"""What a table is, is decided from whole lines and many rows; what is unclear is a sentence; what becomes of cells that
-look otherwise is counted; labels that float64 merges are refused; predictions that know nothing say so."""
+"""Layouts of tables are decided from whole lines and many rows; unclear ones are refused by a sentence; cells that
+differ from their column are counted; labels that float64 merges are refused; predictions that know nothing say so."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from blocksvm.commands.predict import main as predict
 from blocksvm.commands.split import main as split_command
 from blocksvm.commands.stream import main as stream
 from blocksvm.commands.train import main as train
-from blocksvm.conversion.convert import SplitSettings, extend, write_store
+from blocksvm.conversion.convert import SplitSettings, extend, split_rows
 from blocksvm.formats.format import ReaderOptions, parse_skipping
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.tables.cells import CSV, TSV
@@ -148,9 +148,9 @@ def test_labels_of_documents_are_those_of_the_first_lines(tmp_path):
     path = written(tmp_path / "d.tsv", "\tsome text\n" * 8000 + "spam\tmore\nham\tless\n")
     assert path.stat().st_size > text_module.HEAD_BYTES
     with pytest.raises(InputError, match=rf"{path}:8001: the label 'spam' is not a finite number"):
-        write_store([str(path)], tmp_path / "s.h5", SplitSettings(format="documents"))
+        split_rows([str(path)], tmp_path / "s.h5", SplitSettings(format="documents"))
     written(path, "\tsome text that is rather longer than the others\n" * 1500 + "spam\tmore\nham\tless\n")
-    write_store([str(path)], tmp_path / "s.h5", SplitSettings(format="documents"))
+    split_rows([str(path)], tmp_path / "s.h5", SplitSettings(format="documents"))
 
 
 # -- the kinds of columns ---------------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ def test_what_is_decided_depends_on_the_rows_alone(tmp_path, monkeypatch):
         for name in (str(path), "-"):
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
             store = tmp_path / f"{k}{len(name) > 1}.h5"
-            write_store([name], store, SplitSettings(jobs=jobs, memory=memory, format="csv"))
+            split_rows([name], store, SplitSettings(n_jobs=jobs, memory=memory, format="csv"))
             with open_store(store) as opened:
                 notes = [note.replace("standard input", str(path)) for note in opened.meta["notes"]]
                 found.append((opened.meta["fingerprint"], repr(opened.meta["recipe"]), repr(notes)))
@@ -442,10 +442,10 @@ def test_labels_of_text_that_would_merge_are_refused(name, text, line, options, 
     with pytest.raises(
         InputError, match=rf"{path}:{line}: the label -?{BIG} is a whole number beyond 2\^53 that float64"
     ):
-        write_store([str(path)], tmp_path / "s.h5", SplitSettings(**options))
+        split_rows([str(path)], tmp_path / "s.h5", SplitSettings(**options))
     # what float64 holds is taken, and so is what is no whole number
     for other in (str(2**60), "9.007199254740993e15"):
-        write_store(
+        split_rows(
             [str(written(path, text.replace(str(BIG), other)))],
             tmp_path / "s.h5",
             SplitSettings(**options, overwrite=True),
@@ -457,7 +457,7 @@ def test_labels_as_words_stay_apart(tmp_path):
         ("t.csv", f"label,x\n{BIG},2\n{BIG - 1},3\n", {"options": {"categorical": "auto,label"}}),
         ("t.svm", f"{BIG} 1:2\n{BIG - 1} 1:3\n", {"format": "svmlight-named"}),
     ):
-        write_store([str(written(tmp_path / name, text))], tmp_path / "s.h5", SplitSettings(**settings, overwrite=True))
+        split_rows([str(written(tmp_path / name, text))], tmp_path / "s.h5", SplitSettings(**settings, overwrite=True))
         with open_store(tmp_path / "s.h5") as store:
             assert [label for label, _ in store.meta["labels"]] == [str(BIG - 1), str(BIG)]
 
@@ -476,7 +476,7 @@ def test_labels_of_arrays_that_would_merge_are_refused(tmp_path):
     sparse.save_npz(tmp_path / "x.npz", X)
     for name, options in (("x.npz", {"labels_from": str(tmp_path / "y.npy")}), ("x.npy", {"label": "1"})):
         with pytest.raises(InputError, match=sentence):
-            write_store([str(tmp_path / name)], tmp_path / "s.h5", SplitSettings(options=options))
+            split_rows([str(tmp_path / name)], tmp_path / "s.h5", SplitSettings(options=options))
     from blocksvm.estimators import LinearSVC
 
     with pytest.raises(InputError, match=sentence):
@@ -492,14 +492,14 @@ def test_labels_of_columns_that_would_merge_are_refused(tmp_path):
     with pytest.raises(
         InputError, match=rf"the label {BIG} is a whole number .* categorical=auto,label takes labels as words"
     ):
-        write_store([str(tmp_path / "t.parquet")], tmp_path / "s.h5")
-    write_store([str(tmp_path / "t.parquet")], tmp_path / "s.h5", SplitSettings(options={"categorical": "auto,label"}))
+        split_rows([str(tmp_path / "t.parquet")], tmp_path / "s.h5")
+    split_rows([str(tmp_path / "t.parquet")], tmp_path / "s.h5", SplitSettings(options={"categorical": "auto,label"}))
     with open_store(tmp_path / "s.h5") as store:
         assert [label for label, _ in store.meta["labels"]] == [str(BIG - 1), str(BIG)]
         assert store.meta["n_unlabelled"] == 1
     parquet.write_table(pa.table({"label": [np.inf, 1.0], "x": [1.0, 2.0]}), tmp_path / "t.parquet")
     with pytest.raises(InputError, match="the label (-?inf) is not a finite number; mend it"):
-        write_store([str(tmp_path / "t.parquet")], tmp_path / "s.h5", SplitSettings(overwrite=True))
+        split_rows([str(tmp_path / "t.parquet")], tmp_path / "s.h5", SplitSettings(overwrite=True))
 
 
 def test_stores_without_labels_say_so(tmp_path, capsys):
@@ -541,12 +541,12 @@ def test_labels_of_two_kinds_have_their_place(tmp_path):
         with pytest.raises(
             InputError, match=rf"{path}:{line}: the members of sets of labels must be all numbers or all"
         ):
-            write_store(
+            split_rows(
                 [str(path)], tmp_path / "s.h5", SplitSettings(format="multilabel", holdout=0.5), tmp_path / "h.h5"
             )
     path = written(tmp_path / "t.txt", "1,nan 1:1\n")
     with pytest.raises(InputError, match=rf"{path}:1: the label 'nan' is not a finite number; mend it"):
-        write_store([str(path)], tmp_path / "s.h5", SplitSettings(format="multilabel"))
+        split_rows([str(path)], tmp_path / "s.h5", SplitSettings(format="multilabel"))
 
 
 # -- what predictions know --------------------------------------------------------------------------------------------
@@ -556,7 +556,7 @@ def test_labels_of_two_kinds_have_their_place(tmp_path):
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     written(folder / "t.csv", "label,x,c\n" + "1,2.5,r\n0,-1.5,g\n" * 5)
-    write_store([str(folder / "t.csv")], folder / "s.h5")
+    split_rows([str(folder / "t.csv")], folder / "s.h5")
     with open_store(folder / "s.h5") as store:
         blocksvm.fit(store).save(folder / "m.h5")
     return folder / "m.h5"
@@ -570,7 +570,7 @@ def test_rows_of_which_a_model_knows_no_feature(model, tmp_path, capsys):
     code, out, err = run_in_process(capsys, predict, model, other, tmp_path / "p.txt", "--json")
     told = json.loads(out)
     assert code == 0 and (told["entries"], told["unknown_entries"]) == (2, 2) and warning in err
-    write_store([str(written(tmp_path / "o.csv", "label,y\n1,2\n0,1\n"))], tmp_path / "o.h5")
+    split_rows([str(written(tmp_path / "o.csv", "label,y\n1,2\n0,1\n"))], tmp_path / "o.h5")
     code, _, err = run_in_process(capsys, predict, model, tmp_path / "o.h5")
     assert code == 0 and f"warning: {warning}" in err
     # of the model's own rows there is nothing to say

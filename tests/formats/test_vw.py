@@ -20,7 +20,7 @@ from blocksvm.commands.predict import main as predict
 from blocksvm.commands.split import main as split_command
 from blocksvm.commands.stream import main as stream_command
 from blocksvm.commands.train import main as train_command
-from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats import sniffed
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.recipe import Recipe
@@ -250,7 +250,7 @@ def written(tmp_path_factory):
 def test_a_split_of_either_text_is_the_same_store(written, tmp_path):
     for bits in (None, 5):
         for name in ("vw", "svm"):
-            meta = write_store(
+            meta = split_rows(
                 [str(written / f"rows.{name}")], tmp_path / f"{name}.h5", SplitSettings(overwrite=True, bits=bits)
             )
             assert meta["recipe"]["format"] == {"vw": "vw", "svm": "svmlight"}[name]
@@ -264,7 +264,7 @@ def test_a_split_of_either_text_is_the_same_store(written, tmp_path):
 def test_a_stream_of_either_text_gives_the_same_model(written, tmp_path, bits):
     found = []
     for name in ("vw", "svm"):
-        stream, reports = learned(written / f"rows.{name}", "arow", bits=bits, jobs=2)
+        stream, reports = learned(written / f"rows.{name}", "arow", bits=bits, n_jobs=2)
         save_stream(tmp_path / name, stream)
         model = load_model(tmp_path / name)
         order = np.argsort(model.feature_ids)
@@ -376,8 +376,8 @@ def test_large_pieces_and_small_ones_give_the_same_rows(written):
 
 
 def test_bits_of_a_model_meet_bits_of_a_store(written, tmp_path, capsys):
-    write_store([str(written / "rows.vw")], tmp_path / "five.h5", SplitSettings(bits=5))
-    write_store([str(written / "rows.vw")], tmp_path / "six.h5", SplitSettings(bits=6))
+    split_rows([str(written / "rows.vw")], tmp_path / "five.h5", SplitSettings(bits=5))
+    split_rows([str(written / "rows.vw")], tmp_path / "six.h5", SplitSettings(bits=6))
     train(tmp_path / "five.h5", max_outer=2)
     assert run_in_process(capsys, train_command, tmp_path / "five.h5", tmp_path / "m.h5")[0] == 0
     code, _, err = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "six.h5")
@@ -391,7 +391,7 @@ def test_weights_by_id_of_hashed_stores(written, tmp_path, capsys):
     save_stream(tmp_path / "prior.h5", stream)
     for bits, code in ((6, 0), (None, 2), (5, 2)):
         store = tmp_path / f"s{bits}.h5"
-        write_store([str(written / "rows.vw")], store, SplitSettings(bits=bits))
+        split_rows([str(written / "rows.vw")], store, SplitSettings(bits=bits))
         options = ["--prior", tmp_path / "prior.h5", "--overwrite"]
         ended = run_in_process(capsys, train_command, store, tmp_path / "m.h5", *options)
         assert ended[0] == code

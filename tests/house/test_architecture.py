@@ -112,7 +112,7 @@ def test_the_check_can_fail():
         "kernels prints",
     ]
     # two rooms of one floor know nothing of each other
-    beside = "from blocksvm.streaming.stream_pass import Stream"
+    beside = "from blocksvm.streaming.stream_pass import StreamPass"
     assert violations(PACKAGE / "training" / "invented.py", beside) == [
         "training imports streaming, which does not lie below it"
     ]

@@ -21,8 +21,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import public_api
 from support.places import ROOT
 
+from blocksvm.base.errors import option_string
 from blocksvm.commands import COMMANDS, module_of
 
 sys.path.append(str(ROOT / "tools"))
@@ -33,7 +35,7 @@ PAGES = {str(path.relative_to(DOCS)): path for path in sorted(DOCS.rglob("*.md")
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 KINDS = {"python", "sh", "text", "sh no-run", "python no-run"}
 # page -> blocks that are not run: they install, download, or need what is not there; the number shall not grow unseen
-NOT_RUN = {"README.md": 1, "tutorial.md": 2}
+NOT_RUN = {"README.md": 1, "reports.md": 1, "tutorial.md": 2, "using.md": 1}
 ELSEWHERE = {"extending.md"}  # run with oracles by test_extending.py
 # page -> the files that its reader is thought to have
 FILES = {
@@ -186,6 +188,21 @@ def test_links_lead_to_files():
             if "://" not in target and not (PAGES[name].parent / target).exists():
                 missing.append((name, target))
     assert missing == []
+
+
+def test_every_option_has_an_example():
+    """Options of all commands, solvers and learners (tests/public_api.txt), each in a command line of some page."""
+    shown = {word for name in PAGES for kind, code in blocks(name) if kind.startswith("sh")
+             for word in re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", code)}  # fmt: skip
+    lacking = []
+    for line in public_api.options():
+        setting = re.match(r"\S+: (\w+) \(", line)
+        strings = (
+            [option_string(setting[1])] if setting else re.findall(r"(?<=[ ,])--?[A-Za-z][\w-]*", line.split("{")[0])
+        )
+        if strings and not shown & {*strings} and not {"--help", "--version"} & {*strings}:
+            lacking.append(line)
+    assert lacking == []
 
 
 def test_every_page_is_in_the_site():

@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from support.places import ROOT
-from support.training_cases import make_store, random_rows
+from support.training_cases import make_store, random_rows, rows_of_store
 
 from blocksvm import fit, open_store
 from blocksvm.model.model_file import load_model
-from blocksvm.training.schedule import NAMED
 
 PAGE = ROOT / "docs" / "extending.md"
 
@@ -34,6 +33,8 @@ def folder(tmp_path_factory):
         "my_learner.py",
         "my_loss.py",
         "my_schedule.py",
+        "my_steps.py",
+        "my_structured.py",
         "my_task.py",
     ]
     make_store(folder, *random_rows(n=150, d=20, seed=8), name="store")
@@ -93,6 +94,26 @@ def test_the_learner_is_its_rule(folder):
 
 
 @pytest.mark.process
+@pytest.mark.parametrize("average", [False, True])
+def test_the_learner_of_two_columns_is_its_rule(folder, average):
+    """Its weights, or their mean after each round, are those of the formula in numpy."""
+    run(folder, [*command_with("OWN_STEPS"), "--overwrite", "--order", "stored", *["--average"] * average])
+    X, y = rows_of(folder)
+    with h5py.File(folder / "store.h5") as file:
+        order = file["rows"]["source"]
+    w, squares, total = np.zeros((3, 20))
+    for _ in range(2):
+        for i in order:
+            x = X[i].toarray().ravel()
+            g = -y[i] / (1.0 + np.exp(y[i] * (w @ x))) * x
+            squares += g * g
+            w -= 0.5 * g / np.sqrt(np.where(squares > 0.0, squares, 1.0))
+            total += w
+    expected = total / (2 * len(order)) if average else w
+    np.testing.assert_allclose(weights_by_column(folder / "model.h5"), expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.process
 def test_the_learner_streams_and_is_described(folder):
     run(folder, [*command_with("MARGIN_PERCEPTRON --average"), "--overwrite"])
     told = run(folder, ["blocksvm", "train", "--help-solver", "my_learner:MARGIN_PERCEPTRON"])
@@ -101,15 +122,14 @@ def test_the_learner_streams_and_is_described(folder):
     assert "--average" in told
 
 
+@pytest.mark.process
 def test_the_schedule_makes_more_passes_than_one_and_certifies(folder, monkeypatch):
     monkeypatch.syspath_prepend(folder)
-    from my_schedule import Diminishing
-
-    monkeypatch.setitem(NAMED, "diminishing", Diminishing)
     events = []
     with open_store(folder / "store.h5") as store:
-        fitted = fit(store, schedule="diminishing", working_set="none", on_event=events.append)
+        fitted = fit(store, schedule="my_schedule:DIMINISHING", working_set="none", on_event=events.append)
     monkeypatch.delitem(sys.modules, "my_schedule")
+    run(folder, command_with("my_schedule:DIMINISHING"))
     assert fitted.status == "converged" and fitted.certificate.rel_gap <= 1e-3
     assert max(event["inner_passes"] / event["blocks"] for event in events if event["event"] == "outer") > 1
 
@@ -143,10 +163,14 @@ def test_the_format_is_split_and_predicted(folder):
     lines = [f"{i % 2} {'milk' if i % 2 else 'tea'} item{i % 7} item{i % 5}" for i in range(60)]
     (folder / "baskets.txt").write_text("\n".join(lines) + "\n")
     (folder / "new-baskets.txt").write_text("1 milk item3\n0 tea item1 item2\n")
-    split, predict = command_with("blocksvm split"), command_with("new-baskets.txt")
+    split, predict = command_with("baskets.txt store.h5"), command_with("new-baskets.txt")
     run(folder, [*split[:3], "baskets.h5", *split[4:]])
     run(folder, ["blocksvm", "train", "baskets.h5", "baskets-model.h5", "-C", "10"])
     assert load_model(folder / "baskets-model.h5").recipe.format == "my_format:BASKETS"
+    (folder / "baskets.csv").write_text("\n".join(lines).replace(" ", ",") + "\n")
+    run(folder, [*(words := command_with("--separator"))[:3], "commas.h5", *words[4:]])
+    spaced, commas = (rows_of_store(folder / f"{name}.h5")[0] for name in ("baskets", "commas"))
+    assert (spaced != commas).nnz == 0 and spaced.shape == (60, 9)
     run(folder, [*predict[:2], "baskets-model.h5", *predict[3:]])
     assert (folder / "predictions.txt").read_text() == "1\n0\n"
     (folder / "bad.txt").write_text("1 milk\nx tea\n")
@@ -158,12 +182,14 @@ def test_the_format_is_split_and_predicted(folder):
 
 @pytest.mark.process
 def test_the_task(folder):
-    """A model of a task outside the package runs that task's code only where its user names it."""
+    """Learners of the package and from outside learn it; its code runs only where the model's user names it."""
     lines = [f"{'warm' if k % 2 else 'cold'} day{k % 7} {'sun' if k % 2 else 'snow'}" for k in range(40)]
     (folder / "topics.txt").write_text("\n".join(lines) + "\n")
-    train, evaluate = (words for words in commands() if "my_task:TOPICS" in words)
+    train, evaluate, *others = (words for words in commands() if "my_task:TOPICS" in words)
     run(folder, train)
     assert run(folder, evaluate).split() == ["accuracy", "1.0000"]
+    run(folder, others[0])
+    assert run(folder, others[1]).split() == ["accuracy", "1.0000"]
     done = subprocess.run(
         [str(Path(sys.executable).with_name("blocksvm")), *evaluate[1:-2]], cwd=folder, capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -1,4 +1,4 @@
-"""What a test starts without the mark that it needs is refused."""
+"""Tests that start a process without the mark for it are refused."""
 
 from __future__ import annotations
 

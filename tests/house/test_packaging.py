@@ -1,4 +1,4 @@
-"""What an installation brings: the blocksvm command, its metadata, and the oldest dependencies that it claims."""
+"""The installation: the blocksvm command, its metadata, and the oldest dependencies that it claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not numba's usual way of compiling: inlined functions without machine code, and LLVM written by hand."""
+"""Compiling in ways that are not numba's usual one: inlined functions without machine code, and handwritten LLVM."""
 
 from __future__ import annotations
 

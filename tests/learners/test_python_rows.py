@@ -263,5 +263,5 @@ def test_inputs_are_a_path_or_several(given, tmp_path):
     rows.write_text("+1 1:1\n-1 2:1\n" * 5)
     told = blocksvm.write_store(given(rows), tmp_path / "s.h5")
     assert told["n_samples"] == 10 and str(rows) in str(told["sources"])
-    stream = blocksvm.Stream(blocksvm.StreamSettings("pa1", labels=(-1.0, 1.0)))
+    stream = blocksvm.Stream("pa1", labels=(-1.0, 1.0))
     assert stream.run(given(rows)) and stream.rows == 10

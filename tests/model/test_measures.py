@@ -1,4 +1,4 @@
-"""What predictions are worth: every measure beside scikit-learn's, added up in pieces of any size."""
+"""Measures of predictions: every measure beside scikit-learn's, added up in pieces of any size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.predict import main as predict_main
 from blocksvm.commands.train import main as train_main
-from blocksvm.conversion.convert import write_store
+from blocksvm.conversion.convert import split_rows
 from blocksvm.model.measures import ClassMeasures, RealMeasures
 from blocksvm.model.model_file import load_model
 from blocksvm.model.probabilities import each, logistic, one_of_several
@@ -216,7 +216,7 @@ def test_probabilities_of_several_classes(tmp_path, capsys):
     for label, row in zip(y, X.toarray(), strict=True):
         lines.append(f"{label:g} " + " ".join(f"{j + 1}:{v:.9g}" for j, v in enumerate(row) if v) + "\n")
     text.write_text("".join(lines))
-    write_store([str(text)], store)
+    split_rows([str(text)], store)
     assert run_in_process(capsys, train_main, store, model, "--loss", "logistic", "--tol", "1e-6")[0] == 0
     found = []
     for source in (text, store):

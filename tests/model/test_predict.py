@@ -10,7 +10,7 @@ import reference
 
 from blocksvm.api.fit import fit
 from blocksvm.commands.predict import main
-from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import StoreScorer, TextScorer
 from blocksvm.store.reader import open_store
@@ -38,8 +38,8 @@ def trained(tmp_path_factory):
     rng = np.random.default_rng(5)
     (folder / "train.svm").write_text(make_text(rng))
     (folder / "test.svm").write_text(make_text(rng, n=57, unseen=2))
-    write_store([str(folder / "train.svm")], folder / "train.h5")
-    write_store([str(folder / "test.svm")], folder / "test.h5", SplitSettings(chunk_nonzeros=16))
+    split_rows([str(folder / "train.svm")], folder / "train.h5")
+    split_rows([str(folder / "test.svm")], folder / "test.h5", SplitSettings(chunk_nonzeros=16))
     with open_store(folder / "train.h5") as store:
         fit(store, bias=0.5, tol=1e-6, schedule="20").save(folder / "model.h5")
     return folder
@@ -117,7 +117,7 @@ def test_text_is_read_as_the_training_text_was(tmp_path):
     """A model of rows scaled to norm 1 scales the rows that it predicts."""
     text = make_text(np.random.default_rng(3), n=60)
     (tmp_path / "t.svm").write_text(text)
-    write_store([str(tmp_path / "t.svm")], tmp_path / "t.h5", SplitSettings(normalize="l2"))
+    split_rows([str(tmp_path / "t.svm")], tmp_path / "t.h5", SplitSettings(normalize="l2"))
     with open_store(tmp_path / "t.h5") as store:
         fit(store, bias=1.0, tol=1e-4, schedule="20").save(tmp_path / "m.h5")
     from_text, _ = joined(TextScorer(tmp_path / "m.h5", MEMORY).scores([str(tmp_path / "t.svm")]))
@@ -199,7 +199,7 @@ def test_an_input_is_not_overwritten(trained, tmp_path, run_in_process):
 
 
 def test_another_normalisation_is_said(trained, tmp_path, run_in_process):
-    write_store([str(trained / "test.svm")], tmp_path / "l2.h5", SplitSettings(normalize="l2"))
+    split_rows([str(trained / "test.svm")], tmp_path / "l2.h5", SplitSettings(normalize="l2"))
     done = run_in_process(main, trained / "model.h5", tmp_path / "l2.h5", tmp_path / "out.txt")
     assert done.code == 0
     assert "--normalize none, this store's with l2" in done.err

@@ -19,7 +19,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info_main
 from blocksvm.commands.predict import main as predict_main
 from blocksvm.commands.train import main as train_main
-from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.kernels.kernel_machine_loops import columns_of, kernel_sums, pairs, singles
 from blocksvm.model.model_file import load_model
 from blocksvm.problems.kernel_problem import best_bias
@@ -358,7 +358,7 @@ def test_a_model_predicts_from_text_from_a_store_and_from_python(tmp_path, capsy
             pairs_ = " ".join(f"{j + 1}:{v:.17g}" for j, v in enumerate(row) if v)
             lines.append(f"{label:g} {pairs_}\n")
         (tmp_path / f"{name}.svm").write_text("".join(lines))
-        write_store([str(tmp_path / f"{name}.svm")], tmp_path / f"{name}.h5", SplitSettings(dtype="float64", bits=bits))
+        split_rows([str(tmp_path / f"{name}.svm")], tmp_path / f"{name}.h5", SplitSettings(dtype="float64", bits=bits))
     store = tmp_path / "train.h5"
     code, out, err = run_in_process(
         capsys, train_main, store, model, "--solver", "kernel", "--gamma", "0.2", "--bias", "free", "--tol", "1e-6"

@@ -21,14 +21,14 @@ from support.training_cases import looped, opened, rows_of_store, train
 from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info
 from blocksvm.commands.split import main
-from blocksvm.conversion.convert import SplitSettings, extend, settings_of_store, write_store
+from blocksvm.conversion.convert import SplitSettings, extend, settings_of_store, split_rows
 from blocksvm.model.solver_state import open_state
 from blocksvm.store.history import Shift
 from blocksvm.store.reader import Store, open_store
 from blocksvm.store.tables import lines_of
 from blocksvm.training.checkpoint import save_result
 
-OPTIONS = {"overwrite": True, "jobs": 2}
+OPTIONS = {"overwrite": True, "n_jobs": 2}
 
 
 def text_of(n: int, seed: int, d: int = 40, ones: bool = False, labels=("-1", "1")) -> list[bytes]:
@@ -55,7 +55,7 @@ def by_number(path) -> dict:
 
 def rows_of(lines, path) -> list:
     """The rows of some lines, as a split of them alone has them in their order."""
-    write_store([write(path.with_suffix(".svm"), lines)], path, SplitSettings(**OPTIONS))
+    split_rows([write(path.with_suffix(".svm"), lines)], path, SplitSettings(**OPTIONS))
     return in_source_order(path)
 
 
@@ -65,7 +65,7 @@ def test_rows_are_added_and_left_out(tmp_path, keep_order, chunk):
     first, second, third = text_of(90, 1), text_of(40, 2, d=60), text_of(30, 3, d=80)
     rows = rows_of(first + second + third, tmp_path / "all.h5")
     store = tmp_path / "s.h5"
-    write_store(
+    split_rows(
         [write(tmp_path / "a.svm", first)], store,
         SplitSettings(**OPTIONS, keep_order=keep_order, chunk_nonzeros=chunk, seed=4),
     )  # fmt: skip
@@ -106,7 +106,7 @@ def test_values_of_1_and_others_meet(tmp_path, order):
     first, second = text_of(70, 1, ones=order[0]), text_of(30, 2, ones=order[1])
     rows = rows_of(first + second, tmp_path / "all.h5")
     store = tmp_path / "s.h5"
-    write_store([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, chunk_nonzeros=32))
+    split_rows([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, chunk_nonzeros=32))
     meta = extend([write(tmp_path / "b.svm", second)], store, drop="oldest:5")
     assert by_number(store) == dict(list(enumerate(rows))[5:])
     assert meta["values"] == ("ones" if all(order) else "float32")
@@ -119,7 +119,7 @@ def test_a_row_longer_than_a_chunk_is_kept_and_left_out(tmp_path):
     lines = [*text_of(20, 1), long, *text_of(20, 2), long]
     rows = rows_of(lines, tmp_path / "all.h5")
     store = tmp_path / "s.h5"
-    write_store([write(tmp_path / "a.svm", lines)], store, SplitSettings(**OPTIONS, chunk_nonzeros=32))
+    split_rows([write(tmp_path / "a.svm", lines)], store, SplitSettings(**OPTIONS, chunk_nonzeros=32))
     extend([], store, drop=write(tmp_path / "r.txt", [b"21\n"]))
     assert by_number(store) == {k: row for k, row in enumerate(rows) if k != 20}
 
@@ -127,7 +127,7 @@ def test_a_row_longer_than_a_chunk_is_kept_and_left_out(tmp_path):
 def test_weights_of_rows_that_had_none(tmp_path):
     first, second = text_of(40, 1), text_of(3, 2)
     store = tmp_path / "s.h5"
-    write_store([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, chunk_nonzeros=32))
+    split_rows([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, chunk_nonzeros=32))
     weights = write(tmp_path / "w.txt", [b"2\n0.5\n1\n"])
     chosen = settings_of_store(store, {}, weights=weights)
     meta = extend([write(tmp_path / "b.svm", second)], store, chosen, drop="oldest:1")
@@ -143,7 +143,7 @@ def test_weights_of_rows_that_had_none(tmp_path):
 def test_labels_that_are_words_keep_their_rows(tmp_path):
     first, second = text_of(50, 1, labels=("m", "b")), text_of(20, 2, labels=("a", "n", "z"))
     store, named = tmp_path / "s.h5", "svmlight-named"
-    write_store([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, format=named, chunk_nonzeros=32))
+    split_rows([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, format=named, chunk_nonzeros=32))
     gone = [k for k, line in enumerate(first) if line.startswith(b"m")]
     meta = extend(
         [write(tmp_path / "b.svm", second)], store,
@@ -168,7 +168,7 @@ def test_labels_that_are_words_keep_their_rows(tmp_path):
 
 def test_names_of_features_are_kept_and_added(tmp_path):
     store = tmp_path / "s.h5"
-    write_store(
+    split_rows(
         [write(tmp_path / "a.vw", [b"1 | dog cat:2\n-1 | fish\n"])], store, SplitSettings(**OPTIONS, format="vw")
     )
     extend([write(tmp_path / "b.vw", [b"1 | cat bird\n"])], store)
@@ -180,7 +180,7 @@ def test_names_of_features_are_kept_and_added(tmp_path):
 
 def test_min_count_is_of_the_new_features(tmp_path):
     store = tmp_path / "s.h5"
-    write_store(
+    split_rows(
         [write(tmp_path / "a.svm", [b"1 1:1 2:1\n", b"-1 1:1 2:1 3:1\n"])], store, SplitSettings(**OPTIONS, min_count=2)
     )
     extend([write(tmp_path / "b.svm", [b"1 1:1 3:1 5:1\n", b"1 3:1 6:1\n"])], store)
@@ -193,7 +193,7 @@ def test_rows_are_found_in_their_text(tmp_path):
     first = [b"# a comment\n", b"1 1:1\n", b"\n", b"-1 2:1\n", b"1 3:1\n"]
     second = [b"1 4:1\n", b"# another\n", b"-1 5:1\n"]
     store = tmp_path / "s.h5"
-    write_store([write(tmp_path / "a.svm", first), write(tmp_path / "b.svm", second)], store, SplitSettings(**OPTIONS))
+    split_rows([write(tmp_path / "a.svm", first), write(tmp_path / "b.svm", second)], store, SplitSettings(**OPTIONS))
     extend([write(tmp_path / "c.svm", second)], store, drop="oldest:1")
     with open_store(store) as found:
         assert lines_of(found.lines, np.arange(7)).tolist() == [2, 4, 5, 1, 3, 1, 3]
@@ -213,7 +213,7 @@ def test_the_lines_of_many_pieces(tmp_path, monkeypatch):
         lines.append(line)
         expected.append(len(lines))
     store = tmp_path / "s.h5"
-    write_store([write(tmp_path / "a.svm", lines)], store, SplitSettings(**OPTIONS, memory=16_000_000))
+    split_rows([write(tmp_path / "a.svm", lines)], store, SplitSettings(**OPTIONS, memory=16_000_000))
     with open_store(store) as found:
         assert lines_of(found.lines, np.arange(4000)).tolist() == expected
         assert len(found.lines[0]) < 120
@@ -300,7 +300,7 @@ METHODS = [
 def test_an_earlier_run_goes_on_with_the_rows_of_today(tmp_path, chosen, changes):
     first, second = text_of(150, 11), text_of(60, 12, d=50)
     store, model = tmp_path / "s.h5", tmp_path / "m.h5"
-    write_store([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, chunk_nonzeros=64, dtype="float64"))
+    split_rows([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, chunk_nonzeros=64, dtype="float64"))
     chosen = {"memory": 100_000, "tol": 1e-7, "max_outer": 3000} | chosen
     before = model_of(store, model, **chosen)
     alpha = alpha_by_number(store, before.result.alpha)
@@ -329,7 +329,7 @@ def test_w_of_a_warm_start_is_that_of_alpha(tmp_path):
     """Without rows left out it is the model's own, and no reading is made for it."""
     first, second = text_of(150, 21), text_of(60, 22, d=50)
     store, model = tmp_path / "s.h5", tmp_path / "m.h5"
-    write_store([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, chunk_nonzeros=64, dtype="float64"))
+    split_rows([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, chunk_nonzeros=64, dtype="float64"))
     chosen = {"memory": 100_000, "tol": 1e-6, "max_outer": 3000, "bias": 0.7}
     model_of(store, model, **chosen)
     extend([write(tmp_path / "b.svm", second)], store)
@@ -346,7 +346,7 @@ def test_w_of_a_warm_start_is_that_of_alpha(tmp_path):
 def test_many_classes_and_pegasos_go_on_too(tmp_path):
     first, second = text_of(150, 31, labels=("1", "2", "3")), text_of(40, 32, d=50, labels=("1", "2", "3"))
     store, model = tmp_path / "s.h5", tmp_path / "m.h5"
-    write_store([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, chunk_nonzeros=64))
+    split_rows([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, chunk_nonzeros=64))
     chosen = {"memory": 200_000, "tol": 1e-6, "max_outer": 3000}
     for more in ({}, {"multiclass": "crammer-singer"}):
         model_of(store, tmp_path / f"m{len(more)}.h5", **chosen, **more)
@@ -357,7 +357,7 @@ def test_many_classes_and_pegasos_go_on_too(tmp_path):
         assert warm.result.status == "converged"
         assert warm.result.certificate.primal == pytest.approx(cold.result.certificate.primal, rel=2.1e-6)
     binary, model = tmp_path / "b.h5", tmp_path / "p.h5"
-    write_store([write(tmp_path / "a.svm", text_of(150, 33))], binary, SplitSettings(**OPTIONS, chunk_nonzeros=64))
+    split_rows([write(tmp_path / "a.svm", text_of(150, 33))], binary, SplitSettings(**OPTIONS, chunk_nonzeros=64))
     before = model_of(binary, model, solver="pegasos", max_outer=3, memory=200_000)
     extend([write(tmp_path / "b.svm", text_of(40, 34, d=50))], binary, drop="oldest:10")
     seen = start_of(binary, model, solver="pegasos", memory=200_000)
@@ -414,7 +414,7 @@ def test_what_does_not_fit_changes_nothing(tmp_path, monkeypatch, run_in_process
     write(tmp_path / "empty.svm", [b"# nothing\n"])
     write(tmp_path / "named.svm", [b"yes 1:1\n"])
     write(tmp_path / "rows.txt", [numbers.encode()])
-    write_store([write(tmp_path / "a.svm", lines)], "s.h5", SplitSettings(**OPTIONS))
+    split_rows([write(tmp_path / "a.svm", lines)], "s.h5", SplitSettings(**OPTIONS))
     before = (tmp_path / "s.h5").read_bytes()
     names = sorted(os.listdir(tmp_path))
     ended = run_in_process(main, *arguments)
@@ -427,9 +427,9 @@ def test_what_does_not_fit_changes_nothing(tmp_path, monkeypatch, run_in_process
 
 def test_a_store_that_was_changed_meanwhile_stays(tmp_path):
     store = tmp_path / "s.h5"
-    write_store([write(tmp_path / "a.svm", text_of(5, 1))], store, SplitSettings(**OPTIONS))
+    split_rows([write(tmp_path / "a.svm", text_of(5, 1))], store, SplitSettings(**OPTIONS))
     other = tmp_path / "other.h5"
-    write_store([write(tmp_path / "c.svm", text_of(6, 3))], other, SplitSettings(**OPTIONS))
+    split_rows([write(tmp_path / "c.svm", text_of(6, 3))], other, SplitSettings(**OPTIONS))
     theirs = other.read_bytes()
 
     def meanwhile(progress):
@@ -445,8 +445,8 @@ def test_a_store_that_was_changed_meanwhile_stays(tmp_path):
 def test_a_model_of_another_store_is_refused(tmp_path):
     first = text_of(60, 1)
     store, other, model = tmp_path / "s.h5", tmp_path / "o.h5", tmp_path / "m.h5"
-    write_store([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS))
-    write_store([write(tmp_path / "c.svm", text_of(60, 2))], other, SplitSettings(**OPTIONS))
+    split_rows([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS))
+    split_rows([write(tmp_path / "c.svm", text_of(60, 2))], other, SplitSettings(**OPTIONS))
     model_of(other, model, max_outer=2)
     extend([write(tmp_path / "b.svm", text_of(5, 3))], store)
     with pytest.raises(InputError, match="belongs to another store"):
@@ -461,7 +461,7 @@ def test_a_model_of_another_store_is_refused(tmp_path):
 @pytest.mark.parametrize("wait", [0.0, 0.3])
 def test_a_killed_change_leaves_the_old_store_or_the_new_one(tmp_path, wait):
     store = tmp_path / "s.h5"
-    write_store([write(tmp_path / "a.svm", text_of(3000, 1))], store, SplitSettings(**OPTIONS, chunk_nonzeros=512))
+    split_rows([write(tmp_path / "a.svm", text_of(3000, 1))], store, SplitSettings(**OPTIONS, chunk_nonzeros=512))
     before = store.read_bytes()
     more = write(tmp_path / "b.svm", text_of(2000, 2))
     rows = by_number(store)
@@ -493,7 +493,7 @@ def test_a_killed_change_leaves_the_old_store_or_the_new_one(tmp_path, wait):
 
 def test_damage_in_what_is_copied_is_found(tmp_path):
     store = tmp_path / "s.h5"
-    write_store([write(tmp_path / "a.svm", text_of(300, 1))], store, SplitSettings(**OPTIONS, chunk_nonzeros=64))
+    split_rows([write(tmp_path / "a.svm", text_of(300, 1))], store, SplitSettings(**OPTIONS, chunk_nonzeros=64))
     with open_store(store) as found:
         offset = found.parts_of(3)[0][0]
     with open(store, "r+b") as file:
@@ -510,7 +510,7 @@ def test_damage_in_what_is_copied_is_found(tmp_path):
 @pytest.mark.parametrize("where", ["dropped", "lines"])
 def test_damage_in_the_tables_is_found(tmp_path, where):
     store = tmp_path / "s.h5"
-    write_store([write(tmp_path / "a.svm", text_of(300, 1))], store, SplitSettings(**OPTIONS))
+    split_rows([write(tmp_path / "a.svm", text_of(300, 1))], store, SplitSettings(**OPTIONS))
     extend([], store, drop="oldest:5")
     with h5py.File(store, "r+") as file:
         name = "history/dropped-0.xxh3" if where == "dropped" else "lines/rows.xxh3"
@@ -521,7 +521,7 @@ def test_damage_in_the_tables_is_found(tmp_path, where):
 
 def test_info_tells_of_the_changes(tmp_path, run_in_process):
     store = tmp_path / "s.h5"
-    write_store([write(tmp_path / "a.svm", text_of(30, 1))], store, SplitSettings(**OPTIONS))
+    split_rows([write(tmp_path / "a.svm", text_of(30, 1))], store, SplitSettings(**OPTIONS))
     ended = run_in_process(main, write(tmp_path / "b.svm", text_of(8, 2)), store, "--append", "--drop", "oldest:3")
     assert ended.code == 0
     assert "8 rows added, 3 rows of 30 left out" in ended.out
@@ -534,8 +534,8 @@ def test_the_changed_store_is_the_same_for_any_jobs_and_memory(tmp_path):
     found = []
     for jobs, memory in ((1, 16_000_000), (3, 200_000_000)):
         store = tmp_path / f"s{jobs}.h5"
-        write_store([write(tmp_path / "a.svm", text_of(3000, 1))], store, SplitSettings(**OPTIONS, chunk_nonzeros=256))
-        chosen = settings_of_store(store, {}, jobs=jobs, memory=memory)
+        split_rows([write(tmp_path / "a.svm", text_of(3000, 1))], store, SplitSettings(**OPTIONS, chunk_nonzeros=256))
+        chosen = settings_of_store(store, {}, n_jobs=jobs, memory=memory)
         extend([write(tmp_path / "b.svm", text_of(2000, 2))], store, chosen, drop="oldest:10%")
         found.append(store.read_bytes())
     assert found[0] == found[1]
@@ -544,7 +544,7 @@ def test_the_changed_store_is_the_same_for_any_jobs_and_memory(tmp_path):
 def test_of_two_changes_at_once_none_is_lost(tmp_path):
     """The second one begins while the first one is under way."""
     store = tmp_path / "s.h5"
-    write_store([write(tmp_path / "a.svm", text_of(300, 1))], store, SplitSettings(**OPTIONS))
+    split_rows([write(tmp_path / "a.svm", text_of(300, 1))], store, SplitSettings(**OPTIONS))
     more = write(tmp_path / "b.svm", text_of(50, 2))
     refused = []
 

@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 
 from blocksvm.base.errors import InputError
-from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import bytes_of_blocks
 from blocksvm.store import codec
@@ -54,7 +54,7 @@ def path(request, tmp_path):
         format=FORMATS.get(kind, "svmlight"),
         weights=str(weights) if kind == "weighted" else None,
     )
-    write_store([str(text)], tmp_path / "rows.h5", settings)
+    split_rows([str(text)], tmp_path / "rows.h5", settings)
     return tmp_path / "rows.h5"
 
 

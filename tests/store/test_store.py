@@ -20,7 +20,7 @@ from support.training_cases import quick_model
 
 from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info
-from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.store import codec, reader, schema
 from blocksvm.store.arrays import read_array, write_array
 from blocksvm.store.creation import create_hdf5
@@ -39,7 +39,7 @@ def small_store(tmp_path_factory) -> Path:
     """42 rows in several chunks, one of them longer than an HDF5 chunk."""
     folder = tmp_path_factory.mktemp("store")
     (folder / "rows.svm").write_text(TEXT)
-    write_store([str(folder / "rows.svm")], folder / "s.h5", SplitSettings(chunk_nonzeros=16))
+    split_rows([str(folder / "rows.svm")], folder / "s.h5", SplitSettings(chunk_nonzeros=16))
     return folder / "s.h5"
 
 
@@ -399,7 +399,7 @@ def test_a_block_is_the_same_whoever_decodes_its_runs(tmp_path, monkeypatch, dam
     text = tmp_path / "rows.svm"
     text.write_text("".join(f"{i % 2} {i % 13 + 1}:{i + 1} {i % 7 + 20}:1 {i % 5 + 30}:3\n" for i in range(3_000)))
     path = tmp_path / "s.h5"
-    write_store([str(text)], path, SplitSettings(chunk_nonzeros=256))
+    split_rows([str(text)], path, SplitSettings(chunk_nonzeros=256))
     decode = Decoder.decode
     with Store(path) as store:
         chunks = np.random.default_rng(0).permutation(len(store.chunks))

@@ -312,7 +312,7 @@ def test_stores_of_any_jobs_and_memory_are_the_same(tmp_path):
     for jobs, memory in ((1, 10**9), (3, 16_000_000)):
         path = tmp_path / f"{jobs}.h5"
         batches = [copy.deepcopy(batch) for batch in rich_batches()]
-        store_batches(batches, path, SplitSettings(jobs=jobs, memory=memory, chunk_nonzeros=16))
+        store_batches(batches, path, SplitSettings(n_jobs=jobs, memory=memory, chunk_nonzeros=16))
         made.append(path.read_bytes())
     assert made[0] == made[1]
 

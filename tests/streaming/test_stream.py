@@ -87,7 +87,7 @@ def test_pieces_jobs_and_growth_change_nothing(tmp_path, monkeypatch, bits):
     for piece, jobs, smallest in ((1_000_000, 1, 4096), (1_000_000, 2, 2), (70_000, 3, 7)):
         monkeypatch.setattr(ahead, "PIECE_BYTES", piece)
         monkeypatch.setattr("blocksvm.streaming.stream_features.SMALLEST", smallest)
-        stream, reports = learned(text, "scw1", jobs=jobs, bits=bits, labels=(0.0, 1.0, 2.0), bias=1.0)
+        stream, reports = learned(text, "scw1", n_jobs=jobs, bits=bits, labels=(0.0, 1.0, 2.0), bias=1.0)
         save_stream(tmp_path / "m.h5", stream)
         weights, model = weights_by_id(tmp_path / "m.h5", 1 << 9)
         found.append((weights.tobytes(), model.intercept.tobytes(), reports[-1].cumulative_loss, reports[-1].mistakes))

@@ -18,7 +18,7 @@ from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
 from blocksvm.streaming import ahead, stream_features
 from blocksvm.streaming.stream_features import PlaceTable
-from blocksvm.streaming.stream_pass import Stream, StreamSettings
+from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
 
 BITS = 7
@@ -145,7 +145,7 @@ def test_what_a_save_holds_is_not_ahead_of_what_was_learned(tmp_path, monkeypatc
     def save(stream):
         saved.append((stream.rows, stream.features.n_features, set(stream.features.ids().tolist())))
 
-    stream = Stream(StreamSettings("pa1", {}, save_every=100, jobs=3), save=save)
+    stream = StreamPass(StreamSettings("pa1", {}, save_every=100, n_jobs=3), on_save=save)
     assert stream.run([str(text)])
     assert len(saved) == 20
     counts = [n for _, n, _ in saved]

@@ -1,4 +1,4 @@
-"""What a stream predicts before it learns, further passes over the same text, and streams that learn nothing."""
+"""Predictions of a stream before it learns, further passes over the same text, and streams that learn nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.commands.predict import main as predict
 from blocksvm.commands.stream import main as stream_main
 from blocksvm.store.reader import Store
-from blocksvm.streaming.stream_pass import Stream, StreamSettings
+from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
 
 
@@ -82,7 +82,7 @@ def test_rows_without_a_label_are_predicted_and_change_nothing(tmp_path, targets
     found, reports, streams = {}, {}, {}
     for name in ("all", "known"):
         predicted, told = [], []
-        stream = Stream(
+        stream = StreamPass(
             StreamSettings("arow" if targets is None else "pa1", targets=targets, labels=labels, format="vw"),
             on_predicted=lambda values, own, kept=predicted: kept.append(values.copy()), on_report=told.append,
         )  # fmt: skip
@@ -147,7 +147,7 @@ def test_a_test_learns_nothing_and_equals_predict(tmp_path, capsys):
         code, out, err = run_in_process(capsys, predict, model, tmp_path / "new.svm", "--scores")
         assert code == 0, err
         np.testing.assert_allclose(np.loadtxt(found), np.array(out.split(), dtype=float), rtol=1e-9, atol=1e-12)
-    stream = Stream(StreamSettings(test=True), continue_from=model)
+    stream = StreamPass(StreamSettings(test=True), continue_from=model)
     before = stream.leading.state.columns.copy()
     rows = stream.rows
     assert stream.run([str(tmp_path / "new.svm")])
@@ -185,7 +185,7 @@ def test_predictions_of_many_classes_take_little_memory_at_once(tmp_path, monkey
     for at_once in (12, 10_000):
         monkeypatch.setattr("blocksvm.streaming.stream_pass.PREDICTED_AT_ONCE", at_once)
         predicted = []
-        stream = Stream(settings, on_predicted=lambda values, told, kept=predicted: kept.append(values.copy()))
+        stream = StreamPass(settings, on_predicted=lambda values, told, kept=predicted: kept.append(values.copy()))
         assert stream.run([str(tmp_path / "rows.svm")])
         found.append(np.concatenate(predicted))
         sizes.append(max(values.size for values in predicted))
@@ -194,7 +194,7 @@ def test_predictions_of_many_classes_take_little_memory_at_once(tmp_path, monkey
 
 
 def test_standard_input_has_one_pass():
-    stream = Stream(StreamSettings("pa", passes=2))
+    stream = StreamPass(StreamSettings("pa", passes=2))
     with pytest.raises(InputError, match="standard input can be read once"):
         stream.run(["-"])
 
@@ -234,6 +234,6 @@ def test_a_pipe_gets_predictions():
 def test_a_row_without_entries_is_predicted(tmp_path):
     (tmp_path / "rows.vw").write_text("1 | a\n| \n-1 | b\n")
     predicted = []
-    stream = Stream(StreamSettings("pa", format="vw"), on_predicted=lambda values, labels: predicted.append(values))
+    stream = StreamPass(StreamSettings("pa", format="vw"), on_predicted=lambda values, labels: predicted.append(values))
     assert stream.run([str(tmp_path / "rows.vw")])
     assert np.concatenate(predicted).tolist() == [0.0, 0.0, 0.0]

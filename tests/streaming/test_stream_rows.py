@@ -1,4 +1,4 @@
-"""What a stream's rows weigh by their class, and how well its predictions rank."""
+"""Weights of a stream's rows by class, and the ranking of its predictions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.training_cases import make_store, random_rows, run_in_process, trai
 from blocksvm.base.errors import InputError
 from blocksvm.commands.stream import main
 from blocksvm.learners.engine.loops import LOSS_SUM, MISTAKES
-from blocksvm.streaming.stream_pass import Stream, StreamSettings
+from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
 
 
@@ -60,8 +60,8 @@ def test_area_and_logarithmic_loss_are_those_of_the_predictions(tmp_path):
     lines[40:40] = ["| 3:1 7:2\n"] * 3
     text.write_text("".join(lines))
     scores, reports = [], []
-    stream = Stream(
-        StreamSettings("pa1", save_every=50, format="vw"), on_report=reports.append, save=lambda stream: None,
+    stream = StreamPass(
+        StreamSettings("pa1", save_every=50, format="vw"), on_report=reports.append, on_save=lambda stream: None,
         on_predicted=lambda values, labels: scores.append(values.copy()),
     )  # fmt: skip
     assert stream.run([str(text)])

@@ -1,4 +1,4 @@
-"""What a stream writes and goes on from: saves beside the learning, and a pass in two that equals one in one."""
+"""Saves of streams and their continuation: saves beside the learning, and a pass in two that equals one in one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from blocksvm.commands.train import main as train_main
 from blocksvm.model.model_file import describe_model
 from blocksvm.sources.matrix import Matrix
 from blocksvm.streaming import stream_saving
-from blocksvm.streaming.stream_pass import Stream, StreamSettings
+from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import StreamSaver, save_stream
 
 
@@ -134,7 +134,7 @@ def test_a_save_holds_the_stream_as_it_stood_while_learning_goes_on(tmp_path, mo
     monkeypatch.setattr(stream_saving, "save_stream", held_back)
     with StreamSaver(tmp_path / "saved.h5") as saver:
         settings = StreamSettings("scw1", bits=bits, bias=1.0, save_every=200)
-        stream = Stream(settings, save=saver.save)
+        stream = StreamPass(settings, on_save=saver.save)
         assert stream.features.holds_copy
         assert stream.run([str(tmp_path / "all")])
         assert stream.rows == 300
@@ -154,15 +154,15 @@ def test_the_stream_waits_for_a_save_where_memory_has_no_room_for_a_copy(tmp_pat
             saves.append((stream.rows, saver.thread is None, describe_model(tmp_path / "m.h5")["n_samples"]))
 
         settings = StreamSettings("pa1", bits=20, save_every=20, memory=28_000_000)
-        stream = Stream(settings, save=save)
+        stream = StreamPass(settings, on_save=save)
         assert not stream.features.holds_copy
         assert stream.run([str(text)])
     assert saves == [(20, True, 20), (40, True, 40), (60, True, 60)]
-    assert Stream(StreamSettings("pa1", bits=20, save_every=20, memory=48_000_000)).features.holds_copy
+    assert StreamPass(StreamSettings("pa1", bits=20, save_every=20, memory=48_000_000)).features.holds_copy
 
 
 def test_what_a_save_runs_into_is_told(tmp_path):
     X, y = random_rows(n=60, d=15, seed=13)
     text = text_of(tmp_path, X, y)
     with pytest.raises(InputError, match="gone has vanished"), StreamSaver(tmp_path / "gone" / "m.h5") as saver:
-        Stream(StreamSettings("pa1", save_every=20), save=saver.save).run([str(text)])
+        StreamPass(StreamSettings("pa1", save_every=20), on_save=saver.save).run([str(text)])

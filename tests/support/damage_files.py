@@ -16,7 +16,7 @@ from support.h5ad import write_h5ad
 
 from blocksvm.cli.console import run
 from blocksvm.commands import module_of
-from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.conversion.convert import SplitSettings, split_rows
 
 RUN = "--schedule 2 --quiet"
 SCORES = "{here}/out.txt --scores --overwrite --quiet"
@@ -143,7 +143,7 @@ def prepare(folder: Path) -> None:
     (folder / "s.txt").write_text("".join(f"w{draw.integers(9)} {t}\n{'' if t == 'O' else chr(10)}"
                                           for t in draw.choice(["O", "B-NP"], 60)))  # fmt: skip
     # a store of several chunks, so that each table has several entries
-    write_store([str(folder / "s.svm")], folder / "s.h5", SplitSettings(chunk_nonzeros=64))
+    split_rows([str(folder / "s.svm")], folder / "s.h5", SplitSettings(chunk_nonzeros=64))
     for words in PREPARED:
         unheard(words, here=folder)
     write_texts(folder)

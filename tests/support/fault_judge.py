@@ -1,4 +1,4 @@
-"""What a command may leave behind after a call of the system has failed, and what it must say."""
+"""Judgement of what a command leaves behind, and says, after a call of the system has failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users build on: the names that ``import blocksvm`` has with their arguments, the estimators' parameters, and
+"""The public interface: the names that ``import blocksvm`` has with their arguments, the estimators' parameters, and
 every option of every command with its default.
 
     PYTHONPATH=.:tests python -m support.public_api        (writes tests/public_api.txt, after a change on purpose)
@@ -44,8 +44,10 @@ def names() -> list[str]:
         one = getattr(blocksvm, name)
         lines.append(signature(f"blocksvm.{name}", one))
         if inspect.isclass(one) and not issubclass(one, Warning | Exception):
-            lines += [signature(f"blocksvm.{name}.{own}", made) for own, made in sorted(vars(one).items())
-                      if not own.startswith("_") and callable(made)]  # fmt: skip
+            ours = [cls for cls in reversed(one.__mro__) if cls.__module__.startswith("blocksvm")]
+            members = {member: value for cls in ours for member, value in vars(cls).items()}
+            lines += [signature(f"blocksvm.{name}.{member}", value) for member, value in sorted(members.items())
+                      if not member.startswith("_") and callable(value)]  # fmt: skip
     lines += [signature(f"blocksvm.estimators.{name}", getattr(estimators, name)) for name in estimators.__all__]
     return [re.sub(r"<factory>|<[^>]* object at 0x[^>]*>", "...", line) for line in lines]
 
@@ -70,7 +72,7 @@ def options() -> list[str]:
     lines = []
     for command in COMMANDS:
         make = module_of(command).parser
-        parser = make("the solver", Settings()) if inspect.signature(make).parameters else make()
+        parser = make("the solver", Settings()) if "settings" in inspect.signature(make).parameters else make()
         for action in parser._actions:
             words = ", ".join(action.option_strings) or str(action.metavar or action.dest)
             lines.append(f"{command} {words}{choices_of(action)}{default_of(action)}")

@@ -7,7 +7,7 @@ import scipy.sparse
 from support.training_cases import svmlight
 
 from blocksvm.model.model_file import load_model
-from blocksvm.streaming.stream_pass import Stream, StreamSettings
+from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 
 
 def text_of(folder, X, y, name="rows.svm"):
@@ -31,7 +31,7 @@ def weights_by_id(path, length):
 def learned(path, learner, *, settings=None, prior=None, continue_from=None, **options):
     """(stream, reports) of one pass in process."""
     reports = []
-    stream = Stream(
+    stream = StreamPass(
         StreamSettings(learner, settings or {}, **options),
         prior=prior,
         continue_from=continue_from,

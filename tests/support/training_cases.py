@@ -16,7 +16,7 @@ import scipy.sparse
 from support.places import DATA, ROOT
 
 from blocksvm.cli.console import run as run_command
-from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.exchange.forms import import_model
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.model.takeover import InitialModels
@@ -62,7 +62,7 @@ def make_store(folder: Path, X, y=None, name="rows", chunk_nonzeros=None, **opti
     """A store of (X, y), or of text if X is a string."""
     text, store = folder / f"{name}.svm", folder / f"{name}.h5"
     text.write_text(X if isinstance(X, str) else svmlight(X, y))
-    write_store([str(text)], store, SplitSettings(chunk_nonzeros=chunk_nonzeros, **options))
+    split_rows([str(text)], store, SplitSettings(chunk_nonzeros=chunk_nonzeros, **options))
     return store
 
 

@@ -11,9 +11,7 @@ import blocksvm
 
 
 def program(X: scipy.sparse.csr_matrix, y: np.ndarray) -> None:
-    description: dict = blocksvm.write_store(
-        ["a.svm", "-"], Path("s.h5"), blocksvm.SplitSettings(memory=10**9, idf="smooth")
-    )
+    description: dict = blocksvm.write_store(["a.svm", "-"], Path("s.h5"), memory=10**9, idf="smooth", label="y")
     with blocksvm.open_store("s.h5") as store, blocksvm.open_store(Path("valid.h5")) as valid:
         for block in blocksvm.iterate_blocks(store, memory=500_000_000):
             labels: np.ndarray = block.y
@@ -29,9 +27,9 @@ def program(X: scipy.sparse.csr_matrix, y: np.ndarray) -> None:
         gap: float | None = fitted.certificate.rel_gap
     model: blocksvm.Model = blocksvm.load_model("m.h5")
     both: tuple[np.ndarray, np.ndarray] = (model.predict(X), model.predict_proba(X))
-    stream = blocksvm.Stream(blocksvm.StreamSettings("pa1", labels=(-1.0, 1.0)))
+    stream = blocksvm.Stream("pa1", labels=(-1.0, 1.0))
     ended: bool = stream.run(["a.svm"])
-    blocksvm.save_stream(Path("m.h5"), stream)
+    stream.save(Path("m.h5"), overwrite=True)
     told: str = blocksvm.describe_solver("omd")
     # what is no use of them is told: an ignored error that is none is an error
     blocksvm.fit(X, y, valid=3)  # type: ignore[arg-type]
@@ -39,7 +37,7 @@ def program(X: scipy.sparse.csr_matrix, y: np.ndarray) -> None:
     blocksvm.fit(X, y, tolerance=1e-3)  # type: ignore[call-arg]
     wrong: str = blocksvm.fit(X, y).alpha  # type: ignore[assignment]
     blocksvm.no_such_function()  # type: ignore[attr-defined]
-    blocksvm.StreamSettings("pa1", passes="2")  # type: ignore[arg-type]
+    blocksvm.Stream("pa1", passes="2")  # type: ignore[arg-type]
     try:
         blocksvm.export_model("m.h5", "m.txt", "liblinear")
     except blocksvm.InputError as error:

@@ -19,7 +19,7 @@ from scipy.optimize import linprog, minimize
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import TooLittleMemory
 from blocksvm.commands.margin import main
-from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
 from blocksvm.theory import margin_search
@@ -124,7 +124,7 @@ def store_of(folder, X, y, name="s"):
         pairs = " ".join(f"{j + 1}:{v:.17g}" for j, v in enumerate(row) if v)
         lines.append(f"{label:g} {pairs}\n")
     (folder / f"{name}.svm").write_text("".join(lines))
-    write_store(
+    split_rows(
         [str(folder / f"{name}.svm")], folder / f"{name}.h5",
         SplitSettings(overwrite=True, dtype="float64", chunk_nonzeros=64),
     )  # fmt: skip
@@ -197,7 +197,7 @@ def test_support_vectors_and_the_histogram(tmp_path):
     store = store_of(tmp_path, X, y)
     listed = []
     with open_store(store) as source:
-        report = maximum_margin(source, tol=1e-6, listed=listed.append)
+        report = maximum_margin(source, tol=1e-6, on_support_vector=listed.append)
     alphas = [one.alpha for one in listed]
     assert [one.alpha for one in report.support] == sorted(alphas, reverse=True)[:SHOWN]
     assert sum(alphas) == pytest.approx(report.look.sum_alpha, rel=1e-9)
@@ -230,7 +230,7 @@ def test_two_runs_say_the_same():
 
 def test_rows_of_nothing_have_no_margin(tmp_path, run_in_process):
     (tmp_path / "zero.svm").write_text("-1\n+1\n")
-    write_store([str(tmp_path / "zero.svm")], tmp_path / "zero.h5")
+    split_rows([str(tmp_path / "zero.svm")], tmp_path / "zero.h5")
     ended = run_in_process(main, tmp_path / "zero.h5")
     assert ended.code == 0
     assert "the same but for their labels" in ended.out

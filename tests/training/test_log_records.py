@@ -36,7 +36,7 @@ def test_a_run_logs_its_progress_and_why_it_has_not_converged(caplog):
 
 def test_a_stream_logs_its_rows_and_what_it_skips(caplog, text):
     with caplog.at_level(logging.INFO, "blocksvm"):
-        blocksvm.Stream(blocksvm.StreamSettings("pa1", skip_bad=True)).run([text])
+        blocksvm.Stream("pa1", skip_bad=True).run([text])
     assert levels(caplog) == {"INFO", "WARNING"}
     assert "skipped: " in caplog.text
 

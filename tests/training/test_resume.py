@@ -52,6 +52,8 @@ RUNS = [
     {"solver": "pegasos", "schedule": "3", "bias": 1.0},
     {"solver": "pegasos", "schedule": "2", "batch": 5, "partition": "fixed"},
     {"C": 30.0, "tol": 1e-5, "max_outer": 9, "schedule": "1", "memory": 10**6, "working_set": "0.006"},
+    {"C": 5.0},  # as by default
+    {"C": 5.0, "working_set": "none"},
 ]
 SHORT = {"block_chunks": 3, "max_outer": 3, "tol": 0.0, "seed": 4}
 TOLD = ("primal_estimate", "dual_estimate", "gap_estimate", "rel_gap", "inner_passes", "rows_visited", "nnz_visited",

@@ -230,10 +230,10 @@ def test_a_user_who_wants_to_stop_is_heard(rows):
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ({"path": [0.0, 1.0]}, "needs finite numbers above 0"),
+        ({"C": [0.0, 1.0]}, "needs finite numbers above 0"),
         ({"folds": 1}, "must be from 2 to 100"),
         ({"at_once": 0}, "must be 1 or more"),
-        ({"C": 1.0}, "is what the path is made of"),
+        ({"C": "0.1,1"}, "needs finite numbers above 0, e.g. "),
         ({"lam": 1.0}, "goes along a path of C"),
         ({"solver": "arow"}, "cross-validation uses dual-cd"),
         ({"bias": "free"}, "is for two classes"),
@@ -243,7 +243,7 @@ def test_a_user_who_wants_to_stop_is_heard(rows):
 )
 def test_what_cannot_be_is_refused(rows, more, expected):
     with pytest.raises(InputError, match=expected):
-        cross_validate(Matrix(*rows), **{"path": PATH, "folds": 3, **more})
+        cross_validate(Matrix(*rows), **{"C": PATH, "folds": 3, **more})
 
 
 def test_a_fold_with_all_rows_of_a_class_is_named(rows):
@@ -337,14 +337,14 @@ def test_a_checkpoint_of_another_cross_validation_is_refused(rows, tmp_path):
     source, file = Matrix(X, y), tmp_path / "cv.ckpt"
     cross_validate(source, PATH, 3, stop=stop_after(3), checkpoint=PathCheckpoint(file), **GIVEN)
     for more, expected in (
-        ({"path": [1.0]}, "was begun with path"),
+        ({"C": [1.0]}, "was begun with C"),
         ({"folds": 4}, "was begun with folds"),
         ({"at_once": 1}, "was begun with at_once"),
         ({"seed": 5}, "was begun with other folds of the rows"),
         ({"loss": "logistic"}, "was begun with loss"),
         ({"bias": 0.0}, "was begun with bias"),
     ):
-        arguments = {"path": PATH, "folds": 3} | GIVEN | more
+        arguments = {"C": PATH, "folds": 3} | GIVEN | more
         with pytest.raises(InputError, match=expected):
             cross_validate(source, **arguments, checkpoint=PathCheckpoint(file, resume=True))
     with pytest.raises(InputError, match="belongs to another store"):

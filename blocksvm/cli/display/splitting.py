@@ -37,8 +37,8 @@ class SplitDisplay:
         names = inputs[0] if len(inputs) == 1 else f"{len(inputs)} inputs" if inputs else "no new text"
         names = "standard input" if names == "-" else names
         print(
-            f"splitting {names}: up to {megabytes(settings.memory)} of memory, {settings.jobs} "
-            f"thread{'s' if settings.jobs > 1 else ''}",
+            f"splitting {names}: up to {megabytes(settings.memory)} of memory, {settings.n_jobs} "
+            f"thread{'s' if settings.n_jobs > 1 else ''}",
             file=self.stream,
         )
 

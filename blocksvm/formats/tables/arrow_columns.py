@@ -47,9 +47,7 @@ def arrow():
     try:
         import pyarrow
     except ImportError as error:
-        raise InputError(
-            "reading Parquet and Arrow needs pyarrow; install it as pip install blocksvm[arrow]"
-        ) from error
+        raise InputError("reading Parquet and Arrow needs pyarrow; install it with pip install pyarrow") from error
     return pyarrow
 
 

@@ -1,4 +1,4 @@
-"""What it costs to predict one label in the place of another: matrices of costs, in text and from Python.
+"""Matrices of costs of predicting one label in the place of another, in text and from Python.
 
 Text has a line of the k labels, then for each of them, in any order, a line of the label itself (the true one) and the
 cost of each label of the first line in its place.  Blanks, tabs or commas part them; what follows a # is not read:

@@ -1,4 +1,4 @@
-"""What rounds without it do to a weight under ``w -= a_s sign(w)``, in closed form: the subgradient of l1 |w|.
+"""Closed form of ``w -= a_s sign(w)``, the subgradient of l1 |w|, over the rounds in which a weight's feature is absent.
 
 |w| goes x -> |x - a_s| and the sign turns where x < a_s.  For a constant step x falls, then has two values in turn.  For
 a_s = c / sqrt(s) it falls until x < a_s; from there two rounds together take x -> |x - a'_s| with a'_s = a_s - a_{s+1},

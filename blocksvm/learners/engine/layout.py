@@ -1,4 +1,4 @@
-"""What a learner's functions are given, a row and the learner's memory, and positions by name in that: the numbers of
+"""Arguments of a learner's functions, a row and the learner's memory, and named positions in the memory: the numbers of
 a feature, the scalars, and the settings as numbers.
 
 A layout is a namedtuple of the positions 0, 1, 2, ...; numba compiles its entries as constants, so that
@@ -57,7 +57,7 @@ class Layout(Protocol):
 
 
 def layout(*names: str, averaging: tuple[str, ...] = ()) -> Layout:
-    """A namedtuple of the names' positions; ``averaging``: names behind them, kept only where averages are wanted.
+    """A namedtuple of the names' positions; ``averaging``: names behind them, stored only where averages are wanted.
 
     The first number of a feature is its weight, or what the weight is made from; the first scalar is ``rounds``.
     """

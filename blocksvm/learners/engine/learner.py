@@ -1,4 +1,4 @@
-"""What an online learner is: a rule for one row, its settings, what it keeps of each feature, and what it can do.
+"""Online learners: a rule for one row, its settings, the numbers it stores of each feature, and its capabilities.
 
 A learner is four inlined functions of a ``SparseRow`` and the learner's ``Memory`` (layout.py):
 

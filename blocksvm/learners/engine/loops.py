@@ -5,9 +5,8 @@ Two classes: y is -1 or +1; or y is a number.  More: y is the class 0 .. k - 1, 
 those of c - 1.
 
 prototypes  the multi-prototype rule (Crammer et al., JMLR 2006, sec. 7): s = the wrong class of the highest score
-(ties:
-            the smallest); the learner gets, with y = +1, the row that has x in the place of the row's class and -x in
-            that of s
+            (ties: the smallest); the learner gets, with y = +1, the row that has x in the place of the row's class
+            and -x in that of s
 rest        one learner a class, with y = +1 on its rows and -1 on all others
 
 A row may have a set of classes: then x goes in the place of r, the class of the set with the lowest score, and -x in

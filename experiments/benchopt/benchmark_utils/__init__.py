@@ -1,4 +1,4 @@
-"""What solvers of this benchmark share: when they stop, steps of a tolerance, files, and memory."""
+"""Parts that the solvers of this benchmark share: when they stop, steps of a tolerance, files, and memory."""
 
 import atexit
 import math
