@@ -112,7 +112,7 @@ class TokenAnswers(Structure):
     """
 
     bounds: np.ndarray
-    answers: np.ndarray | None
+    answers: np.ndarray
 
     def length(self, i: int) -> int:
         return int(self.bounds[i + 1] - self.bounds[i])
