@@ -65,6 +65,15 @@ def duration(text: str) -> float:
     return _with_unit(text, SECONDS, "a duration such as 90, 10m or 2h")
 
 
+def threads(text: str) -> int | None:
+    """A number of threads, None for 'auto'."""
+    if text == "auto":
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"'{text}' is neither auto nor a number of 1 or more")
+    return int(text)
+
+
 def seed(text: str) -> int:
     """A whole number of 64 bits, as generators take it."""
     try:

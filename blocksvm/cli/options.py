@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import by_user
-from blocksvm.cli.console import Known
+from blocksvm.cli.console import Known, threads
 from blocksvm.formats import AUTO, FORMATS, settings_offered
 
 if TYPE_CHECKING:
@@ -42,6 +42,11 @@ def n_jobs(jobs: int | None, spared: int = 0) -> int:
     from joblib import cpu_count  # importing it takes a tenth of a second
 
     return max(1, cpu_count() - spared)
+
+
+def add_threads(parser) -> None:
+    """Add ``--threads``."""
+    parser.add_argument("--threads", type=threads, metavar="N", help="a number, or auto (default): one a processor")
 
 
 def add_format(parser, default: str = "recognised by its name or first bytes") -> None:

@@ -40,7 +40,7 @@ def commands() -> argparse.ArgumentParser:
     found = whole.add_subparsers()
     for name, summary in COMMANDS.items():
         make = module_of(name).parser
-        of_solvers = bool(signature(make).parameters)
+        of_solvers = "settings" in signature(make).parameters
         parents = [make("the solver", Settings()) if of_solvers else make()]
         if of_solvers:
             more = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")

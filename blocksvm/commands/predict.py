@@ -10,7 +10,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.user_code import by_user
 from blocksvm.cli.console import Parser, size
 from blocksvm.cli.json_output import add_json, check_json, emit_json
-from blocksvm.cli.options import add_format, add_settings, given
+from blocksvm.cli.options import add_format, add_settings, add_threads, given, n_jobs
 from blocksvm.cli.standard import is_closed
 from blocksvm.formats.choices import PREDICTED, all_choices
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from blocksvm.model.scoring import Scores, StoreScorer, TextScorer
 
+SMALL = 1 << 22  # bytes: a piece of text
 EPILOG = """Where the rows have labels, accuracy and other measures are printed.
 Without OUTPUT predictions go to standard output and measures to standard error.
 
@@ -59,6 +60,7 @@ def parser() -> Parser:
     )
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
+    add_threads(machine)
     return p
 
 
@@ -143,13 +145,22 @@ def scorer_of(options, description: dict, link) -> tuple[TextScorer | StoreScore
             raise InputError(f"{option(name)}: {options.input} is a store, which was read already; leave it out")
     from blocksvm.model.scoring import StoreScorer, TextScorer
 
+    threads = threads_for(options)
     if not store:
-        text_scorer = TextScorer(options.model, options.memory, options.format, options.joint, own)
+        text_scorer = TextScorer(options.model, options.memory, options.format, options.joint, own, threads)
         return text_scorer, text_scorer.scores([options.input])
     labels, sets = description["labels"], description.get("multilabel", False)
     by_values = options.scores or len(labels) in (0, 2) or sets or link is not None
-    scorer = StoreScorer(options.model, options.input, options.memory, by_values, options.joint)
+    scorer = StoreScorer(options.model, options.input, options.memory, by_values, options.joint, threads)
     return scorer, scorer.scores()
+
+
+def threads_for(options) -> int:
+    """As many as are asked for, by default one a processor, or one alone where there is little to read."""
+    import os
+
+    small = options.input != "-" and os.path.isfile(options.input) and os.path.getsize(options.input) < SMALL
+    return 1 if options.threads is None and small else n_jobs(options.threads)
 
 
 def write_predictions(options, output, pieces: Iterator[Scores], model, measures, link) -> None:

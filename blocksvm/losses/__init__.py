@@ -1,4 +1,5 @@
-"""The losses, a file each; a loss comes to life by its line here, or by its place where it is outside the package."""
+"""The registry of losses by name: one file and one line here for each; a loss outside the package is named by its
+place."""
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.registry import Registry
@@ -20,7 +21,7 @@ LOSSES = Registry(
 )
 get_loss = LOSSES.load
 DEFAULT, DEFAULT_OF_NUMBERS = "hinge", "squared"
-# parts of a loss that may be missing, as a sentence names them
+# functions of a loss that may be None, as error messages name them
 PARTS = {
     "conjugate": "conjugate, which a dual and its certificate are made of",
     "aware_step": "importance-aware step",
@@ -30,8 +31,8 @@ PARTS = {
 
 
 def check_loss(loss) -> str:
-    """The name, if it can be that of a loss: one of ``LOSSES``, or MODULE:ATTRIBUTE of one outside the package.  A
-    ``Loss`` itself, from Python, has its name in the registry, or its place."""
+    """The name of a loss, one of ``LOSSES`` or MODULE:ATTRIBUTE; of a ``Loss`` its name in the registry or its place.
+    Raises InputError for anything else."""
     if isinstance(loss, str):
         return LOSSES.check(loss)
     from blocksvm.losses.loss import Loss
@@ -46,7 +47,7 @@ def check_loss(loss) -> str:
 
 
 def require(name: str, part: str, owner: str):
-    """The ``Loss`` of this name, which has the part, one of ``PARTS``; else InputError, which names those that do."""
+    """The ``Loss`` of this name.  Raises InputError, which names others, where it lacks ``part``, one of ``PARTS``."""
     loss = get_loss(name)
     if getattr(loss, part) is None:
         fit = ", ".join(other for other in LOSSES if getattr(get_loss(other), part) is not None)

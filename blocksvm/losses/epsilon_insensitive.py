@@ -32,12 +32,12 @@ SETTINGS = Settings((Setting("epsilon", "largest error that costs nothing", 0.1,
 
 
 def width(p):
-    """epsilon; a name in whose place ``with_parts`` puts a loss's own, as those of quadratic.py."""
+    """epsilon: a placeholder, which ``with_parts`` replaces."""
     raise NotImplementedError
 
 
 @inlined
-def given_width(p):
+def tube_width(p):
     return p[0]
 
 
@@ -62,7 +62,7 @@ def second_derivative(z, y, c, p):
 
 
 def aware_step(z, y, q, h, p):
-    """The distance is the hinge of a margin, by which it advances."""
+    """The step of the hinge loss of the margin 1 - distance."""
     step = advance(1.0 - (abs(y - z) - width(p)), q, h)
     return step if y > z else -step
 
@@ -72,8 +72,8 @@ def conjugate(a, y, c, p):
 
 
 def stationarity(a, z, y, c, p):
-    """Projected gradient, and the gradient of a row that stays at a bound, or at the kink a = 0: there its distance
-    from the nearer side of the tube."""
+    """(projected gradient, gradient of a row that stays at a bound, or at the kink a = 0: there its distance from the
+    nearer side of the tube)."""
     gradient = z - y + diagonal(c) * a
     right = gradient + width(p)  # the derivative of -D on the right of a
     left = gradient - width(p)  # and on its left, where a = 0
@@ -93,7 +93,8 @@ def stationarity(a, z, y, c, p):
 
 
 def step(a, z, q, y, c, p):
-    """The minimiser along the coordinate; without entries and without a diagonal one of the bounds, or 0."""
+    """The minimiser along the coordinate; one of the bounds, or 0, if the row has no entries and the dual no
+    diagonal."""
     curvature = q + diagonal(c)
     gradient = z - y + diagonal(c) * a
     right = gradient + width(p)
@@ -109,7 +110,7 @@ def step(a, z, q, y, c, p):
 
 
 def feasible(a, y, c, p):
-    """Clipped to the bounds."""
+    """a clipped to its bounds."""
     return min(max(a, -upper(c)), upper(c))
 
 
@@ -120,16 +121,16 @@ def direction(y, p):
 
 
 def _loss(name: str, summary: str, parts: dict, **more) -> Loss:
-    own = with_parts(
+    functions = with_parts(
         name, parts, value, derivative, aware_step, conjugate, stationarity, step, feasible, *more.pop("besides", ())
     )
-    return Loss(name, summary, **own, direction=direction, targets=REAL_NUMBERS, **more)
+    return Loss(name, summary, **functions, direction=direction, targets=REAL_NUMBERS, **more)
 
 
 EPSILON_INSENSITIVE = _loss(
     "epsilon-insensitive",
     "C max(0, |z - y| - epsilon): support vector regression",
-    LINEAR | {"width": given_width},
+    LINEAR | {"width": tube_width},
     settings=SETTINGS,
     slope_bound=1.0,
     known_as={
@@ -140,7 +141,7 @@ EPSILON_INSENSITIVE = _loss(
 SQUARED_EPSILON_INSENSITIVE = _loss(
     "squared-epsilon-insensitive",
     "C max(0, |z - y| - epsilon)^2: least squares outside of a tube",
-    SQUARED | {"width": given_width},
+    SQUARED | {"width": tube_width},
     settings=SETTINGS,
     curvature=2.0,
     besides=(second_derivative,),

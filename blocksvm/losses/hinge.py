@@ -1,5 +1,5 @@
-"""The hinge loss c max(0, 1 - y z), which is the linear support vector machine's, its square, and what they share with
-every loss of the margin whose dual is quadratic in a box:
+"""The hinge loss c max(0, 1 - y z) of the linear support vector machine, its square, and the functions that they share
+with every loss of the margin whose dual is quadratic in a box:
 
     max_a  sum_i a_i - 1/2 sum_i diagonal_i a_i^2 - ...,     0 <= a_i <= upper_i
 
@@ -49,7 +49,7 @@ def conjugate(a, y, c, p):
 
 
 def stationarity(a, z, y, c, p):
-    """Projected gradient, and the gradient of a row that stays at its bound."""
+    """(projected gradient, gradient of a row that stays at its bound)."""
     gradient = y * z - 1.0 + diagonal(c) * a
     if a == 0.0:
         return min(gradient, 0.0), max(gradient, 0.0)
@@ -67,7 +67,7 @@ def step(a, z, q, y, c, p):
 
 
 def feasible(a, y, c, p):
-    """Clipped into the box."""
+    """a clipped to the box."""
     return min(max(a, 0.0), upper(c))
 
 
@@ -79,13 +79,14 @@ def direction(y, p):
 
 def functions_of(name: str, upper, diagonal) -> dict:
     """The functions of a loss with this bound and diagonal, inlined functions of c, by the names that ``Loss`` has."""
-    own = with_parts(name, {"upper": upper, "diagonal": diagonal}, stationarity, step, feasible)
-    return own | {"direction": direction, "quadratic": True}
+    functions = with_parts(name, {"upper": upper, "diagonal": diagonal}, stationarity, step, feasible)
+    return functions | {"direction": direction, "quadratic": True}
 
 
 def _loss(name: str, summary: str, parts: dict, **more) -> Loss:
-    own = with_parts(name, parts, value, derivative, aware_step, conjugate)
-    return Loss(name, summary, **own, **functions_of(name, parts["upper"], parts["diagonal"]), zero_from=1.0, **more)
+    functions = with_parts(name, parts, value, derivative, aware_step, conjugate)
+    functions |= functions_of(name, parts["upper"], parts["diagonal"])
+    return Loss(name, summary, **functions, zero_from=1.0, **more)
 
 
 # ball: by strong duality, ||w*||^2 <= sum a* <= sum C (Pegasos, section 2.1)

@@ -2,8 +2,8 @@
 
     D(a) = -sum_i [a_i log a_i + (c_i - a_i) log(c_i - a_i) - c_i log c_i] - ...,     0 <= a_i <= c_i
 
-The terms are 0 at both ends, where their slopes are infinite: so no row ever rests at a bound, none is left out, and
-a = 0, with which every run begins, is left by the first step.
+The terms are 0 at both ends, where their slopes are infinite.  So no row stays at a bound, and the first step leaves
+a = 0, the start of every run.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from blocksvm.losses.hinge import direction
 from blocksvm.losses.loss import Loss
 
 EPSILON = 2.0**-52
-NEAR = 1e-4  # of c: c - a below it are told from a's rounding
-REDUCED = 1e-3  # of the derivative at which Newton's method begins: the passes do the rest
-EXACT = 1e-13  # of the derivative: what is left below it is rounding
+NEAR = 1e-4  # of c: where c - a is below it, the rounding of a matters
+REDUCED = 1e-3  # of the derivative at the start: Newton's method stops there, since later passes go on
+EXACT = 1e-13  # of the derivative: below it there is only rounding
 MOST_STEPS = 100
 
 
@@ -88,26 +88,26 @@ def conjugate(a, y, c, p):
 
 @inlined
 def first(part, c):
-    """Where Newton's method begins for a part of c that is 0: the start of Yu, Huang, Lin."""
+    """The start of Newton's method for a part of c, which may be 0 (Yu, Huang, Lin)."""
     return part if part > 0.0 else min(1e-3 * c, 1e-8)
 
 
 @inlined
 def stationarity(a, z, y, c, p):
-    """The gradient y z + log(a / (c - a)); never an excess.
+    """(gradient y z + log(a / (c - a)), 0).
 
-    Near c, where c - a is few roundings of a, the logarithm jumps with each of them: what is left of the gradient when
-    a is moved by one against its sign is no effect of a's own rounding.
+    Near c, where c - a is a few roundings of a, the logarithm jumps with each of them.  There the gradient is that
+    after a move of a by one rounding against its sign, or 0 if the sign changes.
     """
-    start, rest, m = first(a, c), c - a, y * z
-    gradient = m + np.log(start / max(rest, 0.5 * EPSILON * c))
-    if rest > NEAR * c:
+    start, gap, m = first(a, c), c - a, y * z
+    gradient = m + np.log(start / max(gap, 0.5 * EPSILON * c))
+    if gap > NEAR * c:
         return gradient, 0.0
     if gradient > 0.0:
-        return max(m + np.log(start / (rest + EPSILON * c)), 0.0), 0.0
-    if rest <= EPSILON * c:
+        return max(m + np.log(start / (gap + EPSILON * c)), 0.0), 0.0
+    if gap <= EPSILON * c:
         return 0.0, 0.0
-    return min(m + np.log(start / (rest - EPSILON * c)), 0.0), 0.0
+    return min(m + np.log(start / (gap - EPSILON * c)), 0.0), 0.0
 
 
 @inlined
@@ -116,8 +116,8 @@ def step(a, z, q, y, c, p):
 
         q (t - a)^2 / 2 + y z (t - a) + t log t + (c - t) log(c - t)
 
-    by Newton's method on t or on c - t, whichever is smaller there; in place of a step below 0 a tenth of the last t is
-    taken.  Without entries the minimum is c / 2.
+    by Newton's method on t or on c - t, whichever is smaller there; a step below 0 is replaced by a tenth of the last
+    t. Without entries the minimum is c / 2.
     """
     if q == 0.0:
         return 0.5 * c
@@ -145,7 +145,7 @@ def feasible(a, y, c, p):
 
 
 def link(values: np.ndarray) -> np.ndarray:
-    """P(larger label) = 1 / (1 + exp(-z)), which is what the loss models; without overflow."""
+    """P(larger label) = 1 / (1 + exp(-z)), without overflow."""
     small = np.exp(-np.abs(values))
     larger = np.where(values >= 0.0, 1.0, small) / (1.0 + small)
     other = np.where(values >= 0.0, small, 1.0) / (1.0 + small)

@@ -1,4 +1,4 @@
-"""Losses: functions of one row, from which solvers, learners, certificates and comparators are made.
+"""The declaration of a loss: functions of one row, which solvers, learners, certificates and comparators share.
 
     primal  P(w) = 1/2 ||w - w0||^2 + sum_i value(z_i, y_i, c_i),    z_i = <w, x_i>
     dual    D(a) = -sum_i conjugate(a_i, y_i, c_i) - 1/2 ||u(a)||^2 - <w0, u(a)>,    u(a) = sum_i a_i direction(y_i) x_i
@@ -45,23 +45,23 @@ class Loss:
     value(z, y, c, p): the loss; derivative(z, y, c, p): its derivative by z, one of them where there are several.  Both
     are nan where z is.
 
-    The rest may be None; who needs a part asks for it by ``require`` before it starts.
+    The others may be None; code that needs one calls ``require`` before it starts.
 
-    second_derivative(z, y, c, p): None where the loss has kinks.
-    aware_step(z, y, q, h, p): s such that w + s x is where infinitely many, infinitely small gradient steps on the loss
-    of a row of importance h lead, for q = ||x||^2 (Karampatziakis, Langford, UAI 2011); called where the derivative is
-    not 0.
+    second_derivative(z, y, c, p): None for a loss with kinks.
+    aware_step(z, y, q, h, p): s such that w + s x is the limit of infinitely many, infinitely small gradient steps on
+    the loss of a row of importance h, for q = ||x||^2 (Karampatziakis, Langford, UAI 2011); called only where the
+    derivative is not 0.
     conjugate(a, y, c, p): as above; 0 at a = 0.
     direction(y, p): y for classes, 1 for real numbers.
-    step(a, z, q, y, c, p): the a that maximises D along this coordinate, which stands at a now; q may be 0.
+    step(a, z, q, y, c, p): the value that maximises D along this coordinate, from a; q may be 0.
     stationarity(a, z, y, c, p): (projected gradient of -D, excess).  excess is the gradient of a row that stays at its
     bound, above 0 at the lower and below 0 at the upper one, and 0 for a row that can move; at a kink of D where a
     stays: by how much z may move before it leaves, above 0.
-    feasible(a, y, c, p): the nearest dual variable that is allowed, for starts from another problem's end.
+    feasible(a, y, c, p): the nearest feasible dual variable, for a warm start.
     link(values): probabilities (n, 2) of the smaller and the larger label for decision values (n,), in numpy.
 
     Every run begins with a = 0, which must be allowed.  targets: one of the constants above; summary: one line of help;
-    settings: the loss's numbers; curvature: times c the largest second derivative by z, where the first one has no
+    settings: of the loss; curvature: times c the largest second derivative by z, where the first one has no
     bound; slope_bound: times c the largest absolute derivative; zero_from: the margin y z from which on the loss is 0;
     quadratic: the conjugate is one polynomial of a, of degree 2 at most; ball: ||w*||^2 <= ball * sum C where that is
     known to hold without a prior and with every bias regularised (None: of two classes, 2 value(0) / c, since
@@ -108,27 +108,26 @@ class Loss:
         """MODULE:ATTRIBUTE, where the loss can be imported from; InputError where no module has it as an attribute."""
         near = (self.value.__module__, "__main__")
         for module in dict.fromkeys((*near, *sys.modules)):
-            for attribute, found in list(vars(sys.modules.get(module, object)).items()):
-                if found is self:
+            for attribute, value in list(vars(sys.modules.get(module, object)).items()):
+                if value is self:
                     return f"{module}:{attribute}"
         raise InputError(f"{option('loss', self.name)}: is in no module; assign it to a name in its module")
 
     @property
     def of_numbers(self) -> bool:
-        """The targets are real numbers."""
+        """Whether the targets are real numbers."""
         return self.targets == REAL_NUMBERS
 
-    def own(self, settings: Mapping) -> tuple:
-        """The values p of the loss's settings, among others."""
+    def parameters(self, settings: Mapping) -> tuple:
+        """The values p of the loss's settings, from ``settings``, which may have others."""
         return tuple(settings[name] for name in self.settings.names())
 
     def compiled(self, loop: Callable) -> Callable:
-        """The kernel that ``loop`` becomes with this loss's functions in the place of
-        kernels/loss_placeholders.py's."""
+        """The kernel ``loop`` with this loss's functions in the place of those of kernels/loss_placeholders.py."""
         return _compiled(self, loop)
 
     def inlined(self, function: Callable) -> Callable:
-        """``function``, an inlined one that names functions of a loss as those placeholders, with this loss's."""
+        """The inlined function ``function`` with this loss's functions in the place of those placeholders."""
         return _inlined(self, function)
 
 
@@ -149,18 +148,18 @@ def _inlined(loss: Loss, function: Callable) -> Callable:
 
 
 def _parts(loss: Loss, function: Callable, callers: tuple) -> dict[str, Callable]:
-    """What ``function`` calls, by name, in whose place comes the loss's own: the placeholders
-    (kernels/loss_placeholders.py), and functions that reach one of them, each as a copy that calls the loss's."""
+    """Replacements, by name, of what ``function`` calls: for a placeholder (kernels/loss_placeholders.py) the loss's
+    function, for a function that reaches a placeholder a copy that calls the loss's."""
     plain = getattr(function, "py_func", function)
     parts: dict[str, Callable] = {}
     for name in plain.__code__.co_names:
         called = plain.__globals__.get(name)
-        own: Any = _part(loss, called) if isinstance(called, FunctionType) and called in PLACES else called
-        if isinstance(getattr(own, "py_func", own), FunctionType) and own not in callers:
-            inner = _parts(loss, own, (*callers, own))
-            own = inlined_with(own, _name(loss, own), **inner) if inner else own
-            if own is not called:
-                parts[name] = own
+        part: Any = _part(loss, called) if isinstance(called, FunctionType) and called in PLACES else called
+        if isinstance(getattr(part, "py_func", part), FunctionType) and part not in callers:
+            inner = _parts(loss, part, (*callers, part))
+            part = inlined_with(part, _name(loss, part), **inner) if inner else part
+            if part is not called:
+                parts[name] = part
     return parts
 
 
@@ -170,7 +169,7 @@ def _part(loss: Loss, placeholder: FunctionType) -> Callable:
 
 @inlined
 def absent(*arguments):
-    """The part that a loss lacks, in loops that need it for some of their arguments only."""
+    """The stand-in for a function that a loss lacks, in loops that call it for some arguments only."""
     return np.nan
 
 

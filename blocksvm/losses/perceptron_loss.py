@@ -1,7 +1,7 @@
 """The perceptron's loss c max(0, -y z) (Rosenblatt, Psychological Review 65, 1958).
 
-Online learners follow it; as part of an objective it is least at w = 0, so that it has no dual here, and regret is
-measured by the hinge loss, which bounds it and counts the mistakes of w = 0.
+It is for online learners.  An objective with it is least at w = 0, so it has no dual here.  Regret is measured by the
+hinge loss, which bounds it and counts the mistakes of w = 0.
 """
 
 from __future__ import annotations

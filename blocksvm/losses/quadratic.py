@@ -1,8 +1,8 @@
-"""Parts of the losses whose dual is quadratic in an interval, those of hinge.py (two classes) and of
-epsilon_insensitive.py (real numbers).
+"""Parts of the losses whose dual is quadratic in an interval: of hinge.py (two classes) and epsilon_insensitive.py
+(real numbers).
 
-c times a distance, c times its square, and half of that differ in seven functions, among them the dual's bound of |a|
-and its diagonal (Hsieh et al., ICML 2008, Table 1; Ho, Lin, JMLR 13, 2012, eq. 6).
+c times a distance, c times its square and half of that differ in these seven functions, among them the bound of |a| and
+the diagonal of the dual (Hsieh et al., ICML 2008, Table 1; Ho, Lin, JMLR 13, 2012, eq. 6).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from blocksvm.kernels import inlined_with
 
 
 def upper(c):
-    """The bound of |a|; like those below a name in whose place ``with_parts`` puts a loss's own."""
+    """The bound of |a|.  This and the functions below are placeholders, which ``with_parts`` replaces."""
     raise NotImplementedError
 
 
@@ -30,12 +30,12 @@ def power(distance):
 
 
 def slope(distance):
-    """Its derivative."""
+    """The derivative of ``power``."""
     raise NotImplementedError
 
 
 def second(distance):
-    """Its second derivative."""
+    """The second derivative of ``power``."""
     raise NotImplementedError
 
 
@@ -50,7 +50,7 @@ def advance(m, q, h):
 
 
 def _named(kind: str, **parts: Callable) -> dict[str, Callable]:
-    return {part: inlined_with(own, f"{kind}_{part}") for part, own in parts.items()}
+    return {name: inlined_with(part, f"{kind}_{name}") for name, part in parts.items()}
 
 
 LINEAR = _named(
@@ -85,10 +85,12 @@ HALF_SQUARED = _named(
 
 
 def with_parts(name: str, parts: dict[str, Callable], *functions: Callable) -> dict[str, Callable]:
-    """These functions of a row by their names, which ``Loss`` has, with inlined parts in the place of those above."""
+    """These functions of a row by the names that ``Loss`` has, with inlined parts in the place of those above."""
     return {
-        own.__name__: inlined_with(
-            own, f"{name}_{own.__name__}", **{part: parts[part] for part in parts if part in own.__code__.co_names}
+        function.__name__: inlined_with(
+            function,
+            f"{name}_{function.__name__}",
+            **{part: parts[part] for part in parts if part in function.__code__.co_names},
         )
-        for own in functions
+        for function in functions
     }

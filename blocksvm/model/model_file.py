@@ -258,8 +258,8 @@ class Model:
         with open_hdf5(Path(self.path), "model") as file, damage_named(file):
             ids = read_array(group(file, "features"), "ids", INT64, None)
             weights = read_array(file, "weights", FLOAT64, None)
-            own = weights.reshape(-1, len(ids) + 1)[:, :-1] if len(weights) % (len(ids) + 1) == 0 else weights
-            if not (np.array_equal(ids, self.feature_ids) and np.array_equal(own, np.atleast_2d(self.weights))):
+            w = weights.reshape(-1, len(ids) + 1)[:, :-1] if len(weights) % (len(ids) + 1) == 0 else weights
+            if not (np.array_equal(ids, self.feature_ids) and np.array_equal(w, np.atleast_2d(self.weights))):
                 raise InputError(f"{self.path}: is no longer the model that was loaded; load it again")
             with create_hdf5(target, "model", overwrite) as copy:
                 copy_arrays(file, copy)

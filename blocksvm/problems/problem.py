@@ -47,13 +47,13 @@ ROUNDING = 1e-9  # relative to the magnitude of what is added up: a dual that li
 
 @dataclass(frozen=True)
 class Problem:
-    """What is minimised.
+    """The problem that is minimised.
 
     cost (2,) float64: C times class weight, by class (negative, positive; equal where targets are real numbers); bias:
-    value of the constant feature; weight_sums: of the rows' weights, by class (without weights: the numbers of rows);
-    own: the values of the loss's own settings, in their order; unit: of decision values: 1, the margin, or where
-    targets are real numbers about how far they lie from each other; free_bias: the constant feature's weight is not
-    regularised (problems/free_bias.py); apart: the dual variables that are certified with a w need not be its own.
+    value of the constant feature; weight_sums: sums of the rows' weights by class (without weights: numbers of rows);
+    parameters: the values of the loss's settings, in their order; unit: of decision values: 1, the margin, or
+    where targets are real numbers about their distance from each other; free_bias: the constant feature's weight is
+    not regularised (problems/free_bias.py); apart: w need not be the w of the dual variables certified with it.
     """
 
     loss: Loss
@@ -61,7 +61,7 @@ class Problem:
     bias: float
     n_samples: int
     weight_sums: tuple[float, float]
-    own: tuple = ()
+    parameters: tuple = ()
     unit: float = 1.0
     free_bias: bool = False
     apart: bool = False
@@ -79,7 +79,7 @@ class Problem:
     def allows(self, alpha: np.ndarray, block: Block) -> bool:
         """Whether the dual variables of a block's rows lie within their bounds, but for rounding."""
         near = alpha.copy()
-        row = block.y, block.weights, self.cost_by_sign(), self.own
+        row = block.y, block.weights, self.cost_by_sign(), self.parameters
         self.loss.compiled(make_feasible)(near, *row, np.ones(2), 1.0)
         return as_near(alpha, near)
 
@@ -118,8 +118,8 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
         sums = sums_by_class(source, labels)
         weights, unit = class_factors(class_weight, labels, sums), 1.0
     C = weight_of_losses(settings, math.fsum(sums))
-    own = loss.own(settings)
-    problem = Problem(loss, C * np.array(weights), bias, source.n_samples, sums, own, unit)
+    cost = C * np.array(weights)
+    problem = Problem(loss, cost, bias, source.n_samples, sums, loss.parameters(settings), unit)
     check_costs(settings, problem.cost, source, bias, problem.total_cost)
     return problem
 
@@ -264,7 +264,7 @@ class CertificateSums:
         """Add a block: scores <w, x_i> (n,) float64, alpha (n,) float64 of its rows or None."""
         problem = self.problem
         self.dual = alpha is not None
-        row = (scores, block.y, block.weights, alpha, self.cost, problem.own)
+        row = (scores, block.y, block.weights, alpha, self.cost, problem.parameters)
         self.parts.append(self.sums_of_rows(*row))
         self.gap_of_rows += self.parts[-1][1]
         if self.repair is not None and self.dual:
@@ -334,7 +334,7 @@ class SumsApart(CertificateSums):
     def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None) -> None:
         if alpha is not None:
             problem = self.problem
-            row = (alpha, block.y, block.weights, self.cost, problem.own)
+            row = (alpha, block.y, block.weights, self.cost, problem.parameters)
             problem.loss.compiled(make_feasible)(*row, np.ones(2), 1.0)
             coefficients = np.empty(len(alpha))
             problem.loss.compiled(dual_coefficients)(*row, coefficients)

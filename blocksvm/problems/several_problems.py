@@ -80,7 +80,7 @@ class SeveralProblems:
     sides: Sides
     bias: float
     n_samples: int
-    own: tuple = ()
+    parameters: tuple = ()
     certified: np.ndarray | None = None
     tol: float = 0.0
     predicts: str | None = None
@@ -111,7 +111,7 @@ class SeveralProblems:
     def allows(self, alpha: np.ndarray, block: Block) -> bool:
         """Whether the dual variables (n, k) of a block's rows lie within their bounds, but for rounding."""
         near = alpha.copy()
-        row = self.codes(block), self.reals(block), block.weights, self.sides.table, self.cost, self.own
+        row = self.codes(block), self.reals(block), block.weights, self.sides.table, self.cost, self.parameters
         self.loss.compiled(several_feasible)(near, *row, np.ones((self.n_problems, 2)))
         return as_near(alpha, near)
 
@@ -146,9 +146,9 @@ def each_against_the_rest(settings: Mapping, bias: float, source: Source, tol: f
         else:
             table[member] = 1
 
-    values = loss.own(settings)
     return SeveralProblems(
-        loss, cost, Sides(len(sums) + 1, k, fill), bias, source.n_samples, values, tol=tol, predicts=source.label_kind
+        loss, cost, Sides(len(sums) + 1, k, fill), bias, source.n_samples, loss.parameters(settings), tol=tol,
+        predicts=source.label_kind,
     )  # fmt: skip
 
 
@@ -243,8 +243,8 @@ class SeveralSums(SideBySideSums):
         problem, codes = self.problem, self.problem.codes(block)
         sums = np.zeros_like(self.totals)
         self.sums_of_rows(
-            scores, codes, problem.reals(block), block.weights, alpha, problem.sides.table, problem.cost, problem.own,
-            self.live, sums,
+            scores, codes, problem.reals(block), block.weights, alpha, problem.sides.table, problem.cost,
+            problem.parameters, self.live, sums,
         )  # fmt: skip
         self.totals += sums
         if problem.predicts == SETS:

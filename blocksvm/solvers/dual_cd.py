@@ -107,7 +107,7 @@ class DualCD(TellsShares):
         problem = make_problem(self.settings, bias, task.source)
         self.problem = replace(problem, free_bias=task.free_bias, apart=task.merges)
         self.bias, self.real_targets = self.problem.bias, self.problem.real
-        self.objective = Objective(self.problem.bias, self.problem.cost_by_sign(), self.problem.own)
+        self.objective = Objective(self.problem.bias, self.problem.cost_by_sign(), self.problem.parameters)
         self.one_pass = self.problem.loss.compiled(dual_cd_pass)
         self.prior = np.empty(0)
         self.declare(task)
@@ -193,7 +193,7 @@ class DualCD(TellsShares):
         state["w"][:] = 0.0
         for block in blocks:
             alpha = state["alpha"][block.rows]
-            row = (block.y, block.weights, self.objective.cost, problem.own)
+            row = (block.y, block.weights, self.objective.cost, problem.parameters)
             if ratio is not None:
                 largest = problem.loss.compiled(make_feasible)(alpha, *row, ratio, largest)
                 state["alpha"][block.rows] = alpha
@@ -203,14 +203,14 @@ class DualCD(TellsShares):
         return conjugates, largest
 
     def start_visit(self, visit: Visit) -> None:
-        visit.own = Shrinking()
+        visit.memo = Shrinking()
         visit.arrays["active"][:] = 1
         if self.with_set:
             visit.arrays[SHARE][:] = AT_REST  # of the rows that are not visited
 
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
         """Visit the active rows in ``order``; rows that stay at a bound are dropped from the visit's later passes."""
-        shrinking, arrays, sums = visit.own, visit.arrays, state["sums"]
+        shrinking, arrays, sums = visit.memo, visit.arrays, state["sums"]
         first, reading = visit.passes == 0, not visit.of_the_set
         if first:
             n_active = self.leave_resting(order, state, visit)
@@ -245,7 +245,7 @@ class DualCD(TellsShares):
     def look_at_all(visit: Visit) -> None:
         """Rows that were dropped take part in the next pass."""
         visit.arrays["active"][:] = 1
-        visit.own = Shrinking()
+        visit.memo = Shrinking()
 
     def leave_resting(self, order: np.ndarray, state: State, visit: Visit) -> int:
         """Compact ``order`` to the rows that are not at rest; returns how many."""

@@ -1,4 +1,4 @@
-"""Pegasos as a block solver: sub-batches of the block's rows, t running on, the average of the later iterates."""
+"""Pegasos as a block solver: steps over sub-batches of the block's rows, and the average of the later iterates."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ PEGASOS_SETTINGS = Settings((
     Setting("dual", "keep dual variables, which certify the result; w is then not projected, and each row takes 32 "
             "bytes more", default=False, kind=bool),
 ))  # fmt: skip
-SCALE, NORM, T, SCALE_SUM, STEPS, EARLIER_STEPS = range(6)  # entries of state["scalars"]
-# what is averaged, of it what the average's lazy sum lacks, and the part of the sum that is earlier
+SCALE, NORM, T, SCALE_SUM, STEPS, PREVIOUS_STEPS = range(6)  # entries of state["scalars"]
+# the averaged array, the correction of its lazy sum, and the sum between the last two renewals
 OF_WEIGHTS, OF_ROWS = ("v", "lagged", "earlier"), ("b", "b_lagged", "b_earlier")
 NOTHING = np.empty(0)
 
@@ -64,7 +64,7 @@ class Pegasos(Solver):
         self.lam = 1.0 / problem.total_cost
         self.radius = math.inf if self.dual else radius_of(problem)
         cost = problem.cost_by_sign() * (problem.n_samples / problem.total_cost)
-        self.objective = Objective(problem.bias, cost, problem.own)
+        self.objective = Objective(problem.bias, cost, problem.parameters)
         self.one_pass = problem.loss.compiled(pegasos_pass)
         self.chosen = np.empty(min(batch, problem.n_samples), np.int32)
         self.steps_of = np.empty(len(self.chosen))
@@ -115,7 +115,7 @@ class Pegasos(Solver):
         return PassResult(len(order), nnz, loss if visit.passes == 0 else 0.0, False)
 
     def end_outer(self, state: State, outer: int) -> None:
-        """At a renewal what was averaged since the last one becomes the earlier part; what came before is forgotten."""
+        """At a renewal the sum since the last one replaces the sum before that."""
         if not is_renewal(outer):
             return
         scalars = state["scalars"]
@@ -123,16 +123,16 @@ class Pegasos(Solver):
             state[before][:] = 0.0
             suffix_sum(state[of], state[lagged], scalars[SCALE_SUM], state[before])
             state[lagged][:] = 0.0
-        scalars[EARLIER_STEPS] = scalars[STEPS]
+        scalars[PREVIOUS_STEPS] = scalars[STEPS]
         scalars[SCALE_SUM] = scalars[STEPS] = 0.0
 
     @staticmethod
     def average(state: State, names: tuple[str, str, str], out: np.ndarray) -> np.ndarray:
-        """The suffix average of the weights, or of the rows' own steps, in ``out``."""
+        """Write the suffix average of the weights, or of the rows' dual steps, to ``out``."""
         scalars, (of, lagged, before) = state["scalars"], names
         out[:] = state[before]
         suffix_sum(state[of], state[lagged], scalars[SCALE_SUM], out)
-        out /= max(1.0, scalars[STEPS] + scalars[EARLIER_STEPS])
+        out /= max(1.0, scalars[STEPS] + scalars[PREVIOUS_STEPS])
         return out
 
     def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
@@ -141,8 +141,8 @@ class Pegasos(Solver):
         return self.average(state, OF_WEIGHTS, out)
 
     def dual_variables(self, state: State) -> np.ndarray | None:
-        """The suffix average of the rows' own steps, as the weights are that of the iterates.  A certificate moves what
-        lies beyond a row's bounds, as it may where rows have been visited more often than others."""
+        """The suffix average of the rows' dual steps.  It may lie beyond a row's bounds, if some rows were visited more
+        often than others; a certificate clips it."""
         if not self.dual:
             return None
         step = state["scalars"][T]
@@ -152,23 +152,23 @@ class Pegasos(Solver):
         return state["alpha"]
 
     def estimates(self, state: State, loss_sum: float, seen: float | None = None) -> tuple[float, None, None]:
-        """P of the iterates as they went by: the last one's norm, the losses as they were seen."""
+        """(estimate of P, None, None): from the norm of the last iterate, and each row's loss at its visit."""
         return 0.5 * state["scalars"][SCALE] ** 2 * sum_of_squares(state["v"]) + loss_sum, None, None
 
 
 def settings_of(values: Mapping) -> Settings:
-    """Those of the problem, of the loss that is given, and its own."""
+    """The settings of the problem, of the loss in ``values``, and of Pegasos."""
     return problem_settings(values) + PEGASOS_SETTINGS
 
 
 def radius_of(problem: Problem) -> float:
-    """Of a ball that holds the optimum; inf where none is known, as for real targets."""
+    """The radius of a ball that contains the optimum; inf where none is known, as for real targets."""
     loss = problem.loss
     if loss.ball is not None:
         return math.sqrt(loss.ball * problem.total_cost)
     if problem.real:
         return math.inf
-    return math.sqrt(2.0 * problem.total_cost * max(loss.value(0.0, y, 1.0, problem.own) for y in (-1.0, 1.0)))
+    return math.sqrt(2.0 * problem.total_cost * max(loss.value(0.0, y, 1.0, problem.parameters) for y in (-1.0, 1.0)))
 
 
 def is_renewal(outer: int) -> bool:

@@ -68,7 +68,8 @@ class SeveralDualCD(SideBySide, SeveralProblemsSolver):
 
     def coefficients(self, block: Block, state: State, alpha: np.ndarray, ratio: np.ndarray | None) -> np.ndarray:
         problem, conjugates = self.problem, state["conjugates"]
-        row = problem.codes(block), problem.reals(block), block.weights, problem.sides.table, problem.cost, problem.own
+        rows = problem.codes(block), problem.reals(block), block.weights
+        row = *rows, problem.sides.table, problem.cost, problem.parameters
         if ratio is not None:
             problem.loss.compiled(several_feasible)(alpha, *row, ratio)
         coefficients = np.empty_like(alpha)
@@ -86,8 +87,8 @@ class SeveralDualCD(SideBySide, SeveralProblemsSolver):
         first = reading and visit.passes == 0
         return self.one_pass(
             block.row_arrays._replace(y=problem.codes(block)), problem.reals(block), order,
-            Objective(self.bias, problem.cost, problem.own), problem.sides.table, limits, self.live(state), reading,
-            first, state["scale"], self.pass_arrays(state, visit), state["w"].shape[1], state["conjugates"],
+            Objective(self.bias, problem.cost, problem.parameters), problem.sides.table, limits, self.live(state),
+            reading, first, state["scale"], self.pass_arrays(state, visit), state["w"].shape[1], state["conjugates"],
             state["seen"] if first else np.zeros(self.n_vectors),
         )  # fmt: skip
 
@@ -95,7 +96,7 @@ class SeveralDualCD(SideBySide, SeveralProblemsSolver):
         problem = self.problem
         problem.loss.compiled(several_shares)(
             scores, problem.codes(block), problem.reals(block), block.weights, state["alpha"], problem.sides.table,
-            problem.cost, problem.own, self.live(state), state["scale"], state["rest"], state["pauses"], out,
+            problem.cost, problem.parameters, self.live(state), state["scale"], state["rest"], state["pauses"], out,
         )  # fmt: skip
 
     def begin_outer(self, state: State) -> None:

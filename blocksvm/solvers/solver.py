@@ -128,15 +128,15 @@ class Visit:
     """The working space of a visit, which ends with it.
 
     arrays: those that the solver declares, zeros at first; of_the_set: the visit is to the working set's rows, else to
-    a block's; sigma: so many blocks are visited from one w at once, and their changes added up; passes: done; own: what
-    else the solver remembers from pass to pass.
+    a block's; sigma: so many blocks are visited from one w at once, and their changes added up; passes: done; memo:
+    what else the solver stores from pass to pass.
     """
 
     arrays: State
     of_the_set: bool = False
     sigma: float = 1.0
     passes: int = 0
-    own: Any = None
+    memo: Any = None
 
 
 @dataclass(frozen=True)

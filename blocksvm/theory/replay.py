@@ -154,12 +154,12 @@ class ReplayedRun:
         self.theory = theory_of(self.learner)
         self.loss_name = self.settings.get("loss", DEFAULT)
         self.loss_function = get_loss(self.loss_name)
-        self.p = self.loss_function.own(self.settings)
+        self.p = self.loss_function.parameters(self.settings)
         self.judged_name, self.judged_function, self.judged_p = self.loss_name, self.loss_function, self.p
         if self.loss_function.judged_by is not None:
             self.judged_name = self.loss_function.judged_by
             self.judged_function = get_loss(self.judged_name)
-            self.judged_p = self.judged_function.own(self.judged_function.settings.resolve({}, self.judged_name))
+            self.judged_p = self.judged_function.parameters(self.judged_function.settings.resolve({}, self.judged_name))
         self.scores, self.sq_norms = np.empty(self.T), np.empty(self.T)
         self.y = np.empty(self.T, np.int8)
         self.dual_norms: np.ndarray | None = None

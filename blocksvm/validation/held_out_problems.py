@@ -45,7 +45,7 @@ def whole_of(settings: Mapping, bias: float, source: Source) -> SeveralProblems:
         table[-1] = 1
 
     sides = Sides(2 if real else 3, 1, fill)
-    return SeveralProblems(loss, one.cost.reshape(1, 2), sides, bias, one.n_samples, one.own, unit=one.unit)
+    return SeveralProblems(loss, one.cost.reshape(1, 2), sides, bias, one.n_samples, one.parameters, unit=one.unit)
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def held_out_problems(
         return kinds_of_rows + ((block.y + 1) // 2 if kinds == 2 else block.y).astype(np.int16)
 
     return HeldOutProblems(
-        loss, cost, Sides(count * kinds + 1, k, fill), bias, source.n_samples, whole.own, tol=tol, kinds=code,
+        loss, cost, Sides(count * kinds + 1, k, fill), bias, source.n_samples, whole.parameters, tol=tol, kinds=code,
         real=real, unit=whole.unit, folds=folds,
     )  # fmt: skip
 
@@ -149,7 +149,7 @@ class HeldOutCD(SeveralDualCD):
             return
         w, alpha, conjugates, C = self.previous
         width = w.shape[1]
-        parabola = curvature_of(self.problem.loss, self.problem.own)
+        parabola = curvature_of(self.problem.loss, self.problem.parameters)
         factors = np.empty((len(self.path), width))
         total, norms = alpha.sum(axis=0), norms_of(w, width)
         for number, C_now in enumerate(self.path):

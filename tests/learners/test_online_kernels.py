@@ -192,9 +192,9 @@ def test_labels_are_asked_for_as_often_as_the_margin_says():
     scores = np.empty(len(y))
     runner.learn(csr(X), y.astype(np.int16), order, d, state, scores=scores)
     chances = np.array([oracle.query_probability(b, z) for z in scores])
-    asked = state.tally[loops.ASKED]
-    assert abs(asked - chances.sum()) < 4.5 * math.sqrt((chances * (1 - chances)).sum())
-    assert asked == state.scalars[0], "a row whose label is not asked for is no round"
+    queried = state.tally[loops.QUERIED]
+    assert abs(queried - chances.sum()) < 4.5 * math.sqrt((chances * (1 - chances)).sum())
+    assert queried == state.scalars[0], "a row whose label is not asked for is no round"
     again = runner.new_state(d)
     for part in (slice(0, 1000), slice(1000, 4000)):
         runner.learn(csr(X[part]), y[part].astype(np.int16), np.arange(len(y[part]), dtype=np.int32), d, again)

@@ -265,11 +265,11 @@ def problem_from(source, **settings):
 def test_a_losss_own_settings_belong_to_its_problem():
     source, name = Matrix(*random_rows()), "epsilon-insensitive"
     problem = problem_from(source, loss=name, epsilon=0.25, C=2.0)
-    assert problem.own == (0.25,)
+    assert problem.parameters == (0.25,)
     assert problem.cost.tolist() == [2.0, 2.0]
     assert problem.cost_by_sign().tolist() == [2.0, 2.0, 2.0]
     assert problem.total_cost == 2.0 * source.n_samples
-    assert problem_from(source, loss=name).own == (0.1,)
+    assert problem_from(source, loss=name).parameters == (0.1,)
     for settings, expected in (
         ({"loss": name, "epsilon": -1.0}, "epsilon=-1: must be 0 or more"),
         ({"loss": "hinge", "epsilon": 0.25}, "epsilon: dual-cd does not accept it"),

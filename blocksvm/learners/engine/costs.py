@@ -1,7 +1,7 @@
-"""Matrices of costs of predicting one label in the place of another, in text and from Python.
+"""Cost matrices: the cost of predicting one label for another, read from text or passed from Python.
 
-Text has a line of the k labels, then for each of them, in any order, a line of the label itself (the true one) and the
-cost of each label of the first line in its place.  Blanks, tabs or commas part them; what follows a # is not read:
+The first line of the text has the k labels.  Each of the others has a true label, in any order, and the cost of
+predicting each label of the first line for it.  Blanks, tabs or commas separate them; a # begins a comment:
 
             wheat  corn  gold
     wheat   0      0.5   4
@@ -31,7 +31,7 @@ MOST_BYTES = 64_000_000  # of a file of costs: some thousand labels
 
 @dataclass(frozen=True)
 class CostsOf(Setting):
-    """Costs as the name of a file, as a matrix (k, k) by the rising labels, or as what ``checked`` makes of either:
+    """Costs as the name of a file, as a matrix (k, k) by the rising labels, or as ``checked`` returns them:
     {"labels": [...] or None, "costs": [[...], ...]}, costs[i][j] of predicting label j for i."""
 
     def checked(self, value):
@@ -48,11 +48,11 @@ class CostsOf(Setting):
         if costs.shape != (k, k) or k < 2:
             raise InputError(f"{option(self.name)}: has the shape {costs.shape}; expected one row and column a label")
         for i, row in enumerate(costs.tolist()):
-            own = label_text(labels[i]) if labels is not None else f"number {i + 1}"
+            label = label_text(labels[i]) if labels is not None else f"number {i + 1}"
             for j, cost in enumerate(row):
                 wrong = wrong_cost(cost, i == j)
                 if wrong:
-                    raise InputError(f"{option(self.name)}: in the row of label {own}, {wrong}")
+                    raise InputError(f"{option(self.name)}: in the row of label {label}, {wrong}")
         return {"labels": None if labels is None else list(labels), "costs": costs.tolist()}
 
 
@@ -61,17 +61,18 @@ COST_RULE = Setting("cost_rule", "with costs, the label to separate from the tru
                     "or 'max-loss', that of the largest loss", None, kind=str, choices=RULES)  # fmt: skip
 
 
-def wrong_cost(cost: float, own: bool) -> str:
-    """What is wrong with a cost, or ''; own: that of the right label."""
+def wrong_cost(cost: float, right: bool) -> str:
+    """The fault of a cost, as a clause, or ''; right: it is the cost of predicting the true label."""
     if not math.isfinite(cost) or cost < 0.0:
         return f"the cost {cost:g} is no finite number of 0 or more"
-    if own and cost != 0.0:
+    if right and cost != 0.0:
         return f"the right label costs {cost:g}; it must cost 0"
     return ""
 
 
 def read_costs(path: str | Path) -> dict:
-    """What ``CostsOf.checked`` gives, of a file; InputError with file and line where it is none."""
+    """The costs of a file, as ``CostsOf.checked`` returns them.  Raises InputError, with file and line, where they are
+    no such matrix."""
     path = Path(path)
     try:
         if path.stat().st_size > MOST_BYTES:
@@ -104,7 +105,7 @@ def read_costs(path: str | Path) -> dict:
 
 
 def header(words: list[str]) -> list:
-    """The labels of the first line: numbers where all are, else words."""
+    """The labels of the first line: numbers if all are numbers, else strings."""
     try:
         labels: list = [float(word) + 0.0 for word in words]
     except ValueError:
@@ -119,17 +120,17 @@ def header(words: list[str]) -> list:
 
 def row_of(words: list[str], labels: list, rows: Mapping) -> tuple:
     """(true label, costs) of a line."""
-    own = words[0]
+    first = words[0]
     try:
-        true = own if isinstance(labels[0], str) else float(own) + 0.0
+        true = first if isinstance(labels[0], str) else float(first) + 0.0
     except ValueError:
-        true = own
+        true = first
     if true not in labels:
         raise InputError(
-            f"the label {own} is none of those of the first line, {listed(labels)}; begin with one of them"
+            f"the label {first} is none of those of the first line, {listed(labels)}; begin with one of them"
         )
     if true in rows:
-        raise InputError(f"the label {own} has a line of costs already; give it one")
+        raise InputError(f"the label {first} has a line of costs already; give it one")
     if len(words) - 1 != len(labels):
         raise InputError(
             f"has {len(words) - 1} costs behind the label, where the first line names {len(labels)} labels"
@@ -149,26 +150,25 @@ def row_of(words: list[str], labels: list, rows: Mapping) -> tuple:
 @dataclass(frozen=True)
 class CostMatrix:
     """Costs as the loops take them: costs (k, k) float64 and their square roots, by true and predicted class; max_loss:
-    the rule is that of the largest loss."""
+    whether the rule is that of the largest loss."""
 
     costs: np.ndarray
     roots: np.ndarray
     max_loss: bool
 
     @classmethod
-    def of(cls, given: Mapping, rule: str | None, labels: Labels) -> CostMatrix:
-        """Of checked settings, for the classes that are learned; InputError where they are others than the costs are
-        about."""
+    def of(cls, setting: Mapping, rule: str | None, labels: Labels) -> CostMatrix:
+        """The costs of a checked setting for these classes.  Raises InputError where the costs are of other labels."""
         k = len(labels.values)
-        theirs = given["labels"]
-        if theirs is None and len(given["costs"]) != k:
-            raise InputError(f"{option('costs')}: has {len(given['costs'])} rows, where the rows have {k} labels")
-        if theirs is not None and list(theirs) != list(labels.values):
+        of_labels = setting["labels"]
+        if of_labels is None and len(setting["costs"]) != k:
+            raise InputError(f"{option('costs')}: has {len(setting['costs'])} rows, where the rows have {k} labels")
+        if of_labels is not None and list(of_labels) != list(labels.values):
             raise InputError(
-                f"{option('costs')}: is about the labels {listed(theirs)}, but the rows have {listed(labels.values)}; "
-                "give costs of exactly these"
+                f"{option('costs')}: is about the labels {listed(of_labels)}, but the rows have "
+                f"{listed(labels.values)}; give costs of exactly these"
             )
-        costs = np.array(given["costs"], dtype=np.float64)
+        costs = np.array(setting["costs"], dtype=np.float64)
         return cls(costs, np.sqrt(costs), rule == MAX_LOSS)
 
     @property
@@ -177,7 +177,7 @@ class CostMatrix:
 
 
 def check_costs(settings: Mapping, n_classes: int, kind: str | None, multiclass: str | None) -> None:
-    """InputError where costs, or the rule to heed them, mean nothing beside other settings."""
+    """Raise InputError where costs, or the rule for them, have no meaning with the other settings."""
     if settings.get("cost_rule") is not None and settings.get("costs") is None:
         raise InputError(f"{option('cost_rule', settings['cost_rule'])}: is a rule for costs; give {option('costs')}")
     if settings.get("costs") is None:

@@ -1,9 +1,9 @@
-"""Forgetting: what a learner has gathered of a feature goes back towards what it began with, by the part F a round.
+"""Forgetting: the numbers of a feature decay towards their initial values by the fraction F in each round.
 
-A number c of a feature that began as c_0 is, a rounds after it was up to date, c_0 + (1 - F)^a (c - c_0): weights that are
-sums over rows go to 0 (the shifting perceptron: Cavallanti, Cesa-Bianchi, Gentile, Machine Learning 69, 2007), variances
-and precisions to the prior ones, sums of squared gradients to 0, so that steps do not shrink for ever.  Only the features
-of a row are brought up to date, before it is scored; each keeps the round in which it was, behind its other numbers.
+A number c with the initial value c_0 becomes c_0 + (1 - F)^a (c - c_0) in a rounds.  Weights that are sums over rows
+decay to 0 (the shifting perceptron: Cavallanti, Cesa-Bianchi, Gentile, Machine Learning 69, 2007), variances and
+precisions to the prior ones, sums of squared gradients to 0, so that steps do not shrink for ever.  Only the features
+of a row are brought up to date, before it is scored; the last number of each is the round in which it was.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from blocksvm.learners.engine.rule_parts import plain_current as current
 from blocksvm.learners.engine.rule_parts import plain_score as score
 from blocksvm.learners.rules.perceptron import perceptron_update as update
 
-# in the place of a learner's own: positions of the numbers that fade, of a feature and of the scalars; and whether the
-# weight is one of them.  Behind the learner's parameters lie log(1 - F), and what each of a feature's began with.
+# Placeholders: positions of the numbers that fade, in a feature and among the scalars; whether the weight is one of
+# them. After the learner's parameters come log(1 - F) and the initial value of each number in FADES.
 FADES = (0,)
 FADING_SCALARS = (0,)
 WEIGHT_FADES = True
@@ -33,14 +33,14 @@ WEIGHT_FADES = True
 def forgetting_score(row, memory):
     indices, start, stop = row.indices, row.start, row.stop
     columns, width, parameters = memory.columns, memory.width, memory.parameters
-    own = parameters.shape[0] - 1 - len(FADES)
+    rate = parameters.shape[0] - 1 - len(FADES)
     now = memory.scalars[ROUNDS]
     for k in range(start, stop):
         place = np.int64(indices[k]) * width
         age = now - columns[place + width - 1]
         if age > 0.0:
-            factor = np.exp(parameters[own] * age)
-            at = own
+            factor = np.exp(parameters[rate] * age)
+            at = rate
             for c in FADES:
                 at += 1
                 columns[place + c] = parameters[at] + factor * (columns[place + c] - parameters[at])
@@ -69,19 +69,19 @@ def forgetting_current(j, memory):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Forgetting(Learner):
-    """inner: the learner without it; part: F."""
+    """inner: the learner without forgetting; part: F."""
 
     inner: Learner
     part: float
 
     def packed(self, settings, average: bool) -> list[float]:
-        begun = self.inner.initial(settings)
-        own = [math.log1p(-self.part), *(begun.get(name, 0.0) for name in self.inner.fades)]
-        return self.inner.packed(settings, average) + own
+        initial = self.inner.initial(settings)
+        decay = [math.log1p(-self.part), *(initial.get(name, 0.0) for name in self.inner.fades)]
+        return self.inner.packed(settings, average) + decay
 
 
 def forgetting(learner: Learner, part: float) -> Learner:
-    """The learner with forgetting; InputError where it declares nothing that fades."""
+    """The learner with forgetting.  Raises InputError where it declares no numbers that fade."""
     if not learner.fades:
         raise InputError(
             f"{option('forget')}: {learner.name} does not support it; leave it out, or choose another learner"
@@ -97,7 +97,7 @@ def forgetting(learner: Learner, part: float) -> Learner:
                                FADING_SCALARS=scalars, **parts)  # fmt: skip
     read = inlined_with(forgetting_current, f"forgetting_{learner.current.__name__}", current=learner.current,
                         WEIGHT_FADES=0 in fades and learner.current is plain_current, **parts)  # fmt: skip
-    own = {name: getattr(learner, name) for name in Learner.__dataclass_fields__}
+    fields = {name: getattr(learner, name) for name in Learner.__dataclass_fields__}
     changes = {"columns": layout(*names, "up_to"), "score": scored, "update": changed, "current": read, "mean": read,
-               "kept": None}  # columns fade between the two  # fmt: skip
-    return Forgetting(**(own | changes), inner=learner, part=part)
+               "cached": None}  # columns fade between the two  # fmt: skip
+    return Forgetting(**(fields | changes), inner=learner, part=part)

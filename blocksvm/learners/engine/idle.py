@@ -1,20 +1,20 @@
-"""Closed form of ``w -= a_s sign(w)``, the subgradient of l1 |w|, over the rounds in which a weight's feature is absent.
+"""Closed forms of ``w -= a_s sign(w)``, the subgradient steps on l1 |w| in the rounds whose rows lack the feature.
 
-|w| goes x -> |x - a_s| and the sign turns where x < a_s.  For a constant step x falls, then has two values in turn.  For
-a_s = c / sqrt(s) it falls until x < a_s; from there two rounds together take x -> |x - a'_s| with a'_s = a_s - a_{s+1},
-and turn the sign where x < a'_s: the same map with twice the stride.  So it goes on, level by level:
+|w| goes x -> |x - a_s| and the sign turns where x < a_s.  For a constant step x falls, then has two values in turn.
+For a_s = c / sqrt(s) it falls until x < a_s; from there two rounds together take x -> |x - a'_s| with a'_s = a_s -
+a_{s+1}, and turn the sign where x < a'_s: the same map with twice the stride.  So it goes on, level by level:
 
     a_{L+1}(s) = a_L(s) - a_L(s + 2^L),    x < a_L at level L, which x may leave for the next where x < a_{L+1}.
 
 With T f(s) = f(s + 1) = e^D f(s), sums over rounds are operators on f(s) = 1 / sqrt(s):
 
-    B   = (T - 1)^-1 f                         the rounds of the first fall: B(s + n) - B(s)
-    E_L = (1 + T^m)^-1 a_L,  m = 2^L           a fall at level L + 1: E_L(s) - E_L(s + 2 m n); x reaches 0 iff x < E_L(s)
-    V_L                                        w over the 2^L rounds of a step of level L adds up to 2^L x - V_L(s)
-    H_L = (1 - T^2m)^-1 (2 m E_L - V_{L+1})    the same over a fall at level L + 1
+    B   = (T - 1)^-1 f                        the rounds of the first fall: B(s + n) - B(s)
+    E_L = (1 + T^m)^-1 a_L,  m = 2^L          a fall at level L + 1: E_L(s) - E_L(s + 2 m n); x reaches 0 iff x < E_L(s)
+    V_L                                       w over the 2^L rounds of a step of level L adds up to 2^L x - V_L(s)
+    H_L = (1 - T^2m)^-1 (2 m E_L - V_{L+1})   the same over a fall at level L + 1
 
-each a power series in D, and D^k f(z) = (-1)^k (1/2)_k z^{-1/2 - k}, so a series in 1 / z at z = s - 1/2, where those of B
-and E_L are even.  It is used from s = 64 strides on; rounds before are walked.
+each a power series in D, and D^k f(z) = (-1)^k (1/2)_k z^{-1/2 - k}, so a series in 1 / z at z = s - 1/2, where those
+of B and E_L are even.  It is used from s = 64 strides on; earlier rounds are walked.
 """
 
 import numpy as np
@@ -23,8 +23,8 @@ from blocksvm.kernels import inlined, kernel
 
 LEVELS = 5
 TERMS = 13
-FEW = 48  # rounds that are walked sooner than summed
-FAR = 64  # strides from the first round, from which on the series hold to rounding
+FEW = 48  # rounds that are faster walked than summed
+FAR = 64  # strides from the first round, from which on the series are exact up to rounding
 NOTHING = 1e-15  # of a_s: below it rounding decides which way x goes
 
 
@@ -38,10 +38,10 @@ def _series() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarra
         return np.convolve(a, b)[:n]
 
     def inverse(a):
-        found = one / a[0]
+        b = one / a[0]
         for k in range(1, n):
-            found[k] = -(a[k:0:-1] @ found[:k]) / a[0]
-        return found
+            b[k] = -(a[k:0:-1] @ b[:k]) / a[0]
+        return b
 
     def shift(h):
         """T^h = e^{hD}"""
@@ -51,7 +51,7 @@ def _series() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarra
         return np.append(a[1:], 0.0)
 
     def coefficients(operator, least):
-        """Of an operator whose first term is D^least; from s to z it is half a round."""
+        """Of an operator whose first term is D^least, in powers of 1 / z; s = z + 1/2."""
         return (times(shift(0.5), operator) * derivatives[least + 2 : least + 2 + n])[:TERMS]
 
     step = inverse(over_d(shift(1) - one))  # D / (T - 1)
@@ -103,7 +103,7 @@ def walked(w, total, s, rounds, step, l1):
 
 @inlined
 def alternating(w, rounds, c):
-    """(w, sum) after so many rounds of a constant step."""
+    """(w, sum) after ``rounds`` rounds of a constant step."""
     sign = 1.0 if w > 0.0 else -1.0
     x = abs(w)
     n = np.int64(min(float(rounds), np.floor(x / c)))
@@ -120,17 +120,17 @@ def alternating(w, rounds, c):
 
 @inlined
 def fallen(s, n):
-    """B(s + n) - B(s), whose largest term is 2 sqrt(z): without taking two large numbers from each other."""
+    """B(s + n) - B(s), whose largest term is 2 sqrt(z), without cancellation."""
     z = s - 0.5
     after = z + n
-    rest = polynomial(FALL[1:], 1.0 / after) / np.sqrt(after) - polynomial(FALL[1:], 1.0 / z) / np.sqrt(z)
-    return FALL[0] * n / (np.sqrt(after) + np.sqrt(z)) + rest
+    smaller = polynomial(FALL[1:], 1.0 / after) / np.sqrt(after) - polynomial(FALL[1:], 1.0 / z) / np.sqrt(z)
+    return FALL[0] * n / (np.sqrt(after) + np.sqrt(z)) + smaller
 
 
 @inlined
 def fallen_sum(s, n):
-    """sum_{k = 1}^n (B(s + k) - B(s)), whose largest terms are 4/3 ((z + n)^{3/2} - z^{3/2}) - 2 n z^{1/2}: as a product
-    of what does not cancel."""
+    """sum_{k = 1}^n (B(s + k) - B(s)), whose largest terms are 4/3 ((z + n)^{3/2} - z^{3/2}) - 2 n z^{1/2}, without
+    cancellation."""
     z = s - 0.5
     after = z + n
     q, r = np.sqrt(z), np.sqrt(after)
@@ -142,7 +142,7 @@ def fallen_sum(s, n):
 
 @inlined
 def first_fall(x, s, rounds, c):
-    """(rounds of it, x, sum of x): as long as x stays above 0."""
+    """(number of rounds, x, sum of x) as long as x stays above 0."""
     z = s - 0.5
     ahead = x / (c * FALL[0])  # of the root of z
     n = np.int64(min(float(rounds), max(0.0, ahead * (2.0 * np.sqrt(z) + ahead))))
@@ -155,7 +155,7 @@ def first_fall(x, s, rounds, c):
 
 @inlined
 def level_fall(x, s, most, level, c):
-    """(steps of level + 1, x, sum of w if it was above 0), for x < E_level: as long as x stays above 0, at most ``most``."""
+    """(steps of level + 1, x, sum of w for w > 0), for x < E_level, while x stays above 0; at most ``most`` steps."""
     stride = np.int64(2) << level
     end = c * at(END[level], s)
     left = end - x
@@ -174,8 +174,8 @@ def level_fall(x, s, most, level, c):
 
 @kernel
 def falling_sum(w, since, rounds, step, l1, falling):
-    """sum of w over so many rounds after ``since`` of ``w = sign(w) max(0, |w| - a_s)``, with a_s as ``idle_rounds`` has
-    them."""
+    """The sum of w over ``rounds`` rounds after ``since`` of ``w = sign(w) max(0, |w| - a_s)``, with the a_s of
+    ``idle_rounds``."""
     x = abs(w)
     c = step * l1
     total = 0.0
@@ -189,8 +189,8 @@ def falling_sum(w, since, rounds, step, l1, falling):
             s += 1.0
             rounds -= 1
         if rounds > 0 and x > 0.0:
-            _, _, rest = first_fall(x, s, rounds, c)
-            total += rest
+            _, _, summed = first_fall(x, s, rounds, c)
+            total += summed
     else:
         n = min(float(rounds), np.floor(x / c))
         total = n * x - c * n * (n + 1.0) / 2.0
@@ -199,11 +199,10 @@ def falling_sum(w, since, rounds, step, l1, falling):
 
 @kernel
 def idle_rounds(w, since, now, step, l1, falling):
-    """(w, sum of it over the rounds) after rounds since + 1, ..., now of ``w -= a_s sign(w)`` with a_s = l1 step, over
-    sqrt(s) where steps are ``falling``.
+    """(w, sum of it over the rounds) after rounds since + 1, ..., now of ``w -= a_s sign(w)`` with a_s = l1 step,
+    divided by sqrt(s) where steps are ``falling``.
 
-    As the rounds one by one, up to rounding; a weight that comes so near to 0 that rounding would decide its sign is 0
-    from there on, as it soon is there.
+    Equal to the rounds one by one, up to rounding.  A weight whose sign rounding would decide becomes 0.
     """
     rounds = np.int64(now - since)
     c = step * l1
@@ -231,7 +230,7 @@ def idle_rounds(w, since, now, step, l1, falling):
         while rounds > 0 and x > 0.0:
             m = np.int64(1) << level
             if rounds < 2 * m or s < 2.0 * m * FAR or level == LEVELS:
-                # too few rounds for the stride, or too near to the first one: some are walked, and all begins anew
+                # too few rounds for the stride, or too near to the first one: walk some, then start again
                 n = min(rounds, max(2 * m, np.int64(2.0 * m * FAR - s)))
                 signed, total = walked(sign * x, total, s, n, step, l1)
                 x, sign = abs(signed), (1.0 if signed > 0.0 else -1.0)
@@ -242,7 +241,7 @@ def idle_rounds(w, since, now, step, l1, falling):
             if end < NOTHING * c / np.sqrt(s):
                 x = 0.0
             elif x >= end:
-                # not this value but the one after it will come to 0
+                # not this value but the next one will reach 0
                 total += sign * (m * x - c * at(STEP_SUM[level], s))
                 x = max(0.0, end + c * at(END[level], s + m) - x)
                 sign = -sign

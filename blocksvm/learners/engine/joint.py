@@ -1,4 +1,4 @@
-"""A learner over joint features of row and class from Python, with maps and rows in memory; see joint_features.py."""
+"""The Python class of a learner over joint features of row and class, with rows in memory; see joint_features.py."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = ["JointLearner", "JointMap"]
 class JointLearner:
     """A learner over joint features, which learns block after block and predicts.
 
-    joint: a ``JointMap``, or its place 'module:attribute'; labels: the classes, two or more numbers or strings; learner: a
-    name of ``LEARNERS``, or 'module:attribute', with its settings as keywords (C, loss, ... and, of the
-    passive-aggressive ones, costs and cost_rule); sets: labels of rows are sets of the classes.  Raises InputError for
-    what does not fit.  w (D,) float64: the weights, or their mean after each row.
+    joint: a ``JointMap``, or its place 'module:attribute'; labels: the classes, two or more numbers or strings;
+    learner: a name of ``LEARNERS``, or 'module:attribute', with its settings as keywords (C, loss, ... and, of pa, pa1
+    and pa2, costs and cost_rule); sets: labels of rows are sets of the classes.  Raises InputError for settings that do
+    not fit. w (D,) float64: the weights, or their mean over the rows.
     """
 
     def __init__(self, joint: JointMap | str, labels: Sequence, learner: str | Learner = "pa1", *, sets: bool = False,
@@ -42,22 +42,19 @@ class JointLearner:
         self.k, self.sets = len(self.labels.values), sets
         self.joint = JointFeatures.of(joint, self.k)
         D = self.n_features = self.joint.n_features
-        given = {name: settings.pop(name, None) for name in ("costs", "cost_rule")}
+        costs, cost_rule = (settings.pop(name, None) for name in ("costs", "cost_rule"))
         self.runner = Runner(learner, settings, {"n_features": D}, average=average)
-        own = self.runner.learner
-        check_joint(own)
+        check_joint(self.runner.learner)
         self.costs = None
-        if given["costs"] is not None:
-            if "costs" not in own.settings or sets:
+        if costs is not None:
+            if "costs" not in self.runner.learner.settings or sets:
                 raise InputError(f"{option('costs')}: is for pa, pa1 and pa2 on rows of one label each; leave it out")
-            self.costs = CostMatrix.of(
-                COSTS.checked(given["costs"]), COST_RULE.checked(given["cost_rule"]), self.labels
-            )
+            self.costs = CostMatrix.of(COSTS.checked(costs), COST_RULE.checked(cost_rule), self.labels)
         self.state = self.runner.new_state(D)
 
     def learn(self, X, y, sample_weight=None) -> np.ndarray:
-        """Predict each row of X, then learn from it, in their order; y: labels, or sets of them, nan or None where a row
-        has none.  Returns the decision values (n, k) from before each row was learned from."""
+        """Predict each row of X, then learn from it, in their order; y: labels, or sets of them, nan or None where a
+        row has none.  Returns the decision values (n, k), each row's from before it was learned from."""
         X = rows_to_score(X)
         n = X.shape[0]
         codes, table = self._codes(y, n)
@@ -100,23 +97,23 @@ class JointLearner:
         return np.array(self.labels.values)[self.decision_function(X).argmax(axis=1)]
 
     def _codes(self, y, n: int) -> tuple[np.ndarray, SetTable | None]:
-        """(n,) int32 and, of sets, their table."""
-        kept, own = encode_labels(y, n)
-        if (own is not None and len(own) > 0 and kind_of(own[0]) == LABEL_SETS) != self.sets and not np.isnan(
-            kept
-        ).all():
+        """The rows' codes (n,) int32 and, with sets, their table."""
+        encoded, values = encode_labels(y, n)
+        are_sets = values is not None and len(values) > 0 and kind_of(values[0]) == LABEL_SETS
+        if are_sets != self.sets and not np.isnan(encoded).all():
             raise InputError(f"the labels must be {'sets' if self.sets else 'one a row'}; see {option('sets')}")
         place: Mapping = {label: c for c, label in enumerate(self.labels.values)}
-        met = [label for label, _ in count_labels(kept, own)[0] or []] if own is None else list(own)
+        met = [label for label, _ in count_labels(encoded, values)[0] or []] if values is None else list(values)
         members = {member for label in met for member in (label if self.sets else (label,))}
         unknown = [member for member in members if member not in place]
         if unknown:
             raise InputError(f"the labels hold {listed(unknown[:1])}, which is none of {listed(self.labels.values)}")
-        there = has_label(kept)
+        there = has_label(encoded)
         codes = np.full(n, NO_LABEL, np.int32)
         if self.sets:
-            codes[there] = kept[there].astype(np.int32)
+            codes[there] = encoded[there].astype(np.int32)
             return codes, SetTable.of([place[member] for member in label] for label in met)
         table = np.array([place[label] for label in met], np.int32)
-        codes[there] = table[np.searchsorted(met, kept[there])] if own is None else table[kept[there].astype(np.int64)]
+        at = np.searchsorted(met, encoded[there]) if values is None else encoded[there].astype(np.int64)
+        codes[there] = table[at]
         return codes, None

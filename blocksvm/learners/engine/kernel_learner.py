@@ -1,16 +1,15 @@
-"""kernel-perceptron, kernel-pa, kernel-pa1, kernel-pa2: the learners of these names with a kernel, w being a sum over the
-rows that were learned from.
+"""kernel-perceptron, kernel-pa, kernel-pa1, kernel-pa2: the perceptron and passive-aggressive learners with a kernel.
 
     w = sum_i a_i phi(x_i),  <w, phi(x)> = sum_i a_i K(x_i, x):  Freund, Schapire, Machine Learning 1999 (perceptron);
     Crammer et al., JMLR 2006, sec. 9 (Passive-Aggressive)
 
 A budget of N support vectors:
 
-    project   a row that cannot be added, or that lies in the span of the others, is projected on it, as in the projectron
-              (Orabona, Keshet, Caputo, JMLR 2009): the step is the best one within the span, so that of ||phi(x)||^2 the
-              projection's counts (as in budgeted PA: Wang, Vucetic, AISTATS 2010, sec. 3).  N^2 operations a step
-    remove    one goes for each that comes: that of the least a_i^2 K(x_i, x_i), whose loss moves w least, among equal
-              ones the oldest.  Cheap, and worse: what went is not made up for
+    project   a row that cannot be added, or that lies in the span of the others, is projected on it (the projectron:
+              Orabona, Keshet, Caputo, JMLR 2009).  The step is the best one within the span: the projection's squared
+              length replaces ||phi(x)||^2 (budgeted PA: Wang, Vucetic, AISTATS 2010, sec. 3).  N^2 operations a step
+    remove    a new support vector replaces that of the least a_i^2 K(x_i, x_i), whose removal changes w least, among
+              equal ones the oldest.  Cheap, and less accurate
 
 A constant feature of value B makes K(x, z) + B^2 of K.
 """
@@ -72,15 +71,15 @@ SHARED = KERNEL_SETTINGS + (
             "'remove' the support vector that changes w least", kind=str, choices=(PROJECT, REMOVE), metavar="RULE"),
     PROBLEM_SETTINGS["class_weight"],
 )  # fmt: skip
-OF_MEMORY = 0.5  # of what is left for the support vectors and the blocks
-LONGER = 4.0  # times the mean length: what the support vectors of a budget may have on average
-SPARE = 0.25  # of the budget: places of those that went, until they are taken out
+OF_MEMORY = 0.5  # share of the support vectors in the memory left for them and the blocks
+LONGER = 4.0  # largest mean length of the support vectors of a budget, in mean lengths of a row
+SPARE = 0.25  # of the budget: places of removed support vectors until ``SupportVectors.sort``
 COEFFICIENTS, PLACES = "coefficients", "places"
 
 
 @dataclass(frozen=True)
 class KernelLearner:
-    """One of the four.  numbers(settings): (most, slack) of its step; on_mistakes: it acts on mistakes alone."""
+    """One of the four learners.  numbers(settings): (most, slack) of its step; on_mistakes: only mistakes change w."""
 
     name: str
     summary: str
@@ -91,10 +90,10 @@ class KernelLearner:
 
 
 class KernelOnlineSolver(HoldsRows, OwnDecisions):
-    """The ``Solver`` of any of them.
+    """The ``Solver`` of a ``KernelLearner``.
 
-    State: by row of the source, places (0: no support vector, else 1 + its place by age) and coefficients; the support
-    vectors themselves are held beside it."""
+    State: for each row of the source, places (0: no support vector, else 1 + its place by age) and coefficients.  The
+    rows of the support vectors are in ``vectors``, not in the state."""
 
     needs_output = True
     problem = None
@@ -127,7 +126,7 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
         self.prior = np.empty(0)
 
     def plan_memory(self, budget: Budget, source: Source) -> None:
-        """Room for the support vectors: for as many as the budget has, or as half of the memory holds."""
+        """Reserve memory for the support vectors: for as many as the budget has, or as half of the memory holds."""
         n, wanted = source.n_samples, self.settings["budget"]
         longest = int(source.chunks.nnz.max())  # no row is longer than its chunk
         most = n if wanted is None else min(n, wanted)
@@ -143,8 +142,8 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
             most_entries = min(most_entries, 2 * source.n_nonzeros + longest)
         bytes_of = partial(SupportVectors.n_bytes, source.n_features, self.most_rows, projected=self.projects)
         budget.require("support vectors", bytes_of(min(most_entries, longest)))
-        room = OF_MEMORY * budget.left - bytes_of(0)
-        self.most_entries = int(min(most_entries, max(longest, room / (bytes_of(1) - bytes_of(0)))))
+        left = OF_MEMORY * budget.left - bytes_of(0)
+        self.most_entries = int(min(most_entries, max(longest, left / (bytes_of(1) - bytes_of(0)))))
         budget.take("support vectors", bytes_of(self.most_entries))
         self.n_features = source.n_features
 
@@ -160,8 +159,8 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
         tally = state["tally"]
         weights = block.weights
         if self.factors is not None:
-            own = self.factors[block.y + 1]
-            weights = own if weights is None else own * weights
+            factors = self.factors[block.y + 1]
+            weights = factors if weights is None else factors * weights
         if weights is not None and not self.learner.takes_weights:
             raise InputError(f"{self.name}: does not support weights of rows; leave them out")
         before, reports = tally.copy(), []
@@ -179,32 +178,32 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
         return PassResult(done, nnz, loss, True, tuple(reports))
 
     def learn(self, block: Block, weights: np.ndarray | None, order: np.ndarray, tally: np.ndarray) -> int:
-        """Predict each row of ``order``, then learn from it; how many there are."""
-        own, done = self.vectors, 0
+        """Predict each row of ``order``, then learn from it.  Returns their number."""
+        vectors, done = self.vectors, 0
         rows = *block.matrix, block.sq_norms, block.rows, block.y, EVEN if weights is None else weights
         numbers = self.learner.on_mistakes, *self.learner.numbers(self.settings)
         budget = self.settings["budget"] or self.most_rows
         while True:
             done += learn_by_support(
-                *rows, order[done:], *own.arrays, *self.function, self.constant, *numbers, budget, own.most_loose,
-                own.dense, own.products, own.solved, tally,
+                *rows, order[done:], *vectors.arrays, *self.function, self.constant, *numbers, budget,
+                vectors.most_loose, vectors.dense, vectors.products, vectors.solved, tally,
             )  # fmt: skip
             if done == len(order):
                 return done
-            own.sort()
+            vectors.sort()
             i = order[done]
-            if own.places[block.rows[i]] == 0 and not (self.projects and len(own) == budget):
-                own.make_room(int(block.indptr[i + 1] - block.indptr[i]))
+            if vectors.places[block.rows[i]] == 0 and not (self.projects and len(vectors) == budget):
+                vectors.require_capacity(int(block.indptr[i + 1] - block.indptr[i]))
 
     def end_outer(self, state: State, outer: int) -> None:
         end_epoch(state)
 
     def finished(self, state: State) -> bool:
-        """A learner that acts on mistakes alone has met none in the last epoch: it does not change any more."""
+        """Whether only mistakes change w and the last epoch had none."""
         return self.learner.on_mistakes and state["epochs"][LAST] == 0.0
 
     def weights(self, state: State, out: np.ndarray) -> np.ndarray:
-        """No feature has a weight of its own; the last entry is what the constant feature adds."""
+        """0 for every feature; the last entry is the share of the constant feature."""
         n = int(self.vectors.sizes[0])
         out[:] = 0.0
         out[-1] = self.constant * float(self.vectors.coefficients[:n].sum())
@@ -221,10 +220,10 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
 
     def summary(self, state: State) -> str:
         n, budget = len(self.vectors), self.settings["budget"]
-        told = f"{n:,} support vectors" + ("" if budget is None else f" of at most {budget:,}")
+        summary = f"{n:,} support vectors" + ("" if budget is None else f" of at most {budget:,}")
         if self.finished(state):
-            told += "; the last epoch made no mistake: the rows are separable with this kernel"
-        return told
+            summary += "; the last epoch made no mistake: the rows are separable with this kernel"
+        return summary
 
 
 def method_of_kernel(learner: KernelLearner) -> Method:

@@ -1,4 +1,4 @@
-"""Sets of classes as the loops over rows take them: a table of the sets, each a run of its members."""
+"""The table of label sets that the loops over rows take: the members of all sets, one set after the other."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy as np
 
 @dataclass(frozen=True)
 class SetTable:
-    """m sets of the classes 0 .. k - 1: first (m + 1,) int64, members (n,) int32; those of set i are
-    members[first[i]] .. members[first[i + 1] - 1], rising."""
+    """m sets of the classes 0 .. k - 1: first (m + 1,) int64, members (n,) int32.  Set i has members[first[i]] ..
+    members[first[i + 1] - 1], in ascending order."""
 
     first: np.ndarray
     members: np.ndarray
 
     @classmethod
     def of(cls, sets: Iterable[Iterable[int]]) -> SetTable:
-        """Of sets of classes, in their order."""
-        listed = [sorted(set(own)) for own in sets]
-        first = np.append(0, np.cumsum([len(own) for own in listed], dtype=np.int64)).astype(np.int64)
-        return cls(first, np.array([c for own in listed for c in own], np.int32))
+        """The table of sets of classes, in their order."""
+        members = [sorted(set(classes)) for classes in sets]
+        first = np.append(0, np.cumsum([len(classes) for classes in members], dtype=np.int64)).astype(np.int64)
+        return cls(first, np.array([c for classes in members for c in classes], np.int32))
 
     @classmethod
     def of_membership(cls, member: np.ndarray) -> SetTable:
-        """Of member (m, k) bool: which classes each set has."""
+        """The table of member (m, k) bool: whether set i has class c."""
         first = np.append(0, np.cumsum(member.sum(axis=1), dtype=np.int64))
         return cls(first, np.nonzero(member)[1].astype(np.int32))
 

@@ -1,5 +1,5 @@
-"""Arguments of a learner's functions, a row and the learner's memory, and named positions in the memory: the numbers of
-a feature, the scalars, and the settings as numbers.
+"""The arguments of a learner's functions, a row and the learner's memory, and layouts: positions by name of the numbers
+of a feature, of the scalars, and of the settings as numbers.
 
 A layout is a namedtuple of the positions 0, 1, 2, ...; numba compiles its entries as constants, so that
 ``columns[place + COLUMN.squares]`` costs what ``columns[place + 1]`` does.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     import numpy as np
 
-# settings that every learner has as numbers, used or not, in this order; its own follow
+# settings that every learner has as numbers, used or not, in this order; the learner's follow
 COMMON = ("average", "step", "decay")
 
 
@@ -29,12 +29,12 @@ class SparseRow(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What a learner knows.
+    """The state of a learner.
 
-    columns (features * width,) float64: ``width`` numbers a feature, side by side, so that a feature costs one cache
-    line; scalars (m,) float64: numbers that all features share, ``rounds`` (rows learned from) first; parameters
-    float64: the settings as numbers; p: the settings of the loss, a tuple; scratch float64: of a learner with ``kept``,
-    numbers of the row that ``score`` leaves for ``update``.
+    columns (features * width,) float64: ``width`` numbers for each feature, side by side, so that a feature costs one
+    cache line; scalars (m,) float64: numbers that all features share, ``rounds`` (rows learned from) first; parameters
+    float64: the settings as numbers; p: the settings of the loss, a tuple; scratch float64: with ``Learner.cached``,
+    the numbers of the row that ``score`` leaves for ``update``.
     """
 
     columns: np.ndarray
@@ -46,7 +46,7 @@ class Memory(NamedTuple):
 
 
 class Layout(Protocol):
-    """A namedtuple of positions; n_averaging: how many of them, the last ones, are of averages."""
+    """A namedtuple of positions; n_averaging: how many of them, the last ones, are for averages."""
 
     _fields: tuple[str, ...]
     n_averaging: int
@@ -57,7 +57,7 @@ class Layout(Protocol):
 
 
 def layout(*names: str, averaging: tuple[str, ...] = ()) -> Layout:
-    """A namedtuple of the names' positions; ``averaging``: names behind them, stored only where averages are wanted.
+    """A namedtuple of the names' positions; ``averaging``: names that follow, present only where averages are wanted.
 
     The first number of a feature is its weight, or what the weight is made from; the first scalar is ``rounds``.
     """
@@ -67,13 +67,13 @@ def layout(*names: str, averaging: tuple[str, ...] = ()) -> Layout:
 
 
 def unsigned(positions: Layout) -> Layout:
-    """The same positions, for a place that is unsigned: such a one is not tested for counting from the end, and with a
-    signed number it would become a float."""
-    import numpy as np  # not above: options are declared with layouts, and are told without it
+    """The same positions as np.uint64, to be added to an unsigned index: numba does not test such an index for counting
+    from the end, and the sum with a signed number would be a float."""
+    import numpy as np  # not above: options are declared with layouts, and must load without numpy
 
     return type(positions)(*map(np.uint64, positions))
 
 
 def parameters(*names: str) -> Layout:
-    """The layout of settings as numbers: the common ones, then a learner's own."""
+    """The layout of settings as numbers: the common ones, then these."""
     return layout(*COMMON, *names)

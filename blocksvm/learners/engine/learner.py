@@ -1,16 +1,15 @@
-"""Online learners: a rule for one row, its settings, the numbers it stores of each feature, and its capabilities.
+"""The declaration of an online learner: its rule for one row, its settings, its memory, and what it supports.
 
-A learner is four inlined functions of a ``SparseRow`` and the learner's ``Memory`` (layout.py):
+The rule is four inlined functions of a ``SparseRow`` and the learner's ``Memory`` (layout.py):
 
     score(row, memory) -> <w, x>; may bring the row's features up to date
-    update(row, y, z, importance, memory): one round on the row, whose label is y = +-1, or a number, and whose score is
-        z, a prior model's part included; importance: how much its loss counts, above 0
+    update(row, y, z, importance, memory): one round on the row; y = +-1 or a number is its label, z its score with a
+        prior model's part, importance > 0 the weight of its loss
     current(j, memory) -> weight j after the rounds so far; changes nothing
-    mean(j, memory) -> mean of weight j after each round; changes nothing
+    mean(j, memory) -> mean of weight j over the rounds; changes nothing
 
-They name numbers of a feature, of the scalars and of the parameters by the layouts that the learner declares, and parts
-of the loss that it follows as kernels/loss_placeholders.py has them.  ``loops.py`` makes the compiled loops over rows from these,
-``runner.py`` runs them.
+They name the numbers of a feature, the scalars and the parameters by the layouts that the learner declares, and the
+functions of a loss by kernels/loss_placeholders.py.  loops.py compiles loops over rows with them; runner.py runs these.
 """
 
 from __future__ import annotations
@@ -26,26 +25,26 @@ from blocksvm.learners.engine.layout import COMMON, Layout, layout
 from blocksvm.losses import DEFAULT, DEFAULT_OF_NUMBERS, LOSSES, get_loss, require
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS, LossName
 
-# Squares, and quotients of squares, must stay far from the ends of float64.
+# Squares, and quotients of squares, must not overflow or underflow in float64.
 LARGEST = 1e50
 
-# what labels may be: of a row a class, a number, a set of classes; or they are not looked at
+# kinds of labels: a class, a number, a set of classes; none is used
 CLASSES, NUMBERS, SETS, NO_TARGETS = "classes", "numbers", "sets", "none"
-PROTOTYPE, REST = RULES = ("prototype", "rest")  # the ways to more than two classes
+PROTOTYPE, REST = RULES = ("prototype", "rest")  # the rules for more than two classes
 
 
 def learns_apart(rule: str | None) -> bool:
-    """Whether this way to several classes has a learner for each."""
+    """Whether this rule for several classes has a learner for each."""
     return rule == REST
 
 
 def of_classes(targets: str | None) -> bool:
-    """Whether this setting of targets, or none, means classes, or sets of them."""
+    """Whether this value of the setting targets, or None, means classes or sets of them."""
     return targets in (None, CLASSES, SETS)
 
 
 def positive(name: str, help: str, default, **more) -> Setting:
-    """A setting above 0 whose squares and quotients double precision holds."""
+    """A setting above 0 whose squares and quotients neither overflow nor underflow."""
     return Setting(name, help, default, above=0.0, most=LARGEST, **more)
 
 
@@ -63,7 +62,7 @@ C = positive("C", "weight of the loss", 1.0)
 LAM = positive("lam", "weight of ||w||^2 / 2", REQUIRED, metavar="L")
 MAX_NORM = positive("max_norm", "largest norm of a row (a store knows it)", REQUIRED, metavar="R")
 
-# settings of how any learner is used
+# settings of every learner
 SHARED = Settings(
     (
         Setting("average", "take the mean of the weights over the rows learned from, not the last weights", False,
@@ -82,12 +81,12 @@ SHARED = Settings(
     )
 )  # fmt: skip
 
-COMMON_SETTINGS = SHARED + (PROBLEM_SETTINGS["class_weight"],)  # what all learners take over stores and streams
+COMMON_SETTINGS = SHARED + (PROBLEM_SETTINGS["class_weight"],)  # what all learners take on stores and streams
 
 
 @dataclass(frozen=True)
-class Kept:
-    """``score`` and ``update`` for the loop over two classes where the one leaves what it found to the other in the
+class Cached:
+    """``score`` and ``update`` for the loop over two classes, where ``score`` leaves results for ``update`` in the
     memory's scratch: ``numbers`` float64 for each entry of the row."""
 
     score: Callable
@@ -97,29 +96,28 @@ class Kept:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Learner:
-    """One learner, all of it.
+    """The declaration of a learner.
 
-    name; summary: one line for lists; source: where the rule is from; example: the learner with options, as one would
-    type them; settings: those of its own.
+    name; summary: one line for lists; source: of the rule; example: the learner with options, as on a command line;
+    settings: of this learner alone.
 
-    score, update, current, mean: see above.  columns, scalars, parameters: layouts of what they are given; more_scalars:
-    how many scalars lie behind the named ones, by whether averages are wanted; numbers: those parameters that are no
-    setting of the same name; initial, initial_scalars: what does not begin at 0, by name.
-    loss: the name of the loss, where that is no setting; needs: parts of it that the rule needs beside the derivative.
-    real: it learns numbers; for_numbers(learner): the learner that takes its place where labels are numbers, None where
-    it learns classes alone; for_rows(learner): that which predicts rows by w itself, whose score is the distance and
-    whose label is 0.
-    kept: the two functions as the loop over two classes calls them, where they share what they find.
-    jointly: the loop over rows of several classes, where ``update`` is not what a step over all of them is.
-    fades, fading_scalars: the columns and scalars that forgetting.py takes back towards what they began with (scalars: 0).
-    choice: a setting whose value chooses the learner among ``variants``; complete(settings, known): the settings with
-    what follows from others, and from the data; raises InputError for what no single setting's range tells;
+    score, update, current, mean: see above.  columns, scalars, parameters: their layouts.  more_scalars(average): how
+    many unnamed scalars follow the named ones.  numbers(settings): the parameters that are not settings of the same
+    name.  initial, initial_scalars: initial values other than 0, by name.
+    loss: the name of the loss, unless that is a setting; needs: functions of it that the rule uses, derivative aside.
+    real: labels are numbers.  for_numbers(learner): the variant for numbers, None if there is none; for_rows(learner):
+    the variant that predicts rows by w itself, whose score is the distance and whose label is 0.
+    cached: the two functions for the loop over two classes, if they share results.
+    jointly: the loop over rows of several classes, for a rule whose step changes all classes.
+    fades, fading_scalars: columns and scalars that forgetting.py decays towards their initial values (scalars: 0).
+    choice: a setting that selects one of ``variants``.  complete(settings, known): the settings with those that follow
+    from others and from the data; raises InputError for what no single setting's range excludes.
     constant(settings): the value of a constant feature that the rule needs.
 
-    What it can do: takes_weights: rows may differ in importance; takes_prior: its weights may be added to a prior
-    model's; takes_average, takes_bias: the mean of its weights, and a constant feature, have a meaning; sparse: weights
-    become exactly 0; acts_up_to: the margin up to which rows change anything; describe(settings, scalars by name): what
-    a model's description says besides.
+    takes_weights: rows may have weights; takes_prior: its weights may be added to a prior model's; takes_average,
+    takes_bias: the mean of its weights, and a constant feature, have a meaning; sparse: weights become exactly 0;
+    acts_up_to: the margin up to which rows change anything; describe(settings, scalars by name): entries of a model's
+    description.
     """
 
     name: str
@@ -144,7 +142,7 @@ class Learner:
     for_numbers: Callable[[Learner], Learner] | None = None
     for_rows: Callable[[Learner], Learner] | None = None
     jointly: Callable | None = None
-    kept: Kept | None = None
+    cached: Cached | None = None
     fades: tuple[str, ...] = ()
     fading_scalars: tuple[str, ...] = ()
     choice: str | None = None
@@ -160,22 +158,21 @@ class Learner:
     describe: Callable[[Mapping, Mapping], dict] = lambda settings, scalars: {}
 
     def like(self, **changes) -> Learner:
-        """A learner that differs from this one in some entries; with another score or update nothing is kept between
-        the two, unless it is said how."""
+        """A copy with these changes.  A changed score or update drops ``cached``, unless that is changed, too."""
         if "score" in changes or "update" in changes:
-            changes.setdefault("kept", None)
+            changes.setdefault("cached", None)
         return replace(self, **changes)
 
-    def of(self, given: Mapping) -> Learner:
-        """The learner with the functions that the settings choose: this one, unless there are variants."""
+    def of(self, settings: Mapping) -> Learner:
+        """The variant that these settings choose: this learner, unless it has variants."""
         if self.choice is None:
             return self
         setting = next(s for s in self.settings if s.name == self.choice)
-        value = given.get(self.choice)
+        value = settings.get(self.choice)
         return self.variants[cast(str, setting.default if value is None else setting.checked(value))]
 
     def of_targets(self, targets: str | None) -> Learner:
-        """The learner for labels of this kind, None: CLASSES; InputError where there is none."""
+        """The variant for labels of this kind; None: classes.  Raises InputError where there is none."""
         if of_classes(targets):
             return self
         make = self.for_numbers if targets == NUMBERS else self.for_rows
@@ -184,31 +181,31 @@ class Learner:
             raise InputError(f"{option('targets', targets)}: {self.name} {what}; choose another learner")
         return make(self)
 
-    def resolve(self, given: Mapping, known: Mapping = {}) -> dict:
-        """Every setting's value: as given, else as ``known`` from the data, else its default.
+    def resolve(self, settings: Mapping, known: Mapping = {}) -> dict:
+        """The value of every setting: from ``settings``, else from the data (``known``), else its default.
 
-        Raises InputError for a setting that it does not take, or lacks, or that is out of range.
+        Raises InputError for a setting that is unknown, missing or out of range.
         """
-        chosen = self.of(given)
-        found = chosen.settings_of(given).resolve(given, chosen.name, known)
-        chosen.check_loss(found)
-        return chosen.complete(found, known)
+        chosen = self.of(settings)
+        resolved = chosen.settings_of(settings).resolve(settings, chosen.name, known)
+        chosen.check_loss(resolved)
+        return chosen.complete(resolved, known)
 
-    def loss_of(self, given: Mapping) -> str:
-        """The name of its loss where these settings are given."""
+    def loss_of(self, settings: Mapping) -> str:
+        """The name of its loss with these settings."""
         if LOSS.name not in self.settings:
             return self.loss
         setting = self.settings[LOSS.name]
-        value = given.get(LOSS.name)
+        value = settings.get(LOSS.name)
         return cast(str, setting.default if value is None else setting.checked(value))
 
-    def settings_of(self, given: Mapping) -> Settings:
-        """Its settings, and those of its loss, where these are given."""
-        more = get_loss(self.loss_of(given)).settings
+    def settings_of(self, settings: Mapping) -> Settings:
+        """Its settings and those of the loss that ``settings`` choose."""
+        more = get_loss(self.loss_of(settings)).settings
         return self.settings + tuple(setting for setting in more if setting.name not in self.settings)
 
     def check_loss(self, settings: Mapping) -> None:
-        """InputError where its loss is not of its targets, or lacks a part that the rule needs."""
+        """Raise InputError where its loss is not for its targets, or lacks a function that the rule needs."""
         name = self.loss_of(settings)
         if self.real and not get_loss(name).of_numbers:
             fit = ", ".join(other for other in LOSSES if get_loss(other).of_numbers)
@@ -217,22 +214,22 @@ class Learner:
             require(name, part, self.name)
 
     def number_of(self, settings: Mapping, name: str) -> float:
-        """One of its own parameters: a computed one, or the setting of this name; inf for one that is off."""
+        """A parameter: a computed one, or the setting of this name; inf for a setting that is None."""
         value = self.numbers(settings).get(name, settings.get(name))
         return math.inf if value is None else float(value)
 
     def packed(self, settings: Mapping, average: bool) -> list[float]:
-        """The settings as the functions get them, in the order of ``parameters``."""
+        """The settings as numbers, in the order of ``parameters``."""
         common = {
             "average": float(average),
             "step": settings.get("step", 1.0),
             "decay": float(DECAY.choices.index(settings.get("decay", "constant"))),
         }
-        own = (self.number_of(settings, name) for name in self.parameters._fields[len(COMMON) :])
-        return [*common.values(), *own]
+        specific = (self.number_of(settings, name) for name in self.parameters._fields[len(COMMON) :])
+        return [*common.values(), *specific]
 
     def width(self, average: bool) -> int:
-        """Numbers that it keeps of a feature."""
+        """Numbers for each feature."""
         return len(self.columns) - (0 if average else self.columns.n_averaging)
 
     def n_scalars(self, average: bool) -> int:
@@ -240,7 +237,7 @@ class Learner:
 
 
 def following_numbers(learner: Learner) -> Learner:
-    """``for_numbers`` of a learner that follows the gradient of any loss: the same, with those of regression."""
+    """``for_numbers`` of a learner that follows the gradient of any loss: the same one with a loss of regression."""
     loss = replace(LOSS, default=DEFAULT_OF_NUMBERS)
     declared = tuple(loss if setting.name == loss.name else setting for setting in learner.settings)
     return learner.like(

@@ -1,17 +1,18 @@
-"""The loops over rows, once for two classes, once for each of the two ways to more; ``loops_of`` compiles them around a
-learner's functions.
+"""The loops over rows: one for two classes or numbers, and one for each of the two rules for more classes.
+``loops_of`` compiles them with a learner's functions.
 
-Two classes: y is -1 or +1; or y is a number.  More: y is the class 0 .. k - 1, and the features of class c lie behind
-those of c - 1.
+Two classes: y is -1 or +1.  Numbers: y is the number.  More classes: y is the class 0 .. k - 1, and the features of
+class c follow those of class c - 1.
 
-prototypes  the multi-prototype rule (Crammer et al., JMLR 2006, sec. 7): s = the wrong class of the highest score
-            (ties: the smallest); the learner gets, with y = +1, the row that has x in the place of the row's class
-            and -x in that of s
-rest        one learner a class, with y = +1 on its rows and -1 on all others
+prototypes  the multi-prototype rule (Crammer et al., JMLR 2006, sec. 7): s is the wrong class of the highest score
+            (ties: the smallest).  The learner gets, with y = +1, the row that has x in the place of the row's class and
+            -x in that of s
+rest        one learner per class, with y = +1 on its rows and -1 on all others
 
-A row may have a set of classes: then x goes in the place of r, the class of the set with the lowest score, and -x in
-that of s, the class outside of it with the highest (ties: the smaller); of an empty or a complete set there is no such
-pair, and no loss."""
+A row may have a set of classes, its relevant ones.  Then x goes in the place of r, the relevant class of the lowest
+score, and -x in that of s, the irrelevant class of the highest (ties: the smaller).  An empty and a complete set have
+no such pair, and no loss.
+"""
 
 from functools import cache
 from typing import NamedTuple
@@ -25,7 +26,7 @@ from blocksvm.kernels.loss_placeholders import value
 from blocksvm.kernels.prefetch import prefetch, prefetch_row, strided_dot, value_at
 from blocksvm.kernels.shuffle import GOLDEN
 from blocksvm.learners.engine.layout import Memory, SparseRow
-from blocksvm.learners.engine.learner import Kept, Learner
+from blocksvm.learners.engine.learner import Cached, Learner
 from blocksvm.learners.engine.rule_parts import plain_current as current
 from blocksvm.learners.engine.rule_parts import plain_mean as mean
 from blocksvm.learners.engine.rule_parts import plain_score as score
@@ -34,20 +35,19 @@ from blocksvm.learners.engine.rule_parts import plain_score as score
 from blocksvm.learners.rules.perceptron import perceptron_update as update
 from blocksvm.losses.loss import Loss
 
-# of a tally: rows, sums, and the row seen last; rows with a margin of 0 or less, of any class that has a margin of its
-# own, and those of them whose label was asked for; where predictions cost, the sum of the costs
-ROWS, LOSS_SUM, MISTAKES, ASKED, LAST_SCORE, LAST_LABEL, LAST_LENGTH, NONZEROS, NOT_POSITIVE, CORRECTED, COST = range(
+# Entries of a tally: rows, sums, and the last row.  NOT_POSITIVE: rows with a margin of 0 or less, of any class where
+# each has one; CORRECTED: those of them whose label was queried; COST: the sum of the costs of predictions
+ROWS, LOSS_SUM, MISTAKES, QUERIED, LAST_SCORE, LAST_LABEL, LAST_LENGTH, NONZEROS, NOT_POSITIVE, CORRECTED, COST = range(
     11
 )
 TALLY_LENGTH = 11
 SQUARED_ERRORS = MISTAKES  # where labels are numbers, of which none is a mistake
 
-# In the place of weights (each row counts as one), sets and costs where there are none: for None another loop would be
-# compiled.
+# Stand-ins for weights (every row counts as one), sets and costs; None would compile another loop.
 EVEN = np.empty(0)
 NO_SETS = np.empty(0, np.int64), np.empty(0, np.int32)
 NO_COSTS = np.empty((0, 0)), np.empty((0, 0)), False
-NO_LABEL = -2  # y of a row that is predicted only; of numbers nan
+NO_LABEL = -2  # y of a row that is only predicted; with numbers, nan
 
 ROW_AHEAD = 8
 WEIGHTS_AHEAD = 3
@@ -55,8 +55,7 @@ WEIGHTS_AHEAD = 3
 
 @inlined
 def fetch_ahead(indptr, indices, values, order, r, columns, width, on_lines):
-    """Ask for the memory of rows to come, and for what the learner knows of their features; on_lines: which of these
-    does not go on in the next cache line."""
+    """Prefetch later rows and the columns of their features; on_lines: no feature's columns straddle two cache lines."""
     if r + ROW_AHEAD < order.shape[0]:
         prefetch_row(indptr, indices, values, order[r + ROW_AHEAD])
     if r + WEIGHTS_AHEAD < order.shape[0]:
@@ -69,9 +68,9 @@ def fetch_ahead(indptr, indices, values, order, r, columns, width, on_lines):
 
 
 @inlined
-def asks(query, key, number, margin):
-    """Whether the label is asked for: with probability b / (b + |margin|) (Cesa-Bianchi, Gentile, Zaniboni, JMLR 2006),
-    by a draw that depends on the key and the row's number alone.  query: b, inf to ask always."""
+def is_queried(query, key, number, margin):
+    """Whether the label is queried: with probability b / (b + |margin|) (Cesa-Bianchi, Gentile, Zaniboni, JMLR 2006),
+    by a draw that depends on the key and the row's number alone.  query: b; inf: always."""
     if query == np.inf:
         return True
     draw = scramble(scramble(np.uint64(key) + GOLDEN) ^ scramble(np.uint64(number) + GOLDEN))
@@ -80,7 +79,8 @@ def asks(query, key, number, margin):
 
 @inlined
 def copy_row(indices, values, start, stop, offset, sign, at, bias, constant, row_indices, row_values):
-    """A row, and the constant feature where there is one, to position ``at`` of a scratch row; the position behind."""
+    """Copy a row, and the constant feature if there is one, to position ``at`` of a scratch row.  Returns the position
+    after it."""
     for k in range(start, stop):
         row_indices[at] = np.int64(indices[k]) + offset
         row_values[at] = sign * value_at(values, k)
@@ -94,13 +94,13 @@ def copy_row(indices, values, start, stop, offset, sign, at, bias, constant, row
 
 @inlined
 def importance_of(weights, i):
-    """How much row i counts; weights (n,), or ``EVEN``."""
+    """The weight of row i; weights (n,), or ``EVEN``."""
     return weights[i] if weights.shape[0] > 0 else 1.0
 
 
 @inlined
 def has_none(label, numbers):
-    """The row has no label."""
+    """Whether a row has no label."""
     return label != label if numbers else label == NO_LABEL
 
 
@@ -115,23 +115,22 @@ def has_costs(costs):
 
 
 @inlined
-def mark(own, label, sets, value):
-    """``own[c] = value`` for the class of a row, or, where there are ``sets`` (first, members), the members of set
-    ``label``: members[first[label]] .. members[first[label + 1] - 1]."""
+def mark(relevant, label, sets, value):
+    """``relevant[c] = value`` for the class of a row or, with ``sets`` (first, members), for those of set ``label``:
+    members[first[label]] .. members[first[label + 1] - 1]."""
     if not has_sets(sets):
-        own[label] = value
+        relevant[label] = value
     else:
         for k in range(sets[0][label], sets[0][label + 1]):
-            own[sets[1][k]] = value
+            relevant[sets[1][k]] = value
 
 
 @inlined
-def pair_of(of_class, own):
-    """(r, s): the class among ``own`` with the lowest score, the one not among them with the highest; -1: there is
-    none."""
+def pair_of(of_class, relevant):
+    """(r, s): the relevant class of the lowest score, the irrelevant one of the highest; -1: there is none."""
     right, wrong = -1, -1
     for c in range(of_class.shape[0]):
-        if own[c]:
+        if relevant[c]:
             if right < 0 or of_class[c] < of_class[right]:
                 right = c
         elif wrong < 0 or of_class[c] > of_class[wrong]:
@@ -141,8 +140,8 @@ def pair_of(of_class, own):
 
 @inlined
 def costly_pair(of_class, right, costs):
-    """(right, s, loss): s the class predicted, or, by the rule of the largest loss, that of the largest score_s -
-    score_right + sqrt(cost), which is the loss (ties: the smaller); s = -1 where it is the right one itself."""
+    """(right, s, loss): s is the predicted class or, by the rule of the largest loss, that of the largest score_s -
+    score_right + sqrt(cost), which is the loss (ties: the smaller); s = -1 if it is the right class itself."""
     _, roots, max_loss = costs
     wrong = 0
     largest = -np.inf
@@ -156,13 +155,13 @@ def costly_pair(of_class, right, costs):
 
 
 @inlined
-def worst_pair(of_class, label, own, sets, costs, p):
-    """(right, wrong, z, loss): the classes between which a step is made, -1 for none, the margin that the learner is
-    told and its loss; sets, costs: as ``learn_prototypes`` has them; own (k,): zeros, working space; p: of the loss."""
+def worst_pair(of_class, label, relevant, sets, costs, p):
+    """(right, wrong, z, loss): the classes between which a step is made, -1 for none, the margin that the learner gets
+    and its loss.  sets, costs: see ``learn_prototypes``; relevant (k,): zeros, scratch; p: the loss's settings."""
     if not has_costs(costs):
-        mark(own, label, sets, 1)
-        right, wrong = pair_of(of_class, own)
-        mark(own, label, sets, 0)
+        mark(relevant, label, sets, 1)
+        right, wrong = pair_of(of_class, relevant)
+        mark(relevant, label, sets, 0)
         if right < 0 or wrong < 0:
             return right, -1, 1.0, 0.0
         z = of_class[right] - of_class[wrong]
@@ -184,7 +183,7 @@ def of_learner(memory, columns, c, scratch):
 
 @inlined
 def best_two(of_class):
-    """(the class of the highest score, how far the second highest lies below it)."""
+    """(the class of the highest score, its lead over the second highest)."""
     predicted = 0
     best, second = -np.inf, -np.inf
     for c in range(of_class.shape[0]):
@@ -196,14 +195,14 @@ def best_two(of_class):
 
 
 @inlined
-def note(tally, loss, mistake, below, asked, z, label, length):
-    """below: some margin of the row is 0 or less; asked: its label is known to the learner."""
+def note(tally, loss, mistake, below, queried, z, label, length):
+    """Count a row.  below: some margin of it is 0 or less; queried: the learner gets its label."""
     tally[ROWS] += 1.0
     tally[LOSS_SUM] += loss
     tally[MISTAKES] += mistake
     tally[NOT_POSITIVE] += below
-    tally[CORRECTED] += below and asked
-    tally[ASKED] += asked
+    tally[CORRECTED] += below and queried
+    tally[QUERIED] += queried
     tally[LAST_SCORE] = z
     tally[LAST_LABEL] = label
     tally[LAST_LENGTH] = length
@@ -211,40 +210,42 @@ def note(tally, loss, mistake, below, asked, z, label, length):
 
 
 @inlined
-def judged(of_class, label, own, sets, costs, weights, i, query, key, tally, length, p):
-    """Count row i of these scores; (right, wrong, z, importance): as ``worst_pair`` has them, and 0.0 where nothing is
-    learned from it."""
+def judged(of_class, label, relevant, sets, costs, weights, i, query, key, tally, length, p):
+    """Count row i, given its scores.  Returns (right, wrong, z) of ``worst_pair``, and the row's importance, 0.0 if its
+    label is not queried."""
     predicted, lead = best_two(of_class)
-    right, wrong, z, loss = worst_pair(of_class, label, own, sets, costs, p)
+    right, wrong, z, loss = worst_pair(of_class, label, relevant, sets, costs, p)
     tally[COST] += cost_of(costs, right, predicted)
     mistake = not z > 0.0 if has_sets(sets) else predicted != right
     importance = importance_of(weights, i)
-    asked = asks(query, key, tally[ROWS], lead)
-    note(tally, importance * loss, mistake, z <= 0.0, asked, float(predicted), float(right), length)
-    return right, wrong, z, importance if asked else 0.0
+    queried = is_queried(query, key, tally[ROWS], lead)
+    note(tally, importance * loss, mistake, z <= 0.0, queried, float(predicted), float(right), length)
+    return right, wrong, z, importance if queried else 0.0
 
 
-ROOM = 0  # numbers that a learner keeps of each entry of a row between score and update
+SCRATCH_NUMBERS = 0  # numbers for each entry of a row that score leaves in the scratch for update
 
 
 def learn_two(rows, order, d, bias, prior, memory, query, key, tally, scores, numbers):
     """Predict each row of ``order``, then learn from it.
 
-    rows: ``Rows``, with ``EVEN`` where there are no weights; a row of importance 0 is predicted only.  d: features
-    without the constant one, whose number it is; bias: its value; prior (d + 1,): fixed weights to which the learner's
-    are added, or (0,); memory: ``Memory`` with scalars (1, m).  scores (n,) float64 by position in ``order``, or (0,):
-    not wanted.  A row of ``NO_LABEL`` is predicted, and not counted.  The loss is counted times the importance; a
-    margin of 0 counts as a mistake; of ``numbers`` the squared error is counted in their place.
+    rows: ``Rows``, with ``EVEN`` in place of absent weights; a row of weight 0 is only predicted.  d: features without
+    the constant one, which is feature d; bias: its value.  prior (d + 1,): fixed weights to which the learner's are
+    added, or (0,).  memory: ``Memory`` with scalars (1, m).  scores (n,) float64, by position in ``order``: output, or
+    (0,).  numbers: whether labels are numbers.
+
+    A row of ``NO_LABEL`` is predicted, not counted.  The loss is counted times the weight.  A margin of 0 counts as a
+    mistake; with ``numbers`` squared errors are counted in place of mistakes.
     """
     indptr, indices, values, y, weights, _ = rows
     longest = 0
-    if bias != 0.0 or ROOM > 0:
+    if bias != 0.0 or SCRATCH_NUMBERS > 0:
         for r in range(order.shape[0]):
             longest = max(longest, indptr[order[r] + 1] - indptr[order[r]])
     row_indices = np.empty(longest + 1, np.int32)
     row_values = np.empty(longest + 1)
     columns, width = memory.columns, memory.width
-    own = of_learner(memory, columns, 0, np.empty(ROOM * (longest + 1)))
+    state = of_learner(memory, columns, 0, np.empty(SCRATCH_NUMBERS * (longest + 1)))
     on_lines = LINE % width == 0  # a division that an entry would wait for
     for r in range(order.shape[0]):
         fetch_ahead(indptr, indices, values, order, r, columns, width, on_lines)
@@ -253,46 +254,46 @@ def learn_two(rows, order, d, bias, prior, memory, query, key, tally, scores, nu
         label = float(y[i])
         if bias != 0.0:
             end = copy_row(indices, values, start, stop, 0, 1.0, 0, bias, d, row_indices, row_values)
-            z = score(SparseRow(row_indices, row_values, 0, end), own)
+            z = score(SparseRow(row_indices, row_values, 0, end), state)
         else:
             end = 0
-            z = score(SparseRow(indices, values, start, stop), own)
+            z = score(SparseRow(indices, values, start, stop), state)
         if prior.shape[0] > 0:
             z += strided_dot(indices, values, start, stop, prior, 1) + bias * prior[d]
         if scores.shape[0] > 0:
             scores[r] = z
         if has_none(label, numbers):
             continue
-        loss = value(z, label, 1.0, own.p)
+        loss = value(z, label, 1.0, state.p)
         importance = importance_of(weights, i)
-        asked = asks(query, key, tally[ROWS], z)
+        queried = is_queried(query, key, tally[ROWS], z)
         below = label * z <= 0.0 and not numbers
         mistake = (z - label) * (z - label) if numbers else 1.0 if below else 0.0
-        note(tally, importance * loss, mistake, below, asked, z, label, stop - start)
-        if asked and importance > 0.0:
+        note(tally, importance * loss, mistake, below, queried, z, label, stop - start)
+        if queried and importance > 0.0:
             if bias != 0.0:
-                update(SparseRow(row_indices, row_values, 0, end), label, z, importance, own)
+                update(SparseRow(row_indices, row_values, 0, end), label, z, importance, state)
             else:
-                update(SparseRow(indices, values, start, stop), label, z, importance, own)
+                update(SparseRow(indices, values, start, stop), label, z, importance, state)
 
 
 def learn_prototypes(rows, order, d, bias, prior, memory, query, key, tally, scores, sets, costs):
-    """The same for k = the number of classes; scores (m, k), or (0, 0).
+    """``learn_two`` for k classes by the multi-prototype rule; scores (m, k), or (0, 0).
 
-    sets: (first (m + 1,) int64, members int32) where y (n,) is the place of a row's set among m, as ``mark`` has them;
-    or ``NO_SETS``: y is the row's class.  A row of a set is a mistake where some member is not ranked above all other classes.
-    costs: (costs (k, k), their square roots, by the largest loss or not) of a class (the second index) predicted for
-    another, or ``NO_COSTS``; with them s and the loss are those of Crammer et al., JMLR 2006, sec. 8: no step where s is right.
+    sets: (first (m + 1,) int64, members int32) if y (n,) is the position of a row's set among m, see ``mark``; or
+    ``NO_SETS``: y is the row's class.  A row with a set is a mistake unless each member ranks above all other classes.
+    costs: (costs (k, k), their square roots, whether by the largest loss), by true and predicted class, or
+    ``NO_COSTS``.  With costs s and the loss are those of Crammer et al., JMLR 2006, sec. 8: no step if s is right.
     """
     indptr, indices, values, y, weights, _ = rows
     k = memory.columns.shape[0] // (memory.width * (d + 1))
     longest = 0
     for r in range(order.shape[0]):
         longest = max(longest, indptr[order[r] + 1] - indptr[order[r]])
-    row_indices = np.empty(2 * (longest + 1), np.int64)  # of all classes there may be more than 2^31
+    row_indices = np.empty(2 * (longest + 1), np.int64)  # with all classes there may be more than 2^31 features
     row_values = np.empty(2 * (longest + 1))
     of_class = np.empty(k)
-    own = np.zeros(k, np.uint8)
+    relevant = np.zeros(k, np.uint8)
     state = of_learner(memory, memory.columns, 0, memory.scratch)
     for r in range(order.shape[0]):
         i = order[r]
@@ -308,7 +309,7 @@ def learn_prototypes(rows, order, d, bias, prior, memory, query, key, tally, sco
         if has_none(label, False):
             continue
         right, wrong, z, importance = judged(
-            of_class, label, own, sets, costs, weights, i, query, key, tally, stop - start, state.p
+            of_class, label, relevant, sets, costs, weights, i, query, key, tally, stop - start, state.p
         )
         if importance > 0.0:
             end = 0
@@ -321,8 +322,8 @@ def learn_prototypes(rows, order, d, bias, prior, memory, query, key, tally, sco
 
 
 def learn_rest(rows, order, d, bias, prior, memory, query, key, tally, scores, sets):
-    """The same, with scalars (k, m) of each class's own; the loss is the sum over the classes.  A row of
-    a set is a mistake where the score of some class is on the wrong side of 0."""
+    """``learn_two`` for k classes, one learner each, with scalars (k, m).  The loss is the sum over the classes.  A row
+    with a set is a mistake if the score of some class is on the wrong side of 0."""
     indptr, indices, values, y, weights, _ = rows
     k = memory.scalars.shape[0]
     part = (d + 1) * memory.width
@@ -332,7 +333,7 @@ def learn_rest(rows, order, d, bias, prior, memory, query, key, tally, scores, s
     row_indices = np.empty(longest + 1, np.int32)
     row_values = np.empty(longest + 1)
     of_class = np.empty(k)
-    own = np.zeros(k, np.uint8)
+    relevant = np.zeros(k, np.uint8)
     for r in range(order.shape[0]):
         i = order[r]
         start, stop = indptr[i], indptr[i + 1]
@@ -340,7 +341,7 @@ def learn_rest(rows, order, d, bias, prior, memory, query, key, tally, scores, s
         end = copy_row(indices, values, start, stop, 0, 1.0, 0, bias, d, row_indices, row_values)
         labelled = not has_none(label, False)
         if labelled:
-            mark(own, label, sets, 1)
+            mark(relevant, label, sets, 1)
         loss = 0.0
         below = False
         for c in range(k):
@@ -350,35 +351,35 @@ def learn_rest(rows, order, d, bias, prior, memory, query, key, tally, scores, s
                 of_class[c] += strided_dot(row_indices, row_values, 0, end, prior[c * (d + 1) : (c + 1) * (d + 1)], 1)
             if scores.shape[0] > 0:
                 scores[r, c] = of_class[c]
-            side = 1.0 if own[c] else -1.0
+            side = 1.0 if relevant[c] else -1.0
             loss += value(of_class[c], side, 1.0, memory.p)
             below = below or side * of_class[c] <= 0.0
         if not labelled:
             continue
         predicted, lead = best_two(of_class)
-        right = pair_of(of_class, own)[0] if has_sets(sets) else label
+        right = pair_of(of_class, relevant)[0] if has_sets(sets) else label
         importance = importance_of(weights, i)
-        asked = asks(query, key, tally[ROWS], lead)
+        queried = is_queried(query, key, tally[ROWS], lead)
         mistake = below if has_sets(sets) else predicted != right
-        note(tally, importance * loss, mistake, below, asked, float(predicted), float(right), stop - start)
-        if asked and importance > 0.0:
+        note(tally, importance * loss, mistake, below, queried, float(predicted), float(right), stop - start)
+        if queried and importance > 0.0:
             for c in range(k):
                 state = of_learner(memory, memory.columns[c * part : (c + 1) * part], c, memory.scratch)
-                side = 1.0 if own[c] else -1.0
+                side = 1.0 if relevant[c] else -1.0
                 update(SparseRow(row_indices, row_values, 0, end), side, of_class[c], importance, state)
-        mark(own, label, sets, 0)
+        mark(relevant, label, sets, 0)
 
 
 def read_weights(memory, average, out):
-    """Weights (or the means of what they were after each round) of all features in ``out``; scalars (k, m), of which
-    each row has its own part of columns.  Changes nothing else."""
+    """Write the weights of all features, or their means over the rounds, to ``out``.  Learner c of k, with the scalars
+    (k, m), has the c-th part of the columns.  Changes nothing else."""
     k = memory.scalars.shape[0]
     part = memory.columns.shape[0] // k
     n = part // memory.width
     for c in range(k):
-        own = of_learner(memory, memory.columns[c * part : (c + 1) * part], c, memory.scratch)
+        state = of_learner(memory, memory.columns[c * part : (c + 1) * part], c, memory.scratch)
         for j in range(n):
-            out[c * n + j] = mean(j, own) if average else current(j, own)
+            out[c * n + j] = mean(j, state) if average else current(j, state)
 
 
 class Loops(NamedTuple):
@@ -391,10 +392,10 @@ class Loops(NamedTuple):
 
 
 @cache
-def _loops(name: str, loss: Loss, score, update, current, mean, kept: Kept | None, jointly) -> Loops:
-    two = kept or Kept(score, update, 0)
+def _loops(name: str, loss: Loss, score, update, current, mean, cached: Cached | None, jointly) -> Loops:
+    two = cached or Cached(score, update, 0)
     loops = [
-        specialised(learn_two, f"learn_two_{name}", score=two.score, update=two.update, ROOM=two.numbers),
+        specialised(learn_two, f"learn_two_{name}", score=two.score, update=two.update, SCRATCH_NUMBERS=two.numbers),
         jointly or specialised(learn_prototypes, f"learn_prototypes_{name}", score=score, update=update),
         specialised(learn_rest, f"learn_rest_{name}", score=score, update=update),
     ]
@@ -403,8 +404,8 @@ def _loops(name: str, loss: Loss, score, update, current, mean, kept: Kept | Non
 
 
 def loops_of(learner: Learner, loss: Loss) -> Loops:
-    """The loops around a learner's functions and its loss, compiled on their first call; learners with the same
+    """The loops with a learner's functions and its loss, compiled on their first call.  Learners with the same
     functions share them."""
     functions = learner.score, learner.update, learner.current, learner.mean
     name = "_".join(f"{function.__module__.rpartition('.')[2]}_{function.__name__}" for function in functions[:3])
-    return _loops(name, loss, *functions, learner.kept, learner.jointly)
+    return _loops(name, loss, *functions, learner.cached, learner.jointly)

@@ -33,8 +33,8 @@ NAMES = (*SOLVERS, *(name for name in LEARNERS if name not in SOLVERS))
 
 @cache
 def get_method(name: str, learner: bool = False) -> Method:
-    """The solver of this name or place; learner: as an online learner, where the name is that of a block solver, too.
-    InputError, with all names, where there is none."""
+    """The solver of this name or place; learner: prefer the online learner where a block solver has the same name.
+    Raises InputError, with all names, where there is none."""
     if name in LEARNERS and (learner or name not in SOLVERS):
         loaded = LEARNERS.load(name)
     else:

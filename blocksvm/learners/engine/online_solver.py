@@ -29,12 +29,12 @@ from blocksvm.learners.engine.learner import (
     of_classes,
 )
 from blocksvm.learners.engine.loops import (
-    ASKED,
     CORRECTED,
     COST,
     LOSS_SUM,
     MISTAKES,
     NOT_POSITIVE,
+    QUERIED,
     ROWS,
     SQUARED_ERRORS,
     TALLY_LENGTH,
@@ -59,15 +59,15 @@ from blocksvm.solvers.solver import (
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
-# of state["epochs"]: rows of a margin not above 0 before this epoch, in the last one; epochs done; which rows the learner
-# has seen: a number made of the source's fingerprint, MIXED where they were of several sources
+# entries of state["epochs"]: rows with a margin not above 0 before this epoch, and in the last one; epochs done; the
+# source of the rows so far: a number made of its fingerprint, or MIXED for several
 BEFORE, LAST, EPOCHS, SEEN = range(4)
 EPOCHS_LENGTH = 4
 MIXED = -1.0
 
 
 class OnlineSolver(OwnDecisions):
-    """The ``Solver`` of any online learner.  The state is the learner's, and what it has counted."""
+    """The ``Solver`` of any online learner.  Its state is the learner's, its tally and its epochs."""
 
     needs_output = True
     problem = None
@@ -98,17 +98,17 @@ class OnlineSolver(OwnDecisions):
             raise InputError(f"{option('multiclass')}: the rows have two classes; leave it out")
         if not learns_apart(shared.get("multiclass")) and (k > 2 or self.sets):
             known["n_features"] *= k  # the prototypes' features are features of one learner
-        own = {name: value for name, value in task.settings.items() if name not in COMMON_SETTINGS}
+        settings = {name: value for name, value in task.settings.items() if name not in COMMON_SETTINGS}
         self.name = learner.name
         self.runner = Runner(
-            learner, own, known, average=shared.get("average", False), bias=task.bias, n_classes=k,
+            learner, settings, known, average=shared.get("average", False), bias=task.bias, n_classes=k,
             rule=shared.get("multiclass"), query=shared.get("query"), targets=shared.get("targets"),
             forget=shared.get("forget"), joint=shared.get("joint"),
         )  # fmt: skip
         self.runner.take_costs(source.labels)
-        own, joint = self.runner.learner, self.runner.joint
+        chosen, joint = self.runner.learner, self.runner.joint
         self.capabilities = replace(
-            capabilities, takes_prior=own.takes_prior and joint is None, takes_weights=own.takes_weights,
+            capabilities, takes_prior=chosen.takes_prior and joint is None, takes_weights=chosen.takes_weights,
             linear=joint is None,
         )  # fmt: skip
         if joint is not None:
@@ -155,20 +155,22 @@ class OnlineSolver(OwnDecisions):
         state["epochs"][SEEN] = self.rows_seen
 
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
-        own = self.learner_state(state)
-        tally = own.tally
+        learned = self.learner_state(state)
+        tally = learned.tally
         weights = block.weights
         if self.factors is not None:
-            own_factors = self.factors[block.y + self.runner.signed]
-            weights = own_factors if weights is None else own_factors * weights
+            factors = self.factors[block.y + self.runner.signed]
+            weights = factors if weights is None else factors * weights
         if state["epochs"][SEEN] != self.rows_seen or weights is not None:
             state["epochs"][SEEN] = MIXED
-        d = len(own.columns) // self.runner.feature_numbers() - 1
+        d = len(learned.columns) // self.runner.feature_numbers() - 1
         before = tally.copy()
         y = np.zeros(block.n_samples) if self.predicts_rows else block.y
         reports = [
             progress_of(tally, self.runner.real, self.runner.costs)
-            for rows, _ in self.runner.learn_in_parts(block.matrix, y, order, d, own, weights=weights, sets=self.sets)
+            for rows, _ in self.runner.learn_in_parts(
+                block.matrix, y, order, d, learned, weights=weights, sets=self.sets
+            )
             if is_reported(rows)
         ]
         nnz = int(np.diff(block.indptr).sum())
@@ -178,15 +180,15 @@ class OnlineSolver(OwnDecisions):
         end_epoch(state)
 
     def finished(self, state: State) -> bool:
-        """A learner that acts on mistakes alone has met none in the last epoch: it does not change any more."""
+        """Whether only mistakes change w and the last epoch had none."""
         return self.runner.learner.acts_up_to <= 0.0 and state["epochs"][LAST] == 0.0
 
     def summary(self, state: State) -> str:
-        """What the mistakes of a perceptron show about its rows, or the radius of what predicts rows.
+        """What the mistakes of a perceptron show about separability, or the radius of a learner that predicts rows.
 
         Novikoff 1962: after M updates from w = 0 no plane through the origin has a margin above R / sqrt(M).  With a
-        constant feature of value B the same holds of the rows with it; a plane that separates rows of both classes has
-        an offset of at most R ||u||, so that its margin is at most (R^2 + B^2) / (B sqrt(M)): 2 R / sqrt(M) for B = R.
+        constant feature of value B the same holds of the rows with it.  A plane that separates rows of both classes has
+        an offset of at most R ||u||, so its margin is at most (R^2 + B^2) / (B sqrt(M)): 2 R / sqrt(M) for B = R.
         """
         runner, epochs, tally = self.runner, state["epochs"], state["tally"]
         if self.predicts_rows:
@@ -197,9 +199,9 @@ class OnlineSolver(OwnDecisions):
             separated = f"the rows are linearly separable{' with a bias' if runner.bias else ''}"
             which = "by the last weights, of which the model keeps the mean" if runner.average else "by these weights"
             return f"the last epoch made no mistake: {separated}, {which}"
-        asked = f", {tally[CORRECTED]:,.0f} of them on labels asked for" if math.isfinite(runner.query) else ""
+        queried = f", {tally[CORRECTED]:,.0f} of them on labels asked for" if math.isfinite(runner.query) else ""
         verdict = (
-            f"every epoch made mistakes, {tally[NOT_POSITIVE]:,.0f} in all{asked}: this does not show whether the "
+            f"every epoch made mistakes, {tally[NOT_POSITIVE]:,.0f} in all{queried}: this does not show whether the "
             "rows are separable"
         )
         counted = tally[NOT_POSITIVE] >= tally[MISTAKES]  # a model of an earlier release did not count them
@@ -228,7 +230,7 @@ class OnlineSolver(OwnDecisions):
 
 
 def method_of(learner: Learner) -> Method:
-    """A learner as the training loop knows it."""
+    """The ``Method`` of a learner, for the training loop."""
     capabilities = Capabilities(
         targets=(TWO_CLASSES, CLASSES, *((REAL,) if learner.for_numbers else ())), continues=True,
         takes_prior=learner.takes_prior, takes_weights=learner.takes_weights, predicts_first=True,
@@ -238,17 +240,17 @@ def method_of(learner: Learner) -> Method:
         partial(OnlineSolver, learner, capabilities),
         (*(() if learner.choice is None else (learner.choice,)), *(("targets",) if learner.for_numbers else ()),
          *((LOSS.name,) if LOSS.name in learner.settings else ())),
-        lambda given: settings_of(learner, given) + COMMON_SETTINGS,
+        lambda settings: settings_of(learner, settings) + COMMON_SETTINGS,
     )  # fmt: skip
 
 
-def settings_of(learner: Learner, given: Mapping) -> Settings:
-    """Those that it takes where these are given."""
-    return learner.of_targets(given.get("targets")).of(given).settings_of(given)
+def settings_of(learner: Learner, settings: Mapping) -> Settings:
+    """The settings that the learner takes beside these."""
+    return learner.of_targets(settings.get("targets")).of(settings).settings_of(settings)
 
 
 def check_sets(shared: dict, task: Task) -> None:
-    """InputError for settings that mean nothing where rows have sets of labels."""
+    """Raise InputError for settings that have no meaning where rows have sets of labels."""
     if shared.get("targets") == ONE_CLASS:
         raise InputError(f"{task.source.name}: its rows have sets of labels; leave {option('targets')} out")
     if task.settings.get("class_weight") is not None:
@@ -256,30 +258,30 @@ def check_sets(shared: dict, task: Task) -> None:
 
 
 def factors_by_code(task: Task, learner: Learner, targets: str | None = None) -> np.ndarray | None:
-    """What rows weigh by their class, at the places of their codes (of two classes -1, 0 and 1 at 0, 1 and 2; of more
-    the code, that of no class last), or None where all weigh the same."""
-    given, labels = task.settings.get("class_weight"), task.source.labels
-    if given is None:
+    """Class weights by code, or None where all are 1.  Two classes: of the codes -1, 0 and 1 in this order; more: of
+    each class, then of rows without one."""
+    class_weight, labels = task.settings.get("class_weight"), task.source.labels
+    if class_weight is None:
         return None
     if not of_classes(targets):
         raise InputError(f"{option('class_weight')}: {option('targets', targets)} has no classes; leave it out")
     check_weighs_classes(learner)
-    return at_codes(class_factors(given, labels, sums_by_class(task.source, labels)), labels)
+    return at_codes(class_factors(class_weight, labels, sums_by_class(task.source, labels)), labels)
 
 
 def check_weighs_classes(learner: Learner) -> None:
-    """InputError where a learner's rule has no place for rows that weigh by their class."""
+    """Raise InputError where a learner's rule does not support weights of rows."""
     if not learner.takes_weights:
         raise InputError(f"{option('class_weight')}: {learner.name} does not support class weights; leave it out")
 
 
 def at_codes(factors: tuple[float, ...], labels: Labels) -> np.ndarray:
-    """Factors of the classes at the places of their codes, as ``factors_by_code`` has them."""
+    """Factors of the classes by code, in the order of ``factors_by_code``."""
     return np.array([factors[0], 1.0, factors[1]] if labels.binary else [*factors, 1.0])
 
 
 def number_of_rows(fingerprint: str) -> float:
-    """A number that tells rows apart: 48 bits made of their source's fingerprint."""
+    """A number that identifies a source: 48 bits made of its fingerprint."""
     return float(int.from_bytes(blake2b(str(fingerprint).encode(), digest_size=6).digest(), "big"))
 
 
@@ -297,13 +299,13 @@ def is_reported(rows: int) -> bool:
 
 
 def progress_of(tally: np.ndarray, real: bool, costs=None) -> dict:
-    """What a tally tells: rows, cumulative loss, and mistakes or, of numbers, squared errors; the cost of the
-    predictions, where they cost; labels asked for."""
+    """A tally as a dictionary: rows, cumulative loss, and mistakes or, with numbers, squared errors; the cost of the
+    predictions, with costs; labels queried (asked)."""
     return {
         "rows": int(tally[ROWS]),
         "cumulative_loss": float(tally[LOSS_SUM]),
         "mistakes": None if real else int(tally[MISTAKES]),
         "squared_errors": float(tally[SQUARED_ERRORS]) if real else None,
         "cumulative_cost": None if costs is None else float(tally[COST]),
-        "asked": int(tally[ASKED]),
+        "asked": int(tally[QUERIED]),
     }

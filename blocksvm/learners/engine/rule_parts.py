@@ -1,5 +1,5 @@
-"""Parts that the learners' functions of a row share: the derivative of the loss that they follow, step sizes, and the
-plain memory of a learner whose weights change only where a row has an entry.
+"""Functions that the learners' rules share: the derivative of the loss, step sizes, and the plain memory of a learner
+whose weights change only where a row has an entry.
 
 In all of them ``row`` is a ``SparseRow`` and ``memory`` a ``Memory`` (layout.py).
 """
@@ -11,22 +11,22 @@ from blocksvm.kernels.loss_placeholders import derivative
 from blocksvm.kernels.prefetch import strided_dot, value_at
 from blocksvm.learners.engine.layout import Memory, layout, parameters, unsigned
 
-# what every learner has at the same position
+# positions that all learners share
 ROUNDS = 0
 PARAMETER = parameters()
 
-# the plain memory: w, and where an average is wanted what it lags behind by
+# the plain memory: w and, where an average is wanted, its lazy sum (``change_weight``)
 COLUMN = layout("weight", averaging=("lagged",))
 AT = unsigned(COLUMN)
 
-# A scale that all weights share is multiplied in when it falls below the first of these; where averages are wanted below
-# the second, since they are differences of numbers that are 1 / scale times as large.
+# A scale that all weights share is multiplied in when it falls below the first of these; with averages, which are
+# differences of numbers 1 / scale times as large, below the second.
 SMALLEST_SCALE, SMALLEST_AVERAGED = 1.0e-9, 1.0e-4
 
 
 @inlined
 def dot(row, memory):
-    """<v, x>, v the first number of each feature."""
+    """<v, x>; v is the first number of each feature."""
     return strided_dot(row.indices, row.values, row.start, row.stop, memory.columns, memory.width)
 
 
@@ -37,7 +37,7 @@ def with_scratch(memory, scratch):
 
 @inlined
 def part_of_memory(memory, columns, scalars, parameters):
-    """That of a learner that is one of several, from these places on."""
+    """The memory of one of several learners, from these positions on."""
     return Memory(
         memory.columns[columns:], memory.width, memory.scalars[scalars:], memory.parameters[parameters:], memory.p,
         memory.scratch,
@@ -46,26 +46,26 @@ def part_of_memory(memory, columns, scalars, parameters):
 
 @inlined
 def derivative_at(z, y, importance, memory):
-    """Of the loss that the learner follows, times the row's importance, with respect to the score."""
+    """The derivative of the loss with respect to the score, times the row's importance."""
     return importance * derivative(z, y, 1.0, memory.p)
 
 
 @inlined
 def eta_at(t, parameters):
-    """Step of round t: constant, or falling with 1 / sqrt(t)."""
+    """The step size of round t: constant, or proportional to 1 / sqrt(t)."""
     step = parameters[PARAMETER.step]
     return step / np.sqrt(t) if parameters[PARAMETER.decay] != 0.0 else step
 
 
 @inlined
 def averages(parameters):
-    """Whether the mean of the weights is wanted, and the columns for it are there."""
+    """Whether the mean of the weights is wanted; the columns for it are present then."""
     return parameters[PARAMETER.average] != 0.0
 
 
 @inlined
 def sum_of_squares(row):
-    """||x||^2 of a row."""
+    """||x||^2."""
     values, start, stop = row.values, row.start, row.stop
     total = 0.0
     for k in range(np.uint64(start), np.uint64(stop)):
@@ -76,22 +76,22 @@ def sum_of_squares(row):
 
 @inlined
 def is_small(scale, parameters):
-    """Whether it is time to multiply a scale in."""
+    """Whether a scale is to be multiplied in."""
     return scale < (SMALLEST_AVERAGED if averages(parameters) else SMALLEST_SCALE)
 
 
 @inlined
 def soft(v, threshold):
-    """sign(v) max(0, |v| - threshold), without a branch: signs cannot be foretold"""
-    return np.copysign(max(abs(v) - threshold, 0.0), v) + 0.0  # of -0 it makes 0
+    """sign(v) max(0, |v| - threshold), without a branch, which would be mispredicted."""
+    return np.copysign(max(abs(v) - threshold, 0.0), v) + 0.0  # turns -0 into 0
 
 
 @inlined
 def change_weight(weight, lagged, change, memory):
-    """``w_j += change`` in the round under way, for the weight at position ``weight`` of columns.
+    """``w_j += change`` in the current round, for the weight at position ``weight`` of columns.
 
-    Averages need no sweep over all weights: a change in round t is in the weights after rounds t, t + 1, ... T, so that
-    sum_t w_{t+1} = T w_{T+1} - sum_t (t - 1) change_t; the number at ``lagged`` is that second sum.
+    The average needs no sweep over all weights: a change in round t is in the weights after rounds t, ..., T, so that
+    sum_t w_{t+1} = T w_{T+1} - sum_t (t - 1) change_t.  The number at ``lagged`` is the second sum.
     """
     columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
     columns[weight] += change
@@ -101,7 +101,7 @@ def change_weight(weight, lagged, change, memory):
 
 @inlined
 def mean_of(weight, lagged, memory):
-    """Mean over the rounds of a weight that ``change_weight`` has changed."""
+    """The mean over the rounds of a weight that ``change_weight`` changes."""
     columns, scalars = memory.columns, memory.scalars
     return columns[weight] - columns[lagged] / max(1.0, scalars[ROUNDS])
 
@@ -119,7 +119,7 @@ def add_plain(row, factor, memory):
 
 @inlined
 def plain_score(row, memory):
-    """<w, x>, the weight being the first number of a feature."""
+    """<w, x>; the weight is the first number of a feature."""
     return dot(row, memory)
 
 

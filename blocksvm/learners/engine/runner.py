@@ -1,4 +1,4 @@
-"""A learner at work: its state, its loops over rows, its weights; what training, streams and regret share."""
+"""The runner of a learner, which training, streams and regret share: settings, state, loops over rows, weights."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ NO_SCRATCH = np.empty(0)
 
 @dataclass
 class LearnerState:
-    """What a learner has learned, all float64: columns (n_vectors * (d + 1) * width,), the numbers of each feature;
-    scalars (n_learners * n_scalars,); tally, what was counted; and what its weights are added to: prior
-    (n_vectors * (d + 1),), or (0,)."""
+    """The state of a learner, all float64.  columns (n_vectors * (d + 1) * width,): the numbers of each feature;
+    scalars (n_learners * n_scalars,); tally: see loops.py; prior (n_vectors * (d + 1),), or (0,): weights to which the
+    learner's are added."""
 
     columns: np.ndarray
     scalars: np.ndarray
@@ -49,7 +49,7 @@ class LearnerState:
 
 
 def known_of(source, bias: float) -> dict:
-    """What a source's rows decide of a learner's settings; InputError for rows that are too long for any."""
+    """The settings that a source's rows decide.  Raises InputError for rows that are too long for any learner."""
     if source.max_norm > LARGEST:
         raise InputError(
             f"{source.name}: holds a row of norm {source.max_norm:g}; online learners take up to {LARGEST:g}, "
@@ -63,44 +63,43 @@ def known_of(source, bias: float) -> dict:
 
 
 def check_joint(learner: Learner) -> None:
-    """InputError for a learner that can't learn joint features of row and class."""
+    """Raise InputError for a learner that cannot learn joint features of row and class."""
     if learner.constant is not None or learner.jointly is not None:
         raise InputError(f"{learner.name}: does not support joint features; choose another learner")
 
 
 def joint_features(shared: Mapping, n_classes: int, bias: float) -> JointFeatures:
-    """What the map of these settings makes of rows and classes; InputError where it does not fit."""
+    """The joint features that these settings name.  Raises InputError where other settings do not fit."""
     if shared["multiclass"] is not None:
         raise InputError(f"{option('multiclass')}: {option(JOINT)} is given, too; leave one of them out")
     if bias:
         raise InputError(
             f"{option('bias')}: the joint map makes all features; leave it out, and let the map add a constant one"
         )
-    found = JointFeatures.of(shared[JOINT], n_classes)
-    found.needs_inputs()
-    return found
+    joint = JointFeatures.of(shared[JOINT], n_classes)
+    joint.needs_inputs()
+    return joint
 
 
 class Runner:
-    """One learner with its settings, for two classes (rule None), for ``n_classes`` by ``rule``, or, by ``targets``,
-    for numbers, for sets of ``n_classes`` classes, two or more, by ``rule``, or without labels, to predict rows.
-    joint: of one vector over joint features of row and class, the map that makes these (rule JOINT); ids: the ids of
-    the features that rows have, where these are not the features themselves, to be set before learning.
+    """A learner with its settings, for two classes (rule None), for ``n_classes`` by ``rule``, or, by ``targets``, for
+    numbers, for sets of ``n_classes`` classes, two or more, by ``rule``, or without labels, to predict rows.
+    joint: the joint features of row and class, for one vector over these (rule JOINT); ids: the ids of the rows'
+    features, if these are not the indices, to be set before learning.
 
-    learner: itself, its name in ``LEARNERS``, or 'module:attribute'; given: its settings; known: settings that the
-    data decide (max_norm, n_features, lam); bias: value of the constant feature, whose number is d; key: of the draws
-    of selective sampling; shared: ``SHARED`` but for multiclass, which is the rule: average, query, targets, forget,
-    joint.
+    learner: a ``Learner``, its name in ``LEARNERS``, or 'module:attribute', with its settings; known: settings that the
+    data decide (max_norm, n_features, n_samples); bias: value of the constant feature, which is feature d; key: of the
+    draws of selective sampling; shared: ``SHARED`` without multiclass, which is the rule: average, query, targets,
+    forget, joint.
     Raises InputError for settings that do not fit.
     """
 
     needs_all_rows = False
 
-    def __init__(self, learner: str | Learner, given: Mapping, known: Mapping, *, bias: float = 0.0,
+    def __init__(self, learner: str | Learner, settings: Mapping, known: Mapping, *, bias: float = 0.0,
                  n_classes: int = 2, rule: str | None = None, key: int = 0, **shared):  # fmt: skip
         chosen = learner if isinstance(learner, Learner) else get_learner(learner)
-        given_to_all = shared | {"multiclass": rule}
-        shared = SHARED.resolve(given_to_all, chosen.name)
+        shared = SHARED.resolve(shared | {"multiclass": rule}, chosen.name)
         chosen = chosen.of_targets(shared["targets"])
         self.real = not of_classes(shared["targets"])
         self.predicts_rows = shared["targets"] == NO_TARGETS
@@ -109,11 +108,11 @@ class Runner:
                 raise InputError(
                     f"{option(name)}: is for classes, and {option('targets', shared['targets'])} is given; leave it out"
                 )
-        for name, taken, value in (
+        for name, supported, value in (
             ("average", chosen.takes_average, shared["average"]),
             ("bias", chosen.takes_bias, bias),
         ):
-            if value and not taken:
+            if value and not supported:
                 raise InputError(
                     f"{option(name)}: has no meaning with {option('targets', shared['targets'])}; leave it out"
                 )
@@ -128,7 +127,7 @@ class Runner:
         if shared[JOINT] is not None:
             self.joint, self.rule = joint_features(shared, n_classes, bias), JOINT
             known = {**known, "n_features": self.joint.n_features}
-        self.settings = chosen.resolve(given, known)
+        self.settings = chosen.resolve(settings, known)
         check_costs(self.settings, n_classes, shared["targets"], shared["multiclass"])
         self.costs: CostMatrix | None = None
         self.learner = chosen.of(self.settings)
@@ -157,51 +156,51 @@ class Runner:
         self.key = np.uint64(key % 2**64)
         self.parameters = np.array(self.learner.packed(self.settings, self.average))
         self.loss = get_loss(self.learner.loss_of(self.settings))
-        self.p = self.loss.own(self.settings)
+        self.p = self.loss.parameters(self.settings)
         self.loops = loops_of(self.learner, self.loss)
         self.width = self.learner.width(self.average)
         self.n_scalars = self.learner.n_scalars(self.average)
 
     @property
     def ranks(self) -> bool:
-        """The decision values order the labels of a row's set, and nothing parts those in it from those outside."""
+        """Whether decision values only rank the labels of sets, without a threshold between relevant and irrelevant."""
         return self.sets and not learns_apart(self.rule)
 
     @property
     def n_vectors(self) -> int:
-        """Weight vectors: 1, or one a class."""
+        """The number of weight vectors: 1, or one per class."""
         return self.n_classes if self.rule and self.joint is None else 1
 
     @property
     def n_values(self) -> int:
-        """Decision values of a row: 1, or one a class."""
+        """The number of decision values of a row: 1, or one per class."""
         return self.n_vectors if self.joint is None else self.joint.n_values(self.sets)
 
     @property
     def signed(self) -> bool:
-        """Of two classes, labels of rows are -1 and +1."""
+        """Whether labels are -1 and +1."""
         return self.n_values == 1 and not self.real
 
     @property
     def n_learners(self) -> int:
-        """Learners with scalars of their own: 1, or one a class where each class is learned against the rest."""
+        """The number of learners, each with its scalars: 1, or one per class if each is learned against the rest."""
         return self.n_classes if learns_apart(self.rule) else 1
 
     def scalar_length(self) -> int:
         return self.n_learners * self.n_scalars
 
     def feature_numbers(self) -> int:
-        """Float64 numbers a feature, all classes together."""
+        """Float64 numbers for each feature, all classes together."""
         return self.n_vectors * self.width
 
     def start(self, state: LearnerState) -> None:
-        """What columns and scalars begin with, in memory that is zero."""
+        """Write the initial values to columns and scalars, which are zero."""
         for name, value in self.learner.initial_scalars.items():
             state.scalars[getattr(self.learner.scalars, name) :: self.n_scalars] = value
         self.fill_new(state.columns)
 
     def fill_new(self, columns: np.ndarray) -> None:
-        """The same for features that are new."""
+        """Write the initial values of new features to their columns, which are zero."""
         for name, value in self.learner.initial(self.settings).items():
             columns[getattr(self.learner.columns, name) :: self.width] = value
 
@@ -212,14 +211,13 @@ class Runner:
         float64, of several classes (m, k), are filled if given.
 
         matrix: (indptr, indices, values) as a Block has them; y (n,): -1 and +1, or the class, or the number, or
-        the place of the row's set in ``sets``; d: features without the constant one; weights (n,): the rows'
-        importance, or None.  Raises InputError where the learner takes no weights, and where its own grow beyond all
-        numbers."""
+        the position of the row's set in ``sets``; d: features without the constant one; weights (n,): of the rows, or
+        None.  Raises InputError where the learner does not support weights of rows, and where its weights overflow."""
         if weights is not None:
             self.check_weights()
         if self.joint is not None:
-            own = EVEN if weights is None else weights[order]
-            self._learn_joint(matrix, y[order], order, state, own, scores, sets)
+            by_place = EVEN if weights is None else weights[order]
+            self._learn_joint(matrix, y[order], order, state, by_place, scores, sets)
             return
         loop = {None: self.loops.two, PROTOTYPE: self.loops.prototypes, REST: self.loops.rest}[self.rule]
         rows = Rows(*matrix, y, EVEN if weights is None else weights)
@@ -231,47 +229,47 @@ class Runner:
 
     def _learn_joint(self, matrix: tuple, y: np.ndarray, order: np.ndarray, state: LearnerState,
                      weights: np.ndarray, scores: np.ndarray | None, sets: SetTable | None) -> None:  # fmt: skip
-        """The same over joint features; y, weights (m,), or ``EVEN``: of the rows of ``order``."""
+        """``learn`` over joint features; y, weights (m,), or ``EVEN``: of the rows of ``order``."""
         codes = np.where(y == NO_LABEL, NO_LABEL, y > 0) if self.signed else y
         codes = codes.astype(np.int32)
-        own = NO_SETS if sets is None else sets.arrays
+        table = NO_SETS if sets is None else sets.arrays
         for part, rows in self.joint.pieces(matrix, order, self.ids):
-            found = np.empty((part.stop - part.start, self.n_classes))
+            of_part = np.empty((part.stop - part.start, self.n_classes))
             loop_of(self.learner, self.loss)(
                 Rows(*rows, codes[part], weights[part]), self.n_classes, self.memory(state.columns, state.scalars),
-                self.query, self.key, state.tally, found, own, self.costs.arrays if self.costs else NO_COSTS,
+                self.query, self.key, state.tally, of_part, table, self.costs.arrays if self.costs else NO_COSTS,
             )  # fmt: skip
-            if not (np.isfinite(found).all() and math.isfinite(state.tally[LOSS_SUM])):
+            if not (np.isfinite(of_part).all() and math.isfinite(state.tally[LOSS_SUM])):
                 self.diverged(f"by row {int(state.tally[ROWS]):,}")
             if scores is not None:
-                scores[part] = by_class(found, self.sets).reshape(scores[part].shape)
+                scores[part] = by_class(of_part, self.sets).reshape(scores[part].shape)
 
     def _more_of_loop(self, sets: SetTable | None) -> tuple:
-        """What the loop takes besides."""
+        """The last arguments of the loop of this rule."""
         if self.rule is None:
             return (self.real,)
-        own = NO_SETS if sets is None else sets.arrays
+        table = NO_SETS if sets is None else sets.arrays
         if learns_apart(self.rule):
-            return (own,)
-        return () if self.learner.jointly else (own, self.costs.arrays if self.costs else NO_COSTS)
+            return (table,)
+        return () if self.learner.jointly else (table, self.costs.arrays if self.costs else NO_COSTS)
 
     def take_costs(self, labels: Labels | None) -> None:
-        """The costs of its settings, where there are any, for the classes that it learns; InputError where they are
-        about others."""
+        """Set the costs of the settings, if there are any, for these classes.  Raises InputError where they are of
+        other labels."""
         if self.settings.get("costs") is not None:
             self.costs = CostMatrix.of(self.settings["costs"], self.settings["cost_rule"], labels)
 
     def check_features(self, n: int) -> None:
-        """InputError where the rows have more features than the learner was told to count."""
-        told = self.settings.get("n_features")
+        """Raise InputError where the rows have more features than the setting n_features."""
+        most = self.settings.get("n_features")
         n *= self.n_vectors // self.n_learners
-        if told is not None and n > told:
+        if most is not None and n > most:
             raise InputError(
-                f"{option('n_features', told)}: the rows have {n:,} features already; give as many as there are"
+                f"{option('n_features', most)}: the rows have {n:,} features already; give as many as there are"
             )
 
     def check_weights(self) -> None:
-        """InputError where rows of different importance mean nothing to the learner."""
+        """Raise InputError where the learner does not support weights of rows."""
         if not self.learner.takes_weights:
             raise InputError(f"{self.name}: does not support weights of rows; leave them out")
 
@@ -282,8 +280,8 @@ class Runner:
     def learn_in_parts(self, matrix, y, order, d: int, state: LearnerState, *, weights: np.ndarray | None = None,
                        every: int | None = None, scores: np.ndarray | None = None,
                        sets: SetTable | None = None) -> Iterator[tuple[int, int]]:  # fmt: skip
-        """``learn`` in parts that end at doubling numbers of rows, and at multiples of ``every``: after each part the
-        rows seen so far, which have a label, and how many of ``order`` are done."""
+        """``learn`` in parts that end at doubling numbers of rows, and at multiples of ``every``.  Yields after each
+        part the number of labelled rows so far, and how many of ``order`` are done."""
         done = 0
         while done < len(order):
             seen = int(state.tally[ROWS])
@@ -291,41 +289,41 @@ class Runner:
             if every:
                 until = min(until, (seen // every + 1) * every)
             part = order[done : done + until - seen]
-            own = None if scores is None else scores[done : done + len(part)]
-            self.learn(matrix, y, part, d, state, weights=weights, scores=own, sets=sets)
+            of_part = None if scores is None else scores[done : done + len(part)]
+            self.learn(matrix, y, part, d, state, weights=weights, scores=of_part, sets=sets)
             done += len(part)
             yield int(state.tally[ROWS]), done
 
     def weights(self, state: LearnerState, out: np.ndarray) -> np.ndarray:
-        """The weights (n_vectors * (d + 1),) in ``out``, averaged if so wanted, a prior model's included."""
+        """The weights (n_vectors * (d + 1),) in ``out``, or their mean if average is set, a prior model's included."""
         self.read_weights(state.columns, state.scalars, out)
         if len(state.prior):
             out += state.prior
         return out
 
     def memory(self, columns: np.ndarray, scalars: np.ndarray) -> Memory:
-        """What the loops take; scalars: of one learner, or of one a class."""
+        """The memory for the loops; scalars: of one learner, or of one per class."""
         by_learner = scalars.reshape(-1, self.n_scalars)
         return Memory(columns, self.width, by_learner, self.parameters, self.p, NO_SCRATCH)
 
     def read_weights(self, columns: np.ndarray, scalars: np.ndarray, out: np.ndarray) -> None:
-        """The weights of some features in ``out``, a prior model's not included; scalars (k, n_scalars).  InputError
-        where they are no numbers any more."""
+        """The weights of some features in ``out``, without a prior model's; scalars (k, n_scalars).  Raises InputError
+        where they overflowed."""
         self.loops.read_weights(self.memory(columns, scalars), self.average, out)
         if not np.isfinite(out).all():
             self.diverged("in the rows learned from")
 
     def describe(self, scalars: np.ndarray) -> dict:
-        """What a model's description says besides."""
+        """The learner's entries of a model's description."""
         named = dict(zip(self.learner.scalars._fields, scalars.tolist(), strict=False))
         return self.learner.describe(self.settings, named)
 
     def state_bytes(self, d: int, n: int) -> int:
-        """Of its state for d features, whatever the number n of rows, and of the weights read from it."""
+        """Bytes of the state for d features, for any number n of rows, and of the weights read from it."""
         return 8 * ((self.feature_numbers() + 1 + self.average) * (d + 1) + self.scalar_length())
 
     def new_state(self, d: int) -> LearnerState:
-        """For d features and the constant one."""
+        """The initial state for d features and the constant one."""
         state = LearnerState(
             np.zeros((d + 1) * self.feature_numbers()), np.zeros(self.scalar_length()), np.zeros(TALLY_LENGTH)
         )

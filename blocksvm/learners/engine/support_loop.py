@@ -1,12 +1,12 @@
-"""The loop over rows of a learner with a kernel: each row is predicted by the support vectors, then learned from; and
-what keeps their rows in order.
+"""The loop over rows of a learner with a kernel, which predicts by the support vectors; and the kernels that compact
+their rows and compute their Cholesky factor.
 
 w = sum_p coefficients[p] phi(z_p), <phi(x), phi(z)> = K(x, z) + constant.  A step is w += tau y phi(x), with
 
     on mistakes     y z <= 0:  tau = most                               (z = <w, phi(x)>)
     else            l = 1 - y z > 0:  tau = min(most, l / (q + slack)),  q = ||phi(x)||^2
 
-most and 1 / slack times the row's importance.  What happens at a full budget: ``kernel_learner.py``.
+most and 1 / slack times the row's importance.  The rules at a full budget: ``kernel_learner.py``.
 """
 
 import numpy as np
@@ -16,27 +16,27 @@ from blocksvm.kernels.kernel_machine_loops import kernel_value, products_with
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.loops import importance_of, note
 
-# of sizes: support vectors and those that were one and are no more, the former alone, and how many of both are in columns
+# entries of sizes: support vectors with removed ones; without them; how many of the former are in columns
 HELD, ALIVE, IN_COLUMNS = range(3)
 GONE = -1  # in the place of a support vector's row
-# A row whose squared distance to the span of the support vectors is this part of its own squared length is in the span:
-# what is left of it is below the square root of the rounding of its projection.
+# A row is in the span of the support vectors if its squared distance to it is at most this fraction of its squared
+# length: the distance is below the square root of the rounding of its projection.
 IN_SPAN = 1e-10
 
 
 @inlined
-def products_with_others(indptr, indices, values, i, ends, own_indices, own_values, begin, end, dense, out):
-    """``out[p]`` = the inner product of row i with support vector p, begin <= p < end, of those in no columns yet; dense
-    (d,) zeros, as which they are left."""
+def products_with_others(indptr, indices, values, i, ends, sv_indices, sv_values, begin, end, dense, out):
+    """``out[p]`` = the inner product of row i with support vector p, begin <= p < end, which are in no columns; dense
+    (d,) zeros, and zeros again at the end."""
     if begin == end:
         return
     for k in range(indptr[i], indptr[i + 1]):
         dense[indices[k]] = value_at(values, k)
     for p in range(begin, end):
-        # the terms of products_with in their order, and zeros: the same bits
+        # the same bits as products_with: its terms in their order, and zeros
         total = 0.0
         for k in range(ends[p], ends[p + 1]):
-            total += dense[own_indices[k]] * own_values[k]
+            total += dense[sv_indices[k]] * sv_values[k]
         out[p] = total
     for k in range(indptr[i], indptr[i + 1]):
         dense[indices[k]] = 0.0
@@ -48,10 +48,10 @@ def into_span(factor, n, values, out):
     the squared length of the projection of a row with these kernel values on their span."""
     total = 0.0
     for p in range(n):
-        rest = values[p]
+        residual = values[p]
         for m in range(p):
-            rest -= factor[p, m] * out[m]
-        out[p] = rest / factor[p, p]
+            residual -= factor[p, m] * out[m]
+        out[p] = residual / factor[p, p]
         total += out[p] * out[p]
     return total
 
@@ -67,42 +67,42 @@ def add_projection(factor, n, step, solved, coefficients):
 
 
 @inlined
-def extend_factor(factor, n, solved, rest):
-    """The factor's next row: of a row with ``solved`` as ``into_span`` has it, at squared distance ``rest``."""
+def extend_factor(factor, n, solved, sq_distance):
+    """Append the factor's row n: of a row with ``solved`` from ``into_span``, at this squared distance to the span."""
     for m in range(n):
         factor[n, m] = solved[m]
-    factor[n, n] = np.sqrt(rest)
+    factor[n, n] = np.sqrt(sq_distance)
 
 
 @inlined
-def shortest(n, coefficients, norms, own_rows, kind, gamma, coef0, degree, constant):
+def shortest(n, coefficients, norms, sv_rows, kind, gamma, coef0, degree, constant):
     """The support vector p of the least coefficient^2 K(z_p, z_p), among equal ones the oldest."""
-    found = -1
+    best = -1
     least = np.inf
     for p in range(n):
-        if own_rows[p] != GONE:
+        if sv_rows[p] != GONE:
             q = kernel_value(norms[p], norms[p], norms[p], kind, gamma, coef0, degree) + constant
             length = coefficients[p] * coefficients[p] * q
             if length < least:
                 least = length
-                found = p
-    return found
+                best = p
+    return best
 
 
 @kernel
 def learn_by_support(
-    indptr, indices, values, sq_norms, rows, y, weights, order, ends, own_indices, own_values, norms, coefficients,
-    own_rows, first, owner, held, sizes, places, factor, kind, gamma, coef0, degree, constant, on_mistakes, most, slack,
+    indptr, indices, values, sq_norms, rows, y, weights, order, ends, sv_indices, sv_values, norms, coefficients,
+    sv_rows, first, owner, held, sizes, places, factor, kind, gamma, coef0, degree, constant, on_mistakes, most, slack,
     budget, most_loose, dense, products, solved, tally,
 ):  # fmt: skip
-    """Predict each row of ``order``, then learn from it; how many were, where room for support vectors was missing or
-    those in no columns have more than ``most_loose`` entries.
+    """Predict each row of ``order``, then learn from it.  Returns how many rows were, fewer than all if the arrays of
+    the support vectors are full, or those in no columns have more than ``most_loose`` entries.
 
-    Support vector p < sizes[HELD] is row own_rows[p] of the source, GONE where it is none any more: entries ends[p] ..
-    ends[p + 1] - 1 of (own_indices, own_values), squared norm norms[p].  The first sizes[IN_COLUMNS] are in columns
+    Support vector p < sizes[HELD] is row sv_rows[p] of the source, GONE if it was removed; its entries are ends[p] ..
+    ends[p + 1] - 1 of (sv_indices, sv_values), its squared norm norms[p].  The first sizes[IN_COLUMNS] are in columns
     (first, owner, held), too, see kernels/kernel_machine_loops.py.  places (n_samples,) int32: 1 + p of each row of the
-    source, 0 of one that is none.  factor (budget, budget): of the kernel matrix of the support vectors, where rows are
-    projected on their span, else (0, 0).  dense (d,) zeros; products, solved: working space.
+    source, 0 for no support vector.  factor (budget, budget): the Cholesky factor of the kernel matrix of the support
+    vectors, if rows are projected on their span, else (0, 0).  dense (d,) zeros; products, solved: scratch.
     """
     for r in range(order.shape[0]):
         i = order[r]
@@ -111,17 +111,17 @@ def learn_by_support(
         place = places[rows[i]] - 1
         projects = factor.shape[0] > 0
         full = projects and n == budget
-        if place < 0 and not full and (n == len(norms) or ends[n] + stop - start > len(own_values)):
+        if place < 0 and not full and (n == len(norms) or ends[n] + stop - start > len(sv_values)):
             return r
         if ends[n] - ends[sizes[IN_COLUMNS]] > most_loose:
             return r
         products_with(indptr, indices, values, i, first, owner, held, products[: sizes[IN_COLUMNS]])
         products_with_others(
-            indptr, indices, values, i, ends, own_indices, own_values, sizes[IN_COLUMNS], n, dense, products
+            indptr, indices, values, i, ends, sv_indices, sv_values, sizes[IN_COLUMNS], n, dense, products
         )
         z = 0.0
         for p in range(n):
-            if own_rows[p] != GONE:
+            if sv_rows[p] != GONE:
                 products[p] = kernel_value(products[p], sq_norms[i], norms[p], kind, gamma, coef0, degree) + constant
                 z += coefficients[p] * products[p]
         label = float(y[i])
@@ -134,13 +134,13 @@ def learn_by_support(
         if importance <= 0.0 or not (mistake if on_mistakes else loss > 0.0):
             continue
         q = kernel_value(sq_norms[i], sq_norms[i], sq_norms[i], kind, gamma, coef0, degree) + constant
-        rest = q
+        sq_distance = q
         if projects and place < 0:
             span = into_span(factor, n, products, solved)
-            rest = q - span
-            if full or rest <= IN_SPAN * q:
+            sq_distance = q - span
+            if full or sq_distance <= IN_SPAN * q:
                 q = span
-                rest = 0.0
+                sq_distance = 0.0
         if q <= 0.0:
             continue
         step = most * importance
@@ -149,60 +149,60 @@ def learn_by_support(
         step *= label
         if place >= 0:
             coefficients[place] += step
-        elif rest == 0.0:
+        elif sq_distance == 0.0:
             add_projection(factor, n, step, solved, coefficients)
         else:
             if projects:
-                extend_factor(factor, n, solved, rest)
+                extend_factor(factor, n, solved, sq_distance)
             for k in range(start, stop):
-                own_indices[ends[n] + k - start] = indices[k]
-                own_values[ends[n] + k - start] = value_at(values, k)
+                sv_indices[ends[n] + k - start] = indices[k]
+                sv_values[ends[n] + k - start] = value_at(values, k)
             ends[n + 1] = ends[n] + stop - start
             norms[n] = sq_norms[i]
             coefficients[n] = step
-            own_rows[n] = rows[i]
+            sv_rows[n] = rows[i]
             places[rows[i]] = n + 1
             sizes[HELD] = n + 1
             sizes[ALIVE] += 1
             if sizes[ALIVE] > budget:
-                p = shortest(n, coefficients, norms, own_rows, kind, gamma, coef0, degree, constant)
-                places[own_rows[p]] = 0
-                own_rows[p] = GONE
+                p = shortest(n, coefficients, norms, sv_rows, kind, gamma, coef0, degree, constant)
+                places[sv_rows[p]] = 0
+                sv_rows[p] = GONE
                 coefficients[p] = 0.0
                 sizes[ALIVE] -= 1
     return order.shape[0]
 
 
 @kernel
-def close_gaps(ends, own_indices, own_values, norms, coefficients, own_rows, sizes, places):
-    """Move the support vectors to the places of those that are none any more, in their order."""
+def close_gaps(ends, sv_indices, sv_values, norms, coefficients, sv_rows, sizes, places):
+    """Move the support vectors to the places of removed ones, in their order."""
     if sizes[HELD] == sizes[ALIVE]:
         return
     n = 0
     begin = ends[0]
     for p in range(sizes[HELD]):
         end = ends[p + 1]
-        if own_rows[p] != GONE:
+        if sv_rows[p] != GONE:
             start = ends[n]
             for k in range(begin, end):
-                own_indices[start + k - begin] = own_indices[k]
-                own_values[start + k - begin] = own_values[k]
+                sv_indices[start + k - begin] = sv_indices[k]
+                sv_values[start + k - begin] = sv_values[k]
             ends[n + 1] = start + end - begin
             norms[n] = norms[p]
             coefficients[n] = coefficients[p]
-            own_rows[n] = own_rows[p]
-            places[own_rows[n]] = n + 1
+            sv_rows[n] = sv_rows[p]
+            places[sv_rows[n]] = n + 1
             n += 1
         begin = end
     sizes[HELD] = n
 
 
 @kernel
-def factor_anew(ends, own_indices, own_values, norms, n, first, owner, held, kind, gamma, coef0, degree, constant,
+def factorise(ends, sv_indices, sv_values, norms, n, first, owner, held, kind, gamma, coef0, degree, constant,
                 products, solved, factor):  # fmt: skip
-    """The Cholesky factor of n support vectors, which are all in columns, as it grew with them, bit by bit."""
+    """Compute the Cholesky factor of n support vectors, all in columns: the same bits as when it grew row by row."""
     for p in range(n):
-        products_with(ends, own_indices, own_values, p, first, owner, held, products[:n])
+        products_with(ends, sv_indices, sv_values, p, first, owner, held, products[:n])
         for m in range(p):
             products[m] = kernel_value(products[m], norms[p], norms[m], kind, gamma, coef0, degree) + constant
         q = kernel_value(norms[p], norms[p], norms[p], kind, gamma, coef0, degree) + constant

@@ -10,25 +10,24 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import megabytes
 from blocksvm.kernels.kernel_machine_loops import columns_of
-from blocksvm.learners.engine.support_loop import ALIVE, GONE, HELD, IN_COLUMNS, close_gaps, factor_anew
+from blocksvm.learners.engine.support_loop import ALIVE, GONE, HELD, IN_COLUMNS, close_gaps, factorise
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support_rows import Support
 from blocksvm.solvers.kernel_rows import RowCopies
 from blocksvm.sources.block import Block
 
-ROW_BYTES = (
-    7 * 8
-)  # of a support vector beside its entries: ends, norm, coefficient, row, three numbers of working space
-ENTRY_BYTES = 2 * (4 + 8)  # an entry is held by row and by column
-LEAST_LOOSE = 256  # entries in no columns, which are worth no sorting
+# bytes of a support vector without its entries: ends, norm, coefficient, row, three numbers of scratch
+ROW_BYTES = 7 * 8
+ENTRY_BYTES = 2 * (4 + 8)  # an entry is stored by row and by column
+LEAST_LOOSE = 256  # so few entries in no columns are not worth sorting
 
 
 class SupportVectors:
-    """Up to ``most_rows`` rows with up to ``most_entries`` entries of ``n_features`` features; places (n_samples,)
-    int32 of zeros: where each row of the source stands among them, see support_loop.py.  projected: the kernel matrix of
-    all of them has its Cholesky factor here.
+    """Up to ``most_rows`` rows with up to ``most_entries`` entries of ``n_features`` features.  places (n_samples,)
+    int32, zeros: the place of each row of the source among them, see support_loop.py.  projected: with the Cholesky
+    factor of their kernel matrix.
 
-    The arrays have the whole length from the beginning; of what is not filled yet the system gives no memory.
+    The arrays have their full length from the start; the system gives memory only to pages that are written.
     """
 
     def __init__(self, n_features: int, most_rows: int, most_entries: int, projected: bool, places: np.ndarray):
@@ -53,44 +52,44 @@ class SupportVectors:
 
     @property
     def arrays(self) -> tuple:
-        """As ``learn_by_support`` takes them, behind the rows."""
-        own = self.ends, self.indices, self.values, self.norms, self.coefficients, self.rows
-        return (*own, *self.columns, self.sizes, self.places, self.factor)
+        """The arguments of ``learn_by_support`` after the rows."""
+        rows = self.ends, self.indices, self.values, self.norms, self.coefficients, self.rows
+        return (*rows, *self.columns, self.sizes, self.places, self.factor)
 
     @property
     def most_loose(self) -> int:
-        """Entries that are worth no sorting yet: what they cost each row is what sorting costs, in turn."""
+        """How many entries in no columns are not worth sorting: their cost for later rows balances that of a sort."""
         n = int(self.sizes[IN_COLUMNS])
         length = self.ends[n] / max(1, n)
         return max(LEAST_LOOSE, int(math.sqrt((len(self.dense) + float(self.ends[n])) * length)))
 
     def sort(self) -> None:
-        """Leave out those that are none any more, and bring all into columns."""
+        """Drop the removed support vectors, and bring the others into columns."""
         close_gaps(*self.arrays[:6], self.sizes, self.places)
         n = int(self.sizes[HELD])
         self.columns[0][:] = 0
         columns_of(self.ends[: n + 1], self.indices, self.values, *self.columns)
         self.sizes[IN_COLUMNS] = n
 
-    def make_room(self, length: int) -> None:
-        """For one more of so many entries, after ``sort``; InputError where there is none."""
+    def require_capacity(self, length: int) -> None:
+        """Raise InputError where one more support vector, of ``length`` entries, does not fit after ``sort``."""
         n = int(self.sizes[HELD])
         if n < len(self.norms) and self.ends[n] + length <= len(self.values):
             return
-        taken = self.n_bytes(len(self.dense), n, int(self.ends[n]), len(self.factor) > 0)
+        n_bytes = self.n_bytes(len(self.dense), n, int(self.ends[n]), len(self.factor) > 0)
         raise InputError(
-            f"{n:,} support vectors take {megabytes(taken)}, all of the memory for them; raise "
+            f"{n:,} support vectors take {megabytes(n_bytes)}, all of the memory for them; raise "
             f"{option('memory')}, or lower {option('budget')}"
         )
 
     def expansion(self, function: tuple) -> Expansion:
-        """What rows are predicted by; valid until one is learned from."""
+        """The kernel expansion that predicts; valid until the next row is learned from."""
         self.sort()
         n = int(self.sizes[HELD])
         return Expansion(self.columns, self.norms[:n], self.coefficients[:n], function)
 
     def support(self, kernel: dict) -> Support:
-        """As models have them, in the order of age."""
+        """The support vectors of a model, by age."""
         self.sort()
         n = int(self.sizes[HELD])
         nnz = int(self.ends[n])
@@ -102,13 +101,13 @@ class SupportVectors:
         return bool(np.isfinite(self.coefficients[: self.sizes[HELD]]).all())
 
     def put_coefficients(self, by_row: np.ndarray) -> None:
-        """Into ``by_row`` (n_samples,), for a checkpoint; the entries of other rows are left."""
-        own = self.rows[: self.sizes[HELD]]
-        there = own != GONE
-        by_row[own[there]] = self.coefficients[: len(own)][there]
+        """Write the coefficients to ``by_row`` (n_samples,), for a checkpoint; entries of other rows do not change."""
+        rows = self.rows[: self.sizes[HELD]]
+        there = rows != GONE
+        by_row[rows[there]] = self.coefficients[: len(rows)][there]
 
     def restore(self, by_row: np.ndarray, blocks: Callable[[], Iterable[Block]], function: tuple, constant: float):
-        """As they were, by ``places`` and ``put_coefficients``, in one reading of all rows."""
+        """Restore the support vectors from ``places`` and a checkpoint's coefficients, in one reading of all rows."""
         held = RowCopies.joined(
             [RowCopies.of(block, np.flatnonzero(self.places[block.rows] > 0)) for block in blocks()]
         )
@@ -124,6 +123,4 @@ class SupportVectors:
         self.sizes[:] = n
         self.sort()
         if len(self.factor):
-            factor_anew(
-                *self.arrays[:4], n, *self.columns, *function, constant, self.products, self.solved, self.factor
-            )
+            factorise(*self.arrays[:4], n, *self.columns, *function, constant, self.products, self.solved, self.factor)

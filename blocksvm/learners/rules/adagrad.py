@@ -1,12 +1,12 @@
-"""adagrad-rda, adagrad-rda-squares, adagrad-fobos: step sizes of each feature's own, thresholds paid when a row names it.
+"""adagrad-rda, adagrad-rda-squares, adagrad-fobos: a step size per feature, and l1 thresholds applied lazily.
 
 AdaGrad (Duchi, Hazan, Singer, JMLR 2011):
 RDA          u = sum g, H_j = delta + sqrt(sum g_j^2); w_j = -sign(u_j) (eta t / H_j) max(0, |u_j| / t - l1)
 RDA, squares the same with h_j = sum g_j^2 in place of H_j / eta (proximal term sum_j h_j w_j^2 / (2t))
 FOBOS        w_j -= eta g_j / H_j with the new H_j, then soft-threshold by eta l1 / H_j
 
-A feature keeps u (RDA) or w (FOBOS), the sum of g_j^2, the round it is up to date with, and where an average is wanted
-the sum of w so far: the thresholds of idle rounds grow evenly, so that their sums are arithmetic series.
+The numbers of a feature are u (RDA) or w (FOBOS), the sum of g_j^2, the round with which it is up to date and, for an
+average, the sum of w so far: the thresholds of idle rounds grow evenly, so their sums are arithmetic series.
 """
 
 import numpy as np
@@ -163,8 +163,8 @@ def adagrad_fobos_update(row, y, z, importance, memory):
         place = np.int64(indices[k]) * width
         g = derivative * value_at(values, k)
         columns[place + WEIGHT_COLUMN.squares] += g * g
-        own = pace(columns[place + WEIGHT_COLUMN.squares], parameters)
-        w = soft(columns[place + WEIGHT_COLUMN.weight] - own * g, own * parameters[PARAMETER.l1])
+        step = pace(columns[place + WEIGHT_COLUMN.squares], parameters)
+        w = soft(columns[place + WEIGHT_COLUMN.weight] - step * g, step * parameters[PARAMETER.l1])
         columns[place + WEIGHT_COLUMN.weight] = w
         columns[place + WEIGHT_COLUMN.round] = scalars[ROUNDS]
         if averages(parameters):

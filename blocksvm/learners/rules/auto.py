@@ -1,11 +1,11 @@
-"""auto: two learners that need no tuning side by side; of each row's two predictions that of the better one so far.
+"""auto: two learners without settings side by side, nag and coin; the better one so far predicts each row.
 
-nag on the squared hinge (nag.py) and coin betting on the hinge (coin.py), both on the squared loss where labels are
-numbers, see every row; each is charged its mistakes, or its squared errors, times the row's importance.  The weights are
-those of the one that has been charged less, nag's as long as both are even (follow the leader: Shalev-Shwartz, Online
-learning and online convex optimization, 2012, section 2.2).  The mean is that of the weights so chosen after each round.
+nag on the squared hinge (nag.py) and coin betting on the hinge (coin.py), both on the squared loss if labels are
+numbers, learn from every row.  Each is charged its mistakes, or its squared errors, times the row's importance.  The
+weights are those of the one charged less, nag's if both are even (follow the leader: Shalev-Shwartz, Online learning
+and online convex optimization, 2012, section 2.2).  The mean is over the weights so chosen in each round.
 
-A feature's numbers are nag's, then coin's; so are the scalars and the settings as numbers, behind those of its own.
+The numbers of a feature are nag's, then coin's.  So are the scalars and the settings as numbers, after those of auto.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ import numpy as np
 from blocksvm.kernels import inlined, inlined_with
 from blocksvm.kernels.prefetch import products, value_at
 from blocksvm.learners.engine.layout import layout, parameters
-from blocksvm.learners.engine.learner import NUMBERS, Kept, Learner, Settings
+from blocksvm.learners.engine.learner import NUMBERS, Cached, Learner, Settings
 from blocksvm.learners.engine.rule_parts import ROUNDS, averages, part_of_memory, with_scratch
 from blocksvm.learners.rules.coin import COIN, coin_mean, coin_update
 from blocksvm.learners.rules.nag import (
     AT,
     NAG,
     NAG_SCRATCH,
-    keep_shares,
     nag_current,
     nag_mean,
     nag_product,
-    nag_update_kept,
+    nag_update_cached,
     scale_with,
     shares_of,
+    to_shares,
 )
 from blocksvm.losses import get_loss
 
-# of_nag, of_coin: what the two make of the row that was scored last, which had ``entries``
+# of_nag, of_coin: the scores of the last row, which had ``entries`` entries
 SCALAR = layout("rounds", "nag_charged", "coin_charged", "of_nag", "of_coin", "entries")
 PARAMETER = parameters(
     "real", *(f"nag_{n}" for n in NAG.parameters._fields), *(f"coin_{n}" for n in COIN.parameters._fields)
 )
 
-# where the two learners' own begin
+# first positions of the two learners' numbers
 NAG_SCALARS, NAG_PARAMETERS = len(SCALAR), PARAMETER.nag_average
 COIN_SCALARS, COIN_PARAMETERS = NAG_SCALARS + len(NAG.scalars), NAG_PARAMETERS + len(NAG.parameters)
 COIN_COLUMNS = len(NAG.columns) - NAG.columns.n_averaging
@@ -49,7 +49,7 @@ COIN_COLUMNS = len(NAG.columns) - NAG.columns.n_averaging
 
 @inlined
 def coin_place(parameters):
-    """Of coin's numbers among a feature's."""
+    """The position of coin's numbers in a feature's."""
     return COIN_COLUMNS + 1 if averages(parameters) else COIN_COLUMNS
 
 
@@ -60,7 +60,7 @@ def nag_leads(scalars):
 
 @inlined
 def charge(z, y, importance, parameters):
-    """What a prediction costs."""
+    """The charge for a prediction."""
     if parameters[PARAMETER.real] != 0.0:
         return importance * (z - y) * (z - y)
     return importance if y * z <= 0.0 else 0.0
@@ -78,7 +78,7 @@ def memory_of_coin(memory):
 
 @inlined
 def score_both(row, memory):
-    """<w, x> by either learner's weights, in one sweep of the row, kept among the scalars."""
+    """Write <w, x> of both learners to the scalars, in one sweep of the row."""
     indices, values, start, stop = row
     columns, width, scalars = memory.columns, memory.width, memory.scalars
     of_nag, of_coin, place_of_coin = 0.0, 0.0, np.uint64(coin_place(memory.parameters))
@@ -91,26 +91,26 @@ def score_both(row, memory):
 
 
 @inlined
-def keep_both(row, memory):
-    """The same, with what nag's update needs of the row left in the scratch."""
+def cache_both(row, memory):
+    """``score_both``, which leaves what nag's update needs in the scratch."""
     indices, values, start, stop = row
-    columns, width, scalars, room = memory.columns, memory.width, memory.scalars, memory.scratch
+    columns, width, scalars, scratch = memory.columns, memory.width, memory.scalars, memory.scratch
     n, begin = np.uint64(stop - start), np.uint64(start)
     of_coin, place_of_coin = 0.0, np.uint64(coin_place(memory.parameters))
     for k in range(n):
         place = np.uint64(indices[begin + k]) * np.uint64(width)
         x = value_at(values, begin + k)
-        room[k] = scale_with(x, place, columns)
-        room[n + k] = columns[place + AT.scaled]
+        scratch[k] = scale_with(x, place, columns)
+        scratch[n + k] = columns[place + AT.scaled]
         of_coin += x * columns[place + place_of_coin]
-    keep_shares(values, begin, n, room)
-    of_nag = products(room, np.uint64(0), n, n)
+    to_shares(values, begin, n, scratch)
+    of_nag = products(scratch, np.uint64(0), n, n)
     scalars[SCALAR.of_nag], scalars[SCALAR.of_coin], scalars[SCALAR.entries] = of_nag, of_coin, stop - start
 
 
 @inlined
-def auto_score_kept(row, memory):
-    keep_both(row, memory)
+def auto_score_cached(row, memory):
+    cache_both(row, memory)
     scalars = memory.scalars
     return scalars[SCALAR.of_nag] if nag_leads(scalars) else scalars[SCALAR.of_coin]
 
@@ -123,20 +123,20 @@ def auto_score(row, memory):
 
 
 @inlined
-def auto_update_kept(row, y, z, importance, memory):
+def auto_update_cached(row, y, z, importance, memory):
     scalars, parameters = memory.scalars, memory.parameters
     scalars[SCALAR.rounds] += 1.0
     of_nag, of_coin = scalars[SCALAR.of_nag], scalars[SCALAR.of_coin]
-    # z has a prior model's part, too, which is the same for both
+    # z includes a prior model's part, which is the same for both
     if nag_leads(scalars):
         of_nag, of_coin = z, of_coin + (z - of_nag)
     else:
         of_nag, of_coin = of_nag + (z - of_coin), z
     scalars[SCALAR.nag_charged] += charge(of_nag, y, importance, parameters)
     scalars[SCALAR.coin_charged] += charge(of_coin, y, importance, parameters)
-    nag_update_kept(row, y, of_nag, importance, memory_of_nag(memory))
+    nag_update_cached(row, y, of_nag, importance, memory_of_nag(memory))
     coin_update(row, y, of_coin, importance, memory_of_coin(memory))
-    # a learner's rounds are those whose weights were its own: so its sums for the average are of these alone
+    # only the rounds with its weights count for a learner, so that its sums for the average are of these alone
     if nag_leads(scalars):
         scalars[COIN_SCALARS + ROUNDS] -= 1.0
     else:
@@ -145,11 +145,10 @@ def auto_update_kept(row, y, z, importance, memory):
 
 @inlined
 def auto_update(row, y, z, importance, memory):
-    if (
-        memory.scalars[SCALAR.entries] != row.stop - row.start
-    ):  # a row made of two, as for more than two classes: it was not scored
+    # a row made of two, as with more than two classes, has not been scored
+    if memory.scalars[SCALAR.entries] != row.stop - row.start:
         score_both(row, memory)
-    auto_update_kept(row, y, z, importance, with_scratch(memory, shares_of(row, memory)))
+    auto_update_cached(row, y, z, importance, with_scratch(memory, shares_of(row, memory)))
 
 
 @inlined
@@ -168,27 +167,27 @@ def auto_mean(j, memory):
 
 
 def updates(nag_loss: str, coin_loss: str) -> dict:
-    """The two updates, each member with its loss."""
+    """The updates with the losses of the two members."""
     parts = {
-        "nag_update_kept": get_loss(nag_loss).inlined(nag_update_kept),
+        "nag_update_cached": get_loss(nag_loss).inlined(nag_update_cached),
         "coin_update": get_loss(coin_loss).inlined(coin_update),
     }
-    kept = inlined_with(auto_update_kept, f"auto_update_kept_{nag_loss}", **parts)
-    update = inlined_with(auto_update, f"auto_update_{nag_loss}", auto_update_kept=kept)
-    return {"update": update, "kept": Kept(auto_score_kept, kept, int(NAG_SCRATCH))}
+    cached = inlined_with(auto_update_cached, f"auto_update_cached_{nag_loss}", **parts)
+    update = inlined_with(auto_update, f"auto_update_{nag_loss}", auto_update_cached=cached)
+    return {"update": update, "cached": Cached(auto_score_cached, cached, int(NAG_SCRATCH))}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Together(Learner):
-    """members: (learner, its settings) of those that it is made of."""
+    """A learner made of others; members: (learner, its settings) of each."""
 
     members: tuple[tuple[Learner, Mapping], ...]
 
     def packed(self, settings: Mapping, average: bool) -> list[float]:
-        theirs = [
-            number for learner, given in self.members for number in learner.packed(learner.resolve(given), average)
+        numbers = [
+            number for learner, chosen in self.members for number in learner.packed(learner.resolve(chosen), average)
         ]
-        return super().packed(settings, average)[: -len(theirs)] + theirs
+        return super().packed(settings, average)[: -len(numbers)] + numbers
 
 
 def of_numbers(learner: Learner) -> Learner:

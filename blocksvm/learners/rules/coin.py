@@ -1,4 +1,4 @@
-"""coin: each feature bets a part of what it has won so far, so that there is no step size to choose.
+"""coin: coin betting, in which each feature bets a fraction of its wealth; no step size is to be chosen.
 
 Coin betting with the estimator of Krichevsky and Trofimov (Orabona, Pal, NIPS 2016, Alg. 1), feature by feature, a
 gradient counting by its size (as Orabona, Tommasi, NIPS 2017, Alg. 1): with g_j = loss'(<w, x>) x_j,
@@ -6,9 +6,9 @@ gradient counting by its size (as Orabona, Tommasi, NIPS 2017, Alg. 1): with g_j
     L_j = max |x_j| max(1, max |loss'|),  G_j = sum |g_j|,  theta_j = -sum g_j,  W_j = W_j - g_j w_j,
     w_j = theta_j / (L_j + G_j) W_j / L_j
 
-so that a bet g_j w_j is never more than the wealth W_j.  This begins at ``wealth`` over the mean number of entries of the
-rows so far, since a row's entries move its score together; and it begins anew where L_j grew and a bet was lost that was
-more than the wealth.
+so that a bet g_j w_j is never more than the wealth W_j.  Its initial value is ``wealth`` over the mean number of
+entries of the rows so far, since a row's entries move its score together.  It is reset to that value where L_j grew and
+a lost bet exceeded the wealth.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ COLUMN = layout("weight", "theta", "scale", "total", "wealth", averaging=("lagge
 AT = unsigned(COLUMN)
 SCALAR = layout("rounds", "rows", "entries", "steepest")
 PARAMETER = parameters("wealth")
-SMALLEST = 1e-290  # an entry below it is passed over: the weight that bets on it would overflow
+SMALLEST = 1e-290  # a smaller entry is skipped: its weight would overflow
 
 
 @inlined
@@ -44,9 +44,9 @@ def coin_update(row, y, z, importance, memory):
         g = derivative * x
         if g == 0.0 or abs(x) < SMALLEST:
             continue
-        w, total, had = columns[place + AT.weight], columns[place + AT.total], columns[place + AT.wealth]
-        # whether a feature is new cannot be foretold: a choice between two numbers that were read
-        wealth = (had if total != 0.0 else first) - g * w
+        w, total, before = columns[place + AT.weight], columns[place + AT.total], columns[place + AT.wealth]
+        # a selection without a branch, which would be mispredicted: whether a feature is new is irregular
+        wealth = (before if total != 0.0 else first) - g * w
         wealth = wealth if wealth > 0.0 else first
         theta = columns[place + AT.theta] - g
         scale = max(columns[place + AT.scale], abs(x))

@@ -46,8 +46,8 @@ def cw_var_update(row, y, z, importance, memory):
     """alpha >= 0 solves 2 phi v alpha^2 + b alpha + (m - phi v) / v = 0 with b = 1 + 2 phi m;
     w += alpha y Sigma x; Sigma^-1 += 2 alpha phi diag(x^2).
 
-    The discriminant b^2 - 8 phi (m - phi v) is (1 - 2 phi m)^2 + 8 phi^2 v, and of the two forms of the root the one
-    is taken that does not cancel.
+    The discriminant b^2 - 8 phi (m - phi v) is (1 - 2 phi m)^2 + 8 phi^2 v.  Of the two forms of the root the one
+    without cancellation is computed.
     """
     indices, values, start, stop = row
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
@@ -107,13 +107,14 @@ def cw_stdev_update(row, y, z, importance, memory):
         variance = columns[place + COLUMN.spread]
         change = a * y * (variance * x / deviation)
         change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, memory)
-        rest = max(0.0, 1.0 - variance * x * x / v)
-        columns[place + COLUMN.spread] = variance * (q + a * phi * rest) / (q + a * phi)
+        others = max(0.0, 1.0 - variance * x * x / v)
+        columns[place + COLUMN.spread] = variance * (q + a * phi * others) / (q + a * phi)
 
 
 @inlined
 def arow_update(row, y, z, importance, memory):
-    """m < 1: beta = 1 / (v + r), alpha = (1 - m) beta; w += alpha y Sigma x; Sigma -= beta Sigma x x' Sigma (diagonal)."""
+    """m < 1: beta = 1 / (v + r), alpha = (1 - m) beta; w += alpha y Sigma x; Sigma -= the diagonal of
+    beta Sigma x x' Sigma."""
     indices, values, start, stop = row
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scalars[ROUNDS] += 1.0
@@ -131,8 +132,8 @@ def arow_update(row, y, z, importance, memory):
         variance = columns[place + COLUMN.spread]
         change = factor * (variance * x)
         change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, memory)
-        rest = max(0.0, v - variance * x * x)
-        columns[place + COLUMN.spread] = variance * ((r + rest) / (v + r))
+        others = max(0.0, v - variance * x * x)
+        columns[place + COLUMN.spread] = variance * ((r + others) / (v + r))
 
 
 def phi(settings: dict) -> float:

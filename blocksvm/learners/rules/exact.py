@@ -22,7 +22,6 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import require_labels
 from blocksvm.learners.engine.learner import LARGEST, Setting, Settings, positive
 from blocksvm.learners.engine.loops import (
-    ASKED,
     CORRECTED,
     LAST_LABEL,
     LAST_LENGTH,
@@ -31,6 +30,7 @@ from blocksvm.learners.engine.loops import (
     MISTAKES,
     NONZEROS,
     NOT_POSITIVE,
+    QUERIED,
     ROWS,
     TALLY_LENGTH,
 )
@@ -51,7 +51,7 @@ WORST_GAP, ETA = range(2)  # of state["leader"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ExactLearner:
-    """One of the two.  follow(leader, settings, eta): (w of the rows seen, the eta to begin the next round from)."""
+    """A learner of this file.  follow(leader, settings, eta) -> (w of the rows so far, eta to start the next round)."""
 
     name: str
     summary: str
@@ -68,8 +68,8 @@ def follow_regularised(leader: Leader, settings: Mapping, eta: float) -> tuple[n
 
 
 def follow_in_ball(leader: Leader, settings: Mapping, eta: float) -> tuple[np.ndarray, float]:
-    """||w|| rises with eta: Newton steps on ||w(eta)|| = B along dw / d eta, which are exact as long as no bound changes,
-    kept within the etas that are known to be too small and too large."""
+    """||w|| rises with eta: Newton steps on ||w(eta)|| = B along dw / d eta, exact as long as no bound changes, and
+    confined to the interval between the etas known to be too small and too large."""
     radius, power = settings["radius"], leader.power
     low, high = 0.0, math.inf
     for _ in range(MOST_ETAS):
@@ -83,7 +83,7 @@ def follow_in_ball(leader: Leader, settings: Mapping, eta: float) -> tuple[np.nd
         slope, change = leader.slope(eta)
         if norm < radius:
             loss = float((np.maximum(0.0, 1.0 - leader.Z[np.flatnonzero(leader.seen)] @ w) ** power).sum())
-            # sum a / eta - radius ||w|| / eta is a lower bound of the loss in the ball, which P(w) = D(a) makes this
+            # (sum a - radius ||w||) / eta is a lower bound of the loss in the ball; P(w) = D(a) gives this excess
             excess = (radius - norm) * norm / eta
             if power == 1:
                 excess = min(excess, loss - leader.least_loss(change, radius))
@@ -95,18 +95,18 @@ def follow_in_ball(leader: Leader, settings: Mapping, eta: float) -> tuple[np.nd
 
 
 def _next_eta(w: np.ndarray, slope: np.ndarray, eta: float, radius: float, low: float, high: float) -> float:
-    """Where ||w + h slope|| = radius, h = eta' - eta; safeguarded."""
+    """The eta' with ||w + (eta' - eta) slope|| = radius, safeguarded."""
     a, b, c = float(slope @ slope), float(slope @ w), float(w @ w) - radius * radius
-    found = math.nan
+    result = math.nan
     if a > 0.0 and b * b - a * c >= 0.0:
         root = math.sqrt(b * b - a * c)
-        found = eta + (-c / (b + root) if b + root > 0.0 else (root - b) / a)
+        result = eta + (-c / (b + root) if b + root > 0.0 else (root - b) / a)
     most = min(high, GROWTH * eta)
-    if not low < found < high or found > most:
+    if not low < result < high or result > most:
         if not math.isfinite(high):
             return most
         return math.sqrt(low * high) if low > 0.0 else high / GROWTH
-    return found
+    return result
 
 
 FOREL = ExactLearner(
@@ -129,14 +129,14 @@ EXACT = {learner.name: learner for learner in (FOREL, BALL)}
 
 
 class ExactRunner:
-    """A learner of this file at work; what ``Runner`` is to the others, on rows that are in memory together."""
+    """The counterpart of ``Runner`` for a learner of this file, on rows that are all in memory."""
 
     average = False
     needs_all_rows = True
 
-    def __init__(self, learner: ExactLearner, given: Mapping, bias: float = 0.0):
+    def __init__(self, learner: ExactLearner, settings: Mapping, bias: float = 0.0):
         self.learner, self.name = learner, learner.name
-        self.settings = learner.settings.resolve(given, learner.name)
+        self.settings = learner.settings.resolve(settings, learner.name)
         if not 0.0 <= bias <= LARGEST:
             raise InputError(f"{option('bias', bias)}: must be from 0 to {LARGEST:g}")
         self.bias = bias
@@ -157,7 +157,7 @@ class ExactRunner:
             i = int(order[place])
             z = float(y[i] * (leader.Z[[i]] @ state["w"])[0])
             margin = y[i] * z
-            for entry in (ROWS, ASKED):
+            for entry in (ROWS, QUERIED):
                 tally[entry] += 1.0
             for entry in (MISTAKES, NOT_POSITIVE, CORRECTED):
                 tally[entry] += margin <= 0.0
@@ -175,11 +175,11 @@ class ExactRunner:
             after_row()
 
     def state_bytes(self, d: int, n: int) -> int:
-        """Of its state for n rows of d features."""
+        """Bytes of the state for n rows of d features."""
         return sum(array.n_bytes(d, n) for array in STATE)
 
     def new_state(self, d: int, n: int) -> State:
-        """For n rows of d features."""
+        """The initial state for n rows of d features."""
         state = {a.name: np.zeros(a.shape(d, n), a.dtype) for a in STATE}
         state["leader"][ETA] = 1.0
         return state
@@ -196,7 +196,7 @@ STATE = (
 
 
 class ExactSolver(Solver):
-    """The ``Solver`` of both; it is no learner of constant cost a row, but learns and reports as they do."""
+    """The ``Solver`` of both learners, which learns and reports as ``OnlineSolver`` does."""
 
     state_arrays = STATE
     needs_output = False

@@ -1,4 +1,4 @@
-"""ftrl: follow the regularised leader, proximally, with a step of each feature's own (FTRL-Proximal).
+"""ftrl: follow the regularised leader, proximally, with a step size per feature (FTRL-Proximal).
 
 McMahan et al., Ad click prediction: a view from the trenches, KDD 2013, Alg. 1, for the gradient g of a row's loss:
     w_j = 0 where |z_j| <= l1, else -(z_j - sign(z_j) l1) / ((beta + sqrt(n_j)) / alpha + l2)
@@ -45,10 +45,10 @@ def ftrl_update(row, y, z, importance, memory):
         w = columns[place + COLUMN.weight]
         # the difference of the roots, without cancelling
         sigma = rate * (g * g / (root + before))
-        own = columns[place + COLUMN.z] + g - sigma * w
-        columns[place + COLUMN.z] = own
+        z_j = columns[place + COLUMN.z] + g - sigma * w
+        columns[place + COLUMN.z] = z_j
         columns[place + COLUMN.root] = root
-        change = -soft(own, l1) / (fixed + rate * root) - w
+        change = -soft(z_j, l1) / (fixed + rate * root) - w
         change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, memory)
 
 

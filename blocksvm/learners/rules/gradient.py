@@ -1,10 +1,10 @@
-"""ogd, forel, pegasos: gradient steps, the weights kept as w = scale v so that shrinking and projecting cost one
-multiplication.
+"""ogd, forel, pegasos: gradient steps on w = scale v, where shrinking and projecting are one multiplication.
 
-OGD (Zinkevich, ICML 2003): w -= eta_t g_t, then the projection on ||w|| <= radius (inf: none).  With a constant step and
-no radius it is linearised FoReL, and mirror descent with the Euclidean map.
+OGD (Zinkevich, ICML 2003): w -= eta_t g_t, then the projection on ||w|| <= radius (inf: none).  With a constant step
+and no radius it is linearised FoReL, and mirror descent with the Euclidean map.
 Pegasos (Shalev-Shwartz, Singer, Srebro, Cotter, Math. Prog. 2011) with sub-batches of one row: eta_t = 1 / (lambda t),
-w *= 1 - eta_t lambda first; radius 1 / sqrt(lambda) for hinge, of other losses that of lambda/2 ||w||^2 <= loss at w = 0.
+w *= 1 - eta_t lambda first; radius 1 / sqrt(lambda) for the hinge loss, for others that of lambda/2 ||w||^2 <= loss at
+w = 0.
 """
 
 import math
@@ -36,7 +36,7 @@ COLUMN = layout("v", averaging=("lagged",))
 SCALAR = layout("rounds", "scale", "norm", "sum")  # ||w||^2; sum of the scales after each round
 PARAMETER = parameters("radius", "lam")
 
-RENEW_NORM = 1 << 20  # ||w||^2 drifts by rounding: it is summed anew at every round that is a multiple of this
+RENEW_NORM = 1 << 20  # rounds after which ||w||^2, which drifts by rounding, is recomputed
 
 
 @inlined
@@ -61,7 +61,7 @@ def scaled_mean(j, memory):
 
 @inlined
 def rescale(memory):
-    """Multiply the scale into v.  What the average has so far is sum v - lagged: from here on lagged alone holds it."""
+    """Multiply the scale into v.  The sum for the average so far, sum v - lagged, goes to lagged alone."""
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scale = scalars[SCALAR.scale]
     for place in range(0, columns.shape[0], width):
@@ -80,7 +80,7 @@ def move(row, factor, memory):
     if factor == 0.0:
         return
     if parameters[PARAMETER.radius] < np.inf:
-        # not the score that was predicted: that may have a prior model's part
+        # not the predicted score, which may include a prior model's part
         product = scalars[SCALAR.scale] * dot(row, memory)
         scalars[SCALAR.norm] += factor * (2.0 * product + factor * sum_of_squares(row))
     factor /= scalars[SCALAR.scale]
@@ -94,7 +94,7 @@ def move(row, factor, memory):
 
 @inlined
 def end_round(memory):
-    """The projection; sums for the average."""
+    """End a round: project, and update the sum for the average."""
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     radius = parameters[PARAMETER.radius]
     if scalars[SCALAR.rounds] % RENEW_NORM == 0.0 and radius < np.inf:
@@ -134,7 +134,8 @@ def pegasos_update(row, y, z, importance, memory):
 
 
 def lam_of_C(settings: dict, known: Mapping) -> dict:
-    """With lambda = 1 / (C l) where C is given instead, and the number l of rows is known."""
+    """The settings with lambda = 1 / (C l) if C is set instead; l is the number of rows.  Raises InputError where l is
+    not known."""
     if settings["lam"] is None:
         if not known.get("n_samples"):
             raise InputError(f"{option('C')}: pegasos needs {option('lam')} where the number of rows is not known")
@@ -143,14 +144,14 @@ def lam_of_C(settings: dict, known: Mapping) -> dict:
 
 
 def radius_of_optimum(settings: dict) -> float:
-    """Of a ball that holds the least of lambda/2 ||w||^2 + mean loss, which is at most the mean loss of w = 0; of hinge by
-    strong duality (Pegasos 2011).  inf where no projection is wanted."""
+    """The radius of a ball that contains the minimiser of lambda/2 ||w||^2 + mean loss: the minimum is at most the mean
+    loss at w = 0; for the hinge loss by strong duality (Pegasos 2011).  inf for no projection."""
     if settings["unprojected"]:
         return math.inf
     loss = get_loss(settings["loss"])
     if loss.ball is not None:
         return math.sqrt(loss.ball / settings["lam"])
-    at_zero = max(loss.value(0.0, y, 1.0, loss.own(settings)) for y in (-1.0, 1.0))
+    at_zero = max(loss.value(0.0, y, 1.0, loss.parameters(settings)) for y in (-1.0, 1.0))
     return math.sqrt(2.0 * at_zero / settings["lam"])
 
 

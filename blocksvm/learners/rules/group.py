@@ -2,8 +2,8 @@
 
 Forward-backward splitting (Duchi, Singer, JMLR 2009, section 5.3): w -= eta_t g_t, then the proximal step
     w *= max(0, 1 - eta_t group / ||w||)
-which keeps the scale of ``gradient.py`` to one multiplication a round.  Where w becomes 0 whole, what is not 0 is
-cleared: of a w that was 0 before the step the entries of the row alone, else every feature once.
+which is one multiplication of the scale of gradient.py a round.  Where all of w becomes 0, it is cleared: the features
+of the row alone if w was 0 before the step, else every feature.
 """
 
 import numpy as np
@@ -14,12 +14,12 @@ from blocksvm.learners.engine.rule_parts import averages, derivative_at, eta_at
 from blocksvm.learners.rules.gradient import COLUMN, OGD, PARAMETER, SCALAR, end_round, move
 
 GROUP = not_negative("group", "weight of ||w||_2, not squared", 0.0)
-KEPT = 1e150  # a radius that no w reaches: where there is one, ||w||^2 is kept up to date
+UNREACHED = 1e150  # a radius that no w reaches, since ||w||^2 is up to date only with a finite radius
 
 
 @inlined
 def clear(place, memory):
-    """w_j = 0; the sum of it so far goes to ``lagged`` alone."""
+    """w_j = 0; its sum so far goes to ``lagged``."""
     columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
     if averages(parameters):
         columns[place + COLUMN.lagged] -= scalars[SCALAR.sum] * columns[place + COLUMN.v]
@@ -57,5 +57,5 @@ def group_update(row, y, z, importance, memory):
 GROUPED = OGD.like(
     settings=Settings((LOSS, STEP, DECAY, GROUP)),
     update=group_update,
-    numbers=lambda settings: {"lam": settings["group"], "radius": KEPT},
+    numbers=lambda settings: {"lam": settings["group"], "radius": UNREACHED},
 )

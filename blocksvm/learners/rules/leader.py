@@ -1,12 +1,12 @@
-"""The exact minimiser over a growing set of rows: what forel-exact and ftl predict each row by.
+"""The exact minimiser over a growing set of rows, by which forel-exact and ftl predict each row.
 
     P(w) = 1/2 ||w||^2 + eta sum_i max(0, 1 - y_i <w, x_i>)^power        over the rows so far
     D(a) = sum_i a_i - 1/2 ||w(a)||^2 - 1/2 D sum_i a_i^2,  w(a) = sum_i a_i y_i x_i,  0 <= a_i <= U
 
 (hinge: U = eta, D = 0; squared hinge: U = inf, D = 1 / (2 eta)) by an active-set method: with the dual variables at a
-bound fixed, the others solve a linear system; a step towards its solution ends where one of them meets a bound, and
-where none does the bound that is violated most is given up (Nocedal, Wright, Numerical Optimization, 2006, sec. 16.5).
-A new row changes few of the bounds, so that a round begun from the last one's solution is some steps long.
+bound fixed, the others solve a linear system.  A step towards its solution ends where one of them meets a bound; if
+none does, the most violated bound is released (Nocedal, Wright, Numerical Optimization, 2006, sec. 16.5).  A new row
+changes few of the bounds, so a round that starts from the last solution takes a few steps.
 """
 
 from __future__ import annotations
@@ -15,29 +15,27 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-GAP = 1e-10  # relative to the primal, to which each problem is solved
+GAP = 1e-10  # of each solution, relative to the primal
 REFINEMENTS = 3
-SINGULAR = 1e-11  # eigenvalues below it, relative to the largest, are taken for 0
-
-
-DENSE = 1 << 21  # entries of a matrix that are kept without regard to zeros, which is faster for few features
+SINGULAR = 1e-11  # eigenvalues below it, relative to the largest, count as 0
+DENSE = 1 << 21  # a matrix of at most so many entries is dense, which is faster for few features
 
 
 class Leader:
     """Dual variables and weights of the rows seen so far, of a matrix Z (n, d) whose rows are y_i x_i.
 
-    power: 1 for hinge, 2 for squared hinge; alpha (n,), seen (n,) bool: which rows count.  gap: of the last solution,
-    relative to its primal.
+    power: 1 for hinge, 2 for squared hinge; alpha (n,): dual variables; seen (n,) bool: the rows so far.  gap: of the
+    last solution, relative to its primal.
     """
 
     def __init__(self, Z: scipy.sparse.csr_matrix, power: int, alpha: np.ndarray, seen: np.ndarray):
         self.Z = Z.toarray() if Z.shape[0] * Z.shape[1] <= DENSE else Z
         self.power, self.alpha, self.seen = power, alpha, seen
         self.gap = 0.0
-        self.solved = False  # the last step was a whole one, with no bound given up
+        self.solved = False  # the last step was a whole one, without a released bound
 
     def solve(self, eta: float) -> np.ndarray:
-        """w of the least P at this eta; ``alpha`` is its dual solution, from whose last values it begins."""
+        """The w that minimises P at this eta.  ``alpha`` becomes the dual solution; its last values are the start."""
         upper = eta if self.power == 1 else np.inf
         diagonal = 0.0 if self.power == 1 else 0.5 / eta
         rows = np.flatnonzero(self.seen)
@@ -53,7 +51,7 @@ class Leader:
             self.gap = gap / primal if primal > 0.0 else gap
             refined = 0 if self.gap < 0.5 * best or not self.solved else refined + 1
             best = min(best, self.gap)
-            if self.gap <= GAP or refined > REFINEMENTS:  # where rounding decides, more steps gain nothing
+            if self.gap <= GAP or refined > REFINEMENTS:  # more steps change only roundings
                 break
             if not self._step(Z, a, 1.0 - m - diagonal * a, upper, diagonal):
                 break
@@ -61,11 +59,11 @@ class Leader:
         return w
 
     def _step(self, Z, a: np.ndarray, gradient: np.ndarray, upper: float, diagonal: float) -> bool:
-        """Change ``a`` by one step; False where rounding leaves nothing to gain."""
+        """Change ``a`` by one step.  Returns False where rounding allows no progress."""
         free = (a > 0.0) & (a < upper)
         working = np.flatnonzero(free)
         self.solved = False
-        # the free ones have been solved for: give up the bound that is violated most
+        # with the free ones at their solution, release the most violated bound
         scale = np.abs(gradient[working]).max(initial=0.0)
         violation = np.where(a <= 0.0, gradient, np.where(a >= upper, -gradient, 0.0))
         worst = int(violation.argmax())
@@ -77,35 +75,35 @@ class Leader:
         direction = self._direction(Z[working], g, diagonal)
         if not direction.any():
             return False
-        own = a[working]
+        start = a[working]
         with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(
-                direction > 0.0, (upper - own) / direction, np.where(direction < 0.0, -own / direction, np.inf)
+            limits = np.where(
+                direction > 0.0, (upper - start) / direction, np.where(direction < 0.0, -start / direction, np.inf)
             )
-        length = min(1.0 if self.bounded else np.inf, float(room.min()))
+        length = min(1.0 if self.bounded else np.inf, float(limits.min()))
         if not (0.0 < length < np.inf):
-            # a bound was given up against which the direction presses: along the row alone it leaves it
+            # the direction points beyond the released bound: move along that row's variable alone
             direction = np.where(working == worst, g, 0.0)
             curvature = float(self._gram(Z[[worst]])[0, 0]) + diagonal
             length = 1.0 / curvature if curvature > 0.0 else np.inf
-            room = (upper - a[worst]) / g[-1] if g[-1] > 0.0 else -a[worst] / g[-1]
-            length = min(length, room)
+            limit = (upper - a[worst]) / g[-1] if g[-1] > 0.0 else -a[worst] / g[-1]
+            length = min(length, limit)
             if working[-1] != worst or not (0.0 < length < np.inf):
                 return False
-        moved = own + length * direction
-        near = 1e-14 * max(1.0, float(np.abs(own).max()))
+        moved = start + length * direction
+        near = 1e-14 * max(1.0, float(np.abs(start).max()))
         moved[moved <= near * (direction < 0.0)] = 0.0
         if upper < np.inf:
             moved[moved >= upper * (1.0 - 1e-14)] = upper
-        if (moved == own).all():
+        if (moved == start).all():
             return False
         self.solved = length == 1.0 and violation[worst] <= scale
         a[working] = moved
         return True
 
     def _direction(self, Z, g: np.ndarray, diagonal: float) -> np.ndarray:
-        """Towards the maximum of D over the working rows; along which it rises without end where there is none, and
-        then ``bounded`` is False."""
+        """The direction towards the maximum of D over the working rows, or, where D is unbounded and ``bounded``
+        becomes False, one along which it rises."""
         self.bounded = True
         if diagonal > 0.0:
             return self._regular(Z, g, diagonal)
@@ -135,7 +133,7 @@ class Leader:
         return H.toarray() if scipy.sparse.issparse(H) else H
 
     def slope(self, eta: float) -> tuple[np.ndarray, np.ndarray]:
-        """(dw, da of the rows seen) / d eta at the solution for eta, as long as no bound changes."""
+        """(dw / d eta, da / d eta of the rows so far) at the solution for eta, as long as no bound changes."""
         upper = eta if self.power == 1 else np.inf
         rows = np.flatnonzero(self.seen)
         a = self.alpha[rows]
@@ -160,8 +158,8 @@ class Leader:
         return fixed + F.T @ change[free], change
 
     def follow(self, change: np.ndarray, eta: float, after: float) -> None:
-        """Move the dual variables along ``slope``'s change from eta to another one, within their new bounds: what lay at
-        a bound stays there."""
+        """Move the dual variables along the change of ``slope`` from eta to ``after``, within their new bounds; those
+        at a bound stay there."""
         rows = np.flatnonzero(self.seen)
         upper = after if self.power == 1 else np.inf
         a = self.alpha[rows]
@@ -170,7 +168,7 @@ class Leader:
         self.alpha[rows] = np.where(at_upper, upper, moved)
 
     def least_loss(self, change: np.ndarray, radius: float) -> float:
-        """A lower bound of the hinge losses of the rows seen within ||w|| <= radius: sum a - radius ||Z' a|| for any a
-        between 0 and 1, here the one that ``slope`` has found."""
+        """A lower bound of the hinge losses of the rows so far within ||w|| <= radius: sum a - radius ||Z' a||, for any
+        a between 0 and 1, here the change of ``slope``."""
         a = np.clip(change, 0.0, 1.0)
         return float(a.sum()) - radius * float(np.linalg.norm(self.Z[np.flatnonzero(self.seen)].T @ a))

@@ -1,6 +1,6 @@
 """omd: online mirror descent with the Euclidean, the entropic or a p-norm map.
 
-theta -= g_t, w = the mirror map of theta, with one number kept up to date for all features:
+theta -= g_t, w = the mirror map of theta, with one number that all features share:
 
 Euclidean (the same as OGD with a constant step):
     w = eta theta
@@ -9,9 +9,9 @@ Entropic, EG+- of radius U (Kivinen, Warmuth, Inf. and Comp. 1997):
 p-norm, p >= 2 (Gentile, Machine Learning 2003):
     w_j = eta sign(theta_j) |theta_j|^(p-1) / ||theta||_p^(p-2)
 
-The last two are w_j = factor f(theta_j) with a factor that all features share; f(theta_j) and what the feature adds to
-the sum in it are kept, and change where theta_j does.  Where an average is wanted a feature
-keeps two numbers more: sum_t w_{t+1} = total + sum f - lagged, as in ``gradient.py``.
+The last two are w_j = factor f(theta_j) with a factor that all features share.  The numbers of a feature are
+f(theta_j), theta_j and its term of the sum in the factor; for an average there are two more, with which sum_t w_{t+1} =
+total + sum f - lagged, as in gradient.py.
 """
 
 from collections.abc import Mapping
@@ -28,28 +28,29 @@ from blocksvm.learners.rules.gradient import OGD
 
 COLUMN = layout("value", "theta", "part", averaging=("lagged", "total"))
 AT = unsigned(COLUMN)
-# Z or ||theta||_p^p in units of the shift, its largest since it was last summed anew, the shift, the average's sum
+# total: Z or ||theta||_p^p in units of the shift; peak: its largest value since it was last recomputed; sum: of the
+# factors
 SCALAR = layout("rounds", "total", "peak", "shift", "sum")
 PARAMETER = parameters("radius", "p", "n_features")
 
-RENEW = 1 << 16  # rounds after which the total, which drifts by rounding, is summed anew
-# Exponents may exceed the shift by this; by less where averages, differences of numbers in its units, are wanted.
+RENEW = 1 << 16  # rounds after which the total, which drifts by rounding, is recomputed
+# Exponents may exceed the shift by this; by less with averages, which are differences of numbers in its units.
 HEADROOM, HEADROOM_AVERAGED = 30.0, 5.0
-# The p-norm's |theta| may exceed the shift by this factor, and by less for a large p: powers of it must not overflow, and
-# of averages, differences of numbers in its units, they must not be larger than e^5 either.
+# The p-norm's |theta| may exceed the shift by this factor, and by less for a large p: powers of it must not overflow,
+# and of averages, differences of numbers in its units, they must not be larger than e^5 either.
 POWER_HEADROOM, LARGEST_POWER = 1024.0, 300.0
-FADED = 0.25  # below this share of its largest, the total is summed anew: it is a difference of large numbers
+FADED = 0.25  # below this fraction of its peak the total, then a difference of large numbers, is recomputed
 
 ENTROPIC, P_NORM = 0, 1  # the kind of map, known when a learner is compiled
 
 
 @inlined
 def entropic_value(theta, scalars, parameters):
-    """(e^a - e^-a with the sign of theta, e^a + e^-a, what the feature adds to Z) at a = |eta theta|, in units of
-    e^shift; by expm1, since small differences would cancel."""
+    """(e^a - e^-a with the sign of theta, e^a + e^-a, the feature's term of Z) at a = |eta theta|, in units of e^shift;
+    by expm1, since small differences would cancel."""
     a = abs(parameters[PARAMETER.step] * theta)
-    large, rest = np.exp(a - scalars[SCALAR.shift]), np.expm1(-2.0 * a)
-    return np.copysign(large * -rest, theta), large * (2.0 + rest)
+    large, change = np.exp(a - scalars[SCALAR.shift]), np.expm1(-2.0 * a)
+    return np.copysign(large * -change, theta), large * (2.0 + change)
 
 
 @inlined
@@ -63,7 +64,7 @@ def entropic_factor(scalars, parameters):
 
 @inlined
 def entropic_settle(memory):
-    """Sum Z anew, its shift the largest exponent; features that were never met add 2 e^-shift each."""
+    """Recompute Z, its shift the largest exponent; a feature that has not occurred adds 2 e^-shift."""
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     close_average(ENTROPIC, memory)
     largest = 0.0
@@ -105,7 +106,7 @@ def power_factor(scalars, parameters):
 
 @inlined
 def power_settle(memory):
-    """Sum ||theta||_p^p anew, in units of the largest |theta|."""
+    """Recompute ||theta||_p^p, in units of the largest |theta|."""
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     close_average(P_NORM, memory)
     largest = 0.0
@@ -126,7 +127,7 @@ def power_settle(memory):
 
 @inlined
 def entropic_most(scalars, parameters):
-    """The largest |theta| that can be told in units of the shift as it is."""
+    """The largest |theta| that the current shift allows."""
     headroom = HEADROOM_AVERAGED if averages(parameters) else HEADROOM
     return (scalars[SCALAR.shift] + headroom) / parameters[PARAMETER.step]
 
@@ -162,7 +163,7 @@ def settle(kind, memory):
 
 @inlined
 def close_average(kind, memory):
-    """Move what the average has so far into each feature's total: the shift is about to change."""
+    """Move the sum for the average so far into each feature's total, before the shift changes."""
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     if averages(parameters) and scalars[SCALAR.sum] != 0.0:
         for place in range(0, columns.shape[0], width):
@@ -193,7 +194,7 @@ def mirror_update(kind, row, y, z, importance, memory):
             largest = max(largest, abs(after))
         fits = largest <= most_of(kind, scalars, parameters)
         if fits:
-            # what a feature adds to the total before its first change
+            # a feature's term of the total before its first change
             _, unseen = value_of(kind, 0.0, scalars, parameters)
             change = 0.0
             for k in range(start, stop):
@@ -293,14 +294,15 @@ N_FEATURES = Setting(
 
 
 def all_counted(settings: dict, known: Mapping) -> dict:
-    """Z counts every feature: InputError where their number is unknown, or less than those that the rows have."""
-    n, met = settings["n_features"], known.get("n_features", 0)
+    """The settings, checked, since Z counts every feature.  Raises InputError where their number is unknown, or less
+    than those that the rows have."""
+    n, occurring = settings["n_features"], known.get("n_features", 0)
     if n is None:
         raise InputError(
             f"omd {option('mirror', 'entropic')} needs {option('n_features')}: how many features there are"
         )
-    if n < met:
-        raise InputError(f"{option('n_features', n)}: the rows have {met:,} features; give that many or more")
+    if n < occurring:
+        raise InputError(f"{option('n_features', n)}: the rows have {occurring:,} features; give that many or more")
     return settings
 
 

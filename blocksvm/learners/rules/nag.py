@@ -1,11 +1,11 @@
-"""nag: normalised adaptive gradient steps, which need no tuning to the features' scales, made aware of importance.
+"""nag: normalised adaptive gradient steps, invariant to the features' scales, and importance-aware.
 
 NAG (Ross, Mineiro, Langford, UAI 2013, Alg. 2), for a row x of importance h:
     s_j = the largest |x_j| so far; when |x_j| > s_j: w_j <- w_j s_j / |x_j|, s_j <- |x_j|   (before the prediction)
     N += h sum_j x_j^2 / s_j^2,  t += h,  G_j += h g_j^2,  rate_j = step sqrt(t / N) / (s_j sqrt(G_j))
 Importance-aware step (Karampatziakis, Langford, UAI 2011): the limit of ever more, ever smaller gradient steps, which
-never goes past the loss's minimum: w_j += a rate_j x_j with the loss's own a at q = sum_j rate_j x_j^2
-(``Loss.aware_step``); of the hinge a = y min(h, (1 - m) / q) for the margin m.
+never passes the loss's minimum: w_j += a rate_j x_j, with a = ``Loss.aware_step`` at q = sum_j rate_j x_j^2; for the
+hinge loss a = y min(h, (1 - m) / q) with the margin m.
 """
 
 import numpy as np
@@ -14,24 +14,24 @@ from blocksvm.kernels import inlined
 from blocksvm.kernels.loss_placeholders import aware_step, derivative
 from blocksvm.kernels.prefetch import products, value_at
 from blocksvm.learners.engine.layout import layout, parameters, unsigned
-from blocksvm.learners.engine.learner import LOSS, Kept, Learner, Settings, following_numbers, positive
+from blocksvm.learners.engine.learner import LOSS, Cached, Learner, Settings, following_numbers, positive
 from blocksvm.learners.engine.rule_parts import ROUNDS, averages, with_scratch
 
-# scaled: w_j s_j, which stays the same when s_j grows; scale: s_j; squares: G_j.  In these numbers, with X_j = x_j / s_j,
+# scaled: w_j s_j, which does not change when s_j grows; scale: s_j; squares: G_j.  With X_j = x_j / s_j,
 #     <w, x> = sum_j scaled_j X_j,   scaled_j += a y step sqrt(t / N) x_j / sqrt(G_j)
-# so that nothing branches on whether a feature is new or its scale grows, which cannot be foretold
+# so that no branch, which would be mispredicted, depends on whether a feature is new or its scale grows
 COLUMN = layout("scaled", "scale", "squares", averaging=("lagged",))
 AT = unsigned(COLUMN)
 SCALAR = layout("rounds", "norms", "importance")  # N, t
-SMALLEST = 1e-305  # where s_j sqrt(G_j) is not above it G_j counts as 0, so that no step overflows
-NAG_SCRATCH = np.uint64(3)  # numbers that the two-class loop keeps of each entry of a row: its X_j, and two more
+SMALLEST = 1e-305  # if s_j sqrt(G_j) is at most this, G_j counts as 0, so that no step overflows
+NAG_SCRATCH = np.uint64(3)  # scratch of the two-class loop for each entry of a row: its X_j, and two more numbers
 PARAMETER = parameters()
-LEAST = np.finfo(np.float64).tiny  # in the place of the scale of a feature that has not been seen
+LEAST = np.finfo(np.float64).tiny  # the scale of a feature that has not occurred
 
 
 @inlined
 def nag_product(x, place, columns):
-    """w_j x_j by the weight as the row's scale will have made it; place: of the feature's numbers, unsigned."""
+    """w_j x_j with the weight at the scale after this row; place: of the feature's numbers, unsigned."""
     return columns[place + AT.scaled] * (x / max(max(columns[place + AT.scale], abs(x)), LEAST))
 
 
@@ -47,47 +47,47 @@ def nag_score(row, memory):
 
 @inlined
 def scale_with(x, place, columns):
-    """s_j, as large as x at least."""
+    """s_j after an entry x."""
     return max(max(columns[place + AT.scale], abs(x)), LEAST)
 
 
 @inlined
-def keep_shares(values, start, n, room):
-    """The row's X_j = x_j / s_j in the place of s_j: several at once."""
+def to_shares(values, start, n, scratch):
+    """Replace s_j by the row's X_j = x_j / s_j, in a loop that is vectorised."""
     for k in range(n):
-        room[k] = value_at(values, start + k) / room[k]
+        scratch[k] = value_at(values, start + k) / scratch[k]
 
 
 @inlined
 def shares_of(row, memory):
-    """Scratch with the X_j of a row that comes without any."""
+    """New scratch with the X_j of a row."""
     indices, values = row.indices, row.values
     columns = memory.columns
     n, start, width = np.uint64(row.stop - row.start), np.uint64(row.start), np.uint64(memory.width)
-    room = np.empty(NAG_SCRATCH * n)
+    scratch = np.empty(NAG_SCRATCH * n)
     for k in range(n):
-        room[k] = scale_with(value_at(values, start + k), np.uint64(indices[start + k]) * width, columns)
-    keep_shares(values, start, n, room)
-    return room
+        scratch[k] = scale_with(value_at(values, start + k), np.uint64(indices[start + k]) * width, columns)
+    to_shares(values, start, n, scratch)
+    return scratch
 
 
 @inlined
-def nag_score_kept(row, memory):
-    """The same, with the row's X_j left in the scratch for the update."""
+def nag_score_cached(row, memory):
+    """``nag_score``, which leaves the row's X_j in the scratch for the update."""
     indices, values = row.indices, row.values
-    columns, room = memory.columns, memory.scratch
+    columns, scratch = memory.columns, memory.scratch
     n, start, width = np.uint64(row.stop - row.start), np.uint64(row.start), np.uint64(memory.width)
     for k in range(n):
         place = np.uint64(indices[start + k]) * width
-        room[k] = scale_with(value_at(values, start + k), place, columns)
-        room[n + k] = columns[place + AT.scaled]
-    keep_shares(values, start, n, room)
-    return products(room, np.uint64(0), n, n)
+        scratch[k] = scale_with(value_at(values, start + k), place, columns)
+        scratch[n + k] = columns[place + AT.scaled]
+    to_shares(values, start, n, scratch)
+    return products(scratch, np.uint64(0), n, n)
 
 
 @inlined
 def average_growth(row, memory, past):
-    """Tell the average how the weights change as the row's scales grow; past: the rounds before this one."""
+    """Add to the lazy sum how the weights change as the row's scales grow; past: the number of rounds before."""
     indices, values, start, stop = row
     columns, width = memory.columns, memory.width
     for k in range(start, stop):
@@ -100,18 +100,18 @@ def average_growth(row, memory, past):
 
 @inlined
 def average_moves(row, factor, memory, past):
-    indices, columns, room = row.indices, memory.columns, memory.scratch
+    indices, columns, scratch = row.indices, memory.columns, memory.scratch
     n, start, width = np.uint64(row.stop - row.start), np.uint64(row.start), np.uint64(memory.width)
     for k in range(n):
         place = np.uint64(indices[start + k]) * width
-        columns[place + AT.lagged] += past * (factor * room[n + k] / columns[place + AT.scale])
+        columns[place + AT.lagged] += past * (factor * scratch[n + k] / columns[place + AT.scale])
 
 
 @inlined
-def nag_update_kept(row, y, z, importance, memory):
-    """A round, with the row's X_j in the scratch, of which the rest is working space."""
+def nag_update_cached(row, y, z, importance, memory):
+    """A round, with the row's X_j at the start of the scratch."""
     indices, values = row.indices, row.values
-    columns, scalars, parameters, room = memory.columns, memory.scalars, memory.parameters, memory.scratch
+    columns, scalars, parameters, scratch = memory.columns, memory.scalars, memory.parameters, memory.scratch
     scalars[SCALAR.rounds] += 1.0
     scalars[SCALAR.importance] += importance
     slope = derivative(z, y, 1.0, memory.p)
@@ -122,9 +122,9 @@ def nag_update_kept(row, y, z, importance, memory):
         for k in range(n):
             place = np.uint64(indices[start + k]) * width
             columns[place + AT.scale] = scale_with(value_at(values, start + k), place, columns)
-        scalars[SCALAR.norms] += importance * products(room, np.uint64(0), np.uint64(0), n)
+        scalars[SCALAR.norms] += importance * products(scratch, np.uint64(0), np.uint64(0), n)
         return
-    # roots and quotients in a sweep of their own, of memory that lies in a row: several at once
+    # roots and quotients in a separate loop over contiguous memory, which is vectorised
     two_n = n + n
     for k in range(n):
         place = np.uint64(indices[start + k]) * width
@@ -134,27 +134,27 @@ def nag_update_kept(row, y, z, importance, memory):
         scale = scale_with(x, place, columns)
         columns[place + AT.squares] = squares
         columns[place + AT.scale] = scale
-        room[n + k], room[two_n + k] = squares, scale
+        scratch[n + k], scratch[two_n + k] = squares, scale
     for k in range(n):
-        root = np.sqrt(room[n + k])
+        root = np.sqrt(scratch[n + k])
         move = value_at(values, start + k) / root
-        room[n + k] = move if room[two_n + k] * root > SMALLEST else 0.0
-    scalars[SCALAR.norms] += importance * products(room, np.uint64(0), np.uint64(0), n)
-    q = products(room, np.uint64(0), n, n)
+        scratch[n + k] = move if scratch[two_n + k] * root > SMALLEST else 0.0
+    scalars[SCALAR.norms] += importance * products(scratch, np.uint64(0), np.uint64(0), n)
+    q = products(scratch, np.uint64(0), n, n)
     if q == 0.0:
         return
     pace = parameters[PARAMETER.step] * np.sqrt(scalars[SCALAR.importance] / scalars[SCALAR.norms])
     factor = aware_step(z, y, q * pace, importance, memory.p) * pace
     for k in range(n):
         place = np.uint64(indices[start + k]) * width
-        columns[place + AT.scaled] += factor * room[n + k]
+        columns[place + AT.scaled] += factor * scratch[n + k]
     if averages(parameters):
         average_moves(row, factor, memory, scalars[ROUNDS] - 1.0)
 
 
 @inlined
 def nag_update(row, y, z, importance, memory):
-    nag_update_kept(row, y, z, importance, with_scratch(memory, shares_of(row, memory)))
+    nag_update_cached(row, y, z, importance, with_scratch(memory, shares_of(row, memory)))
 
 
 @inlined
@@ -180,7 +180,7 @@ NAG = Learner(
     fades=("squares",),
     score=nag_score,
     update=nag_update,
-    kept=Kept(nag_score_kept, nag_update_kept, int(NAG_SCRATCH)),
+    cached=Cached(nag_score_cached, nag_update_cached, int(NAG_SCRATCH)),
     current=nag_current,
     mean=nag_mean,
     columns=COLUMN,

@@ -1,16 +1,15 @@
-"""subgradient, fobos, hf-fobos: learners that push weights to zero, lazily: a feature owes its thresholds until a row
-names it.
+"""subgradient, fobos, hf-fobos: l1 regularisation applied lazily: thresholds of a feature add up until a row has it.
 
-FOBOS (Duchi, Singer, JMLR 2009): w -= eta_t g_t, then soft-threshold by eta_t l1, then divide by 1 + eta_t l2; or with
-eta_{t+1} in place of eta_t in the last two (half_steps), as the paper's analysis has it.
+FOBOS (Duchi, Singer, JMLR 2009): w -= eta_t g_t, then soft-threshold by eta_t l1, then divide by 1 + eta_t l2; or, as
+in the paper's analysis, with eta_{t+1} in place of eta_t in the last two (half_steps).
 HF-FOBOS (Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, eq. 12-13): the threshold of feature j is eta_t l1 h_j,
 h_j = (sum_s |eta_s g_s,j|^p)^(1/p), the largest for p = inf, round t's included; capped where p <= 2.
 Subgradient on loss + l1 ||w||_1 (the same paper, eq. 6): w -= eta_t (g_t + l1 sign(w)).
 
-Thresholds add up: with w = scale v (the scale holds the divisions) and S_t = sum_s eta_s l1 / scale_{s-1}, a feature
-brought up to date at the end of round r owes soft(v, (S_t - S_r) h_j).  It keeps v, S_r (``debt``), the sum of
-|eta g|^p; where an average is wanted also r and the sum of w so far, in closed form, or with l2 from a table of the
-rounds since S began anew.
+Thresholds add up: with w = scale v (the scale has the divisions) and the cumulative penalty S_t = sum_s eta_s l1 /
+scale_{s-1}, a feature brought up to date at the end of round r becomes soft(v, (S_t - S_r) h_j).  Its numbers are v,
+S_r (``applied``: the part of S already applied), the sum of |eta g|^p, and for an average also r and the sum of w so
+far, in closed form, or with l2 from a table of the rounds since S was last reset to 0.
 """
 
 import math
@@ -36,11 +35,11 @@ from blocksvm.learners.engine.learner import (
 from blocksvm.learners.engine.rule_parts import ROUNDS, averages, derivative_at, eta_at, is_small, soft
 from blocksvm.learners.rules.group import GROUP, GROUPED
 
-COLUMN = layout("v", "debt", "powers", averaging=("round", "sum"))
+COLUMN = layout("v", "applied", "powers", averaging=("round", "sum"))
 AT = unsigned(COLUMN)
-SCALAR = layout("rounds", "scale", "owed", "base")  # S_t; the round in which S began anew
-TABLE = len(SCALAR)  # of the scalars, from here on: for each round since then S, sum of scale, sum of scale * S
-PERIOD = 1 << 14  # rounds of the table; after them every feature is brought up to date
+SCALAR = layout("rounds", "scale", "penalty", "base")  # penalty: S_t; base: the round in which S was reset
+TABLE = len(SCALAR)  # the scalars from here on: for each round since the base S, sum of scale, sum of scale * S
+PERIOD = 1 << 14  # rounds of the table, after which every feature is brought up to date
 # p: 0 for FOBOS; ahead: 1 where round t's threshold has the step of round t + 1
 PARAMETER = parameters("l1", "l2", "p", "cap", "ahead")
 IDLE = layout("weight", "round", averaging=("sum",))  # columns of subgradient
@@ -49,7 +48,7 @@ IDLE_AT = unsigned(IDLE)
 
 @inlined
 def height_at(total, p, cap):
-    """h_j of the sum of powers; p, cap: of the parameters, read before a loop that writes."""
+    """h_j from the sum of powers; p, cap: parameters, read before a loop that writes."""
     if p == 0.0:
         return 1.0
     if p == 1.0:
@@ -68,7 +67,7 @@ def height(total, parameters):
 
 @inlined
 def raised_to(total, a, p):
-    """The sum of powers with ``a`` = |eta g| in it."""
+    """The sum of powers with ``a`` = |eta g| added."""
     if p == 1.0:
         return total + a
     if p == 2.0:
@@ -85,9 +84,9 @@ def raised(total, a, parameters):
 
 @inlined
 def idle_sum(v, h, before, since, scalars, parameters):
-    """sum of w over the rounds after ``since`` (counted from the base), in which only thresholds were applied to v."""
+    """The sum of w over the rounds after ``since`` (counted from the base), in which only thresholds applied to v."""
     now = np.int64(scalars[SCALAR.rounds] - scalars[SCALAR.base])
-    if parameters[PARAMETER.l2] == 0.0:  # no scale: thresholds are steps, whose sums are known
+    if parameters[PARAMETER.l2] == 0.0:  # scale 1: the sums have a closed form
         return falling_sum(
             v,
             scalars[SCALAR.base] + since + parameters[PARAMETER.ahead],
@@ -96,7 +95,7 @@ def idle_sum(v, h, before, since, scalars, parameters):
             parameters[PARAMETER.l1] * h,
             parameters[PARAMETER.decay] != 0.0,
         )
-    # the last round that leaves something of v: S_m - S_r < |v| / h
+    # the last round m in which v is not yet 0: S_m - S_r < |v| / h
     low, high = since, now
     limit = before + (abs(v) / h if h > 0.0 else np.inf)
     while low < high:
@@ -114,21 +113,21 @@ def idle_sum(v, h, before, since, scalars, parameters):
 
 @inlined
 def add_idle(place, memory):
-    """To a feature's sum for the average: the rounds since it was brought up to date."""
+    """Add to a feature's sum for the average the rounds since it was brought up to date."""
     columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
     v = columns[place + AT.v]
     if v != 0.0:
         h = height(columns[place + AT.powers], parameters)
         since = np.int64(columns[place + AT.round])
-        columns[place + AT.sum] += idle_sum(v, h, columns[place + AT.debt], since, scalars, parameters)
+        columns[place + AT.sum] += idle_sum(v, h, columns[place + AT.applied], since, scalars, parameters)
     columns[place + AT.round] = scalars[SCALAR.rounds] - scalars[SCALAR.base]
 
 
 @inlined
-def paid(place, columns, owed, p, cap):
-    """v with what the feature owes paid up to the last round."""
+def thresholded(place, columns, penalty, p, cap):
+    """v with the thresholds up to the last round."""
     h = height_at(columns[place + AT.powers], p, cap)
-    return soft(columns[place + AT.v], (owed - columns[place + AT.debt]) * h)
+    return soft(columns[place + AT.v], (penalty - columns[place + AT.applied]) * h)
 
 
 @inlined
@@ -139,13 +138,13 @@ def fobos_score(row, memory):
     if averages(parameters):
         for k in range(start, stop):
             add_idle(np.uint64(indices[k]) * width, memory)
-    owed, p, cap = scalars[SCALAR.owed], parameters[PARAMETER.p], parameters[PARAMETER.cap]
+    penalty, p, cap = scalars[SCALAR.penalty], parameters[PARAMETER.p], parameters[PARAMETER.cap]
     z = 0.0
     for k in range(start, stop):
         place = np.uint64(indices[k]) * width
-        v = paid(place, columns, owed, p, cap)
+        v = thresholded(place, columns, penalty, p, cap)
         columns[place + AT.v] = v
-        columns[place + AT.debt] = owed
+        columns[place + AT.applied] = penalty
         z += value_at(values, k) * v
     return scalars[SCALAR.scale] * z
 
@@ -154,7 +153,7 @@ def fobos_score(row, memory):
 def fobos_current(j, memory):
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     place = np.uint64(j) * np.uint64(width)
-    v = paid(place, columns, scalars[SCALAR.owed], parameters[PARAMETER.p], parameters[PARAMETER.cap])
+    v = thresholded(place, columns, scalars[SCALAR.penalty], parameters[PARAMETER.p], parameters[PARAMETER.cap])
     return scalars[SCALAR.scale] * v
 
 
@@ -168,7 +167,7 @@ def fobos_mean(j, memory):
         total += idle_sum(
             columns[place + COLUMN.v],
             h,
-            columns[place + COLUMN.debt],
+            columns[place + COLUMN.applied],
             np.int64(columns[place + COLUMN.round]),
             scalars,
             parameters,
@@ -177,25 +176,25 @@ def fobos_mean(j, memory):
 
 
 @inlined
-def begin_anew(memory):
-    """Bring every feature up to date, so that debts and scale can start again."""
+def reset(memory):
+    """Bring every feature up to date, and reset penalty and scale."""
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
-    scale, owed = scalars[SCALAR.scale], scalars[SCALAR.owed]
+    scale, penalty = scalars[SCALAR.scale], scalars[SCALAR.penalty]
     p, cap = parameters[PARAMETER.p], parameters[PARAMETER.cap]
     for place in range(np.uint64(0), np.uint64(columns.shape[0]), np.uint64(width)):
         if averages(parameters):
             add_idle(place, memory)
             columns[place + AT.round] = 0.0
-        columns[place + AT.v] = scale * paid(place, columns, owed, p, cap)
-        columns[place + AT.debt] = 0.0
+        columns[place + AT.v] = scale * thresholded(place, columns, penalty, p, cap)
+        columns[place + AT.applied] = 0.0
     scalars[SCALAR.scale] = 1.0
-    scalars[SCALAR.owed] = 0.0
+    scalars[SCALAR.penalty] = 0.0
     scalars[SCALAR.base] = scalars[SCALAR.rounds]
 
 
 @inlined
 def fobos_update(row, y, z, importance, memory):
-    """The features of the row are up to date, ``fobos_score`` saw to it."""
+    """A round, after ``fobos_score`` has brought the row's features up to date."""
     indices, values, start, stop = row
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scalars[SCALAR.rounds] += 1.0
@@ -205,17 +204,17 @@ def fobos_update(row, y, z, importance, memory):
     threshold = half * parameters[PARAMETER.l1] / scale
     after = scale / (1.0 + half * parameters[PARAMETER.l2])
     scalars[SCALAR.scale] = after
-    scalars[SCALAR.owed] += threshold
+    scalars[SCALAR.penalty] += threshold
     rounds = np.int64(scalars[SCALAR.rounds] - scalars[SCALAR.base])
     tabled = averages(parameters) and parameters[PARAMETER.l2] != 0.0
     if tabled:
         entry = TABLE + 3 * rounds
-        scalars[entry] = scalars[SCALAR.owed]
+        scalars[entry] = scalars[SCALAR.penalty]
         scalars[entry + 1] = scalars[entry - 2] + after
-        scalars[entry + 2] = scalars[entry - 1] + after * scalars[SCALAR.owed]
+        scalars[entry + 2] = scalars[entry - 1] + after * scalars[SCALAR.penalty]
     move = -eta * derivative_at(z, y, importance, memory)
     if move != 0.0:
-        owed, p, cap = scalars[SCALAR.owed], parameters[PARAMETER.p], parameters[PARAMETER.cap]
+        penalty, p, cap = scalars[SCALAR.penalty], parameters[PARAMETER.p], parameters[PARAMETER.cap]
         start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
         for k in range(start, stop):
             place = np.uint64(indices[k]) * width
@@ -225,22 +224,23 @@ def fobos_update(row, y, z, importance, memory):
                 powers = raised_to(powers, abs(change), p)
                 columns[place + AT.powers] = powers
             columns[place + AT.v] = soft(columns[place + AT.v] + change / scale, threshold * height_at(powers, p, cap))
-            columns[place + AT.debt] = owed
+            columns[place + AT.applied] = penalty
         if averages(parameters):
             for k in range(start, stop):
                 place = np.uint64(indices[k]) * width
                 columns[place + AT.round] = np.float64(rounds)
                 columns[place + AT.sum] += after * columns[place + AT.v]
     if (tabled and rounds == PERIOD) or is_small(after, parameters):
-        begin_anew(memory)
+        reset(memory)
 
 
-# -- subgradient: a feature keeps w, the round it is up to date with, and where an average is wanted the sum of w so far
+# -- subgradient: the numbers of a feature are w, the round with which it is up to date and, for an average, the sum of
+# w
 
 
 @inlined
 def idle(place, memory):
-    """(w, sum of it over the rounds) after the rounds since the feature was up to date: ``w -= eta_s l1 sign(w)``."""
+    """(w, its sum over the rounds) after the rounds since the feature was up to date: ``w -= eta_s l1 sign(w)``."""
     columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
     return idle_rounds(
         columns[place + IDLE_AT.weight],

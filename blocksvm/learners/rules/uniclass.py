@@ -9,9 +9,9 @@ where ||w - x||^2 <= B^2 - w_{n+1}^2, whose root begins at 0 and grows.  The sco
 included, so that it is compared with ``epsilon`` (B, where the radius is learned) in both.
 
 A step moves every weight: w <- (1 - a) w + a x, a = tau / ||x - w||.  So w_j = scale v_j, and a row costs what it has
-entries.  A scale below 2^-300 is multiplied by 2^300, which is exact, and each v_j by 2^-300 when a row next names feature
-j: ``renewals`` counts, a feature's ``renewed`` is how many it has had.  ||w||^2 is kept up to date from round to round; a
-round multiplies its error by (1 - a)^2, so that roundings do not add up to more than their number.
+entries.  A scale below 2^-300 is multiplied by 2^300, which is exact, and each v_j by 2^-300 when a row next names
+feature j: ``renewals`` counts, a feature's ``renewed`` is how many it has had.  ||w||^2 is kept up to date from round
+to round; a round multiplies its error by (1 - a)^2, so that roundings do not add up to more than their number.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def move_towards(row, y, z, importance, memory):
         v = value_at(values, k)
         product += weight_at(np.int64(indices[k]) * width, columns, scalars) * v
         sq_norm += v * v
-    found = keep * keep * scalars[SCALAR.sq_norm] + part * (2.0 * keep * product + part * sq_norm)
-    scalars[SCALAR.sq_norm] = max(0.0, found)
+    moved = keep * keep * scalars[SCALAR.sq_norm] + part * (2.0 * keep * product + part * sq_norm)
+    scalars[SCALAR.sq_norm] = max(0.0, moved)
     scalars[SCALAR.left] *= keep
     if keep == 0.0:
         scalars[SCALAR.renewals] += FORGOTTEN
@@ -109,8 +109,8 @@ def move_towards(row, y, z, importance, memory):
             scalars[SCALAR.scale] = scalars[SCALAR.scale] / SMALL
     for k in range(start, stop):
         place = np.int64(indices[k]) * width
-        own = columns[place + COLUMN.v] * renewed_by(scalars[SCALAR.renewals] - columns[place + COLUMN.renewed])
-        columns[place + COLUMN.v] = own + part * value_at(values, k) / scalars[SCALAR.scale]
+        v = columns[place + COLUMN.v] * renewed_by(scalars[SCALAR.renewals] - columns[place + COLUMN.renewed])
+        columns[place + COLUMN.v] = v + part * value_at(values, k) / scalars[SCALAR.scale]
         columns[place + COLUMN.renewed] = scalars[SCALAR.renewals]
 
 
@@ -121,7 +121,8 @@ def current(j, memory):
 
 
 def describe(settings: Mapping, scalars: Mapping) -> dict:
-    """||w||^2 with the appended coordinate's square, the radius as it is, and the largest distance of rows within it."""
+    """||w||^2 with the appended coordinate's square, the radius as it is, and the largest distance of rows within
+    it."""
     epsilon, left = settings["epsilon"], scalars["left"] if settings["learn_radius"] else 0.0
     return {
         DISTANCE: {
