@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
+from blocksvm.learners.engine.learner import Learner
 from blocksvm.losses.loss import Loss
 
 
@@ -67,14 +68,14 @@ class PathSettings(MethodSettings, total=False):
     """The settings of ``cross_validate``: those of a run, and its solver's but for C; None: the default."""
 
     solver: str | None
-    learner: str | None
+    learner: str | Learner | None
     bias: float | str | None
     schedule: str | int | None
     working_set: str | None
     partition: str | None
     block_chunks: int | None
     order: str | None
-    memory: int | None
+    memory: int | str | None
     seed: int | None
     tol: float | None
     max_outer: int | None
@@ -91,13 +92,13 @@ class FitSettings(PathSettings, total=False):
 class FormatSettings(TypedDict, total=False):
     """How rows are read, and become features: the recipe, and what some format takes; None: the default.
 
-    memory in bytes; n_jobs: threads."""
+    memory in bytes, or text such as "2GB"; n_jobs: threads."""
 
     format: str | None
     bits: int | None
     duplicates: str | None
     normalize: str | None
-    memory: int | None
+    memory: int | str | None
     seed: int | None
     n_jobs: int | None
     # formats

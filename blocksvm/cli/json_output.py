@@ -14,20 +14,6 @@ def add_json(group, what: str) -> None:
                        "FILE.json (a file of another name: --json=FILE)")  # fmt: skip
 
 
-def json_file(options) -> Path | None:
-    """The file of ``--json``; None where there is none, or the figures go to standard output."""
-    return None if options.json in (None, "-") else Path(options.json)
-
-
-def check_json(options, *inputs: str) -> None:
-    """InputError where the file cannot be written, or is an input."""
-    file = json_file(options)
-    if file is not None:
-        from blocksvm.base.outputs.checks import check_outputs
-
-        check_outputs({"json": file}, options.overwrite, [Path(name) for name in inputs])
-
-
 def emit_json(options, figures: Mapping) -> bool:
     """Tell the figures of a command as ``--json`` says; whether they stand on standard output, in place of its text."""
     from blocksvm.base.settings import plain

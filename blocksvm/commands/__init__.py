@@ -28,7 +28,7 @@ COMMANDS = {
     "import": "make a model of one that LIBLINEAR trained",
     "report": "show the traces of runs beside each other, as a page",
     "info": "describe a store, a model or a checkpoint",
-    "completion": "print a script for bash, zsh or fish to complete commands",
+    "completion": "print a completion script for bash, zsh, fish, tcsh or PowerShell",
 }
 
 

@@ -6,7 +6,8 @@ import sys
 
 from blocksvm.base.errors import InputError, printable
 from blocksvm.cli.console import Parser
-from blocksvm.cli.json_output import add_json, check_json, emit_json
+from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.cli.outputs import outputs_of
 
 
 def parser() -> Parser:
@@ -23,7 +24,7 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    check_json(options, options.file)
+    outputs_of(options, [options.file])
     from pathlib import Path
 
     from blocksvm.store.hdf5_files import MAKERS, open_hdf5, read_meta, text_attribute, version_attribute
@@ -46,7 +47,7 @@ def main(arguments: list[str]) -> int:
         about = meta if "method" not in meta else meta | {"settings": all_settings(meta)}
         figures = {"kind": kind, "format_version": version, "bytes": path.stat().st_size, **about}
         if top is not None:
-            figures["top"] = [{"label": label, "features": [vars(one) for one in own]} for label, own in top]
+            figures["top"] = [{"label": label, "features": [vars(one) for one in features]} for label, features in top]
         if emit_json(options, figures):
             return 0
     for name, value in description_lines(kind, meta, path.stat().st_size):

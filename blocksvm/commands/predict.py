@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.user_code import by_user
 from blocksvm.cli.console import Parser, size
-from blocksvm.cli.json_output import add_json, check_json, emit_json
+from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import add_format, add_settings, add_threads, given, n_jobs
+from blocksvm.cli.outputs import outputs_of
 from blocksvm.cli.standard import is_closed
 from blocksvm.formats.choices import PREDICTED, all_choices
 
@@ -71,10 +72,10 @@ def main(arguments: list[str]) -> int:
 
     description = describe_model(options.model)
     by_user(options.loss)
-    if options.loss not in (None, own_loss := description["method"]["settings"].get("loss")):
-        raise InputError(f"{option('loss', options.loss)}: {options.model} has the loss {own_loss}; leave it out")
+    if options.loss not in (None, trained_loss := description["method"]["settings"].get("loss")):
+        raise InputError(f"{option('loss', options.loss)}: {options.model} has the loss {trained_loss}; leave it out")
     link = link_of(description, options.model) if options.probabilities else known_link(description)
-    output = output_of(options, tuple(description["labels"]))
+    output = predictions_of(options, tuple(description["labels"]))
     scorer, pieces = scorer_of(options, description, link)
     from blocksvm.model.measures import measures_of
 
@@ -92,23 +93,14 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def output_of(options, labels: tuple) -> Path | None:
+def predictions_of(options, labels: tuple) -> Path | None:
     """The file for the predictions, None where they go to standard output; InputError where they cannot be written."""
-    from pathlib import Path
-
-    from blocksvm.base.outputs.checks import check_output
-
-    output = None if options.output in (None, "-") else Path(options.output)
-    check_json(options, options.model, options.input, *([options.output] if output else []))
-    if output is not None:
-        check_output(output, options.overwrite, "predictions", labels)
-        if output.resolve() in (Path(options.model).resolve(), Path(options.input).resolve()):
-            raise InputError(f"{output}: is also an input; choose another name for the predictions")
-    elif options.json == "-":
+    outputs = outputs_of(options, [options.model, options.input], {"predictions": options.output}, labels)
+    if "predictions" not in outputs and options.json == "-":
         raise InputError("--json goes to standard output, where the predictions go; name an OUTPUT for these")
-    elif is_closed(sys.stdout):
+    if "predictions" not in outputs and is_closed(sys.stdout):
         raise InputError("standard output is closed; name an OUTPUT for the predictions")
-    return output
+    return outputs.get("predictions")
 
 
 def is_store(name: str) -> bool:
@@ -137,17 +129,17 @@ def is_store(name: str) -> bool:
 
 
 def scorer_of(options, description: dict, link) -> tuple[TextScorer | StoreScorer, Iterator[Scores]]:
-    """What scores the rows of the input, and their scores, piece by piece."""
-    own = {name: value for name, value in given(options, all_choices()).items() if name in PREDICTED}
+    """The scorer of the input's rows, and their scores, piece by piece."""
+    settings = {name: value for name, value in given(options, all_choices()).items() if name in PREDICTED}
     store = is_store(options.input)
     if store:
-        for name in own:
+        for name in settings:
             raise InputError(f"{option(name)}: {options.input} is a store, which was read already; leave it out")
     from blocksvm.model.scoring import StoreScorer, TextScorer
 
     threads = threads_for(options)
     if not store:
-        text_scorer = TextScorer(options.model, options.memory, options.format, options.joint, own, threads)
+        text_scorer = TextScorer(options.model, options.memory, options.format, options.joint, settings, threads)
         return text_scorer, text_scorer.scores([options.input])
     labels, sets = description["labels"], description.get("multilabel", False)
     by_values = options.scores or len(labels) in (0, 2) or sets or link is not None
@@ -224,6 +216,6 @@ def written(scores, model, numbers) -> Iterator[str]:
         step = max(1, AT_ONCE // len(model.labels))
         for start in range(0, len(scores.classes), step):
             part = replace(scores, values=scores.values[start : start + step])
-            yield "".join([label_text(own) + "\n" for own in part.predictions(model)])
+            yield "".join([label_text(labels) + "\n" for labels in part.predictions(model)])
     else:
         yield from label_lines(scores.classes, model.labels)

@@ -200,7 +200,7 @@ def check_files(options, changes: bool, held_out) -> None:
 
 
 def next_steps(store: str, meta: dict) -> list[str]:
-    """What can be trained on a store as it is; nothing where training would be refused."""
+    """The commands that a store can be trained with as it is; none where training would be refused."""
     from blocksvm.base.labels import NUMBERS, SETS, members_of
     from blocksvm.cli.display.number_texts import MANY
 

@@ -8,8 +8,17 @@ from collections.abc import Mapping
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, seed, size
-from blocksvm.cli.json_output import add_json, check_json, emit_json
-from blocksvm.cli.options import add_checkpoint, add_settings, checkpoint_of, described, given, resumes, value_of
+from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.cli.options import (
+    add_checkpoint,
+    add_settings,
+    described,
+    given,
+    resumes,
+    saved_in,
+    value_of,
+)
+from blocksvm.cli.outputs import outputs_of
 from blocksvm.structured.structured_settings import ALL_LEARNERS, FEATURES, RUN, SCORING
 
 ACTIONS = {
@@ -45,7 +54,7 @@ def overview() -> Parser:
     return p
 
 
-def train_parser(own: Settings) -> Parser:
+def train_parser(declared: Settings) -> Parser:
     p = Parser("structure train", "Train a learner of outputs with structure, and write its model.", TASKS)
     p.usual_memory = RUN["memory"].default
     p.add_argument("text", metavar="TEXT", help="text to learn from, plain or compressed, - for standard input")
@@ -61,7 +70,7 @@ def train_parser(own: Settings) -> Parser:
     p.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     add_settings(p, "features", FEATURES)
     add_settings(p, "candidates", SCORING)
-    add_settings(p, "the learner's settings", own)
+    add_settings(p, "the learner's settings", declared)
     add_settings(p, "the run", RUN, None, TYPES)
     return p
 
@@ -117,15 +126,14 @@ def train(arguments: list[str]) -> int:
     from blocksvm.structured.task import training_of
 
     task = get_task(options.task)
-    output, checkpoint = outputs["structure"], outputs.get("checkpoint")
+    output, checkpoint = outputs["structure"], outputs.get("structure-checkpoint")
     fingerprint = None if checkpoint is None else text_fingerprint(options, settings)
     with scratch_folder(temporary_place(options, output), output.name) as folder:
         of_task = settings.features | settings.scoring
         learned = training_of(options.task, options.text, of_task, settings.run["memory"], folder)
         fitted = fit(options, settings, learned, checkpoint, fingerprint)
     if fitted.interrupted:
-        saved = "" if checkpoint is None else f"; state saved in {checkpoint}, go on with --resume"
-        raise Interrupted(f"interrupted; no model was written{saved}")
+        raise Interrupted(f"interrupted; no model was written{saved_in(checkpoint)}")
     model = structured_model(options.task, learned, options.learner, settings.all(), fitted, options.text)
     save_structured(output, model, options.overwrite)
     for sentence in fit_lines(fitted):
@@ -138,7 +146,7 @@ def train(arguments: list[str]) -> int:
 
 
 def help_text(name: str) -> str:
-    """What ``--help-learner`` prints."""
+    """The text of ``--help-learner``."""
     from blocksvm.structured import get_learner
 
     learner = get_learner(name)
@@ -157,21 +165,12 @@ def train_settings(options):
 
 def train_outputs(options) -> dict:
     """The paths of the model and the checkpoint, by kind of file; InputError where one cannot be written."""
-    from pathlib import Path
+    import os
 
-    from blocksvm.base.outputs.checks import check_outputs
-
-    output = Path(options.model)
-    inputs = [Path(name) for name in (options.text, options.test) if name not in (None, "-")]
-    if options.temp is not None and not Path(options.temp).is_dir():
+    if options.temp is not None and not os.path.isdir(options.temp):
         raise InputError(f"{options.temp}: no such folder; --temp names an existing one")
-    check_outputs({"structure": output}, options.overwrite, inputs)
-    checkpoint = checkpoint_of(options, "structure-checkpoint")
-    if checkpoint is None:
-        return {"structure": output}
-    if checkpoint.resolve() in {path.resolve() for path in (output, *inputs)}:
-        raise InputError(f"{checkpoint}: is given twice, as the checkpoint and something else; choose another name")
-    return {"structure": output, "checkpoint": checkpoint}
+    named = {"structure": options.model, "structure-checkpoint": options.checkpoint}
+    return outputs_of(options, [options.text, options.test], named)
 
 
 def temporary_place(options, output):
@@ -227,26 +226,18 @@ def fit_lines(fitted) -> list[str]:
     epochs = "1 epoch" if fitted.epochs == 1 else f"{fitted.epochs} epochs"
     lines = [f"{epochs} in {fitted.seconds:.1f}s, memory {sum(fitted.budget.used.values()) / 1e6:,.0f} MB"]
     if fitted.certificate is not None:
-        found = fitted.certificate
-        lines.append(
-            f"certified: primal {found['primal']:.10g}, dual {found['dual']:.10g}, relative gap {found['rel_gap']:.3e}"
-        )
+        primal, dual, gap = (fitted.certificate[name] for name in ("primal", "dual", "rel_gap"))
+        lines.append(f"certified: primal {primal:.10g}, dual {dual:.10g}, relative gap {gap:.3e}")
     return lines
 
 
 def predict(arguments: list[str]) -> int:
     options = model_parser("predict").parse_args(arguments)
-    from pathlib import Path
-
-    from blocksvm.base.outputs.checks import check_output
     from blocksvm.base.outputs.writing import written_text
     from blocksvm.structured.structured_run import opened_model, predicted
     from blocksvm.structured.task import checked
 
-    output = Path(options.output)
-    check_output(output, options.overwrite)
-    if output.resolve() in (Path(options.model).resolve(), Path(options.text).resolve()):
-        raise InputError(f"{output}: is also an input; choose another name for the predictions")
+    output = outputs_of(options, [options.model, options.text], {None: options.output})[None]
     model, task = opened_model(options.model, options.task)
     examples = task.examples(model, options.text, options.memory, given(options, SCORING))
     stop = catch_signals()
@@ -263,7 +254,7 @@ def predict(arguments: list[str]) -> int:
 
 def evaluate(arguments: list[str]) -> int:
     options = model_parser("evaluate").parse_args(arguments)
-    check_json(options, options.model, options.text)
+    outputs_of(options, [options.model, options.text])
     from blocksvm.structured.structured_run import opened_model
 
     model, task = opened_model(options.model, options.task)
@@ -289,8 +280,8 @@ def show_figures(figures: dict) -> None:
     for name, value in figures.items():
         if not isinstance(value, dict):
             print(f"{name:<10} {shown(value)}")
-    for kind, own in figures.get("types", {}).items():
-        print(f"  {kind:<8} " + "  ".join(f"{name} {shown(value)}" for name, value in own.items()))
+    for kind, measures in figures.get("types", {}).items():
+        print(f"  {kind:<8} " + "  ".join(f"{name} {shown(value)}" for name, value in measures.items()))
 
 
 def shown(value: float) -> str:

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.labels import label_fault
 from blocksvm.base.log import LOG
+from blocksvm.base.memory import MEMORY
 from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
@@ -74,6 +75,7 @@ class SplitSettings:
     like: Path | None = None
 
     def __post_init__(self):
+        object.__setattr__(self, "memory", MEMORY.checked(self.memory))
         by_user(self.format)
         _ = self.recipe  # its settings are checked
 
@@ -215,8 +217,8 @@ def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout
             raise InputError(f"{path}: is also an input; choose another name for the store")
     if settings.memory < SMALLEST_MEMORY:
         raise InputError(
-            f"{option('memory', f'{settings.memory / 1e6:g}MB')} is too small; a split needs "
-            f"{SMALLEST_MEMORY / 1e6:g}MB or more"
+            f"{option('memory', Bytes(settings.memory))} is too small; a split needs "
+            f"{option('memory', Bytes(SMALLEST_MEMORY))} or more"
         )
     temp = Path(settings.temp) if settings.temp is not None else store.parent
     if not temp.is_dir():
@@ -258,7 +260,7 @@ class _Split:
         self.lane_bytes = (memory - pieces - memory // 8) // len(outputs)
         if self.lane_bytes - self.spool_bytes < SMALLEST_TABLE:
             raise InputError(
-                f"{option('memory', f'{memory / 1e6:g}MB')} is too small for {jobs} jobs, which take "
+                f"{option('memory', Bytes(memory))} is too small for {jobs} jobs, which take "
                 f"{pieces / 1e6:.0f}MB for text; lower {option('n_jobs')} or raise {option('memory')}"
             )
         # a bucket is in memory as it was spooled and as it is written, for each job and the one being cut

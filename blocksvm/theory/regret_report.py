@@ -10,13 +10,13 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS, refuse_weights, require_labels
-from blocksvm.base.memory import Budget
+from blocksvm.base.memory import MEMORY, Budget
 from blocksvm.base.settings import plain
 from blocksvm.base.user_code import by_user
-from blocksvm.learners import get_learner
+from blocksvm.learners import LEARNERS, get_learner
 from blocksvm.learners.engine.runner import Runner, known_of
 from blocksvm.learners.rules.exact import EXACT, ExactRunner
-from blocksvm.losses import DEFAULT, get_loss
+from blocksvm.losses import DEFAULT, get_loss, require
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.sources.source import Source, bytes_of_blocks, largest_chunk_bytes
 from blocksvm.theory.bounds import Bound, bounds_of
@@ -176,7 +176,7 @@ def measure_regret(
     max_rows: int | None = None,
     order: str = "stored",
     seed: int = 0,
-    memory: int = 1_000_000_000,
+    memory: int | str = 1_000_000_000,
     on_progress: Callable[[str], None] = lambda text: None,
     batch: int = 1,
 ) -> RegretReport:
@@ -184,9 +184,11 @@ def measure_regret(
     the best fixed weights in hindsight.
 
     settings: of the learner; max_rows: only so many rows, in the order of the replay ('stored' or 'shuffled' by
-    ``seed``); average: also measure the mean of the learner's weights; memory in bytes; on_progress gets a line about
-    each step; batch: rows of a round, of pegasos.  Raises InputError where something does not fit.
+    ``seed``); average: also measure the mean of the learner's weights; memory: bytes, or text such as "2GB";
+    on_progress gets a line about each step; batch: rows of a round, of pegasos.  Raises InputError where something does
+    not fit.
     """
+    learner = LEARNERS.name_of(learner)
     by_user(learner, settings)
     several = source.label_kind != SETS and source.labels is not None and not source.labels.binary
     (require_labels if several else require_two_labels)(source)
@@ -204,17 +206,21 @@ def measure_regret(
         runner = Runner(learner, settings or {}, known, average=average, n_classes=len(source.labels.values))
         if runner.settings.get("costs") is not None:
             raise InputError(f"{option('costs')}: no bound here is about costs; leave it out")
+    followed = runner.settings.get("loss", DEFAULT)
+    judging = get_loss(followed).judged_by or followed
+    judged_loss = get_loss(judging)
+    if judged_loss.second_derivative is None:  # kinks are smoothed by the conjugate
+        require(judging, "conjugate", "regret")
     T = min(source.n_samples, max_rows or source.n_samples)
     r = theory_of(runner.learner).regulariser(runner.settings)
     check_batch(batch, T, runner, average)
     T -= T % batch
     if r is not None and r.sums is add_subgradient:
         check_steps(T, source.n_features)
-    budget = Budget(memory)
+    budget = Budget(MEMORY.checked(memory))
     budget.reserve("records of the rounds", RECORD_BYTES * T)
     rows = (ClassRows if several else ReplayRows)(source, order, seed, budget.left // 2)
-    followed = get_loss(runner.settings.get("loss", DEFAULT))
-    by_solver = is_certified(get_loss(followed.judged_by) if followed.judged_by else followed)
+    by_solver = is_certified(judged_loss)
     by_solver = by_solver and not (r is not None and r.truncates)
     in_blocks = not source.in_memory or order != "stored"
     if T < source.n_samples or not (by_solver or source.in_memory) or (runner.needs_all_rows and in_blocks):

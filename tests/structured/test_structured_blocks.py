@@ -315,8 +315,8 @@ def test_the_command_resumes(text, tmp_path, run_in_process):
     [
         (["--resume"], "--resume needs --checkpoint FILE"),
         (["--checkpoint", "{ckpt}"], "exists already"),
-        (["--checkpoint", "{text}", "--resume"], "is given twice"),
-        (["--checkpoint", "{other}", "--resume"], "is not a blocksvm structure-checkpoint"),
+        (["--checkpoint", "{text}", "--resume"], "is also an input"),
+        (["--checkpoint", "{other}", "--resume"], "is not a blocksvm checkpoint of structure train"),
         (["--checkpoint", "{cut}", "--resume"], "damaged"),
         (["--checkpoint", "{ckpt}", "--resume", "-C", "0.2"], "its run was begun with -C 0.1, not 0.2"),
         (["--checkpoint", "{ckpt}", "--resume", "--memory", "900KB"], "its run was begun with --memory 700000, not"),

@@ -1,1 +1,1 @@
-"""What a person sees while a command works: lines, of which the last is rewritten on a terminal; one file a display."""
+"""The displays of commands at work, a file each: lines, of which the last is rewritten on a terminal."""
