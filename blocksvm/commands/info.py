@@ -34,10 +34,6 @@ def main(arguments: list[str]) -> int:
         kind = text_attribute(file, "blocksvm")
         version = version_attribute(file)
         meta = read_meta(file)
-    if kind in ("model", "checkpoint"):
-        from blocksvm.model.older import of_today
-
-        meta = of_today(meta)
     if options.verify:
         verify(path, kind, options.quiet)
     top = None if options.top is None else strongest_weights(path, kind, options.top)

@@ -42,10 +42,11 @@ FORMS = {
 
 def form_of(name: str) -> Form:
     """The form of this name; InputError where there is none, or its library is missing."""
-    if name not in FORMS:
+    form = FORMS.get(name)
+    if form is None:
         raise InputError(f"{option('format', name)}: {one_of(name, FORMS)}")
-    FORMS[name].require()
-    return FORMS[name]
+    form.require()
+    return form
 
 
 def export_model(
