@@ -21,7 +21,7 @@ def emit_json(options, figures: Mapping) -> bool:
     if options.json == "-":
         print(json.dumps(plain(figures), allow_nan=False))
     elif options.json is not None:
-        from blocksvm.base.outputs import write_json
+        from blocksvm.base.outputs.writing import write_json
 
         write_json(Path(options.json), plain(figures), options.overwrite)
     return options.json == "-"

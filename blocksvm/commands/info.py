@@ -69,7 +69,7 @@ def strongest_weights(path, kind: str, n: int) -> list:
 def verify(path, kind: str, quiet: bool) -> None:
     """InputError unless all that matters in the file is sound."""
     if kind == "store":
-        from blocksvm.cli.display import Line
+        from blocksvm.cli.display.line import Line
         from blocksvm.store.reader import Store
 
         line = Line(sys.stderr, quiet)

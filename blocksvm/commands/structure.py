@@ -122,7 +122,7 @@ def train(arguments: list[str]) -> int:
     options = train_parser(ALL_LEARNERS, of_task).parse_args(arguments)
     settings = train_settings(options, of_task)
     outputs = train_outputs(options)
-    from blocksvm.base.outputs import scratch_folder
+    from blocksvm.base.outputs.temporary import scratch_folder
     from blocksvm.structured import get_task
     from blocksvm.structured.structured_model import save_structured
     from blocksvm.structured.structured_run import structured_model
@@ -191,15 +191,16 @@ def temporary_place(options, output):
 
 def text_fingerprint(options, settings) -> str:
     """A fingerprint of the text and of the files that its examples are scored by."""
-    from blocksvm.structured.structured_checkpoint import fingerprint_of
+    from blocksvm.structured.structured_checkpoint import fingerprint_of_text
 
     scored = (settings.task["quality"], *(settings.task["references"] or "").split(","))
-    return fingerprint_of([options.text, *filter(None, scored)])
+    return fingerprint_of_text([options.text, *filter(None, scored)])
 
 
 def fit(options, settings, learned, checkpoint, fingerprint: str | None):
     """Train on the examples, which are closed then, and show each epoch."""
-    from blocksvm.cli.display import Line, megabytes
+    from blocksvm.cli.display.line import Line
+    from blocksvm.cli.display.number_texts import megabytes
     from blocksvm.structured.structured_run import fit_structure
 
     going_on = resumes(options, checkpoint)
@@ -239,7 +240,7 @@ def fit_lines(fitted) -> list[str]:
 
 def predict(arguments: list[str]) -> int:
     options = model_parser("predict").parse_args(arguments)
-    from blocksvm.base.outputs import written_text
+    from blocksvm.base.outputs.writing import written_text
     from blocksvm.structured.structured_run import opened_model, predicted
     from blocksvm.structured.task import checked
 

@@ -14,7 +14,7 @@ from xxhash import xxh3_128_hexdigest
 
 from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.base.labels import listed
-from blocksvm.base.outputs import check_output
+from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.user_code import by_user
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.formats.recipe import Recipe

@@ -326,13 +326,19 @@ def parse(data: bytes, kind: str) -> dict:
     try:
         # not msgspec's own reader: names of files that are no text stand in descriptions as lone surrogates
         meta = json.loads(data, parse_constant=_finite, parse_float=_finite)
-        msgspec.convert(meta, SCHEMAS[kind])
+        typed(meta, SCHEMAS[kind])
     except RecursionError:
         raise ValueError("its description is nested too deeply") from None
+    return meta
+
+
+def typed(saved: dict, kind: type):
+    """An object of a class with annotated fields; ValueError where one is missing or of another type."""
+    try:
+        return msgspec.convert(saved, kind)
     except msgspec.ValidationError as error:
         text = str(error)  # it may quote a value of any length
         raise ValueError(f"its description: {text if len(text) < 300 else f'{text[:200]} ... {text[-80:]}'}") from None
-    return meta
 
 
 def _finite(text: str) -> float:

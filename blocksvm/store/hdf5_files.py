@@ -13,7 +13,7 @@ from xxhash import xxh3_64_hexdigest
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import open_input, require_same
-from blocksvm.base.outputs import system_number
+from blocksvm.base.outputs.writing import system_number
 from blocksvm.store.descriptions import parse
 
 # The versions that are read, of each kind of file; the last one is written.

@@ -104,15 +104,11 @@ class Labelling(StructuredTask):
     def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> LabelledExamples:
         text = read_columns(text_name, memory)
         n_columns = model.meta["n_columns"]
-        if len(text.columns) not in (n_columns, n_columns + 1):
-            raise InputError(
-                f"{shown_name(text_name)}: has {len(text.columns)} columns; the model wants {n_columns}, or "
-                f"{n_columns + 1} with labels"
-            )
+        with_labels = text.has_target(n_columns, "labels")
         templates = Templates(model.meta["template"], n_columns)
         features = known_features(text.n_tokens, len(templates), lambda t: templates.ids(text, t), model.feature_ids)
         labels, gold, known = model.meta["labels"], None, list(model.meta["labels"])
-        if len(text.columns) > n_columns:
+        if with_labels:
             known += sorted(set(text.columns[-1].words) - set(labels))
             gold = codes_in(text.columns[-1], known)
         structure = Sequences(features, text.bounds, gold, len(model.feature_ids), len(labels))

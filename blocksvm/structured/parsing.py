@@ -126,12 +126,7 @@ class Parsing(StructuredTask):
     def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Parsed:
         text = read_columns(text_name, memory)
         n_columns = model.meta["n_columns"]
-        if len(text.columns) not in (n_columns, n_columns + 1):
-            raise InputError(
-                f"{shown_name(text_name)}: has {len(text.columns)} columns; the model wants {n_columns}, or "
-                f"{n_columns + 1} with heads"
-            )
-        gold = heads_of(text) if len(text.columns) > n_columns else None
+        gold = heads_of(text) if text.has_target(n_columns, "heads") else None
         arcs = ArcFeatures(self._templates(model.meta["template"], n_columns, text, memory), text)
         table = known_features(arcs.n_arcs, len(arcs.templates), arcs.ids, model.feature_ids)
         return Parsed(Trees(table, text.bounds, gold, len(model.feature_ids)), text, gold, n_columns)
