@@ -91,6 +91,11 @@ class Budget:
         if n_bytes > self.left:
             raise TooLittleMemory(self.total, self.used | {name: int(n_bytes)})
 
+    def reserve(self, name: str, n_bytes: int) -> None:
+        """``require`` and ``take``."""
+        self.require(name, n_bytes)
+        self.take(name, n_bytes)
+
 
 def memory_limit() -> tuple[float, str]:
     """(bytes that this process may take, in words what says so): the memory cgroup that it is in, or what the machine

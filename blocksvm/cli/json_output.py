@@ -23,7 +23,7 @@ def emit_json(options, figures: Mapping) -> bool:
     if options.json == "-":
         print(json.dumps(plain(figures), allow_nan=False))
     elif options.json is not None:
-        from blocksvm.base.outputs import write_json
+        from blocksvm.base.outputs.writing import write_json
 
         # by its first key a file is known as one that may be replaced
         write_json(Path(options.json), {"blocksvm": __version__} | plain(figures), options.overwrite)

@@ -23,7 +23,7 @@ def outputs_of(
     where a figure lacks its library.
     """
     from blocksvm.base.optional_libraries import require_library
-    from blocksvm.base.outputs import check_outputs
+    from blocksvm.base.outputs.checks import check_outputs
 
     resumed = getattr(options, "resume", False)
     if resumed and options.checkpoint is None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from blocksvm.cli.display import TrainDisplay, train_summary
+from blocksvm.cli.display.training import TrainDisplay, train_summary
 from blocksvm.cli.options import resumes
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.model.takeover import InitialModels
@@ -109,7 +109,7 @@ class Session:
         return write
 
     def _calibrated(self, source: Store) -> dict | None:
-        from blocksvm.cli.display import Line
+        from blocksvm.cli.display.line import Line
         from blocksvm.validation.calibration import FOLDS, calibrated
 
         line = Line(sys.stderr, self.options.quiet)

@@ -39,9 +39,12 @@ def overview() -> str:
     return "\n".join(["usage: blocksvm COMMAND ... (blocksvm COMMAND --help says more)", "", *lines])
 
 
+MODULES = {"import": "import_model"}  # command -> its module, where that has another name: a word of Python
+
+
 def module_of(name: str) -> ModuleType:
     """The module of a command: its ``parser`` and its ``main``."""
-    return import_module(f"blocksvm.commands.{'import_model' if name == 'import' else name}")
+    return import_module(f"blocksvm.commands.{MODULES.get(name, name)}")
 
 
 def main(arguments: list[str]) -> int:

@@ -97,7 +97,7 @@ def parsed(arguments: list[str]):
 
 def main(arguments: list[str]) -> int:
     options, of_loss = parsed(arguments)
-    from blocksvm.base.outputs import written_whole
+    from blocksvm.base.outputs.writing import written_whole
 
     path = path_of(options.C)
     named = {"model": options.refit, "figure": options.figure, "checkpoint": options.checkpoint}
@@ -106,7 +106,7 @@ def main(arguments: list[str]) -> int:
     settings = {name: getattr(options, name, None) for name in (*OF_PROBLEM, "epsilon", *of_loss.names())}
     settings = {name: value for name, value in settings.items() if value is not None} | given(options, RUN_SETTINGS)
     stop = catch_signals()
-    from blocksvm.cli.display import Line
+    from blocksvm.cli.display.line import Line
     from blocksvm.store.reader import Store
     from blocksvm.validation.cross import PATH, PathCheckpoint, cross_validate
 
@@ -156,7 +156,7 @@ class CvProgress:
         self.end: float | None = None
 
     def show(self, event: dict) -> None:
-        from blocksvm.cli.display import clock
+        from blocksvm.cli.display.number_texts import clock
 
         if event["event"] == "part":
             low, high = event["path"][0], event["path"][-1]

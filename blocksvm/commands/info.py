@@ -34,10 +34,6 @@ def main(arguments: list[str]) -> int:
         kind = text_attribute(file, "blocksvm")
         version = version_attribute(file)
         meta = read_meta(file)
-    if kind in ("model", "checkpoint"):
-        from blocksvm.model.older import of_today
-
-        meta = of_today(meta)
     if options.verify:
         verify(path, kind, options.quiet)
     top = None if options.top is None else strongest_weights(path, kind, options.top)
@@ -73,7 +69,7 @@ def strongest_weights(path, kind: str, n: int) -> list:
 def verify(path, kind: str, quiet: bool) -> None:
     """InputError unless all that matters in the file is sound."""
     if kind == "store":
-        from blocksvm.cli.display import Line
+        from blocksvm.cli.display.line import Line
         from blocksvm.store.reader import Store
 
         line = Line(sys.stderr, quiet)

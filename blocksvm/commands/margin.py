@@ -46,13 +46,13 @@ def main(arguments: list[str]) -> int:
     from contextlib import ExitStack
 
     from blocksvm.base.labels import label_text
-    from blocksvm.base.outputs import written_text, written_whole
+    from blocksvm.base.outputs.writing import written_text, written_whole
 
     named = {"figure": options.figure, "support vectors": options.support_vectors}
     outputs = outputs_of(options, [options.store], named)
     settings = MARGIN_SETTINGS.checked(given(options, MARGIN_SETTINGS), "margin")
     stop = catch_signals()
-    from blocksvm.cli.display import Line
+    from blocksvm.cli.display.line import Line
     from blocksvm.store.reader import Store
     from blocksvm.theory.margin_search import maximum_margin
 

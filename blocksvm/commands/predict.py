@@ -81,7 +81,7 @@ def main(arguments: list[str]) -> int:
 
     measures = measures_of(scorer.model, link, scorer.budget)
     if not options.quiet:
-        from blocksvm.cli.display import megabytes
+        from blocksvm.cli.display.number_texts import megabytes
 
         used, total = (megabytes(n) for n in (sum(scorer.budget.used.values()), options.memory))
         print(f"{options.model}: {description['n_features']:,} features; memory {used} of {total}", file=sys.stderr)
@@ -159,8 +159,8 @@ def write_predictions(options, output, pieces: Iterator[Scores], model, measures
     """Write a line for each row, and count what it is worth; link: of probabilities, where these are written."""
     from contextlib import ExitStack
 
-    from blocksvm.base.outputs import written_text
-    from blocksvm.cli.display import Line
+    from blocksvm.base.outputs.writing import written_text
+    from blocksvm.cli.display.line import Line
 
     line = Line(sys.stderr, options.quiet)
     with ExitStack() as stack:

@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
     options = parser(learner, declared).parse_args(arguments)
     outputs = outputs_of(options, [options.store], {"figure": options.figure})
     settings = given(options, declared)
-    from blocksvm.cli.display import Line
+    from blocksvm.cli.display.line import Line
     from blocksvm.store.reader import Store
     from blocksvm.theory.regret_report import measure_regret
 
@@ -90,7 +90,7 @@ def main(arguments: list[str]) -> int:
     if not emit_json(options, figures):
         print("\n".join(shown(report)))
     if "figure" in outputs:
-        from blocksvm.base.outputs import written_whole
+        from blocksvm.base.outputs.writing import written_whole
         from blocksvm.theory.regret_figure import draw
 
         with written_whole(outputs["figure"], options.overwrite) as file:

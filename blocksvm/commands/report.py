@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     from pathlib import Path
 
-    from blocksvm.base.outputs import written_text, written_whole
+    from blocksvm.base.outputs.writing import written_text, written_whole
 
     if not (options.output or options.png or options.watch):
         raise InputError("nothing to make; add -o FILE.html, --png FILE.png or --watch")

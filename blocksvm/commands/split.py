@@ -110,7 +110,8 @@ def main(arguments: list[str]) -> int:
     check_options(options, changes)
     check_files(options, changes, held_out)
     settings = split_settings(options, changes, share)
-    from blocksvm.cli.display import SplitDisplay, folded, split_summary
+    from blocksvm.cli.display.folding import folded
+    from blocksvm.cli.display.splitting import SplitDisplay, split_summary
     from blocksvm.conversion.convert import extend, split_rows
 
     with SplitDisplay(sys.stderr, options.quiet) as display:
@@ -192,7 +193,7 @@ def check_files(options, changes: bool, held_out) -> None:
     import os
     from pathlib import Path
 
-    from blocksvm.base.outputs import check_output
+    from blocksvm.base.outputs.checks import check_output
 
     for name in [*options.inputs, *([options.weights] if options.weights else [])]:
         if name != "-" and not os.path.exists(name):

@@ -183,7 +183,7 @@ def main(arguments: list[str]) -> int:
     stop = catch_signals()
     from functools import partial
 
-    from blocksvm.cli.display import StreamDisplay
+    from blocksvm.cli.display.streaming import StreamDisplay
     from blocksvm.streaming.stream_outputs import stream_outputs
     from blocksvm.streaming.stream_pass import StreamPass
 
@@ -284,7 +284,7 @@ def stream_settings(options, declared: Settings):
 
 def show_end(options, outputs: dict, stream, display, files) -> None:
     """Print how the stream ended, or write it as ``--json`` says."""
-    from blocksvm.cli.display import folded
+    from blocksvm.cli.display.folding import folded
     from blocksvm.streaming.stream_pass import notes_of
 
     if options.json:

@@ -19,7 +19,7 @@ from blocksvm.cli.options import (
     value_of,
 )
 from blocksvm.cli.outputs import outputs_of
-from blocksvm.structured.structured_settings import ALL_LEARNERS, FEATURES, RUN, SCORING
+from blocksvm.structured.structured_settings import ALL_LEARNERS, FEATURES, OF_TASKS, RUN, SCORING
 
 ACTIONS = {
     "train": "learn from a text whose outputs are known",
@@ -54,7 +54,8 @@ def overview() -> Parser:
     return p
 
 
-def train_parser(declared: Settings) -> Parser:
+def train_parser(declared: Settings, of_task: Settings = Settings()) -> Parser:
+    """of_task: the settings of a task from outside."""
     p = Parser("structure train", "Train a learner of outputs with structure, and write its model.", TASKS)
     p.usual_memory = RUN["memory"].default
     p.add_argument("text", metavar="TEXT", help="text to learn from, plain or compressed, - for standard input")
@@ -70,6 +71,7 @@ def train_parser(declared: Settings) -> Parser:
     p.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     add_settings(p, "features", FEATURES)
     add_settings(p, "candidates", SCORING)
+    add_settings(p, "the task's settings", of_task)
     add_settings(p, "the learner's settings", declared)
     add_settings(p, "the run", RUN, None, TYPES)
     return p
@@ -116,10 +118,11 @@ def train(arguments: list[str]) -> int:
     if (name := value_of(arguments, "--help-learner")) is not None:
         print(help_text(name))
         return 0
-    options = train_parser(ALL_LEARNERS).parse_args(arguments)
-    settings = train_settings(options)
+    of_task = settings_of_task(value_of(arguments, "--task"))
+    options = train_parser(ALL_LEARNERS, of_task).parse_args(arguments)
+    settings = train_settings(options, of_task)
     outputs = train_outputs(options)
-    from blocksvm.base.outputs import scratch_folder
+    from blocksvm.base.outputs.temporary import scratch_folder
     from blocksvm.structured import get_task
     from blocksvm.structured.structured_model import save_structured
     from blocksvm.structured.structured_run import structured_model
@@ -129,8 +132,7 @@ def train(arguments: list[str]) -> int:
     output, checkpoint = outputs["structure"], outputs.get("structure-checkpoint")
     fingerprint = None if checkpoint is None else text_fingerprint(options, settings)
     with scratch_folder(temporary_place(options, output), output.name) as folder:
-        of_task = settings.features | settings.scoring
-        learned = training_of(options.task, options.text, of_task, settings.run["memory"], folder)
+        learned = training_of(options.task, options.text, settings.task, settings.run["memory"], folder)
         fitted = fit(options, settings, learned, checkpoint, fingerprint)
     if fitted.interrupted:
         raise Interrupted(f"interrupted; no model was written{saved_in(checkpoint)}")
@@ -153,14 +155,21 @@ def help_text(name: str) -> str:
     return described(name, learner.summary, learner.settings, [f"source: {learner.source}"])
 
 
-def train_settings(options):
-    """The settings of a training; InputError where they do not fit."""
+def settings_of_task(name: str | None) -> Settings:
+    """Those that a task from outside the package has beside ``OF_TASKS``."""
+    from blocksvm.structured import TASKS, get_task
+
+    return Settings() if name is None or name in TASKS else get_task(name).settings.without(*OF_TASKS.names())
+
+
+def train_settings(options, of_task: Settings):
+    """The settings of a training; InputError where they do not fit.  of_task: those of a task from outside."""
     from blocksvm.structured.structured_run import StructuredSettings
 
     if options.task is None:
         raise InputError("--task is missing: what is to be predicted; choose one of those that --help lists")
-    groups = [given(options, declared) for declared in (ALL_LEARNERS, FEATURES, SCORING, RUN)]
-    return StructuredSettings.of(options.learner, *groups)
+    groups = [given(options, declared) for declared in (ALL_LEARNERS, OF_TASKS + of_task, RUN)]
+    return StructuredSettings.of(options.learner, options.task, *groups)
 
 
 def train_outputs(options) -> dict:
@@ -182,17 +191,16 @@ def temporary_place(options, output):
 
 def text_fingerprint(options, settings) -> str:
     """A fingerprint of the text and of the files that its examples are scored by."""
-    from blocksvm.structured.structured_checkpoint import fingerprint_of
+    from blocksvm.structured.structured_checkpoint import fingerprint_of_text
 
-    scoring = settings.scoring
-    return fingerprint_of(
-        [options.text, *filter(None, (scoring["quality"], *(scoring["references"] or "").split(",")))]
-    )
+    scored = (settings.task["quality"], *(settings.task["references"] or "").split(","))
+    return fingerprint_of_text([options.text, *filter(None, scored)])
 
 
 def fit(options, settings, learned, checkpoint, fingerprint: str | None):
     """Train on the examples, which are closed then, and show each epoch."""
-    from blocksvm.cli.display import Line, megabytes
+    from blocksvm.cli.display.line import Line
+    from blocksvm.cli.display.number_texts import megabytes
     from blocksvm.structured.structured_run import fit_structure
 
     going_on = resumes(options, checkpoint)
@@ -232,13 +240,13 @@ def fit_lines(fitted) -> list[str]:
 
 def predict(arguments: list[str]) -> int:
     options = model_parser("predict").parse_args(arguments)
-    from blocksvm.base.outputs import written_text
+    from blocksvm.base.outputs.writing import written_text
     from blocksvm.structured.structured_run import opened_model, predicted
     from blocksvm.structured.task import checked
 
     output = outputs_of(options, [options.model, options.text], {None: options.output})[None]
     model, task = opened_model(options.model, options.task)
-    examples = task.examples(model, options.text, options.memory, given(options, SCORING))
+    examples = task.examples(model, options.text, options.memory, scoring_given(options, task))
     stop = catch_signals()
     outputs = predicted(checked(examples.structure, model.meta["task"]), model.weights, stop)
     if stop():
@@ -257,8 +265,13 @@ def evaluate(arguments: list[str]) -> int:
     from blocksvm.structured.structured_run import opened_model
 
     model, task = opened_model(options.model, options.task)
-    report(task, model, options.text, options.memory, given(options, SCORING), options)
+    report(task, model, options.text, options.memory, scoring_given(options, task), options)
     return 0
+
+
+def scoring_given(options, task) -> dict:
+    """The settings of ``SCORING`` that were given; InputError where the task has no use for them."""
+    return task.settings.checked(given(options, SCORING), f"the task {task.name}")
 
 
 def report(task, model, text: str, memory: int, scoring: Mapping = {}, options=None) -> None:

@@ -144,7 +144,7 @@ def main(arguments: list[str]) -> int:
             f"interrupted in outer iteration {result.outer + 1}: {gap}{saved_in(outputs.get('checkpoint'))}"
         )
     if not emit_json(options, session.figures()):
-        from blocksvm.cli.display import folded
+        from blocksvm.cli.display.folding import folded
 
         print(folded("\n".join(lines), sys.stdout))
     if not options.quiet:

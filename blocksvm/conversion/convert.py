@@ -16,7 +16,8 @@ from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.labels import label_fault
 from blocksvm.base.log import LOG
 from blocksvm.base.memory import MEMORY
-from blocksvm.base.outputs import check_output, scratch_folder
+from blocksvm.base.outputs.checks import check_output
+from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.conversion.destination import Destination, RowOrder, ordered_map
@@ -24,7 +25,7 @@ from blocksvm.conversion.existing_rows import ExistingRows
 from blocksvm.conversion.idf_counts import FeatureIdf, idf_like, known_idf, require_counted_idf
 from blocksvm.conversion.label_table import RowError
 from blocksvm.conversion.line_table import LineTable
-from blocksvm.conversion.row_weights import RowWeights
+from blocksvm.conversion.number_lines import RowWeights
 from blocksvm.conversion.spool import Spool, require_space
 from blocksvm.formats import AUTO, get_format, remarks, settled
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
@@ -248,7 +249,7 @@ class _Split:
         self.lines = LineTable()
         self.counter = RecordCounter()
         self.notes: list[str] = []  # on what the first lines decided
-        self.weights: RowWeights | None = None
+        self.weights = None if settings.weights is None else RowWeights(str(settings.weights))
         self.sources: list[tuple[TextSource, int]] = []  # and the number of its first row
         memory, jobs = settings.memory, settings.n_jobs
         # shares of the budget: text under way with what is parsed from it, an eighth for buckets being written, and the
@@ -282,8 +283,6 @@ class _Split:
                 idf = FeatureIdf(self.recipe.idf, self.known, self.known is not None) if self.recipe.weighs else None
                 rows = self.existing
                 destinations.append(Destination(path, self.lane_bytes, spool, settings.dtype, least, rows, idf))
-            if settings.weights is not None:
-                self.weights = stack.enter_context(RowWeights(str(settings.weights)))
             if self.inputs or self.batches is not None:
                 self._spool(self._read(pool) if self.batches is None else self.batches, destinations)
                 self._require_rows(destinations)
@@ -497,15 +496,10 @@ def _rows_of(batch: RowBatch, order: np.ndarray) -> RowBatch:
         entries = np.arange(nnz) + np.repeat(batch.indptr[order] - indptr[:-1], lengths)
         names = (names[0], names[1][entries], names[2][entries])
     labels = batch.labels
-    return replace(
-        batch,
-        labels=labels[order] if isinstance(labels, np.ndarray) else [labels[row] for row in order.tolist()],
-        indptr=indptr,
-        ids=ids,
-        values=None if ones else values,
-        weights=None if batch.weights is None else batch.weights[order],
-        names=names,
-    )
+    labels = labels[order] if isinstance(labels, np.ndarray) else [labels[row] for row in order.tolist()]
+    weights = None if batch.weights is None else batch.weights[order]
+    values = None if ones else values
+    return replace(batch, labels=labels, indptr=indptr, ids=ids, values=values, weights=weights, names=names)
 
 
 def _parsed(reader: Reader, piece: TextPiece, dtype: str, buffer: ParseBuffer | None) -> RowBatch:

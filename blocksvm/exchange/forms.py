@@ -10,7 +10,8 @@ from pathlib import Path
 from blocksvm.base.errors import InputError, one_of, option
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.optional_libraries import require_library
-from blocksvm.base.outputs import check_outputs, written_whole
+from blocksvm.base.outputs.checks import check_outputs
+from blocksvm.base.outputs.writing import written_whole
 from blocksvm.exchange import liblinear, onnx, sklearn_models, weights_table
 from blocksvm.model.model_file import Model, load_model
 
@@ -41,10 +42,11 @@ FORMS = {
 
 def form_of(name: str) -> Form:
     """The form of this name; InputError where there is none, or its library is missing."""
-    if name not in FORMS:
+    form = FORMS.get(name)
+    if form is None:
         raise InputError(f"{option('format', name)}: {one_of(name, FORMS)}")
-    FORMS[name].require()
-    return FORMS[name]
+    form.require()
+    return form
 
 
 def export_model(

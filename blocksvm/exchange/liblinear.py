@@ -17,7 +17,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import open_input
 from blocksvm.base.labels import listed
 from blocksvm.base.memory import Budget
-from blocksvm.base.outputs import as_text
+from blocksvm.base.outputs.writing import as_text
 from blocksvm.exchange.linear import LIBLINEAR_IDS, Linear, linear_of, model_of
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.model.model_file import Model

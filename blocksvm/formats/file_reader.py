@@ -160,12 +160,13 @@ def magic_of(name: str) -> str | None:
     return next((format_ for start, format_ in MAGIC.items() if head.startswith(start)), None)
 
 
-def fingerprint_of(name: str) -> str:
-    """Equal only for equal files."""
+def fingerprint_of(*names: str) -> str:
+    """A hash of the bytes of files, one after the other."""
     digest = xxh3_128()
-    with open_input(name) as file:
-        while piece := file.read(DIGESTED):
-            digest.update(piece)
+    for name in names:
+        with open_input(name) as file:
+            while piece := file.read(DIGESTED):
+                digest.update(piece)
     return digest.hexdigest()
 
 

@@ -117,8 +117,7 @@ class TextScorer:
         need = 8 * width_of(n_vectors) * (d + 2) + 8 * n_vectors * (d + 1) + 8 * d + IdIndex.n_bytes(d)
         need += support_bytes(description, d) + joint_bytes(self.joint)
         need += IDF_BYTES * d * recipe_of(description, model).weighs
-        self.budget.require("the model", need)
-        self.budget.take("the model", need)
+        self.budget.reserve("the model", need)
         # a longer line is there up to three times while it is read, then with what is made of it
         self.line_bytes = (EXPANSION + 4) * self.n_pieces
         self.model = load_model(model)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from blocksvm.reporting.runs import Iteration, TracedRun
+from blocksvm.reporting.runs import Iteration, TracedRun, thinned
 
 MOST_POINTS = 300  # of a curve that are drawn
 MOST_DIGITS = 10  # beside the usual ones, by which ticks are told apart
@@ -138,19 +138,13 @@ class Chart:
     note: str = ""
 
 
-def thinned(points: Sequence[Point]) -> tuple[Point, ...]:
-    """At most some ``MOST_POINTS`` points, evenly spaced, with the last one."""
-    step = -(-len(points) // MOST_POINTS)
-    return tuple(points) if step <= 1 else (*points[:-1:step], points[-1])
-
-
 def chart(title: str, x: Axis, y: Axis, curves: Iterable[tuple], note: str = "") -> Chart | None:
     """From (run's number, label, [(x, y, marked)], second) of each curve; None where nothing can be drawn."""
     series = []
     for run, label, points, second in curves:
         drawable = [Point(a, b, marked) for a, b, marked in points if x.has_place(a) and y.has_place(b)]
         if drawable:
-            series.append(Series(run, label, thinned(drawable), second))
+            series.append(Series(run, label, thinned(drawable, MOST_POINTS), second))
     return Chart(title, x, y, tuple(series), note) if series else None
 
 

@@ -13,11 +13,11 @@ from xxhash import xxh3_64_hexdigest
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import open_input, require_same
-from blocksvm.base.outputs import system_number
+from blocksvm.base.outputs.writing import system_number
 from blocksvm.store.descriptions import parse
 
 # The versions that are read, of each kind of file; the last one is written.
-VERSIONS = {"store": (1, 2), "model": (1, 2), "checkpoint": (1, 2), "structure": (1,), "structure-checkpoint": (1,)}
+VERSIONS = {"store": (1, 2), "model": (2,), "checkpoint": (2,), "structure": (1,), "structure-checkpoint": (1,)}
 MAKERS = {
     "store": "blocksvm split",
     "model": "blocksvm train",

@@ -56,6 +56,9 @@ SCORING = Settings((
             metavar="FILE,..."),
 ))  # fmt: skip
 
+OF_TOKENS = FEATURES.without("longest")
+OF_TASKS = FEATURES + SCORING  # of all our tasks, each of which declares what it takes of them
+
 
 def _of_all() -> Settings:
     """The settings of all learners, for the command line; each learner checks those that it gets."""

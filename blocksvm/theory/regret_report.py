@@ -26,6 +26,7 @@ from blocksvm.theory.each_round import add_subgradient, check_steps
 from blocksvm.theory.learner_theory import theory_of
 from blocksvm.theory.replay import RECORD_BYTES, ReplayedRun, ReplayRows, in_memory, learner_bytes, log_spaced, replay
 
+SHOWN = "name", "source", "statement", "quantity", "remark", "proven"  # of a bound, in a report
 ROUNDING = 1e-8  # what a bound may be exceeded by, relatively, since sums are rounded
 
 
@@ -112,12 +113,7 @@ class RegretReport:
             "comparators": [_comparator(u) for u in self.comparators],
             "bounds": [
                 {
-                    "name": judged.bound.name,
-                    "source": judged.bound.source,
-                    "statement": judged.bound.statement,
-                    "quantity": judged.bound.quantity,
-                    "remark": judged.bound.remark,
-                    "proven": judged.bound.proven,
+                    **{name: getattr(judged.bound, name) for name in SHOWN},
                     "applies": judged.applies,
                     "violated": judged.violated,
                     "assumptions": [{"text": c.text, "met": c.met, "found": c.detail} for c in judged.checks],
@@ -136,12 +132,7 @@ class RegretReport:
 
 def _comparator(u: Comparator) -> dict:
     return {
-        "name": u.name,
-        "C": u.C,
-        "status": u.status,
-        "rel_gap": u.rel_gap,
-        "norm": u.norm,
-        "norm_1": u.norm_1,
+        **{name: getattr(u, name) for name in ("name", "C", "status", "rel_gap", "norm", "norm_1")},
         "loss": float(u.judged[-1]),
         "mistakes": int(u.mistakes[-1]),
         "least_margin": float(u.margin[-1]),
@@ -227,8 +218,7 @@ def measure_regret(
     if r is not None and r.sums is add_subgradient:
         check_steps(T, source.n_features)
     budget = Budget(MEMORY.checked(memory))
-    budget.require("records of the rounds", RECORD_BYTES * T)
-    budget.take("records of the rounds", RECORD_BYTES * T)
+    budget.reserve("records of the rounds", RECORD_BYTES * T)
     rows = (ClassRows if several else ReplayRows)(source, order, seed, budget.left // 2)
     by_solver = is_certified(judged_loss)
     by_solver = by_solver and not (r is not None and r.truncates)
@@ -273,8 +263,7 @@ def check_batch(batch: int, T: int, runner, average: bool) -> None:
 def _plan(rows: ReplayRows, budget: Budget, n_bytes: int) -> None:
     """Count the learner, and leave the rest to the blocks."""
     source = rows.source
-    budget.require("the learner", n_bytes)
-    budget.take("the learner", n_bytes)
+    budget.reserve("the learner", n_bytes)
     if source.in_memory and rows.order == "stored":
         rows.memory = 1 << 60  # blocks are no copies
         return

@@ -24,9 +24,11 @@ from support.training_cases import command, make_store, random_rows, run_in_proc
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.cli.console import Parser
-from blocksvm.cli.display import StreamDisplay, TrainDisplay, clock, folded, megabytes, training
-from blocksvm.cli.display.number_texts import counted, fitted
-from blocksvm.cli.display.training import fitting
+from blocksvm.cli.display import training
+from blocksvm.cli.display.folding import folded
+from blocksvm.cli.display.number_texts import clock, counted, fitted, megabytes
+from blocksvm.cli.display.streaming import StreamDisplay
+from blocksvm.cli.display.training import TrainDisplay, fitting
 from blocksvm.commands.cv import CvProgress
 from blocksvm.commands.cv import main as cv_main
 from blocksvm.commands.cv import shown as table_of_cv

@@ -184,7 +184,7 @@ def test_parts_of_a_text_are_its_examples(tmp_path):
     assert len(few.blocks.counts) > 10 and few.blocks.n_examples == 400
     one, other = (t.blocks.block(np.arange(len(t.blocks.counts))).structure for t in (whole, few))
     np.testing.assert_array_equal(one.bounds, other.bounds)
-    np.testing.assert_array_equal(one.labels, other.labels)
+    np.testing.assert_array_equal(one.answers, other.answers)
     np.testing.assert_array_equal(whole.feature_ids[one.table], few.feature_ids[other.table])
     part: ExampleBlock = few.blocks.block(np.array([2, 5]))
     assert part.structure.n_examples == few.blocks.counts[[2, 5]].sum() == part.bounds[-1]
