@@ -207,8 +207,8 @@ class Parser(argparse.ArgumentParser):
     def _meant(self, text: str) -> str:
         """'; did you mean --overwrite?', or nothing."""
         names = {name.lstrip("-").lower(): name for name in self._option_string_actions}
-        given = text.partition("=")[0].lstrip("-").lower()
-        close = nearest(given, names)
+        typed = text.partition("=")[0].lstrip("-").lower()
+        close = nearest(typed, names)
         return f"; did you mean {names[close]}?" if close else ""
 
     def _check_value(self, action, value):

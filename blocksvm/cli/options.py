@@ -185,7 +185,7 @@ def saved_in(checkpoint: Path | None) -> str:
     return f"; state saved in {checkpoint}, go on with --resume"
 
 
-def given(options, settings: Settings) -> dict:
+def chosen_values(options, settings: Settings) -> dict:
     """The settings that were given among parsed options."""
     values = {name: getattr(options, name, None) for name in settings.names()}
     return {name: value for name, value in values.items() if value is not None}

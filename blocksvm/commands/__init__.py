@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(overview())
         return 0
-    name, *rest = arguments
+    name, *remaining = arguments
     if name == "--version":
         print(f"blocksvm {__version__}")
         return 0
@@ -61,5 +61,5 @@ def main(arguments: list[str]) -> int:
         advice = f"did you mean '{near[0]}'?" if near else "run blocksvm alone to list the commands"
         print(f"blocksvm: error: there is no command '{name}'; {advice}", file=sys.stderr)
         return 2
-    run(module_of(name).main, rest)
+    run(module_of(name).main, remaining)
     return 0

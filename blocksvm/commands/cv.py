@@ -16,7 +16,7 @@ from blocksvm.cli.console import (
     size,
 )
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import add_checkpoint, add_settings, given, resumes, saved_in, value_of
+from blocksvm.cli.options import add_checkpoint, add_settings, chosen_values, resumes, saved_in, value_of
 from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.problems.problem_settings import WITH_CLASSES
 from blocksvm.training.run_settings import RUN_SETTINGS
@@ -104,7 +104,8 @@ def main(arguments: list[str]) -> int:
     outputs = outputs_of(options, [options.store, options.groups], named)
     checkpoint = outputs.get("checkpoint")
     settings = {name: getattr(options, name, None) for name in (*OF_PROBLEM, "epsilon", *of_loss.names())}
-    settings = {name: value for name, value in settings.items() if value is not None} | given(options, RUN_SETTINGS)
+    settings = {name: value for name, value in settings.items() if value is not None}
+    settings |= chosen_values(options, RUN_SETTINGS)
     stop = catch_signals()
     from blocksvm.cli.display.line import Line
     from blocksvm.store.reader import Store

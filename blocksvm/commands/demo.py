@@ -70,10 +70,10 @@ def main(arguments: list[str]) -> int:
             except OSError as error:
                 raise InputError(f"{folder}: {(error.strerror or '').lower()}; --folder names a new folder") from error
         narrator = Narrator(folder, options.quiet)
-        made = make_texts(narrator, SIZES[options.size])
+        windows = make_texts(narrator, SIZES[options.size])
         meta, split_seconds = split(narrator)
         model, memory, peak = train(narrator, meta)
-        test(narrator, made)
+        test(narrator, windows)
         from blocksvm.cli.display.number_texts import megabytes
 
         print(
@@ -108,16 +108,16 @@ def make_texts(narrator: Narrator, n_nonzeros: int) -> Windows:
         line.show(f"   {fraction:4.0%} {message}")
 
     try:
-        made = write_windows(narrator.folder / "train.tsv", narrator.folder / "test.tsv", n_nonzeros, show)
+        windows = write_windows(narrator.folder / "train.tsv", narrator.folder / "test.tsv", n_nonzeros, show)
     except ValueError as error:
         raise InputError(str(error)) from error
     line.close()
     narrator.say(
-        f"   {made.train.windows:,} windows for training and {made.test.windows:,} for testing, "
-        f"from {made.train.files:,} and {made.test.files:,} other files: "
-        f"{megabytes(made.n_bytes())} of text in {time.perf_counter() - began:.1f}s."
+        f"   {windows.train.windows:,} windows for training and {windows.test.windows:,} for testing, "
+        f"from {windows.train.files:,} and {windows.test.files:,} other files: "
+        f"{megabytes(windows.n_bytes())} of text in {time.perf_counter() - began:.1f}s."
     )
-    return made
+    return windows
 
 
 def split(narrator: Narrator) -> tuple[dict, float]:
@@ -157,11 +157,11 @@ def train(narrator: Narrator, meta: dict) -> tuple[dict, int, int]:
     return describe_model(narrator.folder / "model.h5"), memory, peak
 
 
-def test(narrator: Narrator, made: Windows) -> None:
+def test(narrator: Narrator, windows: Windows) -> None:
     """Predict windows of other files, and show the largest weights."""
     narrator.heading(4, "Test it on windows from files that it has not seen.")
     narrator.command("predict", "model.h5", "test.tsv", "predictions.txt")
-    most = max(made.test.positives, made.test.windows - made.test.positives) / made.test.windows
+    most = max(windows.test.positives, windows.test.windows - windows.test.positives) / windows.test.windows
     narrator.say(f"   (always answering the more frequent class would give {most:.4f})")
     narrator.heading(5, "What it has learned: the largest weights, for test code and against it.")
     narrator.command("info", "model.h5", "--top", "5")

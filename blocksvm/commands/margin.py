@@ -6,7 +6,7 @@ import sys
 
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, duration, seed, size
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import add_settings, given
+from blocksvm.cli.options import add_settings, chosen_values
 from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.theory.margin_settings import MARGIN_SETTINGS
 
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
 
     named = {"figure": options.figure, "support vectors": options.support_vectors}
     outputs = outputs_of(options, [options.store], named)
-    settings = MARGIN_SETTINGS.checked(given(options, MARGIN_SETTINGS), "margin")
+    settings = MARGIN_SETTINGS.checked(chosen_values(options, MARGIN_SETTINGS), "margin")
     stop = catch_signals()
     from blocksvm.cli.display.line import Line
     from blocksvm.store.reader import Store

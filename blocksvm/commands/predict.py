@@ -10,7 +10,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.user_code import by_user
 from blocksvm.cli.console import Parser, size
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import add_format, add_settings, add_threads, given, n_jobs
+from blocksvm.cli.options import add_format, add_settings, add_threads, chosen_values, n_jobs
 from blocksvm.cli.outputs import outputs_of
 from blocksvm.cli.standard import is_closed
 from blocksvm.formats.choices import PREDICTED, all_choices
@@ -130,7 +130,7 @@ def is_store(name: str) -> bool:
 
 def scorer_of(options, description: dict, link) -> tuple[TextScorer | StoreScorer, Iterator[Scores]]:
     """The scorer of the input's rows, and their scores, piece by piece."""
-    settings = {name: value for name, value in given(options, all_choices()).items() if name in PREDICTED}
+    settings = {name: value for name, value in chosen_values(options, all_choices()).items() if name in PREDICTED}
     store = is_store(options.input)
     if store:
         for name in settings:

@@ -8,7 +8,7 @@ from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.settings import Settings
 from blocksvm.cli.console import Known, Parser, seed, size
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, refusal, value_of
+from blocksvm.cli.options import SOLVER_WORDS, add_settings, chosen_values, refusal, value_of
 from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.learners import LEARNERS
 
@@ -74,7 +74,7 @@ def main(arguments: list[str]) -> int:
     learner, declared = learner_of(arguments)
     options = parser(learner, declared).parse_args(arguments)
     outputs = outputs_of(options, [options.store], {"figure": options.figure})
-    settings = given(options, declared)
+    settings = chosen_values(options, declared)
     from blocksvm.cli.display.line import Line
     from blocksvm.store.reader import Store
     from blocksvm.theory.regret_report import measure_regret
@@ -102,14 +102,14 @@ def main(arguments: list[str]) -> int:
 def shown(report) -> list[str]:
     """The report as lines for a person."""
     run, best = report.run, report.best
-    given = ", ".join(
+    settings = ", ".join(
         f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in run.settings.items()
         if value is not None
     )
     gap = "" if best.rel_gap is None else f", certified to a relative gap of {best.rel_gap:.1e}"
     lines = [
-        f"learner     {run.name}{f' ({given})' if given else ''}",
+        f"learner     {run.name}{f' ({settings})' if settings else ''}",
         f"rows        {run.T:,}, {run.d:,} features, max ||x|| {run.R[-1]:.4g}",
         f"loss        {run.judged_name}",
         f"u           the best of {len(report.comparators)} fixed vectors on all {run.T:,} rows: {best.name}, "

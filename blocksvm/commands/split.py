@@ -110,7 +110,7 @@ def main(arguments: list[str]) -> int:
     check_options(options, changes)
     check_files(options, changes, held_out)
     settings = split_settings(options, changes, share)
-    from blocksvm.cli.display.folding import folded
+    from blocksvm.cli.display.folding import wrap_text
     from blocksvm.cli.display.splitting import SplitDisplay, split_summary
     from blocksvm.conversion.convert import extend, split_rows
 
@@ -122,7 +122,7 @@ def main(arguments: list[str]) -> int:
             meta = split_rows(options.inputs, options.store, settings, held_out, display.show)
     of_run = {"store": options.store, "holdout": held_out and str(held_out), "seconds": display.seconds}
     if not emit_json(options, of_run | meta):
-        print(folded(split_summary(Path(options.store), meta, display.seconds), sys.stdout))
+        print(wrap_text(split_summary(Path(options.store), meta, display.seconds), sys.stdout))
         if held_out is not None:
             print(f"held-out rows in {held_out}")
     if not options.quiet:
@@ -143,13 +143,13 @@ def split_settings(options, changes: bool, share: float):
         "temp": None if options.temp is None else Path(options.temp),
         "weights": options.weights,
     }
-    given, choices = {name: getattr(options, name) for name in COMMON}, chosen_in(options)
+    recipe, choices = {name: getattr(options, name) for name in COMMON}, chosen_in(options)
     if changes:
-        return settings_of_store(options.store, given, choices, **machine)
+        return settings_of_store(options.store, recipe, choices, **machine)
     machine |= {"holdout": share, "overwrite": options.overwrite}
     if options.like is not None:
-        return settings_of_store(options.like, given, choices, like=True, **machine)
-    return settings_from(given, **machine, options=choices)
+        return settings_of_store(options.like, recipe, choices, like=True, **machine)
+    return settings_from(recipe, **machine, options=choices)
 
 
 def holdout_of(options, changes: bool):

@@ -24,9 +24,9 @@ from blocksvm.cli.options import (
     add_format,
     add_settings,
     chosen_in,
+    chosen_values,
     described,
     files_named,
-    given,
     n_jobs,
     refusal,
     value_of,
@@ -120,11 +120,11 @@ def known_labels(options) -> tuple:
     """The labels as far as they are known before the first row."""
     from blocksvm.model.model_file import describe_model
 
-    given = labels_given(options.labels)
+    labels = labels_given(options.labels)
     for path in (options.continue_from, options.prior):
-        if given is None and path is not None:
-            given = tuple(describe_model(path)["labels"])
-    return given or (-1.0, 1.0)
+        if labels is None and path is not None:
+            labels = tuple(describe_model(path)["labels"])
+    return labels or (-1.0, 1.0)
 
 
 def learner_of(arguments: list[str]) -> tuple[str, Settings, str | None]:
@@ -231,7 +231,7 @@ def check_options(options, settings: Settings) -> None:
             raise InputError(f"{name} {value}: must be 1 or more")
     if options.save_every and not options.model:
         raise InputError("--save-every needs --model MODEL.h5, the file to write")
-    if options.ask and given(options, settings).get("query") is None:
+    if options.ask and chosen_values(options, settings).get("query") is None:
         raise InputError("--ask needs --query B, which says how likely labels are asked for")
     if options.scores and not options.predictions:
         raise InputError("--scores needs --predictions FILE, where they are written")
@@ -270,7 +270,7 @@ def stream_settings(options, declared: Settings):
     from blocksvm.learners.engine.learner import COMMON_SETTINGS
     from blocksvm.streaming.stream_pass import StreamSettings
 
-    values = given(options, declared)
+    values = chosen_values(options, declared)
     shared = {name: values.pop(name) for name in COMMON_SETTINGS.names() if name in values}
     return StreamSettings(
         learner=options.learner or ("" if options.continue_from else DEFAULT), settings=values,
@@ -284,7 +284,7 @@ def stream_settings(options, declared: Settings):
 
 def show_end(options, outputs: dict, stream, display, files) -> None:
     """Print how the stream ended, or write it as ``--json`` says."""
-    from blocksvm.cli.display.folding import folded
+    from blocksvm.cli.display.folding import wrap_text
     from blocksvm.streaming.stream_pass import notes_of
 
     if options.json:
@@ -294,7 +294,7 @@ def show_end(options, outputs: dict, stream, display, files) -> None:
             return
     to = sys.stderr if options.predictions == "-" else sys.stdout
     notes = [f"note: {note}" for note in notes_of(stream)]
-    print(folded("\n".join(display.summary(stream) + notes), to), file=to)
+    print(wrap_text("\n".join(display.summary(stream) + notes), to), file=to)
     if options.ask:
         print(f"{files.n_questions:,} labels are asked for in {outputs['questions']}")
     if "predictions" in outputs:

@@ -12,8 +12,8 @@ from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import (
     add_checkpoint,
     add_settings,
+    chosen_values,
     described,
-    given,
     resumes,
     saved_in,
     value_of,
@@ -168,7 +168,7 @@ def train_settings(options, of_task: Settings):
 
     if options.task is None:
         raise InputError("--task is missing: what is to be predicted; choose one of those that --help lists")
-    groups = [given(options, declared) for declared in (ALL_LEARNERS, OF_TASKS + of_task, RUN)]
+    groups = [chosen_values(options, declared) for declared in (ALL_LEARNERS, OF_TASKS + of_task, RUN)]
     return StructuredSettings.of(options.learner, options.task, *groups)
 
 
@@ -271,7 +271,7 @@ def evaluate(arguments: list[str]) -> int:
 
 def scoring_given(options, task) -> dict:
     """The settings of ``SCORING`` that were given; InputError where the task has no use for them."""
-    return task.settings.checked(given(options, SCORING), f"the task {task.name}")
+    return task.settings.checked(chosen_values(options, SCORING), f"the task {task.name}")
 
 
 def report(task, model, text: str, memory: int, scoring: Mapping = {}, options=None) -> None:

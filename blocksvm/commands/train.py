@@ -18,7 +18,7 @@ from blocksvm.cli.console import (
     size,
 )
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import SOLVER_WORDS, add_checkpoint, add_settings, given, refusal, saved_in, value_of
+from blocksvm.cli.options import SOLVER_WORDS, add_checkpoint, add_settings, chosen_values, refusal, saved_in, value_of
 from blocksvm.cli.outputs import outputs_of
 from blocksvm.cli.standard import drawing
 from blocksvm.learners.engine.methods import NAMES
@@ -119,7 +119,7 @@ def main(arguments: list[str]) -> int:
     with open_hdf5(Path(options.store), "store") as file:
         about = read_meta(file)
     keywords = {"solver": options.solver, "learner": options.learner}
-    keywords |= given(options, declared) | given(options, RUN_SETTINGS)
+    keywords |= chosen_values(options, declared) | chosen_values(options, RUN_SETTINGS)
     if options.continue_from is None:
         settings = TrainSettings.of(**keywords)
     else:
@@ -144,9 +144,9 @@ def main(arguments: list[str]) -> int:
             f"interrupted in outer iteration {result.outer + 1}: {gap}{saved_in(outputs.get('checkpoint'))}"
         )
     if not emit_json(options, session.figures()):
-        from blocksvm.cli.display.folding import folded
+        from blocksvm.cli.display.folding import wrap_text
 
-        print(folded("\n".join(lines), sys.stdout))
+        print(wrap_text("\n".join(lines), sys.stdout))
     if not options.quiet:
         print(f"next: blocksvm predict {options.model} NEW.svm", file=sys.stderr)
     return 0

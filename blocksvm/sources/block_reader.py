@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from blocksvm.base.errors import InputError
+from blocksvm.base.memory import MEMORY
 from blocksvm.sources.block import Arena, Block
 from blocksvm.sources.source import ReadingCost, Source, bytes_of_blocks
 
@@ -87,14 +88,14 @@ class BlockReader:
         return block
 
 
-def iterate_blocks(source: Source, memory: int) -> Iterator[Block]:
-    """All rows of a source in its order, in blocks of which two fit in ``memory`` bytes; the next is read meanwhile.
+def iterate_blocks(source: Source, memory: int | str) -> Iterator[Block]:
+    """All rows of a source in its order, in blocks of which two fit in ``memory`` bytes (or text such as "2GB"); the next is read meanwhile.
 
     A block is valid until the next one is requested: copy what is needed longer.  Raises InputError where not even one
     chunk fits.
     """
     chunks = source.chunks
-    limit = memory // 2
+    limit = MEMORY.checked(memory) // 2
     plan: list[list[int]] = [[]]
     rows = nnz = 0
     for chunk, (n, entries) in enumerate(zip(chunks.n_rows.tolist(), chunks.nnz.tolist(), strict=True)):

@@ -46,6 +46,7 @@ def test_runs_take_sizes_as_text(rows, store):
     assert np.array_equal(ours.model.weights, theirs.model.weights)
     with blocksvm.open_store(store) as source:
         blocksvm.measure_regret(source, "pa", memory="1GB", max_rows=20)
+        assert sum(len(block.y) for block in blocksvm.iterate_blocks(source, "10MB")) == rows[0].shape[0]
 
 
 @pytest.mark.parametrize("text", ["much", "2 XB", "-1MB", "0", "1e400GB", ""])

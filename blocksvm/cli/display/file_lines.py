@@ -5,7 +5,7 @@ from __future__ import annotations
 from blocksvm.base.errors import printable
 from blocksvm.base.labels import listed
 from blocksvm.base.settings import shown
-from blocksvm.cli.display.number_texts import labels_line, megabytes, rows, suffered
+from blocksvm.cli.display.number_texts import labels_line, loss_text, megabytes, rows
 from blocksvm.training.run_settings import FREE
 
 # settings that have a line of their own
@@ -142,7 +142,7 @@ def model_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     if meta["status"] == "stream":
         progress = meta["progress"]
         figures = [progress[name] for name in ("rows", "cumulative_loss", "mistakes")]
-        loss = suffered(*figures, progress.get("squared_errors"), progress.get("cumulative_cost"))
+        loss = loss_text(*figures, progress.get("squared_errors"), progress.get("cumulative_cost"))
         return [*lines, ("learned from", f"a stream of {progress['rows']:,} rows: {loss}")]
     if meta["status"] == "imported":
         return [*lines, ("trained by", meta["store"])]

@@ -14,13 +14,13 @@ def width_of(stream) -> int | None:
         return None
 
 
-def folded(text: str, stream) -> str:
+def wrap_text(text: str, stream) -> str:
     """The text as it goes to this stream: as it is, or on a terminal with its longer lines broken to its width."""
     width = width_of(stream)
-    return text if width is None else "\n".join(_folded(line, width) for line in text.split("\n"))
+    return text if width is None else "\n".join(_wrap_line(line, width) for line in text.split("\n"))
 
 
-def _folded(line: str, width: int) -> str:
+def _wrap_line(line: str, width: int) -> str:
     if len(line) <= width or width < 10:
         return line
     return textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

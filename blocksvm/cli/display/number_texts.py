@@ -41,7 +41,9 @@ def rmse(squared_errors: float, rows: int) -> str:
     return f"{math.sqrt(max(0.0, squared_errors) / max(1, rows)):.6g}"
 
 
-def suffered(n: int, loss: float, mistakes: int | None, squared_errors: float | None, cost: float | None = None) -> str:
+def loss_text(
+    n: int, loss: float, mistakes: int | None, squared_errors: float | None, cost: float | None = None
+) -> str:
     """The figures of a learner over n rows, a cumulative loss and mistakes, or squared errors where labels are
     numbers; and the cost of its predictions, where they cost."""
     wrong = f"mistakes {mistakes / n:.4%}" if squared_errors is None else f"rmse {rmse(squared_errors, n)}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from blocksvm.base.settings import shown
-from blocksvm.cli.display.folding import folded
-from blocksvm.cli.display.number_texts import counted, fitted, label, megabytes, rmse, suffered
+from blocksvm.cli.display.folding import wrap_text
+from blocksvm.cli.display.number_texts import counted, fitted, label, loss_text, megabytes, rmse
 
 OF_EACH = ("mistakes", "squared_errors", "cumulative_cost")
 
@@ -48,7 +48,7 @@ class StreamDisplay:
 
     def _print(self, text: str) -> None:
         if not self.quiet:
-            print(folded(text, self.stream), file=self.stream, flush=True)
+            print(wrap_text(text, self.stream), file=self.stream, flush=True)
 
     def begin(self, inputs: list[str], settings, stream) -> None:
         """Print the inputs, the learners, and the memory that they may take."""
@@ -124,7 +124,7 @@ class StreamDisplay:
         rows, nonzeros = report.rows - self.rows_before, stream.nonzeros - self.nonzeros_before
         pace = f"{rows / seconds:,.0f} rows/s, {nonzeros / 1e6 / seconds:.1f} M nonzeros/s"
         of_all = f"of all {report.rows:,} rows: " if self.rows_before else ""
-        loss = suffered(
+        loss = loss_text(
             report.rows, report.cumulative_loss, report.mistakes, report.squared_errors, report.cumulative_cost
         )
         if report.auc is not None:
@@ -134,7 +134,7 @@ class StreamDisplay:
         for number, of_pass in enumerate(report.passes or [], 1):
             if of_pass["rows"]:
                 seen_before = "" if number == 1 else ", of rows that were learned from before"
-                figures = suffered(of_pass["rows"], of_pass["cumulative_loss"], *map(of_pass.get, OF_EACH))
+                figures = loss_text(of_pass["rows"], of_pass["cumulative_loss"], *map(of_pass.get, OF_EACH))
                 lines.append(f"pass {number}: {figures}{seen_before}")
         if stream.settings.query is not None:
             lines.append(f"labels asked for: {report.asked:,} ({report.asked / report.rows:.2%})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from blocksvm.base.settings import shown
-from blocksvm.cli.display.folding import folded, width_of
+from blocksvm.cli.display.folding import width_of, wrap_text
 from blocksvm.cli.display.line import Line
 from blocksvm.cli.display.number_texts import clock, counted, fitted, megabytes, rmse
 from blocksvm.problems.problem_settings import learns_together
@@ -102,7 +102,7 @@ class TrainDisplay:
         ]
         if event["event"] == "resume":
             lines.append(f"resuming at outer iteration {event['outer']}")
-        print(folded("\n".join(lines), self.stream), file=self.stream)
+        print(wrap_text("\n".join(lines), self.stream), file=self.stream)
 
     def _foresee(self, event: dict) -> None:
         """After the first blocks of a run that takes its time: how long an outer iteration will be."""
