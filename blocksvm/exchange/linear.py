@@ -86,8 +86,7 @@ def linear_of(model: Model, with_idf: bool = False) -> Linear:
     if model.multilabel:
         notes.append("rows have sets of labels: each of them whose value is above 0 is predicted")
     if model.meta.get("calibration") is not None:
-        notes.append("its calibration is left out: scores are decision values, and any probabilities are not those "
-                     "of predict --probabilities")  # fmt: skip
+        notes.append("its calibration is left out: any probabilities are those of the loss, not the calibrated ones")
     if recipe.l2:
         notes.append("rows are scaled to norm 1 before they are scored: do the same")
     order = np.argsort(model.feature_ids, kind="stable")

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from blocksvm.base.errors import InputError
+from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.memory import MEMORY
 from blocksvm.sources.block import Arena, Block
 from blocksvm.sources.source import ReadingCost, Source, bytes_of_blocks
@@ -89,13 +89,14 @@ class BlockReader:
 
 
 def iterate_blocks(source: Source, memory: int | str) -> Iterator[Block]:
-    """All rows of a source in its order, in blocks of which two fit in ``memory`` bytes (or text such as "2GB"); the next is read meanwhile.
+    """All rows of a source in its order, in blocks of which two fit in ``memory`` bytes (also as text, "2GB"); the
+    next is read meanwhile.
 
     A block is valid until the next one is requested: copy what is needed longer.  Raises InputError where not even one
     chunk fits.
     """
-    chunks = source.chunks
-    limit = MEMORY.checked(memory) // 2
+    memory, chunks = int(MEMORY.checked(memory)), source.chunks
+    limit = memory // 2
     plan: list[list[int]] = [[]]
     rows = nnz = 0
     for chunk, (n, entries) in enumerate(zip(chunks.n_rows.tolist(), chunks.nnz.tolist(), strict=True)):
@@ -109,7 +110,8 @@ def iterate_blocks(source: Source, memory: int | str) -> Iterator[Block]:
     )
     if need > limit:
         raise InputError(
-            f"memory of {memory / 1e6:.1f}MB is too small: two blocks of one chunk need {2 * need / 1e6:.1f}MB"
+            f"{option('memory', Bytes(memory))} is too small: two blocks of one chunk need "
+            f"{option('memory', Bytes(2 * need))}"
         )
     blocks = [np.array(block) for block in plan]
     with BlockReader(source, need, resident=len(blocks) == 1) as reader:

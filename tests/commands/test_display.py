@@ -25,7 +25,7 @@ from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.cli.console import Parser
 from blocksvm.cli.display import training
-from blocksvm.cli.display.folding import folded
+from blocksvm.cli.display.folding import wrap_text
 from blocksvm.cli.display.number_texts import clock, counted, fitted, megabytes
 from blocksvm.cli.display.streaming import StreamDisplay
 from blocksvm.cli.display.training import TrainDisplay, fitting
@@ -245,11 +245,11 @@ def test_lines_are_folded_at_blanks_on_a_terminal_alone():
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
     text = "short\nprimal 23991.78295, dual 23782.86472, gap 8.7e-03\n" + "x" * 40
     with open(theirs, "w") as terminal:
-        lines = folded(text, terminal).split("\n")
+        lines = wrap_text(text, terminal).split("\n")
     os.close(ours)
     assert lines[:3] == ["short", "primal 23991.78295, dual", "  23782.86472, gap 8.7e-03"]
     assert lines[3:] == ["x" * 40]
-    assert folded(text, io.StringIO()) == text
+    assert wrap_text(text, io.StringIO()) == text
 
 
 # -- closed streams ------------------------------------------------------------------------------------------------
