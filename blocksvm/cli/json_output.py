@@ -6,16 +6,18 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from blocksvm import __version__
+
 
 def add_json(group, what: str) -> None:
-    """Add ``--json [FILE]``; what: the figures that it tells."""
+    """Add ``--json [FILE]``; what: the figures that are written."""
     group.add_argument("--json", nargs="?", const="-", metavar="FILE",
                        help=f"write {what} as one JSON object: to standard output, in place of the text, or to "
                        "FILE.json (a file of another name: --json=FILE)")  # fmt: skip
 
 
 def emit_json(options, figures: Mapping) -> bool:
-    """Tell the figures of a command as ``--json`` says; whether they stand on standard output, in place of its text."""
+    """Write the figures of a command as ``--json`` says; whether they went to standard output, in place of its text."""
     from blocksvm.base.settings import plain
 
     if options.json == "-":
@@ -23,5 +25,6 @@ def emit_json(options, figures: Mapping) -> bool:
     elif options.json is not None:
         from blocksvm.base.outputs.writing import write_json
 
-        write_json(Path(options.json), plain(figures), options.overwrite)
+        # by its first key a file is known as one that may be replaced
+        write_json(Path(options.json), {"blocksvm": __version__} | plain(figures), options.overwrite)
     return options.json == "-"

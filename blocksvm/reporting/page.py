@@ -76,12 +76,15 @@ def _legend(runs: Sequence[TracedRun]) -> str:
 
 def _table(head: Iterable[str], rows: Iterable[Sequence[str]], words: bool = False, marked: Sequence[bool] = ()) -> str:
     """A table of texts, which are escaped; marked: emphasised rows."""
-    lines = []
+    columns, lines = [escape(name) for name in head], []
     for k, cells in enumerate(rows):
         kind = ' class="differs"' if k < len(marked) and marked[k] else ""
         first, *others = map(escape, cells)
-        lines.append(f'<tr{kind}><th scope="row">{first}</th>' + "".join(f"<td>{c}</td>" for c in others) + "</tr>")
-    names = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+        # a narrow screen shows a line for each cell, with its column's name
+        named = zip(columns[1:], others, strict=True)
+        others = [f'<td data-column="{column}">{cell}</td>' for column, cell in named]
+        lines.append(f'<tr{kind}><th scope="row">{first}</th>{"".join(others)}</tr>')
+    names = "".join(f'<th scope="col">{column}</th>' for column in columns)
     return (
         f'<div class="scrolled"><table{" class=words" if words else ""}><thead><tr>{names}</tr></thead>\n<tbody>'
         + "\n".join(lines)

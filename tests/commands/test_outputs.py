@@ -73,7 +73,11 @@ def test_only_what_we_wrote_is_replaced(tmp_path, rows):
     [
         ("log", ['{"event": "start"}\n{"x'], ["1 1:1\n", "[1]\n", '{"a": 1}\n', "{"]),
         ("predictions", ["1\n-1\n", "0.5 1.25e-3\n-7 3\n", "spam\n1\nspam\n"], ["1 1:1\n", "ham\n", "a,b\n", "1,2\n"]),
-        ("json", ['{\n  "store": "x",\n  "learner": "pa1"\n}\n'], ['{"name": "package"}', "1\n", "[]"]),
+        (
+            "json",
+            ['{\n  "blocksvm": "0.1.0",\n  "learner": "pa1"\n}\n'],
+            ['{"learner": "blocksvm"}', "1\n", "[]"],
+        ),
         ("figure", ["%PDF-1.4", "<svg>", '<?xml version="1.0"?>'], ["1 1:1\n", "hello"]),
     ],
 )

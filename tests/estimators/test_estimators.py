@@ -418,7 +418,7 @@ def test_threads_change_nothing_that_comes_out(made, monkeypatch, tmp_path):
     monkeypatch.setattr(of_rows, "PIECE", 40)  # a few rows of X
     values, asked = [], []
     store = of_rows.store_batches
-    monkeypatch.setattr(of_rows, "store_batches", lambda *given: asked.append(given[2].jobs) or store(*given))
+    monkeypatch.setattr(of_rows, "store_batches", lambda *given: asked.append(given[2].n_jobs) or store(*given))
     for n_jobs in (None, 2, -1):
         own = made(n_jobs=n_jobs, temp=tmp_path).fit(X, Y)
         values.append((own.decision_function(X), own.decision_function(X.toarray())))

@@ -37,11 +37,12 @@ def check_outputs(
 ) -> None:
     """``check_output`` of several by their kinds, none of which may be another, or an input; resumed: checkpoints and
     traces are continued."""
-    known = {path.resolve(): "an input" for path in inputs}
     for kind, path in outputs.items():
         continued = resumed and kind in CONTINUED
         # the content of a checkpoint that is continued is checked when it is opened
         check_output(path, overwrite or continued, None if continued and kind != "log" else kind, labels)
+    known = {path.resolve(): "an input" for path in inputs} if outputs else {}
+    for kind, path in outputs.items():
         what = _article(kind)
         if (other := known.setdefault(path.resolve(), what)) != what:
             raise InputError(f"{path}: is also {other}; choose another name for {what.replace('a ', 'the ', 1)}")
@@ -155,8 +156,7 @@ def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
     if kind == "report":
         return start.startswith(b"<!doctype html>") and b'content="blocksvm' in start
     if kind == "json":
-        ours = any(key in start for key in (b'"learner"', b'"folds"', b'"hard"'))
-        return re.match(rb"\s*\{\s*\"", start) is not None and ours
+        return re.match(rb"\s*\{\s*\"blocksvm\"", start) is not None
     lines = start.decode("utf-8", "replace").split("\n")
     if len(start) == HEAD_BYTES:
         del lines[-1]  # it may be cut
