@@ -83,6 +83,15 @@ class PathSettings(MethodSettings, total=False):
     max_seconds: float | None
 
 
+class RegretSettings(MethodSettings, total=False):
+    """The settings of ``measure_regret``: those of the learner and of the replay; None: the default."""
+
+    C: float | None
+    order: str | None
+    seed: int | None
+    memory: int | str | None
+
+
 class FitSettings(PathSettings, total=False):
     """The settings of ``fit``; None: the default."""
 

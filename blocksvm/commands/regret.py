@@ -82,8 +82,8 @@ def main(arguments: list[str]) -> int:
     line = Line(sys.stderr, options.quiet)
     with Store(options.store) as store:
         report = measure_regret(
-            store, options.learner, settings, average=options.average, max_rows=options.max_rows,
-            order=options.order, seed=options.seed, memory=options.memory, on_progress=line.show, batch=options.batch,
+            store, options.learner, max_rows=options.max_rows, on_progress=line.show, order=options.order,
+            seed=options.seed, memory=options.memory, average=options.average, batch=options.batch, **settings,
         )  # fmt: skip
     line.close()
     figures = {"store": options.store, "order": options.order, "seed": options.seed} | report.described()

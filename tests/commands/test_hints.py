@@ -120,7 +120,7 @@ def test_a_missing_file_of_any_kind_is_named_in_words(run_in_process, tmp_path):
 def test_regret_refuses_a_loss_before_it_replays_any_row(store):
     lines = []
     with open_store(store) as source, pytest.raises(InputError, match="has no conjugate"):
-        measure_regret(source, "ogd", {"loss": "support.smooth_hinge:BARE"}, on_progress=lines.append)
+        measure_regret(source, "ogd", loss="support.smooth_hinge:BARE", on_progress=lines.append)
     assert lines == []
 
 

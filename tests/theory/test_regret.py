@@ -89,7 +89,7 @@ def test_penalties_are_those_of_the_weights_of_each_round():
 @pytest.mark.parametrize("case", [{"l1": 0.1, "p": 1.0, "cap": 0.5}, {"l1": 0.1, "p": 3.0}])
 def test_a_regulariser_that_changes_is_that_of_each_round(case):
     X, y, plane = sample(n=70, seed=2, noise=0.1)
-    made, dense = regret_report.measure_regret(Matrix(X, y), "hf-fobos", case), Dense(X, y, "hf-fobos", case)
+    made, dense = regret_report.measure_regret(Matrix(X, y), "hf-fobos", **case), Dense(X, y, "hf-fobos", case)
     H = case["l1"] * np.array(dense.H)
     agree(made.run.varying, np.cumsum(np.sum(H * np.abs(dense.W), axis=1))[made.run.times - 1])
     made_u = measure(made.run, FixedWeights("u", np.append(plane, 0.0)), X @ plane)
@@ -273,7 +273,7 @@ def test_the_comparator_is_the_best_in_hindsight():
         ("ogd", {"loss": "epsilon-insensitive", "epsilon": 0.3}, "epsilon-insensitive"),
         ("ogd", {"loss": "perceptron"}, "hinge"),
     ]:
-        made = regret_report.measure_regret(Matrix(X, y), name, case)
+        made = regret_report.measure_regret(Matrix(X, y), name, **case)
 
         def total(w, loss=loss, case=case):
             pairs = zip(X @ w, y, strict=True)
@@ -317,7 +317,7 @@ def test_comparators_are_scaled_into_the_ball_of_the_learner():
         ("ogd", {"radius": 0.2}, "OGD, falling step, projected"),
         ("omd", {"mirror": "entropic", "radius": 0.2}, "EG+-"),
     ]:
-        made = regret_report.measure_regret(Matrix(X, y), name, case)
+        made = regret_report.measure_regret(Matrix(X, y), name, **case)
         scaled = [u for u in made.comparators if "scaled to 0.2" in u.name]
         lengths = [u.norm_1 if name == "omd" else u.norm for u in scaled]
         assert len(scaled) >= 3 and lengths == pytest.approx([0.2] * len(scaled), rel=1e-9) and max(lengths) <= 0.2
@@ -338,7 +338,7 @@ def test_a_regulariser_is_part_of_the_regret_and_its_comparator_is_the_best():
     X, y, _ = sample(n=60, d=4, seed=4, noise=0.2)
     for name, case in (("fobos", {"l1": 0.1}), ("adagrad-rda", {"l1": 0.1}), ("pegasos", {"lam": 0.05}),
                        ("subgradient", {"l1": 0.1})):  # fmt: skip
-        made = regret_report.measure_regret(Matrix(X, y), name, case)
+        made = regret_report.measure_regret(Matrix(X, y), name, **case)
 
         def total(w, name=name):
             loss = np.maximum(0.0, 1.0 - y * (X @ w)).sum()
@@ -440,7 +440,7 @@ def test_the_command_prints_a_table_and_writes_its_files(store, tmp_path, run_in
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     made = json.loads(target.read_text())
     with Store(store) as source:
-        expected = regret_report.measure_regret(source, "ogd", {"decay": "constant", "step": 0.1})
+        expected = regret_report.measure_regret(source, "ogd", decay="constant", step=0.1)
     assert made["regret"] == pytest.approx(expected.regret[-1], rel=1e-12)
     assert [row["t"] for row in made["table"]] == [1, 2, 5, 10, 20, 50, 100, 150]
     assert f"{made['table'][-1]['regret']:.5g}" in lines[lines.index("") + 9]
@@ -545,7 +545,7 @@ def test_the_lemma_of_the_leader_is_measured(tmp_path, name, case, order):
     X, y, _ = sample(n=60, d=5, seed=4, noise=0.2)
     path = make_store(tmp_path, scipy.sparse.csr_matrix(X), y, dtype="float64", keep_order=True, chunk_nonzeros=16)
     with Store(path) as source:
-        made = regret_report.measure_regret(source, name, case, order=order, seed=1)
+        made = regret_report.measure_regret(source, name, **case, order=order, seed=1)
     (one,) = made.bounds
     assert one.applies and not one.violated
     run = made.run
@@ -571,7 +571,7 @@ def test_the_lemma_of_the_leader_is_measured(tmp_path, name, case, order):
 def test_pegasos_by_C_is_pegasos_by_lambda():
     X, y, _ = sample(n=50, d=5, seed=4, noise=0.2)
     by_C, by_lambda = (
-        regret_report.measure_regret(Matrix(X, y), "pegasos", case) for case in ({"C": 0.4}, {"lam": 1 / 20.0})
+        regret_report.measure_regret(Matrix(X, y), "pegasos", **case) for case in ({"C": 0.4}, {"lam": 1 / 20.0})
     )
     agree(by_C.run.scores, by_lambda.run.scores)
     assert by_C.bounds[0].applies

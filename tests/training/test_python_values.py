@@ -71,8 +71,8 @@ def test_a_learner_is_given_as_an_object(rows, learner):
     ours = blocksvm.fit(*rows, learner=learner, C=0.3, max_outer=2)
     theirs = blocksvm.fit(*rows, learner="pa1", C=0.3, max_outer=2)
     assert np.array_equal(ours.model.weights, theirs.model.weights)
-    report = blocksvm.measure_regret(Matrix(*rows), learner, {"C": 0.3})
-    assert report.run.mistakes[-1] == blocksvm.measure_regret(Matrix(*rows), "pa1", {"C": 0.3}).run.mistakes[-1]
+    report = blocksvm.measure_regret(Matrix(*rows), learner, C=0.3)
+    assert report.run.mistakes[-1] == blocksvm.measure_regret(Matrix(*rows), "pa1", C=0.3).run.mistakes[-1]
 
 
 @pytest.mark.parametrize(
