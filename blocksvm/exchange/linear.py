@@ -85,8 +85,7 @@ def linear_of(model: Model, with_idf: bool = False) -> Linear:
         )
     if model.multilabel:
         notes.append("rows have sets of labels: each of them whose value is above 0 is predicted")
-    if model.meta.get("calibration") is not None:
-        notes.append("its calibration is left out: any probabilities are those of the loss, not the calibrated ones")
+    notes += calibration_notes(model)
     if recipe.l2:
         notes.append("rows are scaled to norm 1 before they are scored: do the same")
     order = np.argsort(model.feature_ids, kind="stable")
@@ -116,6 +115,13 @@ def linear_of(model: Model, with_idf: bool = False) -> Linear:
         idf,
         _columns(model.meta),
     )
+
+
+def calibration_notes(model: Model) -> tuple[str, ...]:
+    """A note for users of the weights of a model that is calibrated."""
+    if model.meta.get("calibration") is None:
+        return ()
+    return ("its calibration is left out: any probabilities are those of the loss, not the calibrated ones",)
 
 
 def _factors(model: Model, name: str) -> np.ndarray:

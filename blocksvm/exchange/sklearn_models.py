@@ -13,7 +13,7 @@ import numpy as np
 from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.base.labels import numbers_of
 from blocksvm.base.optional_libraries import require_library
-from blocksvm.exchange.linear import COLUMNS, LABEL_TYPE, Linear, linear_of, model_of
+from blocksvm.exchange.linear import COLUMNS, LABEL_TYPE, Linear, calibration_notes, linear_of, model_of
 from blocksvm.formats.recipe import Recipe
 from blocksvm.losses import DEFAULT, DEFAULT_OF_NUMBERS, LOSSES, get_loss
 from blocksvm.model.model_file import Model
@@ -31,17 +31,16 @@ def to_estimator(model: Model):
     classes, whose probabilities are then ours).
 
     coef_ (1, n) or (k, n) float64 for columns 0..n - 1, n - 1 the largest feature id; InputError where the model is not
-    linear, or these take too much memory.  Warns where the estimator lacks something of the model: its calibration, its
-    loss, how it scales rows.
+    linear, or these take too much memory.  Warns where the model is calibrated, or has a loss that no estimator has.
     """
-    estimator, notes = _estimator(model)
-    if notes:
-        warnings.warn(f"{model.path or 'the model'}: {'; '.join(notes)}", InputWarning, stacklevel=2)
+    estimator, _, lacking = _estimator(model)
+    if lacking:
+        warnings.warn(f"{model.path or 'the model'}: {'; '.join(lacking)}", InputWarning, stacklevel=2)
     return estimator
 
 
-def _estimator(model: Model) -> tuple[Any, tuple[str, ...]]:
-    """(the fitted estimator, notes for its users)."""
+def _estimator(model: Model) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
+    """(the fitted estimator, notes for its users, those on what it lacks of the model)."""
     require_library("scikit-learn", "An estimator")
     linear = linear_of(model)
     if model.multilabel:
@@ -59,11 +58,13 @@ def _estimator(model: Model) -> tuple[Any, tuple[str, ...]]:
     else:
         estimator.coef_ = estimator.coef_[0]
     estimator.n_iter_ = max(1, model.meta["outer"])
-    name, notes = type(estimator).__name__, linear.notes
-    if name not in _names_of(linear.loss):
-        notes += (f"scikit-learn has no estimator of the loss {linear.loss}: this {name} has the same decision values, "
-                  "but would minimise another loss if it was fitted again",)  # fmt: skip
-    return estimator, notes
+    name = type(estimator).__name__
+    other_loss = (
+        f"scikit-learn has no estimator of the loss {linear.loss}: this {name} has the same decision values, but would "
+        "minimise another loss if it was fitted again"
+    )
+    of_loss = () if name in _names_of(linear.loss) else (other_loss,)
+    return estimator, linear.notes + of_loss, calibration_notes(model) + of_loss
 
 
 def _names_of(loss: str) -> dict:
@@ -139,7 +140,7 @@ def _loss_of(estimator, classes: bool) -> str:
 
 def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
     """Write the fitted estimator with joblib; returns notes for its users."""
-    estimator, notes = _estimator(model)
+    estimator, notes, _ = _estimator(model)
     import joblib
 
     joblib.dump(estimator, file)
