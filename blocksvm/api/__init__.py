@@ -1,1 +1,1 @@
-"""What Python users call: a training in one call, and its settings as typed keywords."""
+"""The functions that Python users call: a training in one call, its settings as typed keywords."""

@@ -13,7 +13,7 @@ from blocksvm.api.setting_keywords import FitSettings
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import one_run
 from blocksvm.base.log import LOG
-from blocksvm.base.outputs import check_output
+from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.user_code import by_user
 from blocksvm.learners.engine.joint_map import place_of
 from blocksvm.learners.engine.methods import get_method

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
+from blocksvm.learners.engine.learner import Learner
 from blocksvm.losses.loss import Loss
 
 
@@ -67,19 +68,28 @@ class PathSettings(MethodSettings, total=False):
     """The settings of ``cross_validate``: those of a run, and its solver's but for C; None: the default."""
 
     solver: str | None
-    learner: str | None
+    learner: str | Learner | None
     bias: float | str | None
     schedule: str | int | None
     working_set: str | None
     partition: str | None
     block_chunks: int | None
     order: str | None
-    memory: int | None
+    memory: int | str | None
     seed: int | None
     tol: float | None
     max_outer: int | None
     max_passes: int | None
     max_seconds: float | None
+
+
+class RegretSettings(MethodSettings, total=False):
+    """The settings of ``measure_regret``: those of the learner and of the replay; None: the default."""
+
+    C: float | None
+    order: str | None
+    seed: int | None
+    memory: int | str | None
 
 
 class FitSettings(PathSettings, total=False):
@@ -91,13 +101,13 @@ class FitSettings(PathSettings, total=False):
 class FormatSettings(TypedDict, total=False):
     """How rows are read, and become features: the recipe, and what some format takes; None: the default.
 
-    memory in bytes; n_jobs: threads."""
+    memory in bytes, or text such as "2GB"; n_jobs: threads."""
 
     format: str | None
     bits: int | None
     duplicates: str | None
     normalize: str | None
-    memory: int | None
+    memory: int | str | None
     seed: int | None
     n_jobs: int | None
     # formats

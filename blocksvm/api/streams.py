@@ -10,7 +10,7 @@ import numpy as np
 
 from blocksvm.api.setting_keywords import OnlineSettings
 from blocksvm.base.labels import Labels
-from blocksvm.base.outputs import check_output
+from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.settings import split_fields
 from blocksvm.formats import AUTO, settings_offered
 from blocksvm.streaming.stream_pass import StreamPass, StreamReport, StreamSettings

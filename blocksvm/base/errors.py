@@ -17,6 +17,12 @@ OPTIONS = {"C": "-C", "lam": "--lambda", "n_jobs": "--jobs"}
 LONGEST_VALUE = 70  # characters of a table
 NO_VALUE = object()
 
+
+class Bytes(int):
+    """A size in bytes, which a sentence shows as its caller writes it: '12.3MB' on the command line, '12_300_000' in
+    Python."""
+
+
 # what moves a cursor, breaks a line, turns the order of letters or is no character at all; a tab is harmless
 CONTROLS = re.compile("[\x00-\x08\n-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -66,7 +72,7 @@ FOREIGN = (errno.EIO, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.EBADF, err
 
 
 def advice(error: OSError) -> str:
-    """What to do about an error of the system."""
+    """The advice on an error of the system."""
     return ADVICE.get(error.errno or 0, "check the disk or the connection, and run it again")
 
 
@@ -79,7 +85,7 @@ def system_sentence(error: OSError) -> tuple[str, int]:
 
 
 class InputWarning(UserWarning):
-    """What the user gave can be used, but hardly as it was meant: one sentence with what to look at."""
+    """An input that can be used, but hardly as it was meant: one sentence with what to look at."""
 
 
 def use_option_names(on: bool) -> bool:
@@ -100,7 +106,10 @@ def option(name: str, value=NO_VALUE) -> str:
     spelled = option_string(name) if _option_names else name
     if value is NO_VALUE or (value is True and _option_names):
         return spelled
-    text = f"{value:g}" if isinstance(value, float) else value_text(value)
+    if isinstance(value, Bytes):
+        text = f"{value / 1e6:g}MB" if _option_names else f"{value:_}"
+    else:
+        text = f"{value:g}" if isinstance(value, float) else value_text(value)
     return f"{spelled} {text}" if _option_names else f"{spelled}={text}"
 
 

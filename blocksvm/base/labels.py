@@ -144,7 +144,7 @@ def labels_of(counts: list[tuple] | None) -> Labels | None:
 
 @dataclass(frozen=True)
 class Coding:
-    """How a source's labels become ``y``: by ``labels`` (None: y is 0), or ``real``: y float64 is the label itself.
+    """The mapping of a source's labels to ``y``: by ``labels`` (None: y is 0), or ``real``: y float64 is the label.
 
     source_labels: the source's table of labels, strings or sets; None where its labels are numbers.  Of sets, y is the
     place in it; the caller sees to it that there are at most ``MOST_LABELS``.

@@ -3,17 +3,58 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import Bytes, InputError, option
+from blocksvm.base.settings import Setting
 
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 BESIDES = 300_000_000  # bytes of interpreter, libraries and loaded kernels, at most
 CGROUPS = Path("/sys/fs/cgroup")
 OF_PROCESS = Path("/proc/self/cgroup")
 OF_MACHINE = Path("/proc/meminfo")
+
+
+def with_unit(text: str, units: Mapping[str, int], what: str) -> float:
+    """The number of a text such as '1.5GB' in the unit 1.  ValueError, with a sentence that expects ``what``, for other
+    texts and for numbers that are not above 0."""
+    number = text.strip().upper()
+    unit = ""
+    while number and number[-1].isalpha():
+        unit = number[-1] + unit
+        number = number[:-1]
+    try:
+        value = float(number) * units[unit]
+    except (KeyError, ValueError):
+        raise ValueError(f"'{text}' is not {what}") from None
+    if not 0 < value < math.inf:
+        raise ValueError(f"'{text}' must be above 0")
+    return value
+
+
+def size_in_bytes(text: str) -> int:
+    """Bytes from '512MB' or '1.5GB' (MB = 10^6 bytes, MiB = 2^20); ValueError for other texts."""
+    return int(with_unit(text, UNITS, "a size such as 512MB or 2GB"))
+
+
+class MemorySetting(Setting):
+    """A number of bytes, or text such as '512MB' or '2GB'."""
+
+    def checked(self, value):
+        if isinstance(value, str):
+            try:
+                value = size_in_bytes(value)
+            except ValueError as error:
+                raise InputError(f"{option(self.name)}: {error}") from None
+        return super().checked(value)
+
+
+MEMORY = MemorySetting("memory", "memory to use, in bytes, or as 500MB or 2GB (default 1GB)", default=1_000_000_000,
+                       kind=int, least=1)  # fmt: skip
 
 
 class TooLittleMemory(InputError):
@@ -23,7 +64,7 @@ class TooLittleMemory(InputError):
         self.total, self.needs = total, needs
         parts = ", ".join(f"{key} {megabytes(value)}" for key, value in needs.items() if value)
         super().__init__(
-            f"{option('memory', f'{total / 1e6:g}MB')} is too small: {megabytes(sum(needs.values()))} are needed "
+            f"{option('memory', Bytes(total))} is too small: {megabytes(sum(needs.values()))} are needed "
             f"({parts}); raise {option('memory')}"
         )
 
@@ -49,6 +90,11 @@ class Budget:
         """InputError, with the whole need, unless ``n_bytes`` more would fit."""
         if n_bytes > self.left:
             raise TooLittleMemory(self.total, self.used | {name: int(n_bytes)})
+
+    def reserve(self, name: str, n_bytes: int) -> None:
+        """``require`` and ``take``."""
+        self.require(name, n_bytes)
+        self.take(name, n_bytes)
 
 
 def memory_limit() -> tuple[float, str]:

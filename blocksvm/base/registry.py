@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from blocksvm.base.errors import InputError, one_of, option
-from blocksvm.base.user_code import check_followed, imported, object_at
+from blocksvm.base.user_code import by_user, check_followed, imported, object_at, place_of
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,20 @@ class Registry(Mapping[str, str]):
                 raise InputError(f"{option(kind, name)}: no such {kind}; {names}")
             check_followed(name, kind)
         return name
+
+    def name_of(self, value) -> str:
+        """The name that the user gives, or of an object its name here or its place; InputError for other values."""
+        if isinstance(value, str):
+            return value
+        if not isinstance(value, tuple(map(object_at, self.classes))):
+            owner = self.classes[0].rpartition(":")[2]
+            raise InputError(f"{option(self.kind, value)}: is no {self.kind}; give its name, or a {owner}")
+        name = getattr(value, "name", "")
+        if name in self.places and self.load(name) is value:
+            return name
+        place = place_of(value, self.kind)
+        by_user(place)
+        return place
 
     def load(self, name: str, kind: str | None = None):
         """The object of this name or place; InputError where there is none."""

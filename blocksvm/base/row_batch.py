@@ -139,7 +139,7 @@ class RecordCounter:
         self.records += batch.origin.n_records
 
     def notes(self) -> list[str]:
-        """What was left out or taken otherwise than it looks, as sentences of which each has its number."""
+        """Sentences on values that were left out or read otherwise than they look, with number and first place."""
         noted = list(self.noted.items())
         more = [f"and {len(noted) - MOST_NOTES:,} kinds more of such"] if len(noted) > MOST_NOTES else []
         return [f"{what}: {n:,} ({where})" for what, (n, where) in noted[:MOST_NOTES]] + more

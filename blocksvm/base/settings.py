@@ -39,7 +39,7 @@ class Setting:
     metavar: str | None = None
 
     def described(self) -> str:
-        """What it is, its choices, its default, in one line."""
+        """The help, the choices and the default in one line."""
         text = self.help
         choices = [f"{choice:g}" if isinstance(choice, float) else choice for choice in self.choices]
         if choices and not any(choice in text for choice in choices):
@@ -186,7 +186,7 @@ class Settings:
         return resolved
 
     def restored(self, saved: Mapping) -> dict:
-        """What ``plain`` made of resolved settings, as they were; names that are no longer known are left out."""
+        """The resolved settings that ``plain`` made JSON values of; names that are no longer known are left out."""
         return {s.name: s.checked(saved[s.name]) for s in self.declared if saved.get(s.name) is not None}
 
 

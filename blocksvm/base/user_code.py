@@ -7,6 +7,7 @@ trace names besides is refused, whichever way it came here; ``names_of`` says wh
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -76,6 +77,17 @@ def imported(place: str, setting: str):
     with the reason, where there is none."""
     require_named(place, setting)
     return object_at(place)
+
+
+def place_of(value, setting: str) -> str:
+    """'module:attribute' of an object that the user gives; InputError, which names the setting, where no module has it
+    as an attribute.  The modules of its functions come first."""
+    near = [getattr(part, "__module__", "") for part in vars(value).values() if callable(part)]
+    for module in dict.fromkeys((*near, "__main__", *sys.modules)):
+        for attribute, member in list(vars(sys.modules.get(module, object)).items()):
+            if member is value:
+                return f"{module}:{attribute}"
+    raise InputError(f"{option(setting, value.name)}: is in no module; assign it to a name in its module")
 
 
 def object_at(place: str):

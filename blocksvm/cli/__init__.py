@@ -1,1 +1,1 @@
-"""What the commands share: arguments, progress, the run as a command makes it."""
+"""The parts that commands share: arguments, progress, the run as a command makes it."""

@@ -1,4 +1,4 @@
-"""What the commands share: sizes and durations, exit codes, errors as one line.
+"""The parser that commands share, sizes and durations, exit codes, errors as one line.
 
 Imports nothing heavy, so that ``--help`` is quick.
 """
@@ -15,17 +15,17 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TypeVar
 
 from blocksvm import __version__
 from blocksvm.base.errors import InputError, nearest, one_of, system_sentence, use_option_names
 from blocksvm.base.inputs import one_run
-from blocksvm.base.memory import BESIDES, megabytes, memory_limit
+from blocksvm.base.memory import BESIDES, megabytes, memory_limit, size_in_bytes, with_unit
 from blocksvm.base.user_code import by_user, clear_user_places
+from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
 from blocksvm.cli.standard import OutputClosed, standard_streams
 from blocksvm.kernels.notices import show_with
 
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 # That a thread may run Python code while another wants to: a thread that reads blocks asks for its turn several times a
 # chunk, and with Python's 5 ms it was held up for ten times as long as its work takes.
 TURN_SECONDS = 2e-4
@@ -37,32 +37,41 @@ LEAST_MEMORY = 5  # MB that are worth to be advised
 # Products of vectors here are short, or sparse and ours: after each of them OpenBLAS's other threads would wait in a
 # busy loop for the next one, and take their processors from the threads that read and parse.
 ONE_BLAS_THREAD = ("OPENBLAS_NUM_THREADS", "1")
+T = TypeVar("T")
 SECONDS = {"": 1, "S": 1, "M": 60, "H": 3600, "D": 86400}
 
 
-def _with_unit(text: str, units: dict[str, int], what: str) -> float:
-    number = text.strip().upper()
-    unit = ""
-    while number and number[-1].isalpha():
-        unit = number[-1] + unit
-        number = number[:-1]
-    try:
-        value = float(number) * units[unit]
-    except (KeyError, ValueError):
-        raise argparse.ArgumentTypeError(f"'{text}' is not {what}") from None
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"'{text}' must be above 0")
-    return value
+def argument(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """A parser of an option's value whose ValueError is shown as it is."""
+
+    def parsed(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parsed
 
 
+@argument
 def size(text: str) -> int:
     """Bytes from '512MB' or '1.5GB' (MB = 10^6 bytes)."""
-    return int(_with_unit(text, UNITS, "a size such as 512MB or 2GB"))
+    return size_in_bytes(text)
 
 
+@argument
 def duration(text: str) -> float:
     """Seconds from '90', '10m' or '2h'."""
-    return _with_unit(text, SECONDS, "a duration such as 90, 10m or 2h")
+    return with_unit(text, SECONDS, "a duration such as 90, 10m or 2h")
+
+
+def threads(text: str) -> int | None:
+    """A number of threads, None for 'auto'."""
+    if text == "auto":
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"'{text}' is neither auto nor a number of 1 or more")
+    return int(text)
 
 
 def seed(text: str) -> int:
@@ -177,6 +186,8 @@ class Parser(argparse.ArgumentParser):
                 flag = text.partition("=")[0] if text.startswith("--") else text[:2]
                 if sentence := self.refusal(flag):
                     raise InputError(sentence)
+                if flag in FOREIGN_OPTIONS:
+                    self.error(f"{flag}: no such option here; {FOREIGN_OPTIONS[flag]}")
                 self.error(f"unrecognized arguments: {text}{self._meant(text)}")
             options.append(text)
         return [*places, *options]
@@ -270,7 +281,7 @@ def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequ
 
 
 def _besides(written: Sequence, sentence: str) -> str:
-    """What an error has not undone."""
+    """The outputs that an error has not undone, as the end of its sentence."""
     names = [str(path) for path in dict.fromkeys(written) if path.exists() and str(path) not in sentence]
     were = "was written before that and is whole" if len(names) == 1 else "were written before that and are whole"
     return f" ({', '.join(names)} {were})" if names else ""

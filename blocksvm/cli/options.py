@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import by_user
-from blocksvm.cli.console import Known
+from blocksvm.cli.console import Known, threads
 from blocksvm.formats import AUTO, FORMATS, settings_offered
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+MOST_OTHERS = 5  # solvers and learners that a sentence names as those that accept an option
 SOLVER_WORDS = ("--solver", "--learner")
 
 
@@ -42,6 +44,11 @@ def n_jobs(jobs: int | None, spared: int = 0) -> int:
     from joblib import cpu_count  # importing it takes a tenth of a second
 
     return max(1, cpu_count() - spared)
+
+
+def add_threads(parser) -> None:
+    """Add ``--threads``."""
+    parser.add_argument("--threads", type=threads, metavar="N", help="a number, or auto (default): one a processor")
 
 
 def add_format(parser, default: str = "recognised by its name or first bytes") -> None:
@@ -117,7 +124,8 @@ def _check_folders(name: str) -> None:
         )
     raise InputError(
         f"{name}: has folders in it ({folders[0]}{', ...' if len(folders) > 1 else ''}), which are not read; '{inner}' "
-        f"reads the files in them, '{pattern_beside}' those beside them"
+        f"reads the files in them, '{pattern_beside}' those beside them; docs/recipes/text-folder.md makes one "
+        "file of a folder for each class"
     )
 
 
@@ -162,28 +170,19 @@ def add_checkpoint(group, saved: str) -> None:
     group.add_argument("--resume", action="store_true", help="continue from --checkpoint, if that file exists")
 
 
-def checkpoint_of(options, kind: str = "checkpoint") -> Path | None:
-    """The file of ``--checkpoint``, of this kind of file, found fit to be written; None where there is none."""
-    from pathlib import Path
-
-    from blocksvm.base.outputs import check_output
-
-    if options.checkpoint is None:
-        if options.resume:
-            raise InputError("--resume needs --checkpoint FILE, the file to go on from")
-        return None
-    path = Path(options.checkpoint)
-    # one that is gone on with is told from other files when it is opened
-    check_output(path, options.overwrite or options.resume, None if options.resume else kind)
-    return path
-
-
 def resumes(options, checkpoint: Path | None) -> bool:
     """There is a checkpoint to go on from; says so where there is none yet."""
     if options.resume and not checkpoint.exists():
         print(f"{checkpoint}: no checkpoint yet; starting afresh", file=sys.stderr)
         return False
     return options.resume
+
+
+def saved_in(checkpoint: Path | None) -> str:
+    """The end of the sentence on an interrupted run: where its state was saved, or would be."""
+    if checkpoint is None:
+        return "; nothing was saved (--checkpoint FILE saves the state)"
+    return f"; state saved in {checkpoint}, go on with --resume"
 
 
 def given(options, settings: Settings) -> dict:
@@ -193,27 +192,33 @@ def given(options, settings: Settings) -> dict:
 
 
 def refusal(owner: str, settings: Settings) -> Callable[[str], str | None]:
-    """What a parser says of an option that ``owner`` does not take, but another solver or learner does."""
+    """The sentence of a parser on an option that ``owner`` does not take, but another solver or learner does."""
 
     def sentence(flag: str) -> str | None:
         from blocksvm.learners.engine.methods import NAMES, get_method
 
-        if not any(flag == option_string(setting.name) for name in NAMES for setting in get_method(name).settings):
+        others = [name for name in NAMES if flag in map(option_string, get_method(name).settings.names())]
+        if not others:
             return None
-        takes = ", ".join(option_string(setting.name) for setting in settings) or "no settings"
-        return f"{flag}: {owner} does not accept it; it accepts {takes}"
+        accepted = ", ".join(map(option_string, settings.names())) or "no settings"
+        shown = f"{', '.join(others[:MOST_OTHERS])}{', ...' if len(others) > MOST_OTHERS else ''}"
+        return f"{flag}: {owner} does not accept it; it accepts {accepted}; {flag} is an option of {shown}"
 
     return sentence
 
 
 def described(name: str, summary: str, settings: Settings, more: Sequence[str] = ()) -> str:
     """A solver or learner with its settings, for ``--help-solver`` and ``--help-learner``."""
+    from textwrap import fill
+
+    wrapped = partial(fill, width=80, break_long_words=False, break_on_hyphens=False)
     rows = []
     for setting in settings:
         metavar = setting.metavar or {str: "NAME", int: "N", bool: ""}.get(setting.kind, "X")
         rows.append((f"{option_string(setting.name)} {metavar}".rstrip(), setting.described()))
     width = max((len(flag) for flag, _ in rows), default=0)
-    lines = [f"{name}: {summary}", *more]
-    if rows:
-        lines += ["", *(f"  {flag.ljust(width)}  {text}" for flag, text in rows)]
+    lines = [wrapped(line, subsequent_indent="  ") for line in (f"{name}: {summary}", *more)]
+    lines += [""] if rows else []
+    indent = " " * (width + 4)
+    lines += [wrapped(text, initial_indent=f"  {flag.ljust(width)}  ", subsequent_indent=indent) for flag, text in rows]
     return "\n".join(lines)

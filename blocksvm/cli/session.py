@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from blocksvm.cli.display import TrainDisplay, train_summary
+from blocksvm.cli.display.training import TrainDisplay, train_summary
 from blocksvm.cli.options import resumes
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.model.takeover import InitialModels
@@ -40,8 +40,8 @@ class Session:
     def last_gap(self) -> float | None:
         return self.end.get("rel_gap")
 
-    def told(self) -> dict:
-        """How the run ended, and what it wrote, for a script."""
+    def figures(self) -> dict:
+        """The end of the run and the paths of its outputs, for ``--json``."""
         ended = {name: value for name, value in self.end.items() if name not in ENDS_BESIDES}
         return ended | {kind: str(path) for kind, path in self.outputs.items()}
 
@@ -109,7 +109,7 @@ class Session:
         return write
 
     def _calibrated(self, source: Store) -> dict | None:
-        from blocksvm.cli.display import Line
+        from blocksvm.cli.display.line import Line
         from blocksvm.validation.calibration import FOLDS, calibrated
 
         line = Line(sys.stderr, self.options.quiet)
@@ -120,9 +120,9 @@ class Session:
                     f"calibrating: outer iteration {event['outer']}, {event['classes_done']} of {FOLDS} folds done"
                 )
 
-        found = calibrated(source, self.settings, self.options.calibrate, show, self.stop)
+        calibration = calibrated(source, self.settings, self.options.calibrate, show, self.stop)
         line.close()
-        return found
+        return calibration
 
     def _remember(self, event: dict) -> None:
         if event["event"] == "end":

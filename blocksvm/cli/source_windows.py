@@ -1,4 +1,4 @@
-"""Owns the demo's real input: windows of the Python source installed beside the interpreter, as documents.
+"""The demo's real input: windows of the Python source installed beside the interpreter, as documents.
 
 The task: does a window of 16 consecutive lines come from a test module or from library code?  It was chosen over "which
 package is this?" because its classes are the best balanced on every machine, and it is a matter of style: assertions,
@@ -31,7 +31,7 @@ SKIPPED = SITES | {"__pycache__", "_vendor"}  # roots of their own; caches; copi
 
 @dataclass
 class Side:
-    """What one of the two files has."""
+    """The counts of one of the two files."""
 
     files: int = 0
     windows: int = 0
@@ -41,7 +41,7 @@ class Side:
 
 @dataclass
 class Windows:
-    """What ``write_windows`` made."""
+    """The counts of both files that ``write_windows`` made."""
 
     train: Side = field(default_factory=Side)
     test: Side = field(default_factory=Side)

@@ -15,7 +15,7 @@ from blocksvm.base.errors import shown_lines
 
 
 class OutputClosed(Exception):
-    """Whoever read standard output has closed it."""
+    """The reader of standard output has closed it."""
 
 
 class Nowhere(io.TextIOBase):

@@ -28,7 +28,7 @@ COMMANDS = {
     "import": "make a model of one that LIBLINEAR trained",
     "report": "show the traces of runs beside each other, as a page",
     "info": "describe a store, a model or a checkpoint",
-    "completion": "print a script for bash, zsh or fish to complete commands",
+    "completion": "print a completion script for bash, zsh, fish, tcsh or PowerShell",
 }
 
 
@@ -39,9 +39,12 @@ def overview() -> str:
     return "\n".join(["usage: blocksvm COMMAND ... (blocksvm COMMAND --help says more)", "", *lines])
 
 
+MODULES = {"import": "import_model"}  # command -> its module, where that has another name: a word of Python
+
+
 def module_of(name: str) -> ModuleType:
     """The module of a command: its ``parser`` and its ``main``."""
-    return import_module(f"blocksvm.commands.{'import_model' if name == 'import' else name}")
+    return import_module(f"blocksvm.commands.{MODULES.get(name, name)}")
 
 
 def main(arguments: list[str]) -> int:

@@ -15,12 +15,19 @@ EPILOG = """add to the file that your shell reads at its start:
   bash    eval "$(blocksvm completion bash)"
   fish    blocksvm completion fish | source
   zsh     save the script as _blocksvm in a folder of fpath
+  tcsh    blocksvm completion tcsh > ~/.blocksvm.tcsh; source ~/.blocksvm.tcsh
+  powershell  blocksvm completion powershell | Out-String | Invoke-Expression
 The first lines of the script say more about each shell.
 """
 
 
 def parser() -> Parser:
-    p = Parser("completion", "Print a script with which a shell completes commands, options and their values.", EPILOG)
+    p = Parser(
+        "completion",
+        "Print a script with which a shell completes commands, options and their values:\n"
+        "bash, zsh, fish, tcsh or PowerShell.",
+        EPILOG,
+    )
     p.add_argument("shell", choices=SHELLS, help="your shell")
     return p
 
@@ -32,22 +39,22 @@ def commands() -> argparse.ArgumentParser:
     from blocksvm.learners.engine.learner import COMMON_SETTINGS, SHARED
     from blocksvm.learners.engine.methods import NAMES, get_method
 
-    own: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     for setting in (*SHARED, *(one for name in NAMES for one in get_method(name).settings)):
-        before = own.setdefault(setting.name, setting)
-        own[setting.name] = replace(before, choices=tuple(dict.fromkeys(before.choices + setting.choices)))
+        before = settings.setdefault(setting.name, setting)
+        settings[setting.name] = replace(before, choices=tuple(dict.fromkeys(before.choices + setting.choices)))
     whole = argparse.ArgumentParser("blocksvm")
-    found = whole.add_subparsers()
+    subparsers = whole.add_subparsers()
     for name, summary in COMMANDS.items():
         make = module_of(name).parser
-        of_solvers = bool(signature(make).parameters)
+        of_solvers = "settings" in signature(make).parameters
         parents = [make("the solver", Settings()) if of_solvers else make()]
         if of_solvers:
             more = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
             left_out = COMMON_SETTINGS.names() if name == "regret" else ()
-            add_settings(more, "settings", Settings(tuple(own.values())).without(*left_out))
+            add_settings(more, "settings", Settings(tuple(settings.values())).without(*left_out))
             parents.append(more)
-        found.add_parser(name, help=summary, parents=parents, add_help=False)
+        subparsers.add_parser(name, help=summary, parents=parents, add_help=False)
     return whole
 
 

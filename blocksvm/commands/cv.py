@@ -7,9 +7,17 @@ import sys
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings
-from blocksvm.cli.console import Parser, catch_signals, duration, seed, size
-from blocksvm.cli.json_output import add_json, emit_json, json_file
-from blocksvm.cli.options import add_checkpoint, add_settings, checkpoint_of, given, resumes, value_of
+from blocksvm.cli.console import (
+    Interrupted,
+    Parser,
+    catch_signals,
+    duration,
+    seed,
+    size,
+)
+from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.cli.options import add_checkpoint, add_settings, given, resumes, saved_in, value_of
+from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.problems.problem_settings import WITH_CLASSES
 from blocksvm.training.run_settings import RUN_SETTINGS
 
@@ -89,60 +97,49 @@ def parsed(arguments: list[str]):
 
 def main(arguments: list[str]) -> int:
     options, of_loss = parsed(arguments)
-    from pathlib import Path
-
-    from blocksvm.base.outputs import check_outputs, written_whole
+    from blocksvm.base.outputs.writing import written_whole
 
     path = path_of(options.C)
-    kinds = {"model": options.refit, "json": json_file(options), "figure": options.figure}
-    outputs = {kind: Path(name) for kind, name in kinds.items() if name}
-    checkpoint = checkpoint_of(options)
-    check_outputs(outputs, options.overwrite, [Path(options.store), *([checkpoint] if checkpoint else [])])
-    if options.figure:
-        from blocksvm.base.optional_libraries import require_library
-
-        require_library("matplotlib", "--figure", ", or leave it out")
+    named = {"model": options.refit, "figure": options.figure, "checkpoint": options.checkpoint}
+    outputs = outputs_of(options, [options.store, options.groups], named)
+    checkpoint = outputs.get("checkpoint")
     settings = {name: getattr(options, name, None) for name in (*OF_PROBLEM, "epsilon", *of_loss.names())}
     settings = {name: value for name, value in settings.items() if value is not None} | given(options, RUN_SETTINGS)
     stop = catch_signals()
-    from blocksvm.cli.display import Line
+    from blocksvm.cli.display.line import Line
     from blocksvm.store.reader import Store
     from blocksvm.validation.cross import PATH, PathCheckpoint, cross_validate
 
-    kept = checkpoint and PathCheckpoint(checkpoint, options.checkpoint_seconds, resumes(options, checkpoint))
+    saver = checkpoint and PathCheckpoint(checkpoint, options.checkpoint_seconds, resumes(options, checkpoint))
     line = Line(sys.stderr, options.quiet)
     with Store(options.store) as store:
         if not options.quiet:
             print(f"{options.store}: {store.n_samples:,} rows, {store.n_features:,} features, "
                   f"{store.n_nonzeros:,} nonzeros; {options.folds} folds", file=sys.stderr)  # fmt: skip
-        found = cross_validate(
+        cv = cross_validate(
             store, path or PATH, options.folds, groups=options.groups, at_once=options.at_once,
-            on_event=CvProgress(line).show, stop=stop, checkpoint=kept, **settings,
+            on_event=CvProgress(line).show, stop=stop, checkpoint=saver, **settings,
         )  # fmt: skip
         line.close()
-        if found.status == "interrupted":
-            saved = f"; how far it was is kept in {checkpoint}, go on with --resume" if checkpoint else ""
-            print(f"interrupted; no results were written{saved}", file=sys.stderr)
-            return 130
-        best = found.best(options.select)
-        told = found.described() | {"store": options.store, "best": found.path[best]}
-        if not emit_json(options, told):
-            print("\n".join(shown(found, best)))
+        if cv.status == "interrupted":
+            raise Interrupted(f"interrupted; no results were written{saved_in(checkpoint)}")
+        best = cv.best(options.select)
+        figures = cv.described() | {"store": options.store, "best": cv.path[best]}
+        if not emit_json(options, figures):
+            print("\n".join(shown(cv, best, options.select)))
         if "figure" in outputs:
             from blocksvm.validation.validation_figure import draw
 
             with written_whole(outputs["figure"], options.overwrite) as file:
-                draw(found, file)
+                draw(cv, file)
         if "model" in outputs:
             from blocksvm.api.fit import fit
 
-            fitted = fit(store, C=found.path[best], stop=stop, **settings)
+            fitted = fit(store, C=cv.path[best], stop=stop, **settings)
             if fitted.status == "interrupted":
-                print("interrupted; no model was written", file=sys.stderr)
-                return 130
+                raise Interrupted("interrupted; no model was written")
             fitted.save(outputs["model"], options.overwrite)
-    for output in outputs.values():
-        print(f"written to {output}", file=sys.stderr if options.json == "-" else sys.stdout)
+    print_written(options, outputs)
     return 0
 
 
@@ -159,7 +156,7 @@ class CvProgress:
         self.end: float | None = None
 
     def show(self, event: dict) -> None:
-        from blocksvm.cli.display import clock
+        from blocksvm.cli.display.number_texts import clock
 
         if event["event"] == "part":
             low, high = event["path"][0], event["path"][-1]
@@ -176,27 +173,33 @@ class CvProgress:
             self.line.show(f"{self.part}: iteration {event['outer']}{reached}, {event['classes_done']} done{left}")
 
 
-def shown(found, best: int) -> list[str]:
-    """The figures as lines for a person: mean over the folds and their standard deviation, the largest gap."""
+def shown(cv, best: int, by: str | None = None) -> list[str]:
+    """The figures as lines for a person: mean over the folds and their standard deviation, the largest gap.  by: the
+    measure of the best."""
     import math
 
     import numpy as np
 
     from blocksvm.cli.display.number_texts import fitted
 
-    names = ["rmse", "loss"] if found.real else ["accuracy", "loss"]
-    names += ["auc"] if not np.isnan(found.auc).all() else []
+    names = ["rmse", "loss"] if cv.real else ["accuracy", "loss"]
+    names += ["auc"] if not np.isnan(cv.auc).all() else []
     rows = [["C", *(part for name in names for part in (name, "+-")), "gap", ""]]
-    for number, C in enumerate(found.path):
+    for number, C in enumerate(cv.path):
         cells = []
         for name in names:
-            values = getattr(found, name)[number]
-            spread = float(np.std(values, ddof=1)) if found.folds > 1 else math.nan
-            cells += [fitted(found.mean(name)[number], 8, places=5), fitted(spread, 8, places=5)]
+            values = getattr(cv, name)[number]
+            spread = float(np.std(values, ddof=1)) if cv.folds > 1 else math.nan
+            cells += [fitted(cv.mean(name)[number], 8, places=5), fitted(spread, 8, places=5)]
         marks = "best" if number == best else ""
-        rows.append([f"{C:g}", *cells, f"{found.rel_gap[number].max():.1e}", marks])
+        rows.append([f"{C:g}", *cells, f"{cv.rel_gap[number].max():.1e}", marks])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    problems = len(found.path) * found.folds
-    lines.append(f"{problems} problems in {found.seconds:.1f}s and {found.readings:.0f} readings of the rows")
+    by = by or names[0]
+    near = np.abs(cv.mean(by) - cv.mean(by)[best]) <= np.std(getattr(cv, by)[best], ddof=1 if cv.folds > 1 else 0)
+    if near.sum() > 1:
+        least = min(C for C, is_near in zip(cv.path, near, strict=True) if is_near)
+        lines.append(f"{near.sum()} values of C lie within the spread (+-) of the best; the smallest is -C {least:g}")
+    problems = len(cv.path) * cv.folds
+    lines.append(f"{problems} problems in {cv.seconds:.1f}s and {cv.readings:.0f} readings of the rows")
     return lines

@@ -74,7 +74,7 @@ def main(arguments: list[str]) -> int:
         meta, split_seconds = split(narrator)
         model, memory, peak = train(narrator, meta)
         test(narrator, made)
-        from blocksvm.cli.display import megabytes
+        from blocksvm.cli.display.number_texts import megabytes
 
         print(
             f"\nIn short: {meta['n_nonzeros']:,} nonzeros trained to within {model['certificate']['rel_gap']:.1e} of "
@@ -95,7 +95,8 @@ def main(arguments: list[str]) -> int:
 
 def make_texts(narrator: Narrator, n_nonzeros: int) -> Windows:
     """Write the texts to train on and to test with."""
-    from blocksvm.cli.display import Line, megabytes
+    from blocksvm.cli.display.line import Line
+    from blocksvm.cli.display.number_texts import megabytes
     from blocksvm.cli.source_windows import write_windows
 
     began = time.perf_counter()
@@ -138,7 +139,7 @@ def split(narrator: Narrator) -> tuple[dict, float]:
 def train(narrator: Narrator, meta: dict) -> tuple[dict, int, int]:
     """Train within an eighth of the memory that the rows take; the model's description, and the bytes for data and
     weights, and of the whole process at its peak."""
-    from blocksvm.cli.display import megabytes
+    from blocksvm.cli.display.number_texts import megabytes
     from blocksvm.model.model_file import describe_model
 
     in_memory = 8 * meta["n_nonzeros"] + 8 * meta["n_samples"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.base.errors import InputError
 from blocksvm.cli.console import Parser
 
 FORMATS = ("liblinear", "table", "parquet", "sklearn", "onnx")
@@ -32,13 +31,8 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    from pathlib import Path
-
     from blocksvm.exchange.forms import export_model
 
-    inputs = [Path(name).resolve() for name in (options.model, options.names) if name]
-    if Path(options.output).resolve() in inputs:
-        raise InputError(f"{options.output}: is also an input; choose another name for the output")
     notes = export_model(
         options.model, options.output, options.format, names=options.names, overwrite=options.overwrite
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from blocksvm.cli.console import Parser, size
+from blocksvm.cli.outputs import outputs_of
 
 EPILOG = """example:
   blocksvm import liblinear.model model.h5
@@ -23,13 +24,10 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    from pathlib import Path
-
     from blocksvm.base.labels import listed
-    from blocksvm.base.outputs import check_outputs
     from blocksvm.exchange.forms import import_model
 
-    check_outputs({"model": Path(options.model)}, options.overwrite, [Path(options.file)])
+    outputs_of(options, [options.file], {"model": options.model})
     model = import_model(options.file, memory=options.memory)
     model.save(options.model, options.overwrite)
     what = (

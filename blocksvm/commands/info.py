@@ -6,7 +6,8 @@ import sys
 
 from blocksvm.base.errors import InputError, printable
 from blocksvm.cli.console import Parser
-from blocksvm.cli.json_output import add_json, check_json, emit_json
+from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.cli.outputs import outputs_of
 
 
 def parser() -> Parser:
@@ -23,7 +24,7 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    check_json(options, options.file)
+    outputs_of(options, [options.file])
     from pathlib import Path
 
     from blocksvm.store.hdf5_files import MAKERS, open_hdf5, read_meta, text_attribute, version_attribute
@@ -33,10 +34,6 @@ def main(arguments: list[str]) -> int:
         kind = text_attribute(file, "blocksvm")
         version = version_attribute(file)
         meta = read_meta(file)
-    if kind in ("model", "checkpoint"):
-        from blocksvm.model.older import of_today
-
-        meta = of_today(meta)
     if options.verify:
         verify(path, kind, options.quiet)
     top = None if options.top is None else strongest_weights(path, kind, options.top)
@@ -46,7 +43,7 @@ def main(arguments: list[str]) -> int:
         about = meta if "method" not in meta else meta | {"settings": all_settings(meta)}
         figures = {"kind": kind, "format_version": version, "bytes": path.stat().st_size, **about}
         if top is not None:
-            figures["top"] = [{"label": label, "features": [vars(one) for one in own]} for label, own in top]
+            figures["top"] = [{"label": label, "features": [vars(one) for one in features]} for label, features in top]
         if emit_json(options, figures):
             return 0
     for name, value in description_lines(kind, meta, path.stat().st_size):
@@ -72,7 +69,7 @@ def strongest_weights(path, kind: str, n: int) -> list:
 def verify(path, kind: str, quiet: bool) -> None:
     """InputError unless all that matters in the file is sound."""
     if kind == "store":
-        from blocksvm.cli.display import Line
+        from blocksvm.cli.display.line import Line
         from blocksvm.store.reader import Store
 
         line = Line(sys.stderr, quiet)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, duration, seed, size
-from blocksvm.cli.json_output import add_json, emit_json, json_file
+from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import add_settings, given
+from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.theory.margin_settings import MARGIN_SETTINGS
 
 EXAMPLES = """examples:
@@ -43,21 +44,15 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     import csv
     from contextlib import ExitStack
-    from pathlib import Path
 
     from blocksvm.base.labels import label_text
-    from blocksvm.base.outputs import check_outputs, written_text, written_whole
+    from blocksvm.base.outputs.writing import written_text, written_whole
 
-    kinds = {"json": json_file(options), "figure": options.figure, "support vectors": options.support_vectors}
-    outputs = {kind: Path(name) for kind, name in kinds.items() if name}
-    check_outputs(outputs, options.overwrite, [Path(options.store)])
+    named = {"figure": options.figure, "support vectors": options.support_vectors}
+    outputs = outputs_of(options, [options.store], named)
     settings = MARGIN_SETTINGS.checked(given(options, MARGIN_SETTINGS), "margin")
-    if options.figure:
-        from blocksvm.base.optional_libraries import require_library
-
-        require_library("matplotlib", "--figure", ", or leave it out")
     stop = catch_signals()
-    from blocksvm.cli.display import Line
+    from blocksvm.cli.display.line import Line
     from blocksvm.store.reader import Store
     from blocksvm.theory.margin_search import maximum_margin
 
@@ -94,8 +89,7 @@ def main(arguments: list[str]) -> int:
 
         with written_whole(outputs["figure"], options.overwrite) as file:
             draw(report, labels, file)
-    for output in outputs.values():
-        print(f"written to {output}", file=sys.stderr if options.json == "-" else sys.stdout)
+    print_written(options, outputs)
     return 0
 
 
@@ -123,20 +117,20 @@ def shown(report) -> list[str]:
     """The report as lines for a person."""
     from blocksvm.base.labels import label_text
 
-    lines = told_margin(report)
+    lines = margin_lines(report)
     for pair in report.contradictions:
         first, second = label_text(pair.first_label), label_text(pair.second_label)
         lines.append(f"            the same but for their labels: {pair.first} ({first}) and {pair.second} ({second})")
     if not report.hard or report.separable:
-        lines += told_conditions(report)
+        lines += condition_lines(report)
     look = report.look
     lines.append(f"alpha       {look.at_zero:,} rows at 0, {look.free:,} free, {look.at_bound:,} at the bound")
-    found = report.perceptron
-    if found is not None:
-        ended = "the last epoch made none" if found["separated"] else "every epoch made some"
-        most = "" if found["bound"] is None else f"; Novikoff: at most {found['bound']:,.0f}"
-        epochs = "1 epoch" if found["epochs"] == 1 else f"{found['epochs']} epochs"
-        lines.append(f"perceptron  {found['mistakes']:,} mistakes in {epochs}, {ended}{most}")
+    perceptron = report.perceptron
+    if perceptron is not None:
+        ended = "the last epoch made none" if perceptron["separated"] else "every epoch made some"
+        most = "" if perceptron["bound"] is None else f"; Novikoff: at most {perceptron['bound']:,.0f}"
+        epochs = "1 epoch" if perceptron["epochs"] == 1 else f"{perceptron['epochs']} epochs"
+        lines.append(f"perceptron  {perceptron['mistakes']:,} mistakes in {epochs}, {ended}{most}")
     if report.support:
         lines += ["", "support vectors of the largest alpha:", "       alpha       margin  label  row"]
         lines += [
@@ -147,12 +141,12 @@ def shown(report) -> list[str]:
     return lines
 
 
-def told_margin(report) -> list[str]:
+def margin_lines(report) -> list[str]:
     look = report.look
     wrong = "1 row" if look.errors == 1 else f"{look.errors:,} rows"
     if not report.hard:
-        found = f"{report.gamma:.6g} = 1 / ||w||, soft, C {report.C:g}"
-        return [f"margin      {found}", f"            {wrong} on the wrong side of the plane"]
+        margin = f"{report.gamma:.6g} = 1 / ||w||, soft, C {report.C:g}"
+        return [f"margin      {margin}", f"            {wrong} on the wrong side of the plane"]
     if report.separable:
         more = "" if report.settled else "; not as near as asked for: the search came to its end"
         bounds = f"{look.lower:.6g} to {look.upper:.6g} (this plane's, and the most that there can be{more})"
@@ -165,8 +159,8 @@ def told_margin(report) -> list[str]:
     ]
 
 
-def told_conditions(report) -> list[str]:
-    """How well the conditions of Karush, Kuhn and Tucker are met."""
+def condition_lines(report) -> list[str]:
+    """The residuals of the conditions of Karush, Kuhn and Tucker, as lines."""
     look = report.look
     name, total = ("sum alpha", look.sum_alpha) if report.hard else ("sum alpha (1 - xi)", look.sum_alpha_slack)
     bound = "" if report.hard else f", |(C - alpha) xi| {look.bound_slackness:.1e}"

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.user_code import by_user
 from blocksvm.cli.console import Parser, size
-from blocksvm.cli.json_output import add_json, check_json, emit_json
-from blocksvm.cli.options import add_format, add_settings, given
+from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.cli.options import add_format, add_settings, add_threads, given, n_jobs
+from blocksvm.cli.outputs import outputs_of
 from blocksvm.cli.standard import is_closed
 from blocksvm.formats.choices import PREDICTED, all_choices
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from blocksvm.model.scoring import Scores, StoreScorer, TextScorer
 
+SMALL = 1 << 22  # bytes: a piece of text
 EPILOG = """Where the rows have labels, accuracy and other measures are printed.
 Without OUTPUT predictions go to standard output and measures to standard error.
 
@@ -59,6 +61,7 @@ def parser() -> Parser:
     )
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
+    add_threads(machine)
     return p
 
 
@@ -69,16 +72,16 @@ def main(arguments: list[str]) -> int:
 
     description = describe_model(options.model)
     by_user(options.loss)
-    if options.loss not in (None, own_loss := description["method"]["settings"].get("loss")):
-        raise InputError(f"{option('loss', options.loss)}: {options.model} has the loss {own_loss}; leave it out")
+    if options.loss not in (None, trained_loss := description["method"]["settings"].get("loss")):
+        raise InputError(f"{option('loss', options.loss)}: {options.model} has the loss {trained_loss}; leave it out")
     link = link_of(description, options.model) if options.probabilities else known_link(description)
-    output = output_of(options, tuple(description["labels"]))
+    output = predictions_of(options, tuple(description["labels"]))
     scorer, pieces = scorer_of(options, description, link)
     from blocksvm.model.measures import measures_of
 
     measures = measures_of(scorer.model, link, scorer.budget)
     if not options.quiet:
-        from blocksvm.cli.display import megabytes
+        from blocksvm.cli.display.number_texts import megabytes
 
         used, total = (megabytes(n) for n in (sum(scorer.budget.used.values()), options.memory))
         print(f"{options.model}: {description['n_features']:,} features; memory {used} of {total}", file=sys.stderr)
@@ -90,23 +93,14 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def output_of(options, labels: tuple) -> Path | None:
+def predictions_of(options, labels: tuple) -> Path | None:
     """The file for the predictions, None where they go to standard output; InputError where they cannot be written."""
-    from pathlib import Path
-
-    from blocksvm.base.outputs import check_output
-
-    output = None if options.output in (None, "-") else Path(options.output)
-    check_json(options, options.model, options.input, *([options.output] if output else []))
-    if output is not None:
-        check_output(output, options.overwrite, "predictions", labels)
-        if output.resolve() in (Path(options.model).resolve(), Path(options.input).resolve()):
-            raise InputError(f"{output}: is also an input; choose another name for the predictions")
-    elif options.json == "-":
+    outputs = outputs_of(options, [options.model, options.input], {"predictions": options.output}, labels)
+    if "predictions" not in outputs and options.json == "-":
         raise InputError("--json goes to standard output, where the predictions go; name an OUTPUT for these")
-    elif is_closed(sys.stdout):
+    if "predictions" not in outputs and is_closed(sys.stdout):
         raise InputError("standard output is closed; name an OUTPUT for the predictions")
-    return output
+    return outputs.get("predictions")
 
 
 def is_store(name: str) -> bool:
@@ -135,29 +129,38 @@ def is_store(name: str) -> bool:
 
 
 def scorer_of(options, description: dict, link) -> tuple[TextScorer | StoreScorer, Iterator[Scores]]:
-    """What scores the rows of the input, and their scores, piece by piece."""
-    own = {name: value for name, value in given(options, all_choices()).items() if name in PREDICTED}
+    """The scorer of the input's rows, and their scores, piece by piece."""
+    settings = {name: value for name, value in given(options, all_choices()).items() if name in PREDICTED}
     store = is_store(options.input)
     if store:
-        for name in own:
+        for name in settings:
             raise InputError(f"{option(name)}: {options.input} is a store, which was read already; leave it out")
     from blocksvm.model.scoring import StoreScorer, TextScorer
 
+    threads = threads_for(options)
     if not store:
-        text_scorer = TextScorer(options.model, options.memory, options.format, options.joint, own)
+        text_scorer = TextScorer(options.model, options.memory, options.format, options.joint, settings, threads)
         return text_scorer, text_scorer.scores([options.input])
     labels, sets = description["labels"], description.get("multilabel", False)
     by_values = options.scores or len(labels) in (0, 2) or sets or link is not None
-    scorer = StoreScorer(options.model, options.input, options.memory, by_values, options.joint)
+    scorer = StoreScorer(options.model, options.input, options.memory, by_values, options.joint, threads)
     return scorer, scorer.scores()
+
+
+def threads_for(options) -> int:
+    """As many as are asked for, by default one a processor, or one alone where there is little to read."""
+    import os
+
+    small = options.input != "-" and os.path.isfile(options.input) and os.path.getsize(options.input) < SMALL
+    return 1 if options.threads is None and small else n_jobs(options.threads)
 
 
 def write_predictions(options, output, pieces: Iterator[Scores], model, measures, link) -> None:
     """Write a line for each row, and count what it is worth; link: of probabilities, where these are written."""
     from contextlib import ExitStack
 
-    from blocksvm.base.outputs import written_text
-    from blocksvm.cli.display import Line
+    from blocksvm.base.outputs.writing import written_text
+    from blocksvm.cli.display.line import Line
 
     line = Line(sys.stderr, options.quiet)
     with ExitStack() as stack:
@@ -213,6 +216,6 @@ def written(scores, model, numbers) -> Iterator[str]:
         step = max(1, AT_ONCE // len(model.labels))
         for start in range(0, len(scores.classes), step):
             part = replace(scores, values=scores.values[start : start + step])
-            yield "".join([label_text(own) + "\n" for own in part.predictions(model)])
+            yield "".join([label_text(labels) + "\n" for labels in part.predictions(model)])
     else:
         yield from label_lines(scores.classes, model.labels)

@@ -7,8 +7,9 @@ import sys
 from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.settings import Settings
 from blocksvm.cli.console import Known, Parser, seed, size
-from blocksvm.cli.json_output import add_json, emit_json, json_file
+from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, refusal, value_of
+from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.learners import LEARNERS
 
 EPILOG = """examples:
@@ -52,18 +53,6 @@ def parser(learner: str, settings: Settings) -> Parser:
     return p
 
 
-def as_flag(arguments: list[str], name: str = "--average") -> list[str]:
-    """The arguments with the flag alone where 'yes' is said behind it, and without it where 'no' is: it was an option
-    of these two values once."""
-    found = []
-    for text in arguments:
-        if text in ("yes", "no") and found[-1:] == [name]:
-            found[-1:] = [name] if text == "yes" else []
-        elif text != f"{name}=no":
-            found.append(name if text == f"{name}=yes" else text)
-    return found
-
-
 def learner_of(arguments: list[str]) -> tuple[str, Settings]:
     """(name, settings) of the learner that arguments name."""
     name = value_of(arguments, *SOLVER_WORDS)
@@ -82,41 +71,31 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings]:
 
 
 def main(arguments: list[str]) -> int:
-    arguments = as_flag(arguments)
-    learner, own = learner_of(arguments)
-    options = parser(learner, own).parse_args(arguments)
-    from pathlib import Path
-
-    from blocksvm.base.outputs import check_outputs, written_whole
-
-    kinds = {"json": json_file(options), "figure": options.figure}
-    outputs = {kind: Path(name) for kind, name in kinds.items() if name}
-    check_outputs(outputs, options.overwrite, [Path(options.store)])
-    if options.figure:
-        from blocksvm.base.optional_libraries import require_library
-        from blocksvm.theory.regret_figure import draw
-
-        require_library("matplotlib", "--figure", ", or leave it out")
-    settings = given(options, own)
-    from blocksvm.cli.display import Line
+    learner, declared = learner_of(arguments)
+    options = parser(learner, declared).parse_args(arguments)
+    outputs = outputs_of(options, [options.store], {"figure": options.figure})
+    settings = given(options, declared)
+    from blocksvm.cli.display.line import Line
     from blocksvm.store.reader import Store
     from blocksvm.theory.regret_report import measure_regret
 
     line = Line(sys.stderr, options.quiet)
     with Store(options.store) as store:
         report = measure_regret(
-            store, options.learner, settings, average=options.average, max_rows=options.max_rows,
-            order=options.order, seed=options.seed, memory=options.memory, on_progress=line.show, batch=options.batch,
+            store, options.learner, max_rows=options.max_rows, on_progress=line.show, order=options.order,
+            seed=options.seed, memory=options.memory, average=options.average, batch=options.batch, **settings,
         )  # fmt: skip
     line.close()
-    told = {"store": options.store, "order": options.order, "seed": options.seed} | report.described()
-    if not emit_json(options, told):
+    figures = {"store": options.store, "order": options.order, "seed": options.seed} | report.described()
+    if not emit_json(options, figures):
         print("\n".join(shown(report)))
-    if options.figure:
-        with written_whole(Path(options.figure), options.overwrite) as file:
+    if "figure" in outputs:
+        from blocksvm.base.outputs.writing import written_whole
+        from blocksvm.theory.regret_figure import draw
+
+        with written_whole(outputs["figure"], options.overwrite) as file:
             draw(report, file)
-    for path in outputs.values():
-        print(f"written to {path}", file=sys.stderr if options.json == "-" else sys.stdout)
+    print_written(options, outputs)
     return 0
 
 

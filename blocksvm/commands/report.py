@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from blocksvm.base.errors import InputError
 from blocksvm.cli.console import Parser
+from blocksvm.cli.outputs import outputs_of, print_written
 
 EPILOG = """examples:
   blocksvm report run.jsonl -o report.html
@@ -35,19 +36,14 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     from pathlib import Path
 
-    from blocksvm.base.outputs import check_outputs, written_text, written_whole
+    from blocksvm.base.outputs.writing import written_text, written_whole
 
     if not (options.output or options.png or options.watch):
         raise InputError("nothing to make; add -o FILE.html, --png FILE.png or --watch")
     if options.port is not None and not options.watch:
         raise InputError("--port is for --watch; leave it out, or add --watch")
     traces = [Path(name) for name in options.traces]
-    outputs = {kind: Path(name) for kind, name in (("report", options.output), ("figure", options.png)) if name}
-    check_outputs(outputs, options.overwrite, {path.resolve() for path in traces})
-    if options.png:
-        from blocksvm.base.optional_libraries import require_library
-
-        require_library("matplotlib", "--png", ", or leave it out")
+    outputs = outputs_of(options, options.traces, {"report": options.output, "figure": options.png})
     from blocksvm.reporting.page import page_of
     from blocksvm.reporting.runs import load_runs
 
@@ -60,8 +56,7 @@ def main(arguments: list[str]) -> int:
 
         with written_whole(outputs["figure"], options.overwrite) as file:
             draw(runs, file)
-    for path in outputs.values():
-        print(f"written to {path}")
+    print_written(options, outputs)
     if options.watch:
         watch(traces, options.port or 0)
     return 0

@@ -6,7 +6,9 @@ import sys
 
 from blocksvm.base.errors import InputError
 from blocksvm.cli.console import Parser, seed, size
+from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import add_choices, add_format, chosen_in, files_named, n_jobs, value_of
+from blocksvm.cli.outputs import outputs_of
 
 EPILOG = """examples:
   blocksvm split train.svm.gz store.h5
@@ -37,6 +39,7 @@ def parser(format_name: str | None = None) -> Parser:
         metavar=("SHARE", "HOLDOUT.h5"),
         help="write this share of the rows, e.g. 0.1, to a second store",
     )
+    add_json(outputs, "the description of the store")
     outputs.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
@@ -107,7 +110,8 @@ def main(arguments: list[str]) -> int:
     check_options(options, changes)
     check_files(options, changes, held_out)
     settings = split_settings(options, changes, share)
-    from blocksvm.cli.display import SplitDisplay, folded, split_summary
+    from blocksvm.cli.display.folding import folded
+    from blocksvm.cli.display.splitting import SplitDisplay, split_summary
     from blocksvm.conversion.convert import extend, split_rows
 
     with SplitDisplay(sys.stderr, options.quiet) as display:
@@ -116,9 +120,11 @@ def main(arguments: list[str]) -> int:
             meta = extend(options.inputs, options.store, settings, options.drop, display.show)
         else:
             meta = split_rows(options.inputs, options.store, settings, held_out, display.show)
-    print(folded(split_summary(Path(options.store), meta, display.seconds), sys.stdout))
-    if held_out is not None:
-        print(f"held-out rows in {held_out}")
+    of_run = {"store": options.store, "holdout": held_out and str(held_out), "seconds": display.seconds}
+    if not emit_json(options, of_run | meta):
+        print(folded(split_summary(Path(options.store), meta, display.seconds), sys.stdout))
+        if held_out is not None:
+            print(f"held-out rows in {held_out}")
     if not options.quiet:
         for line in next_steps(options.store, meta):
             print(line, file=sys.stderr)
@@ -187,19 +193,21 @@ def check_files(options, changes: bool, held_out) -> None:
     import os
     from pathlib import Path
 
-    from blocksvm.base.outputs import check_output
+    from blocksvm.base.outputs.checks import check_output
 
     for name in [*options.inputs, *([options.weights] if options.weights else [])]:
         if name != "-" and not os.path.exists(name):
             raise InputError(f"{name}: no such file")
     if changes and not os.path.exists(options.store):
         raise InputError(f"{options.store}: no such store; make it first, without --append and --drop")
-    for path in filter(None, (Path(options.store), held_out)):
+    stores = [path for path in (Path(options.store), held_out) if path is not None]
+    outputs_of(options, [*options.inputs, options.weights, *map(str, stores)])
+    for path in stores:
         check_output(path, options.overwrite or changes, "store")
 
 
 def next_steps(store: str, meta: dict) -> list[str]:
-    """What can be trained on a store as it is; nothing where training would be refused."""
+    """The commands that a store can be trained with as it is; none where training would be refused."""
     from blocksvm.base.labels import NUMBERS, SETS, members_of
     from blocksvm.cli.display.number_texts import MANY
 

@@ -9,8 +9,15 @@ from textwrap import fill
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import names_of
-from blocksvm.cli.console import Interrupted, Known, Parser, catch_signals, seed, size
-from blocksvm.cli.json_output import add_json, emit_json, json_file
+from blocksvm.cli.console import (
+    Interrupted,
+    Known,
+    Parser,
+    catch_signals,
+    seed,
+    size,
+)
+from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import (
     SOLVER_WORDS,
     add_choices,
@@ -24,6 +31,7 @@ from blocksvm.cli.options import (
     refusal,
     value_of,
 )
+from blocksvm.cli.outputs import outputs_of
 from blocksvm.cli.standard import is_closed
 from blocksvm.learners import LEARNERS
 
@@ -135,12 +143,12 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings, str | None]:
     if name is None and {"-h", "--help"} & set(arguments):
         return "", COMMON_SETTINGS, None
     name = DEFAULT if name is None else name
-    own = Settings()
+    declared = Settings()
     for one in name.split(","):
         with names_of(continued) if continued is not None else nullcontext():
             more = settings_named(one, targets, loss)
-        own += more.without(*own.names())
-    return name, own + COMMON_SETTINGS, targets
+        declared += more.without(*declared.names())
+    return name, declared + COMMON_SETTINGS, targets
 
 
 def settings_named(name: str, targets: str | None, loss: str | None) -> Settings:
@@ -166,20 +174,20 @@ def main(arguments: list[str]) -> int:
     if (name := value_of(arguments, "--help-learner")) is not None:
         print(help_text(name))
         return 0
-    learner, own, _ = learner_of(arguments)
-    options = parser(learner, own, value_of(arguments, "--format")).parse_args(arguments)
+    learner, declared, _ = learner_of(arguments)
+    options = parser(learner, declared, value_of(arguments, "--format")).parse_args(arguments)
     inputs = files_named(options.inputs, options.quiet) or ["-"]
-    check_options(options, own)
-    outputs = outputs_of(options, inputs)
+    check_options(options, declared)
+    outputs = checked_outputs(options, inputs)
     check_inputs(inputs)
     stop = catch_signals()
     from functools import partial
 
-    from blocksvm.cli.display import StreamDisplay
+    from blocksvm.cli.display.streaming import StreamDisplay
     from blocksvm.streaming.stream_outputs import stream_outputs
     from blocksvm.streaming.stream_pass import StreamPass
 
-    settings = stream_settings(options, own)
+    settings = stream_settings(options, declared)
     display = StreamDisplay(sys.stderr, options.quiet)
     warn = partial(print, file=sys.stderr, flush=True)
     with stream_outputs(outputs, options.overwrite, warn) as files:
@@ -207,7 +215,7 @@ def main(arguments: list[str]) -> int:
 
 
 def help_text(name: str) -> str:
-    """What ``--help-learner`` prints."""
+    """The text of ``--help-learner``."""
     from blocksvm.learners.engine.learner import COMMON_SETTINGS
 
     learner = learner_named(name)
@@ -237,27 +245,14 @@ def path_of(name: str | None):
     return None if name is None else Path(name)
 
 
-def outputs_of(options, inputs: list[str]) -> dict:
-    """The paths of what will be written, by kind; InputError where one cannot be, before anything is computed."""
-    from blocksvm.base.outputs import check_output
-
-    read_from = {path_of(name).resolve() for name in (*inputs, options.prior) if name and name != "-"}
-    outputs = {name: path_of(path) for name, path in (("model", options.model), ("log", options.log)) if path}
-    if options.predictions not in (None, "-"):
-        outputs["predictions"] = path_of(options.predictions)
-    elif options.predictions and options.json == "-":
+def checked_outputs(options, inputs: list[str]) -> dict:
+    """The paths of the outputs, by kind; InputError where one cannot be written, before anything is computed."""
+    if options.predictions == "-" and options.json == "-":
         raise InputError("--json goes to standard output, where the predictions go; name a file for these")
-    elif options.predictions and is_closed(sys.stdout):
+    if options.predictions == "-" and is_closed(sys.stdout):
         raise InputError("standard output is closed; name a file for --predictions")
-    if options.ask:
-        outputs["questions"] = path_of(options.ask)
-    if json_file(options):
-        outputs["json"] = json_file(options)
-    for name, path in outputs.items():
-        check_output(path, options.overwrite, "trace" if name == "log" else name, known_labels(options))
-        if path.resolve() in read_from or list(outputs.values()).count(path) > 1:
-            raise InputError(f"{path}: is given twice; choose another name for the output")
-    return outputs
+    named = {"model": options.model, "log": options.log, "predictions": options.predictions, "questions": options.ask}
+    return outputs_of(options, [*inputs, options.prior], named, known_labels(options))
 
 
 def check_inputs(inputs: list[str]) -> None:
@@ -269,13 +264,13 @@ def check_inputs(inputs: list[str]) -> None:
             raise InputError(f"{name}: no such file")
 
 
-def stream_settings(options, own: Settings):
+def stream_settings(options, declared: Settings):
     """The settings of the stream; own: those that the learner takes."""
     from blocksvm.formats import AUTO
     from blocksvm.learners.engine.learner import COMMON_SETTINGS
     from blocksvm.streaming.stream_pass import StreamSettings
 
-    values = given(options, own)
+    values = given(options, declared)
     shared = {name: values.pop(name) for name in COMMON_SETTINGS.names() if name in values}
     return StreamSettings(
         learner=options.learner or ("" if options.continue_from else DEFAULT), settings=values,
@@ -289,7 +284,7 @@ def stream_settings(options, own: Settings):
 
 def show_end(options, outputs: dict, stream, display, files) -> None:
     """Print how the stream ended, or write it as ``--json`` says."""
-    from blocksvm.cli.display import folded
+    from blocksvm.cli.display.folding import folded
     from blocksvm.streaming.stream_pass import notes_of
 
     if options.json:

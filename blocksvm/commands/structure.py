@@ -8,9 +8,18 @@ from collections.abc import Mapping
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, seed, size
-from blocksvm.cli.json_output import add_json, check_json, emit_json
-from blocksvm.cli.options import add_checkpoint, add_settings, checkpoint_of, described, given, resumes, value_of
-from blocksvm.structured.structured_settings import ALL_LEARNERS, FEATURES, RUN, SCORING
+from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.cli.options import (
+    add_checkpoint,
+    add_settings,
+    described,
+    given,
+    resumes,
+    saved_in,
+    value_of,
+)
+from blocksvm.cli.outputs import outputs_of
+from blocksvm.structured.structured_settings import ALL_LEARNERS, FEATURES, OF_TASKS, RUN, SCORING
 
 ACTIONS = {
     "train": "learn from a text whose outputs are known",
@@ -45,7 +54,8 @@ def overview() -> Parser:
     return p
 
 
-def train_parser(own: Settings) -> Parser:
+def train_parser(declared: Settings, of_task: Settings = Settings()) -> Parser:
+    """of_task: the settings of a task from outside."""
     p = Parser("structure train", "Train a learner of outputs with structure, and write its model.", TASKS)
     p.usual_memory = RUN["memory"].default
     p.add_argument("text", metavar="TEXT", help="text to learn from, plain or compressed, - for standard input")
@@ -61,7 +71,8 @@ def train_parser(own: Settings) -> Parser:
     p.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     add_settings(p, "features", FEATURES)
     add_settings(p, "candidates", SCORING)
-    add_settings(p, "the learner's settings", own)
+    add_settings(p, "the task's settings", of_task)
+    add_settings(p, "the learner's settings", declared)
     add_settings(p, "the run", RUN, None, TYPES)
     return p
 
@@ -107,25 +118,24 @@ def train(arguments: list[str]) -> int:
     if (name := value_of(arguments, "--help-learner")) is not None:
         print(help_text(name))
         return 0
-    options = train_parser(ALL_LEARNERS).parse_args(arguments)
-    settings = train_settings(options)
+    of_task = settings_of_task(value_of(arguments, "--task"))
+    options = train_parser(ALL_LEARNERS, of_task).parse_args(arguments)
+    settings = train_settings(options, of_task)
     outputs = train_outputs(options)
-    from blocksvm.base.outputs import scratch_folder
+    from blocksvm.base.outputs.temporary import scratch_folder
     from blocksvm.structured import get_task
     from blocksvm.structured.structured_model import save_structured
     from blocksvm.structured.structured_run import structured_model
     from blocksvm.structured.task import training_of
 
     task = get_task(options.task)
-    output, checkpoint = outputs["structure"], outputs.get("checkpoint")
+    output, checkpoint = outputs["structure"], outputs.get("structure-checkpoint")
     fingerprint = None if checkpoint is None else text_fingerprint(options, settings)
     with scratch_folder(temporary_place(options, output), output.name) as folder:
-        of_task = settings.features | settings.scoring
-        learned = training_of(options.task, options.text, of_task, settings.run["memory"], folder)
+        learned = training_of(options.task, options.text, settings.task, settings.run["memory"], folder)
         fitted = fit(options, settings, learned, checkpoint, fingerprint)
     if fitted.interrupted:
-        saved = "" if checkpoint is None else f"; state saved in {checkpoint}, go on with --resume"
-        raise Interrupted(f"interrupted; no model was written{saved}")
+        raise Interrupted(f"interrupted; no model was written{saved_in(checkpoint)}")
     model = structured_model(options.task, learned, options.learner, settings.all(), fitted, options.text)
     save_structured(output, model, options.overwrite)
     for sentence in fit_lines(fitted):
@@ -138,40 +148,38 @@ def train(arguments: list[str]) -> int:
 
 
 def help_text(name: str) -> str:
-    """What ``--help-learner`` prints."""
+    """The text of ``--help-learner``."""
     from blocksvm.structured import get_learner
 
     learner = get_learner(name)
     return described(name, learner.summary, learner.settings, [f"source: {learner.source}"])
 
 
-def train_settings(options):
-    """The settings of a training; InputError where they do not fit."""
+def settings_of_task(name: str | None) -> Settings:
+    """Those that a task from outside the package has beside ``OF_TASKS``."""
+    from blocksvm.structured import TASKS, get_task
+
+    return Settings() if name is None or name in TASKS else get_task(name).settings.without(*OF_TASKS.names())
+
+
+def train_settings(options, of_task: Settings):
+    """The settings of a training; InputError where they do not fit.  of_task: those of a task from outside."""
     from blocksvm.structured.structured_run import StructuredSettings
 
     if options.task is None:
         raise InputError("--task is missing: what is to be predicted; choose one of those that --help lists")
-    groups = [given(options, declared) for declared in (ALL_LEARNERS, FEATURES, SCORING, RUN)]
-    return StructuredSettings.of(options.learner, *groups)
+    groups = [given(options, declared) for declared in (ALL_LEARNERS, OF_TASKS + of_task, RUN)]
+    return StructuredSettings.of(options.learner, options.task, *groups)
 
 
 def train_outputs(options) -> dict:
     """The paths of the model and the checkpoint, by kind of file; InputError where one cannot be written."""
-    from pathlib import Path
+    import os
 
-    from blocksvm.base.outputs import check_outputs
-
-    output = Path(options.model)
-    inputs = [Path(name) for name in (options.text, options.test) if name not in (None, "-")]
-    if options.temp is not None and not Path(options.temp).is_dir():
+    if options.temp is not None and not os.path.isdir(options.temp):
         raise InputError(f"{options.temp}: no such folder; --temp names an existing one")
-    check_outputs({"structure": output}, options.overwrite, inputs)
-    checkpoint = checkpoint_of(options, "structure-checkpoint")
-    if checkpoint is None:
-        return {"structure": output}
-    if checkpoint.resolve() in {path.resolve() for path in (output, *inputs)}:
-        raise InputError(f"{checkpoint}: is given twice, as the checkpoint and something else; choose another name")
-    return {"structure": output, "checkpoint": checkpoint}
+    named = {"structure": options.model, "structure-checkpoint": options.checkpoint}
+    return outputs_of(options, [options.text, options.test], named)
 
 
 def temporary_place(options, output):
@@ -183,17 +191,16 @@ def temporary_place(options, output):
 
 def text_fingerprint(options, settings) -> str:
     """A fingerprint of the text and of the files that its examples are scored by."""
-    from blocksvm.structured.structured_checkpoint import fingerprint_of
+    from blocksvm.structured.structured_checkpoint import fingerprint_of_text
 
-    scoring = settings.scoring
-    return fingerprint_of(
-        [options.text, *filter(None, (scoring["quality"], *(scoring["references"] or "").split(",")))]
-    )
+    scored = (settings.task["quality"], *(settings.task["references"] or "").split(","))
+    return fingerprint_of_text([options.text, *filter(None, scored)])
 
 
 def fit(options, settings, learned, checkpoint, fingerprint: str | None):
     """Train on the examples, which are closed then, and show each epoch."""
-    from blocksvm.cli.display import Line, megabytes
+    from blocksvm.cli.display.line import Line
+    from blocksvm.cli.display.number_texts import megabytes
     from blocksvm.structured.structured_run import fit_structure
 
     going_on = resumes(options, checkpoint)
@@ -226,27 +233,20 @@ def fit_lines(fitted) -> list[str]:
     epochs = "1 epoch" if fitted.epochs == 1 else f"{fitted.epochs} epochs"
     lines = [f"{epochs} in {fitted.seconds:.1f}s, memory {sum(fitted.budget.used.values()) / 1e6:,.0f} MB"]
     if fitted.certificate is not None:
-        found = fitted.certificate
-        lines.append(
-            f"certified: primal {found['primal']:.10g}, dual {found['dual']:.10g}, relative gap {found['rel_gap']:.3e}"
-        )
+        primal, dual, gap = (fitted.certificate[name] for name in ("primal", "dual", "rel_gap"))
+        lines.append(f"certified: primal {primal:.10g}, dual {dual:.10g}, relative gap {gap:.3e}")
     return lines
 
 
 def predict(arguments: list[str]) -> int:
     options = model_parser("predict").parse_args(arguments)
-    from pathlib import Path
-
-    from blocksvm.base.outputs import check_output, written_text
+    from blocksvm.base.outputs.writing import written_text
     from blocksvm.structured.structured_run import opened_model, predicted
     from blocksvm.structured.task import checked
 
-    output = Path(options.output)
-    check_output(output, options.overwrite)
-    if output.resolve() in (Path(options.model).resolve(), Path(options.text).resolve()):
-        raise InputError(f"{output}: is also an input; choose another name for the predictions")
+    output = outputs_of(options, [options.model, options.text], {None: options.output})[None]
     model, task = opened_model(options.model, options.task)
-    examples = task.examples(model, options.text, options.memory, given(options, SCORING))
+    examples = task.examples(model, options.text, options.memory, scoring_given(options, task))
     stop = catch_signals()
     outputs = predicted(checked(examples.structure, model.meta["task"]), model.weights, stop)
     if stop():
@@ -261,12 +261,17 @@ def predict(arguments: list[str]) -> int:
 
 def evaluate(arguments: list[str]) -> int:
     options = model_parser("evaluate").parse_args(arguments)
-    check_json(options, options.model, options.text)
+    outputs_of(options, [options.model, options.text])
     from blocksvm.structured.structured_run import opened_model
 
     model, task = opened_model(options.model, options.task)
-    report(task, model, options.text, options.memory, given(options, SCORING), options)
+    report(task, model, options.text, options.memory, scoring_given(options, task), options)
     return 0
+
+
+def scoring_given(options, task) -> dict:
+    """The settings of ``SCORING`` that were given; InputError where the task has no use for them."""
+    return task.settings.checked(given(options, SCORING), f"the task {task.name}")
 
 
 def report(task, model, text: str, memory: int, scoring: Mapping = {}, options=None) -> None:
@@ -287,8 +292,8 @@ def show_figures(figures: dict) -> None:
     for name, value in figures.items():
         if not isinstance(value, dict):
             print(f"{name:<10} {shown(value)}")
-    for kind, own in figures.get("types", {}).items():
-        print(f"  {kind:<8} " + "  ".join(f"{name} {shown(value)}" for name, value in own.items()))
+    for kind, measures in figures.get("types", {}).items():
+        print(f"  {kind:<8} " + "  ".join(f"{name} {shown(value)}" for name, value in measures.items()))
 
 
 def shown(value: float) -> str:

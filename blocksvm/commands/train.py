@@ -8,9 +8,18 @@ from textwrap import fill
 from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import names_of
-from blocksvm.cli.console import Interrupted, Known, Parser, catch_signals, duration, seed, size
-from blocksvm.cli.json_output import add_json, emit_json, json_file
-from blocksvm.cli.options import SOLVER_WORDS, add_checkpoint, add_settings, checkpoint_of, given, refusal, value_of
+from blocksvm.cli.console import (
+    Interrupted,
+    Known,
+    Parser,
+    catch_signals,
+    duration,
+    seed,
+    size,
+)
+from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.cli.options import SOLVER_WORDS, add_checkpoint, add_settings, given, refusal, saved_in, value_of
+from blocksvm.cli.outputs import outputs_of
 from blocksvm.cli.standard import drawing
 from blocksvm.learners.engine.methods import NAMES
 from blocksvm.problems.problem_settings import WITH_CLASSES
@@ -94,29 +103,31 @@ def _label(text: str):
 
 
 def main(arguments: list[str]) -> int:
-    asked = value_of(arguments, "--help-solver")
-    if asked is not None:
-        print(told(asked))
+    name = value_of(arguments, "--help-solver")
+    if name is not None:
+        print(help_text(name))
         return 0
-    solver, own = solver_of(arguments)
-    options = parser(solver, own).parse_args(arguments)
+    solver, declared = solver_of(arguments)
+    options = parser(solver, declared).parse_args(arguments)
     if options.resume and options.replay:
         raise InputError("--resume continues the run with its own schedule; leave --replay out")
     from pathlib import Path
 
-    from blocksvm.base.outputs import check_output
     from blocksvm.store.hdf5_files import open_hdf5, read_meta
     from blocksvm.training.train_settings import TrainSettings
 
     with open_hdf5(Path(options.store), "store") as file:
         about = read_meta(file)
     keywords = {"solver": options.solver, "learner": options.learner}
-    keywords |= given(options, own) | given(options, RUN_SETTINGS)
+    keywords |= given(options, declared) | given(options, RUN_SETTINGS)
     if options.continue_from is None:
         settings = TrainSettings.of(**keywords)
     else:
         settings = TrainSettings.continuing(options.continue_from, **keywords)
-    outputs = _check_outputs(options, check_output)
+    # the model that a run starts from may be replaced by its result
+    inputs = [options.store, options.valid, options.prior]
+    named = {"model": options.model, "checkpoint": options.checkpoint, "log": options.log}
+    outputs = outputs_of(options, inputs, named)
     if options.calibrate:
         check_calibrated(options.calibrate, settings, about)
     stop = catch_signals()
@@ -128,15 +139,12 @@ def main(arguments: list[str]) -> int:
     result, lines = session.run()
     if result.status == "interrupted":
         last = session.last_gap()
-        saved = (
-            f"; state saved in {options.checkpoint}, go on with --resume"
-            if options.checkpoint
-            else "; nothing was saved"
-        )
         gap = "no certificate was taken" if last is None else f"last certified relative gap {last:.2e}"
-        raise Interrupted(f"interrupted in outer iteration {result.outer + 1}: {gap}{saved}")
-    if not emit_json(options, session.told()):
-        from blocksvm.cli.display import folded
+        raise Interrupted(
+            f"interrupted in outer iteration {result.outer + 1}: {gap}{saved_in(outputs.get('checkpoint'))}"
+        )
+    if not emit_json(options, session.figures()):
+        from blocksvm.cli.display.folding import folded
 
         print(folded("\n".join(lines), sys.stdout))
     if not options.quiet:
@@ -144,8 +152,8 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def told(name: str) -> str:
-    """What ``--help-solver`` prints."""
+def help_text(name: str) -> str:
+    """The text of ``--help-solver``."""
     from blocksvm.cli.options import described
     from blocksvm.learners.engine.methods import get_method
 
@@ -162,33 +170,3 @@ def check_calibrated(kind: str, settings, about: dict) -> None:
         )
     if settings.method.get("lam") is not None:
         raise InputError(f"--calibrate {kind}: needs -C instead of --lambda")
-
-
-def _check_outputs(options, check_output) -> dict:
-    """Paths of what will be written, refused before anything is computed."""
-    from pathlib import Path
-
-    outputs = {"model": Path(options.model)}
-    check_output(outputs["model"], options.overwrite, "model")
-    inputs = {
-        Path(name).resolve()
-        for name in (options.store, options.valid, options.warm_start, options.continue_from, options.prior)
-        if name
-    }
-    checkpoint = checkpoint_of(options)
-    if checkpoint is not None:
-        outputs["checkpoint"] = checkpoint
-    if options.log is not None:
-        outputs["log"] = Path(options.log)
-        # with --resume it is gone on with, or begun anew where no checkpoint was saved before the run was killed
-        check_output(outputs["log"], options.overwrite or options.resume, "trace")
-    if (figures := json_file(options)) is not None:
-        outputs["json"] = figures
-        check_output(figures, options.overwrite, "json")
-    names = [path.resolve() for path in outputs.values()]
-    for path in names:
-        if path in inputs or names.count(path) > 1:
-            raise InputError(
-                f"{path}: is given twice, as an input and an output or as two outputs; choose another name"
-            )
-    return outputs

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.labels import label_fault
 from blocksvm.base.log import LOG
-from blocksvm.base.outputs import check_output, scratch_folder
+from blocksvm.base.memory import MEMORY
+from blocksvm.base.outputs.checks import check_output
+from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.conversion.destination import Destination, RowOrder, ordered_map
@@ -23,7 +25,7 @@ from blocksvm.conversion.existing_rows import ExistingRows
 from blocksvm.conversion.idf_counts import FeatureIdf, idf_like, known_idf, require_counted_idf
 from blocksvm.conversion.label_table import RowError
 from blocksvm.conversion.line_table import LineTable
-from blocksvm.conversion.row_weights import RowWeights
+from blocksvm.conversion.number_lines import RowWeights
 from blocksvm.conversion.spool import Spool, require_space
 from blocksvm.formats import AUTO, get_format, remarks, settled
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
@@ -73,6 +75,7 @@ class SplitSettings:
     like: Path | None = None
 
     def __post_init__(self):
+        object.__setattr__(self, "memory", MEMORY.checked(self.memory))
         by_user(self.format)
         _ = self.recipe  # its settings are checked
 
@@ -214,8 +217,8 @@ def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout
             raise InputError(f"{path}: is also an input; choose another name for the store")
     if settings.memory < SMALLEST_MEMORY:
         raise InputError(
-            f"{option('memory', f'{settings.memory / 1e6:g}MB')} is too small; a split needs "
-            f"{SMALLEST_MEMORY / 1e6:g}MB or more"
+            f"{option('memory', Bytes(settings.memory))} is too small; a split needs "
+            f"{option('memory', Bytes(SMALLEST_MEMORY))} or more"
         )
     temp = Path(settings.temp) if settings.temp is not None else store.parent
     if not temp.is_dir():
@@ -246,7 +249,7 @@ class _Split:
         self.lines = LineTable()
         self.counter = RecordCounter()
         self.notes: list[str] = []  # on what the first lines decided
-        self.weights: RowWeights | None = None
+        self.weights = None if settings.weights is None else RowWeights(str(settings.weights))
         self.sources: list[tuple[TextSource, int]] = []  # and the number of its first row
         memory, jobs = settings.memory, settings.n_jobs
         # shares of the budget: text under way with what is parsed from it, an eighth for buckets being written, and the
@@ -257,7 +260,7 @@ class _Split:
         self.lane_bytes = (memory - pieces - memory // 8) // len(outputs)
         if self.lane_bytes - self.spool_bytes < SMALLEST_TABLE:
             raise InputError(
-                f"{option('memory', f'{memory / 1e6:g}MB')} is too small for {jobs} jobs, which take "
+                f"{option('memory', Bytes(memory))} is too small for {jobs} jobs, which take "
                 f"{pieces / 1e6:.0f}MB for text; lower {option('n_jobs')} or raise {option('memory')}"
             )
         # a bucket is in memory as it was spooled and as it is written, for each job and the one being cut
@@ -280,8 +283,6 @@ class _Split:
                 idf = FeatureIdf(self.recipe.idf, self.known, self.known is not None) if self.recipe.weighs else None
                 rows = self.existing
                 destinations.append(Destination(path, self.lane_bytes, spool, settings.dtype, least, rows, idf))
-            if settings.weights is not None:
-                self.weights = stack.enter_context(RowWeights(str(settings.weights)))
             if self.inputs or self.batches is not None:
                 self._spool(self._read(pool) if self.batches is None else self.batches, destinations)
                 self._require_rows(destinations)
@@ -495,15 +496,10 @@ def _rows_of(batch: RowBatch, order: np.ndarray) -> RowBatch:
         entries = np.arange(nnz) + np.repeat(batch.indptr[order] - indptr[:-1], lengths)
         names = (names[0], names[1][entries], names[2][entries])
     labels = batch.labels
-    return replace(
-        batch,
-        labels=labels[order] if isinstance(labels, np.ndarray) else [labels[row] for row in order.tolist()],
-        indptr=indptr,
-        ids=ids,
-        values=None if ones else values,
-        weights=None if batch.weights is None else batch.weights[order],
-        names=names,
-    )
+    labels = labels[order] if isinstance(labels, np.ndarray) else [labels[row] for row in order.tolist()]
+    weights = None if batch.weights is None else batch.weights[order]
+    values = None if ones else values
+    return replace(batch, labels=labels, indptr=indptr, ids=ids, values=values, weights=weights, names=names)
 
 
 def _parsed(reader: Reader, piece: TextPiece, dtype: str, buffer: ParseBuffer | None) -> RowBatch:

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.conversion.number_lines import NumberLines
+from blocksvm.conversion.number_lines import number_lines
 from blocksvm.store.reader import Store
 
 OLDEST = "oldest:"
@@ -61,15 +61,14 @@ class ListedRows:
         self.store = store
         wanted = "a row's number; each line has one whole number, counted from 1"
         parts, n = [], 0
-        with NumberLines(name, whole_numbers, wanted) as lines:
-            for piece in lines:
-                parts.append(piece.astype(np.int64) - 1)
-                n += len(piece)
-                if 24 * n > memory:  # as they come, one after the other, and once each
-                    raise InputError(
-                        f"{name}: more than {n - len(piece):,} rows take more than the {memory / 1e6:,.0f} MB that "
-                        f"there are for their numbers; raise {option('memory')}, or leave them out in several steps"
-                    )
+        for piece in number_lines(name, whole_numbers, wanted):
+            parts.append(piece.astype(np.int64) - 1)
+            n += len(piece)
+            if 24 * n > memory:  # as they come, one after the other, and once each
+                raise InputError(
+                    f"{name}: more than {n - len(piece):,} rows take more than the {memory / 1e6:,.0f} MB that "
+                    f"there are for their numbers; raise {option('memory')}, or leave them out in several steps"
+                )
         self.numbers = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
         if not len(self.numbers):
             raise InputError(f"{name}: lists no rows; give the number of each row that is to be left out")

@@ -12,7 +12,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import open_input
-from blocksvm.base.outputs import named_errors
+from blocksvm.base.outputs.writing import named_errors
 from blocksvm.conversion.dropping import dropping
 from blocksvm.sources.source import Step
 from blocksvm.store import codec

@@ -77,7 +77,8 @@ class FeatureIdf:
         ``n_rows`` rows."""
         n, counts, places = len(table), table.counts, None
         if self.known is not None:
-            places = np.concatenate([self._places(table, start) for start in range(0, n, PIECE)] or [np.empty(0, int)])
+            find, parts = self.known.idf.find, range(0, n, PIECE)
+            places = np.concatenate([np.empty(0, int), *(find(table.known[k : min(k + PIECE, n)]) for k in parts)])
             counts[:n][places < 0] = 0
         order, new_index = table.ranking(min_count, first)
         if self.known is None:
@@ -86,9 +87,6 @@ class FeatureIdf:
         else:
             self.factors, self.fingerprint = self.known.idf.factors[places[order]], self.known.fingerprint
         return order, new_index
-
-    def _places(self, table: IdTable, start: int) -> np.ndarray:
-        return self.known.idf.find(table.known[start : min(start + PIECE, len(table))])
 
     def _digest(self, known: np.ndarray, order: np.ndarray) -> str:
         digest = xxh3_128(self.factors)

@@ -41,6 +41,5 @@ class LineTable:
 
     def tables(self, previous: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """(rows, lines), after those of the rows that were there before."""
-        parts = [np.stack(previous), *self.parts]
-        rows, lines = np.concatenate(parts, axis=1)
+        rows, lines = np.concatenate([np.stack(previous), *self.parts], axis=1)
         return rows, lines

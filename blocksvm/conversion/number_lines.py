@@ -1,4 +1,4 @@
-"""A file of numbers, one a line, read piece by piece: the rows' weights, or the numbers of rows."""
+"""Files of numbers, one a line, plain or compressed, read piece by piece: weights of rows, or numbers of rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from blocksvm.base.errors import InputError
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import shown_name
 from blocksvm.formats.text.text_source import LineLimit, TextInputs
 
@@ -15,54 +15,74 @@ LONGEST_LINE = 1 << 16  # bytes
 SHOWN_BYTES = 40  # bytes of a wrong line that are shown
 
 
-class NumberLines:
-    """A context manager; iterating gives pieces (n,) float64.
+def number_lines(name: str, sound: Callable[[np.ndarray], np.ndarray], wanted: str) -> Iterator[np.ndarray]:
+    """Pieces (n,) float64 of the numbers in a file; InputError, with its place, for a line that is wrong.
 
-    name: a path, plain or compressed; sound(numbers) tells which of them may stand there; wanted: of a line that is
-    wrong, "is not " and what each line should be.
+    sound(numbers) tells which of them may stand there; wanted: of a line that is wrong, "is not " and what each line
+    should be.
     """
+    before = 0
+    for piece in TextInputs([name]).pieces(PIECE_BYTES, LineLimit(LONGEST_LINE, lambda n_bytes: 4 * n_bytes)):
+        text = piece.text[: piece.end].tobytes()
+        n = text.count(b"\n")
+        numbers = numbers_in(text, n, sound)
+        if numbers is None:
+            lines = text.split(b"\n")[:-1]
+            k = next(k for k, line in enumerate(lines) if numbers_in(line, 1, sound) is None)
+            shown = lines[k][:SHOWN_BYTES].decode("utf-8", "replace")
+            raise InputError(f"{shown_name(name)}:{before + k + 1}: '{shown}' is not {wanted}")
+        before += n
+        if n:
+            yield numbers
 
-    def __init__(self, name: str, sound: Callable[[np.ndarray], np.ndarray], wanted: str):
+
+def numbers_in(text: bytes, n: int, sound: Callable[[np.ndarray], np.ndarray]) -> np.ndarray | None:
+    """The numbers of n lines, or None where a line is wrong."""
+    words = text.split()
+    if len(words) != n:
+        return None
+    try:
+        numbers = np.array(words).astype(np.float64) if n else np.empty(0)
+    except ValueError:
+        return None
+    return numbers if sound(numbers).all() else None
+
+
+class RowWeights:
+    """Weights of rows, one for each in the order of the inputs; name: of their file."""
+
+    def __init__(self, name: str):
         self.name = name
-        self.sound = sound
-        self.wanted = wanted
-        self.text = TextInputs([name])
+        self.pieces = number_lines(
+            name,
+            lambda weights: np.isfinite(weights) & (weights >= 0.0),
+            "a weight; each line has one finite number of 0 or more",
+        )
+        self.n_read = 0
+        self.left = np.empty(0)
 
-    def __enter__(self) -> NumberLines:
-        self.text.__enter__()
-        return self
+    def take(self, n: int) -> np.ndarray:
+        """The next n weights, float64; InputError where there are fewer, or where one is not a finite number of 0 or
+        more."""
+        parts = [np.empty(0)]
+        while n > 0:
+            if not len(self.left):
+                self.left = next(self.pieces, np.empty(0))
+                if not len(self.left):
+                    raise InputError(
+                        f"{shown_name(self.name)}: has {self.n_read:,} weights, and there are more rows; "
+                        f"{option('weights')} needs one a row"
+                    )
+            part, self.left = self.left[:n], self.left[n:]
+            self.n_read += len(part)
+            n -= len(part)
+            parts.append(part)
+        return np.concatenate(parts)
 
-    def __exit__(self, *error) -> None:
-        self.text.__exit__(*error)
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        lines = 0
-        limit = LineLimit(LONGEST_LINE, lambda n_bytes: 4 * n_bytes)
-        for piece in self.text.pieces(PIECE_BYTES, limit):
-            text = piece.text[: piece.end].tobytes()
-            n = text.count(b"\n")
-            numbers = self._numbers(text, n)
-            if numbers is None:
-                raise InputError(self._fault(text, lines))
-            lines += n
-            if n:
-                yield numbers
-
-    def _numbers(self, text: bytes, n: int) -> np.ndarray | None:
-        """The numbers of n lines, or None where a line is wrong."""
-        words = text.split()
-        if len(words) != n:
-            return None
-        try:
-            numbers = np.array(words).astype(np.float64) if n else np.empty(0)
-        except ValueError:
-            return None
-        return numbers if self.sound(numbers).all() else None
-
-    def _fault(self, text: bytes, before: int) -> str:
-        """file:line and what is wrong with the first line that is none of one number."""
-        for number, line in enumerate(text.split(b"\n")[:-1], before + 1):
-            if self._numbers(line + b"\n", 1) is None:
-                shown = line[:SHOWN_BYTES].decode("utf-8", "replace")
-                return f"{shown_name(self.name)}:{number}: '{shown}' is not {self.wanted}"
-        raise AssertionError("some line was wrong")
+    def finish(self) -> None:
+        """InputError where weights are left that no row took."""
+        if len(self.left) or len(next(self.pieces, np.empty(0))):
+            raise InputError(
+                f"{shown_name(self.name)}: has more weights than the {self.n_read:,} rows that there are; "
+                f"{option('weights')} needs one a row"
+            )

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.outputs import named_errors, put_array, take_array
+from blocksvm.base.outputs.temporary import put_array, take_array
+from blocksvm.base.outputs.writing import named_errors
 from blocksvm.kernels.shuffle import gather_rows
 
 MARGIN_BYTES = 64_000_000  # disk space that is left alone
@@ -71,7 +72,6 @@ class Spool:
         self.on_disk = np.zeros(1 << bits, np.int64)  # bytes of each bucket's file
         self.n_rows = 0
         self.n_nonzeros = 0
-        self.spilled = False
 
     def add(self, rows: SpooledRows, indptr: np.ndarray | None = None) -> None:
         """Distribute rows; ``rows.values`` float32 or float64."""
@@ -122,7 +122,6 @@ class Spool:
         require_space(
             self.folder, self.held_bytes, "the external shuffle", f"name a larger folder with {option('temp')}"
         )
-        self.spilled = True
         self.writing = self.writer.submit(self._append, self.held)
         self.writing_bytes, self.held_bytes = self.held_bytes, 0
         self.held = [[] for _ in self.held]

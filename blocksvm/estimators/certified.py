@@ -47,11 +47,6 @@ WORKING_SET = Parameter("working_set", "auto", f"{RUN_SETTINGS['working_set'].he
 CALIBRATE = Parameter("calibrate", None, "probabilities from five folds held out: platt or isotonic, of two classes")
 
 
-def check_max_iter(value) -> int:
-    """A whole number of 1 or more."""
-    return RUN_SETTINGS["max_outer"].checked(value)
-
-
 class Minimiser(Estimator):
     """Base class: ``method``, the solver; ``solver_settings``, its settings that are parameters; ``losses`` to choose
     from, one where the loss is no parameter."""
@@ -88,7 +83,7 @@ class Minimiser(Estimator):
 
     def _run_settings(self, training: EstimatorRun) -> tuple[float, dict]:
         """(the gap to be reached, the settings of the run)."""
-        capabilities, most = self.method.capabilities, check_max_iter(self.max_iter)
+        capabilities, most = self.method.capabilities, RUN_SETTINGS["max_outer"].checked(self.max_iter)
         target = TOL if self.tol is None else self.tol
         run = {"tol": target, "max_outer": most, "max_seconds": self.max_seconds, "bias": self._bias()}
         in_memory = training.source.in_memory and self.memory is None

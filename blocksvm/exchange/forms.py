@@ -8,8 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from blocksvm.base.errors import InputError, one_of, option
+from blocksvm.base.memory import MEMORY
 from blocksvm.base.optional_libraries import require_library
-from blocksvm.base.outputs import check_output, written_whole
+from blocksvm.base.outputs.checks import check_outputs
+from blocksvm.base.outputs.writing import written_whole
 from blocksvm.exchange import liblinear, onnx, sklearn_models, weights_table
 from blocksvm.model.model_file import Model, load_model
 
@@ -40,10 +42,11 @@ FORMS = {
 
 def form_of(name: str) -> Form:
     """The form of this name; InputError where there is none, or its library is missing."""
-    if name not in FORMS:
+    form = FORMS.get(name)
+    if form is None:
         raise InputError(f"{option('format', name)}: {one_of(name, FORMS)}")
-    FORMS[name].require()
-    return FORMS[name]
+    form.require()
+    return form
 
 
 def export_model(
@@ -63,17 +66,18 @@ def export_model(
     form, target = form_of(format), Path(path)
     if names is not None and form.kind not in ("table", "Parquet table"):
         raise InputError(f"{option('names')}: is for a table; leave it out")
-    check_output(target, overwrite, form.kind)
+    inputs = [Path(name) for name in (model if not isinstance(model, Model) else model.path, names) if name]
+    check_outputs({form.kind: target}, overwrite, inputs)
     loaded = model if isinstance(model, Model) else load_model(model)
     more = {} if names is None else {"names": Path(names)}
     with written_whole(target, overwrite) as file:
         return form.write(loaded, file, **more)
 
 
-def import_model(path: str | Path, *, memory: int = DEFAULT_MEMORY) -> Model:
+def import_model(path: str | Path, *, memory: int | str = DEFAULT_MEMORY) -> Model:
     """The model of a LIBLINEAR text file, its features named by LIBLINEAR's indices, its labels rising.
     ``Model.save`` writes it.  Raises InputError, with file and line, for other files, and where the nonzero weights
     take more than ``memory`` bytes."""
     if not Path(path).is_file():
         raise InputError(f"{path}: no such file; name a text model of LIBLINEAR")
-    return liblinear.read(Path(path), memory)
+    return liblinear.read(Path(path), MEMORY.checked(memory))

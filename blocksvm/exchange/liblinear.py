@@ -17,14 +17,13 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import open_input
 from blocksvm.base.labels import listed
 from blocksvm.base.memory import Budget
-from blocksvm.base.outputs import as_text
-from blocksvm.exchange.linear import Linear, linear_of, model_of
+from blocksvm.base.outputs.writing import as_text
+from blocksvm.exchange.linear import LIBLINEAR_IDS, Linear, linear_of, model_of
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.model.model_file import Model
 from blocksvm.model.prediction_lines import number_lines
 from blocksvm.problems.problem_settings import learns_together
 
-INT32 = 2**31 - 1
 CRAMMER_SINGER = "MCSVM_CS"
 KNOWN_AS = "LIBLINEAR"  # among a loss's names in other programs: of the solvers that minimise it
 
@@ -61,16 +60,22 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
         raise InputError(
             f"{name}: has a feature with id 0, but LIBLINEAR's ids begin at 1; shift the ids by one and train again"
         )
-    if linear.columns - 1 > INT32:
-        raise InputError(f"{name}: has a feature of id {linear.columns - 1}, but LIBLINEAR's ids end at {INT32}")
+    if linear.columns - 1 > LIBLINEAR_IDS:
+        raise InputError(
+            f"{name}: has a feature of id {linear.columns - 1}, but LIBLINEAR's ids end at {LIBLINEAR_IDS}"
+        )
     numbers = all(isinstance(label, float | int) and float(label).is_integer() for label in linear.labels)
-    if not numbers or any(abs(label) > INT32 for label in linear.labels):
+    if not numbers or any(abs(label) > LIBLINEAR_IDS for label in linear.labels):
         raise InputError(
             f"{name}: has the labels {listed(linear.labels[:5])}, but LIBLINEAR's labels are whole "
             "numbers; export it as table"
         )
     of_losses = CLASSIFIERS if linear.labels else REGRESSORS
     solver = next((key for key, loss in of_losses.items() if loss == linear.loss), next(iter(of_losses)))
+    notes = linear.notes
+    if of_losses[solver] != linear.loss:
+        notes += (f"LIBLINEAR has no solver of the loss {linear.loss}: the file names {solver}, by which its predict "
+                  "gives the same decision values",)  # fmt: skip
     if learns_together(linear.multiclass) and len(linear.labels) > 2:
         solver = CRAMMER_SINGER
     # of two labels the one whose vector this is stands first
@@ -85,7 +90,7 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
             text.writelines(number_lines(piece.T))
         if bias > 0:
             text.writelines(number_lines(linear.intercept[None]))
-    return linear.notes
+    return notes
 
 
 def read(path: Path, memory: int, piece_bytes: int = PIECE) -> Model:
@@ -176,7 +181,7 @@ def _header_value(key: str, values: list[str]):
     """The value of a line; ValueError where it is none."""
     if key == "label":
         labels = [int(value) for value in values]
-        if max(map(abs, labels), default=0) > INT32 + 1 or len(set(labels)) < len(labels):
+        if max(map(abs, labels), default=0) > LIBLINEAR_IDS + 1 or len(set(labels)) < len(labels):
             raise ValueError
         return labels
     (value,) = values
@@ -190,7 +195,7 @@ def _header_value(key: str, values: list[str]):
             raise ValueError
         return bias
     count = int(value)
-    if not 0 <= count <= INT32:
+    if not 0 <= count <= LIBLINEAR_IDS:
         raise ValueError
     return count
 

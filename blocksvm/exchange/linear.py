@@ -19,6 +19,7 @@ from blocksvm.problems.distance import DISTANCE
 AT_ONCE = 1 << 15  # columns whose weights are laid out at once
 COLUMNS, LABEL_TYPE = "columns", "label_type"  # of a description: columns of an estimator's matrices, dtype of labels
 MOST_COLUMNS = 1 << 40
+LIBLINEAR_IDS = 2**31 - 1  # the largest id of its format
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,10 @@ class Linear:
         """(k, columns) of float64 (itemsize 8) or float32 (4); InputError where that takes more than ``most_bytes``."""
         need = len(self.weights) * self.columns * itemsize
         if need > most_bytes:
+            others = "table or liblinear" if self.columns - 1 <= LIBLINEAR_IDS else "table"
             raise InputError(
                 f"{what} has a weight for each column, and the largest feature id is {self.columns - 1:,}: "
-                f"{need / 1e6:,.0f} MB, more than {most_bytes / 1e6:,.0f}; export it as table or liblinear"
+                f"{need / 1e6:,.0f} MB, more than {most_bytes / 1e6:,.0f}; export it as {others}"
             )
         parts = [piece.astype(f"f{itemsize}") for piece in self.pieces(0, self.columns)]
         return np.concatenate(parts, axis=1)
@@ -83,6 +85,9 @@ def linear_of(model: Model, with_idf: bool = False) -> Linear:
         )
     if model.multilabel:
         notes.append("rows have sets of labels: each of them whose value is above 0 is predicted")
+    if model.meta.get("calibration") is not None:
+        notes.append("its calibration is left out: scores are decision values, and any probabilities are not those "
+                     "of predict --probabilities")  # fmt: skip
     if recipe.l2:
         notes.append("rows are scaled to norm 1 before they are scored: do the same")
     order = np.argsort(model.feature_ids, kind="stable")

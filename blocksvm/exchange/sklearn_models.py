@@ -5,14 +5,16 @@ A column of its matrices is a feature id, as in ``Model.decision_function``.
 
 from __future__ import annotations
 
-from typing import IO
+import warnings
+from typing import IO, Any
 
 import numpy as np
 
-from blocksvm.base.errors import InputError
+from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.base.labels import numbers_of
 from blocksvm.base.optional_libraries import require_library
 from blocksvm.exchange.linear import COLUMNS, LABEL_TYPE, Linear, linear_of, model_of
+from blocksvm.formats.recipe import Recipe
 from blocksvm.losses import DEFAULT, DEFAULT_OF_NUMBERS, LOSSES, get_loss
 from blocksvm.model.model_file import Model
 from blocksvm.problems.problem_settings import CRAMMER_SINGER, learns_together
@@ -29,8 +31,17 @@ def to_estimator(model: Model):
     classes, whose probabilities are then ours).
 
     coef_ (1, n) or (k, n) float64 for columns 0..n - 1, n - 1 the largest feature id; InputError where the model is not
-    linear, or these take too much memory.
+    linear, or these take too much memory.  Warns where the estimator lacks something of the model: its calibration, its
+    loss, how it scales rows.
     """
+    estimator, notes = _estimator(model)
+    if notes:
+        warnings.warn(f"{model.path or 'the model'}: {'; '.join(notes)}", InputWarning, stacklevel=2)
+    return estimator
+
+
+def _estimator(model: Model) -> tuple[Any, tuple[str, ...]]:
+    """(the fitted estimator, notes for its users)."""
     require_library("scikit-learn", "An estimator")
     linear = linear_of(model)
     if model.multilabel:
@@ -48,7 +59,16 @@ def to_estimator(model: Model):
     else:
         estimator.coef_ = estimator.coef_[0]
     estimator.n_iter_ = max(1, model.meta["outer"])
-    return estimator
+    name, notes = type(estimator).__name__, linear.notes
+    if name not in _names_of(linear.loss):
+        notes += (f"scikit-learn has no estimator of the loss {linear.loss}: this {name} has the same decision values, "
+                  "but would minimise another loss if it was fitted again",)  # fmt: skip
+    return estimator, notes
+
+
+def _names_of(loss: str) -> dict:
+    """The names of a loss in scikit-learn, by estimator."""
+    return get_loss(loss).known_as.get(KNOWN_AS, {}) if loss in LOSSES else {}
 
 
 def _unfitted(linear: Linear):
@@ -56,7 +76,7 @@ def _unfitted(linear: Linear):
     from sklearn.svm import LinearSVC, LinearSVR
 
     k = len(linear.labels)
-    names = get_loss(linear.loss).known_as.get(KNOWN_AS, {}) if linear.loss in LOSSES else {}
+    names = _names_of(linear.loss)
     if not k:
         if "LinearSVR" in names:
             return LinearSVR(loss=names["LinearSVR"])
@@ -111,7 +131,7 @@ def _loss_of(estimator, classes: bool) -> str:
     """The loss that an estimator names or has; where it is none of ours, one of its kind."""
     kind, theirs = type(estimator).__name__, getattr(estimator, "loss", None)
     for name in LOSSES:
-        names = get_loss(name).known_as.get(KNOWN_AS, {})
+        names = _names_of(name)
         if theirs in names.values() if theirs is not None else kind.removesuffix("CV") in names:
             return name
     return DEFAULT if classes else DEFAULT_OF_NUMBERS
@@ -119,8 +139,11 @@ def _loss_of(estimator, classes: bool) -> str:
 
 def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
     """Write the fitted estimator with joblib; returns notes for its users."""
-    estimator = to_estimator(model)
+    estimator, notes = _estimator(model)
     import joblib
 
     joblib.dump(estimator, file)
-    return linear_of(model).notes
+    if model.recipe.format == Recipe.format:  # svmlight
+        notes += (f"a column is a feature id, from 0: load_svmlight_file(FILE, n_features={estimator.n_features_in_}, "
+                  "zero_based=True) reads svmlight text so",)  # fmt: skip
+    return notes

@@ -11,7 +11,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import label_text
-from blocksvm.base.outputs import as_text
+from blocksvm.base.outputs.writing import as_text
 from blocksvm.exchange.linear import Linear, linear_of
 from blocksvm.model.model_file import Model
 from blocksvm.store.hdf5_files import damage_named, group, has, open_hdf5

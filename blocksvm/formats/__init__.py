@@ -10,28 +10,25 @@ from blocksvm.base.settings import Settings
 from blocksvm.formats.choices import CHOICES, all_choices
 
 AUTO = "auto"
-FORMATS = Registry(
-    "format",
-    ("blocksvm.formats.format:Format",),
-    {
-        "svmlight": "blocksvm.formats.text.svmlight:SVMLIGHT",
-        "svmlight-named": "blocksvm.formats.text.multilabel:NAMED_LABELS",
-        "multilabel": "blocksvm.formats.text.multilabel:MULTILABEL",
-        "vw": "blocksvm.formats.text.vw:VW",
-        "documents": "blocksvm.formats.text.documents:DOCUMENTS",
-        "csv": "blocksvm.formats.tables.cells:CSV",
-        "tsv": "blocksvm.formats.tables.cells:TSV",
-        "criteo": "blocksvm.formats.tables.cells:CRITEO",
-        "npz": "blocksvm.formats.matrices.numpy_files:NPZ",
-        "npy": "blocksvm.formats.matrices.numpy_files:NPY",
-        "h5ad": "blocksvm.formats.matrices.h5ad:H5AD",
-        "parquet": "blocksvm.formats.tables.arrow_files:PARQUET",
-        "arrow": "blocksvm.formats.tables.arrow_files:ARROW",
-    },
-    more=(AUTO,),
-)
+OF_TEXT = {
+    "svmlight": "blocksvm.formats.text.svmlight:SVMLIGHT",
+    "svmlight-named": "blocksvm.formats.text.multilabel:NAMED_LABELS",
+    "multilabel": "blocksvm.formats.text.multilabel:MULTILABEL",
+    "vw": "blocksvm.formats.text.vw:VW",
+    "documents": "blocksvm.formats.text.documents:DOCUMENTS",
+    "csv": "blocksvm.formats.tables.cells:CSV",
+    "tsv": "blocksvm.formats.tables.cells:TSV",
+    "criteo": "blocksvm.formats.tables.cells:CRITEO",
+}
+OF_FILES = {  # each recognised by its first bytes, without loading its code (file_reader.py)
+    "npz": "blocksvm.formats.matrices.numpy_files:NPZ",
+    "npy": "blocksvm.formats.matrices.numpy_files:NPY",
+    "h5ad": "blocksvm.formats.matrices.h5ad:H5AD",
+    "parquet": "blocksvm.formats.tables.arrow_files:PARQUET",
+    "arrow": "blocksvm.formats.tables.arrow_files:ARROW",
+}
+FORMATS = Registry("format", ("blocksvm.formats.format:Format",), OF_TEXT | OF_FILES, more=(AUTO,))
 get_format = FORMATS.load
-OF_FILES = ("npz", "npy", "h5ad", "parquet", "arrow")  # recognised by their first bytes, without loading their code
 
 
 def settings_of(name: str) -> Settings:
@@ -49,7 +46,7 @@ def settings_offered(name: str | None) -> Settings:
 
 def sniffed(head: bytes, name: str) -> str:
     """The name of the format that the first bytes of an input look like most; svmlight where they look like none."""
-    scores = {format_: get_format(format_).score(head, name) for format_ in FORMATS if format_ not in OF_FILES}
+    scores = {format_: get_format(format_).score(head, name) for format_ in OF_TEXT}
     return max(scores, key=scores.get)
 
 

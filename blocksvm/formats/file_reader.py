@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from xxhash import xxh3_128
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.inputs import open_input, raise_system_error, require_same
 from blocksvm.base.labels import exact
 from blocksvm.base.row_batch import Origin, RowBatch, runs
@@ -160,12 +160,13 @@ def magic_of(name: str) -> str | None:
     return next((format_ for start, format_ in MAGIC.items() if head.startswith(start)), None)
 
 
-def fingerprint_of(name: str) -> str:
-    """Equal only for equal files."""
+def fingerprint_of(*names: str) -> str:
+    """A hash of the bytes of files, one after the other."""
     digest = xxh3_128()
-    with open_input(name) as file:
-        while piece := file.read(DIGESTED):
-            digest.update(piece)
+    for name in names:
+        with open_input(name) as file:
+            while piece := file.read(DIGESTED):
+                digest.update(piece)
     return digest.hexdigest()
 
 
@@ -328,7 +329,7 @@ def require_fit(n_entries: int, limit: LineLimit | None, where: str) -> None:
     """InputError where a row of so many entries does not fit in the caller's memory."""
     length = n_entries * ENTRY_BYTES
     if limit is not None and length > limit.n_bytes:
-        need = option("memory", f"{-(-limit.memory_for(length) // 1_000_000)}MB")
+        need = option("memory", Bytes(10**6 * -(-limit.memory_for(length) // 10**6)))
         raise InputError(f"{where} has a row of {n_entries:,} entries; give {need} or more, or check the file")
 
 

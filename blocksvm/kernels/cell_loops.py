@@ -12,7 +12,7 @@ import numpy as np
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.name_hashes import name_hash
 from blocksvm.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
-from blocksvm.kernels.svmlight_loops import BIG_VALUE, close_sums
+from blocksvm.kernels.svmlight_loops import BIG_VALUE, close_sums, leave_open
 from blocksvm.kernels.text_bytes import DOT, NEWLINE, RETURN, SPACE, SPARE, TAB, byte_at
 
 # what a column is; EITHER: as each cell looks; UNSEEN: likewise, while columns are only looked at, so that a number may
@@ -100,9 +100,7 @@ def parse_cells(text, end, skip, dialect, roles, seeds, prefixes, named, row_arr
     n_open = 0
     p = skip
     line = 1 if skip else 0
-    rows = 0
-    k = 0
-    length = 0
+    rows = k = length = 0
     indptr[0] = 0
     looks[:] = 0
     while p < end:
@@ -193,11 +191,7 @@ def parse_cells(text, end, skip, dialect, roles, seeds, prefixes, named, row_arr
                     if category or role == UNSEEN:
                         pass
                     elif code == UNDECIDED:
-                        if n_open < undecided.shape[0]:
-                            undecided[n_open, 0] = k
-                            undecided[n_open, 1] = start
-                            undecided[n_open, 2] = stop
-                        n_open += 1
+                        n_open = leave_open(undecided, n_open, k, start, stop)
                         value = 1.0 if role == LOGARITHM else 2.0
                     elif np.isinf(value):
                         return rows, line, BIG_VALUE, column, start, n_open, filled

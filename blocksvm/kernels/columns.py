@@ -29,8 +29,7 @@ def count_words(text, end):
 def read_words(text, end, hashes, starts, stops, line_words):
     """Each word's ``name_hash`` and place in ``text[:end]``, whose last byte is a newline, and how many words a line has
     (int64, with room for all of them); returns how many words there are."""
-    n = line = in_line = 0
-    p = 0
+    n = line = in_line = p = 0
     while p < end:
         c = byte_at(text, p)
         if c == NEWLINE:

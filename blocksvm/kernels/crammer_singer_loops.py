@@ -32,8 +32,7 @@ def row_state(v, a, y, c):
         largest = max(largest, v[j])
     share = 0.0
     lowest = largest  # of those below their bound
-    below = 0
-    corner = 0
+    below = corner = 0
     for j in range(k):
         slack = (c if j == y else 0.0) - a[j]
         if slack > 0.0:
@@ -103,14 +102,9 @@ def crammer_singer_pass(rows, order, bias, cost, limits, arrays, width):
     moving = all_lanes(width)
     in_row = entries_ahead(indptr[indptr.shape[0] - 1], indptr.shape[0] - 1, width)
     pg_max = 0.0
-    dropped = 0
-    nonzeros = 0
+    dropped = nonzeros = 0
     bias_sq = bias * bias
-    loss = 0.0
-    resting_loss = 0.0
-    changes = 0.0
-    gain = 0.0
-    shares = 0.0
+    loss = resting_loss = changes = gain = shares = 0.0
     for t in range(n):
         if t + ROW_AHEAD < n:
             ahead = order[t + ROW_AHEAD]
@@ -182,10 +176,7 @@ def crammer_singer_sums(scores, y, weights, alpha, cost):
     gap, of sum_k a_k <w_k, x>, and of the terms' magnitudes."""
     k = scores.shape[1]
     v = np.empty(k)
-    loss = 0.0
-    gap = 0.0
-    inner = 0.0
-    magnitude = 0.0
+    loss = gap = inner = magnitude = 0.0
     for i in range(scores.shape[0]):
         label = y[i]
         c = cost[label] * importance_of(weights, i)

@@ -95,14 +95,9 @@ def dual_cd_pass(rows, order, objective, limits, sigma, arrays):
     with_set = share.shape[0] > 0
     pg_max = -np.inf
     pg_min = np.inf
-    dropped = 0
-    nonzeros = 0
+    dropped = nonzeros = 0
     bias_sq = bias * bias
-    loss = 0.0
-    resting_loss = 0.0
-    change = 0.0
-    gain = 0.0
-    shares = 0.0
+    loss = resting_loss = change = gain = shares = 0.0
     run = hot_run(indptr, indices)
     for t in range(n):
         if t + ROW_AHEAD < n:
@@ -161,9 +156,7 @@ def dual_coefficients(alpha, y, weights, cost, p, out):
 
     Returns the sums of conjugate(f a_i) for f = 1, 1/2 and 1/4.
     """
-    whole = 0.0
-    half = 0.0
-    quarter = 0.0
+    whole = half = quarter = 0.0
     for i in range(alpha.shape[0]):
         a = alpha[i]
         target = float(y[i])

@@ -42,10 +42,8 @@ def extrapolate(rows, members, objective, w, alpha, moved, scores):
     bias, cost, p = objective
     d = w.shape[0] - 1
     m = members.shape[0]
-    slope = 0.0
-    curvature = 0.0
-    n_members = 0
-    nonzeros = 0
+    slope = curvature = 0.0
+    n_members = nonzeros = 0
     for t in range(m):
         i = members[t]
         c = row_cost(cost, weights, y, i)
@@ -87,8 +85,7 @@ def extrapolate(rows, members, objective, w, alpha, moved, scores):
         curvature += moved[i] * direction(float(y[i]), p) * (z - scores[i])
     passes = 3  # half ones
     theta = min(slope / curvature, FARTHEST) if curvature > 0.0 else FARTHEST
-    change = 0.0
-    gain = 0.0
+    change = gain = 0.0
     before = 1.0  # how far along the direction w is, at first without regard to the bounds
     bounded = False
     for halving in range(HALVINGS + 1):
@@ -109,9 +106,7 @@ def extrapolate(rows, members, objective, w, alpha, moved, scores):
         passes += 1
         if theta == 0.0:
             break
-        change = 0.0
-        gain = 0.0
-        predicted = 0.0
+        change = gain = predicted = 0.0
         for t in range(n_members):
             i = members[t]
             ask_ahead(indptr, indices, values, members, t, n_members)

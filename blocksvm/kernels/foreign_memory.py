@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 from blocksvm.kernels import inlined, kernel
 
 # the 64-bit words of an ArrowArray, https://arrow.apache.org/docs/format/CDataInterface.html
-NULLS, OFFSET, N_BUFFERS, BUFFERS, CHILDREN = 1, 2, 3, 5, 6
+NULLS, OFFSET, BUFFERS, CHILDREN = 1, 2, 5, 6
 WORDS = 7  # of it that are read
 
 if config.DISABLE_JIT:

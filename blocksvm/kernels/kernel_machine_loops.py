@@ -138,8 +138,7 @@ def singles(matrix, n, sides, beta, scores, within, most):
     apart = np.inf
     while True:
         i = -1
-        best = 0.0
-        apart = 0.0
+        best = apart = 0.0
         for k in range(n):
             slope = (1.0 if sides[k] > 0.0 else -1.0) - scores[k]
             if (slope > 0.0 and beta[k] < max(sides[k], 0.0)) or (slope < 0.0 and beta[k] > min(sides[k], 0.0)):

@@ -27,10 +27,7 @@ def certificate_sums(scores, y, weights, alpha, cost, p):
     value + conjugate + a direction z, which is never negative but by rounding; of a direction z; and of the three
     terms' magnitudes, to which the rounding of the gap is proportional.
     """
-    loss = 0.0
-    gap = 0.0
-    inner = 0.0
-    magnitude = 0.0
+    loss = gap = inner = magnitude = 0.0
     for i in range(scores.shape[0]):
         c = row_cost(cost, weights, y, i)
         if c == 0.0:
@@ -63,8 +60,7 @@ def add_rows(indptr, indices, values, coefficients, bias, w):
 @inlined
 def sum_of_difference_products(a, b, c, squared):
     """Sum of (b - c)^2 if squared, else of a (b - c), in two partial sums whose order is fixed."""
-    s0 = 0.0
-    s1 = 0.0
+    s0 = s1 = 0.0
     n = b.shape[0]
     for k in range(0, n - 1, 2):
         d0 = b[k] - c[k]

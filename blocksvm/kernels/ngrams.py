@@ -120,8 +120,7 @@ def cut_characters(text, start, stop, kinds, lower, within, out, o, bounds):
     within: a space for each run of blanks, before the first word and after the last, none where there is no word.
     bounds (m, 2) int64: where each begins and ends.
     """
-    n = 0
-    blanks = 0
+    n = blanks = 0
     p = start
     while p <= stop:
         c = SPACE
@@ -250,10 +249,7 @@ def parse_documents(text, end, tabbed, plan, kinds, lower, l2, single, named, ro
     """
     spans, indptr, ids, values, lines = row_arrays
     out, firsts, lasts = name_arrays
-    rows = 0
-    line = 0
-    filled = 0
-    o = 0
+    rows = line = filled = o = 0
     largest = 0.0
     longest = 0
     bounds = np.empty((0, 2), np.int64)

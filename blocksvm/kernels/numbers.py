@@ -55,8 +55,7 @@ def long_number(text, p):
     mantissa = np.uint64(0)
     digits = 0  # that matter: leading zeros do not
     exponent = 0
-    cut = False
-    point = False
+    cut = point = False
     while True:
         c = byte_at(text, p)
         if is_digit(c):

@@ -43,8 +43,7 @@ def pegasos_pass(rows, order, batch, objective, curvature, lam, radius, v, lagge
     dual = b.shape[0] > 0
     scale, norm, t, scale_sum, steps = scalars[0], scalars[1], scalars[2], scalars[3], scalars[4]
     loss = 0.0
-    nonzeros = 0
-    moved = 0
+    nonzeros = moved = 0
     run = hot_run(indptr, indices)
     for begin in range(0, n, batch):
         finish = min(begin + batch, n)

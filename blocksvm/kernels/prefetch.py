@@ -115,10 +115,7 @@ def strided_dot(indices, values, start, stop, F, W):
     end = np.uint64(stop)
     width = np.uint64(W)
     one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
-    s0 = 0.0
-    s1 = 0.0
-    s2 = 0.0
-    s3 = 0.0
+    s0 = s1 = s2 = s3 = 0.0
     while k + three < end:
         s0 += value_at(values, k) * F[np.uint64(indices[k]) * width]
         s1 += value_at(values, k + one) * F[np.uint64(indices[k + one]) * width]

@@ -68,8 +68,7 @@ def prefetch_lanes(indptr, indices, w, width, lanes, n_lanes, row):
 @inlined
 def awake_lanes(rest, row, live, reading, lanes):
     """Fill ``lanes`` with those in which the row is awake for some live problem; returns how many."""
-    n_lanes = 0
-    end = 0
+    n_lanes = end = 0
     for s in range(live.shape[0]):
         c = live[s]
         if c >= end and is_awake(rest[row, c], reading):
@@ -199,14 +198,9 @@ def several_dual_cd_pass(rows, reals, order, objective, sides, limits, live, rea
     in_row = entries_ahead(indptr[indptr.shape[0] - 1], indptr.shape[0] - 1, width)
     pg_max = -np.inf
     pg_min = np.inf
-    dropped = 0
-    nonzeros = 0
+    dropped = nonzeros = 0
     bias_sq = bias * bias
-    loss = 0.0
-    resting_loss = 0.0
-    changes = 0.0
-    gain = 0.0
-    shares = 0.0
+    loss = resting_loss = changes = gain = shares = 0.0
     for t in range(n):
         if t + ROW_AHEAD < n:
             ahead = order[t + ROW_AHEAD]
@@ -220,8 +214,7 @@ def several_dual_cd_pass(rows, reals, order, objective, sides, limits, live, rea
         i = order[t]
         importance = importance_of(weights, i)
         code = codes[i]
-        n_awake = 0
-        n_lanes = 0
+        n_awake = n_lanes = 0
         for s in range(n_live):
             c = live[s]
             if is_awake(rest[i, c], first):

@@ -28,8 +28,7 @@ def line_keys(text, end, seed, keys):
     """``keys`` uint64: a hash of (seed, the line's bytes without the blanks around them) for each line of
     ``text[:end]`` (uint8), which ends with a newline; returns how many lines."""
     base = scramble(np.uint64(seed) + GOLDEN)
-    n = 0
-    start = 0
+    n = start = 0
     for at in range(end):
         if text[at] != 10:
             continue

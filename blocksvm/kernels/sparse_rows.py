@@ -32,8 +32,7 @@ def in_order(indices, values, n):
     how many are left."""
     order = np.argsort(indices[:n], kind="mergesort")
     old_indices, old_values = indices[:n].copy(), values[:n].copy()
-    filled = 0
-    k = 0
+    filled = k = 0
     while k < n:
         index = old_indices[order[k]]
         total = 0.0

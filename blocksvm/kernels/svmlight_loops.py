@@ -145,8 +145,7 @@ def close_row(ids, values, start, stop, sum_duplicates, l2, single):
 def close_sums(ids, values, start, stop, l2, single, named, firsts, lasts):
     """Scale and round one row whose ids are distinct and drop its zeros, and (named) the places of their names: the same
     results.  Numbers are divided by the largest one before they are squared, so that none is too large."""
-    largest = 1.0
-    norm = 1.0
+    largest = norm = 1.0
     if l2:
         largest = 0.0
         for k in range(start, stop):
@@ -263,8 +262,7 @@ def usual_pairs(text, p, ends, e, n_ends, ids, values, k):
         negative = np.int64(byte_at(text, first) == MINUS)
         first += negative
         m = end - first
-        whole = 0
-        decimals = 0
+        whole = decimals = 0
         if byte_at(text, first + 1) == DOT:
             whole = byte_at(text, first) - ZERO
             m -= 2
@@ -333,8 +331,7 @@ def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values
     closed = 0
     largest = 0.0
     p = k = np.int64(0)
-    rows = 0
-    line = 0
+    rows = line = 0
     indptr[0] = 0
     while p < end:
         while is_blank(byte_at(text, p)):

@@ -118,12 +118,7 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided
     Returns (rows, lines read, code, position of the fault, numbers undecided, bytes of names that are needed).
     """
     recent = np.zeros(RECENT if named else 1, np.int64)  # 1 + the entry that had a name last
-    filled = 0
-    p = 0
-    rows = 0
-    k = 0
-    line = 0
-    n_open = 0
+    filled = p = rows = k = line = n_open = 0
     indptr[0] = 0
     while p < end:
         while is_gap(byte_at(text, p)):

@@ -46,10 +46,8 @@ def renew(indptr, rows, share, least, slots, used, member, held_share, wanted):
     members' entries; wanted (n,) int32 is filled with the rows of the block that have enough and are no members.
     Returns (how many, their entries, sum of all shares, sum of those below ``least``).
     """
-    count = 0
-    entries = 0
-    total = 0.0
-    below = 0.0
+    count = entries = 0
+    total = below = 0.0
     for row in range(rows.shape[0]):
         slot = slots[rows[row]]
         mine = share[row]

@@ -3,7 +3,6 @@ place."""
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.registry import Registry
-from blocksvm.base.user_code import by_user
 
 LOSSES = Registry(
     "loss",
@@ -35,21 +34,14 @@ def check_loss(loss) -> str:
     Raises InputError for anything else."""
     if isinstance(loss, str):
         return LOSSES.check(loss)
-    from blocksvm.losses.loss import Loss
-
-    if not isinstance(loss, Loss):
-        raise InputError(f"{option('loss', loss)}: is no loss; give its name, or a Loss")
-    if loss.name in LOSSES and get_loss(loss.name) is loss:
-        return loss.name
-    place = loss.place()
-    by_user(place)
-    return place
+    return LOSSES.name_of(loss)
 
 
 def require(name: str, part: str, owner: str):
     """The ``Loss`` of this name.  Raises InputError, which names others, where it lacks ``part``, one of ``PARTS``."""
     loss = get_loss(name)
     if getattr(loss, part) is None:
-        fit = ", ".join(other for other in LOSSES if getattr(get_loss(other), part) is not None)
-        raise InputError(f"{option('loss', name)}: has no {PARTS[part]}; for {owner} choose one of {fit}")
+        others = [get_loss(other) for other in LOSSES]
+        fit = [one.name for one in others if getattr(one, part) is not None and one.of_numbers == loss.of_numbers]
+        raise InputError(f"{option('loss', name)}: has no {PARTS[part]}; for {owner} choose one of {', '.join(fit)}")
     return loss

@@ -14,7 +14,6 @@ A loss is ``Loss(...)`` in a file and a line in the registry (``losses/__init__.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,9 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import Settings
-from blocksvm.base.user_code import object_at
+from blocksvm.base.user_code import object_at, place_of
 from blocksvm.kernels import inlined, inlined_with, specialised
 from blocksvm.kernels import loss_placeholders as placeholders
 
@@ -106,12 +104,7 @@ class Loss:
 
     def place(self) -> str:
         """MODULE:ATTRIBUTE, where the loss can be imported from; InputError where no module has it as an attribute."""
-        near = (self.value.__module__, "__main__")
-        for module in dict.fromkeys((*near, *sys.modules)):
-            for attribute, value in list(vars(sys.modules.get(module, object)).items()):
-                if value is self:
-                    return f"{module}:{attribute}"
-        raise InputError(f"{option('loss', self.name)}: is in no module; assign it to a name in its module")
+        return place_of(self, "loss")
 
     @property
     def of_numbers(self) -> bool:

@@ -62,8 +62,7 @@ class HeldOut:
             + (4 + 8 * width_of(n_vectors) + 1 + 4 + 8) * (source.n_features + 1)
         )
         need += source.working_bytes() + 120 * len(source.chunks)
-        budget.require("held-out rows", need)
-        budget.take("held-out rows", need)
+        budget.reserve("held-out rows", need)
         self.mapping = np.empty(0, np.int32)
 
     def match(self, train: Source, budget: Budget) -> None:

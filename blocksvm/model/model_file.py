@@ -14,7 +14,7 @@ from xxhash import xxh3_128_hexdigest
 
 from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.base.labels import listed
-from blocksvm.base.outputs import check_output
+from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.user_code import by_user
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.formats.recipe import Recipe
@@ -24,7 +24,6 @@ from blocksvm.losses import check_loss
 from blocksvm.model.decision_values import sets_of
 from blocksvm.model.expansion_rows import read_support, write_support
 from blocksvm.model.feature_names import NamePieces, write_feature_names
-from blocksvm.model.older import of_today
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.solver_state import Piecewise, whole, write_state
 from blocksvm.problems.distance import DISTANCE, Distance
@@ -282,7 +281,7 @@ def _summing(column: np.ndarray, n_columns: int):
 def describe_model(path: str | Path) -> dict:
     """A model's description, without its weights."""
     with open_hdf5(Path(path), "model") as file, damage_named(file):
-        meta = of_today(read_meta(file))
+        meta = read_meta(file)
         require_length(group(file, "features"), "ids", meta["n_features"])  # by which memory is planned
         return meta
 
@@ -310,7 +309,7 @@ def load_model(path: str | Path, joint: str | None = None, loss=None) -> Model:
     may run; loss: likewise that of a model whose loss is outside the package, or the loss itself, for probabilities."""
     by_user(joint, None if loss is None else check_loss(loss))
     with open_hdf5(Path(path), "model") as file, damage_named(file):
-        meta = of_today(read_meta(file))
+        meta = read_meta(file)
         d = meta["n_features"]
         ids = read_array(group(file, "features"), "ids", INT64, d)
         weights = read_array(file, "weights", FLOAT64, meta["n_vectors"] * (d + 1))

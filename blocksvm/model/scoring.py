@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import has_label
 from blocksvm.base.memory import Budget
-from blocksvm.base.row_batch import RecordCounter, shown_name
+from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.base.vectors import side_by_side, width_of
+from blocksvm.conversion.destination import ordered_map
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.formats import get_format, settled
 from blocksvm.formats.choices import PREDICTED, merge_options
 from blocksvm.formats.file_reader import inputs_of
-from blocksvm.formats.format import EXPANSION, ReaderOptions
+from blocksvm.formats.format import EXPANSION, Reader, ReaderOptions
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.recipe import Recipe
-from blocksvm.formats.text.text_source import LineLimit
+from blocksvm.formats.text.text_source import LineLimit, TextPiece
 from blocksvm.model.decision_values import Pieces, classes_of, decision_pieces, piece_bytes, rows_of_piece
 from blocksvm.model.expansion_rows import support_bytes
 from blocksvm.model.model_file import Model, describe_model, hashed, joint_of, labels_predicted, load_model, recipe_of
@@ -94,28 +97,29 @@ class TextScorer:
     empty: lines of the text without a row, blank ones and comments, once it is read.
     format: the text's format, None: the recipe's own, 'auto': what its first bytes look like;
     joint: the place of the map of a model of joint features; options: settings of the
-    format that are others for this text (of ``choices.PREDICTED``).
+    format that are others for this text (of ``choices.PREDICTED``); n_jobs: threads that parse.
     """
 
     def __init__(self, model: str | Path, memory: int, format: str | None = None,
-                 joint: str | None = None, options: Mapping = {}):  # fmt: skip
+                 joint: str | None = None, options: Mapping = {}, n_jobs: int = 1):  # fmt: skip
         description = describe_model(model)
         by_user(format, joint)
         self.joint = joint_of(description, joint, model)
         d, n_vectors = description["n_features"], description["n_vectors"]
         self.budget = Budget(memory)
-        self.piece_bytes = int(min(4_000_000, max(65_536, memory // 64)))
-        # a row's text takes two bytes or more
-        self.budget.take("text", (EXPANSION + 1) * self.piece_bytes)
+        self.n_jobs = n_jobs
+        self.piece_bytes = int(min(4_000_000, max(65_536, memory // (32 * (n_jobs + 1)))))
+        # a row's text takes two bytes or more; of several threads each has a piece, and one is scored
+        self.n_pieces = n_jobs + 1 if n_jobs > 1 else 1
+        self.budget.take("text", (EXPANSION * self.n_pieces + 1) * self.piece_bytes)
         self.budget.take("decision values", piece_bytes(n_vectors))
         # ids stay for the look-up; while the index is filled there are two copies of them
         need = 8 * width_of(n_vectors) * (d + 2) + 8 * n_vectors * (d + 1) + 8 * d + IdIndex.n_bytes(d)
         need += support_bytes(description, d) + joint_bytes(self.joint)
         need += IDF_BYTES * d * recipe_of(description, model).weighs
-        self.budget.require("the model", need)
-        self.budget.take("the model", need)
+        self.budget.reserve("the model", need)
         # a longer line is there up to three times while it is read, then with what is made of it
-        self.line_bytes = EXPANSION + 4
+        self.line_bytes = (EXPANSION + 4) * self.n_pieces
         self.model = load_model(model)
         self.note = ""
         self.recipe = recipe_of(description, model)
@@ -148,8 +152,8 @@ class TextScorer:
             self.empty -= recipe.options.get("header") == "yes"
             reader = reader_of(ReaderOptions(recipe, labelled=False, idf=self.idf))
             share = EXPANSION / reader.expansion
-            for piece in text.pieces(int(share * self.piece_bytes), self._limit(share)):
-                batch = reader.parse(piece)
+            pieces = text.pieces(int(share * self.piece_bytes), self._limit(share))
+            for batch in parsed_in_order(reader, pieces, self.n_jobs):
                 counter.check(batch)
                 rows += len(batch)
                 self.empty += batch.origin.n_records - len(batch)
@@ -185,23 +189,33 @@ class TextScorer:
         )
 
 
+def parsed_in_order(reader: Reader, pieces: Iterator[TextPiece], n_jobs: int) -> Iterator[RowBatch]:
+    """The rows of the pieces, in their order, parsed by so many threads."""
+    if n_jobs == 1:
+        yield from map(reader.parse, pieces)
+        return
+    with ThreadPoolExecutor(n_jobs, thread_name_prefix="blocksvm-predict") as pool:
+        yield from ordered_map(pool, reader.parse, pieces, n_jobs - 1)
+
+
 class StoreScorer:
     """Scores a store's rows in the order of their source.
 
     Rows lie shuffled in a store; where what is wanted of all rows (their classes, or all their decision values) does
     not fit in memory, it is read once for each range of source numbers that does.  with_values: whether decision
-    values are wanted, too.
+    values are wanted, too; n_jobs: threads that decode chunks and score their rows.
     """
 
     empty = 0  # lines without a row: a store has none
 
     def __init__(self, model: str | Path, path: str | Path, memory: int, with_values: bool = True,
-                 joint: str | None = None):  # fmt: skip
+                 joint: str | None = None, n_jobs: int = 1):  # fmt: skip
         self.path = path
         self.with_values = with_values
         self.budget = Budget(memory)
         description = describe_model(model)
         self.joint = joint_of(description, joint, model)
+        self.n_jobs = n_jobs = 1 if self.joint is not None else n_jobs  # a map from outside may not be made for threads
         d, n_vectors = description["n_features"], description["n_vectors"]
         self.n_values = n_vectors if self.joint is None else self.joint.n_values(description.get("multilabel", False))
         # source number, label, class; the numbers are sorted with a second copy of them
@@ -250,38 +264,51 @@ class StoreScorer:
             self.budget.take("weights", 8 * width_of(n_vectors) * (store.n_features + 1))
             if self.joint is not None:
                 self.budget.take("joint features of some rows", joint_bytes(self.joint) + 8 * store.n_features)
-            self.budget.take("one chunk", self.arena_bytes + 48 * int(store.chunks.n_rows.max()))
-            self.budget.take("decision values", piece_bytes(n_vectors))
+            self.budget.take("chunks", n_jobs * (self.arena_bytes + 48 * int(store.chunks.n_rows.max())))
+            self.budget.take("decision values", n_jobs * piece_bytes(n_vectors))
             self.budget.require("predictions", self.row_bytes * min(store.n_samples, 1024))
 
     def scores(self) -> Iterator[Scores]:
         """Scores of consecutive rows of the source, piece by piece."""
-        arena = Arena(self.arena_bytes)
-        with Store(self.path) as store:
+        with Store(self.path) as store, ThreadPoolExecutor(self.n_jobs, thread_name_prefix="blocksvm-predict") as pool:
+            readers: SimpleQueue[tuple[Store, Arena]] = SimpleQueue()
+            for _ in range(self.n_jobs):
+                readers.put((store.reader(), Arena(self.arena_bytes)))
             at_once = min(store.n_samples, max(1, self.budget.left // self.row_bytes))
             bounds = _source_bounds(store, at_once)
             for low, high in zip(bounds[:-1], bounds[1:], strict=True):
-                yield from self._between(store, arena, low, high)
+                yield from self._between(store, pool, readers, low, high)
 
-    def _between(self, store: Store, arena: Arena, low: int, high: int) -> Iterator[Scores]:
+    def _between(
+        self, store: Store, pool: ThreadPoolExecutor, readers: SimpleQueue, low: int, high: int
+    ) -> Iterator[Scores]:
         """Scores of the rows with source numbers low .. high - 1."""
         sources = _sources_between(store, low, high)
         labels, classes = np.empty(len(sources)), np.empty(len(sources), np.int32)
         k = self.n_values
         all_values = np.empty((len(sources), k)) if self.with_values else None
-        for chunk in range(len(store.chunks)):
-            rows = store.read_rows(chunk)
-            chosen = (rows["source"] >= low) & (rows["source"] < high)
-            if not chosen.any():
-                continue
-            block = store.read_block(np.array([chunk]), arena)
-            for part, values in self._values(block.matrix):
-                selected = chosen[part]
-                places = np.searchsorted(sources, rows["source"][part][selected])
-                labels[places] = rows["label"][part][selected]
-                classes[places] = classes_of(values)[selected]
-                if all_values is not None:
-                    all_values[places] = values.T[selected]
+
+        def score(chunk: int) -> None:
+            """Each row of a chunk to its place, which no other chunk has."""
+            reader, arena = readers.get()
+            try:
+                rows = reader.read_rows(chunk)
+                chosen = (rows["source"] >= low) & (rows["source"] < high)
+                if not chosen.any():
+                    return
+                block = reader.read_block(np.array([chunk]), arena)
+                for part, values in self._values(block.matrix):
+                    selected = chosen[part]
+                    places = np.searchsorted(sources, rows["source"][part][selected])
+                    labels[places] = rows["label"][part][selected]
+                    classes[places] = classes_of(values)[selected]
+                    if all_values is not None:
+                        all_values[places] = values.T[selected]
+            finally:
+                readers.put((reader, arena))
+
+        for _ in ordered_map(pool, score, range(len(store.chunks)), self.n_jobs):
+            pass
         step = rows_of_piece(k)
         for start in range(0, len(sources), step):
             part = slice(start, start + step)

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, option
-from blocksvm.model.older import of_today
+from blocksvm.base.errors import InputError
 from blocksvm.store.arrays import SUMS, read_pieces, require_length, verify_arrays, write_array
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.hdf5_files import create_group, damage_named, group, has, is_group, open_hdf5, read_meta, write_meta
@@ -93,8 +92,7 @@ class SavedState:
                 yield from read_pieces(group(file, "features") if name == "ids" else file, name, np.dtype(dtype))
                 return
             state = group(file, "state")
-            # version 1 had no name spaces: the arrays are those of the one solver
-            yield from read_pieces(group(state, space) if has(state, space) else state, name, np.dtype(dtype))
+            yield from read_pieces(group(state, space), name, np.dtype(dtype))
 
 
 @contextmanager
@@ -107,8 +105,7 @@ def open_state(path: str | Path) -> SavedState:
     """A model's or checkpoint's description and the arrays that it has; InputError where it is neither, or damaged."""
     path = Path(path)
     with _opened(path) as file:
-        meta = of_today(read_meta(file))
-        method = meta["method"]
+        meta = read_meta(file)
         lengths: dict[str, dict[str, int]] = {}
         if has(file, "weights"):
             ids = require_length(group(file, "features"), "ids", None)
@@ -122,9 +119,6 @@ def open_state(path: str | Path) -> SavedState:
                 lengths[space] = {
                     n: require_length(arrays_group, n, None) for n in arrays_group if not n.endswith(SUMS)
                 }
-            elif not space.endswith(SUMS):
-                of_one = lengths.setdefault(namespace(method["name"], method["learner"]), {})
-                of_one[space] = require_length(state, space, None)
         return SavedState(path, meta, lengths)
 
 
@@ -146,13 +140,6 @@ def save_checkpoint(path: Path, spaces: Mapping[str, Mapping[str, np.ndarray]], 
 
 
 def describe_checkpoint(path: str | Path) -> dict:
-    """A checkpoint's description; InputError where the file is not one, is damaged, or of an older version, which runs
-    of this one can't go on from."""
+    """A checkpoint's description; InputError where the file is not one, or is damaged."""
     with open_hdf5(Path(path), "checkpoint") as file, damage_named(file):
-        meta = read_meta(file)
-        if "method" not in meta:
-            raise InputError(
-                f"{path}: was written by an older blocksvm, whose runs this one cannot resume; start afresh without "
-                f"{option('resume', True)}, or begin from it by {option('warm_start')}"
-            )
-        return meta
+        return read_meta(file)

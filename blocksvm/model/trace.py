@@ -11,7 +11,7 @@ from pathlib import Path
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input
 from blocksvm.base.json_lines import JsonLines
-from blocksvm.base.outputs import open_text, written_text
+from blocksvm.base.outputs.writing import open_text, written_text
 from blocksvm.model.events import UNTRACED, RunEvent
 from blocksvm.model.solver_state import open_state
 

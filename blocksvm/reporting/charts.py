@@ -6,45 +6,52 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from blocksvm.reporting.runs import Iteration, TracedRun
+from blocksvm.reporting.runs import Iteration, TracedRun, thinned
 
 MOST_POINTS = 300  # of a curve that are drawn
+MOST_DIGITS = 10  # beside the usual ones, by which ticks are told apart
 TICKS = 6  # at most about so many labels on an axis
 
 
-def quantity(value: float, unit: str = "") -> str:
+# values as texts; more: digits beside the usual ones
+
+
+def quantity(value: float, more: int = 0, unit: str = "") -> str:
     """'1.2 GB' or '3 k': three digits and an SI prefix."""
     for power, prefix in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
         if value >= 10**power * 0.9995:
-            return f"{value / 10**power:.3g} {prefix}{unit}".rstrip()
-    return f"{value:.3g} {unit}".rstrip()
+            return f"{value / 10**power:.{3 + more}g} {prefix}{unit}".rstrip()
+    return f"{value:.{3 + more}g} {unit}".rstrip()
 
 
-def in_bytes(value: float) -> str:
-    return quantity(value, "B")
+def in_bytes(value: float, more: int = 0) -> str:
+    return quantity(value, more, "B")
 
 
-def in_seconds(value: float) -> str:
-    if value >= 7200.0:
-        return f"{value / 3600.0:.3g} h"
-    return f"{value / 60.0:.3g} min" if value >= 120.0 else f"{value:.3g} s"
+def in_seconds(value: float, more: int = 0) -> str:
+    scale, unit = (3600.0, "h") if value >= 7200.0 else (60.0, "min") if value >= 120.0 else (1.0, "s")
+    return f"{value / scale:.{3 + more}g} {unit}"
 
 
-def percent(value: float) -> str:
-    return f"{100.0 * value:.4g}%"
+def percent(value: float, more: int = 0) -> str:
+    return f"{100.0 * value:.{4 + more}g}%"
 
 
-def number(value: float) -> str:
-    return f"{value:.6g}"
+def number(value: float, more: int = 0) -> str:
+    return f"{value:.{6 + more}g}"
+
+
+def short(value: float, more: int = 0) -> str:
+    return f"{value:.{3 + more}g}"
 
 
 @dataclass(frozen=True)
 class Axis:
-    """label; log: logarithmic, for values above 0; written: a value as text."""
+    """label; log: logarithmic, for values above 0; written(value, more): a value as text, with more digits."""
 
     label: str
     log: bool
-    written: Callable[[float], str] = number
+    written: Callable[..., str] = number
 
     def scaled(self, value: float) -> float:
         return math.log10(value) if self.log else value
@@ -76,6 +83,11 @@ class Axis:
         values = [value for value in values if least * (1 - 1e-9) <= value <= most * (1 + 1e-9)]
         return values if len(values) >= 2 else round_numbers(least, most)
 
+    def tick_texts(self, ticks: Sequence[float]) -> list[str]:
+        """The ticks as texts, with the digits by which they differ."""
+        several = ([self.written(tick, more) for tick in ticks] for more in range(MOST_DIGITS))
+        return next((texts for texts in several if len(set(texts)) == len(texts)), [*map(self.written, ticks)])
+
 
 def round_numbers(least: float, most: float) -> list[float]:
     """Multiples of 1, 2 or 5 times a power of 10."""
@@ -89,7 +101,7 @@ SECONDS = Axis("seconds", True, in_seconds)
 BYTES = Axis("bytes read", True, in_bytes)
 ROWS = Axis("rows", True, quantity)
 ITERATION = Axis("outer iteration", False)
-GAP = Axis("relative gap", True, lambda value: f"{value:.3g}")
+GAP = Axis("relative gap", True, short)
 OBJECTIVE = Axis("objective", True)
 SHARE = Axis("", False, percent)
 AMOUNT = Axis("", False)
@@ -126,19 +138,13 @@ class Chart:
     note: str = ""
 
 
-def thinned(points: Sequence[Point]) -> tuple[Point, ...]:
-    """At most some ``MOST_POINTS`` points, evenly spaced, with the last one."""
-    step = -(-len(points) // MOST_POINTS)
-    return tuple(points) if step <= 1 else (*points[:-1:step], points[-1])
-
-
 def chart(title: str, x: Axis, y: Axis, curves: Iterable[tuple], note: str = "") -> Chart | None:
     """From (run's number, label, [(x, y, marked)], second) of each curve; None where nothing can be drawn."""
     series = []
     for run, label, points, second in curves:
         drawable = [Point(a, b, marked) for a, b, marked in points if x.has_place(a) and y.has_place(b)]
         if drawable:
-            series.append(Series(run, label, thinned(drawable), second))
+            series.append(Series(run, label, thinned(drawable, MOST_POINTS), second))
     return Chart(title, x, y, tuple(series), note) if series else None
 
 

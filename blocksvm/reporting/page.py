@@ -14,7 +14,7 @@ from importlib.resources import files
 
 from blocksvm import __version__
 from blocksvm.reporting.charts import Chart, in_bytes, in_seconds, number, percent, progress_charts, working_charts
-from blocksvm.reporting.runs import Iteration, OnlineLoss, TracedRun
+from blocksvm.reporting.runs import Iteration, OnlineLoss, TracedRun, thinned
 from blocksvm.reporting.svg import COLOURS, IDLE, READS, REST, TRAINS, drawn, timeline
 
 MOST_ROWS = 200  # of a table of iterations
@@ -76,12 +76,15 @@ def _legend(runs: Sequence[TracedRun]) -> str:
 
 def _table(head: Iterable[str], rows: Iterable[Sequence[str]], words: bool = False, marked: Sequence[bool] = ()) -> str:
     """A table of texts, which are escaped; marked: emphasised rows."""
-    lines = []
+    columns, lines = [escape(name) for name in head], []
     for k, cells in enumerate(rows):
         kind = ' class="differs"' if k < len(marked) and marked[k] else ""
         first, *others = map(escape, cells)
-        lines.append(f'<tr{kind}><th scope="row">{first}</th>' + "".join(f"<td>{c}</td>" for c in others) + "</tr>")
-    names = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+        # a narrow screen shows a line for each cell, with its column's name
+        named = zip(columns[1:], others, strict=True)
+        others = [f'<td data-column="{column}">{cell}</td>' for column, cell in named]
+        lines.append(f'<tr{kind}><th scope="row">{first}</th>{"".join(others)}</tr>')
+    names = "".join(f'<th scope="col">{column}</th>' for column in columns)
     return (
         f'<div class="scrolled"><table{" class=words" if words else ""}><thead><tr>{names}</tr></thead>\n<tbody>'
         + "\n".join(lines)
@@ -180,12 +183,6 @@ def _settings(runs: Sequence[TracedRun]) -> str:
     return note + "\n".join(tables) if tables else ""
 
 
-def spread(rows: Sequence) -> list:
-    """At most some ``MOST_ROWS`` rows, evenly spaced, with the last one."""
-    step = -(-len(rows) // MOST_ROWS)
-    return list(rows) if step <= 1 else [*rows[:-1:step], rows[-1]]
-
-
 def _figures(runs: Sequence[TracedRun]) -> str:
     """The numbers in the charts."""
     parts = []
@@ -199,11 +196,12 @@ def _figures(runs: Sequence[TracedRun]) -> str:
                  shown(one.held_out, percent) or shown(one.held_out_rmse), in_bytes(one.bytes_read), shown(one.passes),
                  shown(one.set_rows, lambda value: f"{value:.0f}"), shown(one.set_passes), in_seconds(one.training),
                  in_seconds(one.waiting)]
-                for one in spread(run.iterations)
+                for one in thinned(run.iterations, MOST_ROWS)
             ]  # fmt: skip
             parts.append(_details(f"{run.name}: outer iterations", _table(head, rows)))
         for name, learner in run.online.items():
-            rows = [[f"{one.rows:.0f}", f"{one.seconds:.3f}", shown(one.loss), _wrong(one)] for one in spread(learner)]
+            points = thinned(learner, MOST_ROWS)
+            rows = [[f"{one.rows:.0f}", f"{one.seconds:.3f}", shown(one.loss), _wrong(one)] for one in points]
             head = ["rows", "seconds", "average loss", "mistakes"]
             parts.append(_details(f"{run.name}: {name}", _table(head, rows)))
     return "\n".join(parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -79,6 +79,12 @@ class TracedRun:
     status: str | None = None
     seconds: float = 0.0
     gap: float | None = None
+
+
+def thinned(items: Sequence, most: int) -> tuple:
+    """At most some ``most`` items, evenly spaced, with the last one."""
+    step = -(-len(items) // most)
+    return tuple(items) if step <= 1 else (*items[:-1:step], items[-1])
 
 
 class Event:

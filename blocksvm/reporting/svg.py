@@ -52,13 +52,15 @@ def drawn(chart: Chart) -> str:
 def _axes(frame: ChartFrame) -> list[str]:
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     parts = []
-    for tick in frame.y.ticks(*frame.y_range):
+    ticks = frame.y.ticks(*frame.y_range)
+    for tick, text in zip(ticks, frame.y.tick_texts(ticks), strict=True):
         y = frame.down(tick)
         parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{right}"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(frame.y.written(tick))}</text>')
-    ticks = [(frame.across(tick), frame.x.written(tick)) for tick in frame.x.ticks(*frame.x_range)]
-    parts += (f'<path class="grid" d="M{x:.1f} {TOP}V{bottom}"/>' for x, _ in ticks)
-    parts += _labels(ticks, bottom + 23, WIDTH)
+        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(text)}</text>')
+    ticks = frame.x.ticks(*frame.x_range)
+    labels = list(zip(map(frame.across, ticks), frame.x.tick_texts(ticks), strict=True))
+    parts += (f'<path class="grid" d="M{x:.1f} {TOP}V{bottom}"/>' for x, _ in labels)
+    parts += _labels(labels, bottom + 23, WIDTH)
     parts.append(f'<path class="axis" d="M{LEFT} {TOP}V{bottom}H{right}"/>')
     middle = (LEFT + right) / 2
     parts.append(f'<text x="{middle:.0f}" y="{HEIGHT - 7}" text-anchor="middle">{escape(frame.x.label)}</text>')
@@ -125,10 +127,10 @@ def timeline(run: TracedRun) -> str:
             parts += _span(iterations, kinds, left, top, lambda seconds: LANES_LEFT + (seconds - begin) * scale)
     bottom = 8 + 2 * LANE + 14
     axis = Axis("seconds", False, in_seconds)
-    ends = begin, max(end, begin + 1e-9)
-    ticks = [(LANES_LEFT + (tick - begin) * scale, axis.written(tick)) for tick in axis.ticks(*ends)]
-    parts += (f'<path class="axis" d="M{x:.1f} {bottom}v5"/>' for x, _ in ticks)
-    parts += _labels(ticks, bottom + 20, LANES_WIDTH)
+    ticks = axis.ticks(begin, max(end, begin + 1e-9))
+    places = [LANES_LEFT + (tick - begin) * scale for tick in ticks]
+    parts += (f'<path class="axis" d="M{x:.1f} {bottom}v5"/>' for x in places)
+    parts += _labels(list(zip(places, axis.tick_texts(ticks), strict=True)), bottom + 20, LANES_WIDTH)
     label = escape(f"{run.name}: where the seconds went")
     return (
         f'<div class="scrolled"><svg class="timeline" viewBox="0 0 {LANES_WIDTH} {bottom + 28}" role="img" '

@@ -43,7 +43,7 @@ def _draw(axes, chart: Chart) -> None:
         low, high = scale.range_of(
             point.x if scale is chart.x else point.y for series in chart.series for point in series.points
         )
-        axis.set_ticks(scale.ticks(low, high), [scale.written(tick) for tick in scale.ticks(low, high)])
+        axis.set_ticks(scale.ticks(low, high), scale.tick_texts(scale.ticks(low, high)))
         axis.set_ticks([], minor=True)
     axes.tick_params(labelsize=8)
     axes.grid(alpha=0.3)

@@ -110,8 +110,7 @@ class KernelMachine(HoldsRows, CertifiesItself):
         n_rows = max(2, min(most, fitting)) if wanted is None else most
         n_entries = int(1.5 * mean * n_rows) + 2 * chunk
         need = columns + sorted_scores + KernelRows.n_bytes(n_rows, n_entries)
-        budget.require("the kernel matrix of some rows", need)
-        budget.take("the kernel matrix of some rows", need)
+        budget.reserve("the kernel matrix of some rows", need)
         self.limits = n_rows, n_entries
 
     def start(self, state: State) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Self
 
 import numpy as np
@@ -155,6 +156,16 @@ def csr_of(X):
     already.  Raises InputError for what is no matrix of numbers."""
     from scipy import sparse
 
+    if isinstance(X, str | PathLike):
+        raise InputError(
+            f"{X}: is the name of a file, and a matrix of rows is needed; write_store makes a store of a file, "
+            "open_store opens it for training, and the command blocksvm predict predicts files"
+        )
+    if hasattr(X, "read_block"):
+        raise InputError(
+            f"{X.name}: is a store, and a matrix of rows is needed; the command blocksvm predict predicts a store, "
+            "iterate_blocks gives its rows"
+        )
     if not sparse.issparse(X):
         X = np.atleast_2d(_array_of(X))
         if X.ndim != 2:

@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.outputs import system_number
+from blocksvm.base.outputs.writing import system_number
 from blocksvm.store import codec
 from blocksvm.store.hdf5_files import DAMAGE, create_group, damage, first_line, group, has, is_group, member, read_table
 

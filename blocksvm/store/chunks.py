@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.outputs import named_errors
+from blocksvm.base.outputs.writing import named_errors
 from blocksvm.store.arrays import SUMS, read_array, write_arrays
 from blocksvm.store.creation import NewHdf5, Sink
 from blocksvm.store.hdf5_files import damage_named

@@ -10,8 +10,7 @@ from pathlib import Path
 import h5py
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.outputs import NewFile, named_errors, take_names
-from blocksvm.base.outputs.writing import not_as_written
+from blocksvm.base.outputs.writing import NewFile, named_errors, not_as_written, take_names
 from blocksvm.store import codec
 from blocksvm.store.arrays import verify_arrays
 from blocksvm.store.hdf5_files import VERSIONS, damage_named, open_hdf5, read_meta, write_text_attribute

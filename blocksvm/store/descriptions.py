@@ -182,9 +182,8 @@ class ModelMeta(Struct):
     seconds: float
     passes: list[Size]
     versions: dict
-    copies: Count | UnsetType = UNSET
-    n_vectors: Count | UnsetType = UNSET
-    method: MethodMeta | UnsetType = UNSET
+    n_vectors: Count
+    method: MethodMeta
     bits: Annotated[int, Meta(ge=1, le=31)] | None = None
     cost: Cost | None = None
     multilabel: bool = False
@@ -198,12 +197,7 @@ class ModelMeta(Struct):
         if len(self.labels) == 1 or not _rising(self.labels):
             raise ValueError("its labels are not two or more of one kind that rise, or none")
         require_one_kind(self.cost)
-        # version 1 has the method among its settings, version 2 beside them
-        of_two = self.n_vectors is not UNSET and self.method is not UNSET
-        if not (of_two or (self.copies is not UNSET and self.settings.solver is not UNSET)):
-            raise ValueError("its description names no method")
-        n = self.n_vectors if of_two else self.copies
-        if n not in (1, len(self.labels)):
+        if self.n_vectors not in (1, len(self.labels)):
             raise ValueError("it has not one vector of weights for each of its labels")
 
 
@@ -268,7 +262,7 @@ class CheckpointMeta(Struct):
     progress: ProgressMeta
     shown: dict
     versions: dict
-    method: MethodMeta | UnsetType = UNSET
+    method: MethodMeta
     set_replay: list[Size] | None = None
     path: PathMeta | UnsetType = UNSET
 
@@ -332,13 +326,19 @@ def parse(data: bytes, kind: str) -> dict:
     try:
         # not msgspec's own reader: names of files that are no text stand in descriptions as lone surrogates
         meta = json.loads(data, parse_constant=_finite, parse_float=_finite)
-        msgspec.convert(meta, SCHEMAS[kind])
+        typed(meta, SCHEMAS[kind])
     except RecursionError:
         raise ValueError("its description is nested too deeply") from None
+    return meta
+
+
+def typed(saved: dict, kind: type):
+    """An object of a class with annotated fields; ValueError where one is missing or of another type."""
+    try:
+        return msgspec.convert(saved, kind)
     except msgspec.ValidationError as error:
         text = str(error)  # it may quote a value of any length
         raise ValueError(f"its description: {text if len(text) < 300 else f'{text[:200]} ... {text[-80:]}'}") from None
-    return meta
 
 
 def _finite(text: str) -> float:

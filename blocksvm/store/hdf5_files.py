@@ -13,11 +13,11 @@ from xxhash import xxh3_64_hexdigest
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import open_input, require_same
-from blocksvm.base.outputs import system_number
+from blocksvm.base.outputs.writing import system_number
 from blocksvm.store.descriptions import parse
 
 # The versions that are read, of each kind of file; the last one is written.
-VERSIONS = {"store": (1, 2), "model": (1, 2), "checkpoint": (1, 2), "structure": (1,), "structure-checkpoint": (1,)}
+VERSIONS = {"store": (1, 2), "model": (2,), "checkpoint": (2,), "structure": (1,), "structure-checkpoint": (1,)}
 MAKERS = {
     "store": "blocksvm split",
     "model": "blocksvm train",
@@ -25,6 +25,11 @@ MAKERS = {
     "structure": "blocksvm structure train",
     "structure-checkpoint": "blocksvm structure train --checkpoint",
 }
+
+
+def kind_text(kind: str) -> str:
+    """A kind of file in words."""
+    return {"structure": "structured model", "structure-checkpoint": "checkpoint of structure train"}.get(kind, kind)
 
 
 def create_group(file: h5py.File, name: str) -> h5py.Group:
@@ -69,7 +74,7 @@ class OpenHdf5(h5py.File):
 
 def open_hdf5(path: Path, *kinds: str) -> h5py.File:
     """Open an HDF5 file that must be of one of ``kinds``; InputError says what it is instead."""
-    wanted = " or ".join(kinds)
+    wanted = "store, model or checkpoint" if len(kinds) == len(MAKERS) else " or ".join(map(kind_text, kinds))
     if not path.exists():
         raise InputError(f"{path}: no such file; expected a blocksvm {wanted}")
     if path.is_dir():
@@ -93,7 +98,7 @@ def open_hdf5(path: Path, *kinds: str) -> h5py.File:
                 raise damage(path, error) from error
             raise InputError(f"{path}: is not a blocksvm {wanted}, or is damaged; make one with {maker}") from error
         if kind not in kinds:
-            raise InputError(f"{path}: is a {kind}, but a {wanted} is needed here; make one with {maker}")
+            raise InputError(f"{path}: is a {kind_text(kind)}, but a {wanted} is needed here; make one with {maker}")
         if version not in VERSIONS[kind]:
             newest = VERSIONS[kind][-1]
             age, advice = ("newer", "install a newer blocksvm") if version > newest else ("older", "make it again")

@@ -71,8 +71,7 @@ class StoreWriter:
     def append(self, rows: np.ndarray, indices: np.ndarray, values: np.ndarray | None) -> None:
         """Add rows: records (ROW dtype, or WEIGHTED_ROW) and their entries one after the other."""
         stops = np.cumsum(rows["length"], dtype=np.int64)
-        row = 0
-        entry = 0
+        row = entry = 0
         while row < len(rows):
             # as many rows as still fit in the open chunk
             capacity = entry + self.chunk_nnz - self.open_nnz

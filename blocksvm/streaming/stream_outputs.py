@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from blocksvm.base.json_lines import JsonLines
-from blocksvm.base.outputs import open_text, written_text
+from blocksvm.base.outputs.writing import open_text, written_text
 from blocksvm.base.settings import plain
 from blocksvm.streaming.predictions import Predictions
 from blocksvm.streaming.stream_pass import StreamPass, StreamReport

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.labels import Labels
 from blocksvm.base.log import LOG
+from blocksvm.base.memory import MEMORY
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user
 from blocksvm.formats import AUTO, get_format, remarks
@@ -86,6 +87,7 @@ class StreamSettings:
     idf: str = NO_IDF
 
     def __post_init__(self):
+        object.__setattr__(self, "memory", MEMORY.checked(self.memory))
         by_user(self.learner, self.joint, self.format, self.settings)
 
     @property
@@ -218,9 +220,10 @@ class StreamPass:
         besides = self.ranking_bytes + self.joint_bytes + prior_takes
         left = settings.memory - self.ahead.planned_bytes - besides
         if left < 1_000_000:
-            least = math.ceil(self.ahead.least_memory(1_000_000 + besides) / 1e6)
+            least = Bytes(10**6 * math.ceil(self.ahead.least_memory(1_000_000 + besides) / 1e6))
             raise InputError(
-                f"{option('memory', f'{settings.memory / 1e6:g}MB')} is too small for a stream; give {least}MB or more"
+                f"{option('memory', Bytes(settings.memory))} is too small for a stream; give {option('memory', least)} "
+                "or more"
             )
         numbered = None
         if continue_from is not None and settings.bits is not None:  # a model of all places goes on with all of them

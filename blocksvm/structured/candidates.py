@@ -25,11 +25,6 @@ class CandidateLists(Structure):
         self.n_examples = len(bounds) - 1
         self.n_weights = n_features
 
-    @property
-    def n_bytes(self):
-        arrays = (self.bounds, self.indptr, self.indices, self.values, self.quality)
-        return sum(array.nbytes for array in arrays if array is not None)
-
     def choices(self, i):
         return int(self.bounds[i + 1] - self.bounds[i])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,6 +57,16 @@ class ColumnText:
             columns.append(Column([column.words[code] for code in used], codes.astype(np.int32)))
         bounds = self.bounds[first : last + 1] - self.bounds[first]
         return ColumnText(self.name, tuple(columns), bounds, self.lines[tokens])
+
+    def has_target(self, n_columns: int, target: str) -> bool:
+        """Whether a column of targets, so called in messages, follows the ``n_columns`` of words that a model reads;
+        InputError for other numbers of columns."""
+        if len(self.columns) not in (n_columns, n_columns + 1):
+            raise InputError(
+                f"{shown_name(self.name)}: has {len(self.columns)} columns; the model wants {n_columns}, or "
+                f"{n_columns + 1} with {target}"
+            )
+        return len(self.columns) > n_columns
 
     def line_of(self, token: int) -> str:
         """The file and line of a token, for messages."""
@@ -194,12 +204,7 @@ class WordVocabulary:
             raise InputError(f"{shown_name(self.name)}{where}: is not UTF-8 text; convert it") from None
 
 
-def codes_in(column: Column, known: list[str], refuse: Callable[[int, str], None] | None = None) -> np.ndarray:
-    """The column's words as places (int32) in the list ``known``, -1 for others; refuse(token, word) is called with the
-    first of them."""
+def codes_in(column: Column, known: list[str]) -> np.ndarray:
+    """The column's words as places (int32) in the list ``known``, -1 for others."""
     place = {word: k for k, word in enumerate(known)}
-    codes = np.array([place.get(word, -1) for word in column.words], np.int32)[column.codes]
-    if refuse is not None and len(codes) and codes.min() < 0:
-        token = int(np.argmax(codes < 0))
-        refuse(token, column.words[column.codes[token]])
-    return codes
+    return np.array([place.get(word, -1) for word in column.words], np.int32)[column.codes]

@@ -67,8 +67,7 @@ class FrankWolfe(Machine):
         self.C, self.tol, self.inner_passes = settings["C"], settings["tol"], settings["inner_passes"]
         self.seed = run["seed"]
         self.budget = budget
-        budget.require("weights", 8 * blocks.n_weights)
-        budget.take("weights", 8 * blocks.n_weights)
+        budget.reserve("weights", 8 * blocks.n_weights)
         self.w = np.zeros(blocks.n_weights)
         self.left = budget.left
         self.dual = Chunks(blocks.folder, "active", self.left // DUAL_SHARE)

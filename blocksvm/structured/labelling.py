@@ -15,6 +15,7 @@ from blocksvm.structured.evaluation import chunk_counts
 from blocksvm.structured.feature_table import known_features
 from blocksvm.structured.sequences import Sequences
 from blocksvm.structured.structured_model import StructuredModel
+from blocksvm.structured.structured_settings import OF_TOKENS
 from blocksvm.structured.task import Examples, StructuredTask
 from blocksvm.structured.templates import WITH_TAGS, WITHOUT_TAGS, Templates
 from blocksvm.structured.text_parts import ColumnParts, TextPart
@@ -91,6 +92,8 @@ def layout_of(n_labels: int) -> tuple[int, int]:
 class Labelling(StructuredTask):
     """Of ``chunks`` labels are those of the beginning, inside and outside of chunks, as B-NP, I-NP and O."""
 
+    settings = OF_TOKENS
+
     def __init__(self, name: str, chunks: bool):
         self.name, self.chunks = name, chunks
         self.measure = "F1" if chunks else "accuracy"
@@ -101,15 +104,11 @@ class Labelling(StructuredTask):
     def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> LabelledExamples:
         text = read_columns(text_name, memory)
         n_columns = model.meta["n_columns"]
-        if len(text.columns) not in (n_columns, n_columns + 1):
-            raise InputError(
-                f"{shown_name(text_name)}: has {len(text.columns)} columns; the model wants {n_columns}, or "
-                f"{n_columns + 1} with labels"
-            )
+        with_labels = text.has_target(n_columns, "labels")
         templates = Templates(model.meta["template"], n_columns)
         features = known_features(text.n_tokens, len(templates), lambda t: templates.ids(text, t), model.feature_ids)
         labels, gold, known = model.meta["labels"], None, list(model.meta["labels"])
-        if len(text.columns) > n_columns:
+        if with_labels:
             known += sorted(set(text.columns[-1].words) - set(labels))
             gold = codes_in(text.columns[-1], known)
         structure = Sequences(features, text.bounds, gold, len(model.feature_ids), len(labels))

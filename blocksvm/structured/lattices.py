@@ -38,11 +38,6 @@ class Lattices(PathStructure):
         before = np.cumsum(counts)
         self._ending = before - np.repeat(self.node_bounds[:-1], np.asarray(lengths) + 2)
 
-    @property
-    def n_bytes(self):
-        arrays = (self.table, self.kinds, self.starts, self.stops, self.right, self.node_bounds, self._ending)
-        return sum(array.nbytes for array in arrays)
-
     def _nodes(self, i: int) -> slice:
         return slice(self.node_bounds[i], self.node_bounds[i + 1])
 

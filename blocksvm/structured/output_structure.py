@@ -100,8 +100,31 @@ class Structure:
 
     @property
     def n_bytes(self) -> int:
-        """Memory that the examples take."""
-        return 0
+        """Memory that the examples take: that of the arrays that are attributes."""
+        return sum(array.nbytes for array in vars(self).values() if isinstance(array, np.ndarray))
+
+
+class TokenAnswers(Structure):
+    """Outputs with an answer for each token of a sentence; rho(y, y') is the number of tokens whose answers differ.
+
+    bounds (n_examples + 1,) int64: sentence i is the tokens bounds[i]:bounds[i + 1]; answers (n_tokens,) int32: the
+    right ones, or None.
+    """
+
+    bounds: np.ndarray
+    answers: np.ndarray
+
+    def length(self, i: int) -> int:
+        return int(self.bounds[i + 1] - self.bounds[i])
+
+    def fits(self, i, output):
+        return len(output) == self.length(i) and super().fits(i, output)
+
+    def gold(self, i):
+        return self.answers[self.bounds[i] : self.bounds[i + 1]]
+
+    def loss(self, i, output):
+        return float(np.count_nonzero(self.gold(i) != output))
 
 
 class CheckedStructure(Structure):

@@ -14,6 +14,7 @@ from blocksvm.structured.column_text import ColumnText, read_columns
 from blocksvm.structured.feature_table import known_features
 from blocksvm.structured.labelling import token_lines
 from blocksvm.structured.structured_model import StructuredModel
+from blocksvm.structured.structured_settings import OF_TOKENS
 from blocksvm.structured.task import Examples, StructuredTask
 from blocksvm.structured.text_parts import ColumnParts, TextPart
 from blocksvm.structured.trees import Trees
@@ -106,6 +107,7 @@ class ParsedParts(ColumnParts):
 class Parsing(StructuredTask):
     name = "trees"
     measure = "UAS"
+    settings = OF_TOKENS
 
     def parts(self, text_name, settings, memory):
         return ParsedParts(text_name, settings["template"], memory)
@@ -124,12 +126,7 @@ class Parsing(StructuredTask):
     def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Parsed:
         text = read_columns(text_name, memory)
         n_columns = model.meta["n_columns"]
-        if len(text.columns) not in (n_columns, n_columns + 1):
-            raise InputError(
-                f"{shown_name(text_name)}: has {len(text.columns)} columns; the model wants {n_columns}, or "
-                f"{n_columns + 1} with heads"
-            )
-        gold = heads_of(text) if len(text.columns) > n_columns else None
+        gold = heads_of(text) if text.has_target(n_columns, "heads") else None
         arcs = ArcFeatures(self._templates(model.meta["template"], n_columns, text, memory), text)
         table = known_features(arcs.n_arcs, len(arcs.templates), arcs.ids, model.feature_ids)
         return Parsed(Trees(table, text.bounds, gold, len(model.feature_ids)), text, gold, n_columns)

@@ -73,6 +73,7 @@ def word_ids(text: LineText, starts: np.ndarray, stops: np.ndarray) -> np.ndarra
 class Segmenting(StructuredTask):
     name = "words"
     measure = "F1"
+    settings = FEATURES
 
     def learn(self, text_name, settings, memory):
         text = read_lines(text_name, memory)

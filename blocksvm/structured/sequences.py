@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.kernels.lattice_paths import column_scores, label_entries
-from blocksvm.structured.output_structure import row_of
+from blocksvm.structured.output_structure import TokenAnswers, row_of
 from blocksvm.structured.path_structure import PathStructure
 
 ONCE = np.ones(1)
 
 
-class Sequences(PathStructure):
+class Sequences(TokenAnswers, PathStructure):
     """Sequences held as arrays.
 
     features (n_tokens, n_templates) int32, -1: none; bounds (n_sequences + 1,) int64; labels (n_tokens,) int32, -1
@@ -26,7 +26,7 @@ class Sequences(PathStructure):
     ):
         self.table = np.ascontiguousarray(features, dtype=np.int32)
         self.bounds = np.ascontiguousarray(bounds, dtype=np.int64)
-        self.labels = labels
+        self.answers = labels
         self.n_features = n_features
         self.width = self.n_kinds = n_labels
         self.n_examples = len(bounds) - 1
@@ -36,25 +36,8 @@ class Sequences(PathStructure):
         self._kinds, self._starts = nodes % np.int32(n_labels), nodes // np.int32(n_labels)
         self._ending = np.append(0, np.arange(longest + 1, dtype=np.int64) * n_labels)
 
-    @property
-    def n_bytes(self):
-        lattice = self._kinds.nbytes + self._starts.nbytes + self._ending.nbytes
-        return self.table.nbytes + self.bounds.nbytes + lattice + (0 if self.labels is None else self.labels.nbytes)
-
-    def length(self, i: int) -> int:
-        return int(self.bounds[i + 1] - self.bounds[i])
-
     def choices(self, i):
         return self.n_kinds
-
-    def fits(self, i, output):
-        return len(output) == self.length(i) and super().fits(i, output)
-
-    def gold(self, i):
-        return self.labels[self.bounds[i] : self.bounds[i + 1]]
-
-    def loss(self, i, output):
-        return float(np.count_nonzero(self.gold(i) != output))
 
     def lattice(self, i):
         n = self.length(i)

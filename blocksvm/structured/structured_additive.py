@@ -55,35 +55,31 @@ def aggressive_update(
     return Update([row], np.array([tau]), int(wrong), rho if wrong else 0.0)
 
 
-def _machine(update, blocks, settings, run, budget):
-    return OnlineMachine(blocks, settings, run, budget, update)
-
-
 PERCEPTRON = StructuredLearner(
     name="perceptron",
     summary="on a wrong output, a step from it to the gold one",
     source="Collins, EMNLP 2002",
     settings=ONLINE,
-    make=partial(_machine, perceptron_update),
+    make=partial(OnlineMachine, perceptron_update),
 )
 PA = StructuredLearner(
     name="pa",
     summary="passive-aggressive: the least step after which the gold output leads by its margin",
     source="Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006",
     settings=AGGRESSIVE,
-    make=partial(_machine, partial(aggressive_update, cut=False, softening=0.0)),
+    make=partial(OnlineMachine, partial(aggressive_update, cut=False, softening=0.0)),
 )
 PA1 = StructuredLearner(
     name="pa1",
     summary="passive-aggressive, steps cut off at C",
     source=PA.source,
     settings=AGGRESSIVE + (C,),
-    make=partial(_machine, partial(aggressive_update, cut=True, softening=0.0)),
+    make=partial(OnlineMachine, partial(aggressive_update, cut=True, softening=0.0)),
 )
 PA2 = StructuredLearner(
     name="pa2",
     summary="passive-aggressive, steps softened by 1 / (2C)",
     source=PA.source,
     settings=AGGRESSIVE + (C,),
-    make=partial(_machine, partial(aggressive_update, cut=False, softening=0.5)),
+    make=partial(OnlineMachine, partial(aggressive_update, cut=False, softening=0.5)),
 )

@@ -10,16 +10,15 @@ text.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from xxhash import xxh3_128
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.inputs import open_input
 from blocksvm.base.settings import plain
+from blocksvm.formats.file_reader import fingerprint_of
 from blocksvm.model.versions import versions
 from blocksvm.store.arrays import read_arrays, write_arrays
 from blocksvm.store.creation import create_hdf5
@@ -30,21 +29,16 @@ from blocksvm.structured.structured_run import StructuredProgress
 
 KIND = "structure-checkpoint"
 LIMITS = ("epochs", "tol")  # may change when a run is resumed
-PIECE = 1 << 22
 
 
-def fingerprint_of(names: Iterable[str]) -> str:
-    """A hash of the bytes of some files, one after the other; InputError where one is not a file."""
-    digest = xxh3_128()
+def fingerprint_of_text(names: Sequence[str]) -> str:
+    """A hash of the files that a run learns from; InputError where one is not a file."""
     for name in names:
         if not Path(name).is_file():
             raise InputError(
                 f"{name}: {option('checkpoint')} needs a file to learn from, which a resumed run reads again"
             )
-        with open_input(name) as file:
-            while piece := file.read(PIECE):
-                digest.update(piece)
-    return digest.hexdigest()
+    return fingerprint_of(*names)
 
 
 @dataclass

@@ -137,14 +137,13 @@ class OnlineMachine(Machine):
     update(structure, w, examples, settings) -> Update.
     """
 
-    def __init__(self, blocks: ExampleBlocks, settings: dict, run: dict, budget: Budget, update: Callable):
+    def __init__(self, update: Callable, blocks: ExampleBlocks, settings: dict, run: dict, budget: Budget):
         self.settings = settings
         self.seed = run["seed"]
         self.update = update
         self.averaged = settings["weights"] == MEAN
         budget.take("weights", 8 * blocks.n_weights)
-        budget.require("their mean", 2 * 8 * blocks.n_weights * self.averaged)
-        budget.take("their mean", 2 * 8 * blocks.n_weights * self.averaged)
+        budget.reserve("their mean", 2 * 8 * blocks.n_weights * self.averaged)
         self.left, self.budget = budget.left, budget
         self.w = np.zeros(blocks.n_weights)
         self.late = np.zeros(blocks.n_weights if self.averaged else 0)  # sum_t (t - 1) (w_t - w_{t-1})

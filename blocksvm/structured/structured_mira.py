@@ -67,9 +67,8 @@ def machine(blocks: ExampleBlocks, settings: dict, run: dict, budget: Budget) ->
             f"mira wants the {settings['k']} best outputs, but this structure gives one; say {option('k')} 1"
         )
     n = settings["k"] * settings["at_once"]
-    budget.require("the constraints' products", 8 * n * n)
-    budget.take("the constraints' products", 8 * n * n)
-    return OnlineMachine(blocks, settings, run, budget, mira_update)
+    budget.reserve("the constraints' products", 8 * n * n)
+    return OnlineMachine(mira_update, blocks, settings, run, budget)
 
 
 MIRA = StructuredLearner(

@@ -19,7 +19,7 @@ from blocksvm.structured.example_blocks import ExampleBlocks, Whole
 from blocksvm.structured.output_structure import Structure
 from blocksvm.structured.structured_learner import EXAMPLES, Machine, Report
 from blocksvm.structured.structured_model import StructuredModel, load_structured
-from blocksvm.structured.structured_settings import FEATURES, RUN, SCORING
+from blocksvm.structured.structured_settings import OF_TASKS, RUN
 from blocksvm.structured.task import StructuredTask, TrainingExamples
 
 AT_ONCE = 1 << 14  # features whose weights are compared with 0 at once
@@ -27,25 +27,24 @@ AT_ONCE = 1 << 14  # features whose weights are compared with 0 at once
 
 @dataclass(frozen=True)
 class StructuredSettings:
-    """The settings of a training: those of the learner that were given, and of these groups all."""
+    """The settings of a training: those of the learner that were given, and of learner, task and run all."""
 
     learner: dict
     learner_resolved: dict
-    features: dict
-    scoring: dict
+    task: dict
     run: dict
 
     @classmethod
-    def of(cls, learner: str, settings: dict, features: dict, scoring: dict, run: dict) -> StructuredSettings:
+    def of(cls, learner: str, task: str, settings: dict, of_task: dict, run: dict) -> StructuredSettings:
         """From those that were given; InputError for what does not fit."""
         declared = get_learner(learner).settings
         checked = declared.checked(settings, learner)
-        run = RUN.resolve(run, "structure")
-        features, scoring = FEATURES.resolve(features, "structure"), SCORING.resolve(scoring, "structure")
-        return cls(checked, declared.resolve(checked, learner), features, scoring, run)
+        takes = get_task(task).settings
+        values = OF_TASKS.without(*takes.names()).resolve({}, "structure") | takes.resolve(of_task, f"the task {task}")
+        return cls(checked, declared.resolve(checked, learner), values, RUN.resolve(run, "structure"))
 
     def all(self) -> dict:
-        return self.learner_resolved | self.features | self.scoring | self.run
+        return self.learner_resolved | self.task | self.run
 
 
 @dataclass(frozen=True)

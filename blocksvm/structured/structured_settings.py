@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import Setting, Settings
 
 C = Setting("C", "weight of the losses: a larger one fits more closely", default=1.0, above=0.0)
@@ -36,8 +39,7 @@ AGGRESSIVE = Settings((AGAINST, WEIGHTS))
 RUN = Settings((
     Setting("epochs", "most passes over the examples", default=10, kind=int, least=1, metavar="N"),
     Setting("seed", "seed of the order of the examples", default=0, kind=int, least=0, most=2**63 - 1),
-    Setting("memory", "memory to use, in bytes; on the command line also as 500MB or 2GB", default=2_000_000_000,
-            kind=int, least=1),
+    replace(MEMORY, help="memory to use, in bytes, or as 500MB or 2GB (default 2GB)", default=2_000_000_000),
 ))  # fmt: skip
 FEATURES = Settings((
     Setting("template", "features of tokens, e.g. 'w[-1]|w[0] w.suffix3[0]' (default: windows of columns)", kind=str,
@@ -53,6 +55,9 @@ SCORING = Settings((
     Setting("references", "files with a reference for each sentence, one a line; separate files by commas", kind=str,
             metavar="FILE,..."),
 ))  # fmt: skip
+
+OF_TOKENS = FEATURES.without("longest")
+OF_TASKS = FEATURES + SCORING  # of all our tasks, each of which declares what it takes of them
 
 
 def _of_all() -> Settings:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import by_user
 from blocksvm.structured import TASKS, get_task
 from blocksvm.structured.example_blocks import ExampleBlocks, Whole
@@ -50,11 +51,13 @@ class TrainingExamples:
 
 
 class StructuredTask(ABC):
-    """name; measure: the main figure of predictions.  A task has ``learn``, or ``parts`` where a text may be larger
-    than the memory."""
+    """name; measure: the main figure of predictions; settings: those that it takes, which are options of the command.
+    A task has ``learn``, or ``parts`` where a text may be larger than the memory; both get their values, and those
+    of ``OF_TASKS`` that it does not take by default."""
 
     name: str
     measure: str
+    settings: Settings = Settings()
 
     def learn(self, text_name: str, settings: dict, memory: int) -> Learned:
         """Examples to learn from, with the features that they bring."""

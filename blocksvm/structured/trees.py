@@ -9,7 +9,7 @@ import numpy as np
 
 from blocksvm.kernels.arborescence import best_tree, best_trees
 from blocksvm.kernels.lattice_paths import column_scores
-from blocksvm.structured.output_structure import Structure, row_of
+from blocksvm.structured.output_structure import TokenAnswers, row_of
 
 
 def arc_bounds_of(bounds: np.ndarray) -> np.ndarray:
@@ -18,7 +18,7 @@ def arc_bounds_of(bounds: np.ndarray) -> np.ndarray:
     return np.append(0, np.cumsum((lengths + 1) * lengths)).astype(np.int64)
 
 
-class Trees(Structure):
+class Trees(TokenAnswers):
     """Trees held as arrays.
 
     table (n_arcs, n_templates) int32: features of each arc, -1: none; the arcs of a sentence of n tokens are h n + m
@@ -30,29 +30,12 @@ class Trees(Structure):
         self.table = np.ascontiguousarray(table, dtype=np.int32)
         self.bounds = np.ascontiguousarray(bounds, dtype=np.int64)
         self.arc_bounds = arc_bounds_of(self.bounds)
-        self.heads = heads
+        self.answers = heads
         self.n_examples = len(bounds) - 1
         self.n_weights = n_features
 
-    @property
-    def n_bytes(self):
-        heads = 0 if self.heads is None else self.heads.nbytes
-        return self.table.nbytes + self.bounds.nbytes + self.arc_bounds.nbytes + heads
-
-    def length(self, i: int) -> int:
-        return int(self.bounds[i + 1] - self.bounds[i])
-
     def choices(self, i):
         return self.length(i) + 1
-
-    def fits(self, i, output):
-        return len(output) == self.length(i) and super().fits(i, output)
-
-    def gold(self, i):
-        return self.heads[self.bounds[i] : self.bounds[i + 1]]
-
-    def loss(self, i, output):
-        return float(np.count_nonzero(self.gold(i) != output))
 
     def features(self, i, output):
         n = len(output)

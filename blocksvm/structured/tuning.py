@@ -19,6 +19,7 @@ from blocksvm.base.user_code import imported
 from blocksvm.structured.candidates import CandidateLists
 from blocksvm.structured.column_text import read_text
 from blocksvm.structured.structured_model import StructuredModel
+from blocksvm.structured.structured_settings import SCORING
 from blocksvm.structured.task import Examples, Learned, StructuredTask
 
 SEPARATOR = b"|||"
@@ -180,6 +181,7 @@ def lists_of(text: CandidateText, places: np.ndarray, quality: np.ndarray | None
 class Tuning(StructuredTask):
     name = "candidates"
     measure = "quality"
+    settings = SCORING
 
     def learn(self, text_name, settings, memory):
         text = read_candidates(text_name, memory)

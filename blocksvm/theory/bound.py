@@ -33,25 +33,39 @@ class Admission:
     holds: Callable[[ReplayedRun, Comparator], bool]
 
 
+# what is bounded -> the name of the sums (K,) of the run that are it; of a regret those of u are subtracted
+QUANTITIES = {
+    "regret": "loss", "linearised regret": "linear", "weighted regret": "weighted", "mistakes": "mistakes",
+    "sum of squared losses": "hinge_squares", "sum tau (2 l - tau ||x||^2)": "progress", "l1 ||h_t||": "heights_norm",
+    "0": "zeros",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Bound:
     """measured(run) (K,) <= right(run, u) (K,), inf where the bound says nothing for this u.
 
-    regret: name of the sum of u that is subtracted from ``measured`` for the regret, or None; proven: False where the
-    paper's proof has a gap, so that figures are reported without a claim.
+    quantity: of ``QUANTITIES``; proven: False where the paper's proof has a gap, so that figures are reported without a
+    claim.
     """
 
     name: str
     source: str
     statement: str
-    quantity: str
-    measured: Callable[[ReplayedRun], np.ndarray]
     right: Callable[[ReplayedRun, Comparator], np.ndarray]
     conditions: tuple[Condition, ...] = ()
     admissions: tuple[Admission, ...] = ()
-    regret: str | None = None
+    quantity: str = "regret"
     proven: bool = True
     remark: str = ""
+
+    def measured(self, run: ReplayedRun) -> np.ndarray:
+        return getattr(run, QUANTITIES[self.quantity])
+
+    @property
+    def regret(self) -> str | None:
+        """The name of the sum of u that is subtracted from ``measured`` for the regret, or None."""
+        return QUANTITIES[self.quantity] if self.quantity.endswith("regret") else None
 
 
 FROM_ZERO = Condition("w_1 = 0", lambda run: True, lambda run: "all learners begin there")

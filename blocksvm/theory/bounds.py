@@ -57,18 +57,9 @@ def map_bound(run: ReplayedRun, u: Comparator) -> float:
     return run.mirror.distance(u, run.settings)
 
 
-def exact_map(run: ReplayedRun, u: Comparator) -> float:
-    """R(u) - R(w_1) of the mirror map; inf outside of its domain."""
-    return run.mirror.exact_distance(u, run.settings)
-
-
 def smoothness(run: ReplayedRun) -> float:
     """eta of a map that is 1 / eta-strongly convex in the norm whose dual the gradients are measured in."""
     return run.mirror.smoothness(run.settings)
-
-
-def in_domain(run: ReplayedRun, u: Comparator) -> bool:
-    return run.mirror is not ENTROPIC or u.entropy < math.inf
 
 
 def up_to(run: ReplayedRun, u: Comparator, reach: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -86,143 +77,124 @@ BOUNDS = (
     Bound(
         "FoReL lemma, linearised losses", "Shalev-Shwartz 2012, Lemma 2.3",
         "sum <z_t, w_t - u> <= ||u||^2 / (2 eta) + sum <z_t, w_t - w_{t+1}> = ||u||^2 / (2 eta) + eta sum ||z_t||^2",
-        "linearised regret", lambda run: run.linear,
         lambda run, u: u.linear + u.norm**2 / (2.0 * eta(run)) + eta(run) * run.gradient_squares,
-        (FROM_ZERO, mirror_is(EUCLIDEAN), CONSTANT, UNPROJECTED), regret="linear",
+        (FROM_ZERO, mirror_is(EUCLIDEAN), CONSTANT, UNPROJECTED), quantity="linearised regret",
     ),
     Bound(
         "mirror descent, Bregman form", "Shalev-Shwartz 2012, section 2.7; Orabona 2019, section 7.3",
         "sum <z_t, w_t - u> <= R(u) - R(w_1) + sum_t D_R*(-z_1:t || -z_1:t-1)",
-        "linearised regret", lambda run: run.linear,
-        lambda run, u: u.linear + exact_map(run, u) + run.divergences,
+        lambda run, u: u.linear + run.mirror.exact_distance(u, run.settings) + run.divergences,
         (FROM_ZERO, CONSTANT, UNPROJECTED),
-        (Admission("||u||_1 <= U", in_domain),), regret="linear",
+        (Admission("||u||_1 <= U", lambda run, u: run.mirror is not ENTROPIC or u.entropy < math.inf),),
+        quantity="linearised regret",
         remark="with the divergences themselves, where the bounds by norms have what they are at most",
     ),
     Bound(
         "FoReL, exact minimisers", "Shalev-Shwartz 2012, Lemma 2.3",
         "regret <= ||u||^2 / (2 eta) + sum (f_t(w_t) - f_t(w_{t+1}))",
-        "regret", lambda run: run.loss,
-        lambda run, u: u.loss + u.norm**2 / (2.0 * eta(run)) + run.stability, (FROM_ZERO,), regret="loss",
+        lambda run, u: u.loss + u.norm**2 / (2.0 * eta(run)) + run.stability, (FROM_ZERO,),
     ),
     Bound(
         "FTL, exact minimisers", "Shalev-Shwartz 2012, Lemma 2.1",
         "regret <= sum (f_t(w_t) - f_t(w_{t+1}))",
-        "regret", lambda run: run.loss,
-        lambda run, u: u.loss * (1.0 + SUBOPTIMAL * run.times) + run.stability, (), (IN_BALL,), regret="loss",
+        lambda run, u: u.loss * (1.0 + SUBOPTIMAL * run.times) + run.stability, (), (IN_BALL,),
         remark="the minimisers are exact to 1e-7 of the loss, which is counted",
     ),
     Bound(
         "OGD, constant step", "Zinkevich 2003; Shalev-Shwartz 2012",
         "regret <= ||u||^2 / (2 eta) + eta / 2 sum ||z_t||^2",
-        "regret", lambda run: run.loss,
         lambda run, u: u.loss + u.norm**2 / (2.0 * eta(run)) + eta(run) / 2.0 * run.gradient_squares,
-        (FROM_ZERO, mirror_is(EUCLIDEAN), CONSTANT), (IN_BALL,), regret="loss",
+        (FROM_ZERO, mirror_is(EUCLIDEAN), CONSTANT), (IN_BALL,),
     ),
     Bound(
         "OGD, looser FoReL form", "Shalev-Shwartz 2012, Theorem 2.4",
         "regret <= ||u||^2 / (2 eta) + eta sum ||z_t||^2",
-        "regret", lambda run: run.loss,
         lambda run, u: u.loss + u.norm**2 / (2.0 * eta(run)) + eta(run) * run.gradient_squares,
-        (FROM_ZERO, mirror_is(EUCLIDEAN), CONSTANT), (IN_BALL,), regret="loss",
+        (FROM_ZERO, mirror_is(EUCLIDEAN), CONSTANT), (IN_BALL,),
     ),
     Bound(
         "OGD, tuned: B L sqrt(t)", "Zinkevich 2003",
         "regret <= B L sqrt(t), with L^2 = mean ||z_t||^2 and the B for which eta = B / (L sqrt(t))",
-        "regret", lambda run: run.loss,
         lambda run, u: up_to(run, u, eta(run) * np.sqrt(run.gradient_squares),
                              u.loss + eta(run) * run.gradient_squares),
-        (FROM_ZERO, mirror_is(EUCLIDEAN), CONSTANT), (IN_BALL,), regret="loss",
-        remark="at each t for the comparators with ||u|| <= B",
+        (FROM_ZERO, mirror_is(EUCLIDEAN), CONSTANT), (IN_BALL,), remark="at each t for the comparators with ||u|| <= B",
     ),
     Bound(
         "FoReL, tuned: B L sqrt(2 t)", "Shalev-Shwartz 2012",
         "regret <= B L sqrt(2 t), with L^2 = mean ||z_t||^2 and the B for which eta = B / (L sqrt(2 t))",
-        "regret", lambda run: run.loss,
         lambda run, u: up_to(run, u, eta(run) * np.sqrt(2.0 * run.gradient_squares),
                              u.loss + 2.0 * eta(run) * run.gradient_squares),
-        (FROM_ZERO, mirror_is(EUCLIDEAN), CONSTANT), (IN_BALL,), regret="loss",
-        remark="at each t for the comparators with ||u|| <= B",
+        (FROM_ZERO, mirror_is(EUCLIDEAN), CONSTANT), (IN_BALL,), remark="at each t for the comparators with ||u|| <= B",
     ),
     Bound(
         "OGD, falling step, projected", "Zinkevich 2003, Theorem 1",
         "regret <= (2 B)^2 sqrt(t) / (2 c) + c sum ||z_t||^2 / (2 sqrt(t))",
-        "regret", lambda run: run.loss,
         lambda run, u: u.loss + (2.0 * run.ball[1]) ** 2 * np.sqrt(run.times) / (2.0 * eta(run))
         + eta(run) / 2.0 * run.falling_squares,
-        (FALLING, PROJECTED), (IN_BALL,), regret="loss",
+        (FALLING, PROJECTED), (IN_BALL,),
     ),
     Bound(
         "EG+-", "Kivinen, Warmuth 1997; Shalev-Shwartz 2012",
         "regret <= U log(2 d) / eta + eta U / 2 sum ||z_t||_inf^2",
-        "regret", lambda run: run.loss,
         lambda run, u: u.loss + map_bound(run, u) + smoothness(run) / 2.0 * run.dual_squares,
         (FROM_ZERO, mirror_is(ENTROPIC), ALL_COUNTED),
-        (Admission("||u||_1 <= U", lambda run, u: u.norm_1 <= run.settings["radius"]),), regret="loss",
+        (Admission("||u||_1 <= U", lambda run, u: u.norm_1 <= run.settings["radius"]),),
     ),
     Bound(
         "p-norm", "Gentile 2003; Shalev-Shwartz 2012",
         "regret <= ||u||_q^2 / (2 eta) + eta (p - 1) / 2 sum ||z_t||_p^2, 1/p + 1/q = 1",
-        "regret", lambda run: run.loss,
         lambda run, u: u.loss + map_bound(run, u) + smoothness(run) / 2.0 * run.dual_squares,
-        (FROM_ZERO, mirror_is(P_NORM)), regret="loss",
+        (FROM_ZERO, mirror_is(P_NORM)),
     ),
     Bound(
         "mirror descent in general", "Shalev-Shwartz 2012",
         "regret <= R(u) - min R + eta sum ||z_t||_*^2, R 1/eta-strongly convex in ||.||",
-        "regret", lambda run: run.loss,
         lambda run, u: u.loss + map_bound(run, u) + smoothness(run) * run.dual_squares,
-        (FROM_ZERO, CONSTANT), (IN_BALL,), regret="loss",
+        (FROM_ZERO, CONSTANT), (IN_BALL,),
     ),
     Bound(
         "perceptron, hinge of u", "Shalev-Shwartz 2012, section 3.3",
         "|M| - sum hinge_t(u) <= R ||u|| sqrt(|M|)",
-        "mistakes", lambda run: run.mistakes,
-        lambda run, u: u.hinge + run.R * u.norm * np.sqrt(run.mistakes), (FROM_ZERO,),
+        lambda run, u: u.hinge + run.R * u.norm * np.sqrt(run.mistakes), (FROM_ZERO,), quantity="mistakes",
         remark="for perceptron-bias of the rows with their constant feature",
     ),
     Bound(
         "perceptron, separable", "Novikoff 1962",
         "|M| <= (R / gamma)^2 ||u||^2, gamma the least margin of u",
-        "mistakes", lambda run: run.mistakes,
-        lambda run, u: (run.R * u.norm / u.margin) ** 2, (FROM_ZERO,), (SEPARATES,),
+        lambda run, u: (run.R * u.norm / u.margin) ** 2, (FROM_ZERO,), (SEPARATES,), quantity="mistakes",
     ),
     Bound(
         "perceptron with bias", "Novikoff 1962; Cristianini, Shawe-Taylor 2000, Theorem 2.3",
         "|M| <= (2 R / gamma)^2, gamma the least margin of (u, b) with ||u|| = 1",
-        "mistakes", lambda run: run.mistakes,
         lambda run, u: (2.0 * run.settings["max_norm"] * u.norm_without_bias / u.margin) ** 2,
-        (FROM_ZERO, BOTH_CLASSES, LARGEST_KNOWN), (SEPARATES,),
+        (FROM_ZERO, BOTH_CLASSES, LARGEST_KNOWN), (SEPARATES,), quantity="mistakes",
     ),
     Bound(
         "PA, lemma", "Crammer et al. 2006, Lemma 1",
         "sum tau_t (2 l_t - tau_t ||x_t||^2 - 2 l*_t) <= ||u||^2",
-        "sum tau (2 l - tau ||x||^2)", lambda run: run.progress,
-        lambda run, u: u.norm**2 + 2.0 * u.tau_hinge, (FROM_ZERO,),
+        lambda run, u: u.norm**2 + 2.0 * u.tau_hinge, (FROM_ZERO,), quantity="sum tau (2 l - tau ||x||^2)",
     ),
     Bound(
         "PA, separable", "Crammer et al. 2006, Theorem 2",
-        "sum l_t^2 <= R^2 ||u||^2", "sum of squared losses", lambda run: run.hinge_squares,
-        lambda run, u: (run.R * u.norm) ** 2, (FROM_ZERO,), (NO_LOSS,),
+        "sum l_t^2 <= R^2 ||u||^2", lambda run, u: (run.R * u.norm) ** 2, (FROM_ZERO,), (NO_LOSS,),
+        quantity="sum of squared losses",
     ),
     Bound(
         "PA, rows of norm 1", "Crammer et al. 2006, Theorem 3",
-        "sum l_t^2 <= (||u|| + 2 sqrt(sum l*_t^2))^2", "sum of squared losses", lambda run: run.hinge_squares,
-        unit_rows, (FROM_ZERO, UNIT_ROWS),
-        remark="with the least and the largest ||x||^2, which lie within 1e-4 of 1",
+        "sum l_t^2 <= (||u|| + 2 sqrt(sum l*_t^2))^2", unit_rows, (FROM_ZERO, UNIT_ROWS),
+        quantity="sum of squared losses", remark="with the least and the largest ||x||^2, which lie within 1e-4 of 1",
     ),
     Bound(
         "PA-I", "Crammer et al. 2006, Theorem 4",
-        "|M| <= max(R^2, 1 / C) (||u||^2 + 2 C sum l*_t)", "mistakes", lambda run: run.mistakes,
+        "|M| <= max(R^2, 1 / C) (||u||^2 + 2 C sum l*_t)",
         lambda run, u: np.maximum(run.R**2, 1.0 / run.settings["C"])
-        * (u.norm**2 + 2.0 * run.settings["C"] * u.hinge), (FROM_ZERO,),
+        * (u.norm**2 + 2.0 * run.settings["C"] * u.hinge), (FROM_ZERO,), quantity="mistakes",
     ),
     Bound(
         "PA-II", "Crammer et al. 2006, Theorem 5",
         "sum l_t^2 <= (R^2 + 1 / (2 C)) (||u||^2 + 2 C sum l*_t^2)",
-        "sum of squared losses", lambda run: run.hinge_squares,
         lambda run, u: (run.R**2 + 1.0 / (2.0 * run.settings["C"]))
-        * (u.norm**2 + 2.0 * run.settings["C"] * u.hinge_squares), (FROM_ZERO,),
+        * (u.norm**2 + 2.0 * run.settings["C"] * u.hinge_squares), (FROM_ZERO,), quantity="sum of squared losses",
     ),
     *REGULARISED,
 )  # fmt: skip

@@ -26,7 +26,7 @@ from scipy.optimize import minimize
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import Budget
-from blocksvm.base.outputs import scratch_folder
+from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.losses.loss import Loss
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import l1_optimum
@@ -100,24 +100,22 @@ def measure(run: ReplayedRun, u: FixedWeights, scores: np.ndarray) -> Comparator
     """The comparator of weights whose scores (T,) are given."""
     w = u.w
     penalty = run.penalty_of(w)
-    hinge = run.hinge_of(scores)
+    hinge, losses = run.hinge_of(scores), run.losses_of(scores)[0]
+    sizes, of_rounds = np.abs(w[: run.d]), run.l1_weights_of_rounds
     norm = float(np.linalg.norm(w))
     distance = reach = None
     if run.low is not None:
         apart = np.maximum(run.high - w[: run.d], w[: run.d] - run.low)
         distance, reach = float(np.sqrt(np.sum(apart**2))), float(apart.max(initial=0.0))
     return Comparator(
-        name=u.name,
-        C=u.C,
-        status=u.status,
-        rel_gap=u.rel_gap,
+        **{name: getattr(u, name) for name in ("name", "C", "status", "rel_gap")},
         norm=norm,
         norm_1=float(np.abs(w).sum()),
         norm_dual=run.mirror.norm(w, run.settings),
         norm_without_bias=float(np.linalg.norm(w[: run.d])),
         norm_inf=float(np.abs(w).max()),
         entropy=run.mirror.entropy(w, run.settings),
-        loss=run.at(run.losses_of(scores)[0]) + penalty,
+        loss=run.at(losses) + penalty,
         judged=run.at(run.judged_of(scores)) + penalty,
         mistakes=run.at(run.y * scores <= 0.0),
         linear=run.at(run.slopes * scores),
@@ -127,21 +125,10 @@ def measure(run: ReplayedRun, u: FixedWeights, scores: np.ndarray) -> Comparator
         margin=-run.largest(-(run.y * scores)),
         distance=distance,
         reach=reach,
-        weighted=weighted_of(run, w, scores) if run.steps is not None else None,
-        varying=varying_of(run, w, scores) if run.l1_weights_of_rounds is not None else None,
+        weighted=None if run.steps is None else 2.0 * run.at(run.steps * losses + run.thresholds * float(sizes.sum())),
+        varying=None if of_rounds is None else float(losses.sum() + of_rounds @ sizes),
         slack=least_slack(run, w, scores),
     )
-
-
-def weighted_of(run: ReplayedRun, w: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """(K,) sum 2 eta_t f_t(w) + 2 eta_t+1/2 l1 ||w||_1."""
-    losses = run.losses_of(scores)[0]
-    return 2.0 * run.at(run.steps * losses + run.thresholds * float(np.abs(w[: run.d]).sum()))
-
-
-def varying_of(run: ReplayedRun, w: np.ndarray, scores: np.ndarray) -> float:
-    """sum f_t(w) + r_t(w) over all rounds, r_t with the heights of HF-FOBOS in round t."""
-    return float(run.losses_of(scores)[0].sum() + run.l1_weights_of_rounds @ np.abs(w[: run.d]))
 
 
 def measured(run: ReplayedRun, rows: ReplayRows, u: FixedWeights) -> Iterator[Comparator]:
@@ -279,13 +266,7 @@ def smooth(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str]
     w = np.zeros(n_used)
     for C in path(run):
         tell(f"comparator for C = {C:.3g}")
-        limits = {
-            "maxiter": SMOOTH_STEPS,
-            "maxfun": 2 * SMOOTH_STEPS,
-            "maxcor": CORRECTIONS,
-            "ftol": 1e-12,
-            "gtol": 1e-12,
-        }
+        limits = dict(maxiter=SMOOTH_STEPS, maxfun=2 * SMOOTH_STEPS, maxcor=CORRECTIONS, ftol=1e-12, gtol=1e-12)
         done = minimize(evaluate, w, args=(C,), jac=True, method="L-BFGS-B", options=limits)
         w = done.x
         smoothed, gradient = evaluate(w, C)

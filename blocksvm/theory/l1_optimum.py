@@ -21,7 +21,7 @@ import scipy.sparse
 
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.loss_placeholders import conjugate, derivative, direction, second_derivative, step, value
-from blocksvm.losses import get_loss, require
+from blocksvm.losses import get_loss
 
 WIDTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4)
 UNCERTIFIED = 4  # widths where no gap can be certified: the losses are then smoothed by at most 0.015 a row
@@ -104,9 +104,8 @@ def sum_of_conjugates(s, y, p):
 
 @dataclass
 class Losses:
-    """sum_i loss(z_i) at labels y (T,) float64 of +-1; name: of the loss, p: its settings.
-
-    Raises InputError for a loss with kinks that has no conjugate, by which these are smoothed.
+    """sum_i loss(z_i) at labels y (T,) float64 of +-1; name: of the loss, p: its settings.  A loss with kinks
+    has a conjugate, by which these are smoothed.
     """
 
     name: str
@@ -115,8 +114,6 @@ class Losses:
 
     def __post_init__(self):
         self.loss = get_loss(self.name)
-        if not self.smooth:
-            require(self.name, "conjugate", "regret")
 
     @property
     def smooth(self) -> bool:

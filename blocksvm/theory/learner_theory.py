@@ -64,19 +64,12 @@ def l2_ball(settings: dict) -> tuple[int, float] | None:
     return None if settings["radius"] is None else (2, settings["radius"])
 
 
-def ball_of_optimum(settings: dict) -> tuple[int, float] | None:
-    return None if settings["unprojected"] else (2, radius_of_optimum(settings))
-
-
 def truncation(text: str, heights: bool) -> Callable[[dict], Regulariser | None]:
     """r(w) = l1 sum_j h_j |w_j|, which regret can measure where there is no l2."""
 
-    def regulariser(settings: dict) -> Regulariser | None:
-        if settings.get("l2"):
-            return None
-        return Regulariser(text=text, l1=settings["l1"], heights=heights, sums=add_truncated)
-
-    return regulariser
+    return lambda settings: (
+        None if settings.get("l2") else Regulariser(text=text, l1=settings["l1"], heights=heights, sums=add_truncated)
+    )
 
 
 def l1_norm(sums: Callable) -> Callable[[dict], Regulariser]:
@@ -109,7 +102,7 @@ THEORIES = {
             "strongly convex, steps 1 / (lambda t)",
             "strongly convex, largest gradient",
         ),
-        ball=ball_of_optimum,
+        ball=lambda settings: None if settings["unprojected"] else (2, radius_of_optimum(settings)),
         regulariser=lambda settings: Regulariser(text="lambda / 2 ||w||^2", l2=settings["lam"]),
     ),
     SUBGRADIENT: Theory(

@@ -30,7 +30,7 @@ import numpy as np
 from blocksvm.api.fit import Fitted, fit
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import TooLittleMemory
-from blocksvm.base.outputs import scratch_folder
+from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.kernels.margins import add_rows, decision_values, sum_of_squares
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.sources.block import Arena

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 
+from blocksvm.api.setting_keywords import RegretSettings
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS, refuse_weights, require_labels
-from blocksvm.base.memory import Budget
-from blocksvm.base.settings import plain
+from blocksvm.base.memory import MEMORY, Budget
+from blocksvm.base.settings import Setting, Settings, plain
 from blocksvm.base.user_code import by_user
-from blocksvm.learners import get_learner
+from blocksvm.learners import LEARNERS, get_learner
 from blocksvm.learners.engine.runner import Runner, known_of
 from blocksvm.learners.rules.exact import EXACT, ExactRunner
-from blocksvm.losses import DEFAULT, get_loss
+from blocksvm.losses import DEFAULT, get_loss, require
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.sources.source import Source, bytes_of_blocks, largest_chunk_bytes
 from blocksvm.theory.bounds import Bound, bounds_of
@@ -26,6 +28,14 @@ from blocksvm.theory.each_round import add_subgradient, check_steps
 from blocksvm.theory.learner_theory import theory_of
 from blocksvm.theory.replay import RECORD_BYTES, ReplayedRun, ReplayRows, in_memory, learner_bytes, log_spaced, replay
 
+REPLAY = Settings((
+    Setting("order", "order of the replay", "stored", str, ("stored", "shuffled")),
+    Setting("seed", "seed of a shuffled order", 0, int, least=0),
+    MEMORY,
+    Setting("average", "also measure the mean of the learner's weights", False, bool),
+    Setting("batch", "rows of a round, of pegasos", 1, int),
+))  # fmt: skip
+SHOWN = "name", "source", "statement", "quantity", "remark", "proven"  # of a bound, in a report
 ROUNDING = 1e-8  # what a bound may be exceeded by, relatively, since sums are rounded
 
 
@@ -112,12 +122,7 @@ class RegretReport:
             "comparators": [_comparator(u) for u in self.comparators],
             "bounds": [
                 {
-                    "name": judged.bound.name,
-                    "source": judged.bound.source,
-                    "statement": judged.bound.statement,
-                    "quantity": judged.bound.quantity,
-                    "remark": judged.bound.remark,
-                    "proven": judged.bound.proven,
+                    **{name: getattr(judged.bound, name) for name in SHOWN},
                     "applies": judged.applies,
                     "violated": judged.violated,
                     "assumptions": [{"text": c.text, "met": c.met, "found": c.detail} for c in judged.checks],
@@ -136,12 +141,7 @@ class RegretReport:
 
 def _comparator(u: Comparator) -> dict:
     return {
-        "name": u.name,
-        "C": u.C,
-        "status": u.status,
-        "rel_gap": u.rel_gap,
-        "norm": u.norm,
-        "norm_1": u.norm_1,
+        **{name: getattr(u, name) for name in ("name", "C", "status", "rel_gap", "norm", "norm_1")},
         "loss": float(u.judged[-1]),
         "mistakes": int(u.mistakes[-1]),
         "least_margin": float(u.margin[-1]),
@@ -179,24 +179,24 @@ def judge(bound: Bound, run: ReplayedRun, candidates: list[Comparator], best: Co
 def measure_regret(
     source: Source,
     learner: str,
-    settings: Mapping | None = None,
     *,
-    average: bool = False,
     max_rows: int | None = None,
-    order: str = "stored",
-    seed: int = 0,
-    memory: int = 1_000_000_000,
     on_progress: Callable[[str], None] = lambda text: None,
-    batch: int = 1,
+    **settings: Unpack[RegretSettings],
 ) -> RegretReport:
     """Replay an online learner over a source of two classes, or more by the multi-prototype rule, and compare it with
     the best fixed weights in hindsight.
 
-    settings: of the learner; max_rows: only so many rows, in the order of the replay ('stored' or 'shuffled' by
-    ``seed``); average: also measure the mean of the learner's weights; memory in bytes; on_progress gets a line about
-    each step; batch: rows of a round, of pegasos.  Raises InputError where something does not fit.
+    max_rows: only so many rows, in the order of the replay; on_progress gets a line about each step; settings: of the
+    learner, and ``order`` of the replay ('stored' or 'shuffled' by ``seed``); ``average``: also measure the mean of the
+    learner's weights; ``memory``: bytes, or text such as "2GB"; ``batch``: rows of a round, of pegasos.  Raises
+    InputError where something does not fit.
     """
-    by_user(learner, settings)
+    of_learner = {name: value for name, value in settings.items() if value is not None}
+    of_replay = {name: of_learner.pop(name, None) for name in REPLAY.names()}
+    order, seed, memory, average, batch = REPLAY.resolve(of_replay, "a replay").values()
+    learner = LEARNERS.name_of(learner)
+    by_user(learner, of_learner)
     several = source.label_kind != SETS and source.labels is not None and not source.labels.binary
     (require_labels if several else require_two_labels)(source)
     refuse_weights(source, "regret")
@@ -208,11 +208,16 @@ def measure_regret(
     if learner in EXACT:
         if average:
             raise InputError(f"{option('average')}: {learner} does not accept it; leave it out")
-        runner = ExactRunner(EXACT[learner], settings or {})
+        runner = ExactRunner(EXACT[learner], of_learner)
     else:
-        runner = Runner(learner, settings or {}, known, average=average, n_classes=len(source.labels.values))
+        runner = Runner(learner, of_learner, known, average=average, n_classes=len(source.labels.values))
         if runner.settings.get("costs") is not None:
             raise InputError(f"{option('costs')}: no bound here is about costs; leave it out")
+    followed = runner.settings.get("loss", DEFAULT)
+    judging = get_loss(followed).judged_by or followed
+    judged_loss = get_loss(judging)
+    if judged_loss.second_derivative is None:  # kinks are smoothed by the conjugate
+        require(judging, "conjugate", "regret")
     T = min(source.n_samples, max_rows or source.n_samples)
     r = theory_of(runner.learner).regulariser(runner.settings)
     check_batch(batch, T, runner, average)
@@ -220,11 +225,9 @@ def measure_regret(
     if r is not None and r.sums is add_subgradient:
         check_steps(T, source.n_features)
     budget = Budget(memory)
-    budget.require("records of the rounds", RECORD_BYTES * T)
-    budget.take("records of the rounds", RECORD_BYTES * T)
+    budget.reserve("records of the rounds", RECORD_BYTES * T)
     rows = (ClassRows if several else ReplayRows)(source, order, seed, budget.left // 2)
-    followed = get_loss(runner.settings.get("loss", DEFAULT))
-    by_solver = is_certified(get_loss(followed.judged_by) if followed.judged_by else followed)
+    by_solver = is_certified(judged_loss)
     by_solver = by_solver and not (r is not None and r.truncates)
     in_blocks = not source.in_memory or order != "stored"
     if T < source.n_samples or not (by_solver or source.in_memory) or (runner.needs_all_rows and in_blocks):
@@ -267,8 +270,7 @@ def check_batch(batch: int, T: int, runner, average: bool) -> None:
 def _plan(rows: ReplayRows, budget: Budget, n_bytes: int) -> None:
     """Count the learner, and leave the rest to the blocks."""
     source = rows.source
-    budget.require("the learner", n_bytes)
-    budget.take("the learner", n_bytes)
+    budget.reserve("the learner", n_bytes)
     if source.in_memory and rows.order == "stored":
         rows.memory = 1 << 60  # blocks are no copies
         return

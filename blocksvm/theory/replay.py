@@ -163,7 +163,7 @@ class ReplayedRun:
         self.scores, self.sq_norms = np.empty(self.T), np.empty(self.T)
         self.y = np.empty(self.T, np.int8)
         self.dual_norms: np.ndarray | None = None
-        self.penalty = np.zeros(len(times))
+        self.penalty, self.zeros = np.zeros(len(times)), np.zeros(len(times))
         self.l1_weights: np.ndarray | None = None  # of r(w) = sum_j l1_weights_j |w_j|
         self.low = self.high = None  # the range of each weight over all rounds
         self.mean_weights: np.ndarray | None = None

@@ -21,8 +21,9 @@ from blocksvm.model.model_idf import idf_of_source
 from blocksvm.model.solver_state import open_state, save_checkpoint, whole
 from blocksvm.model.versions import versions
 from blocksvm.solvers.solver import State
+from blocksvm.store.descriptions import typed
 from blocksvm.training.plan import Plan
-from blocksvm.training.record import Progress, Result, Tally, check_types
+from blocksvm.training.record import Progress, Result, Tally
 
 if TYPE_CHECKING:
     from blocksvm.training.loop import OuterLoop
@@ -65,8 +66,8 @@ class Checkpoint:
             if np.isnan(ends).any() or (name != "certified" and np.isinf(ends).any()):
                 raise InputError(f"{self.path}: {name} has what is no finite number; it is damaged, start afresh")
         try:
-            return Progress.restored(saved.meta["progress"]), check_types(Tally(**saved.meta["shown"]))
-        except (KeyError, TypeError) as error:
+            return Progress.restored(saved.meta["progress"]), typed(saved.meta["shown"], Tally)
+        except ValueError as error:
             raise InputError(f"{self.path}: its progress is of another kind ({error}); start afresh") from error
 
     def arrays(self, space: str) -> State:

@@ -56,7 +56,7 @@ def take_state(budget: Budget, source: Source, solver: Solver, n_features: int) 
 
 
 def plan_blocks(
-    budget: Budget, source: Source, solver: Solver, settings: TrainSettings, n_features: int, saved: dict | None
+    budget: Budget, source: Source, solver: Solver, settings: TrainSettings, saved: dict | None
 ) -> BlockPlan:
     """The blocks for what the budget leaves: all rows at once where they and a working set fit (clicks without one took
     six times as long as in blocks with one), else two blocks, the one at work and the one being read, and rows kept
@@ -67,7 +67,7 @@ def plan_blocks(
     """
     share = settings.working_set_share()
     chunks = source.chunks
-    block = bytes_by_chunk(source)
+    block = chunks.nnz * (INDEX_BYTES + source.value_bytes) + chunks.n_rows * source.row_bytes  # of each chunk
     alone = chunks.n_rows * 8 if source.in_memory else block
     work = chunks.n_rows * row_work_bytes(solver)
     edges = bytes_of_blocks(source, 0, 0)  # each block's arrays begin on a cache line
@@ -84,34 +84,29 @@ def plan_blocks(
     # without a set where they just fit: who asks for one block of all rows, and who could not have two blocks
     alone_fits = need <= budget.left and (n is not None or smallest > budget.left - edges)
     resident = saved["resident"] if saved else alone_fits or need + more <= budget.left
-    if resident and (n is None or n >= len(chunks)):
-        budget.require("all rows", need)
-        budget.take("all rows", need)
-        arena = 0 if source.in_memory else int(alone.sum()) + edges
-        partition = Partition(alone + work, need, *arguments)
-        set_bytes = saved.get("set_bytes") if saved else copies if more <= budget.left else None
+
+    def take_set(set_bytes: int | None) -> None:
         if set_bytes:
             budget.take("working set", set_bytes)
         if saved is None:
             budget.take("visits to the working set", _of_visits(source, set_bytes, beside))
+
+    if resident and (n is None or n >= len(chunks)):
+        budget.reserve("all rows", need)
+        arena = 0 if source.in_memory else int(alone.sum()) + edges
+        partition = Partition(alone + work, need, *arguments)
+        set_bytes = saved.get("set_bytes") if saved else copies if more <= budget.left else None
+        take_set(set_bytes)
         return BlockPlan(source, partition, arena, set_bytes)
     budget.take("reading", edges)
     set_bytes = _set_bytes(budget, source, share, smallest, beside) if saved is None else saved.get("set_bytes")
-    if set_bytes:
-        budget.take("working set", set_bytes)
-    if saved is None:
-        budget.take("visits to the working set", _of_visits(source, set_bytes, beside))
+    take_set(set_bytes)
     capacity = saved["capacity"] if saved else smallest if n else budget.left
     # a resumed run forms the blocks that it was begun with: what else is asked for needs memory beside them
     budget.require("two blocks as the run was begun with" if saved else "two blocks", max(smallest, capacity))
     used = min(capacity, int(cost.sum()))
     budget.take("two blocks", used)
     return BlockPlan(source, Partition(cost, capacity, *arguments), used // 2 + edges, set_bytes)
-
-
-def bytes_by_chunk(source: Source) -> np.ndarray:
-    """(n_chunks,) int64: what each chunk takes in a block."""
-    return source.chunks.nnz * (INDEX_BYTES + source.value_bytes) + source.chunks.n_rows * source.row_bytes
 
 
 def beside_the_set(source: Source, solver: Solver) -> float:

@@ -88,7 +88,7 @@ class Plan:
         if self.held_out is not None:
             self.held_out.match(source, self.budget)
         saved = None if resume is None else resume["partition"]
-        self.blocks = plan_blocks(self.budget, source, self.solver, settings, self.n_features, saved)
+        self.blocks = plan_blocks(self.budget, source, self.solver, settings, saved)
 
     @property
     def namespace(self) -> str:

@@ -8,7 +8,7 @@ Events are plain dicts, one JSON line each in a trace: "start" (or "resume"), "p
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +21,7 @@ from blocksvm.problems.problem import Certificate
 from blocksvm.problems.support_rows import Support
 from blocksvm.solvers.solver import Solver, State
 from blocksvm.sources.source import ReadingCost
+from blocksvm.store.descriptions import typed
 from blocksvm.training.certificate import CertificatePolicy, RejectedEarly
 from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import PassStats
@@ -72,16 +73,11 @@ class Progress:
 
     @classmethod
     def restored(cls, saved: dict) -> Progress:
-        """From its description in a checkpoint; TypeError where that is of another kind."""
-        progress = cls(**saved)
-        if not isinstance(progress.policy, dict):
-            raise TypeError("its policy is no object")
-        progress.policy = check_types(CertificatePolicy(**progress.policy))
-        if set(progress.policy.ratio) != set(CertificatePolicy().ratio) or progress.outer < 1 or progress.visit < 0:
-            raise TypeError("its figures are of another run")
+        """From its description in a checkpoint; ValueError where that is of another kind."""
+        progress = typed(saved, cls)
         if progress.current and progress.certificate is None:
-            raise TypeError("it was certified, and has no certificate")
-        return check_types(progress)
+            raise ValueError("it was certified, and has no certificate")
+        return progress
 
     def outers_done(self) -> int:
         """By this run: what a run that it continues has done does not count."""
@@ -137,15 +133,6 @@ class Progress:
     def begin_cycle(self, work: float) -> None:
         """All rows will be read, or have been for a certificate, which took so much work."""
         self.cycle_gain, self.cycle_work = 0.0, work
-
-
-def check_types(record):
-    """A dataclass object, if its fields are of the types of their defaults; TypeError where not."""
-    for name, default in vars(type(record)()).items():
-        wanted = (int, float) if type(default) is float else (type(default),)
-        if default is not None and not is_dataclass(default) and type(getattr(record, name)) not in wanted:
-            raise TypeError(f"its {name} is of another type")
-    return record
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import Setting, Settings
 
 FREE = "free"  # the bias that is not regularised
@@ -31,8 +32,7 @@ RUN_SETTINGS = Settings((
     Setting("block_chunks", "chunks in a block (default: as many as the memory holds)", kind=int, least=1, metavar="N"),
     Setting("order", "order of the rows: shuffled (default) or stored (the default of regret)",
             default="shuffled", kind=str, choices=ORDERS),
-    Setting("memory", "memory to use, in bytes; on the command line also as 500MB or 2GB (default 1GB)",
-            default=1_000_000_000, kind=int, least=1),
+    MEMORY,
     Setting("seed", "seed of all random orders", default=0, kind=int, least=-(2**63), most=2**63 - 1),
     Setting("tol", "certified relative gap at which training ends", default=1e-3, least=0.0),
     Setting("max_outer", "most outer iterations; for an online learner, epochs", kind=int, least=1, metavar="N"),

@@ -10,7 +10,9 @@ from pathlib import Path
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import plain
 from blocksvm.base.user_code import by_user, names_of
-from blocksvm.learners.engine.methods import get_method
+from blocksvm.learners import LEARNERS
+from blocksvm.learners.engine.learner import Learner
+from blocksvm.learners.engine.methods import SOLVERS, get_method
 from blocksvm.model.model_file import describe_model
 from blocksvm.model.takeover import continued_settings
 from blocksvm.training.run_settings import FREE, LIMITS, RUN_SETTINGS
@@ -45,19 +47,23 @@ class TrainSettings:
     max_seconds: float = math.inf
 
     @classmethod
-    def of(cls, solver: str | None = None, learner: str | None = None, **keywords) -> TrainSettings:
-        """From keywords as ``fit`` takes them: those of the run, and the solver's own."""
+    def of(cls, solver: str | None = None, learner: str | Learner | None = None, **keywords) -> TrainSettings:
+        """From keywords as ``fit`` takes them: those of the run, and the solver's own; a solver or a learner also as
+        the object itself."""
         if solver is not None and learner is not None:
             raise InputError(f"{option('solver')} and {option('learner')} say the same thing; give one of them")
+        solver = None if solver is None else SOLVERS.name_of(solver)
+        learner = None if learner is None else LEARNERS.name_of(learner)
         run = {name: keywords.pop(name) for name in RUN_SETTINGS.names() if keywords.get(name) is not None}
         keywords = {name: value for name, value in keywords.items() if value is not None}
         return cls(solver=learner or solver or cls.solver, learner=learner is not None, method=keywords, **run)
 
     @classmethod
-    def continuing(cls, path: str | Path, solver: str | None = None, learner: str | None = None, **keywords):
+    def continuing(cls, path: str | Path, solver: str | None = None, learner: str | Learner | None = None, **keywords):
         """The settings of a model's learner, to go on with; the keywords must agree with them."""
         saved = describe_model(path)
         method = saved["method"]
+        learner = None if learner is None else LEARNERS.name_of(learner)
         for name, wanted in (("solver", solver), ("learner", learner)):
             if wanted is not None and wanted != method["name"]:
                 raise InputError(f"{path}: was learned by {method['name']}, not by {wanted}; leave {option(name)} out")

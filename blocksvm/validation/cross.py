@@ -236,7 +236,7 @@ def cross_validate(
     while at.done < len(path):
         # where a run goes on, its part of the path is what it was
         most = at_once if resume is None else len(at.part)
-        plan = plan_part(source, train_settings, path[at.done :], most, chosen, at.previous, stop, resume)
+        plan = plan_part(source, train_settings, path[at.done :], most, chosen, at.previous, resume)
         at.part = list(plan.solver.path)
         on_event({"event": "part", "path": at.part, "of": len(path), "done": at.done})
 
@@ -274,7 +274,6 @@ def plan_part(
     most: int,
     folds: Folds,
     previous: tuple | None,
-    stop: Callable[[], bool],
     resume: dict | None = None,
 ) -> Plan:
     """The plan of as many C at once, the first ones of the path and at most so many, as leave the rows enough of the

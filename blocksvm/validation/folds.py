@@ -88,9 +88,8 @@ def _of_keys(numbers: np.ndarray, count: int, seed: int) -> np.ndarray:
 def _of_groups(name: str, count: int, seed: int) -> np.ndarray:
     """(lines,) uint8: the fold of each line's group."""
     parts = []
-    with TextInputs([name]) as text:
-        for piece in text.pieces(PIECE_BYTES, LineLimit(LONGEST_LINE, lambda n_bytes: 4 * n_bytes)):
-            keys = np.empty(piece.end, np.uint64)
-            n = line_keys(piece.text, piece.end, np.uint64((seed ^ SALT) % 2**64), keys)
-            parts.append((keys[:n] % np.uint64(count)).astype(np.uint8))
+    for piece in TextInputs([name]).pieces(PIECE_BYTES, LineLimit(LONGEST_LINE, lambda n_bytes: 4 * n_bytes)):
+        keys = np.empty(piece.end, np.uint64)
+        n = line_keys(piece.text, piece.end, np.uint64((seed ^ SALT) % 2**64), keys)
+        parts.append((keys[:n] % np.uint64(count)).astype(np.uint8))
     return np.concatenate(parts) if parts else np.empty(0, np.uint8)

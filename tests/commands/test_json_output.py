@@ -10,6 +10,7 @@ import pytest
 from blocksvm.commands import module_of
 
 COMMANDS = {
+    "split": "{0}/s.svm {0}/split.h5 --holdout 0.2 {0}/test.h5 --overwrite",
     "train": "{0}/s.h5 {0}/new.h5 --overwrite",
     "predict": "{0}/m.h5 {0}/s.h5 {0}/p.txt --overwrite",
     "cv": "{0}/s.h5 -C 0.1:1:2 --folds 2 --overwrite",
@@ -49,7 +50,8 @@ def test_figures_go_to_standard_output_or_a_file(name, folder, tmp_path, run_in_
         written = run_in_process(main, *arguments, "--quiet", *more)
         assert written.code == 0 and written.out.strip() and not written.out.startswith("{")
         told = json.loads((tmp_path / file).read_text())
-        assert told.keys() - {"json"} == figures.keys()
+        assert told.keys() - {"json", "blocksvm"} == figures.keys()
+    assert run_in_process(main, *arguments, "--quiet", "--json", tmp_path / "f.json").code == 0  # replaces its own
     words = [word for word in arguments if word != "--overwrite"]
     refused = run_in_process(main, *words, "--json", tmp_path / "f.json")
     assert refused.code == 2 and "exists already" in refused.err

@@ -20,17 +20,10 @@ import pytest
 from support.places import ROOT
 from support.training_cases import command, make_store, quick_model, random_rows
 
-from blocksvm.base import outputs
 from blocksvm.base.errors import InputError
-from blocksvm.base.outputs import (
-    check_output,
-    named_errors,
-    open_text,
-    remove_abandoned,
-    scratch_folder,
-    written_text,
-    written_whole,
-)
+from blocksvm.base.outputs.checks import check_output
+from blocksvm.base.outputs.temporary import is_abandoned, owner, remove_abandoned, scratch_folder
+from blocksvm.base.outputs.writing import named_errors, open_text, written_text, written_whole
 from blocksvm.conversion.convert import SplitSettings, split_rows
 
 
@@ -78,9 +71,13 @@ def test_only_what_we_wrote_is_replaced(tmp_path, rows):
 @pytest.mark.parametrize(
     ("kind", "ours", "others"),
     [
-        ("trace", ['{"event": "start"}\n{"x'], ["1 1:1\n", "[1]\n", '{"a": 1}\n', "{"]),
+        ("log", ['{"event": "start"}\n{"x'], ["1 1:1\n", "[1]\n", '{"a": 1}\n', "{"]),
         ("predictions", ["1\n-1\n", "0.5 1.25e-3\n-7 3\n", "spam\n1\nspam\n"], ["1 1:1\n", "ham\n", "a,b\n", "1,2\n"]),
-        ("json", ['{\n  "store": "x",\n  "learner": "pa1"\n}\n'], ['{"name": "package"}', "1\n", "[]"]),
+        (
+            "json",
+            ['{\n  "blocksvm": "0.1.0",\n  "learner": "pa1"\n}\n'],
+            ['{"learner": "blocksvm"}', "1\n", "[]"],
+        ),
         ("figure", ["%PDF-1.4", "<svg>", '<?xml version="1.0"?>'], ["1 1:1\n", "hello"]),
     ],
 )
@@ -234,7 +231,7 @@ def test_what_killed_runs_leave_is_removed_by_the_next(tmp_path, rows):
     dead = left.name.split(".")[3]
     (tmp_path / f".s.h5.{dead}.partial").write_text("half")
     kept = {
-        f".s.h5.{outputs.owner()}.partial",  # a living run's
+        f".s.h5.{owner()}.partial",  # a living run's
         f".t.h5.{dead}.partial",  # of another output
         f".s.h5.{dead[:-8]}00000000.partial",  # another machine's: who knows
     }
@@ -242,11 +239,11 @@ def test_what_killed_runs_leave_is_removed_by_the_next(tmp_path, rows):
         (tmp_path / name).write_text("half")
     with written_whole(tmp_path / "s.h5"):
         assert f".s.h5.{dead}.partial" not in os.listdir(tmp_path)
-        (tmp_path / f".s.h5.{outputs.owner()}.partial").exists()
-    (tmp_path / f".s.h5.{outputs.owner()}.partial").write_text("half")
+        (tmp_path / f".s.h5.{owner()}.partial").exists()
+    (tmp_path / f".s.h5.{owner()}.partial").write_text("half")
     split_rows([str(rows)], tmp_path / "s.h5", SplitSettings(temp=temp, overwrite=True))
     assert list(temp.iterdir()) == []
-    assert kept - {f".s.h5.{outputs.owner()}.partial"} <= set(os.listdir(tmp_path))
+    assert kept - {f".s.h5.{owner()}.partial"} <= set(os.listdir(tmp_path))
 
 
 def test_a_living_runs_folder_stays(tmp_path):
@@ -257,11 +254,11 @@ def test_a_living_runs_folder_stays(tmp_path):
             assert another != folder
     assert os.listdir(tmp_path) == []
     # the same number, but another process: it began at another time
-    pid, start, machine = outputs.owner().split("-")
-    assert not outputs.is_abandoned(f"{pid}-{start}-{machine}")
-    assert outputs.is_abandoned(f"{pid}-{int(start) + 1}-{machine}")
-    assert outputs.is_abandoned(f"{2**22 + 1}-5-{machine}")
-    assert not outputs.is_abandoned(f"{2**22 + 1}-5-00000000")
+    pid, start, machine = owner().split("-")
+    assert not is_abandoned(f"{pid}-{start}-{machine}")
+    assert is_abandoned(f"{pid}-{int(start) + 1}-{machine}")
+    assert is_abandoned(f"{2**22 + 1}-5-{machine}")
+    assert not is_abandoned(f"{2**22 + 1}-5-00000000")
 
 
 @pytest.mark.parametrize("name", ["a" * 230, "ä" * 110, "with (brackets) [and] more+"])

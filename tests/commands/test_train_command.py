@@ -113,6 +113,29 @@ def test_wrong_arguments_are_one_line_and_exit_2(store, tmp_path, run, options, 
     assert not (tmp_path / "model.h5").exists()
 
 
+def test_a_model_may_replace_the_one_that_it_starts_from(store, tmp_path, run):
+    """The same bits as under another name, and no damage where the run fails."""
+    options = ["--schedule", "1", "--quiet", "--overwrite", "-C", "2"]
+    model, other = tmp_path / "model.h5", tmp_path / "other.h5"
+    assert run(store, model, "--schedule", "1", "--quiet")[0] == 0
+    assert run(store, other, "--warm-start", model, *options)[0] == 0
+    before = model.read_bytes()
+    assert run(store, model, "--warm-start", model, "--memory", "1KB", *options)[0] == 2
+    assert model.read_bytes() == before
+    assert run(store, model, "--warm-start", model, *options)[0] == 0
+    assert np.array_equal(load_model(model).weights, load_model(other).weights)
+    assert model.read_bytes() != before
+
+
+def test_an_online_model_may_replace_the_one_that_it_continues(store, tmp_path, run):
+    model, other = tmp_path / "model.h5", tmp_path / "other.h5"
+    assert run(store, model, "--learner", "pa1", "--max-outer", "1", "--quiet")[0] == 0
+    for target in (other, model):
+        code, _, err = run(store, target, "--continue-from", model, "--max-outer", "1", "--quiet", "--overwrite")
+        assert code == 0, err
+    assert np.array_equal(load_model(model).weights, load_model(other).weights)
+
+
 def test_outputs_are_not_overwritten_by_accident(store, tmp_path, run):
     options = ["--schedule", "1", "--max-outer", "1", "--quiet"]
     model, log = tmp_path / "model.h5", tmp_path / "trace.jsonl"
@@ -122,10 +145,10 @@ def test_outputs_are_not_overwritten_by_accident(store, tmp_path, run):
         code, _, err = run(store, *arguments, *options)
         assert code == 2
         assert f"{name}: exists already; choose another name or add --overwrite" in err
-    for arguments in ((tmp_path / "c.h5", "--log", tmp_path / "c.h5"), (model, "--warm-start", model)):
+    for arguments in ((tmp_path / "c.h5", "--log", tmp_path / "c.h5"), (model, "--prior", model)):
         code, _, err = run(store, *arguments, *options, "--overwrite")
         assert code == 2
-        assert "is given twice" in err
+        assert re.search(r"is also (a model|an input); choose another name for the (trace|model)", err)
     for arguments, name in (
         ((store,), f"{store}: is not a model"),
         ((model, "--log", store), f"{store}: is not a trace"),

@@ -379,7 +379,7 @@ def test_a_spool_gives_back_what_it_got(tmp_path, memory, values):
             kept = [1.0] * int(lengths[i]) if stored is None else stored[e].tolist()
             key = int(rows.keys[i])
             given_rows[int(rows.numbers[i])] = (key, rows.labels[i], rows.positions[e].tolist(), kept)
-    assert spool.spilled == (memory < 10**9)
+    assert (spool.writing is not None or spool.on_disk.any()) == (memory < 10**9)
     found = {}
     for bucket in range(8):
         before = -1

@@ -145,7 +145,7 @@ def test_what_was_not_reached_is_said():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [({"C": -1.0}, "C=-1"), ({"loss": "logistic"}, "loss=logistic: choose one of squared-hinge, hinge"),
-     ({"intercept_scaling": 0.0}, "intercept_scaling=0"), ({"memory": "1GB"}, "memory=1GB"),
+     ({"intercept_scaling": 0.0}, "intercept_scaling=0"), ({"memory": "much"}, "memory: 'much' is not a size"),
      ({"tol": -1.0}, "tol"), ({"max_iter": 0}, "max_outer=0")],
 )  # fmt: skip
 def test_what_is_wrong_with_parameters_is_said_by_fit(wrong, said):
@@ -418,7 +418,7 @@ def test_threads_change_nothing_that_comes_out(made, monkeypatch, tmp_path):
     monkeypatch.setattr(of_rows, "PIECE", 40)  # a few rows of X
     values, asked = [], []
     store = of_rows.store_batches
-    monkeypatch.setattr(of_rows, "store_batches", lambda *given: asked.append(given[2].jobs) or store(*given))
+    monkeypatch.setattr(of_rows, "store_batches", lambda *given: asked.append(given[2].n_jobs) or store(*given))
     for n_jobs in (None, 2, -1):
         own = made(n_jobs=n_jobs, temp=tmp_path).fit(X, Y)
         values.append((own.decision_function(X), own.decision_function(X.toarray())))

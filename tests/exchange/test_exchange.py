@@ -15,7 +15,7 @@ from support.training_cases import make_store, random_rows, run_in_process
 
 import blocksvm
 from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
+from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.base.labels import Labels
 from blocksvm.commands import module_of
 from blocksvm.commands.export import main as export_main
@@ -280,8 +280,53 @@ def test_a_fitted_estimator_is_ours(tmp_path):
 
 
 def test_what_is_too_wide_to_be_dense():
-    with pytest.raises(InputError, match="the largest feature id is 1,099,511,627,776"):
-        blocksvm.to_estimator(model_with(1, (-1.0, 1.0), ids=[1, 2**40]))
+    """The form that is advised holds the ids."""
+    for last, advised in ((2**40, "table"), (2**31, "table"), (2**31 - 1, "table or liblinear")):
+        with pytest.raises(InputError, match=f"the largest feature id is {last:,}: .*; export it as {advised}$"):
+            blocksvm.to_estimator(model_with(1, (-1.0, 1.0), ids=[1, last]))
+
+
+def test_a_loss_that_another_program_lacks_is_noted(tmp_path):
+    pytest.importorskip("sklearn")
+    outside = model_with(1, (-1.0, 1.0), "my_losses:TILTED")
+    (note,) = blocksvm.export_model(outside, tmp_path / "m.txt", "liblinear")
+    assert note == (
+        "LIBLINEAR has no solver of the loss my_losses:TILTED: the file names L2R_L1LOSS_SVC_DUAL, "
+        "by which its predict gives the same decision values"
+    )
+    assert any("no estimator of the loss my_losses:TILTED" in note
+               for note in blocksvm.export_model(outside, tmp_path / "m.joblib", "sklearn"))  # fmt: skip
+    with pytest.warns(InputWarning, match="no estimator of the loss my_losses:TILTED: this SGDClassifier has"):
+        blocksvm.to_estimator(outside)
+    assert blocksvm.export_model(model_with(1, (-1.0, 1.0)), tmp_path / "hinge.txt", "liblinear") == ()
+
+
+def test_a_calibration_is_not_lost_in_silence(tmp_path):
+    pytest.importorskip("sklearn")
+    plain = model_with(1, (-1.0, 1.0))
+    calibration = {"kind": "platt", "slope": 2.0, "intercept": 0.5}
+    model = replace(plain, meta=plain.meta | {"calibration": calibration})
+    for form in ("liblinear", "table", "sklearn"):
+        notes = blocksvm.export_model(model, tmp_path / form, form)
+        assert notes[0].startswith("its calibration is left out")
+    with pytest.warns(InputWarning, match="its calibration is left out"):
+        blocksvm.to_estimator(model)
+
+
+def test_an_estimator_says_how_its_columns_are_read(tmp_path):
+    """By the note's own call the estimator predicts what the command predicts."""
+    joblib, datasets = pytest.importorskip("joblib"), pytest.importorskip("sklearn.datasets")
+    model, X = model_with(1, (-1.0, 1.0), ids=[2, 5, 7]), rows()
+    *_, note = blocksvm.export_model(model, tmp_path / "m.joblib", "sklearn")
+    text = tmp_path / "rows.svm"
+    datasets.dump_svmlight_file(X[:, :6], np.ones(X.shape[0]), str(text), zero_based=True)
+    call = re.search(r"load_svmlight_file\(FILE, (n_features=\d+, zero_based=True)\)", note)[1]
+    read, _ = datasets.load_svmlight_file(str(text), **eval(f"dict({call})"))
+    assert read.shape[1] == 8
+    estimator = joblib.load(tmp_path / "m.joblib")
+    assert np.allclose(estimator.decision_function(read), model.decision_function(X[:, :6]))
+    words = replace(model, meta=model.meta | {"text": model.meta["text"] | {"format": "documents"}})
+    assert blocksvm.export_model(words, tmp_path / "w.joblib", "sklearn") == ()
 
 
 # -- ONNX ----------------------------------------------------------------------------------------------------------

@@ -202,12 +202,16 @@ def write_bombs(folder) -> dict:
     zstd, plain = {"compression": "zstd"}, {"label": "PLAIN"}
     made = {
         "numbers.arrow": ({"label": np.arange(n) % 2, "x": np.ones(n)}, zstd, "batch 0 and the dictionaries take 192 "),
-        "cell.arrow": (cell, {"compression": "lz4"}, "at once; give memory=301MB, or write smaller batches"),
+        "cell.arrow": (cell, {"compression": "lz4"}, "at once; give memory=301_000_000, or write smaller batches"),
         "word.arrow": (word, zstd, "batch 0 and the dictionaries take 100 MB at once"),
         "plain.arrow": (cell, {}, "has a row of 100,000,000 bytes of text; give memory="),
         "view.arrow": ({"label": many[:3000], "t": view}, {}, "has a row of 1,000,000 bytes of text; give memory="),
         "cell.parquet": (cell, {}, "the pages of the columns of row group 0 take 400 MB at once; give memory="),
-        "page.parquet": (cell, {"use_dictionary": False}, "take 100 MB at once; give memory=301MB, or write smaller"),
+        "page.parquet": (
+            cell,
+            {"use_dictionary": False},
+            "take 100 MB at once; give memory=301_000_000, or",
+        ),
         "words.parquet": ({"label": many, "t": words}, {}, "has a row of 3,000,000 bytes of text; give memory="),
         "list.parquet": ({"label": some, "t": [np.ones(n)] + [[1.0]] * 19}, {}, "take 144 MB at once; give memory="),
         "begun.parquet": (

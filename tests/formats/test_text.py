@@ -416,7 +416,7 @@ def test_a_line_longer_than_memory_allows_is_told_with_the_memory_that_would_do(
     with TextInputs([str(path)]) as text, pytest.raises(InputError) as refused:
         list(text.pieces(100, LineLimit.share(40_000_000, 40)))
     told = re.fullmatch(
-        rf"{path}: the line at byte 6 is 5,000,002 bytes long; give memory=(\d+)MB or .*", str(refused.value)
+        rf"{path}: the line at byte 6 is 5,000,002 bytes long; give memory=(\d+)_000_000 or .*", str(refused.value)
     )
     with TextInputs([str(path)]) as text:
         pieces = list(text.pieces(100, LineLimit.share(int(told[1]) * 1_000_000, 40)))

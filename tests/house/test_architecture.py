@@ -339,6 +339,7 @@ def test_every_test_lies_in_a_room():
 NAME_CHECKS = {
     "learners/engine/learner.py": (1, "the one place that knows which way to several classes has a learner for each"),
     "problems/problem_settings.py": (1, "the one place that knows which way to several classes is one problem"),
+    "commands/completion.py": (1, "the one command that has its own --average"),
     "formats/text/documents.py": (1, "no check of a task: the n-grams of a kind that a task is named like"),
 }
 MOST_NAME_CHECKS = 5
@@ -355,21 +356,32 @@ def registered_names() -> set[str]:
     return {*LOSSES, *NAMES, *FORMATS, *ways}.union(*theirs) - {"auto"}  # which is the value of many settings
 
 
-def text_constants(tree: ast.Module) -> dict[str, str]:
-    """Names of a module's constants that are texts."""
+def texts_in(node: ast.AST | None) -> set[str]:
+    """The texts of a literal: of one, of a tuple, list or set of them, or the keys of a dictionary."""
+    if isinstance(node, ast.Constant):
+        return {node.value} if isinstance(node.value, str) else set()
+    elements = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else ()
+    return set().union(*map(texts_in, node.keys if isinstance(node, ast.Dict) else elements))
+
+
+def text_constants(tree: ast.Module) -> dict[str, set[str]]:
+    """The texts in a module's constants, by name."""
     found = {}
     for node in tree.body:
-        for target in node.targets if isinstance(node, ast.Assign) else ():
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else ()
+        )
+        for target in targets:
             pairs = [(target, node.value)]
             if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
                 pairs = list(zip(target.elts, node.value.elts, strict=True))
-            for name, value in pairs:
-                if isinstance(name, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str):
-                    found[name.id] = value.value
+            found |= {
+                name.id: texts for name, value in pairs if isinstance(name, ast.Name) and (texts := texts_in(value))
+            }
     return found
 
 
-def known_constants(path: Path | None, tree: ast.Module) -> dict[str, str]:
+def known_constants(path: Path | None, tree: ast.Module) -> dict[str, set[str]]:
     """Those of a module, and those that it imports from others of the package."""
     found = text_constants(tree)
     for node in ast.walk(tree) if path else ():
@@ -390,7 +402,7 @@ def name_checks(text: str, names: set[str], path: Path | None = None) -> list[st
         if isinstance(node, ast.Constant):
             return {node.value} if isinstance(node.value, str) else set()
         if isinstance(node, ast.Name):
-            return {constants[node.id]} if node.id in constants else set()
+            return constants.get(node.id, set())
         return set().union(*map(texts, node.elts)) if isinstance(node, ast.Tuple | ast.List | ast.Set) else set()
 
     found = []
@@ -399,7 +411,7 @@ def name_checks(text: str, names: set[str], path: Path | None = None) -> list[st
             inside = isinstance(node.ops[0], ast.In | ast.NotIn)
             of_text = set().union(*map(texts, node.comparators if inside else [node.left, *node.comparators]))
             shown = ast.unparse(node)
-            if of_text & (names | set(COMMANDS) if "command" in shown else names):
+            if of_text & (names | set(COMMANDS) if "command" in shown or "name ==" in shown else names):
                 found.append(shown)
     return found
 
@@ -418,6 +430,8 @@ def test_a_name_check_is_found():
     names = {"hinge", "pa1", "rest"}
     assert name_checks('x = loss.name == "hinge"', names) == ["loss.name == 'hinge'"]
     assert name_checks('RULE = "rest"\nx = rule != RULE', names) == ["rule != RULE"]
+    assert name_checks('FILES = ("npz", "hinge")\nx = name not in FILES', names) == ["name not in FILES"]
+    assert name_checks('PARTS = {"hinge": 1}\nx = name in PARTS', names) == ["name in PARTS"]
     assert name_checks('x = name in ("pa", "pa1") or "pa1" in settings', names) == ["name in ('pa', 'pa1')"]
     assert name_checks('x = command == "train" or kind == "train"', names) == ["command == 'train'"]
     assert name_checks('x = kind == "store" or y is None', names) == []

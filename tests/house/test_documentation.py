@@ -210,6 +210,15 @@ def test_every_page_is_in_the_site():
     assert listed == {*PAGES, *made_pages.GENERATED, "index.md", "changelog.md"} - {"README.md"}
 
 
+def test_pages_of_the_site_are_linked_on_it():
+    """A page that is made from the code is named by its title in the repository, and becomes a link on the site."""
+    text = "\n".join(text for _, text in _texts())
+    for before, after in made_pages.LINKS:
+        if (title := re.search(r"\*.*\*", before)) is not None:
+            assert text.count(title[0]) == text.count(before) > 0
+            assert re.search(r"\((\S+)\)", after)[1] in made_pages.GENERATED
+
+
 def test_the_page_of_updates_names_every_learner():
     from blocksvm.learners import LEARNERS
 

@@ -135,6 +135,17 @@ def test_the_schedule_makes_more_passes_than_one_and_certifies(folder, monkeypat
 
 
 @pytest.mark.process
+def test_a_solver_that_is_named_by_its_place_is_the_same(folder):
+    line = command_with("pegasos:METHOD")
+    run(folder, [*line[:3], "place.h5", *line[4:]])
+    run(
+        folder,
+        [*line[:3], "name.h5", *(word.replace("blocksvm.solvers.pegasos:METHOD", "pegasos") for word in line[4:])],
+    )
+    np.testing.assert_array_equal(weights_by_column(folder / "place.h5"), weights_by_column(folder / "name.h5"))
+
+
+@pytest.mark.process
 def test_the_loss_is_certified_and_minimal(folder):
     run(folder, [*command_with("SMOOTH_HINGE -C 0.5"), "--overwrite", "--tol", "1e-7", "--schedule", "5"])
     w = weights_by_column(folder / "model.h5")

@@ -9,6 +9,7 @@ import pytest
 import reference
 
 from blocksvm.api.fit import fit
+from blocksvm.base.errors import InputError
 from blocksvm.commands.predict import main
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.model.model_file import load_model
@@ -77,6 +78,40 @@ def test_a_store_is_scored_in_source_order(trained):
     expected, expected_labels = expected_scores(trained, "test.svm")
     np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-14)
     np.testing.assert_array_equal(labels, expected_labels)
+
+
+def many_pieces(trained, tmp_path):
+    """The rows again and again, so that there are several pieces of text."""
+    lines = (trained / "train.svm").read_text().splitlines()
+    return lines * (1 + 500_000 // sum(len(line) + 1 for line in lines)), tmp_path / "rows.svm"
+
+
+@pytest.mark.parametrize("n_jobs", [2, 5])
+def test_any_number_of_threads_scores_the_same(trained, tmp_path, n_jobs):
+    lines, text = many_pieces(trained, tmp_path)
+    text.write_text("\n".join(lines) + "\n")
+    split_rows([str(text)], tmp_path / "rows.h5", SplitSettings(chunk_nonzeros=512))
+    for scorer, given, inputs in (
+        (TextScorer, (trained / "model.h5", 4_000_000), ([str(text)],)),
+        (StoreScorer, (trained / "model.h5", tmp_path / "rows.h5", MEMORY), ()),
+    ):
+        one, several = scorer(*given), scorer(*given, n_jobs=n_jobs)
+        alone, together = list(one.scores(*inputs)), list(several.scores(*inputs))
+        assert min(len(alone), len(together)) > (5 if inputs else 0)
+        for name in ("values", "classes", "labels"):
+            expected, scored = (np.concatenate([getattr(p, name) for p in pieces]) for pieces in (alone, together))
+            np.testing.assert_array_equal(scored, expected)
+            assert len(expected) == len(lines)
+        assert sum(several.budget.used.values()) > sum(one.budget.used.values())  # each thread's part is counted
+
+
+def test_the_first_bad_line_is_named_whatever_thread_reads_it(trained, tmp_path):
+    lines, text = many_pieces(trained, tmp_path)
+    lines[len(lines) // 2] = lines[-1] = "3 5:x"
+    text.write_text("\n".join(lines) + "\n")
+    for n_jobs in (1, 4):
+        with pytest.raises(InputError, match=f"rows.svm:{len(lines) // 2 + 1}: "):
+            list(TextScorer(trained / "model.h5", 4_000_000, n_jobs=n_jobs).scores([str(text)]))
 
 
 def test_little_memory_reads_the_store_several_times_with_the_same_result(trained):

@@ -436,3 +436,17 @@ def test_a_trace_is_a_table_of_pandas_in_one_line(trace, events):
     outer = table[table["event"] == "outer"]
     assert len(outer) == sum(event["event"] == "outer" for event in events)
     assert outer["rel_gap"].dropna().iloc[-1] == pytest.approx(events[-1]["rel_gap"])
+
+
+@pytest.mark.parametrize(
+    "axis", [charts.SHARE, charts.GAP, charts.SECONDS, charts.BYTES, charts.OBJECTIVE, charts.ROWS]
+)
+@pytest.mark.parametrize("width", [0.5, 1e-2, 1e-4, 1e-6])
+def test_ticks_differ_as_texts(axis, width):
+    """Accuracies of 93.851 % to 93.853 % have five digits, and other figures theirs."""
+    least, most = axis.range_of([0.93851, 0.93851 * (1 + width)])
+    ticks = charts.round_numbers(least, most)
+    texts = axis.tick_texts(ticks)
+    assert len(set(texts)) == len(texts) == len(ticks) >= 2
+    assert charts.SHARE.tick_texts([0.9385, 0.93852, 0.93854]) == ["93.85%", "93.852%", "93.854%"]
+    assert charts.SHARE.tick_texts([0.5, 0.75, 1.0]) == ["50%", "75%", "100%"]

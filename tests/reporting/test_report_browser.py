@@ -200,9 +200,9 @@ def test_it_says_nothing_on_the_console_and_asks_for_nothing_else(page, tmp_path
 
 def test_a_point_is_told_where_the_pointer_is(page):
     page.show(*PHONE)
-    page.value("scrollTo(0, 0)")
     x, y = page.value(
-        "(() => { const b = document.querySelector('svg.chart circle:last-of-type').getBoundingClientRect();"
+        "(() => { const circle = document.querySelector('svg.chart circle:last-of-type');"
+        " circle.scrollIntoView({ block: 'center' }); const b = circle.getBoundingClientRect();"
         " return [b.left + b.width / 2, b.top + b.height / 2]; })()"
     )
     page.point_at(x, y + 3)
@@ -263,3 +263,25 @@ def test_the_page_of_a_run_that_goes_on_follows_it(traces, chromium, tmp_path):
     finally:
         child.terminate()
         child.communicate(timeout=20)
+
+
+CELLS = """
+[...document.querySelectorAll("td, th[scope=row]")].filter((cell) => cell.offsetParent !== null).map((cell) => {
+  const box = cell.getBoundingClientRect();
+  return [box.left, box.right, cell.scrollWidth - cell.clientWidth];
+})
+"""
+
+
+@pytest.mark.parametrize("width", [390, 320])
+def test_tables_are_read_on_a_phone_without_scrolling_aside(page, width):
+    """Each cell lies within the window, beside the name of its column."""
+    page.show(width, 844)
+    page.value("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    cells = page.value(CELLS)
+    assert len(cells) > 100
+    assert all(left >= 0 and right <= width and over <= 1 for left, right, over in cells)
+    names = page.value("[...document.querySelectorAll('td')].map((cell) => cell.dataset.column)")
+    assert {"solver", "state", "primal", "narrow", "wide"} <= set(names)
+    page.show(*SCREEN)
+    assert page.value("getComputedStyle(document.querySelector('thead')).display") == "table-header-group"

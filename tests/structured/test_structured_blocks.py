@@ -184,7 +184,7 @@ def test_parts_of_a_text_are_its_examples(tmp_path):
     assert len(few.blocks.counts) > 10 and few.blocks.n_examples == 400
     one, other = (t.blocks.block(np.arange(len(t.blocks.counts))).structure for t in (whole, few))
     np.testing.assert_array_equal(one.bounds, other.bounds)
-    np.testing.assert_array_equal(one.labels, other.labels)
+    np.testing.assert_array_equal(one.answers, other.answers)
     np.testing.assert_array_equal(whole.feature_ids[one.table], few.feature_ids[other.table])
     part: ExampleBlock = few.blocks.block(np.array([2, 5]))
     assert part.structure.n_examples == few.blocks.counts[[2, 5]].sum() == part.bounds[-1]
@@ -315,8 +315,8 @@ def test_the_command_resumes(text, tmp_path, run_in_process):
     [
         (["--resume"], "--resume needs --checkpoint FILE"),
         (["--checkpoint", "{ckpt}"], "exists already"),
-        (["--checkpoint", "{text}", "--resume"], "is given twice"),
-        (["--checkpoint", "{other}", "--resume"], "is not a blocksvm structure-checkpoint"),
+        (["--checkpoint", "{text}", "--resume"], "is also an input"),
+        (["--checkpoint", "{other}", "--resume"], "is not a blocksvm checkpoint of structure train"),
         (["--checkpoint", "{cut}", "--resume"], "damaged"),
         (["--checkpoint", "{ckpt}", "--resume", "-C", "0.2"], "its run was begun with -C 0.1, not 0.2"),
         (["--checkpoint", "{ckpt}", "--resume", "--memory", "900KB"], "its run was begun with --memory 700000, not"),

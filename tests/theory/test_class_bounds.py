@@ -100,7 +100,7 @@ def classes(n=120, k=4, noise=0.5, seed=0):
 )
 def test_what_regret_measures(learner, case):
     X, y = classes()
-    found = measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), learner, case)
+    found = measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), learner, **case)
     dense = oracle.MultiPrototype(partial(oracle.LEARNERS[learner], **case), 4, 6)
     losses = [max(0.0, 1.0 - dense.learn_set(x, {c})) for x, c in zip(X, y, strict=True)]
     assert found.run.judged[-1] == pytest.approx(sum(losses), rel=1e-10)
@@ -141,4 +141,4 @@ def test_separable_classes_and_the_command(tmp_path, capsys):
         code, out, err = run_in_process(capsys, regret_main, store, *options)
         assert (code, what in err.splitlines()[-1]) == (2, True), err
     with pytest.raises(InputError, match="no bound here is about costs"):
-        measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "pa", {"costs": 1.0 - np.eye(4)})
+        measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "pa", costs=1.0 - np.eye(4))

@@ -323,7 +323,7 @@ def test_too_little_memory_is_told_with_the_whole_need(memory):
     """And with what the user gave; before and after an exception's way from another process."""
     X, y = separable_rows(300, 40, 18)
     source = Matrix(sparse.csr_matrix(X), y)
-    says = rf"^memory={memory / 1e6:g}MB is too small: 0.07MB are needed"
+    says = rf"^memory={memory:_} is too small: 0.07MB are needed"
     with pytest.raises(TooLittleMemory, match=says) as refused:
         maximum_margin(source, memory=memory)
     error = pickle.loads(pickle.dumps(refused.value))

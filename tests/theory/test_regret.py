@@ -89,12 +89,12 @@ def test_penalties_are_those_of_the_weights_of_each_round():
 @pytest.mark.parametrize("case", [{"l1": 0.1, "p": 1.0, "cap": 0.5}, {"l1": 0.1, "p": 3.0}])
 def test_a_regulariser_that_changes_is_that_of_each_round(case):
     X, y, plane = sample(n=70, seed=2, noise=0.1)
-    made, dense = regret_report.measure_regret(Matrix(X, y), "hf-fobos", case), Dense(X, y, "hf-fobos", case)
+    made, dense = regret_report.measure_regret(Matrix(X, y), "hf-fobos", **case), Dense(X, y, "hf-fobos", case)
     H = case["l1"] * np.array(dense.H)
     agree(made.run.varying, np.cumsum(np.sum(H * np.abs(dense.W), axis=1))[made.run.times - 1])
-    u = np.append(plane, 0.0)
+    made_u = measure(made.run, FixedWeights("u", np.append(plane, 0.0)), X @ plane)
     loss_of_u = np.maximum(0.0, 1.0 - y * (X @ plane)).sum()
-    agree(comparators.varying_of(made.run, u, X @ plane), loss_of_u + np.sum(H @ np.abs(plane)))
+    agree(made_u.varying, loss_of_u + np.sum(H @ np.abs(plane)))
     expected = dense.loss.sum() + made.run.varying[-1] - min(u.varying for u in made.comparators)
     assert made.described()["regret_with_r_of_each_round"] == pytest.approx(expected, rel=1e-9)
     assert any("with r_t as it was in each round" in note for note in made.notes)
@@ -273,7 +273,7 @@ def test_the_comparator_is_the_best_in_hindsight():
         ("ogd", {"loss": "epsilon-insensitive", "epsilon": 0.3}, "epsilon-insensitive"),
         ("ogd", {"loss": "perceptron"}, "hinge"),
     ]:
-        made = regret_report.measure_regret(Matrix(X, y), name, case)
+        made = regret_report.measure_regret(Matrix(X, y), name, **case)
 
         def total(w, loss=loss, case=case):
             pairs = zip(X @ w, y, strict=True)
@@ -317,7 +317,7 @@ def test_comparators_are_scaled_into_the_ball_of_the_learner():
         ("ogd", {"radius": 0.2}, "OGD, falling step, projected"),
         ("omd", {"mirror": "entropic", "radius": 0.2}, "EG+-"),
     ]:
-        made = regret_report.measure_regret(Matrix(X, y), name, case)
+        made = regret_report.measure_regret(Matrix(X, y), name, **case)
         scaled = [u for u in made.comparators if "scaled to 0.2" in u.name]
         lengths = [u.norm_1 if name == "omd" else u.norm for u in scaled]
         assert len(scaled) >= 3 and lengths == pytest.approx([0.2] * len(scaled), rel=1e-9) and max(lengths) <= 0.2
@@ -338,7 +338,7 @@ def test_a_regulariser_is_part_of_the_regret_and_its_comparator_is_the_best():
     X, y, _ = sample(n=60, d=4, seed=4, noise=0.2)
     for name, case in (("fobos", {"l1": 0.1}), ("adagrad-rda", {"l1": 0.1}), ("pegasos", {"lam": 0.05}),
                        ("subgradient", {"l1": 0.1})):  # fmt: skip
-        made = regret_report.measure_regret(Matrix(X, y), name, case)
+        made = regret_report.measure_regret(Matrix(X, y), name, **case)
 
         def total(w, name=name):
             loss = np.maximum(0.0, 1.0 - y * (X @ w)).sum()
@@ -404,9 +404,9 @@ def test_times_orders_and_first_rows(tmp_path):
                 assert np.array_equal(run.y, y[places])
                 agree(run.sq_norms, np.sum(dense.X**2, axis=1), 1e-6)
                 agree(run.scores, dense.z, 1e-5)
-        with pytest.raises(InputError, match="memory=0.0193MB is too small: .* are needed"):
+        with pytest.raises(InputError, match="memory=19_300 is too small: .* are needed"):
             regret_report.measure_regret(store, "pa1", memory=19_300)
-        with pytest.raises(InputError, match="beside the records of 200 rounds: memory=[0-9.]+MB is too small"):
+        with pytest.raises(InputError, match="beside the records of 200 rounds: memory=[0-9_]+ is too small"):
             regret_report.measure_regret(store, "pa1", memory=25_000)
 
 
@@ -429,7 +429,7 @@ def store(tmp_path_factory):
 @pytest.mark.slow
 def test_the_command_prints_a_table_and_writes_its_files(store, tmp_path, run_in_process):
     target, picture = tmp_path / "r.json", tmp_path / "r.png"
-    done = run_in_process(main, store, "--learner", "ogd", "--decay", "constant", "--step", 0.1, "--average", "yes",
+    done = run_in_process(main, store, "--learner", "ogd", "--decay", "constant", "--step", 0.1, "--average",
                           "--json", target, "--figure", picture, "--quiet")  # fmt: skip
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
@@ -440,7 +440,7 @@ def test_the_command_prints_a_table_and_writes_its_files(store, tmp_path, run_in
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     made = json.loads(target.read_text())
     with Store(store) as source:
-        expected = regret_report.measure_regret(source, "ogd", {"decay": "constant", "step": 0.1})
+        expected = regret_report.measure_regret(source, "ogd", decay="constant", step=0.1)
     assert made["regret"] == pytest.approx(expected.regret[-1], rel=1e-12)
     assert [row["t"] for row in made["table"]] == [1, 2, 5, 10, 20, 50, 100, 150]
     assert f"{made['table'][-1]['regret']:.5g}" in lines[lines.index("") + 9]
@@ -488,7 +488,7 @@ def test_the_command_refuses_in_one_sentence(store, tmp_path, run_in_process, mo
         ((store, "--learner", "pa", "--order", "random"), "--order random: choose one of stored, shuffled"),
         ((store, "--learner", "pa", "--memory", "10KB"), "is too small"),
         ((store, "--learner", "pa", f"--json={taken}"), "exists already"),
-        ((store, "--learner", "pa", f"--json={tmp_path / 'a'}", "--figure", tmp_path / "a"), "is given twice"),
+        ((store, "--learner", "pa", f"--json={tmp_path / 'a'}", "--figure", tmp_path / "a"), "is also a"),
         ((store, "--learner", "ogd", "--loss", "squared", "--step", 1e6), "lower --step"),
         ((one_class, "--learner", "pa"), "all rows have the label 1"),
         ((tmp_path / "none.h5", "--learner", "pa"), "no such file"),
@@ -507,7 +507,7 @@ def test_the_command_refuses_in_one_sentence(store, tmp_path, run_in_process, mo
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     done = run_in_process(main, store, "--learner", "pa", "--figure", tmp_path / "f.png", "--quiet")
     assert done.code == 2
-    assert "--figure needs matplotlib" in done.last_line
+    assert "A figure needs matplotlib" in done.last_line
     assert not (tmp_path / "f.png").exists()
 
 
@@ -545,7 +545,7 @@ def test_the_lemma_of_the_leader_is_measured(tmp_path, name, case, order):
     X, y, _ = sample(n=60, d=5, seed=4, noise=0.2)
     path = make_store(tmp_path, scipy.sparse.csr_matrix(X), y, dtype="float64", keep_order=True, chunk_nonzeros=16)
     with Store(path) as source:
-        made = regret_report.measure_regret(source, name, case, order=order, seed=1)
+        made = regret_report.measure_regret(source, name, **case, order=order, seed=1)
     (one,) = made.bounds
     assert one.applies and not one.violated
     run = made.run
@@ -571,7 +571,7 @@ def test_the_lemma_of_the_leader_is_measured(tmp_path, name, case, order):
 def test_pegasos_by_C_is_pegasos_by_lambda():
     X, y, _ = sample(n=50, d=5, seed=4, noise=0.2)
     by_C, by_lambda = (
-        regret_report.measure_regret(Matrix(X, y), "pegasos", case) for case in ({"C": 0.4}, {"lam": 1 / 20.0})
+        regret_report.measure_regret(Matrix(X, y), "pegasos", **case) for case in ({"C": 0.4}, {"lam": 1 / 20.0})
     )
     agree(by_C.run.scores, by_lambda.run.scores)
     assert by_C.bounds[0].applies

@@ -111,7 +111,7 @@ def test_without_the_rows_of_a_round_a_bound_is_violated():
 
 def test_the_report_of_rounds_has_a_certified_comparator():
     X, y, _ = sample(n=83, seed=5, noise=0.2)
-    made = regret_report.measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "pegasos", {"lam": 0.05}, batch=8)
+    made = regret_report.measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "pegasos", lam=0.05, batch=8)
     assert made.run.T == 80 and made.run.times.tolist() == [8, 16, 40, 80]
     assert made.best.rel_gap <= 1e-3 and made.described()["batch"] == 8
     assert any("a round is 8 rows" in note for note in made.notes)
@@ -155,9 +155,7 @@ def test_what_takes_too_many_steps_is_said(monkeypatch):
     monkeypatch.setattr(each_round, "MOST_STEPS", 299)
     source = Matrix(scipy.sparse.csr_matrix(X), y)
     with pytest.raises(InputError, match="takes all 6 weights in each of 50 rounds.* give fewer rows by max_rows"):
-        regret_report.measure_regret(source, "subgradient", {"l1": 0.1})
-    assert regret_report.measure_regret(source, "subgradient", {"l1": 0.1}, max_rows=49).run.T == 49
-    (one,) = [
-        j for j in regret_report.measure_regret(source, "fobos", {"l1": 0.1}).bounds if "each round" in j.bound.name
-    ]
+        regret_report.measure_regret(source, "subgradient", l1=0.1)
+    assert regret_report.measure_regret(source, "subgradient", l1=0.1, max_rows=49).run.T == 49
+    (one,) = [j for j in regret_report.measure_regret(source, "fobos", l1=0.1).bounds if "each round" in j.bound.name]
     assert not one.applies and "rows times features are at most" in one.failures()

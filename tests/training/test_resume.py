@@ -386,7 +386,7 @@ def test_a_signal_saves_and_resume_finishes_with_the_same_model(store, uninterru
 def test_without_a_checkpoint_nothing_is_left(store, tmp_path):
     code, err = interrupted(store, tmp_path, signal.SIGINT)
     assert code == 130
-    assert err.strip().splitlines()[-1].endswith("nothing was saved")
+    assert err.strip().splitlines()[-1].endswith("nothing was saved (--checkpoint FILE saves the state)")
     assert os.listdir(tmp_path) == ["trace.jsonl"]
 
 

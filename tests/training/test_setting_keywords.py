@@ -7,7 +7,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 import blocksvm
-from blocksvm.api.setting_keywords import FitSettings, MethodSettings, OnlineSettings, StoreSettings
+from blocksvm.api.setting_keywords import FitSettings, MethodSettings, OnlineSettings, RegretSettings, StoreSettings
 from blocksvm.api.streams import HIDDEN
 from blocksvm.base.settings import Setting
 from blocksvm.conversion.convert import SplitSettings
@@ -17,6 +17,7 @@ from blocksvm.learners.engine.learner import COMMON_SETTINGS
 from blocksvm.learners.engine.methods import SOLVERS, get_method
 from blocksvm.losses import LOSSES
 from blocksvm.streaming.stream_pass import StreamSettings
+from blocksvm.theory.regret_report import REPLAY
 from blocksvm.training.run_settings import RUN_SETTINGS
 
 HINTS = get_type_hints(FitSettings)
@@ -36,6 +37,7 @@ def named(owner) -> set[str]:
 def test_every_setting_is_a_keyword():
     assert set(HINTS) == {"solver", "learner", *declared()}
     assert set(get_type_hints(StoreSettings)) == named(SplitSettings) | {"idf"} | set(all_choices().names())
+    assert set(get_type_hints(RegretSettings)) == {"C", *get_type_hints(MethodSettings), *REPLAY.names()}
     of_stream = named(StreamSettings) | set(all_choices().names()) | set(COMMON_SETTINGS.names())
     assert set(get_type_hints(OnlineSettings)) == of_stream | {"C", *get_type_hints(MethodSettings)}
 
@@ -56,6 +58,7 @@ def test_a_keyword_takes_what_its_setting_takes():
         (blocksvm.cross_validate, "PathSettings"),
         (blocksvm.write_store, "StoreSettings"),
         (blocksvm.Stream, "OnlineSettings"),
+        (blocksvm.measure_regret, "RegretSettings"),
     ],
 )
 def test_functions_have_them(function, keywords):

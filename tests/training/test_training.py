@@ -453,9 +453,7 @@ def test_a_matrix_is_brought_to_canonical_form_without_touching_the_users():
 def test_too_little_memory_is_refused_with_the_need_before_reading(store):
     for settings in ({}, {"solver": "pegasos"}, {"block_chunks": 5}):
         with Store(store) as source:
-            with pytest.raises(
-                InputError, match=r"memory=0.007MB is too small: [0-9.]+MB are needed \(weights"
-            ) as error:
+            with pytest.raises(InputError, match=r"memory=7_000 is too small: [0-9.]+MB are needed \(weights") as error:
                 looped(source, memory=7_000, **settings)
             assert source.cost.blocks == 0
             need = float(str(error.value).split("small: ")[1].split("MB")[0])

@@ -362,7 +362,7 @@ def test_the_command_goes_on(rows, tmp_path, capsys):
     arguments = [str(store), "-C", "0.1,1", "--folds", "3", "--schedule", "2", "--at-once", "1", "--quiet"]
     with pytest.raises(InputError, match="--resume needs --checkpoint"):
         cv_main([*arguments, "--resume"])
-    with pytest.raises(InputError, match="is given twice"):
+    with pytest.raises(InputError, match="is also a checkpoint; choose another name for the JSON report"):
         cv_main([*arguments, "--checkpoint", str(figures), "--json", str(figures)])
     assert cv_main([*arguments, "--json", str(figures)]) == 0
     expected = json.loads(figures.read_text())

@@ -28,25 +28,30 @@ BEGINNINGS = {
     "estimator": b"\x80",
     "ONNX model": b"\x08",
 }
+CONTINUED = ("checkpoint", "structure-checkpoint", "log")
 FIGURES = (b"\x89PNG", b"%PDF", b"<?xml", b"<svg", b"%!PS", b"\xff\xd8\xff")
 
 
-def check_outputs(outputs: Mapping[str, Path], overwrite: bool, inputs: Iterable[Path]) -> None:
-    """``check_output`` of several by their kinds, none of which may be another, or an input."""
+def check_outputs(
+    outputs: Mapping[str | None, Path], overwrite: bool, inputs: Iterable[Path], labels: tuple = (), resumed=False
+) -> None:
+    """``check_output`` of several by their kinds, none of which may be another, or an input; resumed: checkpoints and
+    traces are continued."""
     for kind, path in outputs.items():
-        check_output(path, overwrite, kind)
-    resolved = [path.resolve() for path in (*outputs.values(), *inputs)]
-    if len(set(resolved)) < len(resolved):
-        raise InputError(
-            f"{next(iter(outputs.values()))}: is given twice, as an input and an output or as two outputs; choose "
-            "another name"
-        )
+        continued = resumed and kind in CONTINUED
+        # the content of a checkpoint that is continued is checked when it is opened
+        check_output(path, overwrite or continued, None if continued and kind != "log" else kind, labels)
+    known = {path.resolve(): "an input" for path in inputs} if outputs else {}
+    for kind, path in outputs.items():
+        what = _article(kind)
+        if (other := known.setdefault(path.resolve(), what)) != what:
+            raise InputError(f"{path}: is also {other}; choose another name for {what.replace('a ', 'the ', 1)}")
 
 
 def check_output(path: Path, overwrite: bool, kind: str | None = None, labels: tuple = ()) -> None:
     """Refuse an output that cannot be written, or that exists and may not be replaced, before any work is done.
 
-    kind: what will be written, 'store', 'model', 'checkpoint', 'trace', 'predictions', 'questions', 'json', 'report',
+    kind: what will be written, 'store', 'model', 'checkpoint', 'log', 'predictions', 'questions', 'json', 'report',
     'figure', or one of ``BEGINNINGS``: with ``overwrite`` only such a file is replaced (or an empty one); None: any.
     labels: those that predictions may name.  Text may also go to a pipe, a terminal or a device such as /dev/null,
     which is written into.
@@ -92,7 +97,7 @@ def destination(path: Path) -> Path:
 
 
 def status_of(path: Path) -> os.stat_result | None:
-    """What lies at ``path``, links followed; None where there is nothing."""
+    """The status of the file at ``path``, links followed; None where there is nothing."""
     try:
         return os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -117,8 +122,12 @@ def _is_standard(status: os.stat_result) -> bool:
     return False
 
 
-def _article(kind: str) -> str:
+def _article(kind: str | None) -> str:
+    """The kind of file with its article, as sentences name it."""
+    if kind is None:
+        return "the output"
     return {
+        "log": "a trace",
         "predictions": "a file of predictions",
         "questions": "a list of rows",
         "json": "a JSON report",
@@ -147,12 +156,11 @@ def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
     if kind == "report":
         return start.startswith(b"<!doctype html>") and b'content="blocksvm' in start
     if kind == "json":
-        ours = any(key in start for key in (b'"learner"', b'"folds"', b'"hard"'))
-        return re.match(rb"\s*\{\s*\"", start) is not None and ours
+        return re.match(rb"\s*\{\s*\"blocksvm\"", start) is not None
     lines = start.decode("utf-8", "replace").split("\n")
     if len(start) == HEAD_BYTES:
         del lines[-1]  # it may be cut
-    if kind == "trace":
+    if kind == "log":
         return _is_event(lines[0]) if lines else False
     if kind == "questions":
         return all(re.fullmatch(r".+:\d+", line) for line in lines if line)

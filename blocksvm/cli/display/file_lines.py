@@ -1,4 +1,4 @@
-"""What ``info`` prints of a store, a model or a checkpoint: lines of a name and a value."""
+"""The lines that ``info`` prints of a store, a model or a checkpoint: a name and a value each."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ELSEWHERE = ("class_weight",)
 
 
 def method_lines(meta: dict) -> list[tuple[str, str]]:
-    """What trained a model, and all that decided what it learned."""
-    own, run = meta["method"]["settings"], meta["settings"]
-    weights = own.get("class_weight")
+    """The lines on the method of a model, and on the settings that decided what it learned."""
+    settings, run = meta["method"]["settings"], meta["settings"]
+    weights = settings.get("class_weight")
     if isinstance(weights, dict):
         weights = ", ".join(f"{label} times {weight:g}" for label, weight in weights.items())
     lines = [
         ("solver", meta["method"]["name"]),
-        ("settings", shown({k: v for k, v in own.items() if k not in ELSEWHERE}) or "the defaults"),
+        ("settings", shown({k: v for k, v in settings.items() if k not in ELSEWHERE}) or "the defaults"),
         ("bias", bias_text(run.get("bias") or 0.0)),
         ("class weights", weights),
         ("prior", meta.get("prior")),
@@ -46,12 +46,12 @@ def labels_text(meta: dict) -> str:
     if not labels:
         return "none: it predicts rows" if "distance" in meta else "none: its targets are real numbers"
     more = len(labels) - MOST_LABELS_SHOWN
-    told = listed(labels[:MOST_LABELS_SHOWN]) + (f", and {more} more" if more > 0 else "")
-    return f"sets of {told}" if meta.get("multilabel") else told
+    text = listed(labels[:MOST_LABELS_SHOWN]) + (f", and {more} more" if more > 0 else "")
+    return f"sets of {text}" if meta.get("multilabel") else text
 
 
 def fit_lines(certificate: dict) -> list[tuple[str, str]]:
-    """How well a model fits the rows that it was trained on."""
+    """The lines on the fit of a model to the rows that it was trained on."""
     if certificate["accuracy"] is not None:
         return [("accuracy", f"{certificate['accuracy']:.4f} on the training rows")]
     if certificate.get("rmse") is not None:
@@ -70,8 +70,8 @@ def history_text(meta: dict) -> str:
 
 def structure_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     """Of a model of outputs with structure."""
-    labels, found = meta["labels"], meta["certificate"]
-    gap = f"relative gap {found['rel_gap']:.3e}, primal {found['primal']:.10g}" if found else None
+    labels, certificate = meta["labels"], meta["certificate"]
+    gap = f"relative gap {certificate['rel_gap']:.3e}, primal {certificate['primal']:.10g}" if certificate else None
     lines = [
         ("structure", f"{megabytes(n_bytes)}, task {meta['task']}"),
         ("learner", meta["learner"]),
@@ -119,7 +119,7 @@ def structured_checkpoint_lines(meta: dict, n_bytes: int) -> list[tuple[str, str
 
 
 def linear_lines(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
-    """What a model and a checkpoint have in common."""
+    """The lines that a model and a checkpoint have in common."""
     return [
         (kind, megabytes(n_bytes)),
         *method_lines(meta),

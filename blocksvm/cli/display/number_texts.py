@@ -42,7 +42,7 @@ def rmse(squared_errors: float, rows: int) -> str:
 
 
 def suffered(n: int, loss: float, mistakes: int | None, squared_errors: float | None, cost: float | None = None) -> str:
-    """What a learner has suffered in n rows, a cumulative loss and mistakes, or squared errors where labels are
+    """The figures of a learner over n rows, a cumulative loss and mistakes, or squared errors where labels are
     numbers; and the cost of its predictions, where they cost."""
     wrong = f"mistakes {mistakes / n:.4%}" if squared_errors is None else f"rmse {rmse(squared_errors, n)}"
     return f"average loss {loss / n:.6f}, {wrong}{'' if cost is None else f', average cost {cost / n:.6f}'}"

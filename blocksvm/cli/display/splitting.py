@@ -1,4 +1,4 @@
-"""What a split shows: rows and megabytes a second, the time left, what was made."""
+"""The display of a split: rows and megabytes a second, the time left, the summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stream shows: a line at doubling numbers of rows, and the whole at its end."""
+"""The display of a stream: a line at doubling numbers of rows, and the whole at its end."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ OF_EACH = ("mistakes", "squared_errors", "cumulative_cost")
 
 def described(learner) -> str:
     """A learner with its settings."""
-    told = shown(learner.runner.settings)
-    return f"{learner.name}{f' ({told})' if told else ''}"
+    settings = shown(learner.runner.settings)
+    return f"{learner.name}{f' ({settings})' if settings else ''}"
 
 
-def errors(told: dict) -> str:
+def errors(figures: dict) -> str:
     """The share of mistakes of one of several learners, or its root mean squared error."""
-    if told["mistakes"] is None:
-        return rmse(told["squared_errors"], told["rows"])
-    return f"{told['mistakes'] / max(1, told['rows']):.3%}"
+    if figures["mistakes"] is None:
+        return rmse(figures["squared_errors"], figures["rows"])
+    return f"{figures['mistakes'] / max(1, figures['rows']):.3%}"
 
 
 def seen(value, width: int) -> str:
@@ -51,7 +51,7 @@ class StreamDisplay:
             print(folded(text, self.stream), file=self.stream, flush=True)
 
     def begin(self, inputs: list[str], settings, stream) -> None:
-        """What will be done, and the memory it may take."""
+        """Print the inputs, the learners, and the memory that they may take."""
         before = stream.report()
         self.ranked = stream.leading.ranking is not None
         self.rows, self.loss = before.rows, before.cumulative_loss
@@ -70,20 +70,20 @@ class StreamDisplay:
             self._print(f"{'root mean squared error' if stream.targets.real else 'share of mistakes'} of each learner")
             self._table("row", {learner.name: learner.name for learner in stream.learners})
             return
-        self._print(self._line({name: name for name in (*self.BEGIN, *self._told(before), *self.END)}))
+        self._print(self._line({name: name for name in (*self.BEGIN, *self._measures(before), *self.END)}))
 
-    def _told(self, report) -> dict[str, str]:
-        """What a line tells between the losses and the last row, by its heading."""
+    def _measures(self, report) -> dict[str, str]:
+        """The cells of a line between the losses and the last row, by heading."""
         if report.mistakes is None:
             return {"rmse": rmse(report.squared_errors, report.rows)}
-        told = {"mistakes": counted(report.mistakes, 11)}
+        cells = {"mistakes": counted(report.mistakes, 11)}
         if report.cumulative_cost is not None:
-            told["cost"] = fitted(report.cumulative_cost, 9)
+            cells["cost"] = fitted(report.cumulative_cost, 9)
         if self.ranked:
-            told["auc"] = "" if report.auc is None else f"{report.auc:.4f}"
+            cells["auc"] = "" if report.auc is None else f"{report.auc:.4f}"
             if report.cumulative_cost is None:  # there is room for one of the two
-                told["log loss"] = "" if report.log_loss is None else fitted(report.log_loss, 9, 4)
-        return told
+                cells["log loss"] = "" if report.log_loss is None else fitted(report.log_loss, 9, 4)
+        return cells
 
     def _line(self, cells: dict[str, str]) -> str:
         return " ".join(text.rjust(self.WIDTHS[name]) for name, text in cells.items())
@@ -109,7 +109,7 @@ class StreamDisplay:
         self._print(
             self._line({
                 "average": fitted(report.cumulative_loss / max(1, report.rows), 9), "since": fitted(since, 9),
-                "row": counted(report.rows, 11), **self._told(report), "label": seen(report.label, 7),
+                "row": counted(report.rows, 11), **self._measures(report), "label": seen(report.label, 7),
                 "predicted": f"{report.score:.3g}",
             })
         )  # fmt: skip
@@ -119,25 +119,27 @@ class StreamDisplay:
 
     def summary(self, stream) -> list[str]:
         """The lines that end a stream."""
-        told = stream.report()
-        seconds = max(1e-9, told.seconds)
-        rows, nonzeros = told.rows - self.rows_before, stream.nonzeros - self.nonzeros_before
+        report = stream.report()
+        seconds = max(1e-9, report.seconds)
+        rows, nonzeros = report.rows - self.rows_before, stream.nonzeros - self.nonzeros_before
         pace = f"{rows / seconds:,.0f} rows/s, {nonzeros / 1e6 / seconds:.1f} M nonzeros/s"
-        of_all = f"of all {told.rows:,} rows: " if self.rows_before else ""
-        loss = suffered(told.rows, told.cumulative_loss, told.mistakes, told.squared_errors, told.cumulative_cost)
-        if told.auc is not None:
-            loss += f", auc {told.auc:.4f}, log loss {told.log_loss:.4g}"
-        of_all += f"{stream.leading.name} leads, " if told.learners is not None else ""
-        lines = [f"{rows:,} rows in {told.seconds:.1f}s ({pace}), {told.features:,} features; {of_all}{loss}"]
-        for number, own in enumerate(told.passes or [], 1):
-            if own["rows"]:
+        of_all = f"of all {report.rows:,} rows: " if self.rows_before else ""
+        loss = suffered(
+            report.rows, report.cumulative_loss, report.mistakes, report.squared_errors, report.cumulative_cost
+        )
+        if report.auc is not None:
+            loss += f", auc {report.auc:.4f}, log loss {report.log_loss:.4g}"
+        of_all += f"{stream.leading.name} leads, " if report.learners is not None else ""
+        lines = [f"{rows:,} rows in {report.seconds:.1f}s ({pace}), {report.features:,} features; {of_all}{loss}"]
+        for number, of_pass in enumerate(report.passes or [], 1):
+            if of_pass["rows"]:
                 seen_before = "" if number == 1 else ", of rows that were learned from before"
-                figures = suffered(own["rows"], own["cumulative_loss"], *map(own.get, OF_EACH))
+                figures = suffered(of_pass["rows"], of_pass["cumulative_loss"], *map(of_pass.get, OF_EACH))
                 lines.append(f"pass {number}: {figures}{seen_before}")
         if stream.settings.query is not None:
-            lines.append(f"labels asked for: {told.asked:,} ({told.asked / told.rows:.2%})")
+            lines.append(f"labels asked for: {report.asked:,} ({report.asked / report.rows:.2%})")
         if stream.targets.unlabelled:
             lines.append(f"rows without a label: {stream.targets.unlabelled:,} (not learned from)")
-        if told.skipped:
-            lines.append(f"lines skipped: {told.skipped:,}")
+        if report.skipped:
+            lines.append(f"lines skipped: {report.skipped:,}")
         return lines

@@ -1,4 +1,4 @@
-"""What a training shows: a row each outer iteration, and how it ended."""
+"""The display of a training: a row each outer iteration, and how it ended."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ class TrainDisplay:
         if event["learner_settings"] is not None:
             self.online = True
             self.queried = event["learner_settings"].get("query") is not None
-            told = shown(event["learner_settings"])
-            method = f"{event['solver']}{f' ({told})' if told else ''}"
+            settings = shown(event["learner_settings"])
+            method = f"{event['solver']}{f' ({settings})' if settings else ''}"
         else:
             weight = f"lambda {event['lam']:g}" if event["lam"] else f"C {event['C']:g}"
             what = f"{event['loss']} loss" if "loss" in event else f"{event['kernel']} kernel"
@@ -139,7 +139,7 @@ class TrainDisplay:
         done = {name: now[name] - before for name, before in self.before.items()}
         self.before = now
         rows = max(1, done["rows"])
-        asked = {"asked": f"{done['asked'] / rows:.0%}"} if self.queried else {}
+        queries = {"asked": f"{done['asked'] / rows:.0%}"} if self.queried else {}
         return {
             "epoch": str(event["outer"]),
             "rows": counted(done["rows"], WIDTHS["rows"]),
@@ -150,7 +150,7 @@ class TrainDisplay:
                 else {"rmse": rmse(done["squared_errors"], rows)}
             ),
             **({} if event.get("cumulative_cost") is None else {"cost": f"{done['cumulative_cost'] / rows:.6f}"}),
-            **asked,
+            **queries,
         }
 
     def _iteration(self, event: dict) -> dict[str, str]:
@@ -226,7 +226,7 @@ def fitting(columns: list[str], width: int | None) -> list[str]:
 
 
 def held_out(event: dict) -> str:
-    """What held-out rows say: the accuracy, or the root of the mean squared error."""
+    """The measure on held-out rows: the accuracy, or the root of the mean squared error."""
     if event["valid_accuracy"] is not None:
         return f"{event['valid_accuracy']:.4f}"
     return "" if event["valid_rmse"] is None else f"{event['valid_rmse']:.5g}"

@@ -126,14 +126,14 @@ def next_labels(source: Mapped | Member | None, n: int) -> np.ndarray | list:
     return np.full(n, np.nan) if source is None else checked_labels(source.take(n), source.where)
 
 
-def ends_of(name: str, indptr: Member, n: int) -> Iterator[tuple[int, np.ndarray]]:
+def ends_of(name: str, indptr: Member, n: int, n_entries: int) -> Iterator[tuple[int, np.ndarray]]:
     """(first, where it and those after it begin and end) of runs of the n rows, or columns, of a compressed matrix."""
     end = int(indptr.take(1)[0])
     if end != 0:
         raise InputError(f"{name}: its indptr does not rise from 0; save it again")
     for start in range(0, n, ROWS_AT_ONCE):
         ends = np.append(end, indptr.take(min(ROWS_AT_ONCE, n - start)).astype(np.int64))
-        if (np.diff(ends) < 0).any():
+        if (np.diff(ends) < 0).any() or ends[-1] > n_entries:
             raise InputError(f"{name}: its indptr does not rise; save it again")
         yield start, ends
         end = int(ends[-1])
@@ -144,9 +144,7 @@ def as_stored(
 ) -> Iterator[tuple]:
     """(first row, rows without labels) of runs of a matrix by rows."""
     indptr, indices, data = arrays
-    for start, ends in ends_of(name, indptr, n_rows):
-        if ends[-1] > data.length:
-            raise InputError(f"{name}: its indptr does not rise; save it again")
+    for start, ends in ends_of(name, indptr, n_rows, data.length):
         for first, last in runs_of(ends, n_bytes):
             nnz = int(ends[last] - ends[first])
             require_fit(nnz if last - first == 1 else 0, limit, name)
@@ -174,9 +172,7 @@ def triples(name: str, layout: str, arrays: list[Member], shape: tuple, at_once:
             n = min(at_once, data.length - start)
             yield entries(first.take(n), second.take(n))
         return
-    for start, ends in ends_of(name, first, shape[1]):
-        if ends[-1] > data.length:
-            raise InputError(f"{name}: its indptr does not rise; save it again")
+    for start, ends in ends_of(name, first, shape[1], data.length):
         for low in range(int(ends[0]), int(ends[-1]), at_once):
             places = np.arange(low, min(low + at_once, int(ends[-1])))
             yield entries(second.take(len(places)), start + np.searchsorted(ends, places, side="right") - 1)

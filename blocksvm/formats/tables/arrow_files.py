@@ -15,7 +15,7 @@ from itertools import islice, product
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.inputs import open_input
 from blocksvm.formats.file_reader import (
     ClosedRows,
@@ -175,7 +175,7 @@ def require_share(n_bytes: float, what: str, parts: str, limit: LineLimit) -> No
     """InputError where what is unpacked at once takes more than its share of the memory; parts: smaller ones take
     less."""
     if n_bytes > at_once_bytes(limit):
-        need = option("memory", f"{int(PAGES_SHARE * n_bytes // 1_000_000) + 1}MB")
+        need = option("memory", Bytes(10**6 * (int(PAGES_SHARE * n_bytes // 10**6) + 1)))
         raise InputError(f"{what} {n_bytes / 1e6:,.0f} MB at once; give {need}, or write smaller {parts}")
 
 
@@ -315,7 +315,7 @@ def longest_row(batch) -> int:
 def require_text(length: int, limit: LineLimit | None, name: str) -> None:
     """InputError where a row with so many bytes of strings does not fit in the caller's memory."""
     if limit is not None and length > limit.n_bytes:
-        need = option("memory", f"{-(-limit.memory_for(length) // 1_000_000)}MB")
+        need = option("memory", Bytes(10**6 * -(-limit.memory_for(length) // 10**6)))
         raise InputError(f"{name} has a row of {length:,} bytes of text; give {need} or more, or check the file")
 
 

@@ -333,11 +333,8 @@ class Batch:
         numbers = take("numbers", m * width, np.float64).reshape(m, width)
         categories = take("categories", c * width, np.int64).reshape(c, width)
         most = self.n * (m + c) + len(more_ids) + 1  # memory that is not touched is not taken
-        lengths, ids, values = (
-            np.empty(self.n, np.int64),
-            take("places", most, np.int64),
-            take("values", most, np.float64),
-        )
+        lengths = np.empty(self.n, np.int64)
+        ids, values = take("places", most, np.int64), take("values", most, np.float64)
         filled = 0
         for first in range(0, self.n, step):
             last = min(self.n, first + step)

@@ -103,6 +103,7 @@ class Documents:
     """The format."""
 
     lines = LINE
+    reader = DocumentReader
 
     def score(self, head: bytes, name: str) -> float:
         """Zero: nearly any text might be read as this, so it is named."""
@@ -121,9 +122,6 @@ class Documents:
     def head_lines(self, requested: Mapping) -> int:
         """The number of first lines that ``settled`` reads."""
         return 1 if WORDS in requested else SAMPLED_LINES
-
-    def reader(self, reading: ReaderOptions) -> DocumentReader:
-        return DocumentReader(reading)
 
 
 DOCUMENTS = Documents()

@@ -130,14 +130,12 @@ class Svmlight:
     """The format."""
 
     lines = "'label id:value ...'"
+    reader = SvmlightReader
 
     def score(self, head: bytes, name: str) -> float:
         """The share of the first lines that are label and pairs; never 0: what is nothing else is read as this."""
         lines = [line for line in head.split(b"\n")[:50] if line.strip()]
         return max(0.1, sum(ROW.fullmatch(line) is not None for line in lines) / max(1, len(lines)))
-
-    def reader(self, reading: ReaderOptions) -> SvmlightReader:
-        return SvmlightReader(reading)
 
 
 SVMLIGHT = Svmlight()

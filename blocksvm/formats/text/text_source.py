@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from xxhash import xxh3_128
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.row_batch import shown_name
 from blocksvm.formats.stored_bytes import decompressed, open_stored
 from blocksvm.kernels.text_bytes import NEWLINE, RETURN, SPARE
@@ -338,7 +338,7 @@ def _too_long(opened: OpenText, carried: int, limit: LineLimit) -> str:
     if remaining is None:
         return f"{where} does not end within {FARTHEST_END / 1e6:,.0f} MB; check that this is text with a row a line"
     length = carried + remaining
-    need = option("memory", f"{-(-limit.memory_for(length) // 1_000_000)}MB")
+    need = option("memory", Bytes(10**6 * -(-limit.memory_for(length) // 10**6)))
     return f"{where} is {length:,} bytes long; give {need} or more, or check that this is text with a row a line"
 
 

@@ -149,14 +149,12 @@ class Vw:
     """The format."""
 
     lines = LINE
+    reader = VwReader
 
     def score(self, head: bytes, name: str) -> float:
         """The share of the first lines that have a bar, and no more than numbers and a tag before it."""
         lines = [line for line in head.split(b"\n")[:50] if line.strip()]
         return sum(ROW.fullmatch(line) is not None for line in lines) / max(1, len(lines))
-
-    def reader(self, reading: ReaderOptions) -> VwReader:
-        return VwReader(reading)
 
 
 VW = Vw()

@@ -142,8 +142,7 @@ class OnlineSolver(OwnDecisions):
                     f"keep; split without {option('idf')}, or leave {option('joint')} out"
                 )
             n_bytes = JOINT_BYTES + 8 * source.n_features
-            budget.require("joint features of some rows", n_bytes)
-            budget.take("joint features of some rows", n_bytes)
+            budget.reserve("joint features of some rows", n_bytes)
             self.runner.ids = source.feature_ids(0, source.n_features)
             self.runner.joint.check_ids(self.runner.ids, source.name)
 

@@ -113,9 +113,8 @@ class Runner:
             ("bias", chosen.takes_bias, bias),
         ):
             if value and not supported:
-                raise InputError(
-                    f"{option(name)}: has no meaning with {option('targets', shared['targets'])}; leave it out"
-                )
+                where = "" if shared["targets"] is None else f" with {option('targets', shared['targets'])}"
+                raise InputError(f"{option(name)}: {chosen.name} does not accept it{where}; leave it out")
         self.name = chosen.name
         self.sets = shared["targets"] == SETS
         if self.sets and shared["query"] is not None:

@@ -1,0 +1,44 @@
+"""The outputs of a command by kind of file: refused before any work is done, and named once they are written.
+
+Imports nothing heavy, so that ``--help`` is quick.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from blocksvm.base.errors import InputError
+
+
+def outputs_of(
+    options, inputs: Iterable[str | None], named: Mapping[str | None, str | None] = {}, labels: tuple = ()
+) -> dict[str | None, Path]:
+    """The paths of the outputs that were given, by kind of file as ``check_output`` has it, the file of ``--json``
+    among them.
+
+    inputs: names of the files that are read (None and "-" are none); named: name by kind; labels: those that
+    predictions may name.  InputError where an output cannot be written, where it is an input or another output, and
+    where a figure lacks its library.
+    """
+    from blocksvm.base.optional_libraries import require_library
+    from blocksvm.base.outputs.checks import check_outputs
+
+    resumed = getattr(options, "resume", False)
+    if resumed and options.checkpoint is None:
+        raise InputError("--resume needs --checkpoint FILE, the file to go on from")
+    named = {**named, "json": getattr(options, "json", None)}
+    outputs = {kind: Path(name) for kind, name in named.items() if name not in (None, "-")}
+    read = [Path(name) for name in inputs if name not in (None, "-")]
+    check_outputs(outputs, options.overwrite, read, labels, resumed)
+    if "figure" in outputs:
+        require_library("matplotlib", "A figure", ", or leave it out")
+    return outputs
+
+
+def print_written(options, outputs: Mapping[str | None, Path]) -> None:
+    """Print the names of the outputs, on standard error where ``--json`` goes to standard output."""
+    for kind, path in outputs.items():
+        if kind != "checkpoint":
+            print(f"written to {path}", file=sys.stderr if getattr(options, "json", None) == "-" else sys.stdout)

@@ -1,0 +1,132 @@
+"""Advice of the command line: options of other programs and of other learners, help within 80 columns, what a run that
+was interrupted has saved."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from support.training_cases import make_store, random_rows, stop_after
+
+from blocksvm import open_store
+from blocksvm.base.errors import InputError
+from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
+from blocksvm.commands import COMMANDS, completion, cv, info, overview, regret, stream, structure, train
+from blocksvm.commands.completion import SHELLS
+from blocksvm.learners import LEARNERS
+from blocksvm.learners.engine.methods import NAMES
+from blocksvm.losses import LOSSES, get_loss
+from blocksvm.theory.regret_report import measure_regret
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    X, y = random_rows(n=60, d=10, seed=5)
+    return make_store(tmp_path_factory.mktemp("hints"), X, y)
+
+
+@pytest.mark.parametrize(
+    ("main", "words", "says"),
+    [
+        (train.main, "-s 3", "-s: no such option here; LIBLINEAR's -s is --loss here: hinge is its 3"),
+        (train.main, "-s3", "-s: no such option here"),
+        (train.main, "-v 5", "blocksvm cv STORE.h5 --folds N"),
+        (train.main, "-w1 2", "--class-weight LABEL=W"),
+        (stream.main, "--cache_file=x", "blocksvm split INPUT STORE.h5"),
+        (stream.main, "--loss_function hinge", "--loss NAME"),
+        (stream.main, "--csoaa 3", "--costs FILE"),
+        (cv.main, "--random_state 1", "--seed N"),
+        (train.main, "-q", "quiet is --quiet; interactions"),
+        (train.main, "--qiet", "did you mean --quiet?"),
+    ],
+)
+def test_options_of_other_programs_are_answered_with_ours(store, run_in_process, main, words, says):
+    done = run_in_process(main, store, "out.h5", *words.split())
+    assert done.code == 2
+    assert says in done.last_line
+
+
+def test_hints_name_options_that_exist():
+    known = {flag for parser in completion.commands()._subparsers._group_actions[0].choices.values()
+             for flag in parser._option_string_actions}  # fmt: skip
+    advised = {word.strip(",;:()") for hint in FOREIGN_OPTIONS.values() for word in hint.split() if word[:2] == "--"}
+    assert advised - known <= {"--power_t", "--coin", "--ftrl"}
+    assert all(hint[-1] not in ".;" for hint in FOREIGN_OPTIONS.values())
+
+
+@pytest.mark.parametrize(
+    ("main", "words", "others"),
+    [
+        (train.main, "--l1 3", {"fobos", "subgradient", "hf-fobos"}),
+        (train.main, "--kernel rbf", {"kernel", "kernel-pa1"}),
+        (regret.main, "--learner pa --confidence 0.5", {"cw-var"}),
+    ],
+)
+def test_an_option_of_others_names_those(store, run_in_process, main, words, others):
+    line = run_in_process(main, store, *["out.h5"][: main is train.main], *words.split()).last_line
+    listed = line.partition("is an option of ")[2].removesuffix(", ...").split(", ")
+    assert others <= set(listed) <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES, *LEARNERS}))
+def test_help_on_a_solver_fits_80_columns(name, capsys):
+    train.main(["--help-solver", name])
+    if name in LEARNERS:
+        stream.main(["--help-learner", name])
+    lines = capsys.readouterr().out.split("\n")
+    assert max(map(len, lines)) <= 80, max(lines, key=len)
+
+
+def test_help_on_a_structured_learner_and_the_overview_fit_80_columns(capsys):
+    structure.main(["train", "--help-learner", "frank-wolfe"])
+    assert max(map(len, (capsys.readouterr().out + overview()).split("\n"))) <= 80
+
+
+def test_help_names_all_shells():
+    text = completion.parser().format_help() + COMMANDS["completion"]
+    assert all(shell.lower() in COMMANDS["completion"].lower() for shell in SHELLS)
+    assert all(f"completion {shell}" in text for shell in SHELLS if shell != "zsh")
+
+
+def test_an_interrupted_run_says_how_its_state_would_be_saved(store, tmp_path, run_in_process, monkeypatch):
+    for command, words in ((train, [tmp_path / "m.h5", "--tol", "1e-12"]), (cv, ["-C", "1,2", "--tol", "1e-12"])):
+        monkeypatch.setattr(command, "catch_signals", lambda: stop_after(1))
+        done = run_in_process(command.main, store, *words, "--quiet")
+        assert done.code == 130
+        assert done.last_line.endswith("; nothing was saved (--checkpoint FILE saves the state)")
+        saved = tmp_path / f"{command.__name__}.ckpt"
+        done = run_in_process(command.main, store, *words, "--quiet", "--checkpoint", saved)
+        assert done.last_line.endswith(f"; state saved in {saved}, go on with --resume")
+        assert saved.exists()
+
+
+def test_cross_validation_names_the_least_C_within_the_spread():
+    accuracy = np.array([[0.5, 0.6], [0.88, 0.92], [0.9, 0.94], [0.7, 0.7]])
+    figures = {"accuracy": accuracy, "loss": 1.0 - accuracy / 100, "auc": np.full((4, 2), np.nan)}
+    result = SimpleNamespace(path=[0.1, 1.0, 10.0, 100.0], folds=2, real=False, rel_gap=np.zeros((4, 2)), seconds=1.0,
+                             readings=2.0, mean=lambda name: figures[name].mean(axis=1), **figures)  # fmt: skip
+    assert "2 values of C lie within the spread (+-) of the best; the smallest is -C 1" in cv.shown(result, 2)
+    assert "2 values of C lie within the spread (+-) of the best; the smallest is -C 1" in cv.shown(result, 2, "loss")
+    result.path, figures["accuracy"] = [0.1], accuracy[:1]
+    assert not any("spread" in line for line in cv.shown(result, 0)[1:])
+
+
+def test_a_missing_file_of_any_kind_is_named_in_words(run_in_process, tmp_path):
+    done = run_in_process(info.main, tmp_path / "none.h5")
+    assert done.last_line.endswith("none.h5: no such file; expected a blocksvm store, model or checkpoint")
+
+
+def test_regret_refuses_a_loss_before_it_replays_any_row(store):
+    lines = []
+    with open_store(store) as source, pytest.raises(InputError, match="has no conjugate"):
+        measure_regret(source, "ogd", loss="support.smooth_hinge:BARE", on_progress=lines.append)
+    assert lines == []
+
+
+def test_only_losses_of_the_same_targets_are_advised(store, run_in_process):
+    done = run_in_process(train.main, store, "out.h5", "--loss", "perceptron")
+    listed = done.last_line.partition("for dual-cd choose one of ")[2].split(", ")
+    assert listed == ["hinge", "squared-hinge", "logistic"]
+    assert not any(get_loss(name).of_numbers for name in listed)
+    assert set(listed) < set(LOSSES)

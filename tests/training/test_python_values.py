@@ -1,0 +1,107 @@
+"""Values of settings as Python users give them: sizes as text, learners as objects, and sentences for what is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.training_cases import make_store, random_rows, svmlight
+
+import blocksvm
+from blocksvm import InputError, Matrix
+from blocksvm.base.errors import Bytes, option, use_option_names
+from blocksvm.conversion.convert import SplitSettings
+from blocksvm.learners.rules.passive_aggressive import PA1
+from blocksvm.losses.hinge import HINGE
+from blocksvm.streaming.stream_pass import StreamSettings
+from blocksvm.structured.structured_settings import RUN
+from blocksvm.training.train_settings import TrainSettings
+
+MY_LEARNER = replace(PA1, name="mine")
+WITHOUT_MEAN = replace(PA1, name="without-mean", takes_average=False)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return random_rows(n=50, d=8, seed=9)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, rows):
+    return make_store(tmp_path_factory.mktemp("values"), *rows)
+
+
+@pytest.mark.parametrize("text", ["2GB", "1.5 GiB", "500MB", "1000000000", "2g"])
+def test_sizes_are_numbers_or_texts_wherever_memory_is_a_setting(text):
+    n_bytes = {"2GB": 2 * 10**9, "1.5 GiB": 3 * 2**29, "500MB": 5 * 10**8, "1000000000": 10**9, "2g": 2 * 10**9}[text]
+    assert TrainSettings.of(memory=text).memory == n_bytes
+    assert SplitSettings(memory=text).memory == n_bytes
+    assert StreamSettings(memory=text).memory == n_bytes
+    assert RUN.checked({"memory": text}, "a run") == {"memory": n_bytes}
+
+
+def test_runs_take_sizes_as_text(rows, store):
+    ours, theirs = blocksvm.fit(*rows, memory="2GB"), blocksvm.fit(*rows, memory=2 * 10**9)
+    assert np.array_equal(ours.model.weights, theirs.model.weights)
+    with blocksvm.open_store(store) as source:
+        blocksvm.measure_regret(source, "pa", memory="1GB", max_rows=20)
+
+
+@pytest.mark.parametrize("text", ["much", "2 XB", "-1MB", "0", "1e400GB", ""])
+def test_texts_that_are_no_sizes_are_named(rows, text):
+    with pytest.raises(InputError, match="memory: '.*' (is not a size such as 512MB or 2GB|must be above 0)"):
+        blocksvm.fit(*rows, memory=text)
+
+
+def test_sentences_show_a_size_as_its_caller_writes_it(rows):
+    with pytest.raises(InputError, match=r"^memory=1_000 is too small: .*; raise memory$"):
+        blocksvm.fit(*rows, memory=1_000)
+    before = use_option_names(True)
+    try:
+        assert option("memory", Bytes(1_500_000)) == "--memory 1.5MB"
+    finally:
+        use_option_names(before)
+    assert option("memory", Bytes(1_500_000)) == "memory=1_500_000"
+
+
+@pytest.mark.parametrize("learner", [PA1, MY_LEARNER], ids=["of the package", "from outside"])
+def test_a_learner_is_given_as_an_object(rows, learner):
+    ours = blocksvm.fit(*rows, learner=learner, C=0.3, max_outer=2)
+    theirs = blocksvm.fit(*rows, learner="pa1", C=0.3, max_outer=2)
+    assert np.array_equal(ours.model.weights, theirs.model.weights)
+    report = blocksvm.measure_regret(Matrix(*rows), learner, C=0.3)
+    assert report.run.mistakes[-1] == blocksvm.measure_regret(Matrix(*rows), "pa1", C=0.3).run.mistakes[-1]
+
+
+@pytest.mark.parametrize(
+    ("keywords", "says"),
+    [
+        ({"learner": HINGE}, "learner=Loss.*: is no learner; give its name, or a Learner"),
+        ({"learner": 3}, "learner=3: is no learner; give its name, or a Learner"),
+        ({"solver": 3}, "solver=3: is no solver; give its name, or a Method"),
+        ({"loss": 3}, "loss=3: is no loss; give its name, or a Loss"),
+        ({"learner": replace(PA1, name="nowhere")}, "learner=nowhere: is in no module; assign it to a name"),
+        ({"learner": "kernel-pa", "average": True}, "average"),
+    ],
+)
+def test_objects_that_are_none_are_named(rows, keywords, says):
+    with pytest.raises(InputError, match=says):
+        blocksvm.fit(*rows, **keywords)
+
+
+def test_a_learner_that_takes_no_average_is_named(rows):
+    with pytest.raises(InputError, match="^average: without-mean does not accept it; leave it out$"):
+        blocksvm.fit(*rows, learner=WITHOUT_MEAN, average=True)
+
+
+def test_files_and_stores_in_the_place_of_rows_are_named(rows, store, tmp_path):
+    model = blocksvm.fit(*rows).model
+    text = tmp_path / "new.svm"
+    text.write_text(svmlight(*rows))
+    for predict in (model.predict, model.decision_function, blocksvm.fit):
+        for name in (text, str(text)):
+            with pytest.raises(InputError, match=r"new.svm: is the name of a file, .*; write_store makes a store"):
+                predict(name)
+    with blocksvm.open_store(store) as source, pytest.raises(InputError, match="is a store, and a matrix of rows"):
+        model.predict(source)
