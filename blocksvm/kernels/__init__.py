@@ -50,6 +50,20 @@ def inlined_with(function, name: str, **parts):
     return inlined(_copy(function, name, parts))
 
 
+def with_parts(name: str, parts: dict, *functions) -> dict:
+    """Inlined copies of ``functions``, plain ones or inlined, by their names: each has those of ``parts`` that it
+    mentions in the place of its globals."""
+    plain = [getattr(function, "py_func", function) for function in functions]
+    return {
+        function.__name__: inlined_with(
+            function,
+            f"{name}_{function.__name__}",
+            **{part: parts[part] for part in parts if part in function.__code__.co_names},
+        )
+        for function in plain
+    }
+
+
 def _copy(function, name: str, parts: dict) -> FunctionType:
     """With the globals as they are now: what ``function`` calls must have been defined."""
     function = getattr(function, "py_func", function)

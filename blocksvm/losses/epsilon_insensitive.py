@@ -12,7 +12,7 @@ The only setting of the first two, p[0], is epsilon.
 from __future__ import annotations
 
 from blocksvm.base.settings import Setting, Settings
-from blocksvm.kernels import inlined
+from blocksvm.kernels import inlined, with_parts
 from blocksvm.losses.loss import REAL_NUMBERS, Loss
 from blocksvm.losses.quadratic import (
     HALF_SQUARED,
@@ -25,7 +25,6 @@ from blocksvm.losses.quadratic import (
     second,
     slope,
     upper,
-    with_parts,
 )
 
 SETTINGS = Settings((Setting("epsilon", "largest error that costs nothing", 0.1, least=0.0),))

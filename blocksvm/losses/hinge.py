@@ -9,7 +9,7 @@ With G = y <w, x> - 1 + diagonal a, the gradient of -D, the step is a <- clip(a 
 
 from __future__ import annotations
 
-from blocksvm.kernels import inlined
+from blocksvm.kernels import inlined, with_parts
 from blocksvm.losses.loss import Loss
 from blocksvm.losses.quadratic import (
     LINEAR,
@@ -21,7 +21,6 @@ from blocksvm.losses.quadratic import (
     second,
     slope,
     upper,
-    with_parts,
 )
 
 

@@ -82,15 +82,3 @@ HALF_SQUARED = _named(
     half_square=lambda a, c: a * a / (2.0 * c),
     advance=lambda m, q, h: (1.0 - m) * -np.expm1(-h * q) / q,
 )
-
-
-def with_parts(name: str, parts: dict[str, Callable], *functions: Callable) -> dict[str, Callable]:
-    """These functions of a row by the names that ``Loss`` has, with inlined parts in the place of those above."""
-    return {
-        function.__name__: inlined_with(
-            function,
-            f"{name}_{function.__name__}",
-            **{part: parts[part] for part in parts if part in function.__code__.co_names},
-        )
-        for function in functions
-    }

@@ -6,10 +6,10 @@ In all of them ``row`` is a ``SparseRow`` and ``memory`` a ``Memory`` (layout.py
 
 import numpy as np
 
-from blocksvm.kernels import inlined
+from blocksvm.kernels import inlined, with_parts
 from blocksvm.kernels.loss_placeholders import derivative
 from blocksvm.kernels.prefetch import strided_dot, value_at
-from blocksvm.learners.engine.layout import Memory, layout, parameters, unsigned
+from blocksvm.learners.engine.layout import Layout, Memory, layout, parameters, unsigned
 
 # positions that all learners share
 ROUNDS = 0
@@ -18,6 +18,7 @@ PARAMETER = parameters()
 # the plain memory: w and, where an average is wanted, its lazy sum (``change_weight``)
 COLUMN = layout("weight", averaging=("lagged",))
 AT = unsigned(COLUMN)
+LAGGED = COLUMN.lagged  # ``inlined_with`` makes ``plain_mean`` for layouts that have it elsewhere
 
 # A scale that all weights share is multiplied in when it falls below the first of these; with averages, which are
 # differences of numbers 1 / scale times as large, below the second.
@@ -131,5 +132,30 @@ def plain_current(j, memory):
 
 @inlined
 def plain_mean(j, memory):
-    width = memory.width
-    return mean_of(j * width + COLUMN.weight, j * width + COLUMN.lagged, memory)
+    place = j * memory.width
+    return mean_of(place, place + LAGGED, memory)
+
+
+# placeholders, which ``lazy`` replaces
+SUM = 0  # the position of the sum of w_j over the rounds with which feature j is up to date
+
+
+def idle(place, memory):
+    """(w_j, its sum over the rounds since feature j was up to date); place: of its numbers, unsigned."""
+    raise NotImplementedError
+
+
+def current(j, memory):
+    w, _ = idle(np.uint64(j) * np.uint64(memory.width), memory)
+    return w
+
+
+def mean(j, memory):
+    place = np.uint64(j) * np.uint64(memory.width)
+    _, total = idle(place, memory)
+    return (memory.columns[place + np.uint64(SUM)] + total) / max(1.0, memory.scalars[ROUNDS])
+
+
+def lazy(name: str, idle, column: Layout) -> dict:
+    """``current`` and ``mean`` of a learner that brings a feature up to date only before a row that has it."""
+    return with_parts(name, {"idle": idle, "SUM": column.sum}, current, mean)

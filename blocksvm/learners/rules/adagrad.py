@@ -13,12 +13,13 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.prefetch import value_at
-from blocksvm.learners.engine.layout import layout, parameters
+from blocksvm.learners.engine.layout import layout, parameters, unsigned
 from blocksvm.learners.engine.learner import L1, LOSS, STEP, Learner, Settings, following_numbers, not_negative
-from blocksvm.learners.engine.rule_parts import ROUNDS, averages, derivative_at, dot, soft
+from blocksvm.learners.engine.rule_parts import ROUNDS, averages, derivative_at, dot, lazy, soft
 
 COLUMN = layout("u", "squares", "round", averaging=("sum",))
 WEIGHT_COLUMN = layout("weight", "squares", "round", averaging=("sum",))
+AT, WEIGHT_AT = unsigned(COLUMN), unsigned(WEIGHT_COLUMN)
 PARAMETER = parameters("l1", "delta", "squares")  # squares: 1 for RDA with squares
 
 
@@ -34,11 +35,11 @@ def pace(total, parameters):
 def rda_weight(place, t, memory):
     """w_j after round t."""
     columns, parameters = memory.columns, memory.parameters
-    u = columns[place + COLUMN.u]
+    u = columns[place + AT.u]
     excess = abs(u) - t * parameters[PARAMETER.l1]
     if excess <= 0.0 or u == 0.0:
         return 0.0
-    w = pace(columns[place + COLUMN.squares], parameters) * excess
+    w = pace(columns[place + AT.squares], parameters) * excess
     return -w if u > 0.0 else w
 
 
@@ -47,17 +48,22 @@ def rda_idle_sum(place, memory):
     """sum of w_j after the rounds since it was up to date: -sign(u) pace (|u| - s l1) for s = r + 1, ... as long as
     that is above 0."""
     columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
-    u = abs(columns[place + COLUMN.u])
+    u = abs(columns[place + AT.u])
     if u == 0.0:
         return 0.0
-    since, last = columns[place + COLUMN.round], scalars[ROUNDS]
+    since, last = columns[place + AT.round], scalars[ROUNDS]
     if parameters[PARAMETER.l1] > 0.0:
         last = min(last, np.floor(u / parameters[PARAMETER.l1]))
     if last <= since:
         return 0.0
     series = (last * (last + 1.0) - since * (since + 1.0)) / 2.0
-    total = pace(columns[place + COLUMN.squares], parameters) * ((last - since) * u - parameters[PARAMETER.l1] * series)
-    return -total if columns[place + COLUMN.u] > 0.0 else total
+    total = pace(columns[place + AT.squares], parameters) * ((last - since) * u - parameters[PARAMETER.l1] * series)
+    return -total if columns[place + AT.u] > 0.0 else total
+
+
+@inlined
+def rda_idle(place, memory):
+    return rda_weight(place, memory.scalars[ROUNDS], memory), rda_idle_sum(place, memory)
 
 
 @inlined
@@ -65,21 +71,10 @@ def rda_score(row, memory):
     indices, values, start, stop = row
     width, scalars = memory.width, memory.scalars
     z = 0.0
-    for k in range(start, stop):
-        place = np.int64(indices[k]) * width
+    for k in range(np.uint64(start), np.uint64(stop)):
+        place = np.uint64(indices[k]) * np.uint64(width)
         z += value_at(values, k) * rda_weight(place, scalars[ROUNDS], memory)
     return z
-
-
-@inlined
-def rda_current(j, memory):
-    return rda_weight(j * memory.width, memory.scalars[ROUNDS], memory)
-
-
-@inlined
-def rda_mean(j, memory):
-    columns, width, scalars = memory.columns, memory.width, memory.scalars
-    return (columns[j * width + COLUMN.sum] + rda_idle_sum(j * width, memory)) / max(1.0, scalars[ROUNDS])
 
 
 @inlined
@@ -90,14 +85,14 @@ def rda_update(row, y, z, importance, memory):
     if derivative == 0.0:
         scalars[ROUNDS] += 1.0
         return
-    for k in range(start, stop):
-        place = np.int64(indices[k]) * width
+    for k in range(np.uint64(start), np.uint64(stop)):
+        place = np.uint64(indices[k]) * np.uint64(width)
         g = derivative * value_at(values, k)
         if averages(parameters):
-            columns[place + COLUMN.sum] += rda_idle_sum(place, memory)
-            columns[place + COLUMN.round] = scalars[ROUNDS]
-        columns[place + COLUMN.u] += g
-        columns[place + COLUMN.squares] += g * g
+            columns[place + AT.sum] += rda_idle_sum(place, memory)
+            columns[place + AT.round] = scalars[ROUNDS]
+        columns[place + AT.u] += g
+        columns[place + AT.squares] += g * g
     scalars[ROUNDS] += 1.0
 
 
@@ -105,10 +100,10 @@ def rda_update(row, y, z, importance, memory):
 def fobos_idle(place, memory):
     """(w_j, sum of it over the rounds): soft-thresholds by eta l1 / H_j in the rounds since it was up to date."""
     columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
-    w = columns[place + WEIGHT_COLUMN.weight]
-    rounds = scalars[ROUNDS] - columns[place + WEIGHT_COLUMN.round]
+    w = columns[place + WEIGHT_AT.weight]
+    rounds = scalars[ROUNDS] - columns[place + WEIGHT_AT.round]
     threshold = (
-        pace(columns[place + WEIGHT_COLUMN.squares], parameters) * parameters[PARAMETER.l1]
+        pace(columns[place + WEIGHT_AT.squares], parameters) * parameters[PARAMETER.l1]
         if w != 0.0 and parameters[PARAMETER.l1] != 0.0
         else 0.0
     )
@@ -126,29 +121,15 @@ def adagrad_fobos_score(row, memory):
     if parameters[PARAMETER.l1] == 0.0 and not averages(parameters):  # idle rounds change nothing
         return dot(row, memory)
     z = 0.0
-    for k in range(start, stop):
-        place = np.int64(indices[k]) * width
+    for k in range(np.uint64(start), np.uint64(stop)):
+        place = np.uint64(indices[k]) * np.uint64(width)
         w, total = fobos_idle(place, memory)
-        columns[place + WEIGHT_COLUMN.weight] = w
-        columns[place + WEIGHT_COLUMN.round] = scalars[ROUNDS]
+        columns[place + WEIGHT_AT.weight] = w
+        columns[place + WEIGHT_AT.round] = scalars[ROUNDS]
         if averages(parameters):
-            columns[place + WEIGHT_COLUMN.sum] += total
+            columns[place + WEIGHT_AT.sum] += total
         z += value_at(values, k) * w
     return z
-
-
-@inlined
-def adagrad_fobos_current(j, memory):
-    width = memory.width
-    w, _ = fobos_idle(j * width, memory)
-    return w
-
-
-@inlined
-def adagrad_fobos_mean(j, memory):
-    columns, width, scalars = memory.columns, memory.width, memory.scalars
-    _, total = fobos_idle(j * width, memory)
-    return (columns[j * width + WEIGHT_COLUMN.sum] + total) / max(1.0, scalars[ROUNDS])
 
 
 @inlined
@@ -159,16 +140,16 @@ def adagrad_fobos_update(row, y, z, importance, memory):
     derivative = derivative_at(z, y, importance, memory)
     if derivative == 0.0:
         return
-    for k in range(start, stop):
-        place = np.int64(indices[k]) * width
+    for k in range(np.uint64(start), np.uint64(stop)):
+        place = np.uint64(indices[k]) * np.uint64(width)
         g = derivative * value_at(values, k)
-        columns[place + WEIGHT_COLUMN.squares] += g * g
-        step = pace(columns[place + WEIGHT_COLUMN.squares], parameters)
-        w = soft(columns[place + WEIGHT_COLUMN.weight] - step * g, step * parameters[PARAMETER.l1])
-        columns[place + WEIGHT_COLUMN.weight] = w
-        columns[place + WEIGHT_COLUMN.round] = scalars[ROUNDS]
+        columns[place + WEIGHT_AT.squares] += g * g
+        step = pace(columns[place + WEIGHT_AT.squares], parameters)
+        w = soft(columns[place + WEIGHT_AT.weight] - step * g, step * parameters[PARAMETER.l1])
+        columns[place + WEIGHT_AT.weight] = w
+        columns[place + WEIGHT_AT.round] = scalars[ROUNDS]
         if averages(parameters):
-            columns[place + WEIGHT_COLUMN.sum] += w
+            columns[place + WEIGHT_AT.sum] += w
 
 
 ADAPTIVE = Settings((LOSS, STEP, L1, not_negative("delta", "number added to the root of the sum of squares", 1.0)))
@@ -181,8 +162,7 @@ ADAGRAD_RDA = Learner(
     settings=ADAPTIVE,
     score=rda_score,
     update=rda_update,
-    current=rda_current,
-    mean=rda_mean,
+    **lazy("rda", rda_idle, COLUMN),
     columns=COLUMN,
     parameters=PARAMETER,
     for_numbers=following_numbers,
@@ -202,7 +182,6 @@ ADAGRAD_FOBOS = ADAGRAD_RDA.like(
     example="adagrad-fobos --step 0.1 --l1 1e-6",
     score=adagrad_fobos_score,
     update=adagrad_fobos_update,
-    current=adagrad_fobos_current,
-    mean=adagrad_fobos_mean,
+    **lazy("adagrad_fobos", fobos_idle, WEIGHT_COLUMN),
     columns=WEIGHT_COLUMN,
 )

@@ -13,11 +13,11 @@ a lost bet exceeded the wealth.
 
 import numpy as np
 
-from blocksvm.kernels import inlined
+from blocksvm.kernels import inlined, inlined_with
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.layout import layout, parameters, unsigned
 from blocksvm.learners.engine.learner import LOSS, Learner, Settings, following_numbers, positive
-from blocksvm.learners.engine.rule_parts import change_weight, derivative_at, mean_of, plain_current, plain_score
+from blocksvm.learners.engine.rule_parts import change_weight, derivative_at, plain_current, plain_mean, plain_score
 
 COLUMN = layout("weight", "theta", "scale", "total", "wealth", averaging=("lagged",))
 AT = unsigned(COLUMN)
@@ -60,10 +60,7 @@ def coin_update(row, y, z, importance, memory):
         change_weight(place + AT.weight, place + AT.lagged, change, memory)
 
 
-@inlined
-def coin_mean(j, memory):
-    width = memory.width
-    return mean_of(j * width + COLUMN.weight, j * width + COLUMN.lagged, memory)
+coin_mean = inlined_with(plain_mean, "coin_mean", LAGGED=COLUMN.lagged)
 
 
 COIN = Learner(

@@ -11,11 +11,11 @@ from statistics import NormalDist
 
 import numpy as np
 
-from blocksvm.kernels import inlined
+from blocksvm.kernels import inlined, inlined_with
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.layout import layout, parameters
 from blocksvm.learners.engine.learner import C, Learner, Setting, Settings, positive
-from blocksvm.learners.engine.rule_parts import ROUNDS, change_weight, mean_of, plain_current, plain_score
+from blocksvm.learners.engine.rule_parts import ROUNDS, change_weight, plain_current, plain_mean, plain_score
 
 # spread: the precision (CW-var) or the variance (the others) of a weight
 COLUMN = layout("weight", "spread", averaging=("lagged",))
@@ -23,10 +23,7 @@ CW = parameters("phi", "most", "slack")
 ADAPTIVE = parameters("r")
 
 
-@inlined
-def confident_mean(j, memory):
-    width = memory.width
-    return mean_of(j * width + COLUMN.weight, j * width + COLUMN.lagged, memory)
+confident_mean = inlined_with(plain_mean, "confident_mean", LAGGED=COLUMN.lagged)
 
 
 @inlined

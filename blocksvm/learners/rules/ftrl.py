@@ -7,7 +7,7 @@ McMahan et al., Ad click prediction: a view from the trenches, KDD 2013, Alg. 1,
 
 import numpy as np
 
-from blocksvm.kernels import inlined
+from blocksvm.kernels import inlined, inlined_with
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.layout import layout, parameters
 from blocksvm.learners.engine.learner import L1, LOSS, Learner, Settings, following_numbers, not_negative, positive
@@ -15,8 +15,8 @@ from blocksvm.learners.engine.rule_parts import (
     ROUNDS,
     change_weight,
     derivative_at,
-    mean_of,
     plain_current,
+    plain_mean,
     plain_score,
     soft,
 )
@@ -52,10 +52,7 @@ def ftrl_update(row, y, z, importance, memory):
         change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, memory)
 
 
-@inlined
-def ftrl_mean(j, memory):
-    width = memory.width
-    return mean_of(j * width + COLUMN.weight, j * width + COLUMN.lagged, memory)
+ftrl_mean = inlined_with(plain_mean, "ftrl_mean", LAGGED=COLUMN.lagged)
 
 
 FTRL = Learner(

@@ -40,15 +40,19 @@ RENEW_NORM = 1 << 20  # rounds after which ||w||^2, which drifts by rounding, is
 
 
 @inlined
+def factor_of(scalars, parameters):
+    """w / v; mirror.py has others in its place."""
+    return scalars[SCALAR.scale]
+
+
+@inlined
 def scaled_score(row, memory):
-    scalars = memory.scalars
-    return scalars[SCALAR.scale] * dot(row, memory)
+    return factor_of(memory.scalars, memory.parameters) * dot(row, memory)
 
 
 @inlined
 def scaled_current(j, memory):
-    columns, width, scalars = memory.columns, memory.width, memory.scalars
-    return scalars[SCALAR.scale] * columns[j * width + COLUMN.v]
+    return factor_of(memory.scalars, memory.parameters) * memory.columns[j * memory.width + COLUMN.v]
 
 
 @inlined

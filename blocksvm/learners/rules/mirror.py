@@ -19,12 +19,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.kernels import inlined
+from blocksvm.kernels import inlined, with_parts
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.layout import layout, parameters, unsigned
 from blocksvm.learners.engine.learner import LARGEST, LOSS, STEP, Setting, Settings, positive
-from blocksvm.learners.engine.rule_parts import averages, derivative_at, dot
-from blocksvm.learners.rules.gradient import OGD
+from blocksvm.learners.engine.rule_parts import averages, derivative_at
+from blocksvm.learners.rules.gradient import OGD, scaled_current, scaled_score
 
 COLUMN = layout("value", "theta", "part", averaging=("lagged", "total"))
 AT = unsigned(COLUMN)
@@ -41,16 +41,28 @@ HEADROOM, HEADROOM_AVERAGED = 30.0, 5.0
 POWER_HEADROOM, LARGEST_POWER = 1024.0, 300.0
 FADED = 0.25  # below this fraction of its peak the total, then a difference of large numbers, is recomputed
 
-ENTROPIC, P_NORM = 0, 1  # the kind of map, known when a learner is compiled
+# -- the functions of the two maps
+
+
+@inlined
+def entropic_size(theta, parameters):
+    """|eta theta|, the exponent."""
+    return abs(parameters[PARAMETER.step] * theta)
 
 
 @inlined
 def entropic_value(theta, scalars, parameters):
     """(e^a - e^-a with the sign of theta, e^a + e^-a, the feature's term of Z) at a = |eta theta|, in units of e^shift;
     by expm1, since small differences would cancel."""
-    a = abs(parameters[PARAMETER.step] * theta)
+    a = entropic_size(theta, parameters)
     large, change = np.exp(a - scalars[SCALAR.shift]), np.expm1(-2.0 * a)
     return np.copysign(large * -change, theta), large * (2.0 + change)
+
+
+@inlined
+def entropic_others(n, scalars, parameters):
+    """The terms of Z of the features without a gradient so far, all but n."""
+    return 2.0 * (parameters[PARAMETER.n_features] - n) * np.exp(-scalars[SCALAR.shift])
 
 
 @inlined
@@ -63,26 +75,15 @@ def entropic_factor(scalars, parameters):
 
 
 @inlined
-def entropic_settle(memory):
-    """Recompute Z, its shift the largest exponent; a feature that has not occurred adds 2 e^-shift."""
-    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
-    close_average(ENTROPIC, memory)
-    largest = 0.0
-    for place in range(0, columns.shape[0], width):
-        largest = max(largest, abs(parameters[PARAMETER.step] * columns[place + COLUMN.theta]))
-    scalars[SCALAR.shift] = largest
-    total = 0.0
-    seen = 0.0
-    for place in range(0, columns.shape[0], width):
-        if columns[place + COLUMN.theta] != 0.0:
-            value, part = entropic_value(columns[place + COLUMN.theta], scalars, parameters)
-            columns[place + COLUMN.value], columns[place + COLUMN.part] = value, part
-            total += part
-            seen += 1.0
-        else:
-            columns[place + COLUMN.value] = 0.0
-    scalars[SCALAR.total] = total + 2.0 * (parameters[PARAMETER.n_features] - seen) * np.exp(-largest)
-    scalars[SCALAR.peak] = scalars[SCALAR.total]
+def entropic_most(scalars, parameters):
+    """The largest |theta| that the current shift allows."""
+    headroom = HEADROOM_AVERAGED if averages(parameters) else HEADROOM
+    return (scalars[SCALAR.shift] + headroom) / parameters[PARAMETER.step]
+
+
+@inlined
+def power_size(theta, parameters):
+    return abs(theta)
 
 
 @inlined
@@ -91,6 +92,11 @@ def power_value(theta, scalars, parameters):
     size = abs(theta) / scalars[SCALAR.shift]
     value = size if parameters[PARAMETER.p] == 2.0 else size ** (parameters[PARAMETER.p] - 1.0)
     return np.copysign(value, theta), value * size
+
+
+@inlined
+def power_others(n, scalars, parameters):
+    return 0.0
 
 
 @inlined
@@ -105,64 +111,20 @@ def power_factor(scalars, parameters):
 
 
 @inlined
-def power_settle(memory):
-    """Recompute ||theta||_p^p, in units of the largest |theta|."""
-    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
-    close_average(P_NORM, memory)
-    largest = 0.0
-    for place in range(0, columns.shape[0], width):
-        largest = max(largest, abs(columns[place + COLUMN.theta]))
-    scalars[SCALAR.shift] = largest
-    total = 0.0
-    for place in range(0, columns.shape[0], width):
-        if columns[place + COLUMN.theta] != 0.0:
-            value, part = power_value(columns[place + COLUMN.theta], scalars, parameters)
-            columns[place + COLUMN.value], columns[place + COLUMN.part] = value, part
-            total += part
-        else:
-            columns[place + COLUMN.value] = 0.0
-    scalars[SCALAR.total] = total
-    scalars[SCALAR.peak] = total
-
-
-@inlined
-def entropic_most(scalars, parameters):
-    """The largest |theta| that the current shift allows."""
-    headroom = HEADROOM_AVERAGED if averages(parameters) else HEADROOM
-    return (scalars[SCALAR.shift] + headroom) / parameters[PARAMETER.step]
-
-
-@inlined
 def power_most(scalars, parameters):
     power = HEADROOM_AVERAGED if averages(parameters) else LARGEST_POWER
     return scalars[SCALAR.shift] * min(POWER_HEADROOM, np.exp(power / parameters[PARAMETER.p]))
 
 
-@inlined
-def value_of(kind, theta, scalars, parameters):
-    return entropic_value(theta, scalars, parameters) if kind == ENTROPIC else power_value(theta, scalars, parameters)
+# -- the learner's functions, in which ``functions_of`` replaces those of a map
+
+size_of, value_of, others, factor_of, most_of = (
+    entropic_size, entropic_value, entropic_others, entropic_factor, entropic_most
+)  # fmt: skip
 
 
 @inlined
-def factor_of(kind, scalars, parameters):
-    return entropic_factor(scalars, parameters) if kind == ENTROPIC else power_factor(scalars, parameters)
-
-
-@inlined
-def most_of(kind, scalars, parameters):
-    return entropic_most(scalars, parameters) if kind == ENTROPIC else power_most(scalars, parameters)
-
-
-@inlined
-def settle(kind, memory):
-    if kind == ENTROPIC:
-        entropic_settle(memory)
-    else:
-        power_settle(memory)
-
-
-@inlined
-def close_average(kind, memory):
+def close_average(memory):
     """Move the sum for the average so far into each feature's total, before the shift changes."""
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     if averages(parameters) and scalars[SCALAR.sum] != 0.0:
@@ -174,16 +136,32 @@ def close_average(kind, memory):
         scalars[SCALAR.sum] = 0.0
 
 
-@inlined
-def mirror_score(kind, row, memory):
-    scalars, parameters = memory.scalars, memory.parameters
-    return factor_of(kind, scalars, parameters) * dot(row, memory)
+def settle(memory):
+    """Recompute the total in units of a new shift, the largest size of a theta."""
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    close_average(memory)
+    largest = 0.0
+    for place in range(0, columns.shape[0], width):
+        largest = max(largest, size_of(columns[place + COLUMN.theta], parameters))
+    scalars[SCALAR.shift] = largest
+    total = 0.0
+    n = 0.0
+    for place in range(0, columns.shape[0], width):
+        if columns[place + COLUMN.theta] != 0.0:
+            value, part = value_of(columns[place + COLUMN.theta], scalars, parameters)
+            columns[place + COLUMN.value], columns[place + COLUMN.part] = value, part
+            total += part
+            n += 1.0
+        else:
+            columns[place + COLUMN.value] = 0.0
+    scalars[SCALAR.total] = scalars[SCALAR.peak] = total + others(n, scalars, parameters)
 
 
-@inlined
-def mirror_update(kind, row, y, z, importance, memory):
+def update(row, y, z, importance, memory):
     indices, values, start, stop = row
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    if scalars[SCALAR.total] == 0.0:  # every theta is 0
+        scalars[SCALAR.total] = scalars[SCALAR.peak] = others(0.0, scalars, parameters)
     scalars[SCALAR.rounds] += 1.0
     g = derivative_at(z, y, importance, memory)
     if g != 0.0:
@@ -192,91 +170,45 @@ def mirror_update(kind, row, y, z, importance, memory):
         for k in range(start, stop):
             after = columns[np.uint64(indices[k]) * width_of + AT.theta] - g * value_at(values, k)
             largest = max(largest, abs(after))
-        fits = largest <= most_of(kind, scalars, parameters)
+        fits = largest <= most_of(scalars, parameters)
         if fits:
             # a feature's term of the total before its first change
-            _, unseen = value_of(kind, 0.0, scalars, parameters)
+            _, unseen = value_of(0.0, scalars, parameters)
             change = 0.0
             for k in range(start, stop):
                 place = np.uint64(indices[k]) * width_of
                 before = columns[place + AT.theta]
                 after = before - g * value_at(values, k)
-                value, part = value_of(kind, after, scalars, parameters)
+                value, part = value_of(after, scalars, parameters)
                 change += part - (columns[place + AT.part] if before != 0.0 else unseen)
                 if averages(parameters):
                     columns[place + AT.lagged] += scalars[SCALAR.sum] * (value - columns[place + AT.value])
                 columns[place + AT.value], columns[place + AT.theta], columns[place + AT.part] = value, after, part
             scalars[SCALAR.total] += change
         else:
-            close_average(kind, memory)
+            close_average(memory)
             for k in range(start, stop):
                 columns[np.uint64(indices[k]) * width_of + AT.theta] -= g * value_at(values, k)
         scalars[SCALAR.peak] = max(scalars[SCALAR.peak], scalars[SCALAR.total])
         if not fits or scalars[SCALAR.total] < FADED * scalars[SCALAR.peak]:
-            settle(kind, memory)
+            settle(memory)
     if scalars[SCALAR.rounds] % RENEW == 0.0:
-        settle(kind, memory)
-    scalars[SCALAR.sum] += factor_of(kind, scalars, parameters)
+        settle(memory)
+    scalars[SCALAR.sum] += factor_of(scalars, parameters)
 
 
-@inlined
-def mirror_current(kind, j, memory):
-    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
-    return factor_of(kind, scalars, parameters) * columns[j * width + COLUMN.value]
-
-
-@inlined
-def mirror_mean(kind, j, memory):
+def mean(j, memory):
     columns, width, scalars = memory.columns, memory.width, memory.scalars
     total = columns[j * width + COLUMN.total] + scalars[SCALAR.sum] * columns[j * width + COLUMN.value]
     return (total - columns[j * width + COLUMN.lagged]) / max(1.0, scalars[SCALAR.rounds])
 
 
-# -- the functions of the two learners
-
-
-@inlined
-def entropic_score(row, memory):
-    return mirror_score(ENTROPIC, row, memory)
-
-
-@inlined
-def entropic_update(row, y, z, importance, memory):
-    scalars, parameters = memory.scalars, memory.parameters
-    if scalars[SCALAR.total] == 0.0:  # no row so far: every feature has theta = 0
-        scalars[SCALAR.total] = 2.0 * parameters[PARAMETER.n_features]
-        scalars[SCALAR.peak] = scalars[SCALAR.total]
-    mirror_update(ENTROPIC, row, y, z, importance, memory)
-
-
-@inlined
-def entropic_current(j, memory):
-    return mirror_current(ENTROPIC, j, memory)
-
-
-@inlined
-def entropic_mean(j, memory):
-    return mirror_mean(ENTROPIC, j, memory)
-
-
-@inlined
-def power_score(row, memory):
-    return mirror_score(P_NORM, row, memory)
-
-
-@inlined
-def power_update(row, y, z, importance, memory):
-    mirror_update(P_NORM, row, y, z, importance, memory)
-
-
-@inlined
-def power_current(j, memory):
-    return mirror_current(P_NORM, j, memory)
-
-
-@inlined
-def power_mean(j, memory):
-    return mirror_mean(P_NORM, j, memory)
+def functions_of(name: str, size, value, others, factor, most) -> dict:
+    """The learner's four functions, with these of a map."""
+    parts = {"size_of": size, "value_of": value, "others": others, "factor_of": factor, "most_of": most}
+    parts |= with_parts(name, parts, settle)
+    score, changed, current = with_parts(name, parts, scaled_score, update, scaled_current).values()
+    return {"score": score, "update": changed, "current": current, "mean": inlined(mean)}
 
 
 # -- the learner, whose map chooses the functions
@@ -317,10 +249,7 @@ EUCLIDEAN = MAPPED.like(
 )
 ENTROPIC_MAP = MAPPED.like(
     settings=Settings((LOSS, MIRROR, STEP, BALL, N_FEATURES)),
-    score=entropic_score,
-    update=entropic_update,
-    current=entropic_current,
-    mean=entropic_mean,
+    **functions_of("entropic", entropic_size, entropic_value, entropic_others, entropic_factor, entropic_most),
     columns=COLUMN,
     scalars=SCALAR,
     parameters=PARAMETER,
@@ -330,10 +259,7 @@ ENTROPIC_MAP = MAPPED.like(
 )
 P_NORM_MAP = ENTROPIC_MAP.like(
     settings=Settings((LOSS, MIRROR, STEP, P)),
-    score=power_score,
-    update=power_update,
-    current=power_current,
-    mean=power_mean,
+    **functions_of("power", power_size, power_value, power_others, power_factor, power_most),
     numbers=lambda settings: {"radius": 0.0, "n_features": 0.0},
     complete=lambda settings, known: settings,
 )

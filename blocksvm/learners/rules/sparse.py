@@ -32,7 +32,7 @@ from blocksvm.learners.engine.learner import (
     not_negative,
     positive,
 )
-from blocksvm.learners.engine.rule_parts import ROUNDS, averages, derivative_at, eta_at, is_small, soft
+from blocksvm.learners.engine.rule_parts import ROUNDS, averages, derivative_at, eta_at, is_small, lazy, soft
 from blocksvm.learners.rules.group import GROUP, GROUPED
 
 COLUMN = layout("v", "applied", "powers", averaging=("round", "sum"))
@@ -274,20 +274,6 @@ def subgradient_score(row, memory):
 
 
 @inlined
-def subgradient_current(j, memory):
-    width = memory.width
-    w, _ = idle(np.uint64(j) * np.uint64(width), memory)
-    return w
-
-
-@inlined
-def subgradient_mean(j, memory):
-    columns, width, scalars = memory.columns, memory.width, memory.scalars
-    _, total = idle(np.uint64(j) * np.uint64(width), memory)
-    return (columns[j * width + IDLE.sum] + total) / max(1.0, scalars[ROUNDS])
-
-
-@inlined
 def subgradient_update(row, y, z, importance, memory):
     indices, values, start, stop = row
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
@@ -330,8 +316,7 @@ SUBGRADIENT = Learner(
     settings=Settings((LOSS, STEP, DECAY, L1)),
     score=subgradient_score,
     update=subgradient_update,
-    current=subgradient_current,
-    mean=subgradient_mean,
+    **lazy("subgradient", idle, IDLE),
     columns=IDLE,
     parameters=PARAMETER,
     numbers=lambda settings: {"l2": 0.0, "p": 0.0, "cap": math.inf, "ahead": 0.0},
