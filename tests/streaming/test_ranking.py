@@ -99,7 +99,7 @@ def test_its_memory_is_counted(tmp_path):
         assert sum(plan.values()) == 64_000_000
         with pytest.raises(InputError, match="too small for a stream; give ") as error:
             learned(text, names, memory=4_000_000)
-        least = int(re.search(r"give (\d+)MB", str(error.value))[1]) * 1_000_000
+        least = int(re.search(r"give memory=([\d_]+) or more", str(error.value))[1])
         learned(text, names, memory=least)
         with pytest.raises(InputError, match="too small"):
             learned(text, names, memory=least - 1_000_000)
