@@ -103,40 +103,15 @@ def predictions_of(options, labels: tuple) -> Path | None:
     return outputs.get("predictions")
 
 
-def is_store(name: str) -> bool:
-    """The input is a store and not text; InputError where it is another file of ours, or there is none."""
-    from pathlib import Path
-
-    from blocksvm.base.inputs import open_input
-    from blocksvm.formats.file_reader import HDF5, magic_of
-    from blocksvm.store.hdf5_files import MAKERS, open_hdf5, text_attribute
-
-    path = Path(name)
-    if name == "-":
-        return False
-    if not path.exists():
-        raise InputError(f"{name}: no such file")
-    if not path.is_file():
-        return False
-    with open_input(name) as file:
-        if file.read(8) != HDF5 or magic_of(name) is not None:
-            return False
-    with open_hdf5(path, *MAKERS) as file:
-        kind = text_attribute(file, "blocksvm")
-    if kind != "store":
-        raise InputError(f"{name}: is a {kind}, and rows are predicted; give text, or a store")
-    return True
-
-
 def scorer_of(options, description: dict, link) -> tuple[TextScorer | StoreScorer, Iterator[Scores]]:
     """The scorer of the input's rows, and their scores, piece by piece."""
     settings = {name: value for name, value in chosen_values(options, all_choices()).items() if name in PREDICTED}
+    from blocksvm.model.scoring import StoreScorer, TextScorer, is_store
+
     store = is_store(options.input)
     if store:
         for name in settings:
             raise InputError(f"{option(name)}: {options.input} is a store, which was read already; leave it out")
-    from blocksvm.model.scoring import StoreScorer, TextScorer
-
     threads = threads_for(options)
     if not store:
         text_scorer = TextScorer(options.model, options.memory, options.format, options.joint, settings, threads)

@@ -14,9 +14,7 @@ from blocksvm.base.labels import label_text
 from blocksvm.base.outputs.writing import as_text
 from blocksvm.exchange.linear import Linear, linear_of
 from blocksvm.model.model_file import Model
-from blocksvm.store.hdf5_files import damage_named, group, has, open_hdf5
 from blocksvm.store.reader import Store
-from blocksvm.store.tables import read_strings
 
 AT_ONCE = 1 << 14  # lines
 INTERCEPT = "(intercept)"
@@ -47,14 +45,8 @@ def names_of(path: Path, ids: np.ndarray) -> list[str]:
 
 def names_of_model(model: Model) -> list[str] | None:
     """The names of the model's features in the order of their ids, None where its file has none."""
-    if not model.path:
-        return None
-    with open_hdf5(Path(model.path), "model") as file, damage_named(file):
-        features = group(file, "features")
-        if not has(features, "names"):
-            return None
-        names = read_strings(features, "names", "name_ends", 0, len(model.feature_ids))
-    return [names[k] for k in np.argsort(model.feature_ids, kind="stable").tolist()]
+    names = model.feature_names
+    return names and [names[k] for k in np.argsort(model.feature_ids, kind="stable").tolist()]
 
 
 def lines(linear: Linear, names: list[str] | None) -> Iterator[list[tuple]]:

@@ -95,6 +95,17 @@ def strongest(path: str | Path, n: int) -> list[tuple[object, list[WeightedFeatu
     ]
 
 
+def names_in(path: str | Path) -> list[str] | None:
+    """The names of a model file's features in its order, '' for one without; None where it has none."""
+    with open_hdf5(Path(path), "model") as file, damage_named(file):
+        features = group(file, "features")
+        return (
+            read_strings(features, "names", "name_ends", 0, read_meta(file)["n_features"])
+            if has(features, "names")
+            else None
+        )
+
+
 def _named(path: str | Path, places: list[int], weights: list[float]) -> list[WeightedFeatures]:
     """Features by their places; those of weight 0 are left out."""
     weighted = []

@@ -13,6 +13,7 @@ import numpy as np
 from xxhash import xxh3_128_hexdigest
 
 from blocksvm.base.errors import InputError, InputWarning
+from blocksvm.base.inputs import is_input
 from blocksvm.base.labels import listed
 from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.user_code import by_user
@@ -23,7 +24,7 @@ from blocksvm.learners.engine.joint_map import place_of, trusted
 from blocksvm.losses import check_loss
 from blocksvm.model.decision_values import sets_of
 from blocksvm.model.expansion_rows import read_support, write_support
-from blocksvm.model.feature_names import NamePieces, write_feature_names
+from blocksvm.model.feature_names import NamePieces, names_in, write_feature_names
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.solver_state import Piecewise, whole, write_state
 from blocksvm.problems.distance import DISTANCE, Distance
@@ -161,10 +162,23 @@ class Model:
         """How text becomes the model's features."""
         return recipe_of(self.meta, self.path)
 
+    @property
+    def feature_names(self) -> list[str] | None:
+        """The names of the features, in the order of ``feature_ids``; None where the model's file has none."""
+        return names_in(self.path) if self.path else None
+
     def decision_function(self, X) -> np.ndarray:
-        """<w, x> + intercept for the rows of a matrix whose columns are feature ids (scipy sparse, dense, lists: what
-        ``csr_of`` takes); (n,) float64, or (n, k) of k > 2 classes.  Of a machine with a kernel
-        sum_m coefficients[m] K(z_m, x) + intercept; of a model of rows without labels ||x - w||."""
+        """<w, x> + intercept of rows; (n,) float64, or (n, k) of k > 2 classes.  Of a machine with a kernel
+        sum_m coefficients[m] K(z_m, x) + intercept; of a model of rows without labels ||x - w||.
+
+        X: a matrix whose columns are feature ids (scipy sparse, dense, lists: what ``csr_of`` takes); or the path of
+        text, a table or a store, a list of paths, or an open store, whose rows are read as those that the model was
+        trained on (``blocksvm predict``), and come in the order of their source.  A model that lies in no file can
+        score matrices alone."""
+        if is_input(X):
+            from blocksvm.model.scoring import input_values
+
+            return input_values(self, X)
         X = rows_to_score(X)
         if place_of(self.meta) is not None:
             return self._joint_values(X)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -10,9 +11,10 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import InputError, InputWarning, option
+from blocksvm.base.inputs import names_of_inputs, open_input
 from blocksvm.base.labels import has_label
-from blocksvm.base.memory import Budget
+from blocksvm.base.memory import MEMORY, Budget
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.base.vectors import side_by_side, width_of
@@ -20,11 +22,12 @@ from blocksvm.conversion.destination import ordered_map
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.formats import get_format, settled
 from blocksvm.formats.choices import PREDICTED, merge_options
-from blocksvm.formats.file_reader import inputs_of
+from blocksvm.formats.file_reader import HDF5, inputs_of, magic_of
 from blocksvm.formats.format import EXPANSION, Reader, ReaderOptions
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text.text_source import LineLimit, TextPiece
+from blocksvm.learners.engine.joint_map import place_of
 from blocksvm.model.decision_values import Pieces, classes_of, decision_pieces, piece_bytes, rows_of_piece
 from blocksvm.model.expansion_rows import support_bytes
 from blocksvm.model.model_file import Model, describe_model, hashed, joint_of, labels_predicted, load_model, recipe_of
@@ -34,6 +37,7 @@ from blocksvm.problems.distance import Distance
 from blocksvm.problems.expansion import Expansion
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import largest_chunk_bytes
+from blocksvm.store.hdf5_files import MAKERS, open_hdf5, text_attribute
 from blocksvm.store.reader import Store
 
 
@@ -321,6 +325,46 @@ class StoreScorer:
             yield from self.joint.scores(matrix, self.weights, self.ids, self.model.multilabel)
             return
         yield from decision_pieces(matrix, self.weights, 1.0, self.completion)
+
+
+def is_store(name: str) -> bool:
+    """The input is a store and not text; InputError where it is another file of ours, or there is none."""
+    path = Path(name)
+    if name == "-":
+        return False
+    if not path.exists():
+        raise InputError(f"{name}: no such file")
+    if not path.is_file():
+        return False
+    with open_input(name) as file:
+        if file.read(8) != HDF5 or magic_of(name) is not None:
+            return False
+    with open_hdf5(path, *MAKERS) as file:
+        kind = text_attribute(file, "blocksvm")
+    if kind != "store":
+        raise InputError(f"{name}: is a {kind}, and rows are predicted; give text, or a store")
+    return True
+
+
+def input_values(model: Model, inputs) -> np.ndarray:
+    """Decision values (n,), or (n, k) of k > 2 classes, of the rows of text files or of a store; inputs: as
+    ``Model.decision_function`` has them.  Takes 1 GB beside what it returns."""
+    if not model.path:
+        raise InputError("the model lies in no file, which says how text and stores are read; save it, and load it")
+    names = names_of_inputs(getattr(inputs, "path", inputs))
+    place = None if model.joint is None else place_of(model.meta)
+    scorer: TextScorer | StoreScorer
+    if len(names) == 1 and is_store(names[0]):
+        scorer = StoreScorer(model.path, names[0], MEMORY.default, True, place)
+        pieces = scorer.scores()
+    else:
+        scorer = TextScorer(model.path, MEMORY.default, joint=place)
+        pieces = scorer.scores(names)
+    values = np.concatenate([scores.values for scores in pieces])
+    for text in (scorer.note, scorer.coverage.warning()):
+        if text:
+            warnings.warn(text.partition(": ")[2], InputWarning, stacklevel=3)
+    return values
 
 
 GATHERED_BYTES = 3 * 8 * (1 << 17)  # ids, positions and weights of a stored piece of ids

@@ -9,7 +9,7 @@ import pytest
 import reference
 
 from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
+from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.commands.predict import main
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.model.model_file import load_model
@@ -284,3 +284,38 @@ def test_a_damaged_model_or_checkpoint_is_one_sentence_or_the_same(trained, tmp_
         except InputError:
             refused += 1
     assert refused > 10
+
+
+def test_a_model_predicts_text_tables_and_stores_from_python(trained, tmp_path):
+    """As ``blocksvm predict`` does, in the order of the source."""
+    model = load_model(trained / "model.h5")
+    expected, _ = expected_scores(trained, "test.svm")
+    text, store = trained / "test.svm", trained / "test.h5"
+    with open_store(store) as opened:
+        for inputs in (text, str(text), [text], store, opened):
+            np.testing.assert_allclose(model.decision_function(inputs), expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_array_equal(model.predict(text), np.where(expected > 0, 7.0, 3.0))
+    np.testing.assert_array_equal(model.predict([text, text]), np.tile(model.predict(store), 2))
+    with pytest.raises(InputError, match="lies in no file"):
+        fit(np.eye(2), [0, 1]).model.predict(text)
+    with pytest.raises(InputError, match="nothing.svm: no such file"):
+        model.predict("nothing.svm")
+    with pytest.raises(InputError, match="model.h5: is a model, and rows are predicted"):
+        model.predict(trained / "model.h5")
+    (tmp_path / "other.svm").write_text("3 900:1\n7 901:2\n")
+    with pytest.warns(InputWarning, match="none is of a feature that"):
+        model.predict(tmp_path / "other.svm")
+
+
+def test_a_model_has_the_names_of_its_features(tmp_path):
+    (tmp_path / "t.csv").write_text("label,size,colour\n" + "1,2,red\n0,1,blue\n1,3,red\n0,1,green\n" * 5)
+    split_rows([str(tmp_path / "t.csv")], tmp_path / "t.h5")
+    with open_store(tmp_path / "t.h5") as store:
+        fitted = fit(store)
+        fitted.save(tmp_path / "m.h5")
+    model = load_model(tmp_path / "m.h5")
+    assert sorted(model.feature_names) == ["colour=blue", "colour=green", "colour=red", "size"]
+    weights = dict(zip(model.feature_names, model.weights, strict=True))
+    assert weights["colour=red"] > 0 > weights["colour=blue"]
+    assert list(model.predict(tmp_path / "t.csv")[:4]) == [1.0, 0.0, 1.0, 0.0]
+    assert fit(np.eye(2), [0, 1]).model.feature_names is None
