@@ -1,5 +1,6 @@
 """What the package offers: for type checkers, for editors, and for ``__init__.py``, which imports it on first use."""
 
+from .api.file_predictions import predict_files as predict_files
 from .api.fit import Fitted as Fitted
 from .api.fit import describe_solver as describe_solver
 from .api.fit import fit as fit

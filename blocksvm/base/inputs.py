@@ -43,13 +43,6 @@ def names_of_inputs(inputs: str | Path | Iterable[str | Path]) -> list[str]:
     return [os.fspath(path) for path in ([inputs] if isinstance(inputs, str | os.PathLike) else inputs)]
 
 
-def is_input(rows) -> bool:
-    """Rows are given as a path, as a list of paths, or as an open store, and not as a matrix."""
-    if isinstance(rows, list | tuple):
-        return len(rows) > 0 and all(isinstance(one, str | os.PathLike) for one in rows)
-    return isinstance(rows, str | os.PathLike) or isinstance(getattr(rows, "path", None), os.PathLike)
-
-
 def require_same(path: str | Path, status: os.stat_result) -> None:
     """InputError where a run met another file, or other content, under this name before."""
     run = _run.get()

@@ -13,7 +13,6 @@ import numpy as np
 from xxhash import xxh3_128_hexdigest
 
 from blocksvm.base.errors import InputError, InputWarning
-from blocksvm.base.inputs import is_input
 from blocksvm.base.labels import listed
 from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.user_code import by_user
@@ -168,17 +167,10 @@ class Model:
         return names_in(self.path) if self.path else None
 
     def decision_function(self, X) -> np.ndarray:
-        """<w, x> + intercept of rows; (n,) float64, or (n, k) of k > 2 classes.  Of a machine with a kernel
-        sum_m coefficients[m] K(z_m, x) + intercept; of a model of rows without labels ||x - w||.
-
-        X: a matrix whose columns are feature ids (scipy sparse, dense, lists: what ``csr_of`` takes); or the path of
-        text, a table or a store, a list of paths, or an open store, whose rows are read as those that the model was
-        trained on (``blocksvm predict``), and come in the order of their source.  A model that lies in no file can
-        score matrices alone."""
-        if is_input(X):
-            from blocksvm.model.scoring import input_values
-
-            return input_values(self, X)
+        """<w, x> + intercept for the rows of a matrix whose columns are feature ids (scipy sparse, dense, lists: what
+        ``csr_of`` takes); (n,) float64, or (n, k) of k > 2 classes.  Of a machine with a kernel
+        sum_m coefficients[m] K(z_m, x) + intercept; of a model of rows without labels ||x - w||.  Text, tables and
+        stores are predicted by ``predict_files``."""
         X = rows_to_score(X)
         if place_of(self.meta) is not None:
             return self._joint_values(X)

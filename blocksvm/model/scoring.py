@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -11,10 +10,10 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, InputWarning, option
-from blocksvm.base.inputs import names_of_inputs, open_input
+from blocksvm.base.errors import InputError, option
+from blocksvm.base.inputs import open_input
 from blocksvm.base.labels import has_label
-from blocksvm.base.memory import MEMORY, Budget
+from blocksvm.base.memory import Budget
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.base.vectors import side_by_side, width_of
@@ -27,7 +26,6 @@ from blocksvm.formats.format import EXPANSION, Reader, ReaderOptions
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text.text_source import LineLimit, TextPiece
-from blocksvm.learners.engine.joint_map import place_of
 from blocksvm.model.decision_values import Pieces, classes_of, decision_pieces, piece_bytes, rows_of_piece
 from blocksvm.model.expansion_rows import support_bytes
 from blocksvm.model.model_file import Model, describe_model, hashed, joint_of, labels_predicted, load_model, recipe_of
@@ -344,27 +342,6 @@ def is_store(name: str) -> bool:
     if kind != "store":
         raise InputError(f"{name}: is a {kind}, and rows are predicted; give text, or a store")
     return True
-
-
-def input_values(model: Model, inputs) -> np.ndarray:
-    """Decision values (n,), or (n, k) of k > 2 classes, of the rows of text files or of a store; inputs: as
-    ``Model.decision_function`` has them.  Takes 1 GB beside what it returns."""
-    if not model.path:
-        raise InputError("the model lies in no file, which says how text and stores are read; save it, and load it")
-    names = names_of_inputs(getattr(inputs, "path", inputs))
-    place = None if model.joint is None else place_of(model.meta)
-    scorer: TextScorer | StoreScorer
-    if len(names) == 1 and is_store(names[0]):
-        scorer = StoreScorer(model.path, names[0], MEMORY.default, True, place)
-        pieces = scorer.scores()
-    else:
-        scorer = TextScorer(model.path, MEMORY.default, joint=place)
-        pieces = scorer.scores(names)
-    values = np.concatenate([scores.values for scores in pieces])
-    for text in (scorer.note, scorer.coverage.warning()):
-        if text:
-            warnings.warn(text.partition(": ")[2], InputWarning, stacklevel=3)
-    return values
 
 
 GATHERED_BYTES = 3 * 8 * (1 << 17)  # ids, positions and weights of a stored piece of ids

@@ -159,11 +159,11 @@ def csr_of(X):
     if isinstance(X, str | PathLike):
         raise InputError(
             f"{X}: is the name of a file, and a matrix of rows is needed; write_store makes a store of a file, "
-            "open_store opens it for training, and a model's predict takes its name"
+            "open_store opens it for training, and predict_files predicts its rows"
         )
     if hasattr(X, "read_block"):
         raise InputError(
-            f"{X.name}: is a store, and a matrix of rows is needed; a model's predict takes it, "
+            f"{X.name}: is a store, and a matrix of rows is needed; predict_files predicts its rows, "
             "iterate_blocks gives its rows"
         )
     if not sparse.issparse(X):

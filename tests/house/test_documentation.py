@@ -52,7 +52,7 @@ FILES = {
     "online.md": ["clicks.svm", "more.svm"],
     "operations.md": ["monday.svm", "tuesday.svm", "new.svm"],
     "predicting.md": ["train.svm", "new.svm"],
-    "python.md": ["train.svm"],
+    "python.md": ["train.svm", "new.svm"],
     "reports.md": ["rows.svm"],
     "structured.md": ["train.txt", "test.txt"],
     "training.md": ["rows.svm", "topics.svm", "targets.svm"],

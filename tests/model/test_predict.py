@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import reference
 
+from blocksvm.api.file_predictions import predict_files
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.commands.predict import main
@@ -286,25 +287,32 @@ def test_a_damaged_model_or_checkpoint_is_one_sentence_or_the_same(trained, tmp_
     assert refused > 10
 
 
-def test_a_model_predicts_text_tables_and_stores_from_python(trained, tmp_path):
+def test_files_are_predicted_from_python(trained, tmp_path):
     """As ``blocksvm predict`` does, in the order of the source."""
-    model = load_model(trained / "model.h5")
+    model, text, store = trained / "model.h5", trained / "test.svm", trained / "test.h5"
     expected, _ = expected_scores(trained, "test.svm")
-    text, store = trained / "test.svm", trained / "test.h5"
-    with open_store(store) as opened:
-        for inputs in (text, str(text), [text], store, opened):
-            np.testing.assert_allclose(model.decision_function(inputs), expected, rtol=1e-12, atol=1e-14)
-    np.testing.assert_array_equal(model.predict(text), np.where(expected > 0, 7.0, 3.0))
-    np.testing.assert_array_equal(model.predict([text, text]), np.tile(model.predict(store), 2))
+    labels = np.where(expected > 0, 7.0, 3.0)
+    for given, inputs, more in (
+        (model, text, {}), (str(model), [str(text)], {"memory": "100MB"}), (model, store, {"n_jobs": 2}),
+        (load_model(model), store, {"memory": MEMORY}),
+    ):  # fmt: skip
+        scores = predict_files(given, inputs, "scores", **more)
+        np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-14)
+        np.testing.assert_array_equal(predict_files(given, inputs, **more), labels)
+    np.testing.assert_array_equal(predict_files(model, [text, text]), np.tile(labels, 2))
     with pytest.raises(InputError, match="lies in no file"):
-        fit(np.eye(2), [0, 1]).model.predict(text)
+        predict_files(fit(np.eye(2), [0, 1]).model, text)
     with pytest.raises(InputError, match="nothing.svm: no such file"):
-        model.predict("nothing.svm")
+        predict_files(model, "nothing.svm")
     with pytest.raises(InputError, match="model.h5: is a model, and rows are predicted"):
-        model.predict(trained / "model.h5")
+        predict_files(model, model)
+    with pytest.raises(InputError, match="kind=label: choose one of labels, scores, probabilities"):
+        predict_files(model, text, "label")
+    with pytest.raises(InputError, match="probabilities"):
+        predict_files(model, text, "probabilities")
     (tmp_path / "other.svm").write_text("3 900:1\n7 901:2\n")
     with pytest.warns(InputWarning, match="none is of a feature that"):
-        model.predict(tmp_path / "other.svm")
+        predict_files(model, tmp_path / "other.svm")
 
 
 def test_a_model_has_the_names_of_its_features(tmp_path):
@@ -317,5 +325,5 @@ def test_a_model_has_the_names_of_its_features(tmp_path):
     assert sorted(model.feature_names) == ["colour=blue", "colour=green", "colour=red", "size"]
     weights = dict(zip(model.feature_names, model.weights, strict=True))
     assert weights["colour=red"] > 0 > weights["colour=blue"]
-    assert list(model.predict(tmp_path / "t.csv")[:4]) == [1.0, 0.0, 1.0, 0.0]
+    assert list(predict_files(model, tmp_path / "t.csv")[:4]) == [1.0, 0.0, 1.0, 0.0]
     assert fit(np.eye(2), [0, 1]).model.feature_names is None
