@@ -73,7 +73,8 @@ def stores(tmp_path_factory):
     X, y = random_rows(n=240, d=40, seed=6)
     folder = tmp_path_factory.mktemp("stores")
     three = np.where(np.arange(240) % 3 == 0, 2.0, y)
-    return {k: str(make_store(folder, X, labels, f"{k}", 128)) for k, labels in ((2, y), (3, three))}
+    made = {k: str(make_store(folder, X, labels, f"{k}", 128)) for k, labels in ((2, y), (3, three))}
+    return made | {"narrow": str(make_store(folder, X[:, :8], three, "narrow", 32))}  # for a map of few features
 
 
 # the first learner of each file
@@ -88,13 +89,14 @@ SETTINGS = [
     (2, {"solver": "pegasos", "dual": True, "schedule": "2", "bias": 1.0}),
     *((2, {"learner": name}) for name in FAMILIES.values()),
     *((3, {"learner": name, "average": True}) for name in ("pa1", "mira")),
+    ("narrow", {"learner": "pa1", "joint": "support.joint_cases:prototypes"}),
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n_classes", "settings"), SETTINGS, ids=lambda given: str(given))
-def test_a_visit_made_in_another_process_changes_the_same(pool, stores, n_classes, settings):
-    store = stores[n_classes]
+@pytest.mark.parametrize(("rows", "settings"), SETTINGS, ids=lambda given: str(given))
+def test_a_visit_made_in_another_process_changes_the_same(pool, stores, rows, settings):
+    store = stores[rows]
     settings = {"block_chunks": 3, "max_outer": 3, "tol": 0.0, "seed": 3} | settings
     made = []
 
