@@ -1,1 +1,1 @@
-"""The functions that Python users call: a training in one call, its settings as typed keywords."""
+"""What Python users call: stores, trainings, streams and predictions of files, with settings as keywords."""

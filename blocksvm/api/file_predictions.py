@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from blocksvm.base.errors import InputError, InputWarning, one_of, option
 from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.memory import MEMORY
+from blocksvm.base.settings import n_threads
 from blocksvm.learners.engine.joint_map import place_of
 from blocksvm.model.model_file import Model, describe_model, labels_predicted
 from blocksvm.model.probabilities import link_of
@@ -43,7 +43,7 @@ def predict_files(
     if not str(path):
         raise InputError("the model lies in no file, which says how files are read; save it, and load it")
     place = place_of(model.meta) if isinstance(model, Model) and model.joint is not None else None
-    description, threads = describe_model(path), effective_n_jobs(n_jobs)
+    description, threads = describe_model(path), n_threads(n_jobs)
     link = link_of(description, str(path)) if kind == PROBABILITIES else None
     names, budget = names_of_inputs(inputs), MEMORY.checked(memory)
     scorer: TextScorer | StoreScorer

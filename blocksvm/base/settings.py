@@ -192,10 +192,21 @@ class Settings:
 
 def split_fields(owner: type, keywords: Mapping, hidden: tuple[str, ...] = ()) -> tuple[dict, dict]:
     """Keywords without those that are None: (those that are fields of the dataclass ``owner`` and not hidden, the
-    others)."""
+    others); ``n_jobs`` as ``n_threads`` counts them."""
     names = {field.name for field in fields(owner)} - set(hidden)
     chosen = {name: value for name, value in keywords.items() if value is not None}
+    if "n_jobs" in chosen:
+        chosen["n_jobs"] = n_threads(chosen["n_jobs"])
     return {k: v for k, v in chosen.items() if k in names}, {k: v for k, v in chosen.items() if k not in names}
+
+
+def n_threads(n_jobs: int | None) -> int:
+    """Threads as joblib counts them: None is 1, or as ``parallel_config`` says, -1 as many as processors."""
+    from joblib import effective_n_jobs  # some time to import
+
+    if n_jobs == 0:
+        raise InputError(f"{option('n_jobs', 0)}: must be 1 or more, or -1 for as many as processors")
+    return effective_n_jobs(n_jobs)
 
 
 def plain(value):

@@ -27,13 +27,16 @@ from blocksvm.store.writer import StoreWriter
 NONE = np.empty(0, np.int64)
 
 
-def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int) -> Iterator:
-    """``map`` over a pool that keeps the order and holds at most ``ahead`` results."""
+def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int, alone=lambda item: False) -> Iterator:
+    """``map`` over a pool that keeps the order and holds at most ``ahead`` results; alone(item): none beside it."""
     pending: deque = deque()
     try:
         for item in items:
+            by_itself = alone(item)
+            while pending and by_itself:
+                yield pending.popleft().result()
             pending.append(pool.submit(function, item))
-            if len(pending) > ahead:
+            if by_itself or len(pending) > ahead:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()

@@ -38,6 +38,8 @@ from blocksvm.sources.source import largest_chunk_bytes
 from blocksvm.store.hdf5_files import MAKERS, open_hdf5, text_attribute
 from blocksvm.store.reader import Store
 
+SMALLEST_PIECE = 1 << 16  # bytes of text
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -109,19 +111,20 @@ class TextScorer:
         self.joint = joint_of(description, joint, model)
         d, n_vectors = description["n_features"], description["n_vectors"]
         self.budget = Budget(memory)
-        self.n_jobs = n_jobs
-        self.piece_bytes = int(min(4_000_000, max(65_536, memory // (32 * (n_jobs + 1)))))
-        # a row's text takes two bytes or more; of several threads each has a piece, and one is scored
-        self.n_pieces = n_jobs + 1 if n_jobs > 1 else 1
-        self.budget.take("text", (EXPANSION * self.n_pieces + 1) * self.piece_bytes)
+        # pieces for any number of threads take what one takes of a single thread, so that lines may be as long
+        self.n_jobs = n_jobs = max(1, min(n_jobs, memory // (64 * SMALLEST_PIECE) - 1))
+        n_pieces = n_jobs + 1 if n_jobs > 1 else 1  # one for each thread, and one that is scored
+        self.piece_bytes = int(max(SMALLEST_PIECE, min(4_000_000, memory // 64) // n_pieces))
+        # a row's text takes two bytes or more
+        self.budget.take("text", (EXPANSION * n_pieces + 1) * self.piece_bytes)
         self.budget.take("decision values", piece_bytes(n_vectors))
         # ids stay for the look-up; while the index is filled there are two copies of them
         need = 8 * width_of(n_vectors) * (d + 2) + 8 * n_vectors * (d + 1) + 8 * d + IdIndex.n_bytes(d)
         need += support_bytes(description, d) + joint_bytes(self.joint)
         need += IDF_BYTES * d * recipe_of(description, model).weighs
         self.budget.reserve("the model", need)
-        # a longer line is there up to three times while it is read, then with what is made of it
-        self.line_bytes = (EXPANSION + 4) * self.n_pieces
+        # a longer line is there up to three times while it is read, then with what is made of it, alone
+        self.line_bytes = EXPANSION + 4
         self.model = load_model(model)
         self.note = ""
         self.recipe = recipe_of(description, model)
@@ -154,8 +157,8 @@ class TextScorer:
             self.empty -= recipe.options.get("header") == "yes"
             reader = reader_of(ReaderOptions(recipe, labelled=False, idf=self.idf))
             share = EXPANSION / reader.expansion
-            pieces = text.pieces(int(share * self.piece_bytes), self._limit(share))
-            for batch in parsed_in_order(reader, pieces, self.n_jobs):
+            n_bytes = int(share * self.piece_bytes)
+            for batch in parsed_in_order(reader, text.pieces(n_bytes, self._limit(share)), self.n_jobs, n_bytes):
                 counter.check(batch)
                 rows += len(batch)
                 self.empty += batch.origin.n_records - len(batch)
@@ -191,13 +194,14 @@ class TextScorer:
         )
 
 
-def parsed_in_order(reader: Reader, pieces: Iterator[TextPiece], n_jobs: int) -> Iterator[RowBatch]:
-    """The rows of the pieces, in their order, parsed by so many threads."""
+def parsed_in_order(reader: Reader, pieces: Iterator[TextPiece], n_jobs: int, n_bytes: int) -> Iterator[RowBatch]:
+    """The rows of the pieces, in their order, parsed by so many threads; one longer than ``n_bytes``, which is a single
+    line, by itself: the memory for it is there once."""
     if n_jobs == 1:
         yield from map(reader.parse, pieces)
         return
     with ThreadPoolExecutor(n_jobs, thread_name_prefix="blocksvm-predict") as pool:
-        yield from ordered_map(pool, reader.parse, pieces, n_jobs - 1)
+        yield from ordered_map(pool, reader.parse, pieces, n_jobs - 1, lambda piece: getattr(piece, "end", 0) > n_bytes)
 
 
 class StoreScorer:
@@ -217,7 +221,6 @@ class StoreScorer:
         self.budget = Budget(memory)
         description = describe_model(model)
         self.joint = joint_of(description, joint, model)
-        self.n_jobs = n_jobs = 1 if self.joint is not None else n_jobs  # a map from outside may not be made for threads
         d, n_vectors = description["n_features"], description["n_vectors"]
         self.n_values = n_vectors if self.joint is None else self.joint.n_values(description.get("multilabel", False))
         # source number, label, class; the numbers are sorted with a second copy of them
@@ -266,8 +269,15 @@ class StoreScorer:
             self.budget.take("weights", 8 * width_of(n_vectors) * (store.n_features + 1))
             if self.joint is not None:
                 self.budget.take("joint features of some rows", joint_bytes(self.joint) + 8 * store.n_features)
-            self.budget.take("chunks", n_jobs * (self.arena_bytes + 48 * int(store.chunks.n_rows.max())))
-            self.budget.take("decision values", n_jobs * piece_bytes(n_vectors))
+            chunk, values = self.arena_bytes + 48 * int(store.chunks.n_rows.max()), piece_bytes(n_vectors)
+            # further threads, each with decoders of its own, as far as half of what is left holds them; a map from
+            # outside may not be made for threads
+            further = (
+                0 if self.joint is not None else self.budget.left // (2 * (chunk + values + store.working_bytes()))
+            )
+            self.n_jobs = min(n_jobs, 1 + max(0, further))
+            self.budget.take("chunks", self.n_jobs * chunk + (self.n_jobs - 1) * store.working_bytes())
+            self.budget.take("decision values", self.n_jobs * values)
             self.budget.require("predictions", self.row_bytes * min(store.n_samples, 1024))
 
     def scores(self) -> Iterator[Scores]:

@@ -13,6 +13,7 @@ from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.commands.predict import main
 from blocksvm.conversion.convert import SplitSettings, split_rows
+from blocksvm.formats.format import EXPANSION
 from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import StoreScorer, TextScorer
 from blocksvm.store.reader import open_store
@@ -84,7 +85,7 @@ def test_a_store_is_scored_in_source_order(trained):
 def many_pieces(trained, tmp_path):
     """The rows again and again, so that there are several pieces of text."""
     lines = (trained / "train.svm").read_text().splitlines()
-    return lines * (1 + 500_000 // sum(len(line) + 1 for line in lines)), tmp_path / "rows.svm"
+    return lines * (1 + 1_600_000 // sum(len(line) + 1 for line in lines)), tmp_path / "rows.svm"
 
 
 @pytest.mark.parametrize("n_jobs", [2, 5])
@@ -93,7 +94,7 @@ def test_any_number_of_threads_scores_the_same(trained, tmp_path, n_jobs):
     text.write_text("\n".join(lines) + "\n")
     split_rows([str(text)], tmp_path / "rows.h5", SplitSettings(chunk_nonzeros=512))
     for scorer, given, inputs in (
-        (TextScorer, (trained / "model.h5", 4_000_000), ([str(text)],)),
+        (TextScorer, (trained / "model.h5", 16_000_000), ([str(text)],)),
         (StoreScorer, (trained / "model.h5", tmp_path / "rows.h5", MEMORY), ()),
     ):
         one, several = scorer(*given), scorer(*given, n_jobs=n_jobs)
@@ -103,7 +104,38 @@ def test_any_number_of_threads_scores_the_same(trained, tmp_path, n_jobs):
             expected, scored = (np.concatenate([getattr(p, name) for p in pieces]) for pieces in (alone, together))
             np.testing.assert_array_equal(scored, expected)
             assert len(expected) == len(lines)
-        assert sum(several.budget.used.values()) > sum(one.budget.used.values())  # each thread's part is counted
+        if inputs:  # each thread's part is counted
+            assert several.n_jobs == 2 and several.budget.used["text"] >= EXPANSION * 3 * several.piece_bytes
+        else:
+            assert several.n_jobs == n_jobs and sum(several.budget.used.values()) > sum(one.budget.used.values())
+
+
+def test_more_threads_need_no_more_memory(trained, tmp_path):
+    """What one thread can score, any number can: a long line is parsed by itself, and chunks are decoded by as many
+    threads as the memory holds."""
+    lines, text = many_pieces(trained, tmp_path)
+    long = "7 " + " ".join(f"{k}:1" for k in range(1, 60_000))
+    text.write_text("\n".join([*lines[:9000], long, *lines[9000:18_000], long]) + "\n")
+    expected = predict_files(trained / "model.h5", text, "scores")
+    for memory, n_jobs in ((8_000_000, 1), (40_000_000, 8)):
+        scorer = TextScorer(trained / "model.h5", memory, n_jobs=16)
+        assert scorer.n_jobs == n_jobs
+        scored = np.concatenate([p.values for p in scorer.scores([str(text)])])
+        np.testing.assert_array_equal(scored, expected)
+    split_rows([str(text)], tmp_path / "long.h5", SplitSettings(chunk_nonzeros=4096))
+    least = next(m for m in range(10**6, 10**8, 10**5) if fits(trained / "model.h5", tmp_path / "long.h5", m))
+    tight, ample = (StoreScorer(trained / "model.h5", tmp_path / "long.h5", m, n_jobs=16) for m in (least, MEMORY))
+    assert (tight.n_jobs, ample.n_jobs) == (1, 16)
+    expected, scored = (np.concatenate([p.values for p in scorer.scores()]) for scorer in (ample, tight))
+    np.testing.assert_array_equal(scored, expected)
+
+
+def fits(model, store, memory: int) -> bool:
+    try:
+        StoreScorer(model, store, memory)
+    except InputError:
+        return False
+    return True
 
 
 def test_the_first_bad_line_is_named_whatever_thread_reads_it(trained, tmp_path):

@@ -78,6 +78,10 @@ def test_write_store_takes_the_settings_of_split_and_of_the_format(tmp_path):
     assert (meta["n_samples"], meta["n_features"], meta["recipe"]["dtype"]) == (3, 1, "float64")
     again = blocksvm.write_store([tmp_path / "t.csv"], tmp_path / "u.h5", like=tmp_path / "t.h5")
     assert again["recipe"] == meta["recipe"]
+    assert blocksvm.write_store([tmp_path / "t.csv"], tmp_path / "w.h5", label="y", ignore="id", dtype="float64",
+                                n_jobs=-1)["fingerprint"] == meta["fingerprint"]  # fmt: skip
+    with pytest.raises(blocksvm.InputError, match="n_jobs=0: must be 1 or more, or -1"):
+        blocksvm.write_store(tmp_path / "t.csv", tmp_path / "v.h5", n_jobs=0)
     with pytest.raises(blocksvm.InputError, match="normalise: the format csv does not accept it"):
         blocksvm.write_store(tmp_path / "t.csv", tmp_path / "v.h5", normalise="l2")
     with pytest.raises(blocksvm.InputError, match="normalize=l3: choose one of none, l2"):
