@@ -45,7 +45,13 @@ def settings_offered(name: str | None) -> Settings:
 
 
 def sniffed(head: bytes, name: str) -> str:
-    """The name of the format that the first bytes of an input look like most; svmlight where they look like none."""
+    """The name of the text format that the first bytes of an input look like most; svmlight where they look like none.
+    InputError for a name of a format of files, whose first bytes these are not."""
+    ending = name.rpartition(".")[2].lower()
+    if ending in OF_FILES or ending == "feather":
+        raise InputError(
+            f"{name}: does not begin as a {ending} file does; get it again, or give {option('format')} if it is text"
+        )
     scores = {format_: get_format(format_).score(head, name) for format_ in OF_TEXT}
     return max(scores, key=scores.get)
 

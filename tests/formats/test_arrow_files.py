@@ -179,6 +179,18 @@ def test_pages_that_are_open_at_once_must_fit_in_the_memory(tmp_path, monkeypatc
         split_rows([str(path)], tmp_path / "t.h5", SplitSettings(memory=20_000_000))
 
 
+def test_a_page_must_say_its_lengths(tmp_path):
+    """An empty header of a page, under a footer that is whole."""
+    path = tmp_path / "rows.parquet"
+    write(path, pa.table({"label": [1.0, 2.0] * 5, "x": [1.0] * 10}), 10)
+    data = bytearray(path.read_bytes())
+    column = parquet.ParquetFile(path).metadata.row_group(0).column(0)
+    data[column.dictionary_page_offset] = 0
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"cannot be read \(a page has no length, or one below zero\); get it again"):
+        split_rows([str(path)], tmp_path / "s.h5", SplitSettings(memory=20_000_000))
+
+
 def write_packed(path, columns: dict, **options):
     table = pa.table(columns)
     if path.suffix == ".parquet":

@@ -91,11 +91,12 @@ def pages(file: int, column) -> Iterator[Page]:
     while at < end and left > 0:
         about, length = page_header(file, at)
         header = about.get(5) or about.get(8) or about.get(7) or {}
-        page = Page(about[2], header.get(1, 0), 7 in about, header.get(4 if 8 in about else 2, 0))
-        if min(page.n_bytes, about[3], page.n) < 0:
-            raise ValueError("a page has a length below zero")
+        page = Page(about.get(2, -1), header.get(1, 0), 7 in about, header.get(4 if 8 in about else 2, 0))
+        stored = about.get(3, -1)
+        if min(page.n_bytes, stored, page.n) < 0:
+            raise ValueError("a page has no length, or one below zero")
         yield page
-        at += length + about[3]
+        at += length + stored
         left -= 0 if page.words else page.n
 
 
