@@ -311,6 +311,16 @@ class HoldsRows(Solver):
     """Rows are held beside the state, and the result is no vector of weights but stands on some of them."""
 
     @abstractmethod
+    def held(self) -> Any:
+        """What a visit uses of the rows that are held, and changes: it goes to where the visit is made and back."""
+        ...
+
+    @abstractmethod
+    def hold(self, held: Any, state: State) -> None:
+        """Take what ``held`` gave elsewhere; state: of the run, or {} where a visit is made for another process."""
+        ...
+
+    @abstractmethod
     def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
         """What is held as it was when a run was broken off, whose state is there again; blocks(): all rows, once."""
         ...

@@ -137,7 +137,7 @@ class OuterLoop(Run):
         members = working_set.members  # listed only where they are passed over
         result = self.executor.visit(replace(task, members=members), working_set.block)
         if result.share is not None:
-            working_set.share[members] = result.share[members]
+            working_set.update(members, result.share)
         progress.count_set(result, stats, None if between or not progress.closed else working_set.left_out)
         self.tally.count_set(result)
 
@@ -170,8 +170,7 @@ class OuterLoop(Run):
             if working_set is None or certificate.rel_gap is None or certificate.rel_gap <= tol:
                 break
             self.reader.request(self.following()[0])
-            progress.begin_cycle(plan.blocks.work_of_reading)
-            progress.estimates[-1] = certificate.primal
+            progress.begin_cycle(plan.blocks.work_of_reading, certificate.primal)
             self._visit_set(between=False)
             if progress.current:  # no pass was made
                 break

@@ -130,9 +130,11 @@ class Progress:
         self.passes_made += self.most_passes
         self.most_passes, self.loss_sum, self.closed = 0, 0.0, True
 
-    def begin_cycle(self, work: float) -> None:
-        """All rows will be read, or have been for a certificate, which took so much work."""
+    def begin_cycle(self, work: float, primal: float | None = None) -> None:
+        """All rows will be read, or have been for a certificate, which took so much work and showed the primal."""
         self.cycle_gain, self.cycle_work = 0.0, work
+        if primal is not None:
+            self.estimates[-1] = primal
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """A visit: inner passes over one block, or over the working set, from a state to what they change.  Data in, data out.
 
     result = run_visit(solver, partition, task, block, part)        anywhere: a thread, a process, another machine
-    add(state, result)                                              where the state is
+    add(solver, state, result)                                      where the state is
 
 ``VisitTask`` says what is to be done, ``part`` is what the solver knows (``part_of``: feature and scalar arrays whole,
 of row arrays the block's entries), ``VisitResult`` what has changed.  Results of several blocks that were visited from
@@ -13,11 +13,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from blocksvm.solvers.solver import SHARE, PassResult, Solver, State, Visit
+from blocksvm.solvers.solver import SHARE, HoldsRows, PassResult, Solver, State, Visit
 from blocksvm.sources.block import Block
 from blocksvm.training.partition import Partition
 from blocksvm.training.schedule import PassStats, Schedule
@@ -62,7 +62,8 @@ class VisitResult:
 
     rows (n,) int64: numbers of the block's rows in the source; entries: {row array: their new entries}; scalars:
     {array: new values}; features: {array: new values}, None where the arrays that the visit was given are the run's
-    own; share (n,) float64: of a solver with a working set each row's share of the gap; passes, seconds: what each pass
+    own; held: of a solver that holds rows, what it holds now (``HoldsRows.held``), None where it is the run's own;
+    share (n,) float64: of a solver with a working set each row's share of the gap; passes, seconds: what each pass
     did.
     """
 
@@ -71,6 +72,7 @@ class VisitResult:
     scalars: State
     features: State | None
     share: np.ndarray | None
+    held: Any = None
     passes: list[PassResult] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
@@ -128,13 +130,16 @@ def put_rows(state: State, rows: np.ndarray, entries: State) -> None:
         state[name][rows] = values
 
 
-def add(state: State, result: VisitResult) -> None:
+def add(solver: Solver, state: State, result: VisitResult) -> None:
     """Bring the result of a visit into the state that it began from."""
     put_rows(state, result.rows, result.entries)
     for name, values in result.scalars.items():
         state[name][:] = values
     for name, values in (result.features or {}).items():
         state[name][:] = values
+    if result.held is not None:
+        assert isinstance(solver, HoldsRows)
+        solver.hold(result.held, state)
 
 
 def merge(solver: Solver, state: State, results: list[VisitResult], sigma: float) -> None:
@@ -169,5 +174,5 @@ class ThisProcess:
     def visit(self, task: VisitTask, block: Block) -> VisitResult:
         part = part_of(self.solver, block, self.state)
         result = run_visit(self.solver, self.partition, task, block, part, self.ready)
-        add(self.state, result)
+        add(self.solver, self.state, result)
         return result

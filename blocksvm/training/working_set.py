@@ -157,6 +157,10 @@ class WorkingSet:
         held = arrays_of(self.held)
         compact(self.slots, *held, self.capacity, self.used, self.member, self.held_share)
 
+    def update(self, members: np.ndarray, share: np.ndarray) -> None:
+        """Members have been visited; share (n,) as the visit's array has it, of all rows of the set's block."""
+        self.share[members] = share[members]
+
     def _select(self, block: Block, share: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """Keep, of the members and the rows of a block that are wanted, those of the largest shares, in most of the
         capacity; those of the blocks to come must fit, too.  Returns the rows of the block that are chosen."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -14,7 +14,8 @@ import reference_losses
 from support.training_cases import looped, make_store, opened, random_rows, train
 
 from blocksvm.learners import LEARNERS
-from blocksvm.solvers.solver import State
+from blocksvm.solvers.dual_methods import METHOD
+from blocksvm.solvers.solver import HoldsRows, State
 from blocksvm.sources.block import Block
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
@@ -24,26 +25,37 @@ from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import Fixed, PassStats
 from blocksvm.training.train_settings import TrainSettings
 from blocksvm.training.visit import ThisProcess, VisitResult, VisitTask, add, merge, part_of, run_visit
+from blocksvm.validation.folds import folds_of
+from blocksvm.validation.held_out_problems import HeldOutCD
 
 # -- a process of its own --------------------------------------------------------------------------------------------
 
 
+def plan_of(source, path=None, **settings) -> Plan:
+    """path: values of C, for each of which a problem is made of each of three folds."""
+    method = path and replace(METHOD, make=partial(HeldOutCD, path=path, folds=folds_of(source, 3, 0)))
+    return Plan(source, TrainSettings.of(**settings), method=method)
+
+
 @cache
 def plan_there(store: str, settings: tuple) -> Plan:
-    return Plan(Store(store), TrainSettings.of(**dict(settings)))
+    return plan_of(Store(store), **dict(settings))
 
 
 def copied_features(plan: Plan, part: State) -> State:
     return {a.name: part[a.name] for a in plan.solver.state_arrays if a.axis == "feature" and a.in_visits}
 
 
-def visit_there(store: str, settings: tuple, task: VisitTask, block: Block | None, part: State) -> VisitResult:
+def visit_there(store: str, settings: tuple, task: VisitTask, block: Block | None, part: State, held) -> VisitResult:
     """What a machine of its own does: it knows the store and the settings, and reads the rows that it is to visit."""
     plan = plan_there(store, settings)
+    if held is not None:
+        plan.solver.hold(held, {})
     if block is None:
         block = plan.source.read_block(task.chunks, None)
     result = run_visit(plan.solver, plan.blocks.partition, task, block, part)
     result.features = copied_features(plan, part)
+    result.held = plan.solver.held() if held is not None else None
     return result
 
 
@@ -57,8 +69,9 @@ class Elsewhere:
         self.keys.append((task.members is not None, task.key))
         solver, state = self.loop.plan.solver, self.loop.state
         sent = None if task.members is None else block
-        result = self.pool.submit(visit_there, *self.own, task, sent, part_of(solver, block, state)).result()
-        add(state, result)
+        held = solver.held() if isinstance(solver, HoldsRows) else None
+        result = self.pool.submit(visit_there, *self.own, task, sent, part_of(solver, block, state), held).result()
+        add(solver, state, result)
         return result
 
 
@@ -89,6 +102,11 @@ SETTINGS = [
     (2, {"solver": "pegasos", "dual": True, "schedule": "2", "bias": 1.0}),
     *((2, {"learner": name}) for name in FAMILIES.values()),
     *((3, {"learner": name, "average": True}) for name in ("pa1", "mira")),
+    *(
+        (2, {"learner": "kernel-pa1", **budget})
+        for budget in ({}, {"budget": 9}, {"budget": 9, "budget_rule": "remove"})
+    ),
+    *((2, {"solver": "kernel", "matrix_rows": rows, "bias": bias}) for rows, bias in ((16, "free"), (40, 0.5))),
     ("narrow", {"learner": "pa1", "joint": "support.joint_cases:prototypes"}),
 ]
 
@@ -118,6 +136,30 @@ def test_a_visit_made_in_another_process_changes_the_same(pool, stores, rows, se
     visits = [k for k, passes in enumerate(here.result.set_passes) if passes]
     assert [key for of_the_set, key in keys if of_the_set] == [(k, 0) for k in visits]
     assert visits or here.loop.working_set is None
+
+
+@pytest.mark.slow
+def test_folds_and_costs_are_visited_in_another_process(pool, stores):
+    settings = {"path": (0.1, 1.0), "block_chunks": 3, "max_outer": 3, "tol": 1e-9, "bias": 1.0}
+    here = OuterLoop(plan_of(Store(stores[2]), **settings))
+    there = OuterLoop(
+        plan_of(Store(stores[2]), **settings), executor=lambda loop: Elsewhere(pool, stores[2], settings, loop)
+    )
+    results = here.run(), there.run()
+    assert results[0].certificate == results[1].certificate
+    assert all(np.array_equal(here.state[name], there.state[name]) for name in here.state)
+
+
+@pytest.mark.slow
+def test_a_run_by_the_clock_is_replayed_in_another_process(pool, stores):
+    """``overlap`` makes passes while the next block is read; a process that reads none repeats what was chosen."""
+    settings = {"block_chunks": 3, "max_outer": 4, "tol": 0.0, "schedule": "overlap"}
+    here = train(stores[2], **settings)
+    passes = here.result.passes, here.result.set_passes
+    there = train(
+        stores[2], executor=lambda loop: Elsewhere(pool, stores[2], settings, loop), replay=passes, **settings
+    )
+    assert there.same(here)
 
 
 # -- a visit ---------------------------------------------------------------------------------------------------------
@@ -152,7 +194,7 @@ def test_only_the_feature_arrays_are_touched_before_a_result_is_added(rows, sett
     assert len(result.passes) == len(result.seconds) == 1
     assert result.features is None
     assert all(np.array_equal(array, state[name]) for name, array in before.items())
-    add(state, result)
+    add(solver, state, result)
     assert any(not np.array_equal(array, state[name]) for name, array in before.items())
 
 

@@ -152,6 +152,17 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
         self.vectors = SupportVectors(self.n_features, self.most_rows, self.most_entries, self.projects, state[PLACES])
         self.by_row = state[COEFFICIENTS]
 
+    def held(self) -> SupportVectors:
+        return self.vectors
+
+    def hold(self, held: SupportVectors, state: State) -> None:
+        self.vectors = held
+        if not state:
+            self.by_row = np.empty(len(held.places))
+            return
+        state[PLACES][:], held.places = held.places, state[PLACES]
+        held.put_coefficients(self.by_row)
+
     def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
         self.vectors.restore(self.by_row, blocks, self.function, self.constant)
 
