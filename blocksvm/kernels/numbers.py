@@ -13,6 +13,8 @@ NOT_FINITE = 8
 UNDECIDED = -1  # Python's float() must parse it
 
 INTEGER_POWERS = np.array([10**k if k < 20 else 0 for k in range(23)], dtype=np.uint64)  # those that fit
+# the mask of a word's last n bytes is at n + 8
+LAST_BYTES = np.array([(1 << 64) - (1 << 8 * (8 - min(max(n, 0), 8))) for n in range(-8, 17)], np.uint64)
 ZEROS = np.uint64(0x3030303030303030)  # eight times the character
 
 
@@ -28,6 +30,23 @@ def eight_digits(word):
     word = ((word * np.uint64(2561)) >> np.uint64(8)) & np.uint64(0x00FF00FF00FF00FF)
     word = ((word * np.uint64(6553601)) >> np.uint64(16)) & np.uint64(0x0000FFFF0000FFFF)
     return (word * np.uint64(42949672960001)) >> np.uint64(32)
+
+
+@inlined
+def digits_before(text, p, n):
+    """The ``n`` of eight bytes before ``p``, less the zero's character, and zeros before them."""
+    return (eight_bytes(text, p - 8) ^ ZEROS) & LAST_BYTES[np.uint64(n + 8)]
+
+
+@inlined
+def two_numbers(text, a, n, b, m):
+    """(bits, none of which is set if all are digits; the numbers) of the ``n`` digits before position ``a`` and the
+    ``m`` before ``b``, 0 to 16 each; sixteen bytes before both must be readable."""
+    low, high = digits_before(text, a, n), digits_before(text, a - 8, n - 8)
+    other_low, other_high = digits_before(text, b, m), digits_before(text, b - 8, m - 8)
+    faults = not_digits(low) | not_digits(high) | not_digits(other_low) | not_digits(other_high)
+    first = eight_digits(high) * INTEGER_POWERS[8] + eight_digits(low)
+    return faults, first, eight_digits(other_high) * INTEGER_POWERS[8] + eight_digits(other_low)
 
 
 @inlined

@@ -24,13 +24,13 @@ from blocksvm.kernels.numbers import (
     eight_digits,
     not_digits,
     number,
+    two_numbers,
 )
 from blocksvm.kernels.prefetch import products
 from blocksvm.kernels.text_bytes import (
     COLON,
     DOT,
     HASH,
-    LAST_BYTES,
     MINUS,
     NEWLINE,
     SPACE,
@@ -43,7 +43,6 @@ from blocksvm.kernels.text_bytes import (
     is_blank_or_newline,
     is_digit,
     next_separators,
-    two_numbers,
 )
 
 # What may be wrong with a line, besides a number's own faults.  The sentences for them are in formats/text/svmlight.py.
@@ -280,7 +279,7 @@ def usual_pairs(text, p, ends, e, n_ends, ids, values, k):
                 break
             head *= INTEGER_POWERS[16]
             m = 16
-        faults, i, mantissa = two_numbers(text, stop, n, end, m, LAST_BYTES)
+        faults, i, mantissa = two_numbers(text, stop, n, end, m)
         if faults != np.uint64(0) or not 0 <= whole <= 9:
             break
         mantissa += head + np.uint64(whole) * INTEGER_POWERS[np.uint64(decimals)]

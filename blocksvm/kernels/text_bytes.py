@@ -3,7 +3,6 @@
 import numpy as np
 from llvmlite import ir
 from numba import config, types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from blocksvm.kernels import inlined, kernel
@@ -11,7 +10,6 @@ from blocksvm.kernels import inlined, kernel
 SPARE = 64  # this many bytes after a text must be readable
 
 NEWLINE, SPACE, TAB, RETURN, HASH, COLON, PLUS, MINUS, DOT, ZERO, NINE = 10, 32, 9, 13, 35, 58, 43, 45, 46, 48, 57
-LAST_BYTES = np.array([0] * 16 + [255] * 16, np.uint8)  # the mask of n bytes' end begins at n
 BLANKS = np.uint64(1 << SPACE | 1 << NEWLINE | 1 << TAB | 1 << RETURN | 1 << 11 | 1 << 12)
 
 
@@ -42,35 +40,26 @@ def byte_at(text, p):
     return int(text[np.uint64(p)])
 
 
-def load_at(context, builder, array_type, array, position, kind):
-    """Code that reads a ``kind`` from an array's element on, at any address, without a check."""
-    view = context.make_array(array_type)(context, builder, array)
-    pointer = cgutils.get_item_pointer(context, builder, array_type, view, [position], wraparound=False)
-    return builder.load(builder.bitcast(pointer, kind.as_pointer()), align=1)
+@inlined
+def eight_bytes(text, p):
+    """``text[p : p + 8]`` as a little-endian uint64, at any address: one load, into which the compiler turns this."""
+    word = np.uint64(0)
+    for j in range(8):
+        word |= np.uint64(text[np.uint64(p + j)]) << np.uint64(8 * j)
+    return word
 
 
-def lanes(bits, *values, count):
-    """A constant vector of ``count`` numbers of ``bits`` each, ``values`` over and over."""
-    return ir.Constant(ir.VectorType(ir.IntType(bits), count), list(values) * (count // len(values)))
+@inlined
+def separators(text, p):
+    """uint64: bit i is set where byte ``p + i`` is a colon, or a space or less."""
+    bits = np.uint64(0)
+    for j in range(64):
+        c = text[np.uint64(p + j)]
+        bits |= np.uint64((c <= SPACE) | (c == COLON)) << np.uint64(j)
+    return bits
 
 
 if config.DISABLE_JIT:
-
-    def eight_bytes(text, p):
-        """``text[p : p + 8]`` as a little-endian uint64."""
-        return text[p : p + 8].view(np.uint64)[0]
-
-    def separators(text, p):
-        """uint64: bit i is set where byte ``p + i`` is a colon, or a space or less."""
-        bytes_ = text[p : p + 64]
-        return np.packbits((bytes_ <= SPACE) | (bytes_ == COLON), bitorder="little").view(np.uint64)[0]
-
-    def two_numbers(text, a, n, b, m, masks):
-        """(bits, none of which is set if all are digits; the numbers) of the ``n`` digits before position ``a`` and the
-        ``m`` before ``b``, 0 to 16 each; sixteen bytes before both must be readable.  masks: ``LAST_BYTES``."""
-        tokens = bytes(text[a - n : a]), bytes(text[b - m : b])
-        faults = np.uint64(not all(byte in b"0123456789" for token in tokens for byte in token))
-        return faults, *(np.uint64(0 if faults or not token else int(token)) for token in tokens)
 
     def trailing_zeros(x):
         """Number of zero bits below the lowest one of a uint64; 64 of 0."""
@@ -85,60 +74,6 @@ if config.DISABLE_JIT:
         return np.uint64(x).view(np.float64)
 
 else:
-
-    @intrinsic
-    def eight_bytes(typingctx, text, p):
-        """``text[p : p + 8]`` as a little-endian uint64, at any address."""
-
-        def codegen(context, builder, signature, args):
-            return load_at(context, builder, signature.args[0], args[0], args[1], ir.IntType(64))
-
-        return types.uint64(text, types.int64), codegen
-
-    @intrinsic
-    def separators(typingctx, text, p):
-        """uint64: bit i is set where byte ``p + i`` is a colon, or a space or less."""
-
-        def codegen(context, builder, signature, args):
-            characters = load_at(context, builder, signature.args[0], args[0], args[1], ir.VectorType(ir.IntType(8), 64))
-            blank = builder.icmp_unsigned("<=", characters, lanes(8, SPACE, count=64))
-            colon = builder.icmp_unsigned("==", characters, lanes(8, COLON, count=64))
-            return builder.bitcast(builder.or_(blank, colon), ir.IntType(64))
-
-        return types.uint64(text, types.int64), codegen
-
-    @intrinsic
-    def two_numbers(typingctx, text, a, n, b, m, masks):
-        """(bits, none of which is set if all are digits; the numbers) of the ``n`` digits before position ``a`` and the
-        ``m`` before ``b``, 0 to 16 each; sixteen bytes before both must be readable.  masks: ``LAST_BYTES``."""
-
-        def codegen(context, builder, signature, args):
-            half = ir.VectorType(ir.IntType(8), 16)
-            sixteen = ir.Constant(ir.IntType(64), 16)
-
-            def both(array, first, second):
-                parts = [load_at(context, builder, signature.args[array], args[array], at, half) for at in (first, second)]
-                return builder.shuffle_vector(*parts, ir.Constant(ir.VectorType(ir.IntType(32), 32), list(range(32))))
-
-            def joined(digits, bits, count, place):
-                """Each two neighbours, the first of which is worth ``place``, as one number of twice the bits."""
-                wide = builder.bitcast(digits, ir.VectorType(ir.IntType(2 * bits), count // 2))
-                first = builder.and_(wide, lanes(2 * bits, 2**bits - 1, count=count // 2))
-                worth = builder.mul(first, lanes(2 * bits, place, count=count // 2))
-                return builder.add(worth, builder.lshr(wide, lanes(2 * bits, bits, count=count // 2)))
-
-            digits = builder.xor(both(0, builder.sub(args[1], sixteen), builder.sub(args[3], sixteen)), lanes(8, ZERO, count=32))
-            digits = builder.and_(digits, both(5, args[2], args[4]))
-            faults = builder.icmp_unsigned(">", digits, lanes(8, 9, count=32))
-            faults = builder.zext(builder.bitcast(faults, ir.IntType(32)), ir.IntType(64))
-            # 16 digits as 8 numbers of two, 4 of four, 2 of eight: no product is too long for its lane
-            eights = joined(joined(joined(digits, 8, 32, 10), 16, 16, 100), 32, 8, 10**4)
-            parts = builder.mul(eights, lanes(64, 10**8, 1, count=4))
-            part = [builder.extract_element(parts, ir.Constant(ir.IntType(32), j)) for j in range(4)]
-            numbers = [builder.add(part[0], part[1]), builder.add(part[2], part[3])]
-            return context.make_tuple(builder, signature.return_type, [faults, *numbers])
-
-        return types.UniTuple(types.uint64, 3)(text, types.int64, types.int64, types.int64, types.int64, masks), codegen
 
     def instruction(signature, build):
         """A function of one number that is an instruction of the processor."""

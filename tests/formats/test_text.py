@@ -30,6 +30,7 @@ from blocksvm.formats.stored_bytes import PIPE_BYTES, Pipe
 from blocksvm.formats.text.svmlight import SVMLIGHT
 from blocksvm.formats.text.text_source import LineLimit, TextInputs, TextPiece, TextSource
 from blocksvm.kernels import kernel, text_bytes
+from blocksvm.kernels.numbers import two_numbers
 
 getcontext().prec = 1200
 FLOAT64 = Recipe(dtype="float64")
@@ -261,7 +262,7 @@ def test_long_texts_of_usual_and_unusual_pairs_are_the_references(data):
 
 @kernel
 def _two_numbers(text, a, n, b, m):
-    return text_bytes.two_numbers(text, a, n, b, m, text_bytes.LAST_BYTES)
+    return two_numbers(text, a, n, b, m)
 
 
 @kernel
