@@ -73,18 +73,20 @@ class PassArrays(NamedTuple):
     share: np.ndarray
 
 
-def dual_cd_pass(rows, order, objective, limits, sigma, arrays):
-    """One inner pass over the rows in ``order``.
+def dual_cd_pass(rows, order, objective, limits, sigma, arrays, moving):
+    """One inner pass over the rows in ``order``; or, where ``moving`` is not empty, the same without a step, at one w.
 
     rows: ``Rows``, with y int16 of +-1, or float64; order (m,) int32, the rows to visit, all active; objective:
-    ``Objective``; limits: ``Limits``; arrays: ``PassArrays``.  Rows of cost 0 are passed over.
+    ``Objective``; limits: ``Limits``; arrays: ``PassArrays``; moving (m,) int32, filled with the rows that a step would
+    move, in their order, or (0,).  Rows of cost 0 are passed over.
 
     sigma >= 1: where several blocks are visited from one w at once, w becomes w + sigma sum_i (change of a_i) direction_i
     x_i, as if sigma such blocks moved it, and curvatures grow by as much, so that the changes of up to sigma blocks may
     be added up (Ma et al., ICML 2015, the local subproblem of equation 9 with sigma' = sigma).
 
     Returns (pg_max, pg_min, rows dropped, nonzeros, loss sum of the margins seen before each row's own step, the part
-    of it that belongs to rows put to rest, change of sum_i conjugate_i, increase of D, sum of the shares).
+    of it that belongs to rows put to rest, change of sum_i conjugate_i, increase of D, sum of the shares, rows that
+    move).
     """
     indptr, indices, values, y, weights, sq_norms = rows
     bias, cost, p = objective
@@ -95,7 +97,8 @@ def dual_cd_pass(rows, order, objective, limits, sigma, arrays):
     with_set = share.shape[0] > 0
     pg_max = -np.inf
     pg_min = np.inf
-    dropped = nonzeros = 0
+    dropped = nonzeros = n_moving = 0
+    screening = moving.shape[0] > 0
     bias_sq = bias * bias
     loss = resting_loss = change = gain = shares = 0.0
     run = hot_run(indptr, indices)
@@ -138,6 +141,10 @@ def dual_cd_pass(rows, order, objective, limits, sigma, arrays):
         pg_max = max(pg_max, projected)
         pg_min = min(pg_min, projected)
         if abs(projected) > NEGLIGIBLE:
+            n_moving += 1
+            if screening:
+                moving[n_moving - 1] = i
+                continue
             q = sigma * (sq_norms[i] + bias_sq)
             new = step(a, z, q, target, c, p)
             more = conjugate(new, target, c, p) - conjugate(a, target, c, p)
@@ -148,7 +155,7 @@ def dual_cd_pass(rows, order, objective, limits, sigma, arrays):
             move *= sigma
             add_row(indices, values, start, stop, move, w)
             w[d] += move * bias
-    return pg_max, pg_min, dropped, nonzeros, loss, resting_loss, change, gain, shares
+    return pg_max, pg_min, dropped, nonzeros, loss, resting_loss, change, gain, shares, n_moving
 
 
 def dual_coefficients(alpha, y, weights, cost, p, out):

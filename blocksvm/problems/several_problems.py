@@ -220,7 +220,14 @@ class SideBySideSums(CertificateSums):
     def scores(self, block: Block) -> np.ndarray:
         """(n, k) float64: the decision values of a block's rows."""
         scores = np.empty((block.n_samples, self.problem.n_problems))
-        several_decision_values(*block.matrix, self.w.reshape(-1), self.w.shape[1], self.problem.bias, scores)
+        indptr, indices, values = block.matrix
+        w, width = self.w.reshape(-1), self.w.shape[1]
+
+        def fill(rows: slice) -> None:
+            ends = indptr[rows.start : rows.stop + 1]
+            several_decision_values(ends, indices, values, w, width, self.problem.bias, scores[rows])
+
+        self.threads.over_rows(fill, indptr, width)
         return scores
 
     def count_classes(self, scores: np.ndarray, block: Block) -> None:

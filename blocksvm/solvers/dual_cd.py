@@ -28,6 +28,7 @@ from blocksvm.kernels.shuffle import keep_active
 from blocksvm.problems.free_bias import constant_value
 from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.problems.problem_settings import MULTICLASS
+from blocksvm.solvers.screening import MOVING, NO_ROWS, NO_SHARES, rows_of_a_piece, screened_pass
 from blocksvm.solvers.solver import (
     SHARE,
     Capabilities,
@@ -54,8 +55,6 @@ REST_VISITS = 3  # and as many outer iterations come before any row may rest: th
 # With a working set each rest is more than twice as long as the one before (3, 9, 21, 31 visits): the certificates see
 # all rows, and bring back those that can move.
 LONGEST_REST = 31
-
-NO_SHARES = np.empty(0)  # without a working set
 
 # Of a free bias: what the constant feature's weight is regularised towards, how far that was from it before the last
 # outer iteration, and the multiple of that by which it moved.
@@ -254,7 +253,15 @@ class DualCD(TellsShares):
     def visit_rows(self, block: Block, state: State, visit: Visit, order: np.ndarray, limits: Limits) -> tuple:
         """The kernel's pass over the rows of ``order``, and what it returns."""
         arrays = self.pass_arrays(state, visit)
-        return self.one_pass(block.row_arrays, order, self.objective, limits, visit.sigma, arrays)
+
+        def step(order: np.ndarray, limits: Limits, arrays: PassArrays, moving: np.ndarray) -> tuple:
+            return self.one_pass(block.row_arrays, order, self.objective, limits, visit.sigma, arrays, moving)
+
+        if visit.of_the_set or not self.with_set:
+            return step(order, limits, arrays, NO_ROWS)[:MOVING]
+        first = limits, arrays, bool(state["sums"][OUTERS])  # at a = 0 all rows move
+        piece = rows_of_a_piece(block.n_samples, block.n_nonzeros)
+        return screened_pass(step, self.threads, order, piece, first)[:MOVING]
 
     @staticmethod
     def pass_arrays(state: State, visit: Visit) -> PassArrays:

@@ -19,7 +19,6 @@ import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import Budget
@@ -61,7 +60,7 @@ OF_MEMORY = 0.5  # for the rows and their matrix
 INNER = 0.1  # of what the rows in memory violate, is left to the next time
 WITHIN = 1e-12  # of the margin: nearer to it there is rounding alone
 MOST_STEPS = 100  # a row and visit
-LEAST_ROWS = 64  # that are worth a thread
+LEAST_ROWS = 64  # of a piece of work
 
 
 class KernelMachine(HoldsRows, CertifiesItself):
@@ -90,7 +89,6 @@ class KernelMachine(HoldsRows, CertifiesItself):
         self.settings = SETTINGS.resolve(task.settings, self.name, known_of_kernel(source))
         self.problem = kernel_problem(self.settings, task.bias, task.free_bias, source)
         self.cost, self.width = self.problem.cost_by_sign(), source.n_features
-        self.n_threads = cpu_count()
         self.prior = np.empty(0)
         self.function = function_of(self.settings)
         self.constant = 0.0 if task.free_bias else task.bias**2
@@ -243,14 +241,10 @@ class KernelMachine(HoldsRows, CertifiesItself):
         state["fresh"][:] = 1
 
     def share_out(self, n: int, work: Callable[[slice], None]) -> None:
-        """Work on n rows, which do not depend on each other, by every processor."""
-        n_parts = min(self.n_threads, max(1, n // LEAST_ROWS))
+        """Work on n rows, which do not depend on each other, by all threads."""
+        n_parts = min(self.threads.n, max(1, n // LEAST_ROWS))
         bounds = [n * k // n_parts for k in range(n_parts + 1)]
-        parts = [slice(*ends) for ends in zip(bounds[:-1], bounds[1:], strict=True)]
-        if n_parts == 1:
-            work(parts[0])
-            return
-        Parallel(n_parts, require="sharedmem")(delayed(work)(part) for part in parts)
+        self.threads.map(work, [slice(*ends) for ends in zip(bounds[:-1], bounds[1:], strict=True)])
 
     def gather(self, block: Block, part: State, checked: np.ndarray) -> None:
         standing = slopes_of(part)

@@ -17,6 +17,7 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings
+from blocksvm.base.threads import ALONE, Threads
 from blocksvm.problems.problem import Certificate
 from blocksvm.problems.support_rows import Support
 from blocksvm.sources.block import Block
@@ -195,7 +196,7 @@ class Solver(Protocol):
     (m, k) bool: the labels of each of the rows' m sets, of a solver that has no problem; ranks: the decision values
     order the labels of a set, and nothing parts those in it from those outside; real_targets: the rows' labels are
     taken as real numbers, else they are classes; predicts_rows: it looks at no labels: its real target is 0, and its
-    decision value each row's distance.
+    decision value each row's distance; threads: for work whose result does not depend on how many they are.
     """
 
     name: str
@@ -213,6 +214,7 @@ class Solver(Protocol):
     ranks: bool = False
     real_targets: bool = False
     predicts_rows: bool = False
+    threads: Threads = ALONE
 
     def plan_memory(self, budget: Budget, source: Source) -> None:
         """Take what is held beside the state and the blocks from the budget, before these are planned."""

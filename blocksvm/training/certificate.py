@@ -11,7 +11,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.model.decision_values import Pieces, count_right, decision_pieces, sum_squared_errors
-from blocksvm.problems.problem import Certificate, Problem
+from blocksvm.problems.problem import Certificate, CertificateSums
 from blocksvm.solvers.solver import Completion, OwnDecisions, SeveralProblemsSolver, Solver, State, TellsShares
 from blocksvm.sources.block import Block
 from blocksvm.training.visit import of_axis, part_of, put_rows
@@ -67,7 +67,9 @@ def certified(
             if working_set is not None and isinstance(solver, TellsShares):
                 offer_shares(solver, state, block, scores, working_set)
 
-        outcome = certify(problem, w, alpha, blocks(), stopped, enough, solver.prior, seen_block)
+        sums = problem.sums(w, solver.prior)
+        sums.threads = solver.threads
+        outcome = certify(sums, alpha, blocks(), stopped, enough, seen_block)
         if outcome is None or isinstance(outcome, RejectedEarly):
             return outcome
         if working_set is not None:
@@ -90,24 +92,20 @@ def offer_shares(solver: TellsShares, state: State, block: Block, scores: np.nda
 
 
 def certify(
-    problem: Problem,
-    w: np.ndarray,
+    sums: CertificateSums,
     alpha: np.ndarray | None,
     blocks: Iterable[Block],
     stopped: Callable[[], bool],
     enough: float = math.inf,
-    prior: np.ndarray | None = None,
     seen_block: Callable[[Block, np.ndarray], None] = lambda block, scores: None,
 ) -> tuple[Certificate, float] | RejectedEarly | None:
-    """(certificate, relative drift of w) of w (d + 1,) and alpha (l,) over blocks of all rows, or of w (k, d + 1) and
-    alpha (l, k) of several problems; None if stopped.  prior: the weights w0 that w is regularised towards; seen_block
-    is given each block and its scores.
+    """(certificate, relative drift of w) of the w of ``sums`` and alpha (l,), or alpha (l, k) of several problems, over
+    blocks of all rows; None if stopped.  seen_block is given each block and its scores.
 
     The gap is a sum of one term >= 0 a row (the Fenchel-Young inequality), so it is broken off, with what was seen of
     it, as soon as the rows read so far have a gap above ``enough``.
     """
-    sums = problem.sums(w, prior)
-    seen = 0
+    seen, n_samples = 0, sums.problem.n_samples
     for block in blocks:
         scores = sums.scores(block)
         part = None if alpha is None else alpha[block.rows]
@@ -118,8 +116,8 @@ def certify(
         seen += block.n_samples
         if stopped():
             return None
-        if alpha is not None and seen < problem.n_samples and sums.gap_so_far() > enough:
-            return RejectedEarly(sums.gap_so_far(), seen / problem.n_samples)
+        if alpha is not None and seen < n_samples and sums.gap_so_far() > enough:
+            return RejectedEarly(sums.gap_so_far(), seen / n_samples)
     return sums.certificate(), sums.drift()
 
 

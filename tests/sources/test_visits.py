@@ -268,7 +268,7 @@ def test_visits_from_one_w_add_up(rows, loss, sigma, with_prior):
         assert after - before >= gains - 1e-10 * max(1.0, abs(after))
         assert solver.estimates(state, 0.0)[1] == pytest.approx(after, rel=1e-9, abs=1e-9)
         every = source.read_block(np.arange(30), None)
-        found, drift = certify(solver.problem, state["w"], alpha, [every], lambda: False, prior=solver.prior)
+        found, drift = certify(solver.problem.sums(state["w"], solver.prior), alpha, [every], lambda: False)
         if found.rel_gap <= 1e-4:
             break
     assert found.rel_gap <= 1e-4

@@ -51,7 +51,7 @@ def test_the_gap_is_a_sum_of_terms_of_the_rows_and_an_attempt_ends_when_they_are
                 read.append(k)
                 yield matrix.read_block(np.array([k]), None)
 
-        return certify(problem, w, alpha, blocks(), lambda: False, enough), len(read)
+        return certify(problem.sums(w), alpha, blocks(), lambda: False, enough), len(read)
 
     (certificate, _), read = attempt(math.inf)
     assert read == 20
@@ -199,7 +199,7 @@ def test_a_prior_of_a_large_norm_does_not_cancel(norm, known):
     w[:6] += X.T @ (alpha * y)
     problem = Problem(get_loss("hinge"), np.ones(2), 0.0, 40, (int((y < 0).sum()), int((y > 0).sum())))
     blocks = [Matrix(X, y).read_block(np.arange(1), None)]
-    found, drift = certify(problem, w, alpha, blocks, lambda: False, math.inf, prior)
+    found, drift = certify(problem.sums(w, prior), alpha, blocks, lambda: False)
     primal, dual = exact_gap(X, y, w[:6], prior[:6], alpha)
     assert float(primal - dual) > 0.05 * float(primal)
     assert found.primal == pytest.approx(float(primal), rel=1e-6)
@@ -218,10 +218,10 @@ def test_what_is_no_number_certifies_nothing(spoiled, number):
     problem = Problem(get_loss("hinge"), np.ones(2), 0.0, 30, (int((y < 0).sum()), int((y > 0).sum())))
     blocks = [Matrix(X, y).read_block(np.arange(1), None)]
     with np.errstate(all="ignore"), pytest.raises(InputError, match="no certificate: the sums are not finite numbers"):
-        certify(problem, arrays["w"], arrays["alpha"], blocks, lambda: False, math.inf, arrays["prior"])
+        certify(problem.sums(arrays["w"], arrays["prior"]), arrays["alpha"], blocks, lambda: False)
     if spoiled == "w":
         with np.errstate(all="ignore"), pytest.raises(InputError, match="no certificate: the sums are not finite"):
-            certify(problem, arrays["w"], None, blocks, lambda: False)
+            certify(problem.sums(arrays["w"]), None, blocks, lambda: False)
 
 
 def test_a_dual_above_the_primal_is_refused():
@@ -232,7 +232,7 @@ def test_a_dual_above_the_primal_is_refused():
     w = np.append(X.T @ (alpha * y), 0.0) * 1e-3
     blocks = [Matrix(X, y).read_block(np.arange(1), None)]
     with pytest.raises(InputError, match="no certificate: the dual lies .* above the primal"):
-        certify(problem, w, alpha, blocks, lambda: False)
+        certify(problem.sums(w), alpha, blocks, lambda: False)
 
 
 def test_a_certificate_belongs_to_the_weights_that_it_was_computed_for(monkeypatch):
@@ -314,5 +314,5 @@ def test_a_visit_after_a_certificate_makes_it_out_of_date(monkeypatch):
     assert np.array_equal(certified[1], result.w)
     assert np.abs(result.w - certified[0]).max() > 0.0
     block = source.read_block(np.arange(len(source.chunks)), None)
-    found, _ = certify(plan.solver.problem, result.w, loop.state["alpha"], [block], lambda: False)
+    found, _ = certify(plan.solver.problem.sums(result.w), loop.state["alpha"], [block], lambda: False)
     assert result.certificate.rel_gap == pytest.approx(found.rel_gap, rel=1e-9)

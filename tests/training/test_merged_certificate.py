@@ -19,7 +19,7 @@ from blocksvm.training.certificate import certify
 
 def certified(problem, w, alpha, matrix, prior=None):
     blocks = (matrix.read_block(np.array([k]), None) for k in range(len(matrix.chunks)))
-    return certify(problem, w, alpha, blocks, lambda: False, prior=prior)[0]
+    return certify(problem.sums(w, prior), alpha, blocks, lambda: False)[0]
 
 
 @pytest.mark.parametrize("with_prior", [False, True])
