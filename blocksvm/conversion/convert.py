@@ -32,7 +32,7 @@ from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
 from blocksvm.formats.file_reader import RowPiece, inputs_of
 from blocksvm.formats.format import EXPANSION, BufferPool, ParseBuffer, Reader, ReaderOptions
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.recipe import UNCHANGED, Recipe
+from blocksvm.formats.recipe import FACTORS, UNCHANGED, Recipe
 from blocksvm.formats.text.text_source import LineLimit, TextPiece, TextSource
 from blocksvm.kernels.shuffle import gather_rows, row_keys
 from blocksvm.store.creation import create_together
@@ -280,13 +280,13 @@ class _Split:
             folder = stack.enter_context(scratch_folder(self.temp, self.outputs[0].name))
             pool = stack.enter_context(ThreadPoolExecutor(settings.n_jobs, thread_name_prefix="blocksvm-split"))
             self.writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="blocksvm-spool"))
-            destinations = []
+            destinations, factor = [], self.recipe.factor
             for k, path in enumerate(self.outputs):
                 spool = Spool(folder, self._bits(expected), self.spool_bytes, self.writer, name=f"rows-{k}")
                 least = settings.min_count if k == 0 else 1
-                factors = None
-                if self.recipe.factor:
-                    factors = StoreFactors(self.recipe.factor_kind if k == 0 else "", self.known)
+                # rows that are held out are weighed by what is counted on the others
+                kind = getattr(self.recipe, factor) if factor and k == 0 else ""
+                factors = StoreFactors(kind, self.known) if factor else None
                 rows = self.existing
                 destinations.append(Destination(path, self.lane_bytes, spool, settings.dtype, least, rows, factors))
             if self.inputs or self.batches is not None:
@@ -297,7 +297,6 @@ class _Split:
             metas: list[dict] = []
             for destination, file in zip(destinations, files, strict=True):
                 if metas and destination.factors is not None and self.known is None:
-                    # rows that are held out are weighed by what was counted on the others
                     destination.factors.known = destinations[0].counted_factors()
                 metas.append(self._write(destination, file, pool))
             if self.existing is not None:
@@ -335,7 +334,7 @@ class _Split:
             "holdout": settings.holdout,
             "dtype": settings.dtype,
             **({} if settings.weights is None else {"weights": settings.weights}),
-            **({self.recipe.factor: self.recipe.factor_kind} if self.recipe.factor else {}),
+            **{name: kind for name, kind in self.recipe.plain().items() if name in FACTORS},
         }
         meta = {
             "settings": now | before.get("settings", {}),

@@ -18,7 +18,7 @@ from blocksvm.conversion.factor_counts import StoreFactors
 from blocksvm.conversion.feature_ids import IdTable, NameTable
 from blocksvm.conversion.label_table import LabelTable, RowError
 from blocksvm.conversion.spool import Spool, SpooledRows, join
-from blocksvm.formats.weighing import FeatureFactors, beyond
+from blocksvm.formats.weighing import BEYOND, FeatureFactors
 from blocksvm.kernels.factor_loops import weigh_rows
 from blocksvm.kernels.shuffle import renumber_rows
 from blocksvm.sources.source import chunk_nonzeros
@@ -265,7 +265,7 @@ def _renumbered(loaded: SpooledRows, numbering: Numbering):
         done = weigh_rows(row_ends, indices, indices, values, numbering.factors, numbering.l2, single, sq_norms, NONE)
         if done < n:
             number = int(loaded.numbers[order[done]]) + 1
-            raise InputError(f"row {number}: {beyond(values.dtype)}")
+            raise InputError(f"row {number}: {BEYOND.format(values.dtype)}")
         lengths, nnz = np.diff(row_ends), row_ends[-1]
     rows = np.empty(n, WEIGHTED_ROW if numbering.weighted else ROW)
     rows["length"] = lengths

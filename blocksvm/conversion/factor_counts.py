@@ -85,15 +85,16 @@ class StoreFactors:
             counts[:n][places < 0] = 0
         order, new_index = table.ranking(min_count, first)
         if self.known is None:
-            self.by_feature = (
-                self._scale(table, order, n_rows) if self.kind in SCALE else idf_of(counts[order], n_rows, self.kind)
-            )
+            self.by_feature = self._counted(table, counts, order, n_rows)
             self.fingerprint = self._digest(table.known, order)
         else:
             self.by_feature, self.fingerprint = self.known.by_feature[places[order]], self.known.fingerprint
         return order, new_index
 
-    def _scale(self, table: IdTable, order: np.ndarray, n_rows: int) -> np.ndarray:
+    def _counted(self, table: IdTable, counts: np.ndarray, order: np.ndarray, n_rows: int) -> np.ndarray:
+        """The factors of the features at ``order``; counts: the rows that each feature occurs in."""
+        if self.kind not in SCALE:
+            return idf_of(counts[order], n_rows, self.kind)
         scale = np.empty(len(order))
         for k in range(0, len(order), PIECE):
             scale[k : k + PIECE] = 1.0 / divisors_of(self.sums[order[k : k + PIECE]], n_rows)

@@ -103,7 +103,9 @@ def linear_of(model: Model, apart: bool = False) -> Linear:
             )
         else:
             weights = weights * by_feature
-            notes.append(f"the {factor} of the features is in their weights: score values without it")
+            notes.append(
+                f"the {factor} of the features is in their weights: score values that are not multiplied by it"
+            )
     settings = model.meta["method"]["settings"]
     return Linear(
         model.feature_ids[order],

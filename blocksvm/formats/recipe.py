@@ -23,12 +23,11 @@ class Recipe:
     """The steps from text to features, in their order.
 
     format: name of the format; duplicates: what a feature that occurs twice in a row is, an 'error' or the 'sum' of its
-    values; bits: ids are hashed to 2^bits (None: they stay), and features that meet there are summed; idf or
-    scale: values are multiplied by their feature's factor (formats/weighing.py), which lies beside the features, and
-    other features are left out: inverse document frequencies, 'smooth' or 'plain', or one divided by the largest value,
-    'max-abs', or by the standard 'deviation'; normalize: 'l2' divides each row by its Euclidean norm; dtype:
-    what values are rounded to at the end, 'float32' or 'float64'; options: the format's own settings, by name, as JSON
-    holds them."""
+    values; bits: ids are hashed to 2^bits (None: they stay), and features that meet there are summed; idf
+    ('smooth', 'plain') or scale ('max-abs', 'deviation'): values are multiplied by their feature's factor
+    (formats/weighing.py), which lies beside the features, and features without one are left out; normalize: 'l2'
+    divides each row by its Euclidean norm; dtype: what values are rounded to at the end, 'float32' or 'float64';
+    options: the format's own settings, by name, as JSON holds them."""
 
     format: str = "svmlight"
     duplicates: str = "error"
@@ -68,11 +67,6 @@ class Recipe:
     def factor(self) -> str:
         """The step that multiplies values by a factor of their feature: 'idf', 'scale', or '' where there is none."""
         return next((name for name in FACTORS if getattr(self, name) != UNCHANGED), "")
-
-    @property
-    def factor_kind(self) -> str:
-        """The kind of that step."""
-        return getattr(self, self.factor)
 
     @property
     def single(self) -> bool:

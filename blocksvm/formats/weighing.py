@@ -3,7 +3,7 @@
 Of n rows in which a feature occurs in df, its inverse document frequency is ln((1 + n) / (1 + df)) + 1 ('smooth'), or
 ln(n / df) + 1 ('plain'), as in scikit-learn's TfidfTransformer.  Its scale is 1 / max |x| ('max-abs'), as in
 MaxAbsScaler, or 1 / sqrt(E[x^2] - E[x]^2) over all n rows, those without it among them ('deviation'), as in
-StandardScaler(with_mean=False); 1 where that has no divisor.  All are counted once, over the rows that a model is
+StandardScaler(with_mean=False); 1 where that would divide by 0.  All are counted once, over the rows that a model is
 trained on.  Values are not centred, as hardly any would remain 0.
 """
 
@@ -18,6 +18,8 @@ from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.recipe import SMOOTH
 from blocksvm.formats.text.text_source import TextPiece
 from blocksvm.kernels.factor_loops import weigh_rows
+
+BEYOND = "values times their features' factors lie beyond {}; scale or mend them"
 
 
 def idf_of(counts: np.ndarray, n_rows: int, kind: str) -> np.ndarray:
@@ -75,9 +77,4 @@ class WeighingReader:
             names = names[0], names[1][positions[:nnz]], names[2][positions[:nnz]]
         largest = float(sq_norms[:rows].max(initial=0.0))
         batch = replace(batch, ids=batch.ids[:nnz], values=batch.values[:nnz], names=names, largest=largest)
-        return batch.until(rows, beyond(recipe.dtype))
-
-
-def beyond(dtype) -> str:
-    """The sentence for a row that has such values."""
-    return f"values times their features' factors lie beyond {dtype}; scale or mend them"
+        return batch.until(rows, BEYOND.format(recipe.dtype))
