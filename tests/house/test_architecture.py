@@ -51,7 +51,7 @@ ONLY_IN = {
     "msgspec": ["store"],
     "numba": ["kernels"],
     "llvmlite": ["kernels"],
-    "sklearn": ["estimators", "exchange/sklearn_models"],
+    "sklearn": ["estimators", "exchange/sklearn_models", "exchange/vectorizers"],
     "onnx": ["exchange/onnx"],
     "pyarrow": ["exchange/weights_table", "formats/tables"],
     "argparse": ["cli", "commands"],
