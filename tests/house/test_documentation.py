@@ -135,7 +135,7 @@ def shell(line: str, run_in_process) -> None:
     words = shlex.split(line, comments=True)
     if words[:2] == ["python", "-m"] and words[2].startswith("blocksvm."):
         words = ["blocksvm", words[2].removeprefix("blocksvm."), *words[3:]]
-    if words[0] == "blocksvm" and not re.search(r"[|<>;]|\$\(", line.split(" #")[0]):
+    if words[0] == "blocksvm" and not re.search(r"[|<>;*]|\$\(", line.split(" #")[0]):
         assert words[1] in COMMANDS
         told = run_in_process(module_of(words[1]).main, *words[2:])
         assert told.code == 0, f"{line}\n{told.err}"
