@@ -22,12 +22,16 @@ MOST_COLUMNS = 1 << 40
 LIBLINEAR_IDS = 2**31 - 1  # the largest id of its format
 
 
+class WrongForm(InputError):
+    """A model that a form cannot hold; the sentence says why, and goes on with the forms that can."""
+
+
 @dataclass(frozen=True)
 class Linear:
     """ids (d,) int64, rising; weights (k, d) and intercept (k,) float64, k = 1 for two classes (the larger label's) and
     for real targets; labels rising, () for real targets; loss, multiclass: names; notes: sentences for users of the
-    weights; factors: by name, those (d,) of values before rows are scaled, {} where the weights contain them;
-    least_columns: of the matrices of the estimator that it was made of."""
+    weights; steps: those on what is done to rows before; factors: by name, those (d,) of values before rows are scaled,
+    {} where the weights contain them; least_columns: of the matrices of the estimator that it was made of."""
 
     ids: np.ndarray
     weights: np.ndarray
@@ -36,6 +40,7 @@ class Linear:
     loss: str
     multiclass: str | None
     notes: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
     factors: dict[str, np.ndarray] = field(default_factory=dict)
     least_columns: int = 1
 
@@ -53,17 +58,18 @@ class Linear:
             out[:, self.ids[first:last] - low] = self.weights[:, first:last]
             yield out
 
-    def dense(self, what: str, most_bytes: int, itemsize: int = 8) -> np.ndarray:
-        """(k, columns) of float64 (itemsize 8) or float32 (4); InputError where that takes more than ``most_bytes``."""
+    def require_dense(self, what: str, most_bytes: int, itemsize: int = 8) -> None:
+        """WrongForm where (k, columns) of float64 (itemsize 8) or float32 (4) take more than ``most_bytes``."""
         need = len(self.weights) * self.columns * itemsize
         if need > most_bytes:
-            others = "table or liblinear" if self.columns - 1 <= LIBLINEAR_IDS else "table"
-            raise InputError(
+            raise WrongForm(
                 f"{what} has a weight for each column, and the largest feature id is {self.columns - 1:,}: "
-                f"{need / 1e6:,.0f} MB, more than {most_bytes / 1e6:,.0f}; export it as {others}"
+                f"{need / 1e6:,.0f} MB, more than {most_bytes / 1e6:,.0f}"
             )
-        parts = [piece.astype(f"f{itemsize}") for piece in self.pieces(0, self.columns)]
-        return np.concatenate(parts, axis=1)
+
+    def dense(self, itemsize: int = 8) -> np.ndarray:
+        """(k, columns) of float64 (itemsize 8) or float32 (4)."""
+        return np.concatenate([piece.astype(f"f{itemsize}") for piece in self.pieces(0, self.columns)], axis=1)
 
 
 def linear_of(model: Model, apart: bool = False) -> Linear:
@@ -78,32 +84,32 @@ def linear_of(model: Model, apart: bool = False) -> Linear:
         raise InputError(f"{name}: predicts distances and not scores; export a model of rows with labels")
     if place_of(model.meta) is not None:
         raise InputError(f"{name}: has joint features of rows and labels, which other programs do not make")
-    recipe, notes = model.recipe, []
+    recipe, notes, steps = model.recipe, calibration_notes(model), []
     if recipe.bits is not None:
         raise InputError(
-            f"{name}: its features are hashes of ids ({option('bits')} {recipe.bits}), which other programs do not make"
+            f"{name}: its features are hashes of ids ({option('bits', recipe.bits)}), which other programs do not "
+            "make; leave that out where the text is read, and train again"
         )
     if model.multilabel:
-        notes.append("rows have sets of labels: each of them whose value is above 0 is predicted")
-    notes += calibration_notes(model)
+        notes = ("rows have sets of labels: each of them whose value is above 0 is predicted", *notes)
     if recipe.l2:
-        notes.append("rows are scaled to norm 1 before they are scored: do the same")
+        steps.append("rows are scaled to norm 1 before they are scored: do the same")
     order = np.argsort(model.feature_ids, kind="stable")
     weights, factors, factor = np.atleast_2d(model.weights)[:, order], {}, recipe.factor
     if factor:
         by_feature = _factors(model, name)[order]
         if apart:
             factors[factor] = by_feature
-            notes.insert(0, f"values are multiplied by the {factor} of their features: do it before all else, and "
+            steps.insert(0, f"values are multiplied by the {factor} of their features: do it before all else, and "
                          "leave features out that are not listed")  # fmt: skip
         elif recipe.l2:
-            raise InputError(
+            raise WrongForm(
                 f"{name}: its rows are scaled after the {factor} of their features, so weights alone cannot give its "
-                f"scores; export it as table, which has a column {factor}"
+                "scores"
             )
         else:
             weights = weights * by_feature
-            notes.append(
+            steps.append(
                 f"the {factor} of the features is in their weights: score values that are not multiplied by it"
             )
     settings = model.meta["method"]["settings"]
@@ -114,7 +120,8 @@ def linear_of(model: Model, apart: bool = False) -> Linear:
         model.labels,
         settings.get("loss") or "hinge",
         settings.get("multiclass"),
-        tuple(notes),
+        notes,
+        tuple(steps),
         factors,
         _columns(model.meta),
     )

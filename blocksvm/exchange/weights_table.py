@@ -43,8 +43,11 @@ def names_of(path: Path, ids: np.ndarray) -> list[str]:
     return names
 
 
-def names_of_model(model: Model) -> list[str] | None:
-    """The names of the model's features in the order of their ids, None where its file has none."""
+def names_of_model(model: Model, store: Path | None = None) -> list[str] | None:
+    """The names of the model's features in the order of their ids, as a store has them or its own file, None where
+    that has none."""
+    if store is not None:
+        return names_of(store, np.sort(model.feature_ids))
     names = model.feature_names
     return names and [names[k] for k in np.argsort(model.feature_ids, kind="stable").tolist()]
 
@@ -67,9 +70,9 @@ def write(model: Model, file: IO[bytes], names: Path | None = None, parquet: boo
     """Write CSV, or Parquet; names: a store that names the features, where the model does not.  Returns notes for users
     of the table."""
     linear = linear_of(model, apart=True)
-    named = names_of_model(model) if names is None else names_of(names, linear.ids)
+    named = names_of_model(model, names)
     (_parquet if parquet else _csv)(linear, named, file)
-    return linear.notes
+    return linear.steps + linear.notes
 
 
 def _csv(linear: Linear, names: list[str] | None, file: IO[bytes]) -> None:

@@ -281,7 +281,7 @@ def test_a_fitted_estimator_is_ours(tmp_path):
 
 def test_what_is_too_wide_to_be_dense():
     """The form that is advised holds the ids."""
-    for last, advised in ((2**40, "table"), (2**31, "table"), (2**31 - 1, "table or liblinear")):
+    for last, advised in ((2**40, "table"), (2**31, "table"), (2**31 - 1, "liblinear or table")):
         with pytest.raises(InputError, match=f"the largest feature id is {last:,}: .*; export it as {advised}$"):
             blocksvm.to_estimator(model_with(1, (-1.0, 1.0), ids=[1, last]))
 
@@ -325,8 +325,8 @@ def test_an_estimator_says_how_its_columns_are_read(tmp_path):
     assert read.shape[1] == 8
     estimator = joblib.load(tmp_path / "m.joblib")
     assert np.allclose(estimator.decision_function(read), model.decision_function(X[:, :6]))
-    words = replace(model, meta=model.meta | {"text": model.meta["text"] | {"format": "documents"}})
-    assert blocksvm.export_model(words, tmp_path / "w.joblib", "sklearn") == ()
+    matrix = replace(model, meta=model.meta | {"text": model.meta["text"] | {"format": "npz"}})
+    assert blocksvm.export_model(matrix, tmp_path / "x.joblib", "sklearn") == ()
 
 
 # -- ONNX ----------------------------------------------------------------------------------------------------------
