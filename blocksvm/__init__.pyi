@@ -10,8 +10,8 @@ from .base.errors import InputError as InputError
 from .base.errors import InputWarning as InputWarning
 from .exchange.forms import export_model as export_model
 from .exchange.forms import import_model as import_model
+from .exchange.forms import to_estimator as to_estimator
 from .exchange.sklearn_models import from_estimator as from_estimator
-from .exchange.sklearn_models import to_estimator as to_estimator
 from .learners.engine.joint import JointLearner as JointLearner
 from .learners.engine.joint import JointMap as JointMap
 from .model.events import RunEvent as RunEvent

@@ -19,11 +19,12 @@ def parser() -> Parser:
     p.add_argument("model", metavar="MODEL.h5", help="a linear model")
     p.add_argument("output", metavar="OUT", help="the file to write")
     p.add_argument("--format", choices=FORMATS, required=True,
-                   help="liblinear; table or parquet (weights by feature); sklearn (an estimator); onnx")  # fmt: skip
+                   help="liblinear; table or parquet (weights by feature); sklearn (an estimator, or a Pipeline from "
+                   "texts or dicts of columns); onnx")  # fmt: skip
     p.add_argument(
         "--names",
         metavar="STORE.h5",
-        help="for table and parquet: take the features' names from this store (default: from the model)",
+        help="for table, parquet and sklearn: take the features' names from this store (default: from the model)",
     )
     p.add_argument("--overwrite", action="store_true", help="replace an existing OUT")
     return p

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from blocksvm.base.errors import InputError, one_of, option
+from blocksvm.base.errors import InputError, InputWarning, one_of, option
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.optional_libraries import require_library
 from blocksvm.base.outputs.checks import check_outputs
 from blocksvm.base.outputs.writing import written_whole
 from blocksvm.exchange import liblinear, onnx, sklearn_models, weights_table
+from blocksvm.exchange.linear import WrongForm, linear_of
 from blocksvm.model.model_file import Model, load_model
 
 DEFAULT_MEMORY = 1_000_000_000
@@ -21,23 +24,49 @@ DEFAULT_MEMORY = 1_000_000_000
 @dataclass(frozen=True)
 class Form:
     """One form.  write(model, file) returns notes for users of the file; kind: of file, as ``check_output`` has it;
-    require(): InputError where a library is missing."""
+    check(model): InputError where the form holds no such model, WrongForm where another one does; require():
+    InputError where a library is missing; named: names from a store can be given."""
 
     write: Callable[..., tuple[str, ...]]
     kind: str
+    check: Callable[[Model], object]
     require: Callable[[], None] = lambda: None
+    named: bool = False
+
+    def holds(self, model: Model) -> bool:
+        """Whether the model can be written so."""
+        try:
+            self.require()
+            self.check(model)
+        except InputError:
+            return False
+        return True
 
 
+TABLE = partial(linear_of, apart=True)
 FORMS = {
-    "liblinear": Form(liblinear.write, "LIBLINEAR model"),
-    "table": Form(weights_table.write, "table"),
+    "liblinear": Form(liblinear.write, "LIBLINEAR model", liblinear.check),
+    "table": Form(weights_table.write, "table", TABLE, named=True),
     "parquet": Form(
-        partial(weights_table.write, parquet=True), "Parquet table",
-        partial(require_library, "pyarrow", "Parquet", ", or export CSV"),
+        partial(weights_table.write, parquet=True), "Parquet table", TABLE,
+        partial(require_library, "pyarrow", "Parquet", ", or export CSV"), named=True,
     ),
-    "sklearn": Form(sklearn_models.write, "estimator", partial(require_library, "scikit-learn", "An estimator")),
-    "onnx": Form(onnx.write, "ONNX model", partial(require_library, "onnx", "ONNX")),
+    "sklearn": Form(
+        sklearn_models.write, "estimator", sklearn_models.check, sklearn_models.require, named=True
+    ),
+    "onnx": Form(onnx.write, "ONNX model", onnx.check, partial(require_library, "onnx", "ONNX")),
 }  # fmt: skip
+ADVISED = ("sklearn", "onnx", "liblinear", "table")
+
+
+@contextmanager
+def advising(model: Model) -> Iterator[None]:
+    """Let the sentence on a model that a form cannot hold go on with the forms that can."""
+    try:
+        yield
+    except WrongForm as error:
+        forms = [name for name in ADVISED if FORMS[name].holds(model)]
+        raise InputError(f"{error}; export it as {' or '.join(forms)}") from None
 
 
 def form_of(name: str) -> Form:
@@ -59,19 +88,36 @@ def export_model(
 ) -> tuple[str, ...]:
     """Write a linear model as other programs read it; returns notes for users of the file.
 
-    format: 'liblinear' (its text model), 'table' (CSV of weights by feature id), 'parquet' (the same), 'sklearn' (a
-    fitted estimator, by joblib) or 'onnx'; names: a store whose features have names, for a table.  Raises InputError
-    where the form has no such model, where a library is missing, and where ``path`` cannot be written.
+    format: 'liblinear' (its text model), 'table' (CSV of weights by feature id), 'parquet' (the same), 'sklearn' (as
+    ``to_estimator``, by joblib) or 'onnx'; names: a store whose features have names, for tables and 'sklearn'.  Raises
+    InputError where the form has no such model, where a library is missing, and where ``path`` cannot be written.
     """
     form, target = form_of(format), Path(path)
-    if names is not None and form.kind not in ("table", "Parquet table"):
-        raise InputError(f"{option('names')}: is for a table; leave it out")
+    if names is not None and not form.named:
+        raise InputError(f"{option('names')}: is for {', '.join(n for n in FORMS if FORMS[n].named)}; leave it out")
     inputs = [Path(name) for name in (model if not isinstance(model, Model) else model.path, names) if name]
     check_outputs({form.kind: target}, overwrite, inputs)
     loaded = model if isinstance(model, Model) else load_model(model)
     more = {} if names is None else {"names": Path(names)}
-    with written_whole(target, overwrite) as file:
+    with advising(loaded), written_whole(target, overwrite) as file:
         return form.write(loaded, file, **more)
+
+
+def to_estimator(model: Model):
+    """A fitted estimator with the same decision values and predictions: LinearSVC, LogisticRegression, LinearSVR, or
+    SGDClassifier and SGDRegressor for the losses that these do not have (and for the logistic one of more than two
+    classes, whose probabilities are then ours).
+
+    coef_ (1, n) or (k, n) float64 for columns 0..n - 1, n - 1 the largest feature id; where the features have names, a
+    Pipeline that ends with it, of texts or of dicts by name.  InputError where the model is not linear, or this takes
+    too much memory.  Warns where the model is calibrated, or has a loss that no estimator has.
+    """
+    sklearn_models.require()
+    with advising(model):
+        estimator, _, lacking = sklearn_models.estimator_of(model)
+    if lacking:
+        warnings.warn(f"{model.path or 'the model'}: {'; '.join(lacking)}", InputWarning, stacklevel=2)
+    return estimator
 
 
 def import_model(path: str | Path, *, memory: int | str = DEFAULT_MEMORY) -> Model:

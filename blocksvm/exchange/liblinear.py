@@ -18,7 +18,7 @@ from blocksvm.base.inputs import open_input
 from blocksvm.base.labels import listed
 from blocksvm.base.memory import Budget
 from blocksvm.base.outputs.writing import as_text
-from blocksvm.exchange.linear import LIBLINEAR_IDS, Linear, linear_of, model_of
+from blocksvm.exchange.linear import LIBLINEAR_IDS, Linear, WrongForm, linear_of, model_of
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.model.model_file import Model
 from blocksvm.model.prediction_lines import number_lines
@@ -48,31 +48,28 @@ LONGEST_LINE = 1 << 24  # bytes of a header line, or of one feature's weights
 PIECE = 1 << 20
 
 
-def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
-    """Write the model; returns notes for its users.  InputError where LIBLINEAR has no such model."""
+def check(model: Model) -> Linear:
+    """The model's linear form; WrongForm where LIBLINEAR has no such model."""
     linear = linear_of(model)
     name = model.path or "the model"
     if model.multilabel:
-        raise InputError(
-            f"{name}: its rows have sets of labels, which LIBLINEAR's format cannot hold; export it as table"
-        )
+        raise WrongForm(f"{name}: its rows have sets of labels, which LIBLINEAR's format cannot hold")
     if len(linear.ids) and linear.ids[0] == 0 and linear.weights[:, 0].any():
-        raise InputError(
-            f"{name}: has a feature with id 0, but LIBLINEAR's ids begin at 1; shift the ids by one and train again"
-        )
+        raise WrongForm(f"{name}: has a feature with id 0, but LIBLINEAR's ids begin at 1")
     if linear.columns - 1 > LIBLINEAR_IDS:
-        raise InputError(
-            f"{name}: has a feature of id {linear.columns - 1}, but LIBLINEAR's ids end at {LIBLINEAR_IDS}"
-        )
+        raise WrongForm(f"{name}: has a feature of id {linear.columns - 1}, but LIBLINEAR's ids end at {LIBLINEAR_IDS}")
     numbers = all(isinstance(label, float | int) and float(label).is_integer() for label in linear.labels)
     if not numbers or any(abs(label) > LIBLINEAR_IDS for label in linear.labels):
-        raise InputError(
-            f"{name}: has the labels {listed(linear.labels[:5])}, but LIBLINEAR's labels are whole "
-            "numbers; export it as table"
-        )
+        raise WrongForm(f"{name}: has the labels {listed(linear.labels[:5])}, but LIBLINEAR's labels are whole numbers")
+    return linear
+
+
+def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
+    """Write the model; returns notes for its users.  WrongForm where LIBLINEAR has no such model."""
+    linear = check(model)
     of_losses = CLASSIFIERS if linear.labels else REGRESSORS
     solver = next((key for key, loss in of_losses.items() if loss == linear.loss), next(iter(of_losses)))
-    notes = linear.notes
+    notes = linear.steps + linear.notes
     if of_losses[solver] != linear.loss:
         notes += (f"LIBLINEAR has no solver of the loss {linear.loss}: the file names {solver}, by which its predict "
                   "gives the same decision values",)  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import listed
 from blocksvm.formats.recipe import Recipe
 from blocksvm.learners.engine.joint_map import place_of
+from blocksvm.model.model_factors import factors_of_model
 from blocksvm.model.model_file import IMPORTED, Model, make_model
-from blocksvm.model.model_idf import idf_of_model
 from blocksvm.model.versions import versions
 from blocksvm.problems.distance import DISTANCE
 
@@ -22,12 +22,16 @@ MOST_COLUMNS = 1 << 40
 LIBLINEAR_IDS = 2**31 - 1  # the largest id of its format
 
 
+class WrongForm(InputError):
+    """A model that a form cannot hold; the sentence says why, and goes on with the forms that can."""
+
+
 @dataclass(frozen=True)
 class Linear:
     """ids (d,) int64, rising; weights (k, d) and intercept (k,) float64, k = 1 for two classes (the larger label's) and
     for real targets; labels rising, () for real targets; loss, multiclass: names; notes: sentences for users of the
-    weights; idf (d,): factors of values before rows are scaled, None where the weights contain it; least_columns: of
-    the matrices of the estimator that it was made of."""
+    weights; steps: those on what is done to rows before; factors: by name, those (d,) of values before rows are scaled,
+    {} where the weights contain them; least_columns: of the matrices of the estimator that it was made of."""
 
     ids: np.ndarray
     weights: np.ndarray
@@ -36,7 +40,8 @@ class Linear:
     loss: str
     multiclass: str | None
     notes: tuple[str, ...] = ()
-    idf: np.ndarray | None = None
+    steps: tuple[str, ...] = ()
+    factors: dict[str, np.ndarray] = field(default_factory=dict)
     least_columns: int = 1
 
     @property
@@ -53,23 +58,24 @@ class Linear:
             out[:, self.ids[first:last] - low] = self.weights[:, first:last]
             yield out
 
-    def dense(self, what: str, most_bytes: int, itemsize: int = 8) -> np.ndarray:
-        """(k, columns) of float64 (itemsize 8) or float32 (4); InputError where that takes more than ``most_bytes``."""
+    def require_dense(self, what: str, most_bytes: int, itemsize: int = 8) -> None:
+        """WrongForm where (k, columns) of float64 (itemsize 8) or float32 (4) take more than ``most_bytes``."""
         need = len(self.weights) * self.columns * itemsize
         if need > most_bytes:
-            others = "table or liblinear" if self.columns - 1 <= LIBLINEAR_IDS else "table"
-            raise InputError(
+            raise WrongForm(
                 f"{what} has a weight for each column, and the largest feature id is {self.columns - 1:,}: "
-                f"{need / 1e6:,.0f} MB, more than {most_bytes / 1e6:,.0f}; export it as {others}"
+                f"{need / 1e6:,.0f} MB, more than {most_bytes / 1e6:,.0f}"
             )
-        parts = [piece.astype(f"f{itemsize}") for piece in self.pieces(0, self.columns)]
-        return np.concatenate(parts, axis=1)
+
+    def dense(self, itemsize: int = 8) -> np.ndarray:
+        """(k, columns) of float64 (itemsize 8) or float32 (4)."""
+        return np.concatenate([piece.astype(f"f{itemsize}") for piece in self.pieces(0, self.columns)], axis=1)
 
 
-def linear_of(model: Model, with_idf: bool = False) -> Linear:
+def linear_of(model: Model, apart: bool = False) -> Linear:
     """The linear form of a model; InputError where its predictions are no function of weights alone.
 
-    The factors of an idf go into the weights.  with_idf: they are separate, and rows may be scaled after them.
+    The factors of features go into the weights.  apart: they are separate, and rows may be scaled after them.
     """
     name = model.path or "the model"
     if model.support is not None:
@@ -78,31 +84,34 @@ def linear_of(model: Model, with_idf: bool = False) -> Linear:
         raise InputError(f"{name}: predicts distances and not scores; export a model of rows with labels")
     if place_of(model.meta) is not None:
         raise InputError(f"{name}: has joint features of rows and labels, which other programs do not make")
-    recipe, notes = model.recipe, []
+    recipe, notes, steps = model.recipe, calibration_notes(model), []
     if recipe.bits is not None:
         raise InputError(
-            f"{name}: its features are hashes of ids ({option('bits')} {recipe.bits}), which other programs do not make"
+            f"{name}: its features are hashes of ids ({option('bits', recipe.bits)}), which other programs do not "
+            "make; leave that out where the text is read, and train again"
         )
     if model.multilabel:
-        notes.append("rows have sets of labels: each of them whose value is above 0 is predicted")
-    notes += calibration_notes(model)
+        notes = ("rows have sets of labels: each of them whose value is above 0 is predicted", *notes)
     if recipe.l2:
-        notes.append("rows are scaled to norm 1 before they are scored: do the same")
+        steps.append("rows are scaled to norm 1 before they are scored: do the same")
     order = np.argsort(model.feature_ids, kind="stable")
-    weights, idf = np.atleast_2d(model.weights)[:, order], None
-    if recipe.weighs:
-        idf = _factors(model, name)[order]
-        if with_idf:
-            notes.insert(0, "values are multiplied by the idf of their features: do it before all else, and leave "
-                         "features out that are not listed")  # fmt: skip
+    weights, factors, factor = np.atleast_2d(model.weights)[:, order], {}, recipe.factor
+    if factor:
+        by_feature = _factors(model, name)[order]
+        if apart:
+            factors[factor] = by_feature
+            steps.insert(0, f"values are multiplied by the {factor} of their features: do it before all else, and "
+                         "leave features out that are not listed")  # fmt: skip
         elif recipe.l2:
-            raise InputError(
-                f"{name}: its rows are scaled after their idf, so weights alone cannot give its scores; export it as "
-                "table, which has a column idf"
+            raise WrongForm(
+                f"{name}: its rows are scaled after the {factor} of their features, so weights alone cannot give its "
+                "scores"
             )
         else:
-            weights, idf = weights * idf, None
-            notes.append("the idf of the features is in their weights: score plain counts")
+            weights = weights * by_feature
+            steps.append(
+                f"the {factor} of the features is in their weights: score values that are not multiplied by it"
+            )
     settings = model.meta["method"]["settings"]
     return Linear(
         model.feature_ids[order],
@@ -111,8 +120,9 @@ def linear_of(model: Model, with_idf: bool = False) -> Linear:
         model.labels,
         settings.get("loss") or "hinge",
         settings.get("multiclass"),
-        tuple(notes),
-        idf,
+        notes,
+        tuple(steps),
+        factors,
         _columns(model.meta),
     )
 
@@ -125,10 +135,12 @@ def calibration_notes(model: Model) -> tuple[str, ...]:
 
 
 def _factors(model: Model, name: str) -> np.ndarray:
-    """The idf (d,) of a model's features, which lies in its file."""
+    """The factors (d,) of a model's features, which lie in its file."""
     if not model.path:
-        raise InputError(f"{name}: has an idf, which is written with its file; save it, and export that")
-    return idf_of_model(model.path, lambda ids: ids).factors
+        raise InputError(
+            f"{name}: the {model.recipe.factor} of its features is written with its file; save it, and export that"
+        )
+    return factors_of_model(model.path, lambda ids: ids).by_feature
 
 
 def _columns(meta: dict) -> int:

@@ -12,26 +12,32 @@ from typing import IO
 import numpy as np
 
 from blocksvm import __version__
-from blocksvm.base.errors import InputError
 from blocksvm.base.labels import label_text
-from blocksvm.exchange.linear import linear_of
+from blocksvm.exchange.linear import Linear, WrongForm, linear_of
 from blocksvm.model.model_file import Model
 
 MOST_BYTES = 1_900_000_000  # of a file of protocol buffers, which ends at 2 GB
 OPSET, ML_OPSET, IR = 15, 1, 8  # of 2021: read by all current runtimes
 
 
+def check(model: Model) -> Linear:
+    """The model's linear form; WrongForm where it is too large for ONNX, or none that it has."""
+    linear = linear_of(model)
+    name = model.path or "the model"
+    if model.multilabel:
+        raise WrongForm(f"{name}: its rows have sets of labels, which ONNX's classifiers do not have")
+    linear.require_dense("An ONNX model", MOST_BYTES // (2 if len(linear.labels) == 2 else 1), 4)
+    if max(abs(numbers).max(initial=0.0) for numbers in (linear.weights, linear.intercept)) > np.finfo(np.float32).max:
+        raise WrongForm(f"{name}: a weight is too large for float32, which ONNX has")
+    return linear
+
+
 def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
-    """Write the model; returns notes for its users.  InputError where it is not linear, or too large for ONNX."""
+    """Write the model; returns notes for its users.  WrongForm where ONNX has no such model."""
     from onnx import TensorProto, checker, helper
 
-    linear = linear_of(model)
-    if model.multilabel:
-        raise InputError(f"{model.path or 'the model'}: rows have sets of labels; export it as table")
-    coefficients = linear.dense("An ONNX model", MOST_BYTES // (2 if len(linear.labels) == 2 else 1), 4)
-    intercepts = linear.intercept.astype(np.float32)
-    if not (np.isfinite(coefficients).all() and np.isfinite(intercepts).all()):
-        raise InputError(f"{model.path or 'the model'}: a weight is too large for float32, which ONNX has")
+    linear = check(model)
+    coefficients, intercepts = linear.dense(4), linear.intercept.astype(np.float32)
     rows = helper.make_tensor_value_info("X", TensorProto.FLOAT, [None, linear.columns])
     if linear.labels:
         if len(linear.labels) == 2:
@@ -70,4 +76,4 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
     )  # fmt: skip
     checker.check_model(onnx_model)
     file.write(onnx_model.SerializeToString())
-    return (*linear.notes, "weights and scores are float32")
+    return (*linear.steps, *linear.notes, "weights and scores are float32")

@@ -1,19 +1,23 @@
 """scikit-learn's linear estimators: models as fitted estimators, and fitted estimators as models.
 
-A column of its matrices is a feature id, as in ``Model.decision_function``.
+A column of its matrices is a feature id, as in ``Model.decision_function``; where features have names, steps before the
+estimator make the columns (vectorizers.py).
 """
 
 from __future__ import annotations
 
-import warnings
+from functools import partial
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, InputWarning
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import numbers_of
 from blocksvm.base.optional_libraries import require_library
-from blocksvm.exchange.linear import COLUMNS, LABEL_TYPE, Linear, calibration_notes, linear_of, model_of
+from blocksvm.exchange.linear import COLUMNS, LABEL_TYPE, Linear, WrongForm, calibration_notes, linear_of, model_of
+from blocksvm.exchange.vectorizers import ngrams_in, require_names, steps_before
+from blocksvm.exchange.weights_table import names_of_model
 from blocksvm.formats.recipe import Recipe
 from blocksvm.losses import DEFAULT, DEFAULT_OF_NUMBERS, LOSSES, get_loss
 from blocksvm.model.model_file import Model
@@ -25,31 +29,38 @@ LABEL_TYPES = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8
 KNOWN_AS = "scikit-learn"  # among a loss's names in other programs: by estimator
 
 
-def to_estimator(model: Model):
-    """A fitted estimator with the same decision values and predictions: LinearSVC, LogisticRegression, LinearSVR, or
-    SGDClassifier and SGDRegressor for the losses that these do not have (and for the logistic one of more than two
-    classes, whose probabilities are then ours).
-
-    coef_ (1, n) or (k, n) float64 for columns 0..n - 1, n - 1 the largest feature id; InputError where the model is not
-    linear, or these take too much memory.  Warns where the model is calibrated, or has a loss that no estimator has.
-    """
-    estimator, _, lacking = _estimator(model)
-    if lacking:
-        warnings.warn(f"{model.path or 'the model'}: {'; '.join(lacking)}", InputWarning, stacklevel=2)
-    return estimator
+require = partial(require_library, "scikit-learn", "An estimator")
 
 
-def _estimator(model: Model) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
-    """(the fitted estimator, notes for its users, those on what it lacks of the model)."""
-    require_library("scikit-learn", "An estimator")
-    linear = linear_of(model)
+def check(model: Model, names: Path | None = None) -> tuple[Linear, list[str] | None]:
+    """(the model's linear form, the names of its features where it has some); WrongForm where no estimator, and no
+    Pipeline, is like it."""
+    name = model.path or "the model"
     if model.multilabel:
-        raise InputError(
-            f"{model.path or 'the model'}: its rows have sets of labels, which such estimators do not "
-            "have; export it as table"
+        raise WrongForm(f"{name}: its rows have sets of labels, which scikit-learn's linear estimators do not have")
+    named = names_of_model(model, names)
+    linear = linear_of(model, apart=named is not None)
+    if named is not None:
+        require_names(name, model.recipe, named)
+    elif ngrams_in(model.recipe) is not None:
+        raise WrongForm(
+            f"{name}: does not name its n-grams, as a Pipeline needs and a store of the same texts does "
+            f"({option('names')})"
         )
+    else:
+        linear.require_dense("An estimator", MOST_BYTES)
+    return linear, named
+
+
+def estimator_of(model: Model, names: Path | None = None) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
+    """(the fitted estimator or Pipeline, notes for its users, those on what it lacks of the model)."""
+    linear, named = check(model, names)
+    steps: list = []
+    notes = linear.steps
+    if named is not None:
+        linear, steps, notes = steps_before(linear, model.recipe, named)
     estimator = _unfitted(linear)
-    estimator.coef_ = linear.dense("An estimator", MOST_BYTES)
+    estimator.coef_ = linear.dense()
     estimator.intercept_ = linear.intercept.copy()
     estimator.n_features_in_ = linear.columns
     if linear.labels:
@@ -64,7 +75,11 @@ def _estimator(model: Model) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
         "minimise another loss if it was fitted again"
     )
     of_loss = () if name in _names_of(linear.loss) else (other_loss,)
-    return estimator, linear.notes + of_loss, calibration_notes(model) + of_loss
+    if steps:
+        from sklearn.pipeline import Pipeline
+
+        estimator = Pipeline([*steps, ("model", estimator)])
+    return estimator, notes + linear.notes + of_loss, calibration_notes(model) + of_loss
 
 
 def _names_of(loss: str) -> dict:
@@ -138,13 +153,14 @@ def _loss_of(estimator, classes: bool) -> str:
     return DEFAULT if classes else DEFAULT_OF_NUMBERS
 
 
-def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
-    """Write the fitted estimator with joblib; returns notes for its users."""
-    estimator, notes, _ = _estimator(model)
+def write(model: Model, file: IO[bytes], names: Path | None = None) -> tuple[str, ...]:
+    """Write the fitted estimator with joblib; names: a store that names the features, where the model does not.
+    Returns notes for its users."""
+    estimator, notes, _ = estimator_of(model, names)
     import joblib
 
     joblib.dump(estimator, file)
-    if model.recipe.format == Recipe.format:  # svmlight
+    if model.recipe.format == Recipe.format and hasattr(estimator, "coef_"):  # svmlight, without names
         notes += (f"a column is a feature id, from 0: load_svmlight_file(FILE, n_features={estimator.n_features_in_}, "
                   "zero_based=True) reads svmlight text so",)  # fmt: skip
     return notes

@@ -51,7 +51,7 @@ ONLY_IN = {
     "msgspec": ["store"],
     "numba": ["kernels"],
     "llvmlite": ["kernels"],
-    "sklearn": ["estimators", "exchange/sklearn_models"],
+    "sklearn": ["estimators", "exchange/sklearn_models", "exchange/vectorizers"],
     "onnx": ["exchange/onnx"],
     "pyarrow": ["exchange/weights_table", "formats/tables"],
     "argparse": ["cli", "commands"],
@@ -340,6 +340,7 @@ NAME_CHECKS = {
     "learners/engine/learner.py": (1, "the one place that knows which way to several classes has a learner for each"),
     "problems/problem_settings.py": (1, "the one place that knows which way to several classes is one problem"),
     "commands/completion.py": (1, "the one command that has its own --average"),
+    "formats/__init__.py": (1, "the endings of names of files, which formats are called like"),
     "formats/text/documents.py": (1, "no check of a task: the n-grams of a kind that a task is named like"),
 }
 MOST_NAME_CHECKS = 5

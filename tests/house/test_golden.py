@@ -12,7 +12,7 @@ from support.places import GOLDEN
 
 import blocksvm
 from blocksvm.commands import module_of
-from blocksvm.exchange.sklearn_models import to_estimator
+from blocksvm.exchange.forms import to_estimator
 
 # before.h5: by the code of 2026-11-23 (bf357cb)
 STORES = {

@@ -56,9 +56,9 @@ class DocumentReader:
 
     def __init__(self, reading: ReaderOptions):
         self.reading = reading
-        options = chosen_of(reading.recipe.options)
-        self.plan = np.array(ngrams_of(options["ngrams"]), np.int64)
-        self.words = options[WORDS]
+        options = reading.recipe.options
+        self.plan = np.array(DOCUMENTS.ngrams(options), np.int64)
+        self.words = chosen_of(options)[WORDS]
         counts = self.plan[:, 2] - self.plan[:, 1] + 1
         # n-grams a byte of text: a word and what follows it take three; one character and what surrounds it are three
         # n-grams of one character to two bytes
@@ -118,6 +118,10 @@ class Documents:
                 (k, token.strip()) for k, (token, tab, _) in enumerate(parts) if tab and token.strip()
             )
         return chosen_of(options)
+
+    def ngrams(self, options: Mapping) -> list[tuple[int, int, int]]:
+        """The n-grams that features are, as ``choices.ngrams_of`` has them."""
+        return ngrams_of(chosen_of(options)["ngrams"])
 
     def head_lines(self, requested: Mapping) -> int:
         """The number of first lines that ``settled`` reads."""

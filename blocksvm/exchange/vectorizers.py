@@ -1,0 +1,120 @@
+"""scikit-learn's steps from texts, or from dicts by the names of features, to the columns that weights belong to.
+
+They are classes of scikit-learn and functions of the standard library, numpy and scipy alone, so that a file of them
+loads without this package.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from operator import methodcaller
+from typing import Any
+
+import numpy as np
+
+from blocksvm.exchange.linear import Linear, WrongForm
+from blocksvm.formats import FORMATS, get_format
+from blocksvm.formats.choices import ANALYZERS
+from blocksvm.formats.recipe import Recipe
+from blocksvm.formats.text.documents import characters
+from blocksvm.kernels.name_hashes import hash_of
+from blocksvm.kernels.ngrams import SEEDS, WORDS
+
+HASHES = 2**31 - 1  # the most columns of scikit-learn's hashing
+
+
+def ngrams_in(recipe: Recipe) -> list[tuple[int, int, int]] | None:
+    """The n-grams that features are, as ``choices.ngrams_of`` has them, None where they are others.  A format from
+    outside the package is not loaded, for that would run its code."""
+    format_ = get_format(recipe.format) if recipe.format in FORMATS else None
+    return format_.ngrams(recipe.options) if hasattr(format_, "ngrams") else None
+
+
+def require_names(name: str, recipe: Recipe, names: list[str]) -> None:
+    """WrongForm where features have no name, or two have the same."""
+    if not all(names):
+        raise WrongForm(f"{name}: {names.count(''):,} of its {len(names):,} features have no name, as a Pipeline needs")
+    if ngrams_in(recipe) is None and len(set(names)) < len(names):
+        raise WrongForm(f"{name}: two of its features have one name, which a Pipeline cannot tell apart")
+
+
+def steps_before(linear: Linear, recipe: Recipe, names: list[str]) -> tuple[Linear, list[tuple[str, Any]], tuple]:
+    """(the weights by column, the named steps that make the columns of rows, notes for users of these)."""
+    if (plan := ngrams_in(recipe)) is not None:
+        known, everything, order = _of_texts(plan, linear.ids, names)
+        note = "its rows are texts, as in predict(['a text'])"
+    else:
+        known, everything, order = _of_dicts(names)
+        note = "its rows are dicts by name, of a table by column, as in predict([{'size': 2.5, 'colour': 'red'}])"
+    by_column = replace(linear, ids=np.arange(len(order)), weights=linear.weights[:, order], least_columns=1)
+    steps = [("known", known)]
+    if linear.factors:
+        from sklearn.feature_extraction.text import TfidfTransformer
+
+        weighing = TfidfTransformer(norm="l2" if recipe.l2 else None)
+        (weighing.idf_,) = (factors[order] for factors in linear.factors.values())  # a scale likewise
+        steps.append(("weighing", weighing))
+    elif recipe.l2:
+        by_column = replace(by_column, least_columns=len(order) + 1)
+        steps = _scaled(known, everything)
+    return by_column, steps, (note,)
+
+
+def _of_texts(plan: list[tuple[int, int, int]], ids: np.ndarray, names: list[str]) -> tuple[Any, Any, np.ndarray]:
+    """(step to the counts of known n-grams, step to those of all in columns by hash, the known ones by column)."""
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+
+    # letters are made small one by one, which str.lower does not
+    small = methodcaller("translate", {c: to for c, to in enumerate(characters()[1].tolist()) if c != to})
+    made_of = np.full(len(ids), plan[0][0])
+    if len(plan) > 1:  # the id tells which n-grams have the name
+        others = [kind for kind, _, _ in plan if kind != WORDS]
+        for k, (feature, name) in enumerate(zip(ids.tolist(), names, strict=True)):
+            made_of[k] = next((c for c in others if int(hash_of(name.encode(), SEEDS[c])) >> 1 == feature), WORDS)
+    analyzers = {number: name for name, number in ANALYZERS.items()}
+    known, everything, order = [], [], []
+    for kind, low, high in plan:
+        cut: dict[str, Any] = dict(analyzer=analyzers[kind], ngram_range=(low, high), lowercase=False,
+                                   preprocessor=small, dtype=np.float64)  # fmt: skip
+        hashing = HashingVectorizer(n_features=HASHES, alternate_sign=False, norm=None, **cut)
+        everything.append((analyzers[kind], hashing))
+        places = np.flatnonzero(made_of == kind)
+        if len(places):
+            vocabulary = {names[place]: column for column, place in enumerate(places.tolist())}
+            known.append((analyzers[kind], CountVectorizer(vocabulary=vocabulary, **cut).fit([""])))
+            order.append(places)
+    return _union(known), _union(everything), np.concatenate(order)
+
+
+def _of_dicts(names: list[str]) -> tuple[Any, Any, np.ndarray]:
+    """The same for dicts."""
+    from sklearn.feature_extraction import DictVectorizer, FeatureHasher
+
+    known = DictVectorizer(sort=False).fit([dict.fromkeys(names, 0.0)])
+    return known, FeatureHasher(n_features=HASHES, alternate_sign=False), np.arange(len(names))
+
+
+def _union(steps: list[tuple[str, Any]]):
+    """Their columns side by side."""
+    from sklearn.pipeline import FeatureUnion
+
+    return steps[0][1] if len(steps) == 1 else FeatureUnion(steps)
+
+
+def _scaled(known, everything) -> list[tuple[str, Any]]:
+    """The steps to known columns divided by the norm of all, and a last one, of weight 0: the norm stands in it, and as
+    no column has a larger value, all are divided by their row's largest.
+
+    The norm differs where two features of a row share one of 2^31 hashes: in one of 4,000 rows of 1,000 features."""
+    from scipy.sparse.linalg import norm
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import FunctionTransformer, Normalizer
+
+    norms = Pipeline(
+        [
+            ("all", everything),
+            ("norm", FunctionTransformer(norm, kw_args={"axis": 1})),
+            ("column", FunctionTransformer(np.expand_dims, kw_args={"axis": 1})),
+        ]
+    )
+    return [("known", _union([("known", known), ("norm", norms)])), ("scaling", Normalizer(norm="max"))]
