@@ -604,11 +604,17 @@ def exact_optimum(X, y, C_rows, loss, tol=1e-10):
     return w, alpha, P, D
 
 
-def dual_cd_with_rest(X, y, C_rows, loss, outer_orders, beyond=0.2, visits=3, begin=3, growing=False):
+def dual_cd_with_rest(X, y, C_rows, loss, outer_orders, beyond=0.2, visits=3, begin=3, with_set=False):
     """Outer iterations, each of passes over all rows in the orders given, where a row at a bound whose gradient lies
     more than ``beyond`` beyond it is left out of its next ``visits`` outer iterations, from the ``begin``-th (counted
-    from 0) on.  growing: rests last 3, 9, 21, ... at most ``visits`` of them, 3 again after a visit in which the row
-    was near its bound or between its bounds.
+    from 0) on.
+
+    with_set: rests last 3, 9, 21, ... at most ``visits`` of them, 3 again after a visit in which the row was near its
+    bound or between its bounds.  A pass over the n rows awake is cut into batches of ceil(n / 16) rows.  A screened
+    batch is looked at with one w, at which losses and rests are noted; then the rows whose projected gradient was
+    above 1e-12 are stepped in their order, each with its gradient at the w of its turn.  Another batch is looked at
+    and stepped row by row.  The first batch of a pass is screened but in the first outer iteration, each further one
+    where at most half of the rows of the batch before had such a gradient.
 
     Returns (w, alpha, visits to rows in each outer iteration, estimates: the losses seen in it, those of rows at rest
     as they were when they were put to it).  The step is that of Hsieh et al., ICML 2008, Alg. 3; the rest is a
@@ -620,34 +626,53 @@ def dual_cd_with_rest(X, y, C_rows, loss, outer_orders, beyond=0.2, visits=3, be
     sleeps, length = np.zeros(len(y), int), np.zeros(len(y), int)
     last_loss = np.zeros(len(y))
     visited, estimates = [], []
+
+    def gradients(i):
+        gradient = y[i] * (X[i] @ w) - 1.0 + D[i] * alpha[i]
+        at_zero, at_bound = alpha[i] == 0.0, alpha[i] == U[i]
+        return gradient, min(gradient, 0.0) if at_zero else max(gradient, 0.0) if at_bound else gradient
+
+    def step(i):
+        gradient, projected = gradients(i)
+        if abs(projected) > 1e-12:
+            q = X[i] @ X[i] + D[i]
+            new = min(max(alpha[i] - gradient / q, 0.0), U[i]) if q > 0 else U[i]
+            w[:] += (new - alpha[i]) * y[i] * X[i]
+            alpha[i] = new
+
     for outer, orders in enumerate(outer_orders):
         asleep = sleeps > 0
         seen = float(last_loss[asleep].sum())
         sleeps[asleep] -= 1
         count = 0
         put_to_rest = np.zeros(len(y), bool)
-        for i in (i for order in orders for i in order if not asleep[i]):
-            count += 1
-            m = y[i] * (X[i] @ w)
-            suffered = C_rows[i] * max(0.0, 1.0 - m) ** (1 if loss == "hinge" else 2)
-            seen += suffered
-            gradient = m - 1.0 + D[i] * alpha[i]
-            at_zero, at_bound = alpha[i] == 0.0, alpha[i] == U[i]
-            if put_to_rest[i]:
-                pass
-            elif outer >= begin and ((at_zero and gradient > beyond) or (at_bound and gradient < -beyond)):
-                length[i] = min(2 * length[i] + 3, visits) if growing else visits
-                sleeps[i] = length[i]
-                last_loss[i] = suffered
-                put_to_rest[i] = True
-            elif outer >= begin:
-                length[i] = 0
-            projected = min(gradient, 0.0) if at_zero else max(gradient, 0.0) if at_bound else gradient
-            if abs(projected) > 1e-12:
-                q = X[i] @ X[i] + D[i]
-                new = min(max(alpha[i] - gradient / q, 0.0), U[i]) if q > 0 else U[i]
-                w += (new - alpha[i]) * y[i] * X[i]
-                alpha[i] = new
+        for order in orders:
+            rows = [i for i in order if not asleep[i]]
+            each = max(1, -(-len(rows) // 16) if with_set else len(rows))
+            screening = with_set and outer > 0
+            for start in range(0, len(rows), each):
+                moving = []
+                for i in rows[start : start + each]:
+                    count += 1
+                    gradient, projected = gradients(i)
+                    suffered = C_rows[i] * max(0.0, 1.0 - y[i] * (X[i] @ w)) ** (1 if loss == "hinge" else 2)
+                    seen += suffered
+                    if put_to_rest[i]:
+                        pass
+                    elif outer >= begin and projected == 0.0 and abs(gradient) > beyond:
+                        length[i] = min(2 * length[i] + 3, visits) if with_set else visits
+                        sleeps[i] = length[i]
+                        last_loss[i] = suffered
+                        put_to_rest[i] = True
+                    elif outer >= begin:
+                        length[i] = 0
+                    if abs(projected) > 1e-12:
+                        moving.append(i)
+                        if not screening:
+                            step(i)
+                for i in moving if screening else ():
+                    step(i)
+                screening = with_set and 2 * len(moving) <= len(rows[start : start + each])
         visited.append(count)
         estimates.append(seen)
     return w, alpha, visited, estimates

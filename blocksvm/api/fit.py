@@ -14,6 +14,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import one_run
 from blocksvm.base.log import LOG
 from blocksvm.base.outputs.checks import check_output
+from blocksvm.base.settings import n_threads
 from blocksvm.base.user_code import by_user
 from blocksvm.learners.engine.joint_map import place_of
 from blocksvm.learners.engine.methods import get_method
@@ -67,6 +68,7 @@ def fit(
     warm_start: str | Path | SavedRun | None = None,
     continue_from: str | Path | State | None = None,
     prior: str | Path | None = None,
+    n_jobs: int | None = None,
     **settings: Unpack[FitSettings],
 ) -> Fitted:
     """Train on a source of blocks (``open_store``, ``Matrix``), or on a scipy CSR matrix with labels ``y`` and, where
@@ -79,8 +81,8 @@ def fit(
     visit, and ends the run where it says True; valid: a source to score after each outer iteration; warm_start: a
     model or checkpoint of the same rows, or what is in memory of such a run; continue_from: a model of an online
     learner, which goes on with its settings, or the arrays of its state, as ``loop.state`` has them, which goes on with
-    those given; prior: a model to be regularised towards.  Raises InputError where the settings do not fit the
-    rows or the memory.
+    those given; prior: a model to be regularised towards; n_jobs: threads (None: 1, -1: as many as processors), on
+    whose number no bit of the result depends.  Raises InputError where the settings do not fit the rows or the memory.
     """
     if hasattr(rows, "read_block"):
         if y is not None or sample_weight is not None:
@@ -94,7 +96,7 @@ def fit(
     train_settings = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
     )
-    plan = Plan(source, train_settings, initial_models=initial_models, valid=valid)
+    plan = Plan(source, train_settings, initial_models=initial_models, valid=valid, n_threads=n_threads(n_jobs))
     begin = warm_start if isinstance(warm_start, SavedRun) else _path(warm_start)
 
     def watched(event: RunEvent) -> None:

@@ -7,6 +7,7 @@ A solver, learner, loss or format declares its settings once.  The command line 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 
@@ -202,6 +203,8 @@ def split_fields(owner: type, keywords: Mapping, hidden: tuple[str, ...] = ()) -
 
 def n_threads(n_jobs: int | None) -> int:
     """Threads as joblib counts them: None is 1, or as ``parallel_config`` says, -1 as many as processors."""
+    if n_jobs is None and "joblib" not in sys.modules:
+        return 1  # nobody has configured it
     from joblib import effective_n_jobs  # some time to import
 
     if n_jobs == 0:

@@ -4,25 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 
-Part, Result = TypeVar("Part"), TypeVar("Result")
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 PIECE = 1 << 17  # nonzeros of a piece of work, 0.1 to 0.3 ms: handing it to a thread costs a tenth of that
 
 
 class Threads:
-    """``n`` threads, which are started with the first work that is worth sharing.  Work must release the GIL."""
+    """``n`` threads, None: as many as the process has processors; started with the first work that can be shared, which
+    must release the GIL.  piece: nonzeros of a piece of work."""
 
-    def __init__(self, n: int = 1):
-        self.n = n
+    def __init__(self, n: int | None = 1, piece: int = PIECE):
+        self.wanted, self.piece = n, piece
         self.pool: ThreadPoolExecutor | None = None
+
+    @cached_property
+    def n(self) -> int:
+        if self.wanted is not None:
+            return self.wanted
+        from joblib import cpu_count  # importing it takes a tenth of a second
+
+        return cpu_count()
 
     def map(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
         """``work(part)`` of each, in the order of the parts."""
-        if self.n == 1 or len(parts) == 1:
+        if len(parts) == 1 or self.n == 1:
             return [work(part) for part in parts]
         if self.pool is None:
             self.pool = ThreadPoolExecutor(self.n, thread_name_prefix="blocksvm-worker")
@@ -30,7 +41,7 @@ class Threads:
 
     def over_rows(self, work: Callable[[slice], None], indptr: np.ndarray, factor: int = 1) -> None:
         """``work(rows)`` for slices that together are all rows of a matrix; factor: operations a nonzero."""
-        self.map(work, slices(indptr, max(1, PIECE // factor)))
+        self.map(work, slices(indptr, max(1, self.piece // factor)))
 
 
 ALONE = Threads()  # the thread that calls, and no other

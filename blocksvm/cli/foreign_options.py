@@ -19,7 +19,7 @@ FOREIGN_OPTIONS = {
     "-i": MODEL,
     "-k": "split --overwrite replaces a store",
     "-l": "Vowpal Wabbit's learning rate is --step X of a learner",
-    "-m": "training uses one thread and one that reads; it has no number of threads",
+    "-m": "LIBLINEAR's number of threads is --threads N",
     "-p": "LIBLINEAR's -p is --epsilon E; Vowpal Wabbit's is --predictions FILE of stream",
     "-q": "quiet is --quiet; interactions such as Vowpal Wabbit's -q ab have no option: make such features in the text",
     "-r": "decision values are written by --predictions FILE --scores of stream, or predict --scores",

@@ -88,7 +88,10 @@ class Session:
     def _plan(self, source: Store, valid: Store | None, resume: dict | None, replayed: RecordedPasses | None) -> Plan:
         initial_models = InitialModels(source, _path(self.options.continue_from), _path(self.options.prior))
         passes = (replayed.passes, replayed.set_passes) if replayed else replayed_by(resume)
-        plan = Plan(source, self.settings, initial_models=initial_models, valid=valid, resume=resume, replay=passes)
+        plan = Plan(
+            source, self.settings, initial_models=initial_models, valid=valid, resume=resume, replay=passes,
+            n_threads=self.options.threads,
+        )  # fmt: skip
         if replayed:
             replayed.check(plan)
         return plan
@@ -120,7 +123,7 @@ class Session:
                     f"calibrating: outer iteration {event['outer']}, {event['classes_done']} of {FOLDS} folds done"
                 )
 
-        calibration = calibrated(source, self.settings, self.options.calibrate, show, self.stop)
+        calibration = calibrated(source, self.settings, self.options.calibrate, show, self.stop, self.options.threads)
         line.close()
         return calibration
 

@@ -16,7 +16,7 @@ from blocksvm.cli.console import (
     size,
 )
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import add_checkpoint, add_settings, chosen_values, resumes, saved_in, value_of
+from blocksvm.cli.options import add_checkpoint, add_settings, add_threads, chosen_values, resumes, saved_in, value_of
 from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.problems.problem_settings import WITH_CLASSES
 from blocksvm.training.run_settings import RUN_SETTINGS
@@ -49,6 +49,7 @@ def parser() -> Parser:
     add_settings(p, "the problem", WITH_CLASSES.without("C", "lam", "multiclass"))
     p.add_argument("--epsilon", metavar="E", help="for regression: largest error that costs nothing (default 0.1)")
     add_settings(p, "the runs", RUN_SETTINGS, None, TYPES)
+    add_threads(p.add_argument_group("the machine"))
     add_checkpoint(p.add_argument_group("resuming"), "the state of the run")
     then = p.add_argument_group("what to write")
     then.add_argument(
@@ -119,7 +120,8 @@ def main(arguments: list[str]) -> int:
                   f"{store.n_nonzeros:,} nonzeros; {options.folds} folds", file=sys.stderr)  # fmt: skip
         cv = cross_validate(
             store, path or PATH, options.folds, groups=options.groups, at_once=options.at_once,
-            on_event=CvProgress(line).show, stop=stop, checkpoint=saver, **settings,
+            on_event=CvProgress(line).show, stop=stop, checkpoint=saver,
+            n_jobs=options.threads or -1, **settings,
         )  # fmt: skip
         line.close()
         if cv.status == "interrupted":
@@ -136,7 +138,7 @@ def main(arguments: list[str]) -> int:
         if "model" in outputs:
             from blocksvm.api.fit import fit
 
-            fitted = fit(store, C=cv.path[best], stop=stop, **settings)
+            fitted = fit(store, C=cv.path[best], stop=stop, n_jobs=options.threads or -1, **settings)
             if fitted.status == "interrupted":
                 raise Interrupted("interrupted; no model was written")
             fitted.save(outputs["model"], options.overwrite)

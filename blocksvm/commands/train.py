@@ -18,7 +18,16 @@ from blocksvm.cli.console import (
     size,
 )
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import SOLVER_WORDS, add_checkpoint, add_settings, chosen_values, refusal, saved_in, value_of
+from blocksvm.cli.options import (
+    SOLVER_WORDS,
+    add_checkpoint,
+    add_settings,
+    add_threads,
+    chosen_values,
+    refusal,
+    saved_in,
+    value_of,
+)
 from blocksvm.cli.outputs import outputs_of
 from blocksvm.cli.standard import drawing
 from blocksvm.learners.engine.methods import NAMES
@@ -55,6 +64,7 @@ def parser(solver: str, settings: Settings) -> Parser:
                         help="show the settings of a solver or learner, and exit")  # fmt: skip
     add_settings(p, f"settings of {solver}", settings)
     add_settings(p, "the run", RUN_SETTINGS, METHOD, TYPES)
+    add_threads(p.add_argument_group("the machine"))
     add_settings(p, "when to stop", RUN_SETTINGS, END, TYPES)
     more = p.add_argument_group("starting, watching, resuming")
     more.add_argument("--warm-start", metavar="MODEL.h5", help="begin from a model or checkpoint of this store")

@@ -56,7 +56,7 @@ MACHINE = (
     Parameter("memory", None, "bytes for a store or batches, and for weights and tables (None: 1 GB, and for "
               "matrices no limit)"),
     Parameter("temp", None, "folder for batches (None: the system's)"),
-    Parameter("n_jobs", None, "threads that make a store of batches, and that predict rows in memory (None: 1, -1: as "
+    Parameter("n_jobs", None, "threads that train, make a store of batches, and predict rows in memory (None: 1, -1: as "
               "many as there are processors); whatever their number, the results are the same"),
 )  # fmt: skip
 
@@ -208,7 +208,7 @@ class Estimator(BaseEstimator):
     def _run(self, training: EstimatorRun, **settings) -> Fitted:
         """One run of ``blocksvm.fit``, with the settings of every estimator."""
         run = {"memory": self._memory(training), "seed": self._seed(), "on_event": self._show}
-        return fit(training.source, **run | settings)
+        return fit(training.source, n_jobs=self.n_jobs, **run | settings)
 
     def _memory(self, training: EstimatorRun) -> int:
         return self._memory_limit() or (IN_MEMORY if training.source.in_memory else OUT_OF_CORE)

@@ -28,7 +28,7 @@ from blocksvm.kernels.shuffle import keep_active
 from blocksvm.problems.free_bias import constant_value
 from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.problems.problem_settings import MULTICLASS
-from blocksvm.solvers.screening import MOVING, NO_ROWS, NO_SHARES, rows_of_a_piece, screened_pass
+from blocksvm.solvers.screening import MOVING, NO_ROWS, NO_SHARES, screened_pass
 from blocksvm.solvers.solver import (
     SHARE,
     Capabilities,
@@ -260,7 +260,7 @@ class DualCD(TellsShares):
         if visit.of_the_set or not self.with_set:
             return step(order, limits, arrays, NO_ROWS)[:MOVING]
         first = limits, arrays, bool(state["sums"][OUTERS])  # at a = 0 all rows move
-        piece = rows_of_a_piece(block.n_samples, block.n_nonzeros)
+        piece = max(1, self.threads.piece * block.n_samples // max(1, block.n_nonzeros))
         return screened_pass(step, self.threads, order, piece, first)[:MOVING]
 
     @staticmethod

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from blocksvm.base.threads import PIECE, Threads
+from blocksvm.base.threads import Threads
 from blocksvm.kernels.dual_cd_loops import Limits, PassArrays
 
 # Batches of a pass over a block.  With 4, 16 and 64 as many outer iterations as without screening on five data sets and
@@ -41,13 +41,17 @@ def screened_pass(step: Step, threads: Threads, order: np.ndarray, piece: int, f
     each = max(1, -(-len(order) // BATCHES))
     moving = np.empty(each, np.int32)
     results = []
+
+    def screen(batch: np.ndarray) -> Callable[[slice], tuple]:
+        return lambda rows: step(batch[rows], limits, arrays, moving[rows])
+
     for start in range(0, len(order), each):
         batch = order[start : start + each]
         if not screening:
             done = [step(batch, limits, arrays, NO_ROWS)]
         else:
             parts = [slice(a, min(a + piece, len(batch))) for a in range(0, len(batch), piece)]
-            done = threads.map(lambda rows, batch=batch: step(batch[rows], limits, arrays, moving[rows]), parts)
+            done = threads.map(screen(batch), parts)
             movers = [moving[rows.start : rows.start + part[MOVING]] for rows, part in zip(parts, done, strict=True)]
             served = step(np.concatenate(movers), Limits(), without_notes, NO_ROWS)
             done.append((-np.inf, np.inf, *([0] * 4), served[CHANGE], served[GAIN], 0, 0))
@@ -57,8 +61,3 @@ def screened_pass(step: Step, threads: Threads, order: np.ndarray, piece: int, f
         return step(order, limits, arrays, NO_ROWS)
     columns = list(zip(*results, strict=True))
     return max(columns[0]), min(columns[1]), *map(sum, columns[2:])
-
-
-def rows_of_a_piece(n_rows: int, n_nonzeros: int) -> int:
-    """As many as have about ``PIECE`` nonzeros."""
-    return max(1, PIECE * n_rows // max(1, n_nonzeros))

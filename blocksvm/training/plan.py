@@ -29,7 +29,7 @@ class Plan:
     description of the checkpoint to go on from; replay: inner passes of each visit of a previous run, and of those to
     its working set; method: another one than the settings name, which
     takes the same settings; besides: bytes by name that the caller has taken of the memory; n_threads: for work whose
-    result does not depend on it.  Raises InputError where
+    result does not depend on it, None: as many as processors.  Raises InputError where
     the settings do not fit the source or the memory.
     """
 
@@ -44,7 +44,7 @@ class Plan:
         replay: tuple[list[int], list[int]] | None = None,
         method: Method | None = None,
         besides: Mapping[str, int] | None = None,
-        n_threads: int = 1,
+        n_threads: int | None = 1,
     ):
         self.source = source
         self.settings = settings

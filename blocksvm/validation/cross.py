@@ -19,7 +19,8 @@ from xxhash import xxh3_128_hexdigest
 from blocksvm.api.setting_keywords import PathSettings
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import label_text
-from blocksvm.base.settings import plain
+from blocksvm.base.settings import n_threads, plain
+from blocksvm.base.threads import Threads
 from blocksvm.kernels.margins import certificate_sums
 from blocksvm.losses import get_loss
 from blocksvm.model.solver_state import describe_checkpoint
@@ -205,6 +206,7 @@ def cross_validate(
     on_event: Callable[[dict], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
     checkpoint: PathCheckpoint | None = None,
+    n_jobs: int | None = None,
     **settings: Unpack[PathSettings],
 ) -> CrossValidation:
     """Train on the rows outside of each of ``folds`` folds at each of the costs ``C``, and score those in it.
@@ -212,7 +214,7 @@ def cross_validate(
     settings: as ``fit`` takes them for dual-cd; at_once: how many C are trained at once, where the memory
     allows it (the more, the fewer readings); groups: a file with a line for each row, of which equal ones
     are held out together; on_event, stop: as ``fit`` has them; checkpoint: the file of how far this is, and
-    whether to go on from it.  Raises InputError where a fold lacks a class.
+    whether to go on from it; n_jobs: threads, as ``fit`` has it.  Raises InputError where a fold lacks a class.
     """
     if isinstance(C, str) or not np.size(C) or not all(0.0 < float(value) < math.inf for value in np.ravel(C)):
         raise InputError(f"{option('C')}: needs finite numbers above 0, e.g. C=(0.1, 1, 10)")
@@ -221,6 +223,7 @@ def cross_validate(
         raise InputError(f"{option('folds', folds)}: must be from 2 to {MOST_FOLDS}")
     if at_once < 1:
         raise InputError(f"{option('at_once', at_once)}: must be 1 or more")
+    threads = Threads(n_threads(n_jobs))
     train_settings = TrainSettings.of(**settings)
     if not train_settings.capabilities.cross_validates:
         raise InputError(f"{option('solver', train_settings.solver)}: cross-validation uses dual-cd; leave it out")
@@ -237,6 +240,7 @@ def cross_validate(
         # where a run goes on, its part of the path is what it was
         most = at_once if resume is None else len(at.part)
         plan = plan_part(source, train_settings, path[at.done :], most, chosen, at.previous, resume)
+        plan.solver.threads = threads
         at.part = list(plan.solver.path)
         on_event({"event": "part", "path": at.part, "of": len(path), "done": at.done})
 

@@ -67,7 +67,7 @@ def test_with_a_working_set_rests_grow_however_many_passes_a_visit_has(rows, los
         longest = max(longest, int(state["rest"].max()))
         solver.end_outer(state, k + 1)
     w, alpha, expected, _ = reference.dual_cd_with_rest(
-        X, y, np.ones(N), loss, orders, visits=LONGEST_REST, begin=REST_VISITS, growing=True
+        X, y, np.ones(N), loss, orders, visits=LONGEST_REST, begin=REST_VISITS, with_set=True
     )
     assert visited == expected
     assert longest >= 7  # some have grown

@@ -1,0 +1,94 @@
+"""Work shared by threads: not a bit depends on how many they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.training_cases import looped, make_store, opened, random_rows
+
+from blocksvm.base.threads import Threads, slices
+from blocksvm.sources.matrix import Matrix
+
+SETTINGS = [
+    *((2, {"loss": loss}) for loss in ("hinge", "squared-hinge", "logistic", "epsilon-insensitive")),
+    (2, {"loss": "hinge", "schedule": "3", "bias": "free"}),
+    (2, {"loss": "hinge", "working_set": "none"}),
+    (2, {"solver": "pegasos", "dual": True}),
+    (2, {"solver": "kernel"}),
+    (3, {"loss": "logistic"}),
+    (3, {"multiclass": "crammer-singer"}),
+]
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    X, y = random_rows(n=400, d=40, seed=6)
+    folder = tmp_path_factory.mktemp("stores")
+    three = np.where(np.arange(400) % 3 == 0, 2.0, y)
+    return {k: str(make_store(folder, X, labels, f"{k}", 128)) for k, labels in ((2, y), (3, three))}
+
+
+@pytest.mark.parametrize(("classes", "settings"), SETTINGS, ids=str)
+def test_any_number_of_threads_trains_the_same(stores, classes, settings):
+    def run(n: int):
+        with opened(stores[classes]) as source:
+            loop = looped(source, **{"block_chunks": 10, "max_outer": 6, "tol": 1e-9, "seed": 3} | settings)
+            loop.plan.solver.threads = Threads(n, piece=50)
+            result = loop.run()
+            return loop.state, result, loop.plan.solver.threads.pool is not None
+
+    state, result, shared = run(1)
+    assert not shared
+    for n in (2, 5):
+        there, same, shared = run(n)
+        assert shared
+        assert all(np.array_equal(array, there[name], equal_nan=True) for name, array in state.items())
+        assert same.certificate == result.certificate
+        assert (same.passes, same.set_passes) == (result.passes, result.set_passes)
+
+
+def test_most_rows_are_looked_at_by_the_threads_alone(stores):
+    """Counted in a run: rows that are screened, and those of them that are visited."""
+    with opened(stores[2]) as source:
+        loop = looped(source, block_chunks=10, tol=1e-4, C=0.1, seed=3)
+        solver, screened, visited = loop.plan.solver, [0], [0]
+        kernel = solver.one_pass
+
+        def counted(rows, order, objective, limits, sigma, arrays, moving):
+            (screened if len(moving) else visited)[0] += len(order)
+            return kernel(rows, order, objective, limits, sigma, arrays, moving)
+
+        solver.one_pass = counted
+        assert loop.run().status == "converged"
+    assert screened[0] > 2 * source.n_samples
+
+
+def test_threads_start_with_work_to_share():
+    threads = Threads(3)
+    assert threads.map(lambda x: 2 * x, [4]) == [8]
+    assert threads.pool is None
+    assert threads.map(lambda x: 2 * x, range(9)) == list(range(0, 18, 2))
+    assert threads.pool is not None
+    assert Threads(None).n >= 1
+    with pytest.raises(ZeroDivisionError):
+        threads.map(lambda x: 1 / x, [1, 0, 2])
+
+
+@pytest.mark.parametrize("lengths", [[3, 4, 0, 5], [0, 0, 0], [0, 9, 0, 0, 1], [100], []])
+@pytest.mark.parametrize("first", [0, 7])
+def test_slices_are_all_rows(lengths, first):
+    ends = first + np.append(0, np.cumsum(lengths, dtype=np.int64))
+    for each in (1, 4, 1000):
+        parts = slices(ends, each)
+        rows = [row for part in parts for row in range(part.start, part.stop)]
+        assert rows == list(range(len(lengths)))
+        assert all(ends[part.stop - 1] - ends[part.start] < each for part in parts if part.stop > part.start + 1)
+
+
+def test_rows_without_entries_have_scores():
+    from scipy import sparse
+
+    X, y = sparse.csr_matrix((30, 5)), np.where(np.arange(30) % 2, 1.0, -1.0)
+    loop = looped(Matrix(X, y), bias=1.0)
+    loop.plan.solver.threads = Threads(2, piece=1)
+    assert loop.run().status == "converged"
