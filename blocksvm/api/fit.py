@@ -15,6 +15,7 @@ from blocksvm.base.inputs import one_run
 from blocksvm.base.log import LOG
 from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.settings import n_threads
+from blocksvm.base.threads import Threads
 from blocksvm.base.user_code import by_user
 from blocksvm.learners.engine.joint_map import place_of
 from blocksvm.learners.engine.methods import get_method
@@ -68,7 +69,6 @@ def fit(
     warm_start: str | Path | SavedRun | None = None,
     continue_from: str | Path | State | None = None,
     prior: str | Path | None = None,
-    n_jobs: int | None = None,
     **settings: Unpack[FitSettings],
 ) -> Fitted:
     """Train on a source of blocks (``open_store``, ``Matrix``), or on a scipy CSR matrix with labels ``y`` and, where
@@ -81,8 +81,8 @@ def fit(
     visit, and ends the run where it says True; valid: a source to score after each outer iteration; warm_start: a
     model or checkpoint of the same rows, or what is in memory of such a run; continue_from: a model of an online
     learner, which goes on with its settings, or the arrays of its state, as ``loop.state`` has them, which goes on with
-    those given; prior: a model to be regularised towards; n_jobs: threads (None: 1, -1: as many as processors), on
-    whose number no bit of the result depends.  Raises InputError where the settings do not fit the rows or the memory.
+    those given; prior: a model to be regularised towards.  Raises InputError where the settings do not fit the rows or
+    the memory.
     """
     if hasattr(rows, "read_block"):
         if y is not None or sample_weight is not None:
@@ -91,12 +91,14 @@ def fit(
     else:
         source = Matrix(rows, y, weights=sample_weight)
     by_user(settings)
+    threads = Threads(n_threads(settings.pop("n_jobs", None)))
     state, continue_from = (continue_from, None) if isinstance(continue_from, dict) else (None, continue_from)
     initial_models = InitialModels(source, _path(continue_from), _path(prior))
     train_settings = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
     )
-    plan = Plan(source, train_settings, initial_models=initial_models, valid=valid, n_threads=n_threads(n_jobs))
+    plan = Plan(source, train_settings, initial_models=initial_models, valid=valid)
+    plan.solver.threads = threads
     begin = warm_start if isinstance(warm_start, SavedRun) else _path(warm_start)
 
     def watched(event: RunEvent) -> None:

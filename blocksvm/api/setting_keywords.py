@@ -65,7 +65,11 @@ class MethodSettings(TypedDict, total=False):
 
 
 class PathSettings(MethodSettings, total=False):
-    """The settings of ``cross_validate``: those of a run, and its solver's but for C; None: the default."""
+    """The settings of ``cross_validate``: those of a run, and its solver's but for C; None: the default.
+
+    n_jobs: threads (None: 1, -1: as many as processors), on whose number no bit of the result depends."""
+
+    n_jobs: int | None
 
     solver: str | None
     learner: str | Learner | None

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from blocksvm.base.threads import Threads
 from blocksvm.cli.display.training import TrainDisplay, train_summary
 from blocksvm.cli.options import resumes
 from blocksvm.model.solver_state import describe_checkpoint
@@ -88,10 +89,8 @@ class Session:
     def _plan(self, source: Store, valid: Store | None, resume: dict | None, replayed: RecordedPasses | None) -> Plan:
         initial_models = InitialModels(source, _path(self.options.continue_from), _path(self.options.prior))
         passes = (replayed.passes, replayed.set_passes) if replayed else replayed_by(resume)
-        plan = Plan(
-            source, self.settings, initial_models=initial_models, valid=valid, resume=resume, replay=passes,
-            n_threads=self.options.threads,
-        )  # fmt: skip
+        plan = Plan(source, self.settings, initial_models=initial_models, valid=valid, resume=resume, replay=passes)
+        plan.solver.threads = Threads(self.options.threads)
         if replayed:
             replayed.check(plan)
         return plan
@@ -123,7 +122,7 @@ class Session:
                     f"calibrating: outer iteration {event['outer']}, {event['classes_done']} of {FOLDS} folds done"
                 )
 
-        calibration = calibrated(source, self.settings, self.options.calibrate, show, self.stop, self.options.threads)
+        calibration = calibrated(source, self.settings, self.options.calibrate, show, self.stop)
         line.close()
         return calibration
 

@@ -9,7 +9,6 @@ from blocksvm.base.errors import InputError, option, value_text
 from blocksvm.base.labels import NUMBERS, SETS, Labels, members_of
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import plain
-from blocksvm.base.threads import Threads
 from blocksvm.base.vectors import width_of
 from blocksvm.learners.engine.methods import get_method
 from blocksvm.model.held_out import HeldOut
@@ -28,8 +27,7 @@ class Plan:
     initial_models: those that it begins with; valid: a source to score after each outer iteration; resume: the
     description of the checkpoint to go on from; replay: inner passes of each visit of a previous run, and of those to
     its working set; method: another one than the settings name, which
-    takes the same settings; besides: bytes by name that the caller has taken of the memory; n_threads: for work whose
-    result does not depend on it, None: as many as processors.  Raises InputError where
+    takes the same settings; besides: bytes by name that the caller has taken of the memory.  Raises InputError where
     the settings do not fit the source or the memory.
     """
 
@@ -44,7 +42,6 @@ class Plan:
         replay: tuple[list[int], list[int]] | None = None,
         method: Method | None = None,
         besides: Mapping[str, int] | None = None,
-        n_threads: int | None = 1,
     ):
         self.source = source
         self.settings = settings
@@ -65,7 +62,6 @@ class Plan:
                 settings.tol,
             )
         )
-        self.solver.threads = Threads(n_threads)
         labels_are_read = not self.solver.predicts_rows or source.label_kind == NUMBERS
         if self.solver.real_targets and labels_are_read:
             self.source = source = source.reader(real=True)

@@ -51,12 +51,11 @@ def calibrated(
     kind: str,
     on_event: Callable[[dict], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
-    n_threads: int | None = 1,
 ) -> dict | None:
     """The calibration of a model of these settings, by which it makes probabilities; None where the user stopped.
 
-    Trains on the rows outside of each of five folds, all in the same readings; n_threads: as ``Plan`` has it.
-    InputError where the rows are not of two classes."""
+    Trains on the rows outside of each of five folds, all in the same readings.  InputError where the rows are not of
+    two classes."""
     if not settings.capabilities.cross_validates:
         raise InputError(f"{option('calibrate')}: calibrates dual-cd, not {settings.solver}; leave it out")
     if source.labels is None or not source.labels.binary:
@@ -70,8 +69,7 @@ def calibrated(
         raise InputError(f"{option('calibrate')}: needs C, not {option('lam')}")
     reduced = replace(settings, method=method_settings)
     method = replace(METHOD, make=partial(HeldOutCD, path=[1.0 if C is None else C], folds=folds))
-    besides = {"folds": 32 * source.n_samples + (24 << BITS)}
-    plan = Plan(source, reduced, method=method, besides=besides, n_threads=n_threads)
+    plan = Plan(source, reduced, method=method, besides={"folds": 32 * source.n_samples + (24 << BITS)})
     loop = OuterLoop(plan, Watch(on_event, stop))
     if loop.run().status == "interrupted":
         return None

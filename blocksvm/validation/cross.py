@@ -206,7 +206,6 @@ def cross_validate(
     on_event: Callable[[dict], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
     checkpoint: PathCheckpoint | None = None,
-    n_jobs: int | None = None,
     **settings: Unpack[PathSettings],
 ) -> CrossValidation:
     """Train on the rows outside of each of ``folds`` folds at each of the costs ``C``, and score those in it.
@@ -214,7 +213,7 @@ def cross_validate(
     settings: as ``fit`` takes them for dual-cd; at_once: how many C are trained at once, where the memory
     allows it (the more, the fewer readings); groups: a file with a line for each row, of which equal ones
     are held out together; on_event, stop: as ``fit`` has them; checkpoint: the file of how far this is, and
-    whether to go on from it; n_jobs: threads, as ``fit`` has it.  Raises InputError where a fold lacks a class.
+    whether to go on from it.  Raises InputError where a fold lacks a class.
     """
     if isinstance(C, str) or not np.size(C) or not all(0.0 < float(value) < math.inf for value in np.ravel(C)):
         raise InputError(f"{option('C')}: needs finite numbers above 0, e.g. C=(0.1, 1, 10)")
@@ -223,7 +222,7 @@ def cross_validate(
         raise InputError(f"{option('folds', folds)}: must be from 2 to {MOST_FOLDS}")
     if at_once < 1:
         raise InputError(f"{option('at_once', at_once)}: must be 1 or more")
-    threads = Threads(n_threads(n_jobs))
+    threads = Threads(n_threads(settings.pop("n_jobs", None)))
     train_settings = TrainSettings.of(**settings)
     if not train_settings.capabilities.cross_validates:
         raise InputError(f"{option('solver', train_settings.solver)}: cross-validation uses dual-cd; leave it out")

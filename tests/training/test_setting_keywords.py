@@ -35,7 +35,7 @@ def named(owner) -> set[str]:
 
 
 def test_every_setting_is_a_keyword():
-    assert set(HINTS) == {"solver", "learner", *declared()}
+    assert set(HINTS) == {"solver", "learner", "n_jobs", *declared()}
     assert set(get_type_hints(StoreSettings)) == named(SplitSettings) | {"idf", "scale"} | set(all_choices().names())
     assert set(get_type_hints(RegretSettings)) == {"C", *get_type_hints(MethodSettings), *REPLAY.names()}
     of_stream = named(StreamSettings) | set(all_choices().names()) | set(COMMON_SETTINGS.names())
