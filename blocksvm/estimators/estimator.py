@@ -56,8 +56,8 @@ MACHINE = (
     Parameter("memory", None, "bytes for a store or batches, and for weights and tables (None: 1 GB, and for "
               "matrices no limit)"),
     Parameter("temp", None, "folder for batches (None: the system's)"),
-    Parameter("n_jobs", None, "threads that train, make a store of batches, and predict rows in memory (None: 1, -1: as "
-              "many as there are processors); whatever their number, the results are the same"),
+    Parameter("n_jobs", None, "threads that train, make a store of batches, and predict rows in memory (None: 1, -1: "
+              "as many as there are processors); whatever their number, the results are the same"),
 )  # fmt: skip
 
 
