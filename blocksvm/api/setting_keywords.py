@@ -133,6 +133,7 @@ class StoreSettings(FormatSettings, total=False):
     keep_order: bool | None
     min_count: int | None
     idf: str | None
+    scale: str | None
     holdout: float | None
     temp: str | Path | None
     weights: str | Path | None

@@ -16,6 +16,7 @@ EPILOG = """examples:
   zcat clicks.gz | blocksvm split - store.h5 --normalize l2
   blocksvm split today.svm store.h5 --append --drop oldest:10%
   blocksvm split texts.tsv store.h5 --format documents --idf smooth
+  blocksvm split table.csv store.h5 --scale max-abs
   blocksvm split test.tsv test.h5 --like store.h5
   blocksvm split clicks.csv store.h5 --label clicked --categorical 'C*'
 """
@@ -69,7 +70,7 @@ def add_rows(rows) -> None:
     rows.add_argument(
         "--like",
         metavar="STORE.h5",
-        help="read the rows by the settings and the idf of that store, e.g. for train --valid",
+        help="read the rows by the settings, the idf and the scale of that store, e.g. for train --valid",
     )
     rows.add_argument("--bits", type=int, metavar="BITS", help="hash feature ids to 2^BITS (default: keep them)")
     rows.add_argument(
@@ -84,9 +85,15 @@ def add_rows(rows) -> None:
         "ones in the fraction (plain); predict uses the same factors (default none)",
     )
     rows.add_argument(
+        "--scale",
+        choices=("none", "max-abs", "deviation"),
+        help="divide the values of each feature by the largest of them, or by their standard deviation with all zeros "
+        "counted, which stay 0; predict divides by the same (default none)",
+    )
+    rows.add_argument(
         "--normalize",
         choices=("none", "l2"),
-        help="l2: scale each row to norm 1 (after --idf, before --min-count; default none)",
+        help="l2: scale each row to norm 1 (after --idf or --scale, before --min-count; default none)",
     )
     rows.add_argument(
         "--weights", metavar="FILE", help="file of the rows' weights, a number a line, in the order of the rows"

@@ -22,7 +22,7 @@ from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.conversion.destination import Destination, RowOrder, ordered_map
 from blocksvm.conversion.existing_rows import ExistingRows
-from blocksvm.conversion.idf_counts import FeatureIdf, idf_like, known_idf, require_counted_idf
+from blocksvm.conversion.factor_counts import StoreFactors, factors_like, known_factors, require_counted_factors
 from blocksvm.conversion.label_table import RowError
 from blocksvm.conversion.line_table import LineTable
 from blocksvm.conversion.number_lines import RowWeights
@@ -32,7 +32,7 @@ from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
 from blocksvm.formats.file_reader import RowPiece, inputs_of
 from blocksvm.formats.format import EXPANSION, BufferPool, ParseBuffer, Reader, ReaderOptions
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.recipe import NO_IDF, Recipe
+from blocksvm.formats.recipe import FACTORS, UNCHANGED, Recipe
 from blocksvm.formats.text.text_source import LineLimit, TextPiece, TextSource
 from blocksvm.kernels.shuffle import gather_rows, row_keys
 from blocksvm.store.creation import create_together
@@ -49,10 +49,10 @@ SPOOLED_PER_TEXT = 0.75  # bytes in the shuffle for a byte of text, likewise
 
 @dataclass(frozen=True)
 class SplitSettings:
-    """The settings of a split.  memory in bytes; format, bits, duplicates, idf, normalize, dtype: the recipe of the
-    features (format 'auto': what the first bytes look like; options: the format's own settings, by name); holdout:
+    """The settings of a split.  memory in bytes; format, bits, duplicates, idf, scale, normalize, dtype: the recipe of
+    the features (format 'auto': what the first bytes look like; options: the format's own settings, by name); holdout:
     fraction of rows for a second store, 0 for none; temp: folder for the shuffle, by default beside the store; weights:
-    a file with each row's weight, a number a line; like: a store whose idf is taken, with its recipe
+    a file with each row's weight, a number a line; like: a store whose recipe is taken, with its factors
     (``settings_of_store`` makes such settings)."""
 
     memory: int = 1_000_000_000
@@ -71,7 +71,8 @@ class SplitSettings:
     bits: int | None = None
     weights: str | Path | None = None
     options: Mapping = field(default_factory=dict)
-    idf: str = NO_IDF
+    idf: str = UNCHANGED
+    scale: str = UNCHANGED
     like: Path | None = None
 
     def __post_init__(self):
@@ -82,7 +83,9 @@ class SplitSettings:
     @property
     def recipe(self) -> Recipe:
         """The recipe by which text becomes features."""
-        return Recipe(self.format, self.duplicates, self.bits, self.normalize, self.dtype, self.options, self.idf)
+        return Recipe(
+            self.format, self.duplicates, self.bits, self.normalize, self.dtype, self.options, self.idf, self.scale
+        )
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,7 @@ def store_batches(
 
 
 # settings of a store that all of its rows have in common, as the options are called
-COMMON = ("seed", "keep_order", "dtype", "normalize", "min_count", "format", "bits", "duplicates", "idf")
+COMMON = ("seed", "keep_order", "dtype", "normalize", "min_count", "format", "bits", "duplicates", "idf", "scale")
 OF_PLACES = ("seed", "keep_order", "min_count")  # of these, what says nothing of what a feature's value is
 
 
@@ -157,6 +160,7 @@ def settings_of_store(
         "bits": recipe.bits,
         "duplicates": recipe.duplicates,
         "idf": recipe.idf,
+        "scale": recipe.scale,
     }
     if like:
         stored |= {name: requested.get(name) for name in OF_PLACES}
@@ -200,7 +204,7 @@ def extend(
         raise InputError(f"{path}: nothing to do; give text whose rows are added, or {option('drop')}")
     settings = settings_of_store(path, {}) if settings is None else settings
     with ExistingRows(path, drop, settings.memory) as existing:
-        require_counted_idf(existing.store, inputs)
+        require_counted_factors(existing.store, inputs)
         return _convert(inputs, None, path, settings, None, progress, existing)
 
 
@@ -238,11 +242,11 @@ class _Split:
         self.progress = progress
         self.existing: ExistingRows | None = existing  # rows that the first of the outputs has already
         self.recipe = settings.recipe
-        self.known = None  # the idf by which rows are weighed as they are read
-        if self.recipe.weighs and existing is not None:
-            self.known = known_idf(existing.store)
+        self.known = None  # the factors by which rows are weighed as they are read
+        if self.recipe.factor and existing is not None:
+            self.known = known_factors(existing.store)
         elif settings.like is not None:
-            self.known = idf_like(settings.like)
+            self.known = factors_like(settings.like)
         self.began = time.perf_counter()
         self.first = 0 if existing is None else existing.store.meta["source_rows"]
         self.rows = self.first  # that were read in the whole life of the store
@@ -276,13 +280,15 @@ class _Split:
             folder = stack.enter_context(scratch_folder(self.temp, self.outputs[0].name))
             pool = stack.enter_context(ThreadPoolExecutor(settings.n_jobs, thread_name_prefix="blocksvm-split"))
             self.writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="blocksvm-spool"))
-            destinations = []
+            destinations, factor = [], self.recipe.factor
             for k, path in enumerate(self.outputs):
                 spool = Spool(folder, self._bits(expected), self.spool_bytes, self.writer, name=f"rows-{k}")
                 least = settings.min_count if k == 0 else 1
-                idf = FeatureIdf(self.recipe.idf, self.known, self.known is not None) if self.recipe.weighs else None
+                # rows that are held out are weighed by what is counted on the others
+                kind = getattr(self.recipe, factor) if factor and k == 0 else ""
+                factors = StoreFactors(kind, self.known) if factor else None
                 rows = self.existing
-                destinations.append(Destination(path, self.lane_bytes, spool, settings.dtype, least, rows, idf))
+                destinations.append(Destination(path, self.lane_bytes, spool, settings.dtype, least, rows, factors))
             if self.inputs or self.batches is not None:
                 self._spool(self._read(pool) if self.batches is None else self.batches, destinations)
                 self._require_rows(destinations)
@@ -290,9 +296,8 @@ class _Split:
             files = stack.enter_context(create_together(self.outputs, "store", settings.overwrite))
             metas: list[dict] = []
             for destination, file in zip(destinations, files, strict=True):
-                if metas and destination.idf is not None and self.known is None:
-                    # rows that are held out are weighed by what was counted on the others
-                    destination.idf.known = destinations[0].counted_idf()
+                if metas and destination.factors is not None and self.known is None:
+                    destination.factors.known = destinations[0].counted_factors()
                 metas.append(self._write(destination, file, pool))
             if self.existing is not None:
                 self.existing.require_unchanged()
@@ -329,7 +334,7 @@ class _Split:
             "holdout": settings.holdout,
             "dtype": settings.dtype,
             **({} if settings.weights is None else {"weights": settings.weights}),
-            **({"idf": self.recipe.idf} if self.recipe.weighs else {}),
+            **{name: kind for name, kind in self.recipe.plain().items() if name in FACTORS},
         }
         meta = {
             "settings": now | before.get("settings", {}),
@@ -346,7 +351,7 @@ class _Split:
             "recipe": before.get("recipe", self.recipe.plain()),
             "source_rows": self.rows,
             **self._notes(before),
-            **self._idf_from(destination, before),
+            **self._factors_from(destination, before),
         }  # fmt: skip
         if len(table[0]) or self.lines.n_known:
             write_lines(file, *self.lines.tables(table))
@@ -362,9 +367,9 @@ class _Split:
         notes = before.get("notes", []) + self.notes + self.counter.notes()
         return {"notes": notes} if notes else {}
 
-    def _idf_from(self, destination: Destination, before: dict) -> dict:
-        """The entry of a description for the store on whose rows the idf was counted, where that is another one."""
-        if destination.idf is None or (self.existing is not None and "idf_from" not in before):
+    def _factors_from(self, destination: Destination, before: dict) -> dict:
+        """The entry of a description for the store on whose rows factors were counted, where that is another one."""
+        if destination.factors is None or (self.existing is not None and "idf_from" not in before):
             return {}
         if self.existing is not None:
             return {"idf_from": before["idf_from"]}
@@ -457,8 +462,8 @@ class _Split:
         self.recipe = settled(text, self.recipe, self.settings.memory)
         if self.existing is None:
             self.notes = remarks(self.recipe)
-        idf = None if self.known is None else self.known.idf
-        return reader_of(ReaderOptions(self.recipe, named=True, offers=("duplicates", "dtype", "bits"), idf=idf))
+        offers = ("duplicates", "dtype", "bits")
+        return reader_of(ReaderOptions(self.recipe, named=True, offers=offers, factors=self.known))
 
     def _distribute(self, batch: RowBatch, destinations: list[Destination]) -> None:
         """Send the rows of a batch to their store."""

@@ -14,11 +14,12 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.conversion.existing_rows import ExistingRows
+from blocksvm.conversion.factor_counts import StoreFactors
 from blocksvm.conversion.feature_ids import IdTable, NameTable
-from blocksvm.conversion.idf_counts import FeatureIdf, KnownIdf
 from blocksvm.conversion.label_table import LabelTable, RowError
 from blocksvm.conversion.spool import Spool, SpooledRows, join
-from blocksvm.kernels.idf_loops import weigh_rows
+from blocksvm.formats.weighing import BEYOND, FeatureFactors
+from blocksvm.kernels.factor_loops import weigh_rows
 from blocksvm.kernels.shuffle import renumber_rows
 from blocksvm.sources.source import chunk_nonzeros
 from blocksvm.store.schema import ROW, WEIGHTED_ROW
@@ -80,8 +81,8 @@ class Numbering:
 class Destination:
     """Rows that go to one store: their ids, names and labels, their shuffle, whether any value or weight is not 1.
 
-    existing: the rows that it has already, or None; their features and labels come first.  idf: what its values are
-    multiplied by, or None.
+    existing: the rows that it has already, or None; their features and labels come first.  factors: what its values
+    are multiplied by, or None.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Destination:
         dtype: str,
         min_count: int,
         existing: ExistingRows | None = None,
-        idf: FeatureIdf | None = None,
+        factors: StoreFactors | None = None,
     ):
         """n_bytes: for the table and the rows of ``spool`` together; what the table does not take holds rows."""
         self.path = path
@@ -106,7 +107,7 @@ class Destination:
         self.ones = True
         self.weighted = False
         self.existing = existing
-        self.idf = idf
+        self.factors = factors
         self.order = np.empty(0, np.int32)  # of the features' positions, once it is written
         if existing is not None:
             self._take_over(existing)
@@ -134,8 +135,8 @@ class Destination:
         before = len(self.table)
         positions = self.table.add(batch.ids, batch.origin.fraction)
         self._keep_names(batch.names, positions, before)
-        if self.idf is not None:
-            self.table.hold("their idf", self.idf.n_bytes(len(self.table)))
+        if self.factors is not None:
+            self.factors.count(self.table, positions, batch.values)
         try:
             codes = self.labels.keep(batch.labels)
         except RowError as error:
@@ -170,22 +171,21 @@ class Destination:
         n_existing = 0 if self.existing is None else self.existing.n_rows
         n_rows = n_existing + self.spool.n_rows
         first = 0 if self.existing is None else self.existing.n_features
-        if self.idf is None:
+        if self.factors is None:
             order, new_index = self.table.ranking(self.min_count, first)
         else:
-            order, new_index = self.idf.ranked(self.table, self.min_count, first, n_rows)
-        if len(order) == 0 and len(self.table) and (self.idf is None or self.idf.known is None):
+            order, new_index = self.factors.ranked(self.table, self.min_count, first, n_rows)
+        if len(order) == 0 and len(self.table) and (self.factors is None or self.factors.known is None):
             raise InputError(
                 f"{option('min_count', self.min_count)}: none of the {len(self.table):,} features occurs in so many "
                 "rows; lower it"
             )
         labels, new_label = self.labels.sorted()
         chunk_nnz = layout.chunk_nonzeros or chunk_nonzeros(self.spool.n_nonzeros, self.spool.n_rows)
-        weighs = self.idf is not None and not self.idf.weighed
-        dtype = None if self.ones and not weighs else self.dtype
-        numbering = Numbering(
-            new_index, new_label, self.weighted, layout.keep_order, self.idf.factors if weighs else None, layout.l2
-        )
+        counted = self.factors is not None and not self.factors.weighed
+        by_feature = self.factors.by_feature if counted else None
+        dtype = None if self.ones and not counted else self.dtype
+        numbering = Numbering(new_index, new_label, self.weighted, layout.keep_order, by_feature, layout.l2)
         writer = StoreWriter(file, n_rows, chunk_nnz, dtype, layout.pool, layout.jobs, self.weighted)
         if self.existing is not None:
             self.existing.write(writer, new_label, lambda done: report(done / n_rows))
@@ -204,16 +204,16 @@ class Destination:
         known = self.table.known
         names = None if self.names is None else self.names.in_order(order)
         factors = None
-        if self.idf is not None:
-            factors, meta = self.idf.factors, meta | {"idf_fingerprint": self.idf.fingerprint}
+        if self.factors is not None:
+            factors, meta = self.factors.by_feature, meta | {"idf_fingerprint": self.factors.fingerprint}
             self.order = order
         return writer.finish(len(order), lambda start, stop: known[order[start:stop]], meta, labels, names, factors)
 
-    def counted_idf(self) -> KnownIdf:
+    def counted_factors(self) -> FeatureFactors:
         """What its features were found to have, once it is written; for other rows."""
         ids = self.table.known[self.order]
         self.table.known, self.order = np.empty(0, np.int64), self.order[:0]
-        return self.idf.of_features([(0, ids)])
+        return self.factors.of_features([(0, ids)])
 
 
 def in_key_order(spool: Spool, dtype, layout: RowOrder) -> Iterator[SpooledRows]:
@@ -265,7 +265,7 @@ def _renumbered(loaded: SpooledRows, numbering: Numbering):
         done = weigh_rows(row_ends, indices, indices, values, numbering.factors, numbering.l2, single, sq_norms, NONE)
         if done < n:
             number = int(loaded.numbers[order[done]]) + 1
-            raise InputError(f"row {number}: values times their idf lie beyond {values.dtype}; scale the features")
+            raise InputError(f"row {number}: {BEYOND.format(values.dtype)}")
         lengths, nnz = np.diff(row_ends), row_ends[-1]
     rows = np.empty(n, WEIGHTED_ROW if numbering.weighted else ROW)
     rows["length"] = lengths

@@ -43,7 +43,7 @@ class Form:
         return True
 
 
-TABLE = partial(linear_of, with_idf=True)
+TABLE = partial(linear_of, apart=True)
 FORMS = {
     "liblinear": Form(liblinear.write, "LIBLINEAR model", liblinear.check),
     "table": Form(weights_table.write, "table", TABLE, named=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import listed
 from blocksvm.formats.recipe import Recipe
 from blocksvm.learners.engine.joint_map import place_of
+from blocksvm.model.model_factors import factors_of_model
 from blocksvm.model.model_file import IMPORTED, Model, make_model
-from blocksvm.model.model_idf import idf_of_model
 from blocksvm.model.versions import versions
 from blocksvm.problems.distance import DISTANCE
 
@@ -30,8 +30,8 @@ class WrongForm(InputError):
 class Linear:
     """ids (d,) int64, rising; weights (k, d) and intercept (k,) float64, k = 1 for two classes (the larger label's) and
     for real targets; labels rising, () for real targets; loss, multiclass: names; notes: sentences for users of the
-    weights; steps: those on what is done to rows before; idf (d,): factors of values before rows are scaled, None where
-    the weights contain it; least_columns: of the matrices of the estimator that it was made of."""
+    weights; steps: those on what is done to rows before; factors: by name, those (d,) of values before rows are scaled,
+    {} where the weights contain them; least_columns: of the matrices of the estimator that it was made of."""
 
     ids: np.ndarray
     weights: np.ndarray
@@ -41,7 +41,7 @@ class Linear:
     multiclass: str | None
     notes: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
-    idf: np.ndarray | None = None
+    factors: dict[str, np.ndarray] = field(default_factory=dict)
     least_columns: int = 1
 
     @property
@@ -72,10 +72,10 @@ class Linear:
         return np.concatenate([piece.astype(f"f{itemsize}") for piece in self.pieces(0, self.columns)], axis=1)
 
 
-def linear_of(model: Model, with_idf: bool = False) -> Linear:
+def linear_of(model: Model, apart: bool = False) -> Linear:
     """The linear form of a model; InputError where its predictions are no function of weights alone.
 
-    The factors of an idf go into the weights.  with_idf: they are separate, and rows may be scaled after them.
+    The factors of features go into the weights.  apart: they are separate, and rows may be scaled after them.
     """
     name = model.path or "the model"
     if model.support is not None:
@@ -95,17 +95,23 @@ def linear_of(model: Model, with_idf: bool = False) -> Linear:
     if recipe.l2:
         steps.append("rows are scaled to norm 1 before they are scored: do the same")
     order = np.argsort(model.feature_ids, kind="stable")
-    weights, idf = np.atleast_2d(model.weights)[:, order], None
-    if recipe.weighs:
-        idf = _factors(model, name)[order]
-        if with_idf:
-            steps.insert(0, "values are multiplied by the idf of their features: do it before all else, and leave "
-                         "features out that are not listed")  # fmt: skip
+    weights, factors, factor = np.atleast_2d(model.weights)[:, order], {}, recipe.factor
+    if factor:
+        by_feature = _factors(model, name)[order]
+        if apart:
+            factors[factor] = by_feature
+            steps.insert(0, f"values are multiplied by the {factor} of their features: do it before all else, and "
+                         "leave features out that are not listed")  # fmt: skip
         elif recipe.l2:
-            raise WrongForm(f"{name}: its rows are scaled after their idf, so weights alone cannot give its scores")
+            raise WrongForm(
+                f"{name}: its rows are scaled after the {factor} of their features, so weights alone cannot give its "
+                "scores"
+            )
         else:
-            weights, idf = weights * idf, None
-            steps.append("the idf of the features is in their weights: score plain counts")
+            weights = weights * by_feature
+            steps.append(
+                f"the {factor} of the features is in their weights: score values that are not multiplied by it"
+            )
     settings = model.meta["method"]["settings"]
     return Linear(
         model.feature_ids[order],
@@ -116,7 +122,7 @@ def linear_of(model: Model, with_idf: bool = False) -> Linear:
         settings.get("multiclass"),
         notes,
         tuple(steps),
-        idf,
+        factors,
         _columns(model.meta),
     )
 
@@ -129,10 +135,12 @@ def calibration_notes(model: Model) -> tuple[str, ...]:
 
 
 def _factors(model: Model, name: str) -> np.ndarray:
-    """The idf (d,) of a model's features, which lies in its file."""
+    """The factors (d,) of a model's features, which lie in its file."""
     if not model.path:
-        raise InputError(f"{name}: has an idf, which is written with its file; save it, and export that")
-    return idf_of_model(model.path, lambda ids: ids).factors
+        raise InputError(
+            f"{name}: the {model.recipe.factor} of its features is written with its file; save it, and export that"
+        )
+    return factors_of_model(model.path, lambda ids: ids).by_feature
 
 
 def _columns(meta: dict) -> int:

@@ -39,7 +39,7 @@ def check(model: Model, names: Path | None = None) -> tuple[Linear, list[str] | 
     if model.multilabel:
         raise WrongForm(f"{name}: its rows have sets of labels, which scikit-learn's linear estimators do not have")
     named = names_of_model(model, names)
-    linear = linear_of(model, with_idf=named is not None)
+    linear = linear_of(model, apart=named is not None)
     if named is not None:
         require_names(name, model.recipe, named)
     elif ngrams_in(model.recipe) is not None:

@@ -48,11 +48,11 @@ def steps_before(linear: Linear, recipe: Recipe, names: list[str]) -> tuple[Line
         note = "its rows are dicts by name, of a table by column, as in predict([{'size': 2.5, 'colour': 'red'}])"
     by_column = replace(linear, ids=np.arange(len(order)), weights=linear.weights[:, order], least_columns=1)
     steps = [("known", known)]
-    if linear.idf is not None:
+    if linear.factors:
         from sklearn.feature_extraction.text import TfidfTransformer
 
         weighing = TfidfTransformer(norm="l2" if recipe.l2 else None)
-        weighing.idf_ = linear.idf[order]
+        (weighing.idf_,) = (factors[order] for factors in linear.factors.values())  # a scale likewise
         steps.append(("weighing", weighing))
     elif recipe.l2:
         by_column = replace(by_column, least_columns=len(order) + 1)

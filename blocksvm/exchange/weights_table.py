@@ -21,9 +21,9 @@ INTERCEPT = "(intercept)"
 
 
 def headings(linear: Linear, named: bool) -> list[str]:
-    """id, name, idf, and 'weight' or the label of each vector; name and idf only where there are some."""
+    """id, name, idf or scale, and 'weight' or the label of each vector; name and factor only where there are some."""
     vectors = ["weight"] if len(linear.weights) == 1 else [label_text(label) for label in linear.labels]
-    return ["id", *(["name"] if named else []), *(["idf"] if linear.idf is not None else []), *vectors]
+    return ["id", *(["name"] if named else []), *linear.factors, *vectors]
 
 
 def names_of(path: Path, ids: np.ndarray) -> list[str]:
@@ -53,21 +53,23 @@ def names_of_model(model: Model, store: Path | None = None) -> list[str] | None:
 
 
 def lines(linear: Linear, names: list[str] | None) -> Iterator[list[tuple]]:
-    """(id, name, idf where there is one, weights) of the features in rising order, some at a time; first the intercept,
-    whose id and idf are None."""
+    """(id, name, factor where there is one, weights) of the features in rising order, some at a time; first the
+    intercept, whose id and factor are None."""
     if linear.intercept.any():
-        yield [(None, INTERCEPT, *([] if linear.idf is None else [None]), *linear.intercept.tolist())]
+        yield [(None, INTERCEPT, *([None] * len(linear.factors)), *linear.intercept.tolist())]
     for start in range(0, len(linear.ids), AT_ONCE):
         part = slice(start, start + AT_ONCE)
         names_of_part = names[part] if names is not None else [""] * len(linear.ids[part])
-        idf = [] if linear.idf is None else [linear.idf[part].tolist()]
-        yield list(zip(linear.ids[part].tolist(), names_of_part, *idf, *linear.weights[:, part].tolist(), strict=True))
+        factors = [values[part].tolist() for values in linear.factors.values()]
+        yield list(
+            zip(linear.ids[part].tolist(), names_of_part, *factors, *linear.weights[:, part].tolist(), strict=True)
+        )
 
 
 def write(model: Model, file: IO[bytes], names: Path | None = None, parquet: bool = False) -> tuple[str, ...]:
     """Write CSV, or Parquet; names: a store that names the features, where the model does not.  Returns notes for users
     of the table."""
-    linear = linear_of(model, with_idf=True)
+    linear = linear_of(model, apart=True)
     named = names_of_model(model, names)
     (_parquet if parquet else _csv)(linear, named, file)
     return linear.steps + linear.notes

@@ -15,7 +15,7 @@ from blocksvm.formats.text.text_source import MOST_OPEN, TextPiece
 from blocksvm.kernels.text_bytes import NEWLINE
 
 if TYPE_CHECKING:
-    from blocksvm.formats.weighing import Idf
+    from blocksvm.formats.weighing import FeatureFactors
 
 LINES_AFTER_FAULT = 64
 # Bytes in memory for a byte of text that is under way, as consumers plan their pieces.  Where a format's rows take
@@ -29,7 +29,7 @@ class ReaderOptions:
 
     recipe: how features are made (a reader ignores ``format`` and ``bits``); labelled: rows of a format in
     which every row has a label must have theirs; named: ``RowBatch.names`` are wanted; offers: the settings of the
-    recipe that the caller can change, which messages may advise; idf: the factors of a recipe that weighs, None where
+    recipe that the caller can change, which messages may advise; factors: those of a recipe that weighs, None where
     they are counted on these very rows, which then come as they are, unscaled.
     """
 
@@ -37,7 +37,7 @@ class ReaderOptions:
     labelled: bool = True
     named: bool = False
     offers: tuple[str, ...] = ()
-    idf: Idf | None = None
+    factors: FeatureFactors | None = None
 
     def twice(self, feature: str) -> str:
         """The sentence for a feature that occurs twice in a row."""

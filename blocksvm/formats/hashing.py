@@ -52,9 +52,9 @@ class HashingReader:
 def reader_of(reading: ReaderOptions) -> Reader:
     """A reader of the format that the recipe names, its features hashed and weighed if the recipe says so."""
     recipe = reading.recipe
-    plain = replace(recipe, normalize="none") if recipe.weighs else recipe  # rows are scaled when they are weighed
+    plain = replace(recipe, normalize="none") if recipe.factor else recipe  # rows are scaled when they are weighed
     inner = replace(reading, recipe=plain, named=reading.named and recipe.bits is None)
     reader = get_format(recipe.format).reader(inner)
     if recipe.bits is not None:
         reader = HashingReader(reader, inner)
-    return reader if reading.idf is None else WeighingReader(reader, recipe, reading.idf)
+    return reader if reading.factors is None else WeighingReader(reader, recipe, reading.factors)

@@ -12,8 +12,10 @@ MOST_BITS = 31
 NORMALIZE = ("none", "l2")
 DUPLICATES = ("error", "sum")
 DTYPES = ("float32", "float64")
-NO_IDF, SMOOTH = "none", "smooth"
-IDF = (NO_IDF, SMOOTH, "plain")
+UNCHANGED, SMOOTH, LARGEST = "none", "smooth", "max-abs"
+IDF, SCALE = (UNCHANGED, SMOOTH, "plain"), (UNCHANGED, LARGEST, "deviation")
+FACTORS = ("idf", "scale")  # steps of which there is one at most
+CHOICES = {"duplicates": DUPLICATES, "normalize": NORMALIZE, "dtype": DTYPES, "idf": IDF, "scale": SCALE}
 
 
 @dataclass(frozen=True)
@@ -21,11 +23,11 @@ class Recipe:
     """The steps from text to features, in their order.
 
     format: name of the format; duplicates: what a feature that occurs twice in a row is, an 'error' or the 'sum' of its
-    values; bits: ids are hashed to 2^bits (None: they stay), and features that meet there are summed; idf: values are
-    multiplied by their feature's inverse document frequency, 'smooth' or 'plain' (formats/weighing.py), which lies
-    beside the features, and other features are left out; normalize: 'l2' divides each row by its Euclidean norm; dtype:
-    what values are rounded to at the end, 'float32' or 'float64'; options: the format's own settings, by name, as JSON
-    holds them."""
+    values; bits: ids are hashed to 2^bits (None: they stay), and features that meet there are summed; idf
+    ('smooth', 'plain') or scale ('max-abs', 'deviation'): values are multiplied by their feature's factor
+    (formats/weighing.py), which lies beside the features, and features without one are left out; normalize: 'l2'
+    divides each row by its Euclidean norm; dtype: what values are rounded to at the end, 'float32' or 'float64';
+    options: the format's own settings, by name, as JSON holds them."""
 
     format: str = "svmlight"
     duplicates: str = "error"
@@ -33,12 +35,18 @@ class Recipe:
     normalize: str = "none"
     dtype: str = "float32"
     options: Mapping = field(default_factory=dict)
-    idf: str = NO_IDF
+    idf: str = UNCHANGED
+    scale: str = UNCHANGED
 
     def __post_init__(self):
-        for name, choices in (("duplicates", DUPLICATES), ("normalize", NORMALIZE), ("dtype", DTYPES), ("idf", IDF)):
+        for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise InputError(f"{option(name, getattr(self, name))}: {one_of(str(getattr(self, name)), choices)}")
+        if UNCHANGED not in (self.idf, self.scale):
+            raise InputError(
+                f"{option('scale', self.scale)}: gives values that are the same with and without {option('idf')}; "
+                "leave one of them out"
+            )
         whole = isinstance(self.bits, int) and not isinstance(self.bits, bool)
         if self.bits is not None and not (whole and 1 <= self.bits <= MOST_BITS):
             raise InputError(f"{option('bits', self.bits)}: choose 1 to {MOST_BITS}")
@@ -56,19 +64,19 @@ class Recipe:
         return self.normalize == "l2"
 
     @property
-    def weighs(self) -> bool:
-        """Values are multiplied by factors of their features."""
-        return self.idf != NO_IDF
+    def factor(self) -> str:
+        """The step that multiplies values by a factor of their feature: 'idf', 'scale', or '' where there is none."""
+        return next((name for name in FACTORS if getattr(self, name) != UNCHANGED), "")
 
     @property
     def single(self) -> bool:
         return self.dtype == "float32"
 
     def plain(self) -> dict:
-        """As JSON holds it, without what tells of one input only; without options and idf, where there are none, as
-        older programs read it."""
+        """As JSON holds it, without what tells of one input only; without options and factors, where there are none,
+        as older programs read it."""
         saved = asdict(self) | {"options": {name: v for name, v in self.options.items() if name not in OF_INPUTS}}
-        absent = {"options": {}, "idf": NO_IDF}
+        absent = {"options": {}, "idf": UNCHANGED, "scale": UNCHANGED}
         return {name: value for name, value in saved.items() if name not in absent or value != absent[name]}
 
     @classmethod

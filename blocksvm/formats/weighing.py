@@ -1,7 +1,10 @@
-"""Inverse document frequencies: the factor of each feature's values, and a reader that multiplies by it.
+"""Factors of features: how they follow from counts, and a reader that multiplies each value by that of its feature.
 
-Of n rows in which a feature occurs in df, the factor is ln((1 + n) / (1 + df)) + 1 ('smooth'), or ln(n / df) + 1
-('plain'), as in scikit-learn's TfidfTransformer; both are counted over the rows that a model is trained on, once.
+Of n rows in which a feature occurs in df, its inverse document frequency is ln((1 + n) / (1 + df)) + 1 ('smooth'), or
+ln(n / df) + 1 ('plain'), as in scikit-learn's TfidfTransformer.  Its scale is 1 / max |x| ('max-abs'), as in
+MaxAbsScaler, or 1 / sqrt(E[x^2] - E[x]^2) over all n rows, those without it among them ('deviation'), as in
+StandardScaler(with_mean=False); 1 where that would divide by 0.  All are counted once, over the rows that a model is
+trained on.  Values are not centred, as hardly any would remain 0.
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ import numpy as np
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.recipe import SMOOTH
 from blocksvm.formats.text.text_source import TextPiece
-from blocksvm.kernels.idf_loops import weigh_rows
+from blocksvm.kernels.factor_loops import weigh_rows
+
+BEYOND = "values times their features' factors lie beyond {}; scale or mend them"
 
 
 def idf_of(counts: np.ndarray, n_rows: int, kind: str) -> np.ndarray:
@@ -28,20 +33,33 @@ def idf_of(counts: np.ndarray, n_rows: int, kind: str) -> np.ndarray:
     return factors
 
 
+def divisors_of(sums: np.ndarray, n_rows: int) -> np.ndarray:
+    """What the values of features are divided by (d,) float64: their largest sizes or their standard deviations over
+    ``n_rows`` rows, by their ``sums`` (``add_values``); 1 where that is 0, inf where it is beyond float64."""
+    divisors = sums[:, 0]
+    if sums.shape[1] > 1:
+        counts, means, squares = sums.T
+        with np.errstate(over="ignore"):
+            divisors = np.sqrt((squares + counts * (n_rows - counts) / n_rows * means * means) / n_rows)
+    return np.where(divisors < np.finfo(np.float64).tiny, 1.0, divisors)
+
+
 @dataclass(frozen=True)
-class Idf:
-    """Known features: ``find(ids)`` gives the positions (int32) of ids, -1 of unknown ones; factors (d,) float64."""
+class FeatureFactors:
+    """Factors of known features: ``find(ids)`` gives the positions (int32) of ids, -1 of unknown ones; by_feature (d,)
+    float64; fingerprint: equal only where all this is."""
 
     find: Callable[[np.ndarray], np.ndarray]
-    factors: np.ndarray
+    by_feature: np.ndarray
+    fingerprint: str = ""
 
 
 class WeighingReader:
     """Rows of another reader, whose values it neither scales nor weighs, by known features alone: each value times its
     feature's factor, then, where the recipe says so, each row divided by its norm."""
 
-    def __init__(self, reader, recipe, idf: Idf):
-        self.reader, self.recipe, self.idf = reader, recipe, idf
+    def __init__(self, reader, recipe, factors: FeatureFactors):
+        self.reader, self.recipe, self.factors = reader, recipe, factors
         self.expansion = reader.expansion
         self.buffer = reader.buffer
 
@@ -51,12 +69,12 @@ class WeighingReader:
         batch = self.reader.parse(piece, buffer)
         sq_norms, positions = np.empty(len(batch)), np.empty(0 if batch.names is None else len(batch.ids), np.int64)
         rows = weigh_rows(
-            batch.indptr, batch.ids, self.idf.find(batch.ids), batch.values, self.idf.factors, recipe.l2, recipe.single,
-            sq_norms, positions,
+            batch.indptr, batch.ids, self.factors.find(batch.ids), batch.values, self.factors.by_feature, recipe.l2,
+            recipe.single, sq_norms, positions,
         )  # fmt: skip
         nnz, names = batch.indptr[rows], batch.names
         if names is not None:
             names = names[0], names[1][positions[:nnz]], names[2][positions[:nnz]]
         largest = float(sq_norms[:rows].max(initial=0.0))
         batch = replace(batch, ids=batch.ids[:nnz], values=batch.values[:nnz], names=names, largest=largest)
-        return batch.until(rows, f"values times their idf lie beyond {recipe.dtype}; scale the features")
+        return batch.until(rows, BEYOND.format(recipe.dtype))

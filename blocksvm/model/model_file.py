@@ -67,7 +67,7 @@ def save_model(
 
     state: what a later run can start from (the dual variables, a learner's memory), {name space: {array: pieces}};
     support: the rows that a machine with a kernel stands on; names: of the features, where they have some; factors:
-    their idf, where values are multiplied by it.
+    of the features, where values are multiplied by them.
     """
     with create_hdf5(path, "model", overwrite) as file:
         features = create_group(file, "features")
@@ -242,17 +242,19 @@ class Model:
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the model file: of a loaded model all that its file has, of another one ids, weights and description.
 
-        ``Fitted.save`` also writes what a later run can go on from, and the features' names and idf.  Raises InputError
-        where ``path`` exists (without ``overwrite``) or cannot be written, and where the model's file is no longer the
-        one that was loaded, or its idf lies in no file.
+        ``Fitted.save`` also writes what a later run can go on from, and the features' names and factors.  Raises
+        InputError where ``path`` exists (without ``overwrite``) or cannot be written, and where the model's file is no
+        longer the one that was loaded, or the factors of its features lie in no file.
         """
         target = Path(path)
         check_output(target, overwrite, "model")
         if self.path and self.meta["status"] != IMPORTED:  # of an imported one all is in memory
             self._copy_file(target, overwrite)
             return
-        if self.recipe.weighs:
-            raise InputError("the model has an idf, which lies with its rows; save it by Fitted.save")
+        if self.recipe.factor:
+            raise InputError(
+                f"the {self.recipe.factor} of the model's features lies with its rows; save it by Fitted.save"
+            )
         constant = np.atleast_1d(np.asarray(self.intercept, dtype=np.float64))[:, None] / (self.meta["bias"] or 1.0)
         w = np.concatenate([np.atleast_2d(self.weights), constant], axis=1).ravel()
         ids = self.feature_ids

@@ -29,9 +29,9 @@ from blocksvm.formats.text.text_source import LineLimit, TextPiece
 from blocksvm.model.decision_values import classes_of, decision_pieces, piece_bytes, rows_of_piece
 from blocksvm.model.expansion_rows import support_bytes
 from blocksvm.model.explanations import Contributions, Explainer, contributions_wanted
+from blocksvm.model.model_factors import BYTES as FACTOR_BYTES
+from blocksvm.model.model_factors import factors_of_model
 from blocksvm.model.model_file import Model, describe_model, hashed, joint_of, labels_predicted, load_model, recipe_of
-from blocksvm.model.model_idf import BYTES as IDF_BYTES
-from blocksvm.model.model_idf import idf_of_model
 from blocksvm.problems.distance import Distance
 from blocksvm.problems.expansion import Expansion
 from blocksvm.sources.block import Arena
@@ -137,7 +137,7 @@ class TextScorer:
         # ids stay for the look-up; while the index is filled there are two copies of them
         need = 8 * width_of(n_vectors) * (d + 2) + 8 * n_vectors * (d + 1) + 8 * d + IdIndex.n_bytes(d)
         need += support_bytes(description, d) + joint_bytes(self.joint)
-        need += IDF_BYTES * d * recipe_of(description, model).weighs
+        need += FACTOR_BYTES * d * bool(recipe_of(description, model).factor)
         self.budget.reserve("the model", need)
         # a longer line is there up to three times while it is read, then with what is made of it, alone
         self.line_bytes = EXPANSION + 4
@@ -153,7 +153,7 @@ class TextScorer:
         self.label = options.get("label")
         self.coverage = Coverage(self.model.path)
         self.index = IdIndex(d).fill([(0, self.model.feature_ids)])
-        self.idf = idf_of_model(model, self.index.find) if self.recipe.weighs else None
+        self.factors = factors_of_model(model, self.index.find) if self.recipe.factor else None
         # unseen features point at a weight of 0, the last entry is the constant
         constant = np.expand_dims(self.model.intercept, -1)
         self.w = side_by_side(n_vectors, d + 2)
@@ -171,7 +171,7 @@ class TextScorer:
         with inputs_of(inputs, self.recipe) as text:
             recipe = settled(text, self.recipe, self.budget.total)
             self.empty -= recipe.options.get("header") == "yes"
-            reader = reader_of(ReaderOptions(recipe, labelled=False, idf=self.idf))
+            reader = reader_of(ReaderOptions(recipe, labelled=False, factors=self.factors))
             share = EXPANSION / reader.expansion
             n_bytes = int(share * self.piece_bytes)
             for batch in parsed_in_order(reader, text.pieces(n_bytes, self._limit(share)), self.n_jobs, n_bytes):
@@ -265,7 +265,7 @@ class StoreScorer:
                 )
             elif description.get("idf_fingerprint") != store.meta.get("idf_fingerprint"):
                 self.note = (
-                    "note: the model's text was multiplied by an idf that this store's was not: split it with "
+                    "note: the model's values were multiplied by other factors than this store's: split it with "
                     f"{option('like', description['store'])}, or its decision values are on another scale"
                 )
             self.ids = None

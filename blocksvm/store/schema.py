@@ -7,7 +7,7 @@
     /chunks    one record a chunk: its rows, nonzeros, parts, checksum of its row records
     /parts     one record a part: where its bytes lie in the file, their checksum
     /features/ids   the user's id of each feature; features are numbered by falling frequency (ties: first seen first)
-    /features/idf   where values were multiplied by their features' factors: these
+    /features/idf   where values were multiplied by their features' factors, idf or scale: these
     /features/names, name_ends   where features have names: UTF-8 bytes; feature j's name ends at name_ends[j], and
                begins where the one before it ends
     /labels/   where labels are not numbers, the distinct ones, rising; a row's label is then its place among them

@@ -99,12 +99,12 @@ def read_labels(group: h5py.Group, n_labels: int, sets: bool) -> tuple:
     return labels
 
 
-def read_idf(file: h5py.File, n_features: int) -> np.ndarray:
-    """Factors (d,) float64 of the features of a store or model, in their order, their inverse document frequencies:
+def read_factors(file: h5py.File, n_features: int) -> np.ndarray:
+    """Factors (d,) float64 of the features of a store or model, in their order:
     /features/idf; InputError where they are damaged or missing."""
     factors = read_array(member(file, "features", h5py.Group), "idf", NUMBERS, n_features)
     if not (np.isfinite(factors) & (factors > 0.0)).all():
-        raise _damaged(file, "features/idf", "holds what is no idf")
+        raise _damaged(file, "features/idf", "holds what is no factor")
     return factors
 
 

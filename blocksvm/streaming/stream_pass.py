@@ -22,7 +22,7 @@ from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user
 from blocksvm.formats import AUTO, get_format, remarks
 from blocksvm.formats.format import ReaderOptions
-from blocksvm.formats.recipe import NO_IDF, Recipe
+from blocksvm.formats.recipe import UNCHANGED, Recipe
 from blocksvm.learners.engine.joint_features import JOINT_BYTES
 from blocksvm.learners.engine.learner import COMMON_SETTINGS, LARGEST
 from blocksvm.learners.engine.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES, NO_LABEL, NONZEROS, ROWS
@@ -37,10 +37,10 @@ from blocksvm.streaming.stream_learner import StreamLearner, learners_of
 from blocksvm.streaming.stream_takeover import (
     check_continued_stream,
     continued,
+    factors_to_go_on,
     go_on,
-    idf_to_go_on,
-    prior_bytes,
     take_prior,
+    taken_over_bytes,
 )
 from blocksvm.streaming.targets import targets_of
 
@@ -58,7 +58,7 @@ class StreamSettings:
     ignored; joint: the place of a map of row and class to joint features; bits: hash ids to 2^bits features, None: a
     table; query: b of selective sampling, None: ask for every label; forget: the part that forgetting.py takes back in
     each round; memory: bytes; options: the format's own settings, by name; passes: over the inputs; test: predict only,
-    and learn nothing; idf: that of the model with which it goes on.
+    and learn nothing; idf, scale: those of the model with which it goes on.
     """
 
     learner: str = ""
@@ -84,7 +84,8 @@ class StreamSettings:
     options: Mapping = field(default_factory=dict)
     passes: int = 1
     test: bool = False
-    idf: str = NO_IDF
+    idf: str = UNCHANGED
+    scale: str = UNCHANGED
 
     def __post_init__(self):
         object.__setattr__(self, "memory", MEMORY.checked(self.memory))
@@ -93,7 +94,9 @@ class StreamSettings:
     @property
     def recipe(self) -> Recipe:
         """How text becomes features."""
-        return Recipe(self.format, self.duplicates, self.bits, self.normalize, "float32", self.options, self.idf)
+        return Recipe(
+            self.format, self.duplicates, self.bits, self.normalize, "float32", self.options, self.idf, self.scale
+        )
 
 
 @dataclass(frozen=True)
@@ -209,11 +212,11 @@ class StreamPass:
             method = self.leading.method
             check_continued(continue_from, describe_model(continue_from), method, settings.bias or 0.0,
                             self.prior_fingerprint)  # fmt: skip
-        self.idf = None if not settings.recipe.weighs else idf_to_go_on(continue_from)
-        idf = None if self.idf is None else self.idf.idf
-        reading = ReaderOptions(settings.recipe, offers=("duplicates", "bits"), idf=idf)
+        factor = settings.recipe.factor
+        self.factors = factors_to_go_on(continue_from, factor) if factor else None
+        reading = ReaderOptions(settings.recipe, offers=("duplicates", "bits"), factors=self.factors)
         self.ahead = ParsedAhead(reading, settings.skip_bad, settings.memory, settings.n_jobs, stop)
-        prior_takes = (0 if prior_model is None else prior_bytes(prior_model)) + (self.idf.n_bytes if self.idf else 0)
+        prior_takes = taken_over_bytes(prior_model, self.factors)
         ranked = sum(learner.ranking_bytes() for learner in self.learners)
         self.ranking_bytes = ranked + AREA_BYTES if ranked else 0  # areas are found one after the other
         self.joint_bytes = 0 if self.leading.runner.joint is None else JOINT_BYTES

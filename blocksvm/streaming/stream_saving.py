@@ -37,7 +37,7 @@ def describe(stream: StreamPass) -> dict:
         "ranks": learner.runner.ranks,
         "prior": None if stream.prior is None else str(stream.prior),
         "prior_fingerprint": stream.prior_fingerprint,
-        "idf_fingerprint": None if stream.idf is None else stream.idf.fingerprint,
+        "idf_fingerprint": None if stream.factors is None else stream.factors.fingerprint,
         "text": stream.recipe.plain(),
         "values": "float32",
         "certificate": None,
@@ -97,7 +97,7 @@ def save_stream(path: Path, stream: StreamPass, overwrite: bool = True) -> None:
         {namespace(learner.name, True): state},
         describe(stream),
         overwrite,
-        factors=None if stream.idf is None else stream.idf.idf.factors,
+        factors=None if stream.factors is None else stream.factors.by_feature,
     )
 
 

@@ -12,15 +12,16 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import listed
 from blocksvm.base.user_code import names_of
+from blocksvm.conversion.factor_counts import BYTES_KNOWN
 from blocksvm.conversion.feature_ids import IdIndex
-from blocksvm.conversion.idf_counts import BYTES_KNOWN, KnownIdf
 from blocksvm.formats import AUTO, get_format
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
+from blocksvm.formats.weighing import FeatureFactors
 from blocksvm.learners import get_learner
 from blocksvm.learners.engine.learner import COMMON_SETTINGS, NUMBERS
 from blocksvm.learners.engine.online_solver import settings_of
+from blocksvm.model.model_factors import factors_of_model
 from blocksvm.model.model_file import FLOAT64, INT64, describe_model, hashed, model_feature_ids, recipe_of
-from blocksvm.model.model_idf import idf_of_model
 from blocksvm.model.solver_state import SavedState, open_state
 from blocksvm.model.takeover import check_plain, continued_settings
 from blocksvm.sources.source import Labels
@@ -84,22 +85,23 @@ def _format_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
 
 
 def _weighing_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
-    """The settings that weigh values as the model did, where it has an idf."""
+    """The settings that weigh values as the model did, where it multiplied them."""
     recipe = recipe_of(saved, path)
-    if not recipe.weighs:
+    if not recipe.factor:
         return {}
     if recipe.bits is not None or settings.bits is not None:
-        raise InputError(f"{path}: has an idf of hashed features, with which a stream does not go on; train again")
-    return {"idf": recipe.idf, "normalize": recipe.normalize, "duplicates": recipe.duplicates}
+        raise InputError(
+            f"{path}: has the {recipe.factor} of hashed features, with which a stream does not go on; train again"
+        )
+    return {name: getattr(recipe, name) for name in ("idf", "scale", "normalize", "duplicates")}
 
 
-def idf_to_go_on(path: Path | None) -> KnownIdf:
-    """The idf of the model with which a stream goes on."""
+def factors_to_go_on(path: Path | None, factor: str) -> FeatureFactors:
+    """The factors of the model with which a stream goes on."""
     if path is None:
-        raise InputError(f"{option('idf')}: is counted before anything is learned; go on with a model that has one")
+        raise InputError(f"{option(factor)}: is counted before anything is learned; go on with a model that has one")
     ids = model_feature_ids(path)
-    idf = idf_of_model(path, IdIndex(len(ids)).fill([(0, ids)]).find)
-    return KnownIdf(idf, describe_model(path)["idf_fingerprint"], BYTES_KNOWN * len(ids))
+    return factors_of_model(path, IdIndex(len(ids)).fill([(0, ids)]).find)
 
 
 def check_continued_stream(path: Path, stream: StreamPass) -> Labels | None:
@@ -147,9 +149,11 @@ def go_on(path: Path, features: StreamFeatures) -> None:
     saved.load(saved.namespace, "tally", state.tally[: lengths_saved["tally"]])
 
 
-def prior_bytes(described: dict) -> int:
-    """Bytes of ``take_prior`` for a model of this description: the places of its features, and pieces of it."""
-    return 4 * described["n_features"] + PIECE_BYTES
+def taken_over_bytes(prior: dict | None, factors: FeatureFactors | None) -> int:
+    """Bytes of ``take_prior`` for a model of this description, if any (the places of its features, and pieces of it),
+    and of the factors of a model that is continued."""
+    of_prior = 0 if prior is None else 4 * prior["n_features"] + PIECE_BYTES
+    return of_prior + (0 if factors is None else BYTES_KNOWN * len(factors.by_feature))
 
 
 def take_prior(path: Path, described: dict, stream: StreamPass) -> None:

@@ -16,8 +16,8 @@ from blocksvm.base.errors import InputError
 from blocksvm.formats.recipe import Recipe
 from blocksvm.model.expansion_rows import describe_support
 from blocksvm.model.feature_names import names_of
+from blocksvm.model.model_factors import factors_of_source
 from blocksvm.model.model_file import save_model
-from blocksvm.model.model_idf import idf_of_source
 from blocksvm.model.solver_state import open_state, save_checkpoint, whole
 from blocksvm.model.versions import versions
 from blocksvm.solvers.solver import State
@@ -137,6 +137,6 @@ def save_result(
     ids = feature_ids or (lambda start, stop: plan.initial_models.feature_ids(plan.source, start, stop))
     description = describe_result(loop, result) | {"calibration": calibration}
     state = {plan.namespace: arrays}
-    factors = None if plan.solver.n_features else idf_of_source(plan.source, plan.n_features)
+    factors = None if plan.solver.n_features else factors_of_source(plan.source, plan.n_features)
     with nullcontext() if plan.solver.n_features else names_of(plan.source) as names:
         save_model(path, ids, whole(result.w), state, description, overwrite, result.support, names, factors)

@@ -344,7 +344,7 @@ def cause_of(plan: Plan, status: str, certificate: Certificate | None) -> tuple[
     if source.max_norm > LONG:
         return SCALE, (
             f"not converged: {far}, since rows are long (norms up to {source.max_norm:.3g}), as where features are of "
-            f"very different size; scale them, by {option('normalize', 'l2')} of split or column by column, or lower "
-            f"{option('C')}"
+            f"very different size; scale them, by {option('scale', 'max-abs')} of split, or rows, by "
+            f"{option('normalize', 'l2')}, or lower {option('C')}"
         )
     return LARGE_C, f"not converged: {far}, since {option('C')} is large ({C:.3g}); lower it, or {more}"

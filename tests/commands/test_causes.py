@@ -27,7 +27,7 @@ def table(n=200, scale=(1.0, 1.0, 1.0), seed=0):
             (1.0, 1e3, 1e6),
             {"max_outer": 3},
             "scale",
-            "very different size; scale them, by normalize=l2",
+            "very different size; scale them, by scale=max-abs of split, or rows, by normalize=l2",
         ),
         ((0.3, 0.3, 0.3), {"max_outer": 2, "C": 1e7}, "large C", "since C is large (1e+07); lower it"),
         ((0.3, 0.3, 0.3), {"max_outer": 1, "schedule": "1", "tol": 1e-10}, "limit", "raise max_outer"),
@@ -57,7 +57,7 @@ def test_the_last_lines_json_and_trace_of_train(tmp_path, run_in_process):
     common = (tmp_path / "s.h5", tmp_path / "m.h5", "--max-outer", "3", "--overwrite", "--log", tmp_path / "t.jsonl")
     done = run_in_process(train.main, *common)
     assert done.code == 0
-    assert "not converged: the gap" in done.out and "--normalize l2" in done.out and "lower -C" in done.out
+    assert "not converged: the gap" in done.out and "--scale max-abs of split" in done.out and "lower -C" in done.out
     done = run_in_process(train.main, *common, "--json")
     told = json.loads(done.out)
     assert (told["status"], told["cause"]) == ("max-outer", "scale")

@@ -439,9 +439,10 @@ def test_a_model_goes_out_and_comes_in_by_commands(tmp_path, capsys):
 # -- what scores are by, beside weights --------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("factor", "kind"), [("idf", "smooth"), ("scale", "deviation")])
 @pytest.mark.parametrize("normalize", ["none", "l2"])
-def test_a_table_of_a_model_with_idf_gives_its_scores(tmp_path, run_in_process, normalize):
-    """By the table's own note: counts times the idf, scaled where it says so, times weights."""
+def test_a_table_of_a_model_with_factors_gives_its_scores(tmp_path, run_in_process, normalize, factor, kind):
+    """By the table's own note: counts times the factors, scaled where it says so, times weights."""
     from blocksvm.commands import export, predict, train
     from blocksvm.conversion.convert import SplitSettings, split_rows
 
@@ -451,33 +452,33 @@ def test_a_table_of_a_model_with_idf_gives_its_scores(tmp_path, run_in_process, 
     text = tmp_path / "rows.svm"
     rows = (" ".join(f"{j + 1}:{v}" for j, v in enumerate(row) if v) for row in counts)
     text.write_text("".join(f"{y} {row}\n" for y, row in zip(labels, rows, strict=True)))
-    split_rows([str(text)], tmp_path / "s.h5", SplitSettings(idf="smooth", normalize=normalize))
+    split_rows([str(text)], tmp_path / "s.h5", SplitSettings(**{factor: kind}, normalize=normalize))
     assert run_in_process(train.main, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1").code == 0
     assert run_in_process(predict.main, tmp_path / "m.h5", text, tmp_path / "scores", "--scores").code == 0
     done = run_in_process(export.main, tmp_path / "m.h5", tmp_path / "w.csv", "--format", "table")
-    assert "values are multiplied by the idf of their features" in done.err
+    assert f"values are multiplied by the {factor} of their features" in done.err
     assert ("scaled to norm 1" in done.err) == (normalize == "l2")
     with open(tmp_path / "w.csv", newline="") as file:
         lines = list(csv.DictReader(file))
-    assert list(lines[0]) == ["id", "idf", "weight"]
-    idf, w, intercept = np.zeros(9), np.zeros(9), 0.0
+    assert list(lines[0]) == ["id", factor, "weight"]
+    factors, w, intercept = np.zeros(9), np.zeros(9), 0.0
     for line in lines:
         if not line["id"]:
-            assert line["idf"] == ""
+            assert line[factor] == ""
             intercept = float(line["weight"])
         else:
-            idf[int(line["id"]) - 1], w[int(line["id"]) - 1] = float(line["idf"]), float(line["weight"])
-    X = counts * idf
+            factors[int(line["id"]) - 1], w[int(line["id"]) - 1] = float(line[factor]), float(line["weight"])
+    X = counts * factors
     if normalize == "l2":
         X = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-300)
     np.testing.assert_allclose(X @ w + intercept, np.loadtxt(tmp_path / "scores"), rtol=1e-5, atol=1e-6)
     model = blocksvm.load_model(tmp_path / "m.h5")
     if normalize == "l2":
-        with pytest.raises(InputError, match="scaled after their idf.*export it as table"):
+        with pytest.raises(InputError, match=f"scaled after the {factor} of.*export it as table"):
             blocksvm.export_model(model, tmp_path / "m.txt", "liblinear")
         return
     notes = blocksvm.export_model(model, tmp_path / "m.txt", "liblinear")
-    assert any("the idf of the features is in their weights" in note for note in notes)
+    assert any(f"the {factor} of the features is in their weights" in note for note in notes)
     again = blocksvm.import_model(tmp_path / "m.txt")
     found = again.decision_function(np.hstack([np.zeros((60, 1)), counts]))
     np.testing.assert_allclose(found, np.loadtxt(tmp_path / "scores"), rtol=1e-5, atol=1e-6)

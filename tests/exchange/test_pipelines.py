@@ -87,7 +87,7 @@ def test_a_pipeline_scores_texts_as_predict_does(tmp_path, run_in_process, ngram
 
 
 @pytest.mark.parametrize(
-    "weighed", [(), ("--normalize", "l2"), ("--idf", "smooth"), ("--idf", "smooth", "--normalize", "l2")]
+    "weighed", [(), ("--normalize", "l2"), ("--idf", "smooth"), ("--scale", "deviation", "--normalize", "l2")]
 )
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_a_pipeline_scores_dicts_of_columns_as_predict_does(tmp_path, run_in_process, form, weighed):

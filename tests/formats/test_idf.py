@@ -17,7 +17,7 @@ from blocksvm.commands.predict import main as predict
 from blocksvm.commands.split import main as split_command
 from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, settings_of_store, split_rows
-from blocksvm.kernels.idf_loops import weigh_rows
+from blocksvm.kernels.factor_loops import weigh_rows
 from blocksvm.model.model_file import load_model
 from blocksvm.store.reader import open_store
 from blocksvm.streaming.stream_saving import save_stream
@@ -157,7 +157,7 @@ def test_from_text_to_predictions_and_on(corpus, new, tmp_path, capsys):
     # a store whose rows were weighed by what was counted on themselves
     assert run_in_process(capsys, split_command, new, tmp_path / "own.h5", *given)[0] == 0
     _, _, err = run_in_process(capsys, predict, model, tmp_path / "own.h5")
-    assert "note: the model's text was multiplied by an idf" in err and f"split it with --like {store}" in err
+    assert "note: the model's values were multiplied by other factors" in err and f"split it with --like {store}" in err
     # what is added to a store is weighed by its idf; a store that has another's is not added to
     assert run_in_process(capsys, split_command, new, store, "--append")[0] == 0
     assert [row[1:] for row in in_source_order(store)[150:]] == [row[1:] for row in in_source_order(like)]
@@ -193,7 +193,7 @@ def test_what_is_wrong(corpus, tmp_path, capsys):
     with pytest.raises(InputError, match="idf=log: choose one of none, smooth, plain"):
         split_rows([corpus], store, SplitSettings(**GIVEN | {"idf": "log"}))
     (tmp_path / "big.svm").write_text("1 1:1 2:1\n-1 1:1 3:3e38\n1 1:1\n")
-    with pytest.raises(InputError, match="row 2: values times their idf lie beyond float32"):
+    with pytest.raises(InputError, match="row 2: values times their features' factors lie beyond float32"):
         split_rows([str(tmp_path / "big.svm")], store, SplitSettings(idf="smooth"))
     assert not store.exists()
     split_rows([corpus], store, SplitSettings(**GIVEN))

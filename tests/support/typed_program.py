@@ -11,7 +11,9 @@ import blocksvm
 
 
 def program(X: scipy.sparse.csr_matrix, y: np.ndarray) -> None:
-    description: dict = blocksvm.write_store(["a.svm", "-"], Path("s.h5"), memory=10**9, idf="smooth", label="y")
+    description: dict = blocksvm.write_store(
+        ["a.svm", "-"], Path("s.h5"), memory=10**9, idf="smooth", scale="none", label="y"
+    )
     with blocksvm.open_store("s.h5") as store, blocksvm.open_store(Path("valid.h5")) as valid:
         for block in blocksvm.iterate_blocks(store, memory=500_000_000):
             labels: np.ndarray = block.y

@@ -36,7 +36,7 @@ def named(owner) -> set[str]:
 
 def test_every_setting_is_a_keyword():
     assert set(HINTS) == {"solver", "learner", *declared()}
-    assert set(get_type_hints(StoreSettings)) == named(SplitSettings) | {"idf"} | set(all_choices().names())
+    assert set(get_type_hints(StoreSettings)) == named(SplitSettings) | {"idf", "scale"} | set(all_choices().names())
     assert set(get_type_hints(RegretSettings)) == {"C", *get_type_hints(MethodSettings), *REPLAY.names()}
     of_stream = named(StreamSettings) | set(all_choices().names()) | set(COMMON_SETTINGS.names())
     assert set(get_type_hints(OnlineSettings)) == of_stream | {"C", *get_type_hints(MethodSettings)}
@@ -101,6 +101,6 @@ def test_a_stream_takes_the_settings_of_its_learner_and_of_the_format(tmp_path):
     assert len(model.feature_ids) == 1
     more = blocksvm.Stream(continue_from=str(tmp_path / "m.h5"))
     assert more.run(str(tmp_path / "t.csv")) and more.rows == 6
-    for name in ("step", "idf", "options"):
+    for name in ("step", "idf", "scale", "options"):
         with pytest.raises(blocksvm.InputError, match=f"{name}: pa1 does not accept it"):
             blocksvm.Stream("pa1", **{name: 1.0})

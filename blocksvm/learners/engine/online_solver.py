@@ -138,8 +138,8 @@ class OnlineSolver(OwnDecisions):
         if self.runner.joint is not None:
             if getattr(source, "meta", {}).get("idf_fingerprint"):
                 raise InputError(
-                    f"{source.name}: its values were multiplied by an idf, which a model of joint features does not "
-                    f"keep; split without {option('idf')}, or leave {option('joint')} out"
+                    f"{source.name}: its values were multiplied by factors of their features, which a model of joint "
+                    f"features does not keep; split without {option('idf')} and {option('scale')}, or leave {option('joint')} out"
                 )
             n_bytes = JOINT_BYTES + 8 * source.n_features
             budget.reserve("joint features of some rows", n_bytes)

@@ -1,4 +1,4 @@
-"""Rows weighted feature by feature: tf-idf from counts."""
+"""Values multiplied feature by feature, as for tf-idf from counts, and the sums from which such factors follow."""
 
 import numpy as np
 
@@ -45,3 +45,19 @@ def weigh_rows(indptr, ids, positions, values, factors, l2, single, sq_norms, re
         start = stop
         indptr[r + 1] = filled
     return sq_norms.shape[0]
+
+
+@kernel
+def add_values(positions, values, sums):
+    """Add ``values`` (nnz,), of features at ``positions`` (nnz,) int32, to the sums of these, float64: (d, 1), the
+    largest size so far, or (d, 3), their number, their mean and the sum of squared differences from it (Welford, Note
+    on a method for calculating corrected sums of squares and products, 1962)."""
+    for k in range(positions.shape[0]):
+        j, v = positions[k], np.float64(values[k])
+        if sums.shape[1] == 1:
+            sums[j, 0] = max(sums[j, 0], abs(v))
+        else:
+            sums[j, 0] += 1.0
+            difference = v - sums[j, 1]
+            sums[j, 1] += difference / sums[j, 0]
+            sums[j, 2] += difference * (v - sums[j, 1])

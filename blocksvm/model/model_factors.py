@@ -1,4 +1,4 @@
-"""The idf of a model's features, where its rows were multiplied by it, and applied to text that it reads."""
+"""The factors of a model's features, by which its rows were multiplied, and those of text that it reads are."""
 
 from __future__ import annotations
 
@@ -9,30 +9,32 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.formats.recipe import Recipe
-from blocksvm.formats.weighing import Idf
+from blocksvm.formats.weighing import FeatureFactors
 from blocksvm.store.hdf5_files import damage_named, open_hdf5, read_meta
-from blocksvm.store.tables import read_idf
+from blocksvm.store.tables import read_factors
 
 BYTES = 8  # a feature
 
 
-def idf_of_source(source, n_features: int) -> np.ndarray | None:
+def factors_of_source(source, n_features: int) -> np.ndarray | None:
     """Factors (n_features,) of the features of a source, of a store from its file, which it may have closed; those
     of an initial model alone have 1.  None where its values were not multiplied.  InputError where the file
     is gone or is another one."""
-    if not Recipe.of_store(getattr(source, "meta", {}), source.name).weighs:
+    factor = Recipe.of_store(getattr(source, "meta", {}), source.name).factor
+    if not factor:
         return None
     if source.fd >= 0:
-        factors = read_idf(source.file, source.n_features)
+        factors = read_factors(source.file, source.n_features)
     else:
         with open_hdf5(Path(source.path), "store") as file, damage_named(file):
             if read_meta(file)["fingerprint"] != source.fingerprint:
-                raise InputError(f"{source.path}: was changed, and with it the idf of the model; train again")
-            factors = read_idf(file, source.n_features)
+                raise InputError(f"{source.path}: was changed, and with it the {factor} of the model; train again")
+            factors = read_factors(file, source.n_features)
     return np.append(factors, np.ones(n_features - len(factors)))
 
 
-def idf_of_model(path: str | Path, find: Callable[[np.ndarray], np.ndarray]) -> Idf:
+def factors_of_model(path: str | Path, find: Callable[[np.ndarray], np.ndarray]) -> FeatureFactors:
     """That of a model's features, whose positions ``find`` gives; InputError where it is damaged."""
     with open_hdf5(Path(path), "model") as file, damage_named(file):
-        return Idf(find, read_idf(file, read_meta(file)["n_features"]))
+        meta = read_meta(file)
+        return FeatureFactors(find, read_factors(file, meta["n_features"]), meta.get("idf_fingerprint") or "")

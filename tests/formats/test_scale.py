@@ -1,0 +1,245 @@
+"""Features scaled by their largest value or their deviation: as scikit-learn does, in stores, held-out and added rows,
+text that is predicted, and streams that go on; a table of raw numbers then reaches the tolerance."""
+
+from __future__ import annotations
+
+import h5py
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from support.stored_rows import in_source_order
+from support.stream_cases import learned
+from support.training_cases import run_in_process
+
+import blocksvm
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.split import main as split_command
+from blocksvm.commands.train import main as train
+from blocksvm.conversion.convert import SplitSettings, settings_of_store, split_rows
+from blocksvm.model.model_file import load_model
+from blocksvm.store.reader import open_store
+from blocksvm.store.tables import read_factors
+from blocksvm.streaming.stream_saving import save_stream
+
+KINDS = ("max-abs", "deviation")
+SIZES = np.array([1e-3, 1.0, 1e2, 1e4, 1e6, 3.0])
+
+
+def table(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(X, y): columns of very different size, most of them with zeros; one that is far from 0, one that is constant."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 6)) * (rng.random((n, 6)) < 0.7)
+    y = np.where(X @ [1.0, -2.0, 0.5, 1.0, -1.0, 1.0] + 0.1 * rng.normal(size=n) > 0, 1, -1)
+    return np.column_stack([X * SIZES, rng.normal(2000.0, 1.0, n), np.full(n, 7.0)]), y
+
+
+def svmlight(path, X: np.ndarray, y: np.ndarray) -> str:
+    lines = (" ".join([str(t), *(f"{j + 1}:{row[j]!r}" for j in np.flatnonzero(row).tolist())]) for t, row in
+             zip(y.tolist(), X.tolist(), strict=True))  # fmt: skip
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return str(path)
+
+
+def csv(path, X: np.ndarray, y: np.ndarray) -> str:
+    names = [f"c{j}" for j in range(X.shape[1])]
+    lines = [",".join(["label", *names]), *(",".join(map(repr, [t, *row])) for t, row in
+             zip(y.tolist(), X.tolist(), strict=True))]  # fmt: skip
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def dense(path) -> np.ndarray:
+    rows = np.zeros((len(found := in_source_order(path)), 9))
+    for row, (_, ids, values) in zip(rows, found, strict=True):
+        row[np.asarray(ids)] = values
+    return rows[:, 1:]
+
+
+def scaled(kind: str, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(factors, values) in plain numpy, which are scikit-learn's."""
+    divisors = np.abs(X).max(axis=0) if kind == "max-abs" else np.sqrt(((X - X.mean(axis=0)) ** 2).mean(axis=0))
+    divisors = np.where(divisors == 0.0, 1.0, divisors)
+    theirs = MaxAbsScaler() if kind == "max-abs" else StandardScaler(with_mean=False)
+    np.testing.assert_allclose(divisors, theirs.fit(X).scale_, rtol=1e-12)
+    return 1.0 / divisors, X / divisors
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return table(150, 1)
+
+
+@pytest.fixture(scope="module")
+def new():
+    return table(40, 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("dtype", "close"), [("float64", 1e-12), ("float32", 2e-7)])
+def test_factors_and_values_are_those_of_scikit_learn(kind, dtype, close, numbers, new, tmp_path):
+    X, y = numbers
+    X = X.astype(dtype).astype(float)
+    factors, values = scaled(kind, X)
+    store, like = tmp_path / "s.h5", tmp_path / "like.h5"
+    settings = SplitSettings(scale=kind, dtype=dtype, memory=20_000_000, chunk_nonzeros=60)
+    split_rows(svmlight(tmp_path / "t.svm", X, y), store, settings)
+    with open_store(store) as opened:
+        order = np.argsort(opened.feature_ids(0, opened.n_features))
+        np.testing.assert_allclose(read_factors(opened.file, opened.n_features)[order], factors, rtol=1e-12)
+        assert opened.max_norm == pytest.approx(np.linalg.norm(values, axis=1).max(), rel=1e-6)
+    np.testing.assert_allclose(dense(store), values, rtol=close)
+    # other rows are scaled as these were
+    other = svmlight(tmp_path / "new.svm", *new)
+    split_rows(other, like, settings_of_store(store, {}, like=True))
+    np.testing.assert_allclose(dense(like), new[0].astype(dtype) * factors, rtol=close)
+
+
+def test_features_of_ones_and_of_zeros(tmp_path):
+    """Rows all of whose values are 1; a value of 0 that the text has."""
+    (tmp_path / "ones.svm").write_text("1 1:1 2:1\n-1 1:1\n1 1:1\n-1 1:1\n")
+    split_rows(tmp_path / "ones.svm", tmp_path / "ones.h5", SplitSettings(scale="deviation", dtype="float64"))
+    expected = [[1.0, 1.0 / np.sqrt(3 / 16)], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]
+    np.testing.assert_allclose(dense(tmp_path / "ones.h5")[:, :2], expected, rtol=1e-12)
+    (tmp_path / "zero.svm").write_text("1 1:4 2:0\n-1 1:-8\n1 1:2\n")
+    for kind, divisor in (("max-abs", 8.0), ("deviation", np.std([4, -8, 2]))):
+        split_rows(tmp_path / "zero.svm", tmp_path / f"{kind}.h5", SplitSettings(scale=kind, dtype="float64"))
+        found = dense(tmp_path / f"{kind}.h5")[:, :2]
+        np.testing.assert_allclose(found, np.array([[4, 0], [-8, 0], [2, 0]]) / divisor, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_store_is_the_same_for_any_jobs_and_memory(kind, tmp_path):
+    text, bytes_of = svmlight(tmp_path / "t.svm", *table(4000, 3)), []
+    for name, machine in (("a.h5", {"memory": 16_000_000}), ("b.h5", {"memory": 400_000_000, "n_jobs": 3})):
+        split_rows(text, tmp_path / name, SplitSettings(scale=kind, **machine))
+        bytes_of.append((tmp_path / name).read_bytes())
+    assert bytes_of[0] == bytes_of[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_held_out_are_scaled_as_the_others(kind, numbers, tmp_path):
+    X, y = numbers
+    store, held = tmp_path / "s.h5", tmp_path / "h.h5"
+    text = svmlight(tmp_path / "t.svm", X, y)
+    split_rows(text, store, SplitSettings(scale=kind, holdout=0.4, dtype="float64"), held)
+    sources = []
+    for path in (store, held):
+        with open_store(path) as found:
+            sources.append(np.sort(np.concatenate([found.read_rows(k)["source"] for k in range(len(found.chunks))])))
+    assert 30 < len(sources[1]) < 90
+    factors, _ = scaled(kind, X[sources[0]])
+    for path, rows in zip((store, held), sources, strict=True):
+        np.testing.assert_allclose(dense(path), X[rows] * factors, rtol=1e-12)
+
+
+def test_from_text_to_predictions_and_on(numbers, new, tmp_path, capsys):
+    store, model, like = tmp_path / "s.h5", tmp_path / "m.h5", tmp_path / "like.h5"
+    text, other = csv(tmp_path / "t.csv", *numbers), csv(tmp_path / "new.csv", *new)
+    given = ("--scale", "max-abs", "--dtype", "float64")
+    assert run_in_process(capsys, split_command, text, store, *given)[0] == 0
+    assert "scale max-abs" in run_in_process(capsys, info, store)[1]
+    assert run_in_process(capsys, split_command, other, like, "--like", store)[0] == 0
+    code, _, err = run_in_process(capsys, train, store, model, "--valid", like, "--tol", "1e-6")
+    assert code == 0, err
+    scores = {}
+    for source in (text, store, other, like):
+        code, out, err = run_in_process(capsys, predict, model, source, "--scores")
+        assert code == 0 and "note:" not in err
+        scores[source] = np.float64(out.split())
+    loaded, (factors, _) = load_model(model), scaled("max-abs", numbers[0])
+    columns = {name: int(name.rsplit("c", 1)[-1].strip("=")) for name in loaded.feature_names}
+    w = np.zeros(8)
+    w[[columns[name] for name in loaded.feature_names]] = loaded.weights
+    for source, stored, X in ((text, store, numbers[0]), (other, like, new[0])):
+        np.testing.assert_allclose(scores[source], scores[stored], rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(scores[source], (X * factors) @ w, rtol=1e-9, atol=1e-12)
+    # a store of another scale is noted; what is added to a store is scaled as its rows
+    assert run_in_process(capsys, split_command, other, tmp_path / "its.h5", *given)[0] == 0
+    _, _, err = run_in_process(capsys, predict, model, tmp_path / "its.h5")
+    assert "note: the model's values were multiplied by other factors" in err and f"--like {store}" in err
+    assert run_in_process(capsys, split_command, other, store, "--append")[0] == 0
+    assert [row[1:] for row in in_source_order(store)[150:]] == [row[1:] for row in in_source_order(like)]
+    assert run_in_process(capsys, split_command, store, "--drop", "oldest:5")[0] == 0
+    assert run_in_process(capsys, predict, model, store, "--scores")[2].count("note:") == 0
+    code, _, err = run_in_process(capsys, split_command, other, like, "--append")
+    assert code == 2 and f"has the scale of {store}" in err
+    code, _, err = run_in_process(
+        capsys, split_command, other, tmp_path / "x.h5", "--like", store, "--scale", "deviation"
+    )
+    assert code == 2 and "was split with --scale max-abs, but deviation is given now" in err
+
+
+def test_a_stream_goes_on_with_the_models_scale(numbers, new, tmp_path, capsys):
+    store, model, later, both = (tmp_path / f"{name}.h5" for name in ("s", "m", "later", "both"))
+    text, other = svmlight(tmp_path / "t.svm", *numbers), svmlight(tmp_path / "new.svm", *new)
+    split_rows(text, store, SplitSettings(scale="deviation", keep_order=True))
+    learner = ("--learner", "pa1", "--order", "stored")
+    assert run_in_process(capsys, train, store, model, *learner)[0] == 0
+    save_stream(later, learned(other, "", continue_from=model)[0])
+    assert run_in_process(capsys, split_command, other, store, "--append")[0] == 0
+    assert run_in_process(capsys, train, store, both, *learner)[0] == 0
+    scores = [run_in_process(capsys, predict, path, other, "--scores")[1].split() for path in (later, both)]
+    np.testing.assert_allclose(*np.float64(scores), rtol=1e-5, atol=1e-7)
+
+
+def test_a_table_of_raw_numbers_reaches_the_tolerance(tmp_path, run_in_process):
+    X, y = table(400, 4)
+    X = X[:, :6]
+    text = csv(tmp_path / "raw.csv", X, y)
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    scipy.sparse.save_npz(tmp_path / "x.npz", scipy.sparse.csr_matrix(X))
+    for kind in (None, *KINDS):
+        for source, settings in ((text, {}), *((tmp_path / name, {"labels_from": str(tmp_path / "y.npy")})
+                                               for name in ("x.npy", "x.npz"))):  # fmt: skip
+            blocksvm.write_store(source, tmp_path / "s.h5", scale=kind, overwrite=True, **settings)
+            with blocksvm.open_store(tmp_path / "s.h5") as store:
+                fitted = blocksvm.fit(store, tol=1e-3, max_outer=20)
+            assert (fitted.status == "converged") == (kind is not None)
+    # and without a scale the last line of train says what to do
+    assert run_in_process(split_command, text, tmp_path / "raw.h5").code == 0
+    done = run_in_process(train, tmp_path / "raw.h5", tmp_path / "m.h5", "--max-outer", "20")
+    assert "scale them, by --scale max-abs of split" in done.out
+
+
+def test_a_parquet_table_has_the_values_of_its_csv(numbers, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import csv as arrow_csv
+    from pyarrow.parquet import write_table
+
+    text = csv(tmp_path / "t.csv", *numbers)
+    columns = arrow_csv.read_csv(text)
+    assert isinstance(columns, pyarrow.Table)
+    write_table(columns, tmp_path / "t.parquet", row_group_size=40)
+    for name in ("t.csv", "t.parquet"):
+        split_rows(tmp_path / name, tmp_path / f"{name}.h5", SplitSettings(scale="deviation", keep_order=True))
+    rows = [in_source_order(tmp_path / f"{name}.h5") for name in ("t.csv", "t.parquet")]
+    assert rows[0] == rows[1] and len(rows[0]) == 150
+
+
+def test_what_is_wrong(numbers, tmp_path):
+    text, store = svmlight(tmp_path / "t.svm", *numbers), tmp_path / "s.h5"
+    with pytest.raises(InputError, match="scale=range: choose one of none, max-abs, deviation"):
+        SplitSettings(scale="range")
+    with pytest.raises(
+        InputError, match="scale=max-abs: gives values that are the same with and without idf; leave one"
+    ):
+        SplitSettings(scale="max-abs", idf="smooth")
+    (tmp_path / "big.svm").write_text("".join(f"{(-1) ** k} 1:1 3:{(-1) ** k}e154\n" for k in range(9)))
+    with pytest.raises(InputError, match="feature 3: the squares of its values exceed float64; use scale=max"):
+        split_rows(tmp_path / "big.svm", store, SplitSettings(scale="deviation", dtype="float64"))
+    assert not store.exists()
+    split_rows(tmp_path / "big.svm", store, SplitSettings(scale="max-abs", dtype="float64"))
+    assert dense(store)[:, 2].tolist() == [(-1.0) ** k for k in range(9)]
+    split_rows(text, store, SplitSettings(scale="max-abs", overwrite=True))
+    (tmp_path / "far.svm").write_text("1 1:3e38\n")
+    with pytest.raises(InputError, match=r"far.svm:1: values times their features' factors lie beyond float32"):
+        split_rows(tmp_path / "far.svm", tmp_path / "far.h5", settings_of_store(store, {}, like=True))
+    with h5py.File(store, "r+") as file:
+        file["features/idf"][0] = 0.0
+        del file["features/idf.xxh3"]
+    with pytest.raises(InputError, match="features/idf"):
+        split_rows(text, tmp_path / "like.h5", settings_of_store(store, {}, like=True))
