@@ -240,6 +240,12 @@ def predict(X, w):
     return np.where(_float64_csr(X) @ np.asarray(w) > 0, 1, -1)
 
 
+def largest_contributions(row, w, n):
+    """The n terms (j, w_j x_j) of <w, x> that are largest in magnitude, those of 0 left out; row: [(j, x_j)]."""
+    terms = [(j, w[j] * x) for j, x in row if w[j] * x != 0.0]
+    return sorted(terms, key=lambda term: -abs(term[1]))[:n]  # of equals the first one first
+
+
 def weights_of(X, y, alpha):
     """w(alpha) = sum_i alpha_i y_i x_i (Hsieh 2008, section 2)."""
     return _float64_csr(X).T @ (np.asarray(alpha) * np.asarray(y))

@@ -28,6 +28,7 @@ examples:
   blocksvm predict model.h5 new.svm predictions.txt
   blocksvm predict model.h5 test.h5 p.txt --probabilities
   blocksvm predict model.h5 new.svm --scores > scores.txt
+  blocksvm predict model.h5 new.svm --explain 5
 """
 
 
@@ -45,6 +46,10 @@ def parser() -> Parser:
         "--probabilities", action="store_true",
         help="write the probability of each label, in rising order of the labels (for models of the logistic loss and "
         "calibrated ones)",
+    )  # fmt: skip
+    what.add_argument(
+        "--explain", type=int, metavar="N",
+        help="write the N features that contribute most to each decision value, as name:contribution, and the bias",
     )  # fmt: skip
     add_json(what, "the measures")
     what.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
@@ -87,7 +92,7 @@ def main(arguments: list[str]) -> int:
         print(f"{options.model}: {description['n_features']:,} features; memory {used} of {total}", file=sys.stderr)
         if scorer.note:
             print(scorer.note, file=sys.stderr)
-    write_predictions(options, output, pieces, scorer.model, measures, link if options.probabilities else None)
+    write_predictions(options, output, pieces, scorer, measures, link if options.probabilities else None)
     show_remarks(options, scorer)
     show_measures(options, output, scorer, measures)
     return 0
@@ -114,11 +119,14 @@ def scorer_of(options, description: dict, link) -> tuple[TextScorer | StoreScore
             raise InputError(f"{option(name)}: {options.input} is a store, which was read already; leave it out")
     threads = threads_for(options)
     if not store:
-        text_scorer = TextScorer(options.model, options.memory, options.format, options.joint, settings, threads)
+        text_scorer = TextScorer(options.model, options.memory, options.format, options.joint, settings, threads,
+                                 options.explain)  # fmt: skip
         return text_scorer, text_scorer.scores([options.input])
     labels, sets = description["labels"], description.get("multilabel", False)
     by_values = options.scores or len(labels) in (0, 2) or sets or link is not None
-    scorer = StoreScorer(options.model, options.input, options.memory, by_values, options.joint, threads)
+    scorer = StoreScorer(
+        options.model, options.input, options.memory, by_values, options.joint, threads, options.explain
+    )
     return scorer, scorer.scores()
 
 
@@ -130,14 +138,14 @@ def threads_for(options) -> int:
     return 1 if options.threads is None and small else n_jobs(options.threads)
 
 
-def write_predictions(options, output, pieces: Iterator[Scores], model, measures, link) -> None:
+def write_predictions(options, output, pieces: Iterator[Scores], scorer, measures, link) -> None:
     """Write a line for each row, and count what it is worth; link: of probabilities, where these are written."""
     from contextlib import ExitStack
 
     from blocksvm.base.outputs.writing import written_text
     from blocksvm.cli.display.line import Line
 
-    line = Line(sys.stderr, options.quiet)
+    line, model = Line(sys.stderr, options.quiet), scorer.model
     with ExitStack() as stack:
         target = sys.stdout
         if output is not None:
@@ -146,7 +154,8 @@ def write_predictions(options, output, pieces: Iterator[Scores], model, measures
             numbers = scores.values if options.scores or not model.labels else None
             if link is not None:
                 numbers = link(scores.values)
-            for text in written(scores, model, numbers):
+            texts = written(scores, model, numbers)
+            for text in [explained(texts, scores.contributions, scorer.explainer)] if options.explain else texts:
                 target.write(text)
             measures.count(scores)
             line.show(f"{measures.rows:,} rows predicted")
@@ -176,6 +185,13 @@ def show_measures(options, output, scorer, measures) -> None:
         print(sentence, file=results)
     if output is not None:
         print(f"{measures.rows:,} predictions in {output}")
+
+
+def explained(texts: Iterator[str], contributions, explainer) -> str:
+    """The lines of some rows, each followed by its contributions."""
+    lines = "".join(texts).split("\n")[:-1]
+    more = explainer.columns(contributions)
+    return "".join([f"{line}\t{columns}\n" for line, columns in zip(lines, more, strict=True)])
 
 
 def written(scores, model, numbers) -> Iterator[str]:

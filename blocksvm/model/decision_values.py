@@ -26,22 +26,24 @@ def rows_of_piece(n_classes: int) -> int:
     return max(1, PIECE_VALUES // n_classes)
 
 
-def piece_bytes(n_classes: int) -> int:
-    """Memory of a piece at most: its values, these by row, and once more for argmax; a class and a label a row."""
-    return 24 * max(PIECE_VALUES, n_classes) + 24 * rows_of_piece(n_classes)
+def piece_bytes(n_classes: int, further: int = 0) -> int:
+    """Memory of a piece at most: its values, these by row, and once more for argmax; a class and a label a row; and
+    ``further`` numbers a row."""
+    more = 8 * max(PIECE_VALUES, further) if further else 0
+    return 24 * max(PIECE_VALUES, n_classes) + 24 * rows_of_piece(n_classes + further) + more
 
 
-def pieces_of_values(matrix: tuple, w: np.ndarray, constant: float) -> Pieces:
+def pieces_of_values(matrix: tuple, w: np.ndarray, constant: float, further: int = 0) -> Pieces:
     """(rows, decision values (k, m) float64) of consecutive rows, in order.
 
     matrix: (indptr, indices, values) as a Block has them; w (k, d + 1) float64: a vector for each class, or one alone
-    (k = 1) for two classes, the constant feature's weight last; constant: the value of that feature.  The values are
-    overwritten by the next piece.  Vectors that lie side by side in memory (base/vectors.py) are read together,
-    which is many times as fast.
+    (k = 1) for two classes, the constant feature's weight last; constant: the value of that feature; further: numbers
+    that the caller makes of a row besides.  The values are overwritten by the next piece.  Vectors that lie side by
+    side in memory (base/vectors.py) are read together, which is many times as fast.
     """
     indptr, indices, entries = matrix
     n, k = len(indptr) - 1, len(w)
-    step = rows_of_piece(k)
+    step = rows_of_piece(k + further)
     memory = np.empty(k * min(n, step))
     columns = together(w)
     for start in range(0, n, step):
@@ -58,9 +60,11 @@ def pieces_of_values(matrix: tuple, w: np.ndarray, constant: float) -> Pieces:
         yield rows, values
 
 
-def decision_pieces(matrix: tuple, w: np.ndarray, constant: float, completion: Completion | None) -> Pieces:
+def decision_pieces(
+    matrix: tuple, w: np.ndarray, constant: float, completion: Completion | None, further: int = 0
+) -> Pieces:
     """``pieces_of_values`` as decision values; completion: what makes these of <w, x>, None where they are that."""
-    for rows, values in pieces_of_values(matrix, w, constant):
+    for rows, values in pieces_of_values(matrix, w, constant, further):
         if completion is not None:
             completion.complete(matrix, rows, values)
         yield rows, values

@@ -26,8 +26,9 @@ from blocksvm.formats.format import EXPANSION, Reader, ReaderOptions
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text.text_source import LineLimit, TextPiece
-from blocksvm.model.decision_values import Pieces, classes_of, decision_pieces, piece_bytes, rows_of_piece
+from blocksvm.model.decision_values import classes_of, decision_pieces, piece_bytes, rows_of_piece
 from blocksvm.model.expansion_rows import support_bytes
+from blocksvm.model.explanations import Contributions, Explainer, contributions_wanted
 from blocksvm.model.model_factors import BYTES as FACTOR_BYTES
 from blocksvm.model.model_factors import factors_of_model
 from blocksvm.model.model_file import Model, describe_model, hashed, joint_of, labels_predicted, load_model, recipe_of
@@ -47,12 +48,14 @@ class Scores:
 
     values (m,) float64: their decision values, (m, k) of k > 2 classes, or None where only classes are wanted;
     classes (m,): the position of each row's label among the model's, a decision value of 0 is the first one's;
-    labels (m,): the rows' own labels, float64 with nan or objects with None where there are none.
+    labels (m,): the rows' own labels, float64 with nan or objects with None where there are none; contributions: the
+    largest ones to the decision value of that class, where they are wanted.
     """
 
     values: np.ndarray | None
     classes: np.ndarray
     labels: np.ndarray
+    contributions: Contributions | None = None
 
     def predictions(self, model: Model) -> np.ndarray:
         """The user's labels (m,), or where targets are real numbers the decision values; sets of labels as tuples."""
@@ -64,6 +67,16 @@ class Scores:
 def by_row(values: np.ndarray) -> np.ndarray:
     """Decision values (k, m) as they are handed out: (m,) of k = 1, else (m, k)."""
     return values[0].copy() if len(values) == 1 else values.T.copy()
+
+
+Explained = Iterator[tuple[slice, np.ndarray, Contributions | None]]  # rows, decision values (k, m), contributions
+
+
+def explained_pieces(matrix: tuple, w: np.ndarray, completion, explainer: Explainer | None) -> Explained:
+    """The decision values of consecutive rows, as ``decision_pieces`` has them, and their contributions, where there is
+    an explainer."""
+    for rows, values in decision_pieces(matrix, w, 1.0, completion, 2 * explainer.n if explainer else 0):
+        yield rows, values, explainer.contributions(matrix, rows, classes_of(values), w) if explainer else None
 
 
 class Coverage:
@@ -101,11 +114,12 @@ class TextScorer:
     empty: lines of the text without a row, blank ones and comments, once it is read.
     format: the text's format, None: the recipe's own, 'auto': what its first bytes look like;
     joint: the place of the map of a model of joint features; options: settings of the
-    format that are others for this text (of ``choices.PREDICTED``); n_jobs: threads that parse.
+    format that are others for this text (of ``choices.PREDICTED``); n_jobs: threads that parse; explain: number of
+    contributions of each row.
     """
 
-    def __init__(self, model: str | Path, memory: int, format: str | None = None,
-                 joint: str | None = None, options: Mapping = {}, n_jobs: int = 1):  # fmt: skip
+    def __init__(self, model: str | Path, memory: int, format: str | None = None, joint: str | None = None,
+                 options: Mapping = {}, n_jobs: int = 1, explain: int | None = None):  # fmt: skip
         description = describe_model(model)
         by_user(format, joint)
         self.joint = joint_of(description, joint, model)
@@ -117,7 +131,9 @@ class TextScorer:
         self.piece_bytes = int(max(SMALLEST_PIECE, min(4_000_000, memory // 64) // n_pieces))
         # a row's text takes two bytes or more
         self.budget.take("text", (EXPANSION * n_pieces + 1) * self.piece_bytes)
-        self.budget.take("decision values", piece_bytes(n_vectors))
+        n_explained = contributions_wanted(explain, description, model)
+        self.budget.take("decision values", piece_bytes(n_vectors, 2 * n_explained))
+        self.explainer = Explainer(n_explained, model, self.budget) if n_explained else None
         # ids stay for the look-up; while the index is filled there are two copies of them
         need = 8 * width_of(n_vectors) * (d + 2) + 8 * n_vectors * (d + 1) + 8 * d + IdIndex.n_bytes(d)
         need += support_bytes(description, d) + joint_bytes(self.joint)
@@ -164,8 +180,8 @@ class TextScorer:
                 self.empty += batch.origin.n_records - len(batch)
                 labels = batch.label_array()
                 self.coverage.labels += int(np.count_nonzero(has_label(labels)))
-                for part, values in self._values(batch.indptr, batch.ids, batch.values):
-                    yield Scores(by_row(values), classes_of(values), labels[part])
+                for part, values, contributions in self._values(batch.indptr, batch.ids, batch.values):
+                    yield Scores(by_row(values), classes_of(values), labels[part], contributions)
         self.coverage.notes = counter.notes()
         if self.label is not None and not self.coverage.labels:
             self.coverage.notes.append(f"no row has a label in {self.label}, which {option('label')} names")
@@ -174,16 +190,17 @@ class TextScorer:
                 f"{shown_name(inputs[0])}: no rows found; expected lines of {get_format(recipe.format).lines}"
             )
 
-    def _values(self, indptr: np.ndarray, ids: np.ndarray, entries: np.ndarray) -> Pieces:
-        """(rows, decision values (k, m)) of consecutive rows."""
+    def _values(self, indptr: np.ndarray, ids: np.ndarray, entries: np.ndarray) -> Explained:
+        """Of consecutive rows."""
         if self.joint is not None:
-            yield from self.joint.scores((indptr, ids, entries), self.w[0, :-2], None, self.model.multilabel)
+            for part, values in self.joint.scores((indptr, ids, entries), self.w[0, :-2], None, self.model.multilabel):
+                yield part, values, None
             return
         positions = self.index.find(ids)
         unknown = positions < 0
         self.coverage.count(len(positions), int(np.count_nonzero(unknown)))
         positions[unknown] = self.w.shape[-1] - 2
-        yield from decision_pieces((indptr, positions, entries), self.w, 1.0, self.completion)
+        yield from explained_pieces((indptr, positions, entries), self.w, self.completion, self.explainer)
 
     def _limit(self, share: float) -> LineLimit:
         """Lines as long as what is left of the memory holds."""
@@ -209,13 +226,14 @@ class StoreScorer:
 
     Rows lie shuffled in a store; where what is wanted of all rows (their classes, or all their decision values) does
     not fit in memory, it is read once for each range of source numbers that does.  with_values: whether decision
-    values are wanted, too; n_jobs: threads that decode chunks and score their rows.
+    values are wanted, too; n_jobs: threads that decode chunks and score their rows; explain: number of contributions of
+    each row.
     """
 
     empty = 0  # lines without a row: a store has none
 
     def __init__(self, model: str | Path, path: str | Path, memory: int, with_values: bool = True,
-                 joint: str | None = None, n_jobs: int = 1):  # fmt: skip
+                 joint: str | None = None, n_jobs: int = 1, explain: int | None = None):  # fmt: skip
         self.path = path
         self.with_values = with_values
         self.budget = Budget(memory)
@@ -225,6 +243,8 @@ class StoreScorer:
         self.n_values = n_vectors if self.joint is None else self.joint.n_values(description.get("multilabel", False))
         # source number, label, class; the numbers are sorted with a second copy of them
         self.row_bytes = 8 + 8 + 8 + 4 + (8 * self.n_values if with_values else 0)
+        n_explained = contributions_wanted(explain, description, model)
+        self.row_bytes += 16 * n_explained + 8 * (n_explained > 0)
         with Store(path) as store:
             need = (8 + 8 * n_vectors) * (d + 1) + IdIndex.n_bytes(d)
             need += 8 * width_of(n_vectors) * (store.n_features + 1)
@@ -263,13 +283,15 @@ class StoreScorer:
             self.completion = (
                 Distance.of(description) if support is None else Expansion.of(support, places, store.n_features)
             )
+            self.explainer = Explainer(n_explained, path, self.budget) if n_explained else None
             # from here on the weights are only needed by the store's own features
             self.model = replace(loaded, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
             self.arena_bytes = largest_chunk_bytes(store)
             self.budget.take("weights", 8 * width_of(n_vectors) * (store.n_features + 1))
             if self.joint is not None:
                 self.budget.take("joint features of some rows", joint_bytes(self.joint) + 8 * store.n_features)
-            chunk, values = self.arena_bytes + 48 * int(store.chunks.n_rows.max()), piece_bytes(n_vectors)
+            chunk = self.arena_bytes + 48 * int(store.chunks.n_rows.max())
+            values = piece_bytes(n_vectors, 2 * n_explained)
             # further threads, each with decoders of its own, as far as half of what is left holds them; a map from
             # outside may not be made for threads
             further = (
@@ -299,6 +321,8 @@ class StoreScorer:
         labels, classes = np.empty(len(sources)), np.empty(len(sources), np.int32)
         k = self.n_values
         all_values = np.empty((len(sources), k)) if self.with_values else None
+        n = self.explainer.n if self.explainer else 0
+        explained = Contributions.empty(len(sources) if n else 0, n)
 
         def score(chunk: int) -> None:
             """Each row of a chunk to its place, which no other chunk has."""
@@ -309,30 +333,34 @@ class StoreScorer:
                 if not chosen.any():
                     return
                 block = reader.read_block(np.array([chunk]), arena)
-                for part, values in self._values(block.matrix):
+                for part, values, contributions in self._values(block.matrix):
                     selected = chosen[part]
                     places = np.searchsorted(sources, rows["source"][part][selected])
                     labels[places] = rows["label"][part][selected]
                     classes[places] = classes_of(values)[selected]
                     if all_values is not None:
                         all_values[places] = values.T[selected]
+                    for array, of_part in zip(explained, contributions or (), strict=False):
+                        array[places] = of_part[selected]
             finally:
                 readers.put((reader, arena))
 
         for _ in ordered_map(pool, score, range(len(store.chunks)), self.n_jobs):
             pass
-        step = rows_of_piece(k)
+        step = rows_of_piece(k + 2 * n)
         for start in range(0, len(sources), step):
             part = slice(start, start + step)
             values = None if all_values is None else all_values[part, 0] if k == 1 else all_values[part]
-            yield Scores(values, classes[part], store.coding.labels_of_rows(labels[part]))
+            contributions = Contributions(*(array[part] for array in explained)) if n else None
+            yield Scores(values, classes[part], store.coding.labels_of_rows(labels[part]), contributions)
 
-    def _values(self, matrix: tuple) -> Pieces:
-        """(rows, decision values (k, m)) of consecutive rows."""
+    def _values(self, matrix: tuple) -> Explained:
+        """Of consecutive rows."""
         if self.joint is not None:
-            yield from self.joint.scores(matrix, self.weights, self.ids, self.model.multilabel)
+            for part, values in self.joint.scores(matrix, self.weights, self.ids, self.model.multilabel):
+                yield part, values, None
             return
-        yield from decision_pieces(matrix, self.weights, 1.0, self.completion)
+        yield from explained_pieces(matrix, self.weights, self.completion, self.explainer)
 
 
 def is_store(name: str) -> bool:

@@ -4,6 +4,7 @@ lines of the rows in the text that they came from."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 
 import h5py
 import numpy as np
@@ -38,19 +39,20 @@ def write_names(group: h5py.Group, lengths: np.ndarray, text_at: Callable[[int, 
     write_arrays(group, {"name_ends": ends})
 
 
+def read_text(group: h5py.Group, name: str, ends_name: str, first: int, last: int) -> tuple[bytes, np.ndarray]:
+    """(the bytes of strings first..last-1, where each begins and the last ends); InputError where they are damaged."""
+    bounds = read_range(group, ends_name, ENDS, max(0, first - 1), last)
+    bounds = bounds if first else np.append(0, bounds)
+    if bounds[0] < 0 or (np.diff(bounds) < 0).any():
+        raise _damaged(group, ends_name, "does not rise")
+    return read_range(group, name, BYTES, int(bounds[0]), int(bounds[-1])).tobytes(), bounds - bounds[0]
+
+
 def read_strings(group: h5py.Group, name: str, ends_name: str, first: int, last: int) -> list[str]:
     """Strings first..last-1; InputError where they are damaged."""
-    before = max(0, first - 1)
-    ends = read_range(group, ends_name, ENDS, before, last)
-    begin = int(ends[0]) if first else 0
-    ends = ends[first - before :]
-    lengths = np.diff(ends, prepend=begin)
-    if begin < 0 or (lengths < 0).any():
-        raise _damaged(group, ends_name, "does not rise")
-    text = read_range(group, name, BYTES, begin, int(ends[-1]) if len(ends) else begin).tobytes()
+    text, bounds = read_text(group, name, ends_name, first, last)
     try:
-        return [text[end - length - begin : end - begin].decode() for end, length in
-                zip(ends.tolist(), lengths.tolist(), strict=True)]  # fmt: skip
+        return [text[begin:end].decode() for begin, end in pairwise(bounds.tolist())]
     except UnicodeDecodeError as error:
         raise _damaged(group, name, "is not UTF-8") from error
 

@@ -1,0 +1,32 @@
+"""The largest terms of a row's decision value."""
+
+from blocksvm.kernels import kernel
+from blocksvm.kernels.prefetch import value_at
+
+
+@kernel
+def largest_contributions(indptr, indices, values, w, width, classes, features, contributions):
+    """Of each row the terms w_j x_j of its decision value that are largest in magnitude, the largest first, of equals the
+    first one in the row; those of 0 are left out.
+
+    w ((d + 1) * width,): the vectors side by side; classes (m,) int64: which of them is a row's.  Outputs (m, n): features
+    j int64, -1 where a row has fewer terms, contributions float64.
+    """
+    n = features.shape[1]
+    for i in range(features.shape[0]):
+        found = 0
+        for k in range(indptr[i], indptr[i + 1]):
+            term = w[indices[k] * width + classes[i]] * value_at(values, k)
+            size = abs(term)
+            if size == 0.0 or (found == n and size <= abs(contributions[i, n - 1])):
+                continue
+            place = min(found, n - 1)
+            while place > 0 and abs(contributions[i, place - 1]) < size:
+                features[i, place] = features[i, place - 1]
+                contributions[i, place] = contributions[i, place - 1]
+                place -= 1
+            features[i, place] = indices[k]
+            contributions[i, place] = term
+            found = min(found + 1, n)
+        features[i, found:] = -1
+        contributions[i, found:] = 0.0

@@ -1,0 +1,97 @@
+"""Explanations of predictions: the largest contributions w_j x_j to a row's decision value, by the features' names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, option, printable
+from blocksvm.base.memory import Budget
+from blocksvm.base.vectors import together
+from blocksvm.kernels.contributions import largest_contributions
+from blocksvm.learners.engine.joint_map import place_of
+from blocksvm.problems.distance import DISTANCE
+from blocksvm.store.arrays import read_array, require_length
+from blocksvm.store.hdf5_files import MAKERS, damage_named, group, has, open_hdf5, read_meta
+from blocksvm.store.tables import read_text
+
+MOST = 10_000  # contributions of a row
+BIAS = "(bias)"
+
+
+class Contributions(NamedTuple):
+    """The largest contributions of consecutive rows: features (m, n) int64 by their places, -1 where there are fewer,
+    values (m, n) float64; bias (m,) float64, that of the constant feature."""
+
+    features: np.ndarray
+    values: np.ndarray
+    bias: np.ndarray
+
+    @classmethod
+    def empty(cls, m: int, n: int) -> Contributions:
+        """Of m rows, n each, to be filled."""
+        return cls(np.empty((m, n), np.int64), np.empty((m, n)), np.empty(m))
+
+
+def contributions_wanted(n: int | None, description: Mapping, path: str | Path) -> int:
+    """n, or 0 where there are to be none; InputError for a wrong number, and where the model's decision values are no
+    sums of contributions."""
+    if n is None:
+        return 0
+    if not 1 <= n <= MOST:
+        raise InputError(f"{option('explain', n)}: choose 1 to {MOST:,}")
+    what = (
+        "has a kernel" if description.get("kernel") is not None
+        else "has joint features of rows and labels" if place_of(description) is not None
+        else "predicts distances" if DISTANCE in description else ""
+    )  # fmt: skip
+    if what:
+        raise InputError(
+            f"{path}: {what}, so that its decision values are no sums over features; leave {option('explain')} out"
+        )
+    return n
+
+
+class Explainer:
+    """The n largest contributions of each row, and the names of the features of a model or store, in memory; ids of
+    those without."""
+
+    def __init__(self, n: int, path: str | Path, budget: Budget):
+        self.n = n
+        with open_hdf5(Path(path), *MAKERS) as file, damage_named(file):
+            features, d = group(file, "features"), read_meta(file)["n_features"]
+            n_bytes = 2 * require_length(features, "names", None) + 16 * d if has(features, "names") else 0
+            budget.reserve("the features' names", 8 * d + n_bytes)
+            self.ids = read_array(features, "ids", np.dtype(np.int64), d)
+            self.text, self.bounds = b"", None
+            if n_bytes:
+                require_length(features, "name_ends", d)
+                self.text, self.bounds = read_text(features, "names", "name_ends", 0, d)
+
+    def contributions(self, matrix: tuple, rows: slice, classes: np.ndarray, w: np.ndarray) -> Contributions:
+        """Of the rows of a matrix (indptr, indices, values); classes (m,): which of the vectors w (k, d + 1), side by
+        side where there are several, is each row's."""
+        indptr, indices, entries = matrix
+        columns = together(w)
+        flat, width = (w[0], 1) if columns is None else (columns.reshape(-1), columns.shape[1])
+        vectors = classes if len(w) > 1 else np.zeros(len(classes), np.int64)
+        out = Contributions.empty(len(classes), self.n)
+        out.bias[:] = w[vectors, -1]
+        largest_contributions(
+            indptr[rows.start : rows.stop + 1], indices, entries, flat, width, vectors, out.features, out.values
+        )
+        return out
+
+    def columns(self, contributions: Contributions) -> Iterator[str]:
+        """Of each row its contributions as 'name:contribution', the largest first, then the bias, between tabs."""
+        for features, values, bias in zip(*(array.tolist() for array in contributions), strict=True):
+            terms = [f"{self._name(j)}:{value!r}" for j, value in zip(features, values, strict=True) if j >= 0]
+            yield "\t".join([*terms, f"{BIAS}:{bias!r}"])
+
+    def _name(self, j: int) -> str:
+        """A name on one line and without a tab, or the id."""
+        text = b"" if self.bounds is None else self.text[self.bounds[j] : self.bounds[j + 1]]
+        return printable(text.decode(errors="replace")).replace("\t", "\\t") if text else str(self.ids[j])

@@ -1,0 +1,167 @@
+"""predict --explain: the largest contributions to each row's decision value, by name, beside the definition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands import predict, split, train
+from blocksvm.kernels.contributions import largest_contributions
+from blocksvm.learners.engine.joint_map import JOINT
+from blocksvm.model.explanations import MOST, contributions_wanted
+from blocksvm.model.model_file import load_model
+from blocksvm.model.scoring import StoreScorer
+from blocksvm.problems.distance import DISTANCE
+
+ENTRIES = st.lists(st.tuples(st.integers(0, 5), st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0])), max_size=9)
+
+
+@settings(deadline=None)
+@given(
+    rows=st.lists(ENTRIES, min_size=1, max_size=4),
+    w=st.lists(st.sampled_from([-2.0, -1.0, 0.0, 1.0, 2.0]), min_size=18, max_size=18),
+    n=st.integers(1, 6),
+    several=st.booleans(),
+)
+def test_the_kernel_finds_what_the_definition_says(rows, w, n, several):
+    weights = np.array(w).reshape(6, 3) if several else np.array(w[:6])[:, None]
+    k = weights.shape[1]
+    indptr = np.cumsum([0, *map(len, rows)])
+    indices = np.array([j for row in rows for j, _ in row], np.int32)
+    values = np.array([x for row in rows for _, x in row], np.float32)
+    classes = np.arange(len(rows)) % k
+    features, found = np.empty((len(rows), n), np.int64), np.empty((len(rows), n))
+    largest_contributions(indptr, indices, values, weights.reshape(-1), k, classes, features, found)
+    for i, row in enumerate(rows):
+        expected = reference.largest_contributions(row, weights[:, classes[i]], n)
+        rest = [(-1, 0.0)] * (n - len(expected))
+        assert list(zip(features[i].tolist(), found[i].tolist(), strict=True)) == expected + rest
+
+
+def make_texts(path: Path, n: int, seed: int, labels: list[str]) -> None:
+    draw = np.random.default_rng(seed)
+    words = ["good", "great film", "dull", "colon: here", "plot", "a\\tab", "naïve"]
+    chosen = [draw.choice(len(words), 4, replace=False) for _ in range(n)]
+    rows = (f"{labels[min(places) % len(labels)]}\t{' '.join(words[k] for k in places)}\n" for places in chosen)
+    path.write_text("".join(rows))
+
+
+def run(run_in_process, module, *words):
+    done = run_in_process(module.main, *words)
+    assert done.code == 0, done.err
+    return done.out
+
+
+def explanations(text: str) -> list[tuple[str, list[tuple[str, float]], float]]:
+    """(what is predicted, [(name, contribution)], bias) of each line."""
+    rows = []
+    for line in text.splitlines():
+        predicted, *terms, bias = line.split("\t")
+        name, _, value = bias.partition(":")
+        assert name == "(bias)"
+        pairs = [(term.rpartition(":")[0], float(term.rpartition(":")[2])) for term in terms]
+        rows.append((predicted, pairs, float(value)))
+    return rows
+
+
+@pytest.fixture(params=["two classes", "three classes", "hashed"])
+def trained(request, tmp_path, run_in_process, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    labels = ["a", "b", "c"] if request.param == "three classes" else ["a", "b"]
+    make_texts(tmp_path / "t.tsv", 80, 0, labels)
+    make_texts(tmp_path / "new.tsv", 30, 1, labels)
+    more = ["--bits", "12"] if request.param == "hashed" else ["--idf", "smooth"]
+    documents = ["--format", "documents", "--ngrams", "word:1-2,char:3", "--normalize", "l2"]
+    run(run_in_process, split, "t.tsv", "t.h5", *documents, *more)
+    run(run_in_process, split, "new.tsv", "new.h5", *(documents + more if "--bits" in more else ["--like", "t.h5"]))
+    run(run_in_process, train, "t.h5", "m.h5", "--bias", "1", "--tol", "0.1")
+    return request.param
+
+
+def test_all_contributions_and_the_bias_are_the_decision_value(trained, run_in_process):
+    """Of the predicted class, from text and from a store, by the names that the model knows."""
+    model = load_model("m.h5")
+    names = [str(i) for i in model.feature_ids] if model.feature_names is None else model.feature_names
+    known = {name.replace("\t", "\\t") for name in names}
+    scored = explanations(run(run_in_process, predict, "m.h5", "new.tsv", "--scores", "--explain", MOST))
+    labelled = explanations(run(run_in_process, predict, "m.h5", "new.tsv", "--explain", MOST))
+    plain = run(run_in_process, predict, "m.h5", "new.tsv", "--scores").splitlines()
+    assert [scores for scores, _, _ in scored] == plain and len(plain) == 30
+    for (scores, terms, bias), (label, *explained) in zip(scored, labelled, strict=True):
+        assert [terms, bias] == explained
+        values = [float(value) for value in scores.split()]
+        assert sum(value for _, value in terms) + bias == pytest.approx(max(values), rel=1e-12) or len(values) == 1
+        k = model.labels.index(label)
+        assert sum(value for _, value in terms) + bias == pytest.approx(values[k if len(values) > 1 else 0], abs=1e-12)
+        assert bias == np.atleast_1d(model.intercept)[k if len(values) > 1 else 0]
+        assert {name for name, _ in terms} <= known and len(terms) > 5
+        sizes = [abs(value) for _, value in terms]
+        assert sizes == sorted(sizes, reverse=True)
+    few = explanations(run(run_in_process, predict, "m.h5", "new.tsv", "--explain", "3"))
+    assert few == [(label, terms[:3], bias) for label, terms, bias in labelled]
+    for threads in ("1", "2"):
+        stored = explanations(run(run_in_process, predict, "m.h5", "new.h5", "--explain", "3", "--threads", threads))
+        assert [(label, bias) for label, _, bias in stored] == [(label, bias) for label, _, bias in few]
+        for (_, mine, _), (_, theirs, _) in zip(stored, few, strict=True):
+            assert [value for _, value in mine] == pytest.approx([value for _, value in theirs], abs=1e-12)
+
+
+def test_contributions_of_a_store_are_counted_in_memory(trained):
+    def pieces(n_bytes_for_rows):
+        scorer = StoreScorer("m.h5", "new.h5", 10**9, explain=7)
+        scorer.budget.total = scorer.budget.total - scorer.budget.left + n_bytes_for_rows
+        return list(scorer.scores())
+
+    assert (
+        StoreScorer("m.h5", "new.h5", 10**9, explain=7).row_bytes > StoreScorer("m.h5", "new.h5", 10**9).row_bytes + 100
+    )
+    whole, parts = pieces(10**8), pieces(2_000)
+    assert len(whole) == 1 < len(parts)
+    for k, array in enumerate(whole[0].contributions):
+        np.testing.assert_array_equal(np.concatenate([part.contributions[k] for part in parts]), array)
+
+
+def test_ids_where_features_have_no_names_and_targets(tmp_path, run_in_process, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("t.svm").write_text("1.5 3:1 5:2\n0.5 3:2\n-1 5:1 9:1\n" * 5)
+    run(run_in_process, split, "t.svm", "t.h5")
+    run(run_in_process, train, "t.h5", "m.h5", "--loss", "squared", "--tol", "1e-3")
+    model = load_model("m.h5")
+    w = dict(zip(model.feature_ids.tolist(), model.weights.tolist(), strict=True))
+    Path("new.svm").write_text("0 3:0.5 4:7 9:-2\n0\n")
+    first, second = explanations(run(run_in_process, predict, "m.h5", "new.svm", "--explain", "5"))
+    expected = reference.largest_contributions([(3, 0.5), (9, -2.0)], w, 5)
+    assert first[1] == [(str(j), value) for j, value in expected] and second[1] == [] and first[2] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("words", "n", "sentence"),
+    [
+        ("--solver kernel --gamma 1", "3", "has a kernel, so that its decision values are no sums over features"),
+        ("", "0", "--explain 0: choose 1 to 10,000"),
+        ("", "10001", "--explain 10001: choose 1 to 10,000"),
+    ],
+)
+def test_refusals(tmp_path, run_in_process, monkeypatch, words, n, sentence):
+    monkeypatch.chdir(tmp_path)
+    Path("t.svm").write_text("1 3:1 5:2\n-1 3:2\n" * 5)
+    run(run_in_process, split, "t.svm", "t.h5")
+    run(run_in_process, train, "t.h5", "m.h5", *words.split())
+    for given_ in ("t.svm", "t.h5"):
+        done = run_in_process(predict.main, "m.h5", given_, "--explain", n)
+        assert done.code == 2 and sentence in done.last_line and done.out == ""
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [({DISTANCE: {}}, "predicts distances"), ({"method": {"settings": {JOINT: "a:B"}}}, "has joint features")],
+)
+def test_models_without_sums_over_features(entry, words):
+    with pytest.raises(InputError, match=f"m.h5: {words}.*, so that .*; leave explain out"):
+        contributions_wanted(3, entry, "m.h5")
