@@ -254,7 +254,8 @@ def test_a_store_is_read_in_blocks(tmp_path):
     store = make_store(tmp_path, X, Y, chunk_nonzeros=40, dtype="float64")  # features are numbered from 1
     own = LinearSVC(tol=1e-10).fit(str(store))
     whole = LinearSVC(tol=1e-10).fit(X, Y)
-    np.testing.assert_allclose(own.coef_[0, 1:], whole.coef_[0], atol=1e-5)
+    # ||w - w*||^2 <= 2 (P - D), and P is at most that of w = 0, l
+    np.testing.assert_allclose(own.coef_[0, 1:], whole.coef_[0], rtol=0, atol=2 * np.sqrt(2 * 1e-10 * len(Y)))
     assert own.n_features_in_ == 13 and own.coef_[0, 0] == 0.0 and list(own.classes_) == [-1.0, 1.0]
     shifted = scipy.sparse.hstack([scipy.sparse.csr_matrix((80, 1)), X]).tocsr()
     np.testing.assert_allclose(own.decision_function(store), own.decision_function(shifted), atol=1e-12)
@@ -429,7 +430,7 @@ def test_threads_change_nothing_that_comes_out(made, monkeypatch, tmp_path):
             np.testing.assert_array_equal(one, first)
     if made is LinearSVC:
         assert asked == [1, 2, effective_n_jobs(-1)]
-    with pytest.raises(ValueError, match="n_jobs == 0"):
+    with pytest.raises(ValueError, match="n_jobs"):
         made(n_jobs=0).fit(X, Y).decision_function(X)
 
 
