@@ -74,11 +74,11 @@ class PassArrays(NamedTuple):
 
 
 def dual_cd_pass(rows, order, objective, limits, sigma, arrays, moving):
-    """One inner pass over the rows in ``order``; or, where ``moving`` is not empty, the same without a step, at one w.
+    """One inner pass over the rows in ``order``; or, where ``moving`` is given, the same without a step, at one w.
 
     rows: ``Rows``, with y int16 of +-1, or float64; order (m,) int32, the rows to visit, all active; objective:
     ``Objective``; limits: ``Limits``; arrays: ``PassArrays``; moving (m,) int32, filled with the rows that a step would
-    move, in their order, or (0,).  Rows of cost 0 are passed over.
+    move, in their order, or None.  Rows of cost 0 are passed over.
 
     sigma >= 1: where several blocks are visited from one w at once, w becomes w + sigma sum_i (change of a_i) direction_i
     x_i, as if sigma such blocks moved it, and curvatures grow by as much, so that the changes of up to sigma blocks may
@@ -98,7 +98,6 @@ def dual_cd_pass(rows, order, objective, limits, sigma, arrays, moving):
     pg_max = -np.inf
     pg_min = np.inf
     dropped = nonzeros = n_moving = 0
-    screening = moving.shape[0] > 0
     bias_sq = bias * bias
     loss = resting_loss = change = gain = shares = 0.0
     run = hot_run(indptr, indices)
@@ -142,7 +141,7 @@ def dual_cd_pass(rows, order, objective, limits, sigma, arrays, moving):
         pg_min = min(pg_min, projected)
         if abs(projected) > NEGLIGIBLE:
             n_moving += 1
-            if screening:
+            if moving is not None:
                 moving[n_moving - 1] = i
                 continue
             q = sigma * (sq_norms[i] + bias_sq)

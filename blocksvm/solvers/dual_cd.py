@@ -28,7 +28,7 @@ from blocksvm.kernels.shuffle import keep_active
 from blocksvm.problems.free_bias import constant_value
 from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.problems.problem_settings import MULTICLASS
-from blocksvm.solvers.screening import MOVING, NO_ROWS, NO_SHARES, screened_pass
+from blocksvm.solvers.screening import MOVING, NO_SHARES, screened_pass
 from blocksvm.solvers.solver import (
     SHARE,
     Capabilities,
@@ -254,11 +254,11 @@ class DualCD(TellsShares):
         """The kernel's pass over the rows of ``order``, and what it returns."""
         arrays = self.pass_arrays(state, visit)
 
-        def step(order: np.ndarray, limits: Limits, arrays: PassArrays, moving: np.ndarray) -> tuple:
+        def step(order: np.ndarray, limits: Limits, arrays: PassArrays, moving: np.ndarray | None) -> tuple:
             return self.one_pass(block.row_arrays, order, self.objective, limits, visit.sigma, arrays, moving)
 
         if visit.of_the_set or not self.with_set:
-            return step(order, limits, arrays, NO_ROWS)[:MOVING]
+            return step(order, limits, arrays, None)[:MOVING]
         first = limits, arrays, bool(state["sums"][OUTERS])  # at a = 0 all rows move
         piece = max(1, self.threads.piece * block.n_samples // max(1, block.n_nonzeros))
         return screened_pass(step, self.threads, order, piece, first)[:MOVING]

@@ -23,11 +23,10 @@ from blocksvm.kernels.dual_cd_loops import Limits, PassArrays
 BATCHES = 16
 MOST_MOVING = 0.5  # of a batch's rows, for the next one to be screened: the rows that move are looked at twice
 
-NO_ROWS = np.empty(0, np.int32)
 NO_SHARES = np.empty(0)
 CHANGE, GAIN, MOVING = 6, 7, 9  # entries of what the kernel returns
 
-Step = Callable[[np.ndarray, Limits, PassArrays, np.ndarray], tuple]
+Step = Callable[[np.ndarray, Limits, PassArrays, np.ndarray | None], tuple]
 
 
 def screened_pass(step: Step, threads: Threads, order: np.ndarray, piece: int, first: tuple[Limits, PassArrays, bool]):
@@ -48,16 +47,16 @@ def screened_pass(step: Step, threads: Threads, order: np.ndarray, piece: int, f
     for start in range(0, len(order), each):
         batch = order[start : start + each]
         if not screening:
-            done = [step(batch, limits, arrays, NO_ROWS)]
+            done = [step(batch, limits, arrays, None)]
         else:
             parts = [slice(a, min(a + piece, len(batch))) for a in range(0, len(batch), piece)]
             done = threads.map(screen(batch), parts)
             movers = [moving[rows.start : rows.start + part[MOVING]] for rows, part in zip(parts, done, strict=True)]
-            served = step(np.concatenate(movers), Limits(), without_notes, NO_ROWS)
+            served = step(np.concatenate(movers), Limits(), without_notes, None)
             done.append((-np.inf, np.inf, *([0] * 4), served[CHANGE], served[GAIN], 0, 0))
         screening = sum(part[MOVING] for part in done) <= MOST_MOVING * len(batch)
         results += done
     if not results:
-        return step(order, limits, arrays, NO_ROWS)
+        return step(order, limits, arrays, None)
     columns = list(zip(*results, strict=True))
     return max(columns[0]), min(columns[1]), *map(sum, columns[2:])

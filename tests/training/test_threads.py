@@ -55,7 +55,7 @@ def test_most_rows_are_looked_at_by_the_threads_alone(stores):
         kernel = solver.one_pass
 
         def counted(rows, order, objective, limits, sigma, arrays, moving):
-            (screened if len(moving) else visited)[0] += len(order)
+            (visited if moving is None else screened)[0] += len(order)
             return kernel(rows, order, objective, limits, sigma, arrays, moving)
 
         solver.one_pass = counted
