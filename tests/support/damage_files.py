@@ -35,9 +35,9 @@ class Kind:
     share: float = 1.0
 
 
-def _model(name: str, *more: str) -> Kind:
+def _model(name: str, *more: str, share: float = 1.0) -> Kind:
     return Kind(name, ("info {bad} --verify", f"predict {{bad}} {{here}}/s.h5 {SCORES}",
-                       f"predict {{bad}} {{here}}/s.svm {SCORES}", *more))  # fmt: skip
+                       f"predict {{bad}} {{here}}/s.svm {SCORES}", *more), share=share)  # fmt: skip
 
 
 KINDS = {
@@ -49,8 +49,10 @@ KINDS = {
             f"train {{bad}} {{here}}/new.h5 --max-outer 2 --overwrite {RUN}",
         ),
     ),
-    "model": _model("m.h5", f"train {{here}}/s.h5 {{here}}/new.h5 --warm-start {{bad}} -C 2 --overwrite {RUN}"),
-    "model of classes": _model("classes.h5"),
+    "model": _model(
+        "m.h5", f"train {{here}}/s.h5 {{here}}/new.h5 --warm-start {{bad}} -C 2 --overwrite {RUN}", share=1 / 2
+    ),
+    "model of classes": _model("classes.h5", share=1 / 2),
     "kernel": _model("k.h5"),
     "structured model": Kind("chunks.h5", ("info {bad} --verify", "structure predict {bad} {here}/s.txt "
                                            "{here}/out.txt --overwrite --quiet")),
