@@ -31,6 +31,15 @@ class Threads:
 
         return cpu_count()
 
+    def __enter__(self) -> Threads:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        """End the threads; others are started with the next work."""
+        if self.pool is not None:
+            self.pool.shutdown()
+            self.pool = None
+
     def map(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
         """``work(part)`` of each, in the order of the parts."""
         if len(parts) == 1 or self.n == 1:

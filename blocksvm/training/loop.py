@@ -40,7 +40,8 @@ class OuterLoop(Run):
         if not hasattr(self, "state"):
             self.allocate()
         blocks = self.plan.blocks
-        with BlockReader(blocks.source, blocks.arena_bytes, blocks.partition.resident) as self.reader:
+        self.reader = BlockReader(blocks.source, blocks.arena_bytes, blocks.partition.resident)
+        with self.reader, self.plan.solver.threads:
             self.begin()
             # from here on no input of the user is refused
             self.watch.on_event(record.start_event(self.plan, self.progress))

@@ -20,6 +20,16 @@ SETTINGS = [
 ]
 
 
+class Counting(Threads):
+    """shared: how often work was shared."""
+
+    shared = 0
+
+    def map(self, work, parts):
+        self.shared += len(parts) > 1 and self.n > 1
+        return super().map(work, parts)
+
+
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
     X, y = random_rows(n=400, d=40, seed=6)
@@ -33,15 +43,16 @@ def test_any_number_of_threads_trains_the_same(stores, classes, settings):
     def run(n: int):
         with opened(stores[classes]) as source:
             loop = looped(source, **{"block_chunks": 10, "max_outer": 6, "tol": 1e-9, "seed": 3} | settings)
-            loop.plan.solver.threads = Threads(n, piece=50)
+            loop.plan.solver.threads = threads = Counting(n, piece=50)
             result = loop.run()
-            return loop.state, result, loop.plan.solver.threads.pool is not None
+            assert threads.pool is None  # they end with the run
+            return loop.state, result, threads.shared
 
     state, result, shared = run(1)
-    assert not shared
+    assert shared == 0
     for n in (2, 5):
         there, same, shared = run(n)
-        assert shared
+        assert shared > 0
         assert all(np.array_equal(array, there[name], equal_nan=True) for name, array in state.items())
         assert same.certificate == result.certificate
         assert (same.passes, same.set_passes) == (result.passes, result.set_passes)
@@ -69,6 +80,9 @@ def test_threads_start_with_work_to_share():
     assert threads.pool is None
     assert threads.map(lambda x: 2 * x, range(9)) == list(range(0, 18, 2))
     assert threads.pool is not None
+    with threads:
+        pass
+    assert threads.pool is None
     assert Threads(None).n >= 1
     with pytest.raises(ZeroDivisionError):
         threads.map(lambda x: 1 / x, [1, 0, 2])
