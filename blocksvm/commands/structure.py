@@ -12,6 +12,7 @@ from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import (
     add_checkpoint,
     add_settings,
+    add_threads,
     chosen_values,
     described,
     resumes,
@@ -95,7 +96,9 @@ def model_parser(action: str) -> Parser:
         "--task", metavar="MODULE:ATTRIBUTE", help="for a task of your own: the place it was named by in training"
     )
     add_settings(p, "candidates", SCORING)
-    p.add_argument("--memory", type=size, default=size("2GB"), help="memory to use (default 2GB)")
+    machine = p.add_argument_group("the machine")
+    machine.add_argument("--memory", type=size, default=size("2GB"), help="memory to use (default 2GB)")
+    add_threads(machine)
     return p
 
 
@@ -248,7 +251,7 @@ def predict(arguments: list[str]) -> int:
     model, task = opened_model(options.model, options.task)
     examples = task.examples(model, options.text, options.memory, scoring_given(options, task))
     stop = catch_signals()
-    outputs = predicted(checked(examples.structure, model.meta["task"]), model.weights, stop)
+    outputs = predicted(checked(examples.structure, model.meta["task"]), model.weights, stop, options.threads)
     if stop():
         raise Interrupted("interrupted; nothing was written")
     with written_text(output, options.overwrite) as file:
@@ -282,7 +285,8 @@ def report(task, model, text: str, memory: int, scoring: Mapping = {}, options=N
     examples = task.examples(model, text, memory, scoring)
     if examples.gold is None:
         raise InputError(f"{text}: has no outputs to compare with; structure predict writes those of such a text")
-    figures = task.figures(examples, predicted(checked(examples.structure, model.meta["task"]), model.weights))
+    structure, threads = checked(examples.structure, model.meta["task"]), options and options.threads
+    figures = task.figures(examples, predicted(structure, model.weights, threads=threads))
     if options is None or not emit_json(options, figures):
         show_figures(figures)
 

@@ -16,12 +16,13 @@ from blocksvm.base.user_code import by_user, names_of
 from blocksvm.model.versions import versions
 from blocksvm.structured import get_learner, get_task
 from blocksvm.structured.example_blocks import ExampleBlocks, Whole
-from blocksvm.structured.output_structure import Structure
+from blocksvm.structured.output_structure import CheckedStructure, Structure
 from blocksvm.structured.structured_learner import EXAMPLES, Machine, Report
 from blocksvm.structured.structured_model import StructuredModel, load_structured
 from blocksvm.structured.structured_settings import OF_TASKS, RUN
 from blocksvm.structured.task import StructuredTask, TrainingExamples
 
+PART = 256  # examples that a thread predicts at once
 AT_ONCE = 1 << 14  # features whose weights are compared with 0 at once
 
 
@@ -197,11 +198,21 @@ def opened_model(path: str | Path, task_name: str | None = None) -> tuple[Struct
     return model, task
 
 
-def predicted(structure: Structure, weights: np.ndarray, stop: Callable[[], bool] = lambda: False) -> list[np.ndarray]:
-    """The best output of each example; fewer, where stop() says True."""
-    outputs = []
-    for i in range(structure.n_examples):
-        if stop():
-            break
-        outputs.append(structure.best(weights, i))
-    return outputs
+def predicted(
+    structure: Structure, weights: np.ndarray, stop: Callable[[], bool] = lambda: False, threads: int | None = 1
+) -> list[np.ndarray]:
+    """The best output of each example, by so many threads (None: one a processor); fewer, where stop() says True.  The
+    code of a structure from outside the package runs in one."""
+    n = structure.n_examples
+
+    def best(first: int) -> list[np.ndarray]:
+        return [structure.best(weights, i) for i in range(first, min(first + PART, n)) if not stop()]
+
+    if isinstance(structure, CheckedStructure) or threads == 1 or n <= PART:
+        parts = map(best, range(0, n, PART))
+    else:
+        from joblib import Parallel, cpu_count, delayed  # importing it takes a tenth of a second
+
+        work = (delayed(best)(first) for first in range(0, n, PART))
+        parts = Parallel(threads or cpu_count(), require="sharedmem")(work)
+    return [output for part in parts for output in part]

@@ -12,7 +12,7 @@ from support.structured_cases import agrees, sequences
 from blocksvm.base.errors import InputError
 from blocksvm.structured.output_structure import CheckedStructure, Row, Structure
 from blocksvm.structured.structured_learner import order_of
-from blocksvm.structured.structured_run import fit_structure
+from blocksvm.structured.structured_run import PART, fit_structure, predicted
 
 LAST = {"weights": "last"}
 
@@ -24,6 +24,16 @@ def test_decoding_is_enumeration(seed, scale):
     structure, examples = sequences(seed, lengths=(3, 1, 4))
     w = np.round(np.random.default_rng(seed + 1).normal(size=structure.n_weights)) * scale
     agrees(structure, examples, w)
+
+
+@pytest.mark.parametrize("threads", [2, 5, None])
+def test_any_number_of_threads_predicts_the_same(threads):
+    structure, _ = sequences(3, lengths=[1 + k % 7 for k in range(3 * PART - 1)])
+    w = np.random.default_rng(4).normal(size=structure.n_weights)
+    alone, shared = predicted(structure, w), predicted(structure, w, threads=threads)
+    assert len(alone) == structure.n_examples
+    assert all(np.array_equal(one, other) for one, other in zip(alone, shared, strict=True))
+    assert len(predicted(structure, w, stop=lambda: True, threads=threads)) == 0
 
 
 def orders(n: int, epochs: int, seed: int = 0):
