@@ -244,11 +244,11 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
             clear_user_places()
             by_user(*named)
             sys.setswitchinterval(turns)
-            sys.unraisablehook = unraisable
             gc.callbacks.remove(look_as_usual)
             gc.set_threshold(*USUAL)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
+            sys.unraisablehook = unraisable  # last: looking for garbage takes a while, in which signals come
     except Ended:  # behind the command's end
         code = _fail(prog, "interrupted", 130)
     sys.exit(code)
