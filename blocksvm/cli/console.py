@@ -229,6 +229,7 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     prog = f"blocksvm {main.__module__.rpartition('.')[2].partition('_')[0]}".removesuffix(" commands")
     named = clear_user_places()
     before, turns, handlers = use_option_names(True), sys.getswitchinterval(), signals_interrupt()
+    unraisable, sys.unraisablehook = sys.unraisablehook, show_unless_ended(sys.unraisablehook)
     os.environ.setdefault(*ONE_BLAS_THREAD)  # numpy reads it when it is imported
     sys.setswitchinterval(TURN_SECONDS)
     gc.set_threshold(OBJECTS_OF_MODULES, *USUAL[1:])
@@ -243,6 +244,7 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
             clear_user_places()
             by_user(*named)
             sys.setswitchinterval(turns)
+            sys.unraisablehook = unraisable
             gc.callbacks.remove(look_as_usual)
             gc.set_threshold(*USUAL)
             for number, handler in handlers.items():
@@ -250,6 +252,11 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     except Ended:  # behind the command's end
         code = _fail(prog, "interrupted", 130)
     sys.exit(code)
+
+
+def show_unless_ended(show: Callable) -> Callable:
+    """``show`` what cannot be raised, but not a signal in a destructor: ``catch_signals`` raises it again."""
+    return lambda unraisable: None if isinstance(unraisable.exc_value, Ended) else show(unraisable)
 
 
 def look_as_usual(phase: str, info: Mapping) -> None:

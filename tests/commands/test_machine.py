@@ -67,6 +67,9 @@ def test_the_exit_status_is_130_wherever_the_signal_comes():
         "    try:\n        signal.raise_signal(signal.SIGTERM)\n"
         "    except BaseException as error:\n        raise ImportError('numpy') from error\n",
         "    console.by_user = lambda *names: signal.raise_signal(signal.SIGTERM)\n",  # behind the command's end
+        # in a destructor, out of which nothing can be raised
+        "    class Gone:\n        def __del__(self):\n            signal.raise_signal(signal.SIGTERM)\n"
+        "    Gone()\n    console.catch_signals()\n",
     ],
 )
 def test_the_exit_status_is_130_while_libraries_are_imported_and_behind_the_end(body):
