@@ -7,6 +7,8 @@ as in LIBLINEAR, c_i the row's weight times that of its class; with ``intercept_
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy import sparse
 from sklearn.utils.metaestimators import available_if
@@ -30,6 +32,7 @@ from blocksvm.training.run_settings import RUN_SETTINGS
 from blocksvm.training.train_settings import TrainSettings
 
 TOL = 1e-4
+WIDE = 1 << 17  # columns from which the weights are more than a second-level cache holds
 # Passes over a small matrix cost little: there the optimum is reached to rounding, by the projected gradients, since a
 # gap that is 0 to rounding leaves errors of about its square root in w.
 SMALL_NONZEROS = 10_000
@@ -54,7 +57,7 @@ class Minimiser(Estimator):
     method = DUAL_CD
     solver_settings: Settings = PROBLEM_SETTINGS
     losses: tuple[str, ...] = ()
-    numbered_by_frequency = True
+    numbered_from = WIDE
 
     def _solver_settings(self, training: EstimatorRun) -> dict:
         """The solver's settings."""
@@ -257,7 +260,7 @@ class KernelSVC(Classifier, Minimiser):
     method = KERNEL
     solver_settings = KERNEL.settings
     most_classes = 2
-    numbered_by_frequency = False  # there are no weights
+    numbered_from = math.inf  # there are no weights
 
     def _keep(self, training: EstimatorRun, fitted: Fitted) -> None:
         self._keep_classes(training, fitted)

@@ -6,6 +6,7 @@ underscore.  An iterable or a store contains its labels and weights: ``y`` and `
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,7 +43,6 @@ from blocksvm.store.reader import open_store
 from blocksvm.training.run_settings import FREE, RUN_SETTINGS
 
 OUT_OF_CORE = 1_000_000_000  # bytes for stores and batches, where no memory is named
-WIDE = 1 << 17  # columns from which the weights are more than a second-level cache holds
 IN_MEMORY = 1 << 50  # rows that are in memory already need no limit
 
 INTERCEPT = (
@@ -77,11 +77,11 @@ class EstimatorRun:
 
 class Estimator(BaseEstimator):
     """Base class; ``takes_sets``: y may be an indicator of several labels; ``most_classes``: 2, or None: any number;
-    ``numbered_by_frequency``: whether to number the columns of wide matrices by frequency, for many passes."""
+    ``numbered_from``: columns of a matrix from which on these are numbered by frequency, for many passes."""
 
     takes_sets = False
     most_classes: int | None = None
-    numbered_by_frequency = False
+    numbered_from: float = math.inf
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -107,7 +107,7 @@ class Estimator(BaseEstimator):
         if is_classifier(self):
             classes, y = self._coded(y)
         X = compressed(X)
-        numbered = self.numbered_by_frequency and X.shape[1] >= WIDE and X.nnz >= X.shape[1] // 4
+        numbered = X.shape[1] >= self.numbered_from and X.nnz >= X.shape[1] // 4
         matrix = Matrix(X, y, weights=weights, numbered_by_frequency=numbered)
         yield EstimatorRun(matrix, X.shape[1], matrix.columns, classes, True, multilabel)
 

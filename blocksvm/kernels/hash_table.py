@@ -115,7 +115,7 @@ def hash_ids(ids, bits, places):
 
 
 @kernel
-def hash_rows(indptr, ids, values, bits, l2, single, places):
+def hash_rows(indptr, ids, values, bits, l2, single, places, most_counted=MOST_COUNTED):
     """Hash each row's ids to 2^bits places (int32), and join the entries that meet there, in place: where the first
     stands, with the sum of their values.
 
@@ -140,7 +140,7 @@ def hash_rows(indptr, ids, values, bits, l2, single, places):
     filled = start = indptr[0]
     for r in range(rows):
         stop = indptr[r + 1]
-        if filled - base >= MOST_COUNTED:
+        if filled - base >= most_counted:
             base = filled
             slots[:] = -1
         first = filled - base

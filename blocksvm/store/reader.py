@@ -297,9 +297,9 @@ def not_below_0(path: Path, ids: np.ndarray) -> np.ndarray:
     return ids
 
 
-def check_ids(store: Store) -> None:
+def check_ids(store: Store, at_once: int = IDS_AT_ONCE) -> None:
     """InputError where two features have the same id."""
-    shares = 1 + store.n_features // IDS_AT_ONCE
+    shares = 1 + store.n_features // at_once
     for share in range(shares):
         ids = np.concatenate([NO_IDS, *(piece[piece % shares == share] for _, piece in store.feature_id_pieces())])
         ids.sort()

@@ -37,7 +37,6 @@ from blocksvm.estimators import (
     LogisticClassifier,
     PassiveAggressiveClassifier,
     PassiveAggressiveRegressor,
-    certified,
     estimator,
 )
 from blocksvm.estimators import fit_rows as of_rows
@@ -453,12 +452,13 @@ def test_columns_numbered_by_frequency_are_the_same_problem(made, labels, monkey
     wide = wide.tocsr()
     before = [wide.data.copy(), wide.indices.copy(), wide.indptr.copy()]
     plain = made(tol=1e-9).fit(wide, labels)
-    monkeypatch.setattr(estimator, "WIDE", 5)
     asked = []
     monkeypatch.setattr(
         estimator, "Matrix", lambda *a, **k: asked.append(k["numbered_by_frequency"]) or Matrix(*a, **k)
     )
-    own = made(tol=1e-9, warm_start=True).fit(wide, labels)
+    own = made(tol=1e-9, warm_start=True)
+    own.numbered_from = 5
+    own.fit(wide, labels)
     assert asked == [True]
     for array, old in zip((wide.data, wide.indices, wide.indptr), before, strict=True):
         np.testing.assert_array_equal(array, old)
@@ -473,9 +473,8 @@ def test_columns_numbered_by_frequency_are_the_same_problem(made, labels, monkey
 
 @pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize("most", [1, 7, 150, 200, 299])
-def test_passes_are_at_most_those_allowed(small, most, monkeypatch):
+def test_passes_are_at_most_those_allowed(small, most):
     """Whatever ends a reading: what a pass adds to the dual, or the projected gradients."""
-    monkeypatch.setattr(certified, "SMALL_NONZEROS", 10_000 if small else 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         own = LinearSVC(loss="hinge", C=1e4, tol=None if small else 1e-16, max_iter=most, max_seconds=60).fit(X, Y)

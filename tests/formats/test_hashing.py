@@ -79,7 +79,7 @@ def places_and_sums(rows: list[tuple[list, list]]) -> list[dict[int, float]]:
 
 
 @pytest.mark.parametrize("most_counted", [1, 50, None])
-def test_entries_of_a_row_that_meet_are_added_up_whatever_rows_came_before(monkeypatch, most_counted):
+def test_entries_of_a_row_that_meet_are_added_up_whatever_rows_came_before(most_counted):
     """most_counted: entries after which the numbers of entries begin anew, for which it takes 2^30 of them."""
     rng = np.random.default_rng(3)
     rows = []
@@ -92,12 +92,12 @@ def test_entries_of_a_row_that_meet_are_added_up_whatever_rows_came_before(monke
     ids = np.array([i for own, _ in rows for i in own])
     values = np.array([v for _, own in rows for v in own])
     places = np.empty(len(ids), np.int32)
-    hashing = hash_table.hash_rows
-    if most_counted is not None:
-        monkeypatch.setattr(hash_table, "MOST_COUNTED", most_counted)
-        hashing = hash_table.hash_rows.py_func
+    arguments = indptr, ids, values, BITS, False, False, places
     with np.errstate(over="ignore"):  # a hash is a product modulo 2^64
-        done, _ = hashing(indptr, ids, values, BITS, False, False, places)
+        if most_counted is None:
+            done, _ = hash_table.hash_rows(*arguments)
+        else:
+            done, _ = hash_table.hash_rows.py_func(*arguments, most_counted)
     assert done == len(rows)
     found = [
         dict(zip(places[start:stop].tolist(), values[start:stop].tolist(), strict=True))

@@ -20,7 +20,6 @@ from blocksvm.commands.predict import main as predict
 from blocksvm.commands.split import main as split_command
 from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, split_rows
-from blocksvm.formats import file_reader
 from blocksvm.formats.file_reader import magic_of
 from blocksvm.formats.matrices import by_row, numpy_files
 from blocksvm.model.model_file import load_model
@@ -46,10 +45,8 @@ def expected(X, y) -> list[tuple]:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.bool_])
 @pytest.mark.parametrize("compressed", [True, False])
-def test_npz(dtype, compressed, tmp_path, monkeypatch):
-    monkeypatch.setattr(numpy_files, "ROWS_AT_ONCE", 7)
-    monkeypatch.setattr(file_reader, "ENTRY_BYTES", 16_384)  # four entries a piece
-    X, y = matrix(dtype=dtype)
+def test_npz(dtype, compressed, tmp_path):
+    X, y = matrix(n=3000, dtype=dtype)  # more entries than a piece has
     X = sparse.vstack([X[:30], sparse.csr_matrix((3, X.shape[1]), dtype=X.dtype), X[30:]], format="csr")
     y = np.append(y, [1.0, 1.0, -1.0])
     if compressed:  # as nobody should write it
@@ -57,11 +54,23 @@ def test_npz(dtype, compressed, tmp_path, monkeypatch):
     sparse.save_npz(tmp_path / "X.npz", X, compressed=compressed)
     np.save(tmp_path / "y.npy", y)
     options = {"labels_from": str(tmp_path / "y.npy")}
-    split_rows([str(tmp_path / "X.npz")], tmp_path / "s.h5", SplitSettings(keep_order=True, options=options))
+    settings = SplitSettings(keep_order=True, options=options, memory=16_000_000)
+    split_rows([str(tmp_path / "X.npz")], tmp_path / "s.h5", settings)
     assert in_source_order(tmp_path / "s.h5") == expected(X, y)
     with open_store(tmp_path / "s.h5") as store:
         (source,) = store.meta["sources"]
         assert source["text_bytes"] == (tmp_path / "X.npz").stat().st_size and len(source["fingerprint"]) == 32
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 80, numpy_files.ROWS_AT_ONCE])
+def test_ends_of_rows_come_in_runs(at_once, tmp_path):
+    X, _ = matrix()
+    np.save(tmp_path / "indptr.npy", X.indptr)
+    indptr = numpy_files.Mapped(str(tmp_path / "indptr.npy"))
+    runs = list(numpy_files.ends_of("X.npz", indptr, 80, X.nnz, at_once))
+    assert [first for first, _ in runs] == list(range(0, 80, at_once))
+    for first, ends in runs:
+        assert ends.tolist() == X.indptr[first : first + at_once + 1].tolist()
 
 
 @pytest.mark.slow
@@ -72,9 +81,9 @@ def test_a_matrix_by_columns_or_of_triples_is_sorted_on_disk(layout, memory, tmp
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
     (tmp_path / "temp").mkdir()
     X, y = matrix(n=1500, d=70)
+    X = sparse.csr_matrix(sparse.vstack([np.ones((120, 70)), X[120:]]))  # the first rows do not fit in one file's part
     X.data[X.indptr[5] : X.indptr[9]] = 0
     X.eliminate_zeros()
-    monkeypatch.setattr(by_row, "MOST_FILES", 2)
     rounds = []
     plain = by_row._sorted
     monkeypatch.setattr(by_row, "_sorted", lambda *given: rounds.append(given[1:4]) or plain(*given))
@@ -87,7 +96,7 @@ def test_a_matrix_by_columns_or_of_triples_is_sorted_on_disk(layout, memory, tmp
     settings = SplitSettings(keep_order=True, options={"labels_from": str(tmp_path / "y.npy")}, memory=memory)
     split_rows([str(tmp_path / "X.npz")], tmp_path / "s.h5", settings)
     assert in_source_order(tmp_path / "s.h5") == expected(X, y)
-    assert len(rounds) == 1 if memory == 1_000_000_000 else len(rounds) > 10
+    assert len(rounds) == 1 if memory == 1_000_000_000 else len({last - first for first, last, _ in rounds}) > 3
     write_h5ad(tmp_path / "X.h5ad", X.tocsc(), y, [str(j) for j in range(70)], kind="csc_matrix")
     settings = SplitSettings(keep_order=True, options={"label": "depth"}, memory=memory)
     split_rows([str(tmp_path / "X.h5ad")], tmp_path / "c.h5", settings)
@@ -107,13 +116,13 @@ def test_labels_beside_the_matrix(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
-def test_npy(dtype, tmp_path, monkeypatch):
-    monkeypatch.setattr(numpy_files, "ENTRY_COST", 300_000)  # a few rows a piece
-    X, y = matrix(dtype=dtype)
+def test_npy(dtype, tmp_path):
+    X, y = matrix(n=1000, dtype=dtype)  # a piece has some hundreds of them
     dense = np.c_[X.toarray()[:, :4], y.astype(dtype), X.toarray()[:, 4:]]
     for order in "CF":
         np.save(tmp_path / "X.npy", np.asarray(dense, order=order))
-        split_rows([str(tmp_path / "X.npy")], tmp_path / "s.h5", SplitSettings(options={"label": "5"}, overwrite=True))
+        settings = SplitSettings(keep_order=True, options={"label": "5"}, overwrite=True, memory=16_000_000)
+        split_rows([str(tmp_path / "X.npy")], tmp_path / "s.h5", settings)
         without = sparse.csr_matrix(dense)
         without[:, 4] = 0
         assert in_source_order(tmp_path / "s.h5") == expected(without, y.astype(dtype).astype(float))

@@ -363,10 +363,10 @@ def test_text_that_is_not_utf8_is_refused_in_its_line(name, line, options, tmp_p
     assert not (tmp_path / "s.h5").exists()
 
 
-def test_text_that_is_not_utf8_is_found_in_any_piece(monkeypatch):
-    monkeypatch.setattr(text_module, "LOOKED_BYTES", 64)
-    for at in (0, 70, 200, 395):
-        data = bytearray(b"a\xc3\xa9 b c d e\n" * 40)
+def test_text_that_is_not_utf8_is_found_in_any_piece():
+    piece, line = text_module.LOOKED_BYTES, b"a\xc3\xa9 b c d e\n"
+    for at in (0, piece - 20, piece - 1, piece, piece + 5, 2 * piece + 100):
+        data = bytearray(line * (1 + 3 * piece // len(line)))
         assert text_module.not_utf8(np.frombuffer(data, np.uint8)) is None
         place = data.index(b"\n", at) - 1
         data[place] = 0xE9

@@ -318,6 +318,22 @@ def test_help_imports_nothing_heavy(command):
     assert "usage" in done.stdout
 
 
+# Constants that tests replace: places of the system's files, times to wait, an experiment's grid; and sizes that only
+# a long run or large data would reach, of functions that lie several calls below what the test runs.
+MOST_REPLACED = 29
+
+
+def test_few_constants_are_replaced():
+    pattern = re.compile(r'setattr\(\s*(?:[a-z_.]+, "|"[a-z_.]+\.)[A-Z_]+"')
+    assert len(pattern.findall('setattr(one.two, "SIZE", 1)\nsetattr("one.two.SIZE", 1)')) == 2
+    found = {
+        path.name: len(pattern.findall(path.read_text()))
+        for path in TESTS.rglob("*.py")
+        if path.name != Path(__file__).name
+    }
+    assert sum(found.values()) <= MOST_REPLACED, found
+
+
 def test_no_test_imports_a_test():
     pattern = re.compile(r"^\s*(?:from|import) test_", re.M)
     assert [path.name for path in TESTS.rglob("*.py") if pattern.search(path.read_text())] == []

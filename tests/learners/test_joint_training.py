@@ -51,19 +51,30 @@ def from_python(X, y, joint=shared, labels=LABELS, **options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("learner", ["pa1"])
-def test_stores_and_streams_learn_the_same_bits_as_python(given, learner, monkeypatch):
+def test_stores_and_streams_learn_the_same_bits_as_python(given, learner):
     _, store, text, X, y = given
     expected = from_python(X, y, learner=learner)
-    for entries in (1, 40, joint_features.PIECE_ENTRIES):  # rows whose features are made at once
-        monkeypatch.setattr(joint_features, "PIECE_ENTRIES", entries)
-        for chunks in (None, 1):
-            run = train(store, learner=learner, joint=SHARED, order="stored", block_chunks=chunks)
-            assert np.array_equal(run.w[:-1], expected.w)
-            assert run.loop.plan.solver.progress(run.loop.state) == expected.progress
-            right = expected.decision_function(X).argmax(axis=1) == y - 1.0
-            assert run.result.certificate.accuracy == right.mean()
-        streamed, _ = learned(text, learner, joint=SHARED, labels=tuple(LABELS))
-        assert np.array_equal(streamed.leading.runner.weights(streamed.leading.state, np.empty(len(run.w))), run.w)
+    for chunks in (None, 1):
+        run = train(store, learner=learner, joint=SHARED, order="stored", block_chunks=chunks)
+        assert np.array_equal(run.w[:-1], expected.w)
+        assert run.loop.plan.solver.progress(run.loop.state) == expected.progress
+        right = expected.decision_function(X).argmax(axis=1) == y - 1.0
+        assert run.result.certificate.accuracy == right.mean()
+    streamed, _ = learned(text, learner, joint=SHARED, labels=tuple(LABELS))
+    assert np.array_equal(streamed.leading.runner.weights(streamed.leading.state, np.empty(len(run.w))), run.w)
+
+
+@pytest.mark.parametrize("at_once", [1, 40, joint_features.PIECE_ENTRIES])
+def test_pieces_are_the_rows_of_the_map_in_any_order(at_once):
+    """However many entries are made at once: the rows of all pieces are those of the whole."""
+    X, _ = rows()
+    order = np.random.default_rng(1).permutation(X.shape[0])
+    features = joint_features.JointFeatures.of(shared, K)
+    found = list(features.pieces((X.indptr, X.indices, X.data), order, at_once=at_once))
+    assert [k for part, _ in found for k in range(part.start, part.stop)] == list(range(X.shape[0]))
+    assert (len(found) == 1) is (at_once > X.nnz * K)
+    phi = [scipy.sparse.csr_matrix((v, i, p), shape=(len(p) - 1, features.n_features)) for _, (p, i, v) in found]
+    assert abs(scipy.sparse.vstack(phi) - shared.rows(X[order], K)).max() == 0.0
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import os
 import random
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import h5py
 import numpy as np
@@ -25,11 +26,11 @@ from blocksvm.commands.split import main as split
 from blocksvm.commands.train import main as train
 from blocksvm.formats.tables import parquet_trial
 from blocksvm.sources.block import carve_block
-from blocksvm.store import anndata_file, codec, foreign, reader
+from blocksvm.store import anndata_file, codec, foreign
 from blocksvm.store.arrays import write_array
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.hdf5_files import damage_named, write_text_attribute
-from blocksvm.store.reader import Store
+from blocksvm.store.reader import Store, check_ids, open_store
 from blocksvm.store.schema import ROW
 from blocksvm.store.writer import StoreWriter
 
@@ -239,8 +240,8 @@ def test_forged_models_are_refused(ours, tmp_path, capsys, name, change, says):
         assert code == 2 and str(path) in err and says in err, err
 
 
-def test_two_features_of_a_store_with_one_id_are_found(ours, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(reader, "IDS_AT_ONCE", 4)
+def test_two_features_of_a_store_with_one_id_are_found(ours, tmp_path, capsys):
+    """However many ids are compared at once."""
     path = tmp_path / "s.h5"
     for change, says in ((lambda ids: ids.__setitem__(9, ids[2]), "two features have"), (lambda ids: ids, "")):
         path.write_bytes((ours / "s.h5").read_bytes())
@@ -248,6 +249,8 @@ def test_two_features_of_a_store_with_one_id_are_found(ours, tmp_path, capsys, m
             rewritten(file, "features/ids", change)
         code, _, err = run_in_process(capsys, info, path, "--verify")
         assert code == (2 if says else 0) and says in err, err
+        with open_store(path) as store, pytest.raises(InputError, match=says) if says else nullcontext():
+            check_ids(store, 4)
 
 
 def test_links_in_our_files_are_not_followed(ours, tmp_path, capsys):

@@ -126,13 +126,15 @@ def next_labels(source: Mapped | Member | None, n: int) -> np.ndarray | list:
     return np.full(n, np.nan) if source is None else checked_labels(source.take(n), source.where)
 
 
-def ends_of(name: str, indptr: Member, n: int, n_entries: int) -> Iterator[tuple[int, np.ndarray]]:
+def ends_of(
+    name: str, indptr: Member | Mapped, n: int, n_entries: int, at_once: int = ROWS_AT_ONCE
+) -> Iterator[tuple[int, np.ndarray]]:
     """(first, where it and those after it begin and end) of runs of the n rows, or columns, of a compressed matrix."""
     end = int(indptr.take(1)[0])
     if end != 0:
         raise InputError(f"{name}: its indptr does not rise from 0; save it again")
-    for start in range(0, n, ROWS_AT_ONCE):
-        ends = np.append(end, indptr.take(min(ROWS_AT_ONCE, n - start)).astype(np.int64))
+    for start in range(0, n, at_once):
+        ends = np.append(end, indptr.take(min(at_once, n - start)).astype(np.int64))
         if (np.diff(ends) < 0).any() or ends[-1] > n_entries:
             raise InputError(f"{name}: its indptr does not rise; save it again")
         yield start, ends

@@ -97,7 +97,9 @@ class JointFeatures:
             raise InputError(f"{self.name}: gave an index that is out of range, or a value that is not finite")
         return np.ascontiguousarray(phi.indptr, dtype=np.int64), indices, values
 
-    def pieces(self, matrix: tuple, order: np.ndarray, ids: np.ndarray | None = None) -> Iterator[tuple[slice, tuple]]:
+    def pieces(
+        self, matrix: tuple, order: np.ndarray, ids: np.ndarray | None = None, at_once: int = PIECE_ENTRIES
+    ) -> Iterator[tuple[slice, tuple]]:
         """(positions in ``order``, ``rows`` of these rows), piece by piece, in memory that does not grow with the
         block.
 
@@ -108,7 +110,7 @@ class JointFeatures:
         indptr, indices, entries = matrix
         lengths = indptr[order + 1] - indptr[order]
         bounds = np.append(0, np.cumsum(lengths + 1))  # a row counts, too
-        for start, stop in runs(bounds, max(1, PIECE_ENTRIES // self.n_classes)):
+        for start, stop in runs(bounds, max(1, at_once // self.n_classes)):
             part, counts = slice(start, stop), lengths[start:stop]
             first = np.concatenate([[0], np.cumsum(counts)])
             places = np.repeat(indptr[order[part]] - first[:-1], counts) + np.arange(first[-1])
