@@ -25,7 +25,7 @@ from blocksvm.training.record import Result
 from blocksvm.training.run import Watch
 from blocksvm.training.train_settings import TrainSettings
 
-ENDS_BESIDES = ("event", "passes", "set_passes", "alpha_factors")  # of an end, what is no figure of the result
+ENDS_BESIDES = ("event", "passes", "set_passes", "alpha_factors")  # fields of the event "end" that --json leaves out
 
 
 class Session:
@@ -96,7 +96,7 @@ class Session:
         return plan
 
     def _open_trace(self, stack: ExitStack, resume: dict | None):
-        """A writer of events that opens the trace at the first one, when all that was given has been found right."""
+        """A writer of events that opens the trace at the first one, when no input can be refused any more."""
         opened: list[Trace] = []
 
         def write(event: dict) -> None:

@@ -47,9 +47,12 @@ class Objective(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The limits beyond which a pass leaves rows out.  above > 0 and below < 0: the extremes of the last pass's projected gradient (+-inf: drop
-    nothing), beyond which a row at its bound is dropped from the visit; rest_beyond > 0: a row at a bound whose gradient
-    lies farther than this beyond it is left out of its next ``rest_visits`` visits (+inf: none)."""
+    """The limits beyond which a pass leaves rows out.
+
+    above > 0 and below < 0: the extremes of the last pass's projected gradients, beyond which a row at its bound is
+    dropped from the visit (+-inf: none is); rest_beyond > 0: a row at a bound whose gradient lies farther than this
+    beyond it is left out of its next ``rest_visits`` visits (+inf: none).
+    """
 
     above: float = np.inf
     below: float = -np.inf

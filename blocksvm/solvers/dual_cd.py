@@ -251,7 +251,7 @@ class DualCD(TellsShares):
         return len(order) if visit.of_the_set else leave_resting(order, state["rest"], visit.arrays["active"])
 
     def visit_rows(self, block: Block, state: State, visit: Visit, order: np.ndarray, limits: Limits) -> tuple:
-        """The kernel's pass over the rows of ``order``, and what it returns."""
+        """Make the kernel's pass over the rows of ``order``; returns what the kernel does, but the rows that move."""
         arrays = self.pass_arrays(state, visit)
 
         def step(order: np.ndarray, limits: Limits, arrays: PassArrays, moving: np.ndarray | None) -> tuple:

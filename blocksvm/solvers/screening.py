@@ -5,8 +5,8 @@
         one thread: visit these in their order, each with its exact step at the w of its turn
 
 Most rows do not move when they are visited, and finding that out, <w, x_i>, is nearly all of the work.  Batches and
-their pieces are made by counts alone.  A batch after one of which most rows moved is visited without being screened: a
-row that moves is looked at twice.
+their pieces are made by counts alone.  <w, x_i> of a row that moves is computed twice, so a batch that follows one whose
+rows mostly moved is visited without being screened.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from blocksvm.kernels.dual_cd_loops import Limits, PassArrays
 # Batches of a pass over a block.  With 4, 16 and 64 as many outer iterations as without screening on five data sets and
 # two seeds, with 8 one more twice; a batch should be large enough to share (base/threads.py).
 BATCHES = 16
-MOST_MOVING = 0.5  # of a batch's rows, for the next one to be screened: the rows that move are looked at twice
+MOST_MOVING = 0.5  # of a batch's rows: where more have moved, the next batch is not screened
 
 NO_SHARES = np.empty(0)
 CHANGE, GAIN, MOVING = 6, 7, 9  # entries of what the kernel returns
@@ -30,7 +30,7 @@ Step = Callable[[np.ndarray, Limits, PassArrays, np.ndarray | None], tuple]
 
 
 def screened_pass(step: Step, threads: Threads, order: np.ndarray, piece: int, first: tuple[Limits, PassArrays, bool]):
-    """The results of ``dual_cd_pass`` over the rows in ``order`` (n,) int32, added up.
+    """The result of ``dual_cd_pass`` over the rows in ``order`` (n,) int32: that of its batches, added up.
 
     step(order, limits, arrays, moving): the kernel on this block; piece: rows of a piece of work; first: the limits and
     arrays of the pass, and whether its first batch is screened.

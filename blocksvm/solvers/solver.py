@@ -314,12 +314,12 @@ class HoldsRows(Solver):
 
     @abstractmethod
     def held(self) -> Any:
-        """What a visit uses of the rows that are held, and changes: it goes to where the visit is made and back."""
+        """What a visit reads and changes of the rows that are held; another process makes the visit with a copy."""
         ...
 
     @abstractmethod
     def hold(self, held: Any, state: State) -> None:
-        """Take what ``held`` gave elsewhere; state: of the run, or {} where a visit is made for another process."""
+        """Replace what is held by what ``held`` returned in another process; state: the run's, or {} in that process."""
         ...
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""A run around its loop: the state that it begins with, what is read, told and saved, and its end."""
+"""A run around its loop: the state that it begins with, what is read, reported and saved, and its end."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Run:
         self.executor: Executor = here if self.make_executor is None else self.make_executor(self)
 
     def end(self, status: str, final: Certificate | None) -> Result:
-        """The result of a run that ends so, told; final: the certificate of its state, None of an interrupted one."""
+        """The result of a run that ends with this status, also reported as an event; final: the certificate of its state, None of an interrupted one."""
         plan, progress, solver = self.plan, self.progress, self.plan.solver
         support = None
         if isinstance(solver, HoldsRows) and status != "interrupted":
@@ -143,6 +143,7 @@ class Run:
         return self.read(self.plan.blocks.partition.stored)
 
     def keep(self, certificate: Certificate) -> Certificate:
+        """Record it as the certificate of the present state; returns it."""
         progress = self.progress
         progress.certificate, progress.certified_outer, progress.current = asdict(certificate), progress.outer, True
         return certificate

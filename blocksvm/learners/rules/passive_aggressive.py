@@ -1,7 +1,7 @@
 """pa, pa1, pa2: the least step after which the row has margin 1, as it is, cut off, or softened.
 
-PA, PA-I, PA-II (Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006, Fig. 1): l = max(0, 1 - m) > 0: w += tau y
-x,
+PA, PA-I, PA-II (Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006, Fig. 1): where
+l = max(0, 1 - m) > 0, w += tau y x,
 
     tau = min(most, l / (||x||^2 + slack)):   PA most = inf, slack = 0;   PA-I most = C;   PA-II slack = 1 / (2C)
 
