@@ -5,8 +5,8 @@
         one thread: visit these in their order, each with its exact step at the w of its turn
 
 Most rows do not move when they are visited, and finding that out, <w, x_i>, is nearly all of the work.  Batches and
-their pieces are made by counts alone.  <w, x_i> of a row that moves is computed twice, so a batch that follows one whose
-rows mostly moved is visited without being screened.
+their pieces are made by counts alone.  <w, x_i> of a row that moves is computed twice, so a batch that follows one
+whose rows mostly moved is visited without being screened.
 """
 
 from __future__ import annotations

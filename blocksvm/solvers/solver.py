@@ -319,7 +319,7 @@ class HoldsRows(Solver):
 
     @abstractmethod
     def hold(self, held: Any, state: State) -> None:
-        """Replace what is held by what ``held`` returned in another process; state: the run's, or {} in that process."""
+        """Replace what is held by what ``held`` returned elsewhere; state: the run's, {} where there is none."""
         ...
 
     @abstractmethod

@@ -162,9 +162,9 @@ def enough_gap(dual: float | None, tol: float) -> float:
 
 # ------------------------------------------------------------------------------------------------ when it is due
 
-# The gap that visits suggest is computed before each row's own step, while w moves on.  The certified gap is taken to be
-# this part of it, until the first certificate has measured the ratio (elsewhere it was 0.05 to 0.25 where passes over a working set come between
-# the visits, 0.45 to 0.75 on a million rows without).
+# The gap that visits suggest is computed before each row's own step, while w moves on.  The certified gap is taken to
+# be this part of it, until the first certificate has measured the ratio (on other data: 0.05 to 0.25 where passes over
+# a working set come between the visits, 0.45 to 0.75 on a million rows without).
 FIRST_RATIO = 0.2
 WORK_BETWEEN = 10.0  # readings of all rows, in nonzeros visited: after so many a certificate costs little beside them
 
@@ -193,6 +193,6 @@ class CertificatePolicy:
         self.work = 0.0
         if estimated_gap and rel_gap and estimated_gap > 0.0:
             ratio = rel_gap / estimated_gap
-            # a ratio above 1: for all rows, the estimate missed rows at rest, which the certificate has brought back; for
-            # the set no row is missed, so it is due to rounding, and will be again
+            # above 1: of all rows, the estimate lacked those at rest, which the certificate has brought back; the set
+            # lacks none, so that it comes of rounding
             self.ratio[kind] = min(1.0, ratio) if kind == "rows" else ratio

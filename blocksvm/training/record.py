@@ -38,12 +38,13 @@ class Progress:
     outer: iteration, from 1; visit: blocks visited in it; closed: all blocks have been, so that only certificates are
     left; told: its event has been emitted, so that it is at its end; passes: of every visit to a block; set_passes: of
     every opportunity for a visit to the working set, 0 where none was made; most_passes: the most over a block in this
-    outer iteration; passes_made: the most over a row in those before; loss_sum: of the losses seen in this one; cycle_gain, cycle_work, last_worth, since_set: what ``PassStats``
-    begin with, and nonzeros of the blocks visited since the last pass over the set; estimates: of the primal, the
-    latest; dual, gap: as the visits suggest them, gap_of: those of all 'rows', or those to the 'set' chosen by the
-    last certificate; policy: when a certificate is due; certificate: the last one taken, at the end of the iteration
-    certified_outer; current: nothing has moved since; outers_before: outer iterations of a run that this one
-    continues; warm_started: it began at another one's end; seconds_before: of the run before it was resumed.
+    outer iteration; passes_made: the most over a row in those before; loss_sum: of the losses seen in this one;
+    cycle_gain, cycle_work, last_worth, since_set: what ``PassStats`` begin with, and nonzeros of the blocks visited
+    since the last pass over the set; estimates: of the primal, the latest; dual, gap: as the visits suggest them,
+    gap_of: those of all 'rows', or those to the 'set' chosen by the last certificate; policy: when a certificate is
+    due; certificate: the last one taken, at the end of the iteration certified_outer; current: nothing has moved since;
+    outers_before: outer iterations of a run that this one continues; warm_started: it began at another one's end;
+    seconds_before: of the run before it was resumed.
     """
 
     outer: int = 1

@@ -100,7 +100,8 @@ class Run:
         self.executor: Executor = here if self.make_executor is None else self.make_executor(self)
 
     def end(self, status: str, final: Certificate | None) -> Result:
-        """The result of a run that ends with this status, also reported as an event; final: the certificate of its state, None of an interrupted one."""
+        """The result of a run that ends with this status, which is also emitted as an event; final: the certificate of
+        its state, None of an interrupted one."""
         plan, progress, solver = self.plan, self.progress, self.plan.solver
         support = None
         if isinstance(solver, HoldsRows) and status != "interrupted":
