@@ -42,7 +42,7 @@ class Threads:
 
     def map(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
         """``work(part)`` of each, in the order of the parts."""
-        if len(parts) == 1 or self.n == 1:
+        if len(parts) < 2 or self.n == 1:
             return [work(part) for part in parts]
         if self.pool is None:
             self.pool = ThreadPoolExecutor(self.n, thread_name_prefix="blocksvm-worker")
@@ -59,11 +59,6 @@ ALONE = Threads()  # the thread that calls, and no other
 def slices(ends: np.ndarray, each: int) -> list[slice]:
     """Slices of rows of about ``each`` nonzeros, or a longer row; ends (n + 1,): nonzeros up to each row, from its
     first entry on."""
-    if len(ends) == 1:
-        return [slice(0, 0)]
-    bounds = np.searchsorted(ends, np.arange(int(ends[0]), int(ends[-1]), each))
-    bounds = np.unique(np.append(bounds, len(ends) - 1))
-    if len(bounds) == 1:  # no row has an entry
-        return [slice(0, len(ends) - 1)]
-    bounds[0] = 0
-    return [slice(a, b) for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
+    inner = np.searchsorted(ends, np.arange(int(ends[0]) + each, int(ends[-1]), each))
+    bounds = np.unique([0, *inner.tolist(), len(ends) - 1]).tolist()
+    return [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]

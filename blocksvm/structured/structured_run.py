@@ -12,6 +12,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
+from blocksvm.base.threads import Threads
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.model.versions import versions
 from blocksvm.structured import get_learner, get_task
@@ -208,11 +209,5 @@ def predicted(
     def best(first: int) -> list[np.ndarray]:
         return [structure.best(weights, i) for i in range(first, min(first + PART, n)) if not stop()]
 
-    if isinstance(structure, CheckedStructure) or threads == 1 or n <= PART:
-        parts = map(best, range(0, n, PART))
-    else:
-        from joblib import Parallel, cpu_count, delayed  # importing it takes a tenth of a second
-
-        work = (delayed(best)(first) for first in range(0, n, PART))
-        parts = Parallel(threads or cpu_count(), require="sharedmem")(work)
-    return [output for part in parts for output in part]
+    with Threads(1 if isinstance(structure, CheckedStructure) else threads) as shared:
+        return [output for part in shared.map(best, range(0, n, PART)) for output in part]
