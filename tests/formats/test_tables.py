@@ -15,7 +15,7 @@ import pytest
 from scipy import sparse
 from support.cell_cases import parse, rows_of
 from support.places import DATA
-from support.stream_cases import learned
+from support.stream_cases import SMALL_PIECES, learned
 from support.training_cases import run_in_process
 
 import blocksvm
@@ -33,7 +33,6 @@ from blocksvm.formats.text.documents import DOCUMENTS
 from blocksvm.formats.text.text_source import TextInputs, TextPiece, TextSource
 from blocksvm.model.model_file import load_model
 from blocksvm.store.reader import open_store
-from blocksvm.streaming import ahead
 
 CRITEO = DATA / "criteo2014_train.tiny.csv"
 
@@ -400,20 +399,19 @@ def test_columns_without_a_name_are_left_out_and_told(tmp_path, capsys):
         assert features_of(tmp_path / "s.h5") == {"x"} | ({"id"} if not ignore else set())
 
 
-def test_skipped_rows_with_line_breaks_are_skipped_whole(tmp_path, monkeypatch):
+def test_skipped_rows_with_line_breaks_are_skipped_whole(tmp_path):
     record = '1,"a\nb"\n1,"a\nmiddle,4\n\n0,9"\n'
+    settings = {"options": {"label": "label"}, "skip_bad": True, "labels": (0.0, 1.0), "memory": SMALL_PIECES}
     for rows in (1, 70):
         path = written(tmp_path / "t.csv", "label,x\n" + f"1,c\n{record}0,d\n" * rows)
-        found, reports = learned(path, "pa1", options={"label": "label"}, skip_bad=True, labels=(0.0, 1.0))
+        found, reports = learned(path, "pa1", **settings)
         assert (reports[-1].rows, found.targets.skipped, reports[-1].features) == (2 * rows, 2 * rows, 2)
     # wherever a piece ends
-    monkeypatch.setattr(ahead, "TEXT_BYTES", 40)
-    for n in range(12):
-        text = "label,x\n" + f"1,{'c' * n}\n{record}0,d\n" * 9
-        found, reports = learned(
-            written(path, text), "pa1", options={"label": "label"}, skip_bad=True, labels=(0.0, 1.0)
-        )
-        assert (reports[-1].rows, found.targets.skipped) == (18, 18)
+    before = found.ahead.piece_bytes // 4 - 50
+    for n in range(len(record) + 8):
+        text = "label,x\n" + "0,d\n" * before + f"1,{'c' * n}\n" + f"{record}0,d\n" * 9
+        found, reports = learned(written(path, text), "pa1", **settings)
+        assert (reports[-1].rows, found.targets.skipped) == (before + 10, 18)
     # quotes that nothing closes take only their line
     text = np.frombuffer(b'1,"a\n' + b"0,d\n" * 200, np.uint8)
     reader = CSV.reader(ReaderOptions(Recipe("csv", options=CSV.settled({}, b"label,x\n1,c\n", "f"))))

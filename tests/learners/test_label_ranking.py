@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from functools import partial
 
@@ -10,7 +11,7 @@ import pytest
 import reference_online as oracle
 import scipy.sparse
 from support.online_cases import agree, csr, rows
-from support.stream_cases import learned
+from support.stream_cases import SMALL_PIECES, learned
 from support.training_cases import make_store, run_in_process, stop_after, train
 
 from blocksvm.api.fit import fit
@@ -246,17 +247,22 @@ def test_sets_that_do_not_fit_are_told_or_skipped(tmp_path):
         learned(text, "pa1", **options | {"format": "svmlight"})
 
 
-def test_many_sets_in_a_piece(monkeypatch, tmp_path):
+def test_many_sets_in_a_piece(tmp_path):
     """Of more sets in a piece than sixteen bits count, the places are wider."""
-    X, sets = given_sets()
-    text = tmp_path / "rows.svm"
-    text.write_text(text_of(X, sets))
-    options = {"targets": "sets", "labels": LABELS, "format": "multilabel"}
-    few, _ = learned(text, "pa1", **options)
-    monkeypatch.setattr("blocksvm.streaming.targets.MOST_SHORT", 3)
+    text, sets = tmp_path / "rows.svm", list(itertools.combinations(range(60), 3))
+    assert len(sets) > 1 << 15
+    text.write_text("".join(f"{a},{b},{c} {k % 9}:1\n" for k, (a, b, c) in enumerate(sets)))
+    options = {"targets": "sets", "labels": tuple(map(float, range(60))), "format": "multilabel"}
+    few, _ = learned(text, "pa1", memory=SMALL_PIECES, **options)
     many, _ = learned(text, "pa1", **options)
     assert few.leading.state.columns.tobytes() == many.leading.state.columns.tobytes()
+
+
+def test_predicted_sets_as_text(tmp_path):
+    text = tmp_path / "rows.svm"
+    text.write_text(text_of(*given_sets()))
+    stream, _ = learned(text, "pa1", targets="sets", labels=LABELS, format="multilabel")
     predicted = []
     lines = Predictions(predicted.append, False, sets=True)
-    lines.add(np.array([[1.0, -1.0, 2.0, 0.0], [-1.0] * 4]), few.targets.known_classes())
+    lines.add(np.array([[1.0, -1.0, 2.0, 0.0], [-1.0] * 4]), stream.targets.known_classes())
     assert "".join(predicted) == "0,20\n\n"

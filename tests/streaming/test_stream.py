@@ -14,7 +14,7 @@ import pytest
 import reference_online as oracle
 import scipy.sparse
 from support.places import ROOT
-from support.stream_cases import learned, single, text_of, weights_by_id
+from support.stream_cases import SMALL_PIECES, learned, single, text_of, weights_by_id
 from support.training_cases import make_store, random_rows, run_in_process, svmlight, train
 
 from blocksvm.api.fit import fit
@@ -25,7 +25,6 @@ from blocksvm.commands.stream import main
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.streaming import ahead
 from blocksvm.streaming.stream_saving import save_stream
 
 
@@ -79,17 +78,17 @@ def test_a_stream_equals_the_dense_rule(tmp_path, average, labels):
 
 
 @pytest.mark.parametrize("bits", [None, 6])
-def test_pieces_jobs_and_growth_change_nothing(tmp_path, monkeypatch, bits):
-    X, y = random_rows(n=400, d=300, density=0.05, seed=3)
-    y = np.arange(400) % 3.0
+def test_pieces_jobs_and_growth_change_nothing(tmp_path, bits):
+    """The table of ids grows beyond its 4,096 at first: with all rows at once, or between pieces of them."""
+    X, y = random_rows(n=1_000, d=9_000, density=0.003, seed=3)
+    y = np.arange(1_000) % 3.0
     text = text_of(tmp_path, X, y)
     found = []
-    for piece, jobs, smallest in ((1_000_000, 1, 4096), (1_000_000, 2, 2), (70_000, 3, 7)):
-        monkeypatch.setattr(ahead, "PIECE_BYTES", piece)
-        monkeypatch.setattr("blocksvm.streaming.stream_features.SMALLEST", smallest)
-        stream, reports = learned(text, "scw1", n_jobs=jobs, bits=bits, labels=(0.0, 1.0, 2.0), bias=1.0)
+    for memory, jobs in ((1_000_000_000, 1), (1_000_000_000, 2), (SMALL_PIECES, 3)):
+        options = {"memory": memory, "n_jobs": jobs, "bits": bits, "labels": (0.0, 1.0, 2.0), "bias": 1.0}
+        stream, reports = learned(text, "scw1", **options)
         save_stream(tmp_path / "m.h5", stream)
-        weights, model = weights_by_id(tmp_path / "m.h5", 1 << 9)
+        weights, model = weights_by_id(tmp_path / "m.h5", 1 << 14)
         found.append((weights.tobytes(), model.intercept.tobytes(), reports[-1].cumulative_loss, reports[-1].mistakes))
         (tmp_path / "m.h5").unlink()
     assert found[0] == found[1] == found[2]

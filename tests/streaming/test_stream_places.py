@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 import reference_online as oracle
-from support.stream_cases import learned, single, text_of, weights_by_id
+from support.stream_cases import SMALL_PIECES, growing_rows, learned, single, text_of, weights_by_id
 from support.training_cases import random_rows
 
 from blocksvm.api.fit import fit
@@ -21,13 +21,12 @@ from blocksvm.streaming.stream_features import PlaceTable
 from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
 
-BITS = 7
+BITS = 13  # growing rows occupy more places of them than there is memory for at first
 
 
 @pytest.fixture
 def numbered(monkeypatch):
     """A switch: number places from now on, or keep all of them."""
-    monkeypatch.setattr(stream_features, "SMALLEST", 3)
     return lambda on: monkeypatch.setattr(stream_features, "NUMBERED_FROM", 0 if on else 1 << 60)
 
 
@@ -49,22 +48,23 @@ def test_places_are_numbered_as_they_come():
 
 @pytest.mark.parametrize("learner", ["auto", "arow", "coin", "omd", "adagrad-rda"])
 @pytest.mark.parametrize("labels", [None, (0.0, 1.0, 2.0)])
-def test_numbered_places_are_the_same_learner(tmp_path, monkeypatch, numbered, learner, labels):
+def test_numbered_places_are_the_same_learner(tmp_path, numbered, learner, labels):
     """Bit by bit, whatever the pieces; the model knows the places that occurred, the other one all of them."""
-    X, y = random_rows(n=300, d=90, density=0.06, seed=3)
+    X, y = growing_rows(seed=3)
     y = np.arange(300) % 3.0 if labels else y
     text, found = text_of(tmp_path, X, y), []
     settings = {"mirror": "p-norm"} if learner == "omd" else {}
-    for on, piece in ((False, 1_000_000), (True, 1_000_000), (True, 70_000)):
+    for on, memory in ((False, 1_000_000_000), (True, 1_000_000_000), (True, SMALL_PIECES)):
         numbered(on)
-        monkeypatch.setattr(ahead, "PIECE_BYTES", piece)
-        stream, reports = learned(text, learner, settings=settings, bits=BITS, labels=labels, bias=1.0)
+        options = {"memory": memory, "bits": BITS, "labels": labels, "bias": 1.0}
+        stream, reports = learned(text, learner, settings=settings, **options)
         save_stream(tmp_path / "m.h5", stream)
         weights, model = weights_by_id(tmp_path / "m.h5", 1 << BITS)
         weights = weights.tobytes(), np.asarray(model.intercept).tobytes()
         found.append((weights, reports[-1].cumulative_loss, reports[-1].mistakes))
-        places = np.empty(90, np.int32)
-        hash_ids(np.arange(1, 91), BITS, places)
+        occurring = np.unique(X.indices) + 1
+        places = np.empty(len(occurring), np.int32)
+        hash_ids(occurring, BITS, places)
         assert len(model.feature_ids) == (len(set(places.tolist())) if on else 1 << BITS)
     assert found[0] == found[1] == found[2]
 
@@ -73,7 +73,7 @@ def test_numbered_places_are_the_same_learner(tmp_path, monkeypatch, numbered, l
 @pytest.mark.parametrize("second", [False, True])
 def test_a_stream_goes_on_with_places_as_they_were(tmp_path, numbered, first, second):
     """A model of all places and one of those that occurred are gone on with, whatever a new stream would do."""
-    X, y = random_rows(n=200, d=90, density=0.06, seed=4)
+    X, y = growing_rows(n=200, seed=4)
     (tmp_path / "a").mkdir()
     begin, rest = text_of(tmp_path / "a", X[:120], y[:120]), text_of(tmp_path, X[120:], y[120:])
     whole = tmp_path / "whole.svm"
@@ -135,25 +135,24 @@ def test_features_are_found_in_the_order_of_the_pieces():
     assert not turns.parsed
 
 
-def test_what_a_save_holds_is_not_ahead_of_what_was_learned(tmp_path, monkeypatch):
+def test_what_a_save_holds_is_not_ahead_of_what_was_learned(tmp_path):
     """Pieces to come have had their features found; those are in no model before their rows are learned from."""
-    monkeypatch.setattr(ahead, "PIECE_BYTES", 20_000)
-    X, y = random_rows(n=2_000, d=4_000, density=0.003, seed=6)
+    X, y = random_rows(n=6_000, d=12_000, density=0.001, seed=6)
     text, saved = text_of(tmp_path, X, y), []
     lines = text.read_text().splitlines()
 
     def save(stream):
         saved.append((stream.rows, stream.features.n_features, set(stream.features.ids().tolist())))
 
-    stream = StreamPass(StreamSettings("pa1", {}, save_every=100, n_jobs=3), on_save=save)
+    stream = StreamPass(StreamSettings("pa1", {}, save_every=300, n_jobs=3, memory=SMALL_PIECES), on_save=save)
     assert stream.run([str(text)])
     assert len(saved) == 20
     counts = [n for _, n, _ in saved]
     assert counts == sorted(counts)
     assert counts[0] < counts[10] < counts[-1]
-    for rows, n, ids in saved:  # a piece has some 70 rows
+    for rows, n, ids in saved:  # a piece has some 230 rows
         seen = {int(entry.split(":")[0]) for line in lines[:rows] for entry in line.split()[1:]}
-        further = {int(entry.split(":")[0]) for line in lines[: rows + 80] for entry in line.split()[1:]}
+        further = {int(entry.split(":")[0]) for line in lines[: rows + 260] for entry in line.split()[1:]}
         assert seen <= ids <= further
         assert n == len(ids)
 
@@ -171,5 +170,5 @@ def test_features_of_a_damaged_model_are_no_places(tmp_path, numbered, on, how, 
     stream.features.ids = lambda: ids
     save_stream(tmp_path / "m.h5", stream)
     numbered(on)
-    with pytest.raises(InputError, match="m.h5: has features that are no places of 7 bits; it is damaged"):
+    with pytest.raises(InputError, match="m.h5: has features that are no places of 13 bits; it is damaged"):
         learned(text, "" if how == "continue_from" else "pa1", bits=BITS, **{how: tmp_path / "m.h5"})

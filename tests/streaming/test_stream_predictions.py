@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import reference_online as oracle
 from support.places import ROOT
-from support.stream_cases import learned, single, text_of, weights_by_id
+from support.stream_cases import SMALL_PIECES, learned, single, text_of, weights_by_id
 from support.training_cases import make_store, random_rows, run_in_process, svmlight, train
 
 from blocksvm.base.errors import InputError
 from blocksvm.commands.predict import main as predict
 from blocksvm.commands.stream import main as stream_main
 from blocksvm.store.reader import Store
-from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
+from blocksvm.streaming.stream_pass import PREDICTED_AT_ONCE, StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
 
 
@@ -177,20 +177,21 @@ def test_what_does_not_fit_is_said(tmp_path, capsys, monkeypatch, options, told)
     assert (tmp_path / "rows.svm").read_text() == "1 1:1\n-1 2:1\n"
 
 
-def test_predictions_of_many_classes_take_little_memory_at_once(tmp_path, monkeypatch):
+def test_predictions_of_many_classes_take_little_memory_at_once(tmp_path):
+    """Of a piece with more decision values than that, and of pieces with fewer."""
     rng = np.random.default_rng(0)
-    labels = tuple(float(c) for c in range(5))
-    (tmp_path / "rows.svm").write_text("".join(f"{rng.integers(5)} {i % 7 + 1}:1\n" for i in range(40)))
-    settings, found, sizes = StreamSettings("pa1", labels=labels), [], []
-    for at_once in (12, 10_000):
-        monkeypatch.setattr("blocksvm.streaming.stream_pass.PREDICTED_AT_ONCE", at_once)
+    labels, entries = tuple(float(c) for c in range(100)), " ".join(f"{j}:1" for j in range(20, 60))
+    (tmp_path / "rows.svm").write_text("".join(f"{rng.integers(100)} {i % 7 + 1}:1 {entries}\n" for i in range(1_000)))
+    found, sizes = [], []
+    for memory in (1_000_000_000, SMALL_PIECES):
         predicted = []
+        settings = StreamSettings("pa1", labels=labels, memory=memory)
         stream = StreamPass(settings, on_predicted=lambda values, told, kept=predicted: kept.append(values.copy()))
         assert stream.run([str(tmp_path / "rows.svm")])
         found.append(np.concatenate(predicted))
         sizes.append(max(values.size for values in predicted))
     assert np.array_equal(found[0], found[1])
-    assert sizes == [10, 200]
+    assert sizes[0] == PREDICTED_AT_ONCE // 100 * 100 and sizes[1] < sizes[0]
 
 
 def test_standard_input_has_one_pass():

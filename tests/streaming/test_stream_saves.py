@@ -7,7 +7,7 @@ import threading
 import h5py
 import numpy as np
 import pytest
-from support.stream_cases import learned, text_of, weights_by_id
+from support.stream_cases import growing_rows, learned, text_of, weights_by_id
 from support.training_cases import make_store, random_rows, run_in_process, svmlight
 
 from blocksvm.api.fit import fit
@@ -49,9 +49,8 @@ WAYS = [
 
 @pytest.mark.parametrize(("learner", "options"), WAYS)
 @pytest.mark.parametrize("cut", [1, 130, 299])
-def test_a_stream_in_two_equals_one_in_one(tmp_path, monkeypatch, learner, options, cut):
-    monkeypatch.setattr("blocksvm.streaming.stream_features.SMALLEST", 7)  # tables grow in both
-    X, y = random_rows(n=300, d=50, density=0.1, seed=11)
+def test_a_stream_in_two_equals_one_in_one(tmp_path, learner, options, cut):
+    X, y = growing_rows(seed=11)
     y = np.arange(300) % len(options["labels"]) * 1.0 if "labels" in options else y
     lines = svmlight(X, y).splitlines(keepends=True)
     for name, part in (("all", lines), ("first", lines[:cut]), ("second", lines[cut:])):
@@ -117,11 +116,10 @@ def test_a_model_is_gone_on_from_as_it_was_made_or_not_at_all(tmp_path, capsys):
 @pytest.mark.parametrize("bits", [None, 6])
 def test_a_save_holds_the_stream_as_it_stood_while_learning_goes_on(tmp_path, monkeypatch, bits):
     """Each save is held back until the stream has ended: what it writes must not have moved."""
-    monkeypatch.setattr("blocksvm.streaming.stream_features.SMALLEST", 7)
-    X, y = random_rows(n=300, d=50, density=0.1, seed=12)
+    X, y = growing_rows(seed=12)
     lines = svmlight(X, y).splitlines(keepends=True)
-    (tmp_path / "all").write_text("".join(lines))
     (tmp_path / "begin").write_text("".join(lines[:200]))
+    (tmp_path / "rest").write_text("".join(lines[200:]))  # has further features
     begin, _ = learned(tmp_path / "begin", "scw1", bits=bits, bias=1.0)
     save_stream(tmp_path / "begin.h5", begin)
     ended = threading.Event()
@@ -136,7 +134,7 @@ def test_a_save_holds_the_stream_as_it_stood_while_learning_goes_on(tmp_path, mo
         settings = StreamSettings("scw1", bits=bits, bias=1.0, save_every=200)
         stream = StreamPass(settings, on_save=saver.save)
         assert stream.features.holds_copy
-        assert stream.run([str(tmp_path / "all")])
+        assert stream.run([str(tmp_path / "begin"), str(tmp_path / "rest")])
         assert stream.rows == 300
         assert not (tmp_path / "saved.h5").exists()
         ended.set()

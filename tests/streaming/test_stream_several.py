@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from support.stream_cases import learned, text_of, weights_by_id
+from support.stream_cases import growing_rows, learned, text_of, weights_by_id
 from support.training_cases import random_rows, run_in_process
 
 from blocksvm.base.errors import InputError
@@ -16,9 +16,8 @@ from blocksvm.streaming.stream_saving import save_stream
 
 @pytest.mark.parametrize("bits", [None, 6])
 @pytest.mark.parametrize("labels", [None, (0.0, 1.0, 2.0)])
-def test_each_learner_is_what_it_is_alone(tmp_path, monkeypatch, bits, labels):
-    monkeypatch.setattr("blocksvm.streaming.stream_features.SMALLEST", 7)  # the table grows
-    X, y = random_rows(n=300, d=60, seed=1)
+def test_each_learner_is_what_it_is_alone(tmp_path, bits, labels):
+    X, y = growing_rows(seed=1)
     y = y if labels is None else np.arange(300) % 3.0
     text = text_of(tmp_path, X, y)
     options = {"bits": bits, "labels": labels, "bias": 1.0}
@@ -38,8 +37,8 @@ def test_each_learner_is_what_it_is_alone(tmp_path, monkeypatch, bits, labels):
     save_stream(tmp_path / "several.h5", several)
     alone, _ = learned(text, best.name, settings=own[best.name], **options)
     save_stream(tmp_path / "alone.h5", alone)
-    found, model = weights_by_id(tmp_path / "several.h5", 1 << 9)
-    expected, _ = weights_by_id(tmp_path / "alone.h5", 1 << 9)
+    found, model = weights_by_id(tmp_path / "several.h5", 1 << 14)
+    expected, _ = weights_by_id(tmp_path / "alone.h5", 1 << 14)
     assert np.array_equal(found, expected)
     assert model.meta["method"]["name"] == best.name
 

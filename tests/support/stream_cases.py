@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse
-from support.training_cases import svmlight
+from support.training_cases import random_rows, svmlight
 
 from blocksvm.model.model_file import load_model
 from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
+
+SMALL_PIECES = 12_000_000  # bytes of memory of which a piece of text takes the least, 65,536
 
 
 def text_of(folder, X, y, name="rows.svm"):
     path = folder / name
     path.write_text(svmlight(X, y))
     return path
+
+
+def growing_rows(n=300, seed=0):
+    """(X, y): rows of more features than learners have memory for at first, 4,096; later rows have further ones."""
+    return random_rows(n=n, d=9_000, density=0.01, seed=seed)
 
 
 def single(X):
