@@ -24,22 +24,20 @@ from blocksvm.base.row_batch import runs
 from blocksvm.store.foreign import Frame, send
 from blocksvm.store.hdf5_files import has, kind_of_member, member
 
-AT_ONCE = 1 << 16  # rows or columns of which lengths, names and labels are in memory
+AT_ONCE = 1 << 16  # rows or columns, at most, of which lengths, names and labels are in memory
 SHOWN = 12  # columns of obs in a sentence
 
 
-def serve(
-    path: str, label: str | None, n_bytes: int, entry_bytes: int, at_once: int, limits: tuple[int, int]
-) -> None:  # fmt: skip
+def serve(path: str, label: str | None, n_bytes: int, entry_bytes: int, limits: tuple[int, int]) -> None:
     """Send the frames of a file; rows and entries take about ``n_bytes``, of ``entry_bytes`` each."""
     import hdf5plugin  # noqa: F401 - the filters that anndata's users choose
 
-    send(frames(path, label, max(1, n_bytes // entry_bytes), at_once, limits[0]), *limits)
+    send(frames(path, label, max(1, n_bytes // entry_bytes), limits[0]), *limits)
 
 
-def frames(path: str, label: str | None, n_entries: int, at_once: int, memory: int) -> Iterator[Frame]:
+def frames(path: str, label: str | None, n_entries: int, memory: int) -> Iterator[Frame]:
     with h5py.File(path, "r", locking=False, rdcc_nbytes=memory // 8) as file:
-        table = AnnData(file, at_once, memory)
+        table = AnnData(file, min(AT_ONCE, n_entries), memory)
         by_columns = table.kind == "csc_matrix"
         about = {"n_rows": table.n_rows, "n_columns": table.n_columns, "n_entries": table.n_entries}
         yield Frame("matrix", about | {"by_columns": by_columns}, [])

@@ -23,10 +23,10 @@ from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats.file_reader import magic_of
 from blocksvm.formats.matrices import by_row, numpy_files
 from blocksvm.model.model_file import load_model
-from blocksvm.store import anndata_file
 from blocksvm.store.reader import open_store
 
 STRINGS = h5py.string_dtype()
+LITTLE = 16_000_000  # bytes of memory, of which some 4,000 rows, columns or entries come at once
 
 
 def matrix(n=80, d=12, seed=0, dtype=np.float64):
@@ -139,9 +139,9 @@ def by_name(store) -> list[tuple]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dense", [False, True])
-def test_h5ad(dense, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(anndata_file, "AT_ONCE", 9)
+def test_h5ad(dense, tmp_path, capsys):
     X, y = matrix()
+    X.resize(X.shape[0], 5_000)  # more names than come at once
     names = [f"gène {j}" for j in range(X.shape[1])]
     write_h5ad(tmp_path / "a.h5ad", X, y, names, dense)
     order = np.arange(X.shape[1])[::-1]
@@ -149,7 +149,7 @@ def test_h5ad(dense, tmp_path, monkeypatch, capsys):
     rows = {}
     for name in "ab":
         store = tmp_path / f"{name}.h5"
-        split_rows([str(tmp_path / f"{name}.h5ad")], store, SplitSettings(options={"label": "depth"}))
+        split_rows([str(tmp_path / f"{name}.h5ad")], store, SplitSettings(options={"label": "depth"}, memory=LITTLE))
         rows[name] = by_name(store)
     assert rows["a"] == rows["b"]  # by name
     assert rows["a"] == [
@@ -217,18 +217,17 @@ def nullable(obs, values, kind="nullable-string-array", name="label"):
         (lambda obs, values: obs.create_dataset("label", data=np.array(values, np.float32)), [0.5, np.nan, 2.0]),
     ],
 )
-def test_columns_of_obs_as_every_anndata_writes_them(kind, write, values, tmp_path, monkeypatch):
+def test_columns_of_obs_as_every_anndata_writes_them(kind, write, values, tmp_path):
     """What has no value is a row without a label; codes are never taken for labels."""
-    monkeypatch.setattr(anndata_file, "AT_ONCE", 7)
-    X, y = matrix()
-    stored = X.tocsc() if kind == "csc_matrix" else X
-    write_h5ad(tmp_path / "X.h5ad", stored, y, [str(j) for j in range(12)], dense=kind == "array", kind=kind)
-    labels = [values[i % len(values)] for i in range(80)]
+    X, y = matrix(n=5_000)
+    X.resize(5_000, 12 if kind == "array" else 5_000)
+    names, stored = [str(j) for j in range(X.shape[1])], X.tocsc() if kind == "csc_matrix" else X
+    write_h5ad(tmp_path / "X.h5ad", stored, y, names, dense=kind == "array", kind=kind)
+    labels = [values[i % len(values)] for i in range(5_000)]
     with h5py.File(tmp_path / "X.h5ad", "r+") as file:
         write(file["obs"], labels)
-    split_rows(
-        [str(tmp_path / "X.h5ad")], tmp_path / "s.h5", SplitSettings(keep_order=True, options={"label": "label"})
-    )
+    settings = SplitSettings(keep_order=True, options={"label": "label"}, memory=LITTLE)
+    split_rows([str(tmp_path / "X.h5ad")], tmp_path / "s.h5", settings)
     with open_store(tmp_path / "s.h5") as store:
         found = np.concatenate([store.read_labels(k) for k in range(len(store.chunks))]).tolist()
     plain = [None if one is None or one != one else one if isinstance(one, str) else float(one) for one in labels]

@@ -505,7 +505,7 @@ def test_an_endless_loop_inside_hdf5_is_ended(endless, monkeypatch):
 
 
 def test_what_reads_it_ends_with_who_takes_it(cells, endless):
-    given = None, 1 << 16, 32, 9
+    given = None, 9 * 32, 32
     with foreign.frames_from(anndata_file.__name__, str(cells), *given, memory=1 << 26, shown="") as take:
         about = take("matrix").about
         assert (about["n_rows"], about["n_columns"], about["by_columns"]) == (80, 12, False)

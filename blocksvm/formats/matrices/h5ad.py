@@ -31,7 +31,7 @@ class H5ad(FileFormat):
         self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
     ) -> Iterator[tuple[SparseRows, float]]:
         memory, label = memory_for(n_bytes if limit is None else max(n_bytes, limit.n_bytes)), options.get("label")
-        arguments = label, n_bytes, 2 * ENTRY_BYTES, anndata_file.AT_ONCE
+        arguments = label, n_bytes, 2 * ENTRY_BYTES
         with frames_from(anndata_file.__name__, os.path.abspath(name), *arguments, memory=memory, shown=name) as take:
             file = H5adMatrix(take, name, label)
             features, places = features_of(take, file.n_columns, name)
