@@ -173,9 +173,8 @@ def many():
     return rows, np.where(rows @ rng.standard_normal(3_000) > 0, 1, 0)
 
 
-def test_float32_rows_are_not_copied(many, monkeypatch):
-    rows, y = many
-    monkeypatch.setattr("blocksvm.estimators.fit_rows.PIECE", 1 << 14)
+def test_float32_rows_are_not_copied(many):
+    rows, y = scipy.sparse.vstack([many[0]] * 6, format="csr"), np.tile(many[1], 6)
     own = LinearSVC(tol=0.5, working_set="none").fit(rows, y)  # whatever is loaded once
     own.decision_function(rows)
     tracemalloc.start()
@@ -415,13 +414,13 @@ def test_a_machine_with_a_kernel_keeps_its_support_vectors():
 
 @pytest.mark.parametrize("made", [LinearSVC, KernelSVC, PassiveAggressiveClassifier])
 def test_threads_change_nothing_that_comes_out(made, monkeypatch, tmp_path):
-    monkeypatch.setattr(of_rows, "PIECE", 40)  # a few rows of X
+    rows = scipy.sparse.vstack([X] * 1_000, format="csr")  # several pieces
     values, asked = [], []
     store = of_rows.store_batches
     monkeypatch.setattr(of_rows, "store_batches", lambda *given: asked.append(given[2].n_jobs) or store(*given))
     for n_jobs in (None, 2, -1):
         own = made(n_jobs=n_jobs, temp=tmp_path).fit(X, Y)
-        values.append((own.decision_function(X), own.decision_function(X.toarray())))
+        values.append((own.decision_function(rows), own.decision_function(rows.toarray())))
         if made is LinearSVC:
             values[-1] += (own.fit([(X[:50], Y[:50]), (X[50:], Y[50:])]).coef_,)
     for found in values[1:]:

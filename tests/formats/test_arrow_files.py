@@ -18,7 +18,6 @@ from blocksvm.commands.split import main as split_command
 from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats import file_reader
-from blocksvm.formats.tables import arrow_files
 from blocksvm.model.model_file import load_model
 from blocksvm.store.reader import open_store
 
@@ -58,11 +57,11 @@ def table_of(n=150):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
-def test_features_are_those_of_the_csv(ending, tmp_path, monkeypatch):
+def test_features_are_those_of_the_csv(ending, tmp_path):
     from pyarrow import csv
 
-    table = table_of()
-    write(tmp_path / f"t.{ending}", table)
+    table = table_of(2_500)
+    write(tmp_path / f"t.{ending}", table, 2_000)
     text = table.set_column(5, "on", table.column("on").cast(pa.int8()))
     text = text.set_column(3, "colour", table.column("colour").cast(pa.string()))
     csv.write_csv(text, tmp_path / "t.csv")
@@ -72,11 +71,9 @@ def test_features_are_those_of_the_csv(ending, tmp_path, monkeypatch):
         split_rows([str(tmp_path / name)], tmp_path / "s.h5", SplitSettings(options=options, overwrite=True))
         found[name] = rows_of(tmp_path / "s.h5"), in_source_order(tmp_path / "s.h5")
     assert found[f"t.{ending}"] == found["t.csv"]  # names, ids and values
-    monkeypatch.setattr("blocksvm.formats.tables.arrow_files.CELL_COST", 100_000)  # a few rows a piece
     before = found["t.csv"]
-    split_rows(
-        [str(tmp_path / f"t.{ending}")], tmp_path / "s.h5", SplitSettings(options=options, overwrite=True, n_jobs=3)
-    )
+    settings = SplitSettings(options=options, overwrite=True, n_jobs=3, memory=16_000_000)  # several pieces a row group
+    split_rows([str(tmp_path / f"t.{ending}")], tmp_path / "s.h5", settings)
     assert (rows_of(tmp_path / "s.h5"), in_source_order(tmp_path / "s.h5")) == before
 
 
@@ -161,7 +158,7 @@ def test_wrong_tables(tmp_path):
 
 
 @pytest.mark.slow
-def test_pages_that_are_open_at_once_must_fit_in_the_memory(tmp_path, monkeypatch):
+def test_pages_that_are_open_at_once_must_fit_in_the_memory(tmp_path):
     """A row group of many columns: what is decoded at once is refused before it is read."""
     path = tmp_path / "wide.parquet"
     rng = np.random.default_rng(0)
@@ -171,10 +168,11 @@ def test_pages_that_are_open_at_once_must_fit_in_the_memory(tmp_path, monkeypatc
         1000,
     )
     split_rows([str(path)], tmp_path / "s.h5", SplitSettings(memory=20_000_000))
-    monkeypatch.setattr(arrow_files, "SPARED", 100_000)
-    monkeypatch.setattr(arrow_files, "PAGES_SHARE", 100)
+    zeros = pa.array(np.zeros(140_000))  # a page of each column takes 1 MiB, packed next to nothing
+    columns = {"label": np.arange(140_000) % 2} | {f"x{j}": zeros for j in range(70)}
+    parquet.write_table(pa.table(columns), path, use_dictionary=False, row_group_size=140_000)
     with pytest.raises(
-        InputError, match=r"the pages of the 61 columns of row group 0 take \d+ MB at once; give memory="
+        InputError, match=r"the pages of the 71 columns of row group 0 take 74 MB at once; give memory=224_000_000, "
     ):
         split_rows([str(path)], tmp_path / "t.h5", SplitSettings(memory=20_000_000))
 

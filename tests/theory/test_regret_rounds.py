@@ -15,7 +15,7 @@ from support.regret_cases import Dense, agree, compared, judged, replayed, sampl
 from blocksvm.base.errors import InputError
 from blocksvm.learners.engine.runner import Runner
 from blocksvm.sources.matrix import Matrix
-from blocksvm.theory import each_round, regret_report
+from blocksvm.theory import regret_report
 from blocksvm.theory.batches import replay_batches
 from blocksvm.theory.comparators import FixedWeights, measure
 from blocksvm.theory.replay import ReplayedRun, ReplayRows, log_spaced, replay
@@ -150,11 +150,14 @@ def test_the_inequality_is_checked_in_each_round(name, case):
     assert one.violated and wrong.slack[-1] < 0.0
 
 
-def test_what_takes_too_many_steps_is_said(monkeypatch):
-    X, y, _ = sample(n=50, noise=0.1)
-    monkeypatch.setattr(each_round, "MOST_STEPS", 299)
-    source = Matrix(scipy.sparse.csr_matrix(X), y)
-    with pytest.raises(InputError, match="takes all 6 weights in each of 50 rounds.* give fewer rows by max_rows"):
+def test_what_takes_too_many_steps_is_said():
+    X, y, _ = sample(n=20_001, noise=0.1)
+    rows = scipy.sparse.csr_matrix(X)
+    rows.resize(20_001, 1_000_000)  # most features do not occur
+    source = Matrix(rows, y)
+    with pytest.raises(
+        InputError, match="takes all 1,000,000 weights in each of 20,001 rounds.* give fewer rows by max_rows"
+    ):
         regret_report.measure_regret(source, "subgradient", l1=0.1)
     assert regret_report.measure_regret(source, "subgradient", l1=0.1, max_rows=49).run.T == 49
     (one,) = [j for j in regret_report.measure_regret(source, "fobos", l1=0.1).bounds if "each round" in j.bound.name]
