@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import decimal
+from collections import Counter
 
 import numpy as np
 import pytest
 
 pa = pytest.importorskip("pyarrow")
+csv = pytest.importorskip("pyarrow.csv")
 parquet = pytest.importorskip("pyarrow.parquet")
 import reference_arrow  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from reference import closed_columns  # noqa: E402
 from reference_formats import mix  # noqa: E402
+from support.stored_rows import in_source_order  # noqa: E402
 
 from blocksvm.base.errors import InputError  # noqa: E402
+from blocksvm.conversion.convert import SplitSettings, split_rows  # noqa: E402
 from blocksvm.formats.file_reader import FileInputs  # noqa: E402
 from blocksvm.formats.format import ReaderOptions  # noqa: E402
 from blocksvm.formats.hashing import reader_of  # noqa: E402
@@ -130,13 +134,13 @@ def bits(values) -> list[int]:
     return np.asarray(values, np.float64).view(np.int64).tolist()
 
 
-def read(path, recipe: Recipe, named=True, rows=7):
-    """(rows as the oracle gives them, fault or None) of a file whose pieces have so many rows, in memory that goes
+def read(path, recipe: Recipe, named=True, n_bytes=1 << 16):
+    """(rows as the oracle gives them, fault or None) of a file whose pieces take so many bytes, in memory that goes
     round; the rows of places where the recipe has bits."""
     format_ = "parquet" if path.suffix == ".parquet" else "arrow"
     reader = reader_of(ReaderOptions(recipe, named=named))
     buffer, found = reader.buffer(0), []
-    for piece in FileInputs([str(path)], format_, recipe.options).pieces(1 << 16, None, digested=False):
+    for piece in FileInputs([str(path)], format_, recipe.options).pieces(n_bytes, None, digested=False):
         batch = reader.parse(piece, buffer)
         for r in range(len(batch)):
             own = slice(batch.indptr[r], batch.indptr[r + 1])
@@ -213,15 +217,16 @@ def folder(tmp_path_factory):
 
 @pytest.mark.slow
 def test_wide_tables_go_through_in_parts(tmp_path, monkeypatch):
-    """However few rows lie side by side at once, and where no two columns do."""
+    """Where the rows of a piece lie side by side in several parts, and where no two columns do."""
     table = table_of(3, 300, ["float64", "int64", "string", "vector", "fixed vector", "tags", "map", "bool"])
-    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=130)
+    random, d = np.random.default_rng(4), table_rows.SIDE_BY_SIDE // 8 // 250
+    wide = pa.array([numbers(random, d) for _ in range(300)], pa.list_(pa.float32(), d))
+    table = table.append_column("wide", wide)
+    parquet.write_table(table, tmp_path / "t.parquet")
     recipe = Recipe("parquet", "sum", None, "l2", "float32", OPTIONS)
     expected, fault = reference_arrow.rows_of(table, "label", (), True, True)
     assert fault is None
-    for side_by_side in (1, 1 << 12, 1 << 20):
-        monkeypatch.setattr(table_rows, "SIDE_BY_SIDE", side_by_side)
-        same(read(tmp_path / "t.parquet", recipe)[0], expected)
+    same(read(tmp_path / "t.parquet", recipe, n_bytes=1 << 22)[0], expected)
     monkeypatch.setattr(table_rows.Batch, "_side_by_side", lambda self, places: None)
     same(read(tmp_path / "t.parquet", recipe)[0], expected)
 
@@ -406,17 +411,25 @@ def test_rows_closed_in_one_sweep(m, c, n, l2, single):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bits_", [4, 6, 9])
-def test_features_that_meet_are_added_up_as_hashing_does(tmp_path, monkeypatch, bits_):
-    """However many do, as rows are made or after it."""
+@pytest.mark.parametrize("normalize", ["l2", "none"])
+@pytest.mark.parametrize(("bits_", "many"), [(4, True), (8, True), (11, False)])
+def test_features_that_meet_are_added_up_as_those_of_text(tmp_path, bits_, many, normalize):
+    """As rows are made, or after it, where many do."""
     random = np.random.default_rng(bits_)
-    columns = {f"c{k}": pa.array(some(random, numbers(random, 400))) for k in range(12)}
-    columns |= {f"w{k}": pa.array(some(random, words(random, 400))) for k in range(3)}
-    parquet.write_table(pa.table({"label": np.zeros(400)} | columns), tmp_path / "t.parquet")
+    columns = {f"c{k}": pa.array(some(random, random.normal(size=400).tolist())) for k in range(60)}
+    columns |= {f"w{k}": pa.array(some(random, random.integers(0, 5, 400).astype(str).tolist())) for k in range(3)}
+    table = pa.table({"label": np.arange(400) % 2} | columns)
+    parquet.write_table(table, tmp_path / "t.parquet")
+    csv.write_csv(table, tmp_path / "t.csv", csv.WriteOptions(quoting_style="none"))
+    known = read(tmp_path / "t.parquet", Recipe("parquet", "error", None, normalize, "float32", OPTIONS))[0]
+    places = Counter(mix(id_) >> (64 - bits_) for id_ in {id_ for _, row in known for id_, _, _ in row})
+    meeting = sum(n for n in places.values() if n > 1)
+    assert meeting > 0 and (table_rows.MEETING * meeting > places.total()) is many
     found = []
-    for meeting in (0, 1 << 40):
-        monkeypatch.setattr(table_rows, "MEETING", meeting)
-        for normalize in ("l2", "none"):
-            recipe = Recipe("parquet", "error", bits_, normalize, "float32", OPTIONS)
-            found.append(read(tmp_path / "t.parquet", recipe, named=False))
-    assert found[:2] == found[2:]
+    for ending in ("parquet", "csv"):
+        settings = SplitSettings(
+            overwrite=True, bits=bits_, normalize=normalize, options={"categorical": "auto,w0,w1,w2"}
+        )
+        split_rows([str(tmp_path / f"t.{ending}")], tmp_path / "s.h5", settings)
+        found.append(in_source_order(tmp_path / "s.h5"))
+    assert found[0] == found[1]
