@@ -66,19 +66,6 @@ def prefetch_lanes(indptr, indices, w, width, lanes, n_lanes, row):
 
 
 @inlined
-def awake_lanes(rest, row, live, reading, lanes):
-    """Fill ``lanes`` with those in which the row is awake for some live problem; returns how many."""
-    n_lanes = end = 0
-    for s in range(live.shape[0]):
-        c = live[s]
-        if c >= end and is_awake(rest[row, c], reading):
-            lanes[n_lanes] = c // LINE
-            n_lanes += 1
-            end = (c // LINE + 1) * LINE
-    return n_lanes
-
-
-@inlined
 def all_lanes(width):
     return np.arange((width + LINE - 1) // LINE).astype(np.int32)
 
@@ -89,6 +76,15 @@ def is_awake(rest, reading):
     return rest <= (1 if reading else 0)
 
 
+@inlined
+def awake_for_some(rest, row, live, reading):
+    """Whether the row is visited for one of these problems."""
+    s = 0
+    while s < live.shape[0] and not is_awake(rest[row, live[s]], reading):
+        s += 1
+    return s < live.shape[0]
+
+
 @kernel
 def leave_rows_at_rest(order, rest, live, active, reading):
     """Compact ``order`` to the rows that are awake for some live problem; the others are inactive in this visit and, in
@@ -96,12 +92,7 @@ def leave_rows_at_rest(order, rest, live, active, reading):
     n_awake = 0
     for t in range(order.shape[0]):
         i = order[t]
-        awake = False
-        for s in range(live.shape[0]):
-            if is_awake(rest[i, live[s]], reading):
-                awake = True
-                break
-        if awake:
+        if awake_for_some(rest, i, live, reading):
             order[n_awake] = i
             n_awake += 1
             continue
@@ -115,8 +106,8 @@ def leave_rows_at_rest(order, rest, live, active, reading):
 
 @inlined
 def entries_ahead(n_nonzeros, n_rows, width):
-    """How many entries ahead of the one at work the weights are asked for, where those of whole rows ahead would not stay
-    in the cache until they are wanted; else 0."""
+    """How many entries ahead of the one at work the weights are asked for, where those of whole rows ahead, ``width``
+    numbers a nonzero, would not stay in the cache until they are wanted; else 0."""
     return ENTRIES_AHEAD if WEIGHTS_AHEAD * n_nonzeros * (width + LINE) > IN_FLIGHT * n_rows else 0
 
 
@@ -169,8 +160,8 @@ def add_row_to(indices, values, start, stop, w, width, bias, lanes, n_lanes, ste
 
 def several_dual_cd_pass(rows, reals, order, objective, sides, limits, live, reading, first, scale, arrays, width,
                          conjugates, seen):  # fmt: skip
-    """One inner pass of dual coordinate descent over the rows in ``order``, for all live problems: ``dual_cd_pass`` of
-    each.  A row is dropped from the visit where every live problem would do that.
+    """One inner pass of dual coordinate descent over the rows in ``order``, for the live problems of a lane:
+    ``dual_cd_pass`` of each.  A row is dropped from the visit where every one of them would do that.
 
     rows, objective, limits and arrays are as there, but with the codes for y and the costs for cost; alpha, rest and
     pauses (n, k); share (n,): the row's scaled shares, added up over the problems.  reading: the rows are those of a
@@ -192,9 +183,8 @@ def several_dual_cd_pass(rows, reals, order, objective, sides, limits, live, rea
     with_set = share.shape[0] > 0
     z = np.empty(width)
     steps = np.zeros(width)
-    awake = np.empty(width, np.int32)
-    lanes = all_lanes(width)
-    moving = all_lanes(width)
+    awake = np.empty(n_live, np.int32)
+    lane = np.full(1, live[0] // LINE, np.int32)
     in_row = entries_ahead(indptr[indptr.shape[0] - 1], indptr.shape[0] - 1, width)
     pg_max = -np.inf
     pg_min = np.inf
@@ -209,12 +199,12 @@ def several_dual_cd_pass(rows, reals, order, objective, sides, limits, live, rea
             prefetch(codes, ahead)
         if in_row == 0 and t + WEIGHTS_AHEAD < n:
             ahead = order[t + WEIGHTS_AHEAD]
-            n_lanes = awake_lanes(rest, ahead, live, first, lanes)
-            prefetch_lanes(indptr, indices, w, width, lanes, n_lanes, ahead)
+            if awake_for_some(rest, ahead, live, first):
+                prefetch_lanes(indptr, indices, w, width, lane, 1, ahead)
         i = order[t]
         importance = importance_of(weights, i)
         code = codes[i]
-        n_awake = n_lanes = 0
+        n_awake = 0
         for s in range(n_live):
             c = live[s]
             if is_awake(rest[i, c], first):
@@ -223,9 +213,6 @@ def several_dual_cd_pass(rows, reals, order, objective, sides, limits, live, rea
                 else:
                     awake[n_awake] = c
                     n_awake += 1
-                    if n_lanes == 0 or lanes[n_lanes - 1] != c // LINE:
-                        lanes[n_lanes] = c // LINE
-                        n_lanes += 1
             elif first and rest[i, c] != NEVER:
                 rest[i, c] -= 1
         if n_awake == 0:
@@ -235,9 +222,9 @@ def several_dual_cd_pass(rows, reals, order, objective, sides, limits, live, rea
         start = indptr[i]
         stop = indptr[i + 1]
         nonzeros += stop - start
-        row_scores(indices, values, start, stop, w, width, bias, lanes, n_lanes, in_row, z)
+        row_scores(indices, values, start, stop, w, width, bias, lane, 1, in_row, z)
         q = sq_norms[i] + bias_sq
-        n_moving = 0
+        moves = False
         all_beyond = True
         row_share = AT_REST
         for s in range(n_awake):
@@ -281,20 +268,29 @@ def several_dual_cd_pass(rows, reals, order, objective, sides, limits, live, rea
                 gain -= more + move * (z[c] + 0.5 * move * q)
                 alpha[i, c] = new
                 steps[c] = move
-                if n_moving == 0 or moving[n_moving - 1] != c // LINE:
-                    moving[n_moving] = c // LINE
-                    n_moving += 1
+                moves = True
         if with_set:
             share[i] = row_share
             shares += max(row_share, 0.0)
         if all_beyond:
             active[i] = 0
             dropped += 1
-        if n_moving > 0:
-            add_row_to(indices, values, start, stop, w, width, bias, moving, n_moving, steps)
+        if moves:
+            add_row_to(indices, values, start, stop, w, width, bias, lane, 1, steps)
             for s in range(n_awake):
                 steps[awake[s]] = 0.0
     return pg_max, pg_min, dropped, nonzeros, loss, resting_loss, changes, gain, shares
+
+
+@kernel
+def add_up_shares(order, of_lanes, out):
+    """``out`` (n,): of the rows in ``order`` the sum of the lanes' shares, of_lanes (lanes, n), that are not below 0."""
+    for t in range(order.shape[0]):
+        i = order[t]
+        out[i] = AT_REST
+        for lane in range(of_lanes.shape[0]):
+            if of_lanes[lane, i] >= 0.0:
+                out[i] = max(out[i], 0.0) + of_lanes[lane, i]
 
 
 @kernel

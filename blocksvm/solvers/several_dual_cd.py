@@ -8,13 +8,16 @@ as it is: no row is moved for it any more.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from blocksvm.base.memory import Budget
+from blocksvm.base.vectors import LINE
 from blocksvm.kernels.dual_cd_loops import Limits, Objective
+from blocksvm.kernels.loss_placeholders import AT_REST
 from blocksvm.kernels.several_loops import (
+    add_up_shares,
     leave_rows_at_rest,
     several_coefficients,
     several_dual_cd_pass,
@@ -23,15 +26,33 @@ from blocksvm.kernels.several_loops import (
 )
 from blocksvm.problems.problem import Certificate
 from blocksvm.problems.several_problems import CERTIFIED, REL_GAP, SeveralProblems, each_against_the_rest
-from blocksvm.solvers.dual_cd import CONJUGATE
+from blocksvm.solvers.dual_cd import CONJUGATE, OUTERS, Shrinking
 from blocksvm.solvers.side_by_side import SideBySide
-from blocksvm.solvers.solver import SeveralProblemsSolver, State, StateArray, Task, Visit
+from blocksvm.solvers.solver import (
+    SHARE,
+    PassResult,
+    SeveralProblemsSolver,
+    State,
+    StateArray,
+    Task,
+    Visit,
+    VisitArray,
+)
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
+ORDER, ACTIVE, SHARES = "order", "active", "shares"  # visit arrays, (n,) for each lane
+
+
+@dataclass
+class Lane(Visit):
+    """What one lane has of a visit; live (t,): its problems."""
+
+    live: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+
 
 class SeveralDualCD(SideBySide, SeveralProblemsSolver):
-    """``DualCD`` of each of several problems.
+    """``DualCD`` of each of several problems, by threads: one has those of a lane (kernels/several_loops.py).
 
     state["conjugates"], ["seen"], ["scale"] (k,): of each problem the sum of the conjugates, the gap that this reading
     has seen, and what its shares of the gap are multiplied by; ["certified"] (3 k,): as ``SeveralProblems`` has it.
@@ -43,6 +64,10 @@ class SeveralDualCD(SideBySide, SeveralProblemsSolver):
         super().__init__(task)
         k = self.n_vectors
         self.one_pass = self.problem.loss.compiled(several_dual_cd_pass)
+        lanes = -(-k // LINE)
+        self.visit_arrays = (VisitArray(ORDER, np.int32, lanes), VisitArray(ACTIVE, np.uint8, lanes))
+        if self.with_set:
+            self.visit_arrays += (VisitArray(SHARES, copies=lanes), VisitArray(SHARE))
         self.state_arrays += tuple(StateArray(n, "scalar", k, in_model=False) for n in ("conjugates", "seen", "scale"))
         self.state_arrays += (StateArray("certified", "scalar", len(CERTIFIED) * k, in_model=False),)
 
@@ -77,17 +102,62 @@ class SeveralDualCD(SideBySide, SeveralProblemsSolver):
         state["sums"][CONJUGATE] = conjugates.sum()
         return coefficients
 
-    def leave_resting(self, order: np.ndarray, state: State, visit: Visit) -> int:
-        return leave_rows_at_rest(
-            order, state["rest"], self.live(state), visit.arrays["active"], not visit.of_the_set
+    def start_visit(self, visit: Visit) -> None:
+        super().start_visit(visit)
+        if self.with_set:
+            visit.arrays[SHARES][:] = AT_REST
+
+    def lanes(self, visit: Visit, live: np.ndarray) -> list[Lane]:
+        """Those in which there are live problems."""
+        arrays = {name: array for name, array in visit.arrays.items() if name != SHARE}
+        if self.with_set:
+            arrays[SHARE] = arrays.pop(SHARES)
+        return [
+            Lane(
+                {name: np.atleast_2d(array)[lane] for name, array in arrays.items()}, visit.of_the_set,
+                memo=Shrinking(), live=live[live // LINE == lane],
+            )
+            for lane in np.unique(live // LINE)
+        ]  # fmt: skip
+
+    def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
+        """That of each lane.  Rows and nonzeros visited are the mean of the lanes'."""
+        if not visit.passes:
+            visit.memo = self.lanes(visit, self.live(state))
+        lane_pass = super().inner_pass
+
+        def one(lane: Lane) -> tuple[PassResult, np.ndarray]:
+            lane.passes = visit.passes
+            mine = lane.arrays[ORDER][: len(order)]
+            mine[:] = order
+            sums = np.zeros_like(state["sums"])
+            sums[OUTERS] = state["sums"][OUTERS]
+            return lane_pass(block, {**state, "sums": sums}, lane, mine), sums
+
+        done = self.threads.map(one, visit.memo)
+        for _, sums in done:
+            sums[OUTERS] = 0.0
+            state["sums"] += sums
+        if self.with_set:
+            add_up_shares(order, np.atleast_2d(visit.arrays[SHARES]), visit.arrays[SHARE])
+        results, n = [result for result, _ in done], max(1, len(done))
+        return PassResult(
+            sum(r.rows_visited for r in results) // n, sum(r.nnz_visited for r in results) // n,
+            sum(r.loss_sum for r in results), all(r.finished for r in results),
+            gain=sum(r.gain for r in results), seen=sum(r.seen for r in results),
         )  # fmt: skip
 
+    def leave_resting(self, order: np.ndarray, state: State, visit: Visit) -> int:
+        assert isinstance(visit, Lane)
+        return leave_rows_at_rest(order, state["rest"], visit.live, visit.arrays[ACTIVE], not visit.of_the_set)
+
     def visit_rows(self, block: Block, state: State, visit: Visit, order: np.ndarray, limits: Limits) -> tuple:
+        assert isinstance(visit, Lane)
         problem, reading = self.problem, not visit.of_the_set
         first = reading and visit.passes == 0
         return self.one_pass(
             block.row_arrays._replace(y=problem.codes(block)), problem.reals(block), order,
-            Objective(self.bias, problem.cost, problem.parameters), problem.sides.table, limits, self.live(state),
+            Objective(self.bias, problem.cost, problem.parameters), problem.sides.table, limits, visit.live,
             reading, first, state["scale"], self.pass_arrays(state, visit), state["w"].shape[1], state["conjugates"],
             state["seen"] if first else np.zeros(self.n_vectors),
         )  # fmt: skip

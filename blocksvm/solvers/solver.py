@@ -98,10 +98,19 @@ class StateArray:
 
 @dataclass(frozen=True)
 class VisitArray:
-    """A named array that lives as long as a visit: one ``dtype`` a row of the block."""
+    """A named array that lives as long as a visit: one ``dtype`` a row of the block, or ``copies`` of such."""
 
     name: str
     dtype: type = np.float64
+    copies: int = 1
+
+    @property
+    def entry_bytes(self) -> int:
+        return self.copies * np.dtype(self.dtype).itemsize
+
+    def zeros(self, n_samples: int) -> np.ndarray:
+        """(n_samples,), or (copies, n_samples) of several."""
+        return np.zeros(n_samples if self.copies == 1 else (self.copies, n_samples), self.dtype)
 
 
 @dataclass(frozen=True)

@@ -82,9 +82,8 @@ def run_visit(
 ) -> VisitResult:
     """Make a visit to a block; part: as ``part_of`` gives it, whose arrays are updated.  ready(): the next block has
     been read."""
-    visit = Visit(
-        {a.name: np.zeros(block.n_samples, a.dtype) for a in solver.visit_arrays}, task.members is not None, task.sigma
-    )
+    arrays = {array.name: array.zeros(block.n_samples) for array in solver.visit_arrays}
+    visit = Visit(arrays, task.members is not None, task.sigma)
     solver.start_visit(visit)
     entries, scalars = (of_axis(solver, part, axis) for axis in ("row", "scalar"))
     result = VisitResult(block.rows, entries, scalars, None, visit.arrays.get(SHARE))

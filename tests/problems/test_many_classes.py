@@ -38,18 +38,18 @@ def side(y, c):
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
-@pytest.mark.parametrize("ended", [(), (1,), (0, 2, 3)])
+@pytest.mark.parametrize(("K", "ended"), [(4, ()), (4, (1,)), (4, (0, 2, 3)), (11, (1, 9)), (18, tuple(range(8, 16)))])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_pass_is_each_problem_s_own_pass(rows, loss, ended, weighted):
-    """With some problems at their end, few of them or most: they stay as they are."""
-    X, y = rows
+def test_a_pass_is_each_problem_s_own_pass(loss, K, ended, weighted):
+    """With some problems at their end, few of them, most or all of a lane: they stay as they are."""
+    X, y = classes(k=K)
     weights = np.random.default_rng(1).integers(0, 3, N) / 2.0 if weighted else None
     source = Matrix(X, y, weights=weights)
     solver = SeveralDualCD(Task({"loss": loss, "C": 0.7}, source, bias=0.5, working_set=True))
     state = {a.name: np.zeros(a.shape(D, N), a.dtype) for a in solver.state_arrays}
     solver.start(state)
     state["certified"].reshape(K, 3)[list(ended)] = 0.0
-    state["scale"][:] = 1.0, 2.0, 0.5, 3.0
+    state["scale"][:] = np.resize((1.0, 2.0, 0.5, 3.0), K)
     block, XB = source.read_block(np.array([0]), None), dense(X, 0.5)
     W, A = np.zeros((K, D + 1)), np.zeros((K, N))
     C_rows = 0.7 * (np.ones(N) if weights is None else weights)
@@ -68,7 +68,7 @@ def test_a_pass_is_each_problem_s_own_pass(rows, loss, ended, weighted):
             W[c], A[c][kept] = w, a
             suffered += told["loss_sum"]
         np.testing.assert_allclose(state["alpha"], A.T, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(state["w"], W.T, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(state["w"][:, :K], W.T, rtol=1e-9, atol=1e-12)
         assert done.loss_sum == pytest.approx(suffered, rel=1e-9)
         grown = sum(
             reference.dual(XB, side(y, c), A[c], C_rows, loss)
@@ -76,13 +76,14 @@ def test_a_pass_is_each_problem_s_own_pass(rows, loss, ended, weighted):
             for c in live
         )
         assert done.gain == pytest.approx(grown, rel=1e-6, abs=1e-9)
-    assert not state["w"][:, list(ended)].any()
+    assert not state["w"][:, [*ended, *range(K, state["w"].shape[1])]].any()
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_shares_add_up_to_the_gaps_each_in_units_of_its_problem(rows, loss):
+@pytest.mark.parametrize("K", [4, 11])
+def test_shares_add_up_to_the_gaps_each_in_units_of_its_problem(loss, K):
     """At w = w(a) the shares of the rows that count are those of the certificate; the others have none of it."""
-    X, y = rows
+    X, y = classes(k=K)
     source = Matrix(X, y)
     solver = SeveralDualCD(Task({"loss": loss}, source, working_set=True))
     state = {a.name: np.zeros(a.shape(D, N), a.dtype) for a in solver.state_arrays}
@@ -92,7 +93,7 @@ def test_shares_add_up_to_the_gaps_each_in_units_of_its_problem(rows, loss):
         make_pass(solver, block, state, visit_of(solver, N), np.random.default_rng(k).permutation(N))
     sums = solver.problem_at(state).sums(solver.weights(state, None), solver.prior)
     scores = sums.scores(block)
-    np.testing.assert_allclose(scores, X @ state["w"][:-1], atol=1e-12)
+    np.testing.assert_allclose(scores, X @ state["w"][:-1, :K], atol=1e-12)
     sums.add(scores, block, state["alpha"])
     out = np.empty(N)
     found = sums.certificate().by_class
@@ -102,6 +103,19 @@ def test_shares_add_up_to_the_gaps_each_in_units_of_its_problem(rows, loss):
         solver.shares(block, scores, state, out)
         gap = found["primal"][c] - found["dual"][c]
         assert np.maximum(out, 0.0).sum() == pytest.approx(2.0 * gap, rel=1e-9)
+
+
+def test_a_row_s_share_is_that_of_all_lanes():
+    X, y = classes(k=18)
+    solver = SeveralDualCD(Task({}, source := Matrix(X, y), working_set=True))
+    state = {a.name: np.zeros(a.shape(D, N), a.dtype) for a in solver.state_arrays}
+    solver.start(state)
+    visit = visit_of(solver, N)
+    done = make_pass(solver, source.read_block(np.array([0]), None), state, visit, np.arange(N))
+    assert np.array_equal(visit.arrays[SHARE] >= 0.0, visit.arrays["shares"].max(axis=0) >= 0.0)
+    expected = np.maximum(visit.arrays["shares"], 0.0).sum(axis=0)
+    np.testing.assert_allclose(np.maximum(visit.arrays[SHARE], 0.0), expected, rtol=1e-12)
+    assert done.seen == pytest.approx(expected.sum())
 
 
 # -- runs -----------------------------------------------------------------------------------------------------------

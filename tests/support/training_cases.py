@@ -161,7 +161,7 @@ def asked(source, **settings):
 
 def visit_of(solver, n: int, of_the_set: bool = False) -> Visit:
     """The working space of a visit to n rows that begins."""
-    visit = Visit({a.name: np.zeros(n, a.dtype) for a in solver.visit_arrays}, of_the_set)
+    visit = Visit({a.name: a.zeros(n) for a in solver.visit_arrays}, of_the_set)
     solver.start_visit(visit)
     return visit
 

@@ -17,6 +17,8 @@ SETTINGS = [
     (2, {"solver": "kernel"}),
     (3, {"loss": "logistic"}),
     (3, {"multiclass": "crammer-singer"}),
+    (20, {"loss": "hinge"}),  # by threads are the lanes of eight classes
+    (20, {"loss": "squared-hinge", "working_set": "none"}),
 ]
 
 
@@ -34,8 +36,8 @@ class Counting(Threads):
 def stores(tmp_path_factory):
     X, y = random_rows(n=400, d=40, seed=6)
     folder = tmp_path_factory.mktemp("stores")
-    three = np.where(np.arange(400) % 3 == 0, 2.0, y)
-    return {k: str(make_store(folder, X, labels, f"{k}", 128)) for k, labels in ((2, y), (3, three))}
+    three, twenty = np.where(np.arange(400) % 3 == 0, 2.0, y), np.arange(400.0) % 10 * y
+    return {k: str(make_store(folder, X, labels, f"{k}", 128)) for k, labels in ((2, y), (3, three), (20, twenty))}
 
 
 @pytest.mark.parametrize(("classes", "settings"), SETTINGS, ids=str)
