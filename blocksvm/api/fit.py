@@ -98,7 +98,7 @@ def fit(
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
     )
     plan = Plan(source, train_settings, initial_models=initial_models, valid=valid)
-    plan.solver.threads = threads
+    plan.share_work(threads)
     begin = warm_start if isinstance(warm_start, SavedRun) else _path(warm_start)
 
     def watched(event: RunEvent) -> None:

@@ -90,7 +90,7 @@ class Session:
         initial_models = InitialModels(source, _path(self.options.continue_from), _path(self.options.prior))
         passes = (replayed.passes, replayed.set_passes) if replayed else replayed_by(resume)
         plan = Plan(source, self.settings, initial_models=initial_models, valid=valid, resume=resume, replay=passes)
-        plan.solver.threads = Threads(self.options.threads)
+        plan.share_work(Threads(self.options.threads))
         if replayed:
             replayed.check(plan)
         return plan

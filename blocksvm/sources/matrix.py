@@ -114,7 +114,7 @@ class Matrix(Source):
             other.y = other.coding.y(self.y_stored)
         return other
 
-    def working_bytes(self) -> int:
+    def working_bytes(self, memory: int = 0) -> int:
         return 0
 
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:

@@ -124,8 +124,13 @@ class Source(ABC):
         return
 
     @abstractmethod
-    def working_bytes(self) -> int:
-        """Memory that reading takes beside the block."""
+    def working_bytes(self, memory: int = 0) -> int:
+        """Memory that reading takes beside the block, where so much may be used in all."""
+
+    def decode_by(self, threads: int | None, memory: int) -> None:
+        """Let so many threads, None: one a processor, make a block together, where they can; memory: as it was given to
+        ``working_bytes``."""
+        return
 
     @abstractmethod
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:

@@ -27,11 +27,12 @@ from blocksvm.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
 from blocksvm.store.tables import origins, read_labels, read_lines, read_strings
 from blocksvm.store.writer import fill_offsets
 
-# Threads that may decode a block together: one of the reader, one that waits for the block and helps (``help``), and,
-# where there are more than two processors, one more of its own.
-MOST_DECODERS = 3
+# Threads that may decode a block together: one of the reader, one that waits for the block and helps (``help``), and
+# more of its own.  Their buffers take this part of the memory, or what LEAST_DECODERS need.
+LEAST_DECODERS, MOST_DECODERS = 3, 16
+MEMORY_SHARE = 1 / 32
 
-RUNS_WANTED = 8  # to share between the threads
+RUNS_WANTED = 4  # for each thread
 LONGEST_RUN = 8  # chunks
 CHUNKS_AHEAD = 16  # how many chunks ahead, at least, the system is asked to read from the disk
 
@@ -55,7 +56,7 @@ class Store(Source):
         self.fd = -1
         self.owner: Store | None = None  # of the file, where this is a reader of another store object
         self.readers: weakref.WeakSet[Store] = weakref.WeakSet()
-        self._start_decoders()
+        self._start_decoders(LEAST_DECODERS)
         try:
             self.fd = os.dup(self.file.id.get_vfd_handle())  # the very file that HDF5 has opened
             self.meta = read_meta(self.file)
@@ -64,11 +65,10 @@ class Store(Source):
             self.close()
             raise
 
-    def _start_decoders(self) -> None:
-        n_decoders = max(2, min(MOST_DECODERS, os.cpu_count() or 1))
-        self.decoders = [Decoder(self) for _ in range(n_decoders)]
+    def _start_decoders(self, most: int) -> None:
+        self.decoders = [Decoder(self) for _ in range(max(2, min(most, os.cpu_count() or 1)))]
         self.under_way: SharedWork | None = None
-        self.pool = ThreadPoolExecutor(max(1, n_decoders - 2), thread_name_prefix="blocksvm-decoder")
+        self.pool = ThreadPoolExecutor(max(1, len(self.decoders) - 2), thread_name_prefix="blocksvm-decoder")
 
     def reader(self, labels: Labels | None = None, real: bool = False) -> Self:
         """The same rows for another consumer, which shares the file and its tables and nothing else; closed by its
@@ -77,7 +77,7 @@ class Store(Source):
             raise ValueError(f"{self.path}: the store is closed")
         other = super().reader(labels, real)
         other.owner = self.owner or self
-        other._start_decoders()
+        other._start_decoders(LEAST_DECODERS)
         other.owner.readers.add(other)
         return other
 
@@ -183,10 +183,22 @@ class Store(Source):
         if self.owner is None:
             self.file.close()
 
-    def working_bytes(self) -> int:
-        # compressed and padded parts of each decoder; as many on every machine, so that equal memory makes equal blocks
-        buffers = MOST_DECODERS * 2 * self.chunk_nnz * (INDEX_BYTES + self.value_bytes)
+    def _decoders_within(self, memory: int) -> int:
+        """How many there may be; as many on every machine, so that equal memory makes equal blocks."""
+        return min(MOST_DECODERS, max(LEAST_DECODERS, int(MEMORY_SHARE * memory) // self._decoder_bytes))
+
+    @property
+    def _decoder_bytes(self) -> int:
+        return 2 * self.chunk_nnz * (INDEX_BYTES + self.value_bytes)  # a compressed part and a padded one
+
+    def working_bytes(self, memory: int = 0) -> int:
+        buffers = self._decoders_within(memory) * self._decoder_bytes
         return buffers + LABEL_BYTES * self.meta.get("n_labels", 0)
+
+    def decode_by(self, threads: int | None, memory: int) -> None:
+        most = self._decoders_within(memory)
+        self.pool.shutdown()
+        self._start_decoders(most if threads is None else min(threads, most))
 
     def read_rows(self, chunk: int) -> np.ndarray:
         """The row records of a chunk (ROW dtype, or WEIGHTED_ROW), verified."""
@@ -219,7 +231,7 @@ class Store(Source):
     def _runs(self, chunks: np.ndarray, n_rows: np.ndarray, entries: np.ndarray) -> list[tuple]:
         """Consecutive chunks with their place in a block, as ``SharedWork`` takes them."""
         # enough runs to share, long ones so that few parts have to be decoded beside their place
-        length = max(1, min(LONGEST_RUN, len(chunks) // RUNS_WANTED))
+        length = max(1, min(LONGEST_RUN, len(chunks) // (RUNS_WANTED * len(self.decoders))))
         rows, places = np.append(0, np.cumsum(n_rows)).tolist(), np.append(0, np.cumsum(entries)).tolist()
         numbers = chunks.tolist()
         runs = []

@@ -71,7 +71,7 @@ def plan_blocks(
     alone = chunks.n_rows * 8 if source.in_memory else block
     work = chunks.n_rows * row_work_bytes(solver)
     edges = bytes_of_blocks(source, 0, 0)  # each block's arrays begin on a cache line
-    budget.take("reading", source.working_bytes() + edges)
+    budget.take("reading", source.working_bytes(budget.total) + edges)
     budget.require("the rows of one chunk", int((alone + work).max()))
     beside = beside_the_set(source, solver)
     n = settings.block_chunks

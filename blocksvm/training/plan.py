@@ -9,6 +9,7 @@ from blocksvm.base.errors import InputError, option, value_text
 from blocksvm.base.labels import NUMBERS, SETS, Labels, members_of
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import plain
+from blocksvm.base.threads import Threads
 from blocksvm.base.vectors import width_of
 from blocksvm.learners.engine.methods import get_method
 from blocksvm.model.held_out import HeldOut
@@ -110,6 +111,11 @@ class Plan:
     def multilabel(self) -> bool:
         """Rows have sets of labels."""
         return self.source.label_kind == SETS
+
+    def share_work(self, threads: Threads) -> None:
+        """Let threads share the work of the solver, and of what decodes blocks for it."""
+        self.solver.threads = threads
+        self.source.decode_by(threads.wanted, self.budget.total)
 
     def memory(self) -> dict[str, int]:
         """Bytes by name, as counted against the budget."""

@@ -239,7 +239,7 @@ def cross_validate(
         # where a run goes on, its part of the path is what it was
         most = at_once if resume is None else len(at.part)
         plan = plan_part(source, train_settings, path[at.done :], most, chosen, at.previous, resume)
-        plan.solver.threads = threads
+        plan.share_work(threads)
         at.part = list(plan.solver.path)
         on_event({"event": "part", "path": at.part, "of": len(path), "done": at.done})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 import random
 import shutil
 import subprocess
@@ -432,3 +433,27 @@ def test_a_block_is_the_same_whoever_decodes_its_runs(tmp_path, monkeypatch, dam
         store.help()  # nothing under way: nothing to do
     for name in ("indptr", "indices", "values", "y", "sq_norms", "rows"):
         assert getattr(together, name).tobytes() == getattr(alone, name).tobytes()
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 40])
+@pytest.mark.parametrize("memory", [0, 2_000_000, 20_000_000])
+def test_decoders_live_in_their_part_of_the_memory(tmp_path, monkeypatch, n, memory):
+    """As many as are asked for and fit; what is counted for them does not depend on that, nor what they read."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    text = tmp_path / "t.svm"
+    text.write_text("".join(f"{i % 2} {i % 13 + 1}:{i + 1} {i % 7 + 20}:1 {i % 5 + 30}:3\n" for i in range(3_000)))
+    path = tmp_path / "s.h5"
+    split_rows([str(text)], path, SplitSettings(chunk_nonzeros=256))
+    with Store(path) as store:
+        chunks = np.random.default_rng(0).permutation(len(store.chunks))
+        expected = store.read_block(chunks, None)
+        counted = store.working_bytes(memory)
+        store.decode_by(n, memory)
+        block = store.read_block(chunks, None)
+        held = [decoder.packed.nbytes + decoder.padded_indices.nbytes for decoder in store.decoders]
+        assert len(held) == max(2, min(n, {0: 3, 2_000_000: 10, 20_000_000: 16}[memory]))
+        assert sum(held) > 0
+        assert sum(held) <= counted == store.working_bytes(memory)
+        assert counted <= memory / 32 or not memory
+    for name in ("indptr", "indices", "values", "y", "sq_norms", "rows"):
+        assert getattr(block, name).tobytes() == getattr(expected, name).tobytes()
