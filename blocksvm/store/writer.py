@@ -79,8 +79,8 @@ class StoreWriter:
         """Add rows and their entries, one row's after the other's.
 
         rows (n,): records of ROW, or of WEIGHTED_ROW where the rows have weights.  length: entries; label: nan for
-        none, or the place of a label that is no number among the labels of ``finish``; sq_norm: ||x||^2 of the values as
-        they are stored; source: the row's number in the source, from 0; weight: finite, 0 or more.
+        none, or the place of a label that is no number among the labels of ``finish``; sq_norm: ||x||^2 of the values
+        as they are stored; source: the row's number in the source, from 0; weight: finite, 0 or more.
         indices (nnz,) int32: features from 0 to n_features - 1, rising within a row, none twice.
         values (nnz,) of ``value_dtype``, finite, without zeros, which would be stored as entries; None where that is.
         """
@@ -194,7 +194,7 @@ class StoreWriter:
 
         feature_ids(start, stop): the users' ids (int64) of these features; meta: what the description has besides the
         counts; labels: the distinct labels, rising, where they are strings or sets; names: (lengths, text_at) of the
-        features' names, as ``write_names`` takes them; factors (d,): what the values of each feature were multiplied by.
+        features' names, as ``write_names`` takes them; factors (d,): what each feature's values were multiplied by.
         """
         self._close_chunk()
         while self.pending:
