@@ -77,12 +77,12 @@ def fit(
     settings: ``solver`` (a name, by default 'dual-cd') with its own settings as keywords, named as the options of the
     command line are (``fit(X, y, solver="omd", mirror="p-norm", p=15.0, step=0.3, average=True)``), and those of the
     run (memory, tol, schedule, ...); ``blocksvm.describe_solver(NAME)`` lists them.  on_event is called with a dict
-    for each event: "start", "visit", "outer" (the figures of an outer iteration) and "end"; stop() is asked after each
-    visit, and ends the run where it says True; valid: a source to score after each outer iteration; warm_start: a
-    model or checkpoint of the same rows, or what is in memory of such a run; continue_from: a model of an online
-    learner, which goes on with its settings, or the arrays of its state, as ``loop.state`` has them, which goes on with
-    those given; prior: a model to be regularised towards.  Raises InputError where the settings do not fit the rows or
-    the memory.
+    for each event: "start", "visit", "progress", "certifying", "certificate", "outer" and "end"; ``RunEvent``
+    (model/events.py) declares the keys of each and their types.  stop() is asked after each visit, and ends the run
+    where it says True; valid: a source to score after each outer iteration; warm_start: a model or checkpoint of the
+    same rows, or what is in memory of such a run; continue_from: a model of an online learner, which goes on with its
+    settings, or the arrays of its state, as ``loop.state`` has them, which goes on with those given; prior: a model to
+    be regularised towards.  Raises InputError where the settings do not fit the rows or the memory.
     """
     if hasattr(rows, "read_block"):
         if y is not None or sample_weight is not None:

@@ -24,7 +24,14 @@ SYNC_BYTES = 48_000_000  # written, after which the disk is set to work: the las
 class StoreWriter:
     """Cuts rows into chunks, compresses them in a pool of threads and writes them in order.
 
-    ``append`` takes rows in canonical form; ``finish`` writes the tables.  The file is the same for any pool.
+    file: an open ``NewHdf5`` without members of a store.  n_rows: the rows that will be added in all.  chunk_nnz:
+    entries of a part; a chunk has at most so many entries and rows, or is one longer row.  value_dtype: float32 or
+    float64, or None where every value is 1, of which nothing is stored.  pool: threads that compress parts.  jobs: how
+    many; twice as many compressed parts, at most, wait in memory.  weighted: the rows have weights.
+
+    ``append`` adds rows, ``copy`` whole chunks of another store, ``finish`` writes the tables.  The file is the same
+    for any pool.  Rows are not checked here; a reader refuses features that do not rise or do not exist, and values,
+    norms and weights that are not finite.
     """
 
     def __init__(
@@ -69,7 +76,14 @@ class StoreWriter:
         self.open_nnz = 0
 
     def append(self, rows: np.ndarray, indices: np.ndarray, values: np.ndarray | None) -> None:
-        """Add rows: records (ROW dtype, or WEIGHTED_ROW) and their entries one after the other."""
+        """Add rows and their entries, one row's after the other's.
+
+        rows (n,): records of ROW, or of WEIGHTED_ROW where the rows have weights.  length: entries; label: nan for
+        none, or the place of a label that is no number among the labels of ``finish``; sq_norm: ||x||^2 of the values
+        as they are stored; source: the row's number in the source, from 0; weight: finite, 0 or more.
+        indices (nnz,) int32: features from 0 to n_features - 1, rising within a row, none twice.
+        values (nnz,) of ``value_dtype``, finite, without zeros, which would be stored as entries; None where that is.
+        """
         stops = np.cumsum(rows["length"], dtype=np.int64)
         row = entry = 0
         while row < len(rows):
@@ -115,8 +129,8 @@ class StoreWriter:
         return padded
 
     def copy(self, rows: np.ndarray, nnz: int, parts: list[Callable[[], tuple]]) -> None:
-        """Add a chunk of another store of the same ``chunk_nonzeros``: its records, its nonzeros, and for each part a
-        function that gives its bytes, as ``encode_part`` does."""
+        """Add a chunk of another store of the same ``chunk_nonzeros``: its records, the number of its entries, and for
+        each part a function that gives its bytes, as ``encode_part`` does."""
         self._close_chunk()
         self._cut(rows, nnz, len(parts))
         for part in parts:
@@ -178,8 +192,9 @@ class StoreWriter:
     ) -> dict:
         """Write what is open, the tables and the description; returns the whole description.
 
-        labels: the distinct labels, rising, where they are strings or sets; names: (lengths, text_at) of the features'
-        names, as ``write_names`` takes them; factors (d,): what the values of each feature were multiplied by.
+        feature_ids(start, stop): the users' ids (int64) of these features; meta: what the description has besides the
+        counts; labels: the distinct labels, rising, where they are strings or sets; names: (lengths, text_at) of the
+        features' names, as ``write_names`` takes them; factors (d,): what each feature's values were multiplied by.
         """
         self._close_chunk()
         while self.pending:

@@ -1,8 +1,7 @@
 """The record of a run: where it stands, which is checkpointed; what it has done, which is shown; how it ended; and its
 events, as callbacks and traces get them.
 
-Events are plain dicts, one JSON line each in a trace: "start" (or "resume"), "progress", "visit", "certifying",
-"certificate", "outer" and "end".
+Events are plain dicts, one JSON line each in a trace; model/events.py declares them.
 """
 
 from __future__ import annotations

@@ -192,6 +192,20 @@ def test_the_format_is_split_and_predicted(folder):
 
 
 @pytest.mark.process
+def test_the_formats_values_are_rounded_as_a_store_has_them(folder):
+    """Decision values of the text are those of its store, in which values are float32, but for the order of sums."""
+    lines = [f"{i % 2} {'milk' if i % 2 else 'tea'} item{i % 7} item{i % 5}" for i in range(60)]
+    (folder / "scaled.txt").write_text("\n".join(lines) + "\n")
+    split, predict = command_with("baskets.txt store.h5"), command_with("new-baskets.txt")
+    run(folder, [*split[:2], "scaled.txt", "scaled.h5", *split[4:], "--normalize", "l2", "--keep-order"])
+    run(folder, ["blocksvm", "train", "scaled.h5", "scaled-model.h5"])
+    for source, more in (("scaled.txt", predict[5:]), ("scaled.h5", [])):
+        run(folder, ["blocksvm", "predict", "scaled-model.h5", source, f"{source}.scores", "--scores", *more])
+    of_text, of_store = (np.loadtxt(folder / f"{source}.scores") for source in ("scaled.txt", "scaled.h5"))
+    np.testing.assert_allclose(of_text, of_store, rtol=0.0, atol=1e-14)
+
+
+@pytest.mark.process
 def test_the_task(folder):
     """Learners of the package and from outside learn it; its code runs only where the model's user names it."""
     lines = [f"{'warm' if k % 2 else 'cold'} day{k % 7} {'sun' if k % 2 else 'snow'}" for k in range(40)]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from support.places import ROOT
+from support.training_cases import stop_after, train
 
 import blocksvm
 from blocksvm.learners.engine.methods import get_method
@@ -72,6 +73,19 @@ def test_events_are_as_declared(run):
     found = seen(y, **settings)
     assert {f"{event['event']}: {fault}" for event in found for fault in faults(event)} == set()
     assert {"start", "visit", "outer", "end"} <= {event["event"] for event in found}
+
+
+def test_every_declared_event_occurs_and_is_documented(tmp_path):
+    """Runs have all kinds of events, which the page on traces lists, and ``fit``'s docstring: all but "resume"."""
+    options = {"checkpoint": tmp_path / "run.ckpt", "tol": 1e-6}
+    train(blocksvm.Matrix(X, TWO), stop=stop_after(3), **options)
+    resumed = train(blocksvm.Matrix(X, TWO), resume=True, **options)
+    assert [faults(event) for event in resumed.events if faults(event)] == []
+    found = {event["event"] for y, settings in RUNS.values() for event in seen(y, **settings)}
+    assert found == set(re.findall(r'"(\w+)"', blocksvm.fit.__doc__.partition("on_event")[2].partition(";")[0]))
+    assert found | {event["event"] for event in resumed.events} == set(KINDS)
+    rows = (ROOT / "docs/trace.md").read_text().partition("| event |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)`", rows, re.M)) == set(KINDS)
 
 
 def test_the_check_can_fail():
