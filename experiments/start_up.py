@@ -46,7 +46,7 @@ def main() -> None:
         rest = ("--overwrite", "--quiet")
         commands = {"train --help": ("train", "--help"), "train, the first rows": ("train", few_store, model, *rest)}
         for memory, jobs in SETTINGS:
-            given = ("--memory", memory, "--jobs", jobs)
+            given = ("--memory", memory, "--threads", jobs)
             commands[" ".join(map(str, ("split", *given)))] = ("split", options.text.resolve(), store, *given, *rest)
         title = f"{size:,.0f} MB of text, medians of {options.repeats}"
         tables.begin(title, "command", "seconds", "MB/s of text", "peak MB")

@@ -37,18 +37,18 @@ def value_of(arguments: Sequence[str], *flags: str) -> str | None:
     return last_value
 
 
-def n_jobs(jobs: int | None, spared: int = 0) -> int:
-    """Threads: as many as ``--jobs`` says, by default as the process has processors, less those that are spared."""
-    if jobs is not None:
-        return jobs
+def n_threads(threads: int | None, spared: int = 0) -> int:
+    """Threads: as many as ``--threads`` says, by default as the process has processors, less those that are spared."""
+    if threads is not None:
+        return threads
     from joblib import cpu_count  # importing it takes a tenth of a second
 
     return max(1, cpu_count() - spared)
 
 
-def add_threads(parser) -> None:
+def add_threads(parser, auto: str = "one a processor") -> None:
     """Add ``--threads``."""
-    parser.add_argument("--threads", type=threads, metavar="N", help="a number, or auto (default): one a processor")
+    parser.add_argument("--threads", type=threads, metavar="N", help=f"a number, or auto (default): {auto}")
 
 
 def add_format(parser, default: str = "recognised by its name or first bytes") -> None:

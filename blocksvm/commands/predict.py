@@ -10,7 +10,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.user_code import by_user
 from blocksvm.cli.console import Parser, size
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import add_format, add_settings, add_threads, chosen_values, n_jobs
+from blocksvm.cli.options import add_format, add_settings, add_threads, chosen_values, n_threads
 from blocksvm.cli.outputs import outputs_of
 from blocksvm.cli.standard import is_closed
 from blocksvm.formats.choices import PREDICTED, all_choices
@@ -135,7 +135,7 @@ def threads_for(options) -> int:
     import os
 
     small = options.input != "-" and os.path.isfile(options.input) and os.path.getsize(options.input) < SMALL
-    return 1 if options.threads is None and small else n_jobs(options.threads)
+    return 1 if options.threads is None and small else n_threads(options.threads)
 
 
 def write_predictions(options, output, pieces: Iterator[Scores], scorer, measures, link) -> None:

@@ -7,7 +7,7 @@ import sys
 from blocksvm.base.errors import InputError
 from blocksvm.cli.console import Parser, seed, size
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import add_choices, add_format, chosen_in, files_named, n_jobs, value_of
+from blocksvm.cli.options import add_choices, add_format, add_threads, chosen_in, files_named, n_threads, value_of
 from blocksvm.cli.outputs import outputs_of
 
 EPILOG = """examples:
@@ -44,9 +44,7 @@ def parser(format_name: str | None = None) -> Parser:
     outputs.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
-    machine.add_argument(
-        "--jobs", type=int, metavar="N", help="threads that parse and compress (default: one a processor)"
-    )
+    add_threads(machine)
     machine.add_argument("--temp", metavar="DIR", help="folder for temporary files (default: beside the store)")
     return p
 
@@ -146,7 +144,7 @@ def split_settings(options, changes: bool, share: float):
 
     machine = {
         "memory": options.memory,
-        "n_jobs": n_jobs(options.jobs),
+        "n_jobs": n_threads(options.threads),
         "temp": None if options.temp is None else Path(options.temp),
         "weights": options.weights,
     }
@@ -178,9 +176,8 @@ def holdout_of(options, changes: bool):
 
 def check_options(options, changes: bool) -> None:
     """InputError where options do not fit each other, or a number is out of range."""
-    for name, value in (("--jobs", options.jobs), ("--min-count", options.min_count)):
-        if value is not None and value < 1:
-            raise InputError(f"{name} {value}: must be 1 or more")
+    if options.min_count is not None and options.min_count < 1:
+        raise InputError(f"--min-count {options.min_count}: must be 1 or more")
     if not options.inputs and options.append:
         raise InputError(f"--append: give the text whose rows are added to {options.store}")
     if not options.inputs and options.drop is None:

@@ -23,11 +23,12 @@ from blocksvm.cli.options import (
     add_choices,
     add_format,
     add_settings,
+    add_threads,
     chosen_in,
     chosen_values,
     described,
     files_named,
-    n_jobs,
+    n_threads,
     refusal,
     value_of,
 )
@@ -96,7 +97,7 @@ def parser(learner: str, settings: Settings, format_name: str | None = None) -> 
     more.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
-    machine.add_argument("--jobs", type=int, metavar="N", help="threads that parse (default: all processors but one)")
+    add_threads(machine, "all processors but one")
     return p
 
 
@@ -226,9 +227,8 @@ def help_text(name: str) -> str:
 
 def check_options(options, settings: Settings) -> None:
     """InputError where an option is out of range or lacks another one that it needs."""
-    for name, value in (("--jobs", options.jobs), ("--save-every", options.save_every)):
-        if value is not None and value < 1:
-            raise InputError(f"{name} {value}: must be 1 or more")
+    if options.save_every is not None and options.save_every < 1:
+        raise InputError(f"--save-every {options.save_every}: must be 1 or more")
     if options.save_every and not options.model:
         raise InputError("--save-every needs --model MODEL.h5, the file to write")
     if options.ask and chosen_values(options, settings).get("query") is None:
@@ -276,7 +276,7 @@ def stream_settings(options, declared: Settings):
         learner=options.learner or ("" if options.continue_from else DEFAULT), settings=values,
         labels=labels_given(options.labels), bits=options.bits, bias=options.bias, skip_bad=options.skip_bad,
         save_every=options.save_every, memory=options.memory,
-        n_jobs=n_jobs(options.jobs, spared=1),  # beside the threads that read and that learn
+        n_jobs=n_threads(options.threads, spared=1),  # beside the threads that read and that learn
         seed=options.seed, normalize=options.normalize, duplicates=options.duplicates,
         format=options.format or AUTO, options=chosen_in(options), passes=options.passes, test=options.test, **shared,
     )  # fmt: skip

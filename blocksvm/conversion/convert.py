@@ -264,7 +264,7 @@ class _Split:
         self.lane_bytes = (memory - pieces - memory // 8) // len(outputs)
         if self.lane_bytes - self.spool_bytes < SMALLEST_TABLE:
             raise InputError(
-                f"{option('memory', Bytes(memory))} is too small for {jobs} jobs, which take "
+                f"{option('memory', Bytes(memory))} is too small for {jobs} threads, which take "
                 f"{pieces / 1e6:.0f}MB for text; lower {option('n_jobs')} or raise {option('memory')}"
             )
         # a bucket is in memory as it was spooled and as it is written, for each job and the one being cut

@@ -184,7 +184,7 @@ def test_a_file_cut_while_it_is_read_is_told(tmp_path, refused, monkeypatch):
         return take(opened, view, once)
 
     monkeypatch.setattr(text.OpenText, "take", cut)
-    sentence = refused(path, refused.folder / "s.h5", "--memory", "32MB", "--jobs", 1)
+    sentence = refused(path, refused.folder / "s.h5", "--memory", "32MB", "--threads", 1)
     assert sentence.startswith(f"{path}: was cut while it was read, ")
     assert f" of its {size:,} bytes are left" in sentence
 
@@ -203,7 +203,7 @@ def test_a_long_line_is_refused_with_the_memory_that_suffices(tmp_path, run_in_p
     pairs = b" ".join(b"%d:1" % i for i in range(400_000))
     long.write_bytes(GOOD + b"1 " + pairs + b"\n")
     arguments = {
-        "split": (main, long, tmp_path / "long.h5", "--jobs", 1, "--memory", "17MB"),
+        "split": (main, long, tmp_path / "long.h5", "--threads", 1, "--memory", "17MB"),
         "predict": (predict, model, long, "--memory", "17MB"),
     }[command]
     done = run_in_process(*arguments)
@@ -292,7 +292,7 @@ def test_a_full_disk_under_the_shuffle_is_named(tmp_path):
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
         "from blocksvm.cli.console import run\n"
         "from blocksvm.split import main\n"
-        f"run(main, [{str(rows)!r}, {str(tmp_path / 's.h5')!r}, '--memory', '40MB', '--jobs', '1', '--quiet'])\n"
+        f"run(main, [{str(rows)!r}, {str(tmp_path / 's.h5')!r}, '--memory', '40MB', '--threads', '1', '--quiet'])\n"
     )
     assert run_in_new_process("warm-up", tmp_path).returncode == 0
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
@@ -368,12 +368,12 @@ def test_existing_outputs_stay(tmp_path, refused):
     ("arguments", "says"),
     [
         (["--memory", "1MB"], "--memory 1MB is too small; a split needs --memory 16MB or more"),
-        (["--memory", "16MB", "--jobs", "500"], "--memory 16MB is too small for 500 jobs"),
+        (["--memory", "16MB", "--threads", "500"], "--memory 16MB is too small for 500 threads"),
         (["--memory", "lots"], "'lots' is not a size such as 512MB or 2GB"),
         (["--memory=-1GB"], "'-1GB' must be above 0"),
         (["--memory", "nan"], "'nan' is not a size such as 512MB or 2GB"),
-        (["--jobs", "0"], "--jobs 0: must be 1 or more"),
-        (["--jobs", "two"], "invalid int value: 'two'"),
+        (["--threads", "0"], "'0' is neither auto nor a number of 1 or more"),
+        (["--threads", "two"], "'two' is neither auto nor a number"),
         (["--min-count", "0"], "--min-count 0: must be 1 or more"),
         (["--min-count", "1.5"], "invalid int value: '1.5'"),
         (["--holdout", "0", "h.h5"], "--holdout 0: the share must lie between 0 and 1, e.g. 0.1"),

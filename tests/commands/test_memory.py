@@ -180,7 +180,7 @@ def test_the_prior_of_a_stream_is_counted(tmp_path):
     added = 8 << bits  # what the learner's weights are added to, written in full
     assert grown <= added + (4 << bits) + 25_000_000
     # a budget that has room for the features, but not for taking in the prior's
-    options = ["--learner", "pa", "--bits", bits, "--jobs", "1"]
+    options = ["--learner", "pa", "--bits", bits, "--threads", "1"]
     refused = command(text, *options, "--prior", tmp_path / "prior.h5", "--memory", "135MB", module="stream")
     assert refused.returncode == 2
     assert f"--bits {bits}: takes 101 MB where --memory leaves" in refused.stderr

@@ -212,7 +212,7 @@ def test_what_killed_runs_leave_is_removed_by_the_next(tmp_path, rows):
     """A real split, killed while it shuffles; names of living runs and of other machines stay."""
     temp = tmp_path / "temp"
     temp.mkdir()
-    arguments = ["-", str(tmp_path / "s.h5"), "--memory", "16MB", "--temp", str(temp), "--jobs", "1", "--quiet"]
+    arguments = ["-", str(tmp_path / "s.h5"), "--memory", "16MB", "--temp", str(temp), "--threads", "1", "--quiet"]
     process = subprocess.Popen([sys.executable, "-m", "blocksvm.split", *arguments], stdin=subprocess.PIPE, cwd=ROOT)
     try:
         deadline = time.monotonic() + 60

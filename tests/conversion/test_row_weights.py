@@ -32,7 +32,7 @@ def stored(path) -> np.ndarray:
     return rows["weight"][np.argsort(rows["source"])], np.sort(rows["source"])
 
 
-@pytest.mark.parametrize("options", [(), ("--keep-order",), ("--jobs", "3")])
+@pytest.mark.parametrize("options", [(), ("--keep-order",), ("--threads", "3")])
 @pytest.mark.parametrize("zeros", [0, 9_000])
 def test_each_row_has_the_weight_of_its_line(given, capsys, options, zeros):
     """Also where the file is so long that it is read in pieces."""

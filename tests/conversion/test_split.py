@@ -453,7 +453,7 @@ def test_features_are_ranked_by_any_count():
 
 
 def test_more_jobs_than_memory_allows_are_refused(tmp_path):
-    with pytest.raises(InputError, match="too small for 200 jobs"):
+    with pytest.raises(InputError, match="too small for 200 threads"):
         make(tmp_path, b"1 1:1\n", memory=SMALL, n_jobs=200)
 
 
@@ -524,7 +524,7 @@ def test_signals_leave_nothing_behind(tmp_path, long_text, number):
     temp, store = tmp_path / "temp", tmp_path / "s.h5"
     temp.mkdir()
     before = earlier_store(store)
-    arguments = ["-", str(store), "--memory", "16MB", "--temp", str(temp), "--overwrite", "--jobs", "1"]
+    arguments = ["-", str(store), "--memory", "16MB", "--temp", str(temp), "--overwrite", "--threads", "1"]
     process = subprocess.Popen(
         [sys.executable, "-m", "blocksvm.split", *arguments],
         stdin=subprocess.PIPE,
@@ -580,7 +580,18 @@ def test_the_command_and_its_options(tmp_path, run_in_process):
     text = b"1 1:3 2:4 2:0\n-1 1:5\n" * 100
     (tmp_path / "rows.svm").write_bytes(text)
     store, held = tmp_path / "s.h5", tmp_path / "h.h5"
-    arguments = [tmp_path / "rows.svm", store, "--memory", "64MB", "--jobs", "2", "--seed", "9", "--dtype", "float64"]
+    arguments = [
+        tmp_path / "rows.svm",
+        store,
+        "--memory",
+        "64MB",
+        "--threads",
+        "2",
+        "--seed",
+        "9",
+        "--dtype",
+        "float64",
+    ]
     arguments += ["--duplicates", "sum", "--normalize", "l2", "--min-count", "2", "--holdout", "0.3", held]
     done = run_in_process(main, *arguments, "--temp", tmp_path)
     assert done.code == 0

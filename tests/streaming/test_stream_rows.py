@@ -122,7 +122,7 @@ def test_rows_without_a_label_are_asked_for_by_their_margin(tmp_path, capsys):
     chances = 0.3 / (0.3 + margins)
     assert abs(len(numbers) - chances.sum()) < 4.5 * np.sqrt((chances * (1 - chances)).sum())
     # what is learned does not depend on it, nor on the pieces that text comes in
-    again = run_in_process(capsys, main, *arguments[:6], 0.3, "--ask", ask, "--overwrite", "--jobs", 2)
+    again = run_in_process(capsys, main, *arguments[:6], 0.3, "--ask", ask, "--overwrite", "--threads", 2)
     assert again[0] == 0
     assert [int(line.removeprefix(f"{path}:")) - 1 for line in ask.read_text().splitlines()] == numbers
 

@@ -22,7 +22,7 @@ from support.campaigns.kills import content, rows, verify
 
 CASES = 80
 LONG = ("--schedule", "3", "--block-chunks", "3", "--tol", "0", "--max-outer", "60", "--quiet")
-SPLIT = ("--quiet", "--memory", "16MB", "--jobs", "1")
+SPLIT = ("--quiet", "--memory", "16MB", "--threads", "1")
 
 
 @cache

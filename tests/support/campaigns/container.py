@@ -22,16 +22,17 @@ from support.campaigns.memory import cgroup, remove, tree_of
 
 CASES = 120
 MIB = 1 << 20
+SMALL = ("--memory", "40MB")
 
 
 def works(old: Path, here: Path) -> dict[str, tuple]:
     """Commands of a service, from rows to predictions, with the files that each writes last."""
     return {
         "split": ("split", old / "rows.svm", here / "s.h5", *SPLIT),
-        "train": ("train", old / "s.h5", here / "m1.h5", *LONG, "-C", "1", "--memory", "40MB"),
-        "predict": ("predict", old / "m1.h5", old / "rows.svm", here / "p1", "--quiet", "--memory", "40MB"),
-        "stream": ("stream", old / "rows.svm", "--model", here / "o.h5", "--quiet", "--jobs", "1", "--memory", "40MB"),
-        "cv": ("cv", old / "s.h5", "-C", "1", "--folds", "2", "--quiet", "--memory", "40MB", "--tol", "0.1"),
+        "train": ("train", old / "s.h5", here / "m1.h5", *LONG, "-C", "1", *SMALL),
+        "predict": ("predict", old / "m1.h5", old / "rows.svm", here / "p1", "--quiet", *SMALL),
+        "stream": ("stream", old / "rows.svm", "--model", here / "o.h5", "--quiet", "--threads", "1", *SMALL),
+        "cv": ("cv", old / "s.h5", "-C", "1", "--folds", "2", "--quiet", *SMALL, "--tol", "0.1"),
     }
 
 

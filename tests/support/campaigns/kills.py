@@ -63,7 +63,7 @@ WORKS = (
           "--log", "{here}/t.jsonl"), ("m.h5", "c.h5", "t.jsonl"), again=("--resume",)),
     Work("train --overwrite", ("train", "{old}/s.h5", "{here}/m.h5", *TRAIN, "--overwrite"), ("m.h5",), ("m.h5",)),
     Work("stream --save-every", ("stream", "{old}/rows.svm", "--learner", "arow", "--model", "{here}/m.h5",
-                                 "--save-every", str(SAVE_EVERY), "--overwrite", "--jobs", "1", "--quiet"),
+                                 "--save-every", str(SAVE_EVERY), "--overwrite", "--threads", "1", "--quiet"),
          ("m.h5",), ("m.h5",)),
     Work("predict", ("predict", "{old}/m.h5", "{old}/more.svm", "{here}/p", "--overwrite", "--quiet"), ("p",), ("p",)),
 )  # fmt: skip

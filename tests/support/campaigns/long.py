@@ -61,7 +61,7 @@ def flat(words: tuple, folder: Path) -> str:
 def cases(n: int, seed: int) -> list[Case]:
     train = ("train", "{here}/s.h5", "{here}/m.h5", "--quiet", "--tol", "0", "--max-outer", str(THOUSAND))
     small = ("--block-chunks", "1", "--schedule", "1")
-    stream = ("stream", "{here}/rows.svm", "--quiet", "--model", "{here}/m.h5", "--jobs", "1")
+    stream = ("stream", "{here}/rows.svm", "--quiet", "--model", "{here}/m.h5", "--threads", "1")
     found = {
         "1,000 outer iterations, blocks of a chunk": (*train, *small),
         "1,000 outer iterations, with a log and checkpoints": (
