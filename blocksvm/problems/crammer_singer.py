@@ -74,7 +74,6 @@ class CrammerSingerSums(SideBySideSums):
     def __init__(self, problem: CrammerSinger, w: np.ndarray, prior: np.ndarray | None = None):
         super().__init__(problem, w, prior)
         self.w_sq, self.distance_sq, self.along = (math.fsum(column.tolist()) for column in self.norms.T[:3])
-        self.parts: list[tuple[float, ...]] = []
 
     def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray) -> None:
         """Add a block: its scores, and alpha (n, k) of its rows."""

@@ -16,6 +16,7 @@ where w = w0 + sum_i a_i direction_i x_i for the current a: their difference is 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -35,8 +36,11 @@ def constant_value(source: Source) -> float:
 class Repair:
     """Adds up ``kernels.free_bias.sums_by_side`` over the blocks of a certificate."""
 
-    def __init__(self):
-        self.parts: list[np.ndarray] = []
+    def __init__(self, parts: Sequence[np.ndarray] = ()):
+        self.parts = list(parts)
+
+    def __add__(self, other: Repair) -> Repair:
+        return Repair(self.parts + other.parts)
 
     def add(self, sums: np.ndarray) -> None:
         self.parts.append(sums)

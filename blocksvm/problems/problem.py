@@ -237,6 +237,7 @@ class CertificateSums:
     dual = True
     gap_of_rows = 0.0  # as the blocks are added
     moves_alpha = False  # whether ``add`` changes the alpha that it is given
+    ADDED: tuple[str, ...] = ("parts", "gap_of_rows", "correct", "labelled", "squared_errors", "repair")
 
     def __init__(self, problem: Problem, w: np.ndarray, prior: np.ndarray | None = None):
         self.problem = problem
@@ -244,7 +245,7 @@ class CertificateSums:
         self.sums_of_rows = problem.loss.compiled(certificate_sums)
         self.cost = problem.cost_by_sign()
         if problem.free_bias:  # the constant feature's weight has no part in the norms
-            self.repair, self.constant = Repair(), problem.bias * float(w[-1])
+            self.constant = problem.bias * float(w[-1])
             w, prior = w[:-1], prior if prior is None else prior[:-1]
         self.w_sq = sum_of_squares(w)
         self.distance_sq = self.w_sq  # ||w - w0||^2, never by a difference of squares
@@ -252,9 +253,24 @@ class CertificateSums:
         if prior is not None and len(prior) > 0:
             self.distance_sq = squared_distance(w, prior)
             self.along = inner_with_difference(w, w, prior)
+        self.clear()
+
+    def clear(self) -> None:
+        """No block has been added."""
         self.parts: list[tuple[float, ...]] = []
-        self.correct = self.labelled = 0
-        self.squared_errors = [] if problem.real else None
+        self.correct, self.labelled, self.gap_of_rows = 0, 0, 0.0
+        self.squared_errors = [] if self.problem.real else None
+        self.repair = Repair() if self.problem.free_bias else None
+
+    def added(self) -> dict:
+        """What the blocks have added, for the ``merge`` of other sums at the same w."""
+        return {name: getattr(self, name) for name in self.ADDED}
+
+    def merge(self, added: Mapping) -> None:
+        """Add what other sums have of other blocks."""
+        for name, value in added.items():
+            if value is not None:
+                setattr(self, name, getattr(self, name) + value)
 
     def scores(self, block: Block) -> np.ndarray:
         """(n,) float64: the decision values of a block's rows."""

@@ -215,7 +215,7 @@ class SideBySideSums(CertificateSums):
             columns = together(copied)
         self.w = columns
         self.norms = norms_of(columns, problem.n_problems, prior)
-        self.correct = self.labelled = 0
+        self.clear()
 
     def scores(self, block: Block) -> np.ndarray:
         """(n, k) float64: the decision values of a block's rows."""
@@ -239,11 +239,16 @@ class SideBySideSums(CertificateSums):
 class SeveralSums(SideBySideSums):
     """Adds up the certificates of several problems block by block, all at one w, as ``CertificateSums`` does of one."""
 
+    ADDED = ("totals", "correct", "labelled")
+
     def __init__(self, problem: SeveralProblems, w: np.ndarray, prior: np.ndarray | None = None):
         super().__init__(problem, w, prior)
         self.sums_of_rows = problem.loss.compiled(several_certificate_sums)
         self.live = problem.live
-        self.totals = np.zeros((problem.n_problems, 4))
+
+    def clear(self) -> None:
+        self.correct = self.labelled = 0
+        self.totals = np.zeros((self.problem.n_problems, 4))
 
     def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray) -> None:
         """Add a block: its scores, and alpha (n, k) of its rows."""

@@ -30,6 +30,9 @@ class RejectedEarly:
     share: float
 
 
+# a certificate and the relative drift of its w from w(alpha); None: stopped
+Outcome = tuple[Certificate, float] | RejectedEarly | None
+
 # ------------------------------------------------------------------------------------------------ taking it
 
 
@@ -39,16 +42,12 @@ def certified(
     w: np.ndarray,
     blocks: Blocks,
     stopped: Callable[[], bool],
-    enough: float = math.inf,
-    working_set: WorkingSet | None = None,
-    saved: Path | None = None,
+    reading: Callable[[CertificateSums], Outcome],
 ) -> Certificate | RejectedEarly | None:
     """A certificate of exactly the w and alpha that the state has when it returns; None if stopped.
 
-    enough: the gap from which on it is in vain; working_set: is chosen once more while all rows pass by, at this w;
-    saved: the checkpoint that the state is from, where its dual variables have not been checked yet: InputError where
-    they are not allowed, since what is certified by them is untrue.  A solver that minimises nothing has its accuracy
-    or error measured.
+    reading(sums): adds all rows to them, as ``certify`` does.  A solver that minimises nothing has its accuracy or
+    error measured.
     """
     if not solver.capabilities.minimises:
         completion = solver.completion(state) if isinstance(solver, OwnDecisions) else None
@@ -57,29 +56,52 @@ def certified(
     assert problem is not None
     rebuilt = False
     while True:
-        alpha = solver.dual_variables(state)
-        if working_set is not None:
-            working_set.begin_reading(reset=True)
-
-        def seen_block(block: Block, scores: np.ndarray, alpha: np.ndarray | None = alpha) -> None:
-            if saved is not None and alpha is not None and not problem.allows(alpha[block.rows], block):
-                raise InputError(f"{saved}: holds dual variables beyond their bounds; it is damaged, start afresh")
-            if working_set is not None and isinstance(solver, TellsShares):
-                offer_shares(solver, state, block, scores, working_set)
-
-        sums = problem.sums(w, solver.prior)
-        sums.threads = solver.threads
-        outcome = certify(sums, alpha, blocks(), stopped, enough, seen_block)
+        outcome = reading(problem.sums(w, solver.prior))
         if outcome is None or isinstance(outcome, RejectedEarly):
             return outcome
-        if working_set is not None:
-            working_set.end_reading()
         certificate, drift = outcome
         # w computed again from alpha differs from it by rounding alone, and what is measured of that is in the gap
         if drift <= LARGEST_DRIFT or rebuilt or not isinstance(solver, TellsShares):
             return certificate
         solver.rebuild(state, blocks())
         rebuilt = True
+
+
+def reading_of_blocks(
+    solver: Solver,
+    state: State,
+    sums: CertificateSums,
+    blocks: Blocks,
+    stopped: Callable[[], bool],
+    enough: float = math.inf,
+    working_set: WorkingSet | None = None,
+    saved: Path | None = None,
+) -> Outcome:
+    """All rows, added to ``sums``.
+
+    enough: the gap from which on it is in vain; working_set: is chosen once more while all rows pass by, at this w;
+    saved: the checkpoint that the state is from, where its dual variables have not been checked yet: InputError where
+    they are not allowed, since what is certified by them is untrue.
+    """
+    alpha = solver.dual_variables(state)
+    if working_set is not None:
+        working_set.begin_reading(reset=True)
+
+    def seen_block(block: Block, scores: np.ndarray) -> None:
+        if saved is not None and alpha is not None and not sums.problem.allows(alpha[block.rows], block):
+            raise beyond_bounds(saved)
+        if working_set is not None and isinstance(solver, TellsShares):
+            offer_shares(solver, state, block, scores, working_set)
+
+    sums.threads = solver.threads
+    outcome = certify(sums, alpha, blocks(), stopped, enough, seen_block)
+    if working_set is not None and isinstance(outcome, tuple):
+        working_set.end_reading()
+    return outcome
+
+
+def beyond_bounds(saved: Path) -> InputError:
+    return InputError(f"{saved}: holds dual variables beyond their bounds; it is damaged, start afresh")
 
 
 def offer_shares(solver: TellsShares, state: State, block: Block, scores: np.ndarray, working_set: WorkingSet) -> None:
@@ -98,7 +120,7 @@ def certify(
     stopped: Callable[[], bool],
     enough: float = math.inf,
     seen_block: Callable[[Block, np.ndarray], None] = lambda block, scores: None,
-) -> tuple[Certificate, float] | RejectedEarly | None:
+) -> Outcome:
     """(certificate, relative drift of w) of the w of ``sums`` and alpha (l,), or alpha (l, k) of several problems, over
     blocks of all rows; None if stopped.  seen_block is given each block and its scores.
 

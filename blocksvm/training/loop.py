@@ -12,17 +12,18 @@ certificate says that the optimum is reached.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from blocksvm.model.held_out import held_out_figures
-from blocksvm.problems.problem import Certificate
+from blocksvm.problems.problem import Certificate, CertificateSums
 from blocksvm.solvers.solver import CertifiesItself, OwnDecisions, SeveralProblemsSolver
 from blocksvm.sources.block import Block
 from blocksvm.sources.block_reader import BlockReader
 from blocksvm.training import record
-from blocksvm.training.certificate import RejectedEarly, certified, enough_gap
+from blocksvm.training.certificate import Outcome, RejectedEarly, certified, enough_gap, reading_of_blocks
 from blocksvm.training.run import Run
 from blocksvm.training.schedule import Replay
 from blocksvm.training.visit import VisitTask
@@ -70,8 +71,7 @@ class OuterLoop(Run):
                 blocks, most = partition.blocks(progress.outer), self.plan.settings.passes_left(progress.passes_made)
                 if progress.visit == 0:
                     self._begin_reading()
-                for block in self.read(blocks[progress.visit :], then=self.following()[0]):
-                    self._visit(block, blocks[progress.visit], most)
+                for _ in self._visits(blocks, most):
                     progress.visit += 1
                     self.emit("visit", visit=progress.visit, blocks=len(blocks))
                     self._visit_set(between=progress.visit < len(blocks))
@@ -102,6 +102,13 @@ class OuterLoop(Run):
         progress.close(primal)
 
     # -- visits ------------------------------------------------------------------------------------------------
+
+    def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[None]:
+        """Visit the blocks that are left of an outer iteration, one after the other."""
+        visit = self.progress.visit
+        for number, block in enumerate(self.read(blocks[visit:], then=self.following()[0]), visit):
+            self._visit(block, blocks[number], most)
+            yield
 
     def _visit(self, block: Block, chunks: np.ndarray, most: float) -> None:
         """A visit to a block, of so many passes at most, whose rows are offered to the working set."""
@@ -186,8 +193,8 @@ class OuterLoop(Run):
         """A certificate of the state, stored and reported; None where the run was stopped."""
         self.emit("certifying")
         certificate = certified(
-            self.plan.solver, self.state, self.weights(), lambda: self.read(self.following()), self.watch.stop,
-            enough, working_set, self.unchecked,
+            self.plan.solver, self.state, self.weights(), self._following_rows, self.watch.stop,
+            lambda sums: self._reading(sums, enough, working_set),
         )  # fmt: skip
         if certificate is None:
             return None
@@ -196,6 +203,17 @@ class OuterLoop(Run):
         self.tally.attempted(certificate.share if isinstance(certificate, RejectedEarly) else 1.0)
         self.watch.on_event(record.certificate_event(self.progress.outer, self.seconds(), certificate))
         return certificate if isinstance(certificate, RejectedEarly) else self.keep(certificate)
+
+    def _following_rows(self) -> Iterator[Block]:
+        """All rows, as the next outer iteration reads them."""
+        return self.read(self.following())
+
+    def _reading(self, sums: CertificateSums, enough: float, working_set: WorkingSet | None) -> Outcome:
+        """All rows, for a certificate: added to its sums, and offered to the working set at its w."""
+        return reading_of_blocks(
+            self.plan.solver, self.state, sums, self._following_rows, self.watch.stop, enough, working_set,
+            self.unchecked,
+        )  # fmt: skip
 
     def _emit_outer(self) -> None:
         """The outer iteration's line in the trace."""
