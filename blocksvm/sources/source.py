@@ -12,7 +12,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import NUMBERS, Coding, Labels
-from blocksvm.sources.block import Arena, Block, block_bytes, carve_block, row_bytes
+from blocksvm.sources.block import INDEX_BYTES, Arena, Block, block_bytes, carve_block, row_bytes
 
 # Small chunks mix well when blocks are redrawn from them, but each costs some seventeen microseconds of Python to read:
 # some 400 a store where the data allows, between these bounds of nonzeros.  With 800, five data sets took as many
@@ -161,6 +161,12 @@ class Source(ABC):
         """Where some rows of a chunk came from: file and line, or their number from 1, as 'row 17'."""
         first = int(self.chunks.first_row[chunk])
         return [f"row {first + row + 1}" for row in rows.tolist()]
+
+
+def block_bytes_of_chunks(source: Source) -> np.ndarray:
+    """(n_chunks,): what each chunk takes in a block."""
+    chunks = source.chunks
+    return chunks.nnz * (INDEX_BYTES + source.value_bytes) + chunks.n_rows * source.row_bytes
 
 
 def bytes_of_blocks(source: Source, n_rows: int, nnz: int) -> int:

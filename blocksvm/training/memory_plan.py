@@ -8,8 +8,7 @@ import numpy as np
 
 from blocksvm.base.memory import Budget
 from blocksvm.solvers.solver import SHARE, Solver
-from blocksvm.sources.block import INDEX_BYTES
-from blocksvm.sources.source import Source, bytes_of_blocks
+from blocksvm.sources.source import Source, block_bytes_of_chunks, bytes_of_blocks
 from blocksvm.training import working_set
 from blocksvm.training.partition import Partition
 from blocksvm.training.train_settings import AUTO, TrainSettings
@@ -22,12 +21,14 @@ CHOOSING_BYTES = 48  # of a row of the block at work, while it is decided which 
 @dataclass(frozen=True)
 class BlockPlan:
     """Where the blocks of an outer iteration come from: the source, which of its chunks form which block, and the
-    memory for them; set_bytes: of the working set, None where there is none."""
+    memory for them; set_bytes: of the working set, None where there is none; under_way: of a cluster, how many parts
+    there is memory for."""
 
     source: Source
     partition: Partition
     arena_bytes: int
     set_bytes: int | None
+    under_way: int = 0
 
     @property
     def work_of_reading(self) -> float:
@@ -67,7 +68,7 @@ def plan_blocks(
     """
     share = settings.working_set_share()
     chunks = source.chunks
-    block = chunks.nnz * (INDEX_BYTES + source.value_bytes) + chunks.n_rows * source.row_bytes  # of each chunk
+    block = block_bytes_of_chunks(source)
     alone = chunks.n_rows * 8 if source.in_memory else block
     work = chunks.n_rows * row_work_bytes(solver)
     edges = bytes_of_blocks(source, 0, 0)  # each block's arrays begin on a cache line
@@ -85,22 +86,16 @@ def plan_blocks(
     alone_fits = need <= budget.left and (n is not None or smallest > budget.left - edges)
     resident = saved["resident"] if saved else alone_fits or need + more <= budget.left
 
-    def take_set(set_bytes: int | None) -> None:
-        if set_bytes:
-            budget.take("working set", set_bytes)
-        if saved is None:
-            budget.take("visits to the working set", _of_visits(source, set_bytes, beside))
-
     if resident and (n is None or n >= len(chunks)):
         budget.reserve("all rows", need)
         arena = 0 if source.in_memory else int(alone.sum()) + edges
         partition = Partition(alone + work, need, *arguments)
         set_bytes = saved.get("set_bytes") if saved else copies if more <= budget.left else None
-        take_set(set_bytes)
+        take_set(budget, source, set_bytes, beside if saved is None else 0.0)
         return BlockPlan(source, partition, arena, set_bytes)
     budget.take("reading", edges)
-    set_bytes = _set_bytes(budget, source, share, smallest, beside) if saved is None else saved.get("set_bytes")
-    take_set(set_bytes)
+    set_bytes = set_bytes_within(budget, source, share, smallest, beside) if saved is None else saved.get("set_bytes")
+    take_set(budget, source, set_bytes, beside if saved is None else 0.0)
     capacity = saved["capacity"] if saved else smallest if n else budget.left
     # a resumed run forms the blocks that it was begun with: what else is asked for needs memory beside them
     budget.require("two blocks as the run was begun with" if saved else "two blocks", max(smallest, capacity))
@@ -117,6 +112,13 @@ def beside_the_set(source: Source, solver: Solver) -> float:
     return row_work_bytes(solver) / working_set.bytes_of_row(source)
 
 
+def take_set(budget: Budget, source: Source, set_bytes: int | None, beside: float) -> None:
+    """Count the working set, and what visits to it take beside it."""
+    if set_bytes:
+        budget.take("working set", set_bytes)
+    budget.take("visits to the working set", _of_visits(source, set_bytes, beside))
+
+
 def _of_visits(source: Source, set_bytes: int | None, beside: float) -> int:
     return int(beside * max(0, (set_bytes or 0) - working_set.TABLE_BYTES * source.n_samples))
 
@@ -128,7 +130,7 @@ def _copies(source: Source) -> int:
     return working_set.bytes_of_set(source, n_rows, nnz)
 
 
-def _set_bytes(budget: Budget, source: Source, share: float | None, smallest: int, beside: float) -> int | None:
+def set_bytes_within(budget: Budget, source: Source, share: float | None, smallest: int, beside: float) -> int | None:
     """For the working set: what is asked for, with what visits take beside it, as far as the ``smallest`` blocks leave
     it; at least for its table."""
     if share is None:

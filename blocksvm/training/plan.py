@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from blocksvm.base.errors import InputError, option, value_text
@@ -17,7 +17,7 @@ from blocksvm.model.solver_state import namespace
 from blocksvm.model.takeover import InitialModels
 from blocksvm.solvers.solver import Method, Solver, StateArray, Task
 from blocksvm.sources.source import Source
-from blocksvm.training.memory_plan import plan_blocks, take_state
+from blocksvm.training.memory_plan import BlockPlan, plan_blocks, take_state
 from blocksvm.training.schedule import Replay, Schedule
 from blocksvm.training.train_settings import TrainSettings
 
@@ -28,7 +28,8 @@ class Plan:
     initial_models: those that it begins with; valid: a source to score after each outer iteration; resume: the
     description of the checkpoint to go on from; replay: inner passes of each visit of a previous run, and of those to
     its working set; method: another one than the settings name, which
-    takes the same settings; besides: bytes by name that the caller has taken of the memory.  Raises InputError where
+    takes the same settings; besides: bytes by name that the caller has taken of the memory; plan_rows: who plans the
+    blocks.  Raises InputError where
     the settings do not fit the source or the memory.
     """
 
@@ -43,6 +44,7 @@ class Plan:
         replay: tuple[list[int], list[int]] | None = None,
         method: Method | None = None,
         besides: Mapping[str, int] | None = None,
+        plan_rows: Callable[..., BlockPlan] = plan_blocks,
     ):
         self.source = source
         self.settings = settings
@@ -52,17 +54,16 @@ class Plan:
         method = method or get_method(settings.solver, settings.learner)
         schedule = settings.make_schedule()
         self.schedule: Schedule = schedule if replay is None else Replay(*replay, schedule.tolerance)
-        self.solver: Solver = method.make(
-            Task(
-                dict(settings.method),
-                source,
-                settings.constant,
-                self.schedule.tolerance,
-                settings.working_set_share() is not None,
-                settings.free_bias,
-                settings.tol,
-            )
+        self.task = Task(
+            dict(settings.method),
+            source,
+            settings.constant,
+            self.schedule.tolerance,
+            settings.working_set_share() is not None,
+            settings.free_bias,
+            settings.tol,
         )
+        self.solver: Solver = method.make(self.task)
         labels_are_read = not self.solver.predicts_rows or source.label_kind == NUMBERS
         if self.solver.real_targets and labels_are_read:
             self.source = source = source.reader(real=True)
@@ -89,7 +90,7 @@ class Plan:
         if self.held_out is not None:
             self.held_out.match(source, self.budget)
         saved = None if resume is None else resume["partition"]
-        self.blocks = plan_blocks(self.budget, source, self.solver, settings, saved)
+        self.blocks = plan_rows(self.budget, source, self.solver, settings, saved)
 
     @property
     def namespace(self) -> str:

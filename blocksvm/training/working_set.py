@@ -126,6 +126,12 @@ class WorkingSet:
             self.close_gaps()  # the same rows have the same places if the reading is broken off and begun again
             self._settle()
 
+    def renew(self, rows: np.ndarray, share: np.ndarray) -> None:
+        """Members (m,), by their rows' numbers, have passed by without being offered; share (m,) float64 as there."""
+        slots = self.slots[rows]
+        self.held_share[slots[slots >= 0]] = share[slots >= 0]  # others have taken the place of some
+        self.seen += float(np.maximum(share, 0.0).sum())
+
     def end_reading(self) -> None:
         """All rows have passed by."""
         self.reached = self.least

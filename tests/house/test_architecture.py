@@ -33,6 +33,7 @@ LEVELS = [
     ["learners"],
     ["model"],
     ["training", "streaming"],
+    ["cluster"],
     ["api"],
     ["validation"],
     ["exchange", "reporting"],
@@ -55,6 +56,7 @@ ONLY_IN = {
     "onnx": ["exchange/onnx"],
     "pyarrow": ["exchange/weights_table", "formats/tables"],
     "argparse": ["cli", "commands"],
+    "distributed": ["cluster/dask_workers"],
 }
 PRINTING = {"cli", "estimators", "commands"}  # estimators: where verbose asks for it
 SOURCES = sorted(PACKAGE.rglob("*.py"))

@@ -1,0 +1,84 @@
+"""The batches of a reading by workers, and their parts: which chunks are screened at one w, by counts alone; and the
+memory of the process that moves the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, option
+from blocksvm.base.memory import Budget
+from blocksvm.kernels.shuffle import windowed_order
+from blocksvm.solvers.solver import Solver
+from blocksvm.sources.source import Source, block_bytes_of_chunks
+from blocksvm.training.memory_plan import BlockPlan, beside_the_set, row_work_bytes, set_bytes_within, take_set
+from blocksvm.training.partition import PARTITION, Partition, order_key
+from blocksvm.training.train_settings import TrainSettings
+
+BATCHES = 8  # of a reading
+FIRST = 1 / 256  # of the rows, the first batch of all; each is twice as large as the one before, until an eighth:
+# at alpha = 0 every row moves, after a 256th most of the easy ones do not
+PARTS = 64  # of a reading, at least
+LARGEST_PART = 1 << 22  # nonzeros: 0.05 s of a worker's work, five times what it costs to hand them out
+MOST_UNDER_WAY = 64  # parts
+VERSIONS = 4  # copies of w beside the one that moves
+
+
+class Batches(Partition):
+    """The blocks of an outer iteration are its batches, of redrawn chunks."""
+
+    def __init__(self, source: Source, seed: int, order: str):
+        n_rows = source.chunks.n_rows
+        super().__init__(source.chunks.nnz, 0, 1, "redrawn", order, seed, source.shuffled, n_rows)
+        self.nnz = source.chunks.nnz
+        self.part = min(max(1, int(self.nnz.sum()) // PARTS), LARGEST_PART)
+        self.stored = self.parts(np.arange(len(n_rows)))
+
+    def blocks(self, outer: int) -> list[np.ndarray]:
+        n = len(self.nnz)
+        chunks = np.arange(n)
+        if self.order != "stored":
+            drawn = np.empty(n, np.int32)
+            windowed_order(order_key(self.seed, PARTITION, outer), n, n, drawn, np.empty(1, np.int32))
+            chunks = drawn.astype(np.int64)
+        shares = np.full(BATCHES, 1 / BATCHES)
+        if outer == 1:
+            doubled = FIRST * 2.0 ** np.arange(int(np.log2(1 / (FIRST * BATCHES))))
+            shares = np.concatenate([doubled, np.full(BATCHES, (1 - doubled.sum()) / BATCHES)])
+        ends = np.cumsum(self.nnz[chunks])
+        bounds = np.searchsorted(ends, np.cumsum(shares)[:-1] * ends[-1]) + 1
+        batches = np.split(chunks, np.minimum(bounds, n))
+        return [batch for batch in batches if len(batch)]
+
+    def parts(self, chunks: np.ndarray) -> list[np.ndarray]:
+        """Consecutive chunks of a batch, of about ``part`` nonzeros or of one chunk."""
+        ends = np.cumsum(self.nnz[chunks])
+        before = ends - self.nnz[chunks]
+        numbers = before // self.part
+        return np.split(chunks, np.flatnonzero(np.diff(numbers)) + 1)
+
+
+def plan_batches(
+    budget: Budget, source: Source, solver: Solver, settings: TrainSettings, saved: dict | None
+) -> BlockPlan:
+    """Where ``plan_blocks`` plans the blocks of one machine: the parts under way and the working set."""
+    share = settings.working_set_share()
+    if share is None:
+        raise InputError(f"{option('working_set', 'none')}: a cluster sends rows for the working set; leave it out")
+    batches = Batches(source, settings.seed, settings.order)
+    w = next(array for array in solver.state_arrays if array.name == "w")
+    entries = w.n_bytes(source.n_features, 0)
+    budget.take("copies of the weights", VERSIONS * entries)
+    budget.take("rows left out", source.n_samples)
+    chunks = source.chunks
+    sizes = block_bytes_of_chunks(source) + chunks.n_rows * row_work_bytes(solver)
+    part = max(int(sizes[chunks_of].sum()) for outer in (1, 2) for batch in batches.blocks(outer)
+               for chunks_of in batches.parts(batch))  # fmt: skip
+    part = max(part, max(int(sizes[chunks_of].sum()) for chunks_of in batches.stored))
+    budget.require("two parts", 3 * part)
+    beside = beside_the_set(source, solver)
+    set_bytes = set_bytes_within(budget, source, share, 3 * part, beside) if saved is None else saved["set_bytes"]
+    take_set(budget, source, set_bytes, beside)
+    budget.require("two parts", 3 * part)
+    under_way = int(min(MOST_UNDER_WAY, budget.left // part - 1))
+    budget.take("parts under way", (under_way + 1) * part)
+    return BlockPlan(source, batches, part, set_bytes, under_way)

@@ -1,0 +1,138 @@
+"""Has parts screened by workers, and gives their answers in order: the one place that joins the decisions
+(assignment.py) with those who carry them out (workers.py)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+
+from blocksvm.base.errors import InputError
+from blocksvm.cluster.assignment import Assignment, GiveUp, Instruction, Say, Submit
+from blocksvm.cluster.part import Job, Missing, Part, Screened, Weights
+from blocksvm.cluster.workers import Event, Traffic, Workers, now
+
+VERSIONS_KEPT = 3  # of w: what workers hold may be two behind
+LONGEST_WAIT = 1.0  # seconds, before the user is asked whether the run shall stop
+
+
+class ClusterLost(InputError):
+    """No worker is left to go on with."""
+
+
+class Screener:
+    """timeout, most: as ``Assignment`` has them; say(text) is called with what the user should know."""
+
+    def __init__(self, workers: Workers, job: Job, timeout: float, most: int, say: Callable[[str], None]):
+        self.workers, self.job, self.say = workers, job, say
+        self.assignment = Assignment(timeout, most)
+        self.versions: dict[int, np.ndarray] = {}
+        self.parts: dict[int, Part] = {}
+        self.answers: dict[int, Screened] = {}
+        self.to_come: deque[Callable[[int], Part]] = deque()
+        self.number = self.version = 0
+        self.next_taken = 1
+        self.traffic = Traffic()
+
+    def __enter__(self) -> Screener:
+        self.workers.start(self.job)
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.workers.close()
+
+    def new_version(self, w: np.ndarray) -> int:
+        """Let parts be screened at this w, which is copied; returns its number."""
+        latest = self.versions.get(self.version)
+        if latest is None or not np.array_equal(latest, w.reshape(-1)):
+            self.version += 1
+            self.versions[self.version] = w.reshape(-1).copy()
+            for old in sorted(self.versions)[:-VERSIONS_KEPT]:
+                del self.versions[old]
+        return self.version
+
+    def want(self, parts: Iterable[Callable[[int], Part]]) -> None:
+        """Have parts screened, each of which is made, by its number, when its turn has come."""
+        self.to_come.extend(parts)
+        self._send()
+
+    def forget(self) -> None:
+        """Want nothing any more of what is under way."""
+        self.to_come.clear()
+        for number in list(self.parts):
+            self.answers.pop(number, None)
+            self._taken(number)
+        self.next_taken = self.number + 1
+
+    def take(self, n_parts: int, stop: Callable[[], bool]) -> Iterator[Screened | None]:
+        """The next answers, in the order in which parts were wanted; None, and no more, where ``stop`` says so."""
+        for _ in range(n_parts):
+            began, number = now(), self.next_taken
+            while number not in self.answers:
+                if stop():
+                    yield None
+                    return
+                self._hear(min(LONGEST_WAIT, max(0.0, self.assignment.next_deadline() - now()) + 0.001))
+            self.traffic.waited_seconds += now() - began
+            self.next_taken += 1
+            yield self.answers.pop(number)
+            self._taken(number)
+            self._send()
+            self._hear(0.0)
+
+    def _taken(self, number: int) -> None:
+        del self.parts[number]
+        self._follow(self.assignment.taken(number, now()))
+
+    def _send(self) -> None:
+        while self.to_come and len(self.parts) < self.assignment.most:
+            self.number += 1
+            part = self.parts[self.number] = self.to_come.popleft()(self.number)
+            self._follow(self.assignment.want(part.number, part.version, part.n_nonzeros, now()))
+
+    def _hear(self, seconds: float) -> None:
+        for event in self.workers.wait(seconds):
+            self._follow(self._decide(event))
+        self._follow(self.assignment.tick(now()))
+
+    def _decide(self, event: Event) -> list[Instruction]:
+        decisions, worker = self.assignment, event.worker
+        if event.kind == "joined":
+            return decisions.joined(worker, now())
+        if event.kind == "left":
+            return decisions.left(worker, now())
+        if event.kind == "failed":
+            return [GiveUp(event.text)] if event.fatal else decisions.failed(event.number, worker, event.text, now())
+        answer = event.answer
+        if isinstance(answer, Missing):
+            return decisions.missed(event.number, worker, now())
+        assert answer is not None
+        if decisions.is_open(event.number):
+            self.answers[event.number] = answer
+            self.traffic.bytes_received += answer.n_bytes
+            self.traffic.worker_seconds += answer.seconds
+            self.traffic.bytes_read += answer.bytes_read
+        return decisions.done(event.number, worker, answer.seconds, now())
+
+    def _follow(self, instructions: Sequence[Instruction]) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, Say):
+                self.say(instruction.text)
+            elif isinstance(instruction, GiveUp):
+                raise ClusterLost(f"{self.workers.name}: {instruction.text}")
+            else:
+                self._submit(instruction)
+
+    def _submit(self, instruction: Submit) -> None:
+        part = self.parts[instruction.number]
+        weights = None
+        if instruction.held != part.version:
+            w, before = self.versions[part.version], self.versions.get(instruction.held)
+            if before is None or instruction.held > part.version:
+                weights = Weights(part.version, w)
+            else:
+                weights = Weights.between(part.version, w, instruction.held, before)
+            self.traffic.bytes_sent += weights.n_bytes
+        self.traffic.bytes_sent += part.n_bytes
+        self.workers.submit(instruction.worker, part, weights)
