@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import by_user
-from blocksvm.cli.console import Known, threads
+from blocksvm.cli.console import Known, duration, threads
 from blocksvm.formats import AUTO, FORMATS, settings_offered
 
 if TYPE_CHECKING:
@@ -49,6 +49,30 @@ def n_threads(threads: int | None, spared: int = 0) -> int:
 def add_threads(parser, auto: str = "one a processor") -> None:
     """Add ``--threads``."""
     parser.add_argument("--threads", type=threads, metavar="N", help=f"a number, or auto (default): {auto}")
+
+
+def add_cluster(parser) -> None:
+    """Add the options of a Dask cluster."""
+    group = parser.add_argument_group("a cluster, whose workers read the store")
+    group.add_argument("--cluster", metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N")
+    group.add_argument("--security", nargs=3, metavar=("CA.pem", "CERT.pem", "KEY.pem"), help="files for TLS")
+    group.add_argument("--cluster-timeout", type=duration, default=300.0, metavar="S",
+                       help="how long no worker may answer (default 5m)")  # fmt: skip
+
+
+def cluster_of(options):
+    """The workers that options name, or None; they are sought when a run begins."""
+    if options.cluster is None:
+        if options.security is not None:
+            raise InputError("--security: is for --cluster; leave it out")
+        return None
+    from blocksvm.cluster.dask_workers import DaskWorkers
+    from blocksvm.cluster.loop import Cluster
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    return Cluster(DaskWorkers(options.cluster, options.security, say), options.cluster_timeout, say)
 
 
 def add_format(parser, default: str = "recognised by its name or first bytes") -> None:

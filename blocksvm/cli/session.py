@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from blocksvm.base.threads import Threads
 from blocksvm.cli.display.training import TrainDisplay, train_summary
-from blocksvm.cli.options import resumes
+from blocksvm.cli.options import cluster_of, resumes
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.model.takeover import InitialModels
 from blocksvm.model.trace import RecordedPasses, Trace, load_replay, replayed_by
@@ -36,6 +37,7 @@ class Session:
         self.settings = settings
         self.outputs = outputs
         self.stop = stop
+        self.cluster = cluster_of(options)
         self.end: dict = {}
 
     def last_gap(self) -> float | None:
@@ -58,7 +60,12 @@ class Session:
             display = TrainDisplay(sys.stderr, options.quiet)
             writers = [display.show]
             checkpoint = self.outputs.get("checkpoint")
-            loop = OuterLoop(
+            make: Callable[..., OuterLoop] = OuterLoop
+            if self.cluster is not None:
+                from blocksvm.cluster.loop import ClusterLoop
+
+                make = partial(ClusterLoop, cluster=self.cluster)
+            loop = make(
                 plan,
                 Watch(lambda event: [write(event) for write in writers], self.stop),
                 checkpoint=checkpoint and Checkpoint(checkpoint, options.checkpoint_seconds),
@@ -89,7 +96,10 @@ class Session:
     def _plan(self, source: Store, valid: Store | None, resume: dict | None, replayed: RecordedPasses | None) -> Plan:
         initial_models = InitialModels(source, _path(self.options.continue_from), _path(self.options.prior))
         passes = (replayed.passes, replayed.set_passes) if replayed else replayed_by(resume)
-        plan = Plan(source, self.settings, initial_models=initial_models, valid=valid, resume=resume, replay=passes)
+        make: Callable[..., Plan] = Plan
+        if self.cluster is not None:
+            from blocksvm.cluster.loop import plan_on_cluster as make
+        plan = make(source, self.settings, initial_models=initial_models, valid=valid, resume=resume, replay=passes)
         plan.share_work(Threads(self.options.threads))
         if replayed:
             replayed.check(plan)

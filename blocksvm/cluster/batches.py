@@ -14,7 +14,7 @@ from blocksvm.training.memory_plan import BlockPlan, beside_the_set, row_work_by
 from blocksvm.training.partition import PARTITION, Partition, order_key
 from blocksvm.training.train_settings import TrainSettings
 
-BATCHES = 8  # of a reading
+BATCHES = 16  # of a reading
 FIRST = 1 / 256  # of the rows, the first batch of all; each is twice as large as the one before, until an eighth:
 # at alpha = 0 every row moves, after a 256th most of the easy ones do not
 PARTS = 64  # of a reading, at least

@@ -16,8 +16,9 @@ becomes of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from pathlib import Path
 from uuid import uuid4
 
 import numpy as np
@@ -40,6 +41,16 @@ BEFORE, LEFT_OUT = "screened at", "left out"  # in the state: w for the batch un
 AT_ONCE = 1 << 12  # members of which the gap is added up at once
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """Who reads, and how long the loop waits for the first of them, or for another one; say: of what happens to
+    workers."""
+
+    workers: Workers
+    timeout: float
+    say: Callable[[str], None]
+
+
 def plan_on_cluster(source, settings, **more) -> Plan:
     """The plan of a run whose rows are read by workers; more: as ``Plan`` has it."""
     plan = Plan(source, settings, plan_rows=plan_batches, **more)
@@ -51,12 +62,11 @@ def plan_on_cluster(source, settings, **more) -> Plan:
 
 
 class ClusterLoop(OuterLoop):
-    """``OuterLoop`` of a plan by ``plan_on_cluster``; timeout: seconds without a worker; say: of what happens to
-    workers."""
+    """``OuterLoop`` of a plan by ``plan_on_cluster``."""
 
-    def __init__(self, plan: Plan, *watching, workers: Workers, timeout: float, say: Callable[[str], None], **more):
+    def __init__(self, plan: Plan, *watching, cluster: Cluster, **more):
         super().__init__(plan, *watching, **more)
-        self.workers, self.timeout, self.say = workers, timeout, say
+        self.cluster = cluster
 
     def allocate(self) -> None:
         super().allocate()
@@ -68,12 +78,13 @@ class ClusterLoop(OuterLoop):
             self.allocate()
         plan = self.plan
         task = {f.name: getattr(plan.task, f.name) for f in fields(Task) if f.name != "source"}
-        method = plan.method
+        method, path = (plan.method["name"], plan.method["learner"]), str(Path(plan.source.name).absolute())
         job = Job(
-            uuid4().hex, plan.source.name, plan.source.fingerprint, (method["name"], method["learner"]), task,
-            self.state["w"].shape, plan.solver.threads.wanted,
+            uuid4().hex, path, plan.source.fingerprint, method, task,
+            self.state["w"].shape, 2 * plan.blocks.arena_bytes + 3 * self.state["w"].nbytes,
         )  # fmt: skip
-        self.screener = Screener(self.workers, job, self.timeout, plan.blocks.under_way, self.say)
+        cluster = self.cluster
+        self.screener = Screener(cluster.workers, job, cluster.timeout, plan.blocks.under_way, cluster.say)
         with self.screener:
             return super().run()
 

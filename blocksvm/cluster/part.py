@@ -34,7 +34,7 @@ class Job:
     """What a worker has to know of a run.
 
     key: of this run alone; store: its path, which all see, and fingerprint; method: name and whether it is an online
-    learner; task: without its source; weights_shape: of w; threads: in each worker, None: as many as it has.
+    learner; task: without its source; weights_shape: of w; n_bytes: memory that each worker needs; threads: in each.
     """
 
     key: str
@@ -43,6 +43,7 @@ class Job:
     method: tuple[str, bool]
     task: dict[str, Any]
     weights_shape: tuple[int, ...]
+    n_bytes: int
     threads: int | None = 1
 
 

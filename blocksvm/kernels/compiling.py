@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 import numba
-from llvmlite.binding import parse_assembly
+from llvmlite.binding import get_host_cpu_name, parse_assembly
 from numba.core import ir, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
@@ -160,3 +160,8 @@ def compiled_inlined(function):
     compiled._insert = lambda *_, **__: None
     compiled._compile_for_args = compile_for_call
     return compiled
+
+
+def processor() -> str:
+    """The kind of processor that kernels are compiled for."""
+    return get_host_cpu_name()

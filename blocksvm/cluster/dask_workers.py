@@ -1,0 +1,197 @@
+"""Workers of a Dask cluster: the one file that knows Dask.
+
+Parts are tasks, no actors: a worker may leave at any time, and nothing is lost with it.  Fetching an answer is an event
+as well, since a worker that has been stopped keeps whoever fetches from it waiting.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from blocksvm.base.errors import Bytes, InputError, option
+from blocksvm.cluster.part import Job, Missing, Part, Screened, Weights, context_of, run_part
+from blocksvm.cluster.workers import Event, drained
+from blocksvm.kernels.compiling import processor
+from blocksvm.model.versions import versions
+
+ANSWER = 10.0  # seconds that the scheduler has to answer
+READY = 120.0  # seconds that a worker has to open the store
+LOOK = 1.0  # seconds between looks at who is there
+MEMORY_SHARE = 0.6  # of a worker's limit, at most: Dask ends a worker near its limit
+SETTINGS = {
+    "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.no-workers-timeout": None,
+    "distributed.scheduler.allowed-failures": 0,
+    "distributed.admin.large-graph-warning-threshold": "10GB",
+    "distributed.comm.timeouts.connect": "10s",
+}
+
+
+def on_worker(job: Job, part: Part, weights: Weights | None) -> Screened | Missing:
+    """``run_part`` by as many threads as Dask gives the worker."""
+    from distributed import get_worker
+
+    return run_part(replace(job, threads=get_worker().state.nthreads), part, weights)
+
+
+def described(job: Job) -> dict:
+    """What a worker is, or the sentence why it cannot take part."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    try:
+        context_of(replace(job, threads=worker.state.nthreads))
+    except InputError as error:
+        return {"fault": str(error)}
+    limit = getattr(worker.memory_manager, "memory_limit", None)
+    return {"versions": versions(), "processor": processor(), "limit": limit}
+
+
+class DaskWorkers:
+    """address: of a scheduler, or local:N, N processes of this machine; security: paths of the authority's certificate,
+    and of this client's certificate and key; tell: of workers that cannot take part."""
+
+    def __init__(self, address: str, security: list[str] | None, tell: Callable[[str], None]):
+        self.name, self.address, self.security, self.tell = f"cluster {address}", address, security, tell
+        self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.ended = threading.Event()
+        self.futures: dict[object, object] = {}
+        self.cluster = self.client = self.watcher = None
+        self.attempts = 0
+
+    def start(self, job: Job) -> None:
+        self.job = job
+        try:
+            import dask
+            import distributed
+        except ImportError:
+            raise InputError(f"{option('cluster')}: needs Dask; pip install 'blocksvm[cluster]'") from None
+        self.settings = dask.config.set(SETTINGS)
+        self.settings.__enter__()
+        try:
+            address = self._local(distributed) if self.address.startswith("local:") else self.address
+            self.client = distributed.Client(
+                address, timeout=ANSWER, set_as_default=False, security=self._security(distributed)
+            )  # fmt: skip
+            there = self._there()
+        except (OSError, TimeoutError, ValueError) as error:
+            raise InputError(
+                f"{option('cluster', self.address)}: no scheduler answers ({error or type(error).__name__}); start "
+                "one with 'dask scheduler' and workers with 'dask worker HOST:PORT'"
+            ) from error
+        for fault in self._probe(there):
+            raise InputError(fault)
+        self.known = set(there)
+        self.watcher = threading.Thread(target=self._watch, name="blocksvm-cluster", daemon=True)
+        self.watcher.start()
+
+    def _local(self, distributed):
+        n = self.address.removeprefix("local:")
+        if not n.isdigit() or int(n) < 1:
+            raise InputError(f"{option('cluster', self.address)}: expected local:N with N of 1 or more")
+        self.cluster = distributed.LocalCluster(
+            n_workers=int(n), threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        )  # fmt: skip
+        return self.cluster
+
+    def _security(self, distributed):
+        if self.security is None:
+            return None
+        authority, certificate, key = self.security
+        return distributed.Security(
+            tls_ca_file=authority, tls_client_cert=certificate, tls_client_key=key, require_encryption=True
+        )
+
+    def _there(self) -> list[str]:
+        """The addresses of the workers."""
+        return sorted(self.client.nthreads())
+
+    def _probe(self, workers: list[str]) -> list[str]:
+        """Make workers ready, whose joining is an event; why some cannot take part."""
+        futures = {
+            worker: self.client.submit(
+                described, self.job, workers=[worker], allow_other_workers=True, pure=False, retries=0
+            )
+            for worker in workers
+        }  # fmt: skip
+        faults = []
+        for worker, future in futures.items():
+            try:
+                answer = future.result(timeout=READY)
+            except Exception as error:
+                answer = {"fault": f"did not become ready ({error!r})"}
+            fault = answer.get("fault") or self._differs(answer)
+            if fault:
+                faults.append(f"worker {worker}: {fault}")
+            else:
+                self.events.put(Event("joined", worker))
+        return faults
+
+    def _differs(self, answer: dict) -> str:
+        for name, here in {**versions(), "processor": processor()}.items():
+            there = answer["processor"] if name == "processor" else answer["versions"].get(name)
+            if there != here:
+                return f"has {name} {there}, and {here} is here: bits could differ; make them the same"
+        limit = answer["limit"]
+        if limit and MEMORY_SHARE * limit < self.job.n_bytes:
+            return (
+                f"may take {Bytes(limit)} of memory, of which {MEMORY_SHARE:.0%} must be {Bytes(self.job.n_bytes)} or "
+                "more; raise its --memory-limit"
+            )
+        return ""
+
+    def _watch(self) -> None:
+        """Tell who joins and who leaves, until the end."""
+        while not self.ended.wait(LOOK):
+            try:
+                there = set(self._there())
+            except Exception as error:
+                text = f"the scheduler does not answer any more ({error or type(error).__name__})"
+                self.events.put(Event("failed", self.address, text=text, fatal=True))
+                return
+            for worker in self.known - there:
+                self.events.put(Event("left", worker))
+            for fault in self._probe(sorted(there - self.known)):
+                self.tell(fault)
+            self.known = there
+
+    def submit(self, worker: str, part: Part, weights: Weights | None) -> None:
+        self.attempts += 1
+        # a worker that has left is no reason to wait for it, so others may make the part, too
+        future = self.client.submit(
+            on_worker, self.job, part, weights, workers=[worker], allow_other_workers=True, pure=False, retries=0,
+            key=f"blocksvm-{self.job.key}-{self.attempts}",
+        )  # fmt: skip
+        self.futures[future.key] = future
+        future.add_done_callback(partial(self._made, worker, part.number))
+
+    def _made(self, worker: str, number: int, future) -> None:
+        """A part has been made, or has failed: fetch the answer, without waiting for it here."""
+        self.client.loop.add_callback(self._fetch, worker, number, future)
+
+    async def _fetch(self, worker: str, number: int, future) -> None:
+        try:
+            answer = await self.client.gather(future, asynchronous=True, direct=True)
+            self.events.put(Event("answer", worker, number, answer))
+        except BaseException as error:
+            if not self.ended.is_set():
+                text = str(error) if isinstance(error, InputError) else repr(error)
+                self.events.put(Event("failed", worker, number, text=text))
+        finally:
+            self.futures.pop(future.key, None)
+
+    def wait(self, seconds: float) -> list[Event]:
+        return drained(self.events, seconds)
+
+    def close(self) -> None:
+        self.ended.set()
+        for resource in (self.client, self.cluster):
+            if resource is not None:
+                with suppress(Exception):  # what is left of it ends with this process
+                    resource.close(timeout=ANSWER)
+        self.settings.__exit__(None, None, None)
