@@ -20,11 +20,11 @@ FIRST = 1 / 256  # of the rows, the first batch of all; each is twice as large a
 PARTS = 64  # of a reading, at least
 LARGEST_PART = 1 << 22  # nonzeros: 0.05 s of a worker's work, five times what it costs to hand them out
 MOST_UNDER_WAY = 64  # parts
-VERSIONS = 4  # copies of w beside the one that moves
+VERSIONS = 5  # copies of w beside the one that moves
 
 
 class Batches(Partition):
-    """The blocks of an outer iteration are its batches, of redrawn chunks."""
+    """The blocks of an outer iteration are the parts of its batches, of redrawn chunks."""
 
     def __init__(self, source: Source, seed: int, order: str):
         n_rows = source.chunks.n_rows
@@ -34,6 +34,15 @@ class Batches(Partition):
         self.stored = self.parts(np.arange(len(n_rows)))
 
     def blocks(self, outer: int) -> list[np.ndarray]:
+        return [part for batch in self.batches(outer) for part in self.parts(batch)]
+
+    def ranges(self, outer: int) -> list[range]:
+        """Which of the parts of an outer iteration are each batch's."""
+        ends = np.cumsum([len(self.parts(batch)) for batch in self.batches(outer)]).tolist()
+        return [range(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+
+    def batches(self, outer: int) -> list[np.ndarray]:
+        """The chunks of each batch."""
         n = len(self.nnz)
         chunks = np.arange(n)
         if self.order != "stored":
@@ -71,9 +80,7 @@ def plan_batches(
     budget.take("rows left out", source.n_samples)
     chunks = source.chunks
     sizes = block_bytes_of_chunks(source) + chunks.n_rows * row_work_bytes(solver)
-    part = max(int(sizes[chunks_of].sum()) for outer in (1, 2) for batch in batches.blocks(outer)
-               for chunks_of in batches.parts(batch))  # fmt: skip
-    part = max(part, max(int(sizes[chunks_of].sum()) for chunks_of in batches.stored))
+    part = batches.part * int(np.ceil((sizes / chunks.nnz.clip(1)).max())) + int(sizes.max())
     budget.require("two parts", 3 * part)
     beside = beside_the_set(source, solver)
     set_bytes = set_bytes_within(budget, source, share, 3 * part, beside) if saved is None else saved["set_bytes"]

@@ -27,17 +27,18 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.vectors import on_lines
 from blocksvm.cluster.batches import Batches, plan_batches
 from blocksvm.cluster.part import Job, Part, Screened, rows_of
-from blocksvm.cluster.screener import Screener
+from blocksvm.cluster.screener import ClusterLost, Screener
 from blocksvm.cluster.workers import Workers
 from blocksvm.problems.problem import CertificateSums
-from blocksvm.solvers.solver import PassResult, SeveralProblemsSolver, Task
+from blocksvm.solvers.solver import PassResult, SeveralProblemsSolver, Task, TellsShares
 from blocksvm.training.certificate import Outcome, RejectedEarly, beyond_bounds
 from blocksvm.training.loop import NO_CHUNKS, OuterLoop
 from blocksvm.training.plan import Plan
-from blocksvm.training.visit import VisitResult, VisitTask, put_rows
+from blocksvm.training.visit import VisitResult, VisitTask, of_axis, part_of, put_rows
 from blocksvm.training.working_set import WorkingSet
 
-BEFORE, LEFT_OUT = "screened at", "left out"  # in the state: w for the batch under way; which rows of the set it skips
+# In the state: w at which the batch at work and the following one are screened, and the rows of the set, which are not.
+BEFORE, AHEAD, LEFT_OUT = "screened at", "screened ahead at", "left out"
 AT_ONCE = 1 << 12  # members of which the gap is added up at once
 
 
@@ -53,16 +54,18 @@ class Cluster:
 
 def plan_on_cluster(source, settings, **more) -> Plan:
     """The plan of a run whose rows are read by workers; more: as ``Plan`` has it."""
-    plan = Plan(source, settings, plan_rows=plan_batches, **more)
-    solver, needs = plan.solver, plan.solver.capabilities
-    if plan.schedule.by_clock or needs.needs_all_rows or not (needs.certifies and needs.working_set):
-        refused = option("schedule", settings.schedule) if plan.schedule.by_clock else option("solver", solver.name)
-        raise InputError(f"{refused}: not on a cluster, which trains by dual-cd; leave it out")
-    return plan
+    needs, by_clock = settings.capabilities, settings.make_schedule().by_clock
+    if by_clock or not (needs.certifies and needs.working_set):
+        refused = option("schedule", settings.schedule) if by_clock else option("solver", settings.solver)
+        raise InputError(f"{refused}: not on a cluster, which trains by dual-cd as its workers answer; leave it out")
+    return Plan(source, settings, plan_rows=plan_batches, **more)
 
 
 class ClusterLoop(OuterLoop):
     """``OuterLoop`` of a plan by ``plan_on_cluster``."""
+
+    certifying = False  # a certificate is under way, which chooses the set once more
+    batch_ends = 0
 
     def __init__(self, plan: Plan, *watching, cluster: Cluster, **more):
         super().__init__(plan, *watching, **more)
@@ -70,7 +73,8 @@ class ClusterLoop(OuterLoop):
 
     def allocate(self) -> None:
         super().allocate()
-        self.state[BEFORE] = on_lines(self.state["w"].shape)
+        for name in (BEFORE, AHEAD):
+            self.state[name] = on_lines(self.state["w"].shape)
         self.state[LEFT_OUT] = np.zeros(self.plan.source.n_samples, bool)
 
     def run(self):
@@ -86,33 +90,64 @@ class ClusterLoop(OuterLoop):
         cluster = self.cluster
         self.screener = Screener(cluster.workers, job, cluster.timeout, plan.blocks.under_way, cluster.say)
         with self.screener:
-            return super().run()
+            try:
+                return super().run()
+            except ClusterLost as error:
+                if self.checkpoint is None:
+                    raise
+                self.save()
+                raise ClusterLost(f"{error}; {self.checkpoint.path} has the state, and --resume goes on") from error
+
+    def save(self) -> None:
+        """A certificate that is broken off has changed the set, but ``_reading`` has saved what was before."""
+        if not self.certifying:
+            super().save()
 
     # -- readings ----------------------------------------------------------------------------------------------
 
     def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[None]:
-        visit = self.progress.visit
-        self.screener.forget()
-        n_parts = self._screen(blocks[visit], resumed=visit > 0)
-        for number in range(visit, len(blocks)):
-            following = self._screen(blocks[number + 1]) if number + 1 < len(blocks) else 0
-            if not self._move(n_parts, int(self.plan.source.chunks.nnz[blocks[number]].sum())):
-                return
-            n_parts = following
-            yield
+        """Visit the parts that are left of an outer iteration."""
+        state, visit, screener = self.state, self.progress.visit, self.screener
+        screener.forget()
+        ranges = self._batches.ranges(self.progress.outer)
+        wanted = visit  # parts up to this one
+        for k, batch in enumerate(ranges):
+            if batch.stop <= visit:
+                continue
+            begins = visit <= batch.start
+            if begins:
+                state[BEFORE][:] = state[AHEAD] if k else state["w"]
+            if begins and not k:
+                self._leave_out(blocks[batch.start : batch.stop])
+            self._want(blocks[wanted : batch.stop], BEFORE)
+            wanted = max(wanted, batch.stop)
+            if k + 1 < len(ranges):
+                following = blocks[ranges[k + 1].start : ranges[k + 1].stop]
+                if begins:
+                    state[AHEAD][:] = state["w"]
+                    self._leave_out(following)
+                self._want(following, AHEAD)
+                wanted = ranges[k + 1].stop
+            self.batch_ends = batch.stop
+            for number in range(max(visit, batch.start), batch.stop):
+                self._move(blocks[number])
+                yield
 
-    def _screen(self, chunks: np.ndarray, resumed: bool = False) -> int:
-        """Have a batch screened, at w as it is, but for the rows of the working set; returns how many parts it has.
-        resumed: at the w, and but for the rows, that the run had which is gone on with."""
-        state, screener = self.state, self.screener
-        if not resumed:
-            state[BEFORE][:] = state["w"]
+    def _visit_set(self, between: bool) -> None:
+        if not between or self.progress.visit == self.batch_ends:
+            super()._visit_set(between)
+
+    def _leave_out(self, parts: list[np.ndarray]) -> None:
+        """The rows of the working set, as it is now, are not to be screened."""
+        for chunks in parts:
             rows = self._rows(chunks)
-            state[LEFT_OUT][rows] = self._members(rows)
-        version, parts = screener.new_version(state[BEFORE]), self._batches.parts(chunks)
-        # alpha is that of later: it changes for rows that are left out alone
-        screener.want(partial(self._part, some, version, leaves_out=True) for some in parts)
-        return len(parts)
+            self.state[LEFT_OUT][rows] = self._members(rows)
+
+    def _want(self, parts: list[np.ndarray], name: str) -> None:
+        """Have parts screened at the w of this name.  The alpha that is sent with them is that of their turn: it
+        changes meanwhile for rows that are left out alone."""
+        version = self.screener.new_version(self.state[name])
+        self.screener.want(partial(self._part, chunks, version, leaves_out=True) for chunks in parts)
 
     def _part(self, chunks: np.ndarray, version: int, number: int, leaves_out: bool) -> Part:
         rows = self._rows(chunks)
@@ -143,34 +178,31 @@ class ClusterLoop(OuterLoop):
         assert isinstance(batches, Batches)
         return batches
 
-    def _move(self, n_parts: int, n_nonzeros: int) -> bool:
-        """Move the rows of a batch that can move; False where the run is stopped meanwhile."""
+    def _move(self, chunks: np.ndarray) -> None:
+        """Move the rows of a part that can move."""
         progress, solver, working_set = self.progress, self.plan.solver, self.working_set
         assert working_set is not None
+        n_nonzeros = int(self.plan.source.chunks.nnz[chunks].sum())
+        answer = self.screener.take()
+        self._take_in(answer)
+        if isinstance(solver, SeveralProblemsSolver):
+            self.state["seen"] += answer.sums["totals"][:, 1]
         stats = progress.block_stats(n_nonzeros, working_set)
-        moved = PassResult(0, n_nonzeros, 0.0, False)
-        seconds = 0.0
-        for number, answer in enumerate(self.screener.take(n_parts, self.watch.stop)):
-            if answer is None:
-                return False
-            self._take_in(answer)
-            if isinstance(solver, SeveralProblemsSolver):
-                self.state["seen"] += answer.sums["totals"][:, 1]
-            everyone = np.arange(answer.movers.n_samples, dtype=np.int32)
-            if not len(everyone):
-                continue
-            key = progress.outer, 1 + (progress.visit << 20) + number
-            result = self.executor.visit(
-                VisitTask(NO_CHUNKS, key, self.plan.schedule, stats, everyone, between=True), answer.movers
-            )
+        done, seconds = PassResult(0, 0, 0.0, False), 0.0
+        everyone = np.arange(answer.movers.n_samples, dtype=np.int32)
+        if len(everyone):
+            task = VisitTask(
+                NO_CHUNKS, (progress.outer, 1 + progress.visit), self.plan.schedule, stats, everyone, between=True
+            )  # fmt: skip
+            result = self.executor.visit(task, answer.movers)
             assert result.share is not None
             working_set.offer(answer.movers, result.share)
-            (done,), seconds = result.passes, seconds + sum(result.seconds)
-            moved = replace(moved, rows_visited=moved.rows_visited + done.rows_visited, gain=moved.gain + done.gain)
-        total = VisitResult(NO_CHUNKS, {}, {}, None, None, passes=[moved], seconds=[seconds])
-        progress.count(total, stats, n_nonzeros)
-        self.tally.count(total)
-        return True
+            (done,), seconds = result.passes, sum(result.seconds)
+        result = VisitResult(
+            NO_CHUNKS, {}, {}, None, None, passes=[replace(done, nnz_visited=n_nonzeros)], seconds=[seconds]
+        )  # fmt: skip
+        progress.count(result, stats, n_nonzeros)
+        self.tally.count(result)
 
     def _take_in(self, answer: Screened) -> None:
         if not answer.allowed:
@@ -181,47 +213,57 @@ class ClusterLoop(OuterLoop):
 
     def _close(self) -> None:
         """What the set's rows have of the gap, which no worker has looked at, belongs to what was seen."""
-        solver, working_set = self.plan.solver, self.working_set
-        assert working_set is not None
+        solver = self.plan.solver
         problem = solver.problem_at(self.state) if isinstance(solver, SeveralProblemsSolver) else solver.problem
         sums = problem.sums(self.weights(), solver.prior)
-        block, members = working_set.block, working_set.members
-        left_out = members[self.state[LEFT_OUT][block.rows[members]]]
-        alpha = solver.dual_variables(self.state)
-        assert alpha is not None
-        for start in range(0, len(left_out), AT_ONCE):
-            some = rows_of(block, left_out[start : start + AT_ONCE])
-            sums.add(sums.scores(some), some, alpha[some.rows])
+        self._look_at_members(sums)
         if isinstance(solver, SeveralProblemsSolver):
             self.state["seen"] += sums.added()["totals"][:, 1]
-        working_set.seen += sums.gap_so_far()
-        self.state[LEFT_OUT][:] = False
         super()._close()
+
+    def _look_at_members(self, sums: CertificateSums) -> None:
+        """The rows of the set that were left out, added to ``sums`` at its w: their shares are new, and which problems
+        they are at rest for."""
+        working_set, solver, state = self.working_set, self.plan.solver, self.state
+        assert working_set is not None and isinstance(solver, TellsShares)
+        block, members = working_set.block, working_set.members
+        members = members[state[LEFT_OUT][block.rows[members]]]
+        for start in range(0, len(members), AT_ONCE):
+            some = rows_of(block, members[start : start + AT_ONCE])
+            part, scores, share = part_of(solver, some, state), sums.scores(some), np.empty(some.n_samples)
+            sums.add(scores, some, part["alpha"])
+            solver.shares(some, scores, part, share)
+            put_rows(state, some.rows, of_axis(solver, part, "row"))
+            working_set.renew(some.rows, share)
+        state[LEFT_OUT][:] = False
 
     def _reading(self, sums: CertificateSums, enough: float, working_set: WorkingSet | None) -> Outcome:
         """A reading at one w, of all rows, the working set's among them."""
+        if self.checkpoint is not None and working_set is not None:
+            self.save()
+        self.certifying = working_set is not None
         self.screener.forget()
-        version = self.screener.new_version(self.state["w"])
-        parts = [some for batch in self.following() for some in self._batches.parts(batch)]
+        version, parts = self.screener.new_version(self.state["w"]), self.following()
         left_out = self.state[LEFT_OUT]  # in its sums, too, a row of the set counts, but is not sent
         if working_set is not None:
             left_out[:] = self._members(np.arange(len(left_out)))
             working_set.begin_reading(reset=False)
         self.screener.want(partial(self._part, some, version, leaves_out=False) for some in parts)
         seen, n_samples = 0, self.plan.source.n_samples
-        for chunks, answer in zip(parts, self.screener.take(len(parts), self.watch.stop), strict=False):
-            if answer is None:
-                return None
+        for chunks in parts:
+            answer = self.screener.take()
             self._take_in(answer)
             sums.merge(answer.sums)
             if working_set is not None:
-                rows = self._rows(chunks)
-                working_set.renew(rows[left_out[rows]], answer.of_members)
                 working_set.offer(answer.movers, answer.share)
             seen += int(self.plan.source.chunks.n_rows[chunks].sum())
+            if self.watch.stop():
+                return None
             if seen < n_samples and sums.gap_so_far() > enough:
                 return RejectedEarly(sums.gap_so_far(), seen / n_samples)
+        certificate = sums.certificate(), sums.drift()
         if working_set is not None:
             working_set.end_reading()
-            left_out[:] = False
-        return sums.certificate(), sums.drift()
+            self._look_at_members(sums)
+        self.certifying = False
+        return certificate

@@ -98,8 +98,8 @@ class Screened:
     """What became of a part.
 
     sums: what its rows add to a certificate's; movers: the rows that can move and are no members, share (m,) their
-    shares of the gap, entries: of the state's row arrays beside alpha; of_members: the members' shares, in the order of
-    the rows; allowed: every alpha lies within its bounds; seconds: of the worker; bytes_read.
+    shares of the gap, entries: of the state's row arrays beside alpha; allowed: every alpha lies within its bounds;
+    seconds: of the worker; bytes_read.
     """
 
     number: int
@@ -107,7 +107,6 @@ class Screened:
     movers: Block
     share: np.ndarray
     entries: State
-    of_members: np.ndarray
     allowed: bool
     seconds: float
     bytes_read: int
@@ -115,7 +114,7 @@ class Screened:
     @property
     def n_bytes(self) -> int:
         block = self.movers
-        arrays = (*block.row_arrays, block.rows, self.share, self.of_members, *self.entries.values())
+        arrays = (*block.row_arrays, block.rows, self.share, *self.entries.values())
         return sum(0 if array is None else array.nbytes for array in arrays)
 
 
@@ -193,7 +192,7 @@ class Context:
         del entries["alpha"]
         return Screened(
             part.number, sums.added(), rows_of(block, looked_at[chosen]), share[chosen],
-            {name: of_rows[chosen] for name, of_rows in entries.items()}, share[member[looked_at]], allowed,
+            {name: of_rows[chosen] for name, of_rows in entries.items()}, allowed,
             time.perf_counter() - began, self.source.cost.bytes_read - cost,
         )  # fmt: skip
 

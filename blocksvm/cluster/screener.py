@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from blocksvm.cluster.part import Job, Missing, Part, Screened, Weights
 from blocksvm.cluster.workers import Event, Traffic, Workers, now
 
 VERSIONS_KEPT = 3  # of w: what workers hold may be two behind
-LONGEST_WAIT = 1.0  # seconds, before the user is asked whether the run shall stop
+LONGEST_WAIT = 1.0  # seconds
 
 
 class ClusterLost(InputError):
@@ -65,21 +65,18 @@ class Screener:
             self._taken(number)
         self.next_taken = self.number + 1
 
-    def take(self, n_parts: int, stop: Callable[[], bool]) -> Iterator[Screened | None]:
-        """The next answers, in the order in which parts were wanted; None, and no more, where ``stop`` says so."""
-        for _ in range(n_parts):
-            began, number = now(), self.next_taken
-            while number not in self.answers:
-                if stop():
-                    yield None
-                    return
-                self._hear(min(LONGEST_WAIT, max(0.0, self.assignment.next_deadline() - now()) + 0.001))
-            self.traffic.waited_seconds += now() - began
-            self.next_taken += 1
-            yield self.answers.pop(number)
-            self._taken(number)
-            self._send()
-            self._hear(0.0)
+    def take(self) -> Screened:
+        """The next answer, in the order in which parts were wanted."""
+        began, number = now(), self.next_taken
+        while number not in self.answers:
+            self._hear(min(LONGEST_WAIT, max(0.0, self.assignment.next_deadline() - now()) + 0.001))
+        self.traffic.waited_seconds += now() - began
+        self.next_taken += 1
+        answer = self.answers.pop(number)
+        self._taken(number)
+        self._send()
+        self._hear(0.0)
+        return answer
 
     def _taken(self, number: int) -> None:
         del self.parts[number]

@@ -16,6 +16,8 @@ import scipy.sparse
 from support.places import DATA, ROOT
 
 from blocksvm.cli.console import run as run_command
+from blocksvm.cluster.loop import Cluster, ClusterLoop, plan_on_cluster
+from blocksvm.cluster.workers import ThreadWorkers
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.exchange.forms import import_model
 from blocksvm.model.solver_state import describe_checkpoint
@@ -117,15 +119,20 @@ def opened(source):
 
 
 def looped(source, *, watch=Watch(), valid=None, checkpoint=None, resume=False, checkpoint_seconds=1e9, replay=None,
-           warm_start=None, prior=None, continue_from=None, executor=None, **settings) -> OuterLoop:  # fmt: skip
-    """The outer loop of a run on an open source, not begun."""
+           warm_start=None, prior=None, continue_from=None, executor=None, cluster=None, **settings):  # fmt: skip
+    """The outer loop of a run on an open source, not begun; cluster: of this many threads, or of these workers."""
     asked = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
     )
     initial_models = InitialModels(source, continue_from, prior)
     saved = describe_checkpoint(checkpoint) if resume else None
-    plan = Plan(source, asked, initial_models=initial_models, valid=valid, resume=saved, replay=replay)
     kept = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_seconds)
+    if cluster is not None:
+        plan = plan_on_cluster(source, asked, initial_models=initial_models, valid=valid, resume=saved)
+        workers = ThreadWorkers(cluster) if isinstance(cluster, int) else cluster
+        by = Cluster(workers, 60.0, lambda text: None)
+        return ClusterLoop(plan, watch, checkpoint=kept, warm_start=warm_start, cluster=by)
+    plan = Plan(source, asked, initial_models=initial_models, valid=valid, resume=saved, replay=replay)
     return OuterLoop(plan, watch, checkpoint=kept, warm_start=warm_start, executor=executor)
 
 
