@@ -151,8 +151,7 @@ class DaskWorkers:
             try:
                 there = set(self._there())
             except Exception as error:
-                text = f"the scheduler does not answer any more ({error or type(error).__name__})"
-                self.events.put(Event("failed", self.address, text=text, fatal=True))
+                self._lost(error)
                 return
             for worker in self.known - there:
                 self.events.put(Event("left", worker))
@@ -162,13 +161,21 @@ class DaskWorkers:
 
     def submit(self, worker: str, part: Part, weights: Weights | None) -> None:
         self.attempts += 1
-        # a worker that has left is no reason to wait for it, so others may make the part, too
-        future = self.client.submit(
-            on_worker, self.job, part, weights, workers=[worker], allow_other_workers=True, pure=False, retries=0,
-            key=f"blocksvm-{self.job.key}-{self.attempts}",
-        )  # fmt: skip
+        try:
+            # a worker that has left is no reason to wait for it, so others may make the part, too
+            future = self.client.submit(
+                on_worker, self.job, part, weights, workers=[worker], allow_other_workers=True, pure=False, retries=0,
+                key=f"blocksvm-{self.job.key}-{self.attempts}",
+            )  # fmt: skip
+        except Exception as error:
+            self._lost(error)
+            return
         self.futures[future.key] = future
         future.add_done_callback(partial(self._made, worker, part.number))
+
+    def _lost(self, error: BaseException) -> None:
+        text = f"the scheduler does not answer any more ({type(error).__name__})"
+        self.events.put(Event("failed", self.address, text=text, fatal=True))
 
     def _made(self, worker: str, number: int, future) -> None:
         """A part has been made, or has failed: fetch the answer, without waiting for it here."""
@@ -179,8 +186,10 @@ class DaskWorkers:
             answer = await self.client.gather(future, asynchronous=True, direct=True)
             self.events.put(Event("answer", worker, number, answer))
         except BaseException as error:
-            if not self.ended.is_set():
-                text = str(error) if isinstance(error, InputError) else repr(error)
+            if self.client.status != "running":
+                self._lost(error)
+            elif not self.ended.is_set():
+                text = str(error) if isinstance(error, InputError) else " ".join(repr(error).split())
                 self.events.put(Event("failed", worker, number, text=text))
         finally:
             self.futures.pop(future.key, None)

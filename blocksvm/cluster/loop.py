@@ -39,6 +39,7 @@ from blocksvm.training.working_set import WorkingSet
 
 # In the state: w at which the batch at work and the following one are screened, and the rows of the set, which are not.
 BEFORE, AHEAD, LEFT_OUT = "screened at", "screened ahead at", "left out"
+AT = "batch at work"  # outer iteration and number
 AT_ONCE = 1 << 12  # members of which the gap is added up at once
 
 
@@ -76,6 +77,7 @@ class ClusterLoop(OuterLoop):
         for name in (BEFORE, AHEAD):
             self.state[name] = on_lines(self.state["w"].shape)
         self.state[LEFT_OUT] = np.zeros(self.plan.source.n_samples, bool)
+        self.state[AT] = np.zeros(2, np.int64)
 
     def run(self):
         if not hasattr(self, "state"):
@@ -114,20 +116,15 @@ class ClusterLoop(OuterLoop):
         for k, batch in enumerate(ranges):
             if batch.stop <= visit:
                 continue
-            begins = visit <= batch.start
-            if begins:
+            following = range(batch.stop, ranges[k + 1].stop if k + 1 < len(ranges) else batch.stop)
+            if state[AT].tolist() != [self.progress.outer, k]:
                 state[BEFORE][:] = state[AHEAD] if k else state["w"]
-            if begins and not k:
-                self._leave_out(blocks[batch.start : batch.stop])
+                state[AHEAD][:] = state["w"]
+                self._leave_out(blocks[batch.stop if k else 0 : following.stop])
+                state[AT][:] = self.progress.outer, k
             self._want(blocks[wanted : batch.stop], BEFORE)
-            wanted = max(wanted, batch.stop)
-            if k + 1 < len(ranges):
-                following = blocks[ranges[k + 1].start : ranges[k + 1].stop]
-                if begins:
-                    state[AHEAD][:] = state["w"]
-                    self._leave_out(following)
-                self._want(following, AHEAD)
-                wanted = ranges[k + 1].stop
+            self._want(blocks[max(wanted, batch.stop) : following.stop], AHEAD)
+            wanted = following.stop
             self.batch_ends = batch.stop
             for number in range(max(visit, batch.start), batch.stop):
                 self._move(blocks[number])

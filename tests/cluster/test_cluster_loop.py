@@ -110,7 +110,7 @@ def test_what_no_cluster_trains_is_refused(stores):
         ({"solver": "kernel"}, "kernel"),
         ({"schedule": "overlap"}, "overlap"),
         ({"working_set": "none"}, "working_set=none"),
-        ({"memory": 40_000}, "is too small"),
+        ({"memory": 10_000}, "is too small"),
     ):
         with pytest.raises(InputError, match=refused):
             train(stores[2], cluster=1, **settings)

@@ -1,0 +1,166 @@
+"""Who makes which part, by lists of events, with what must always hold looked at after each."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blocksvm.cluster.assignment import (
+    AT_ONCE,
+    FIRST_WAIT,
+    LEAST_WAIT,
+    MANY_TIMES,
+    Assignment,
+    GiveUp,
+    Say,
+    Submit,
+)
+
+
+def submitted(instructions) -> list[tuple[int, str]]:
+    return [(one.number, one.worker) for one in instructions if isinstance(one, Submit)]
+
+
+def begun(n_workers: int, n_parts: int, most: int = 100, timeout: float = 60.0) -> tuple[Assignment, list]:
+    decisions, came = Assignment(timeout, most), []
+    for k in range(n_workers):
+        came += decisions.joined(f"w{k}", 0.0)
+    for number in range(1, n_parts + 1):
+        came += decisions.want(number, 1, 1000, 0.0)
+    decisions.check()
+    return decisions, came
+
+
+def test_parts_go_in_turn_to_who_has_least_to_do():
+    decisions, came = begun(2, 5)
+    assert submitted(came) == [(1, "w0"), (2, "w1"), (3, "w0"), (4, "w1")]
+    assert submitted(decisions.done(2, "w1", 0.1, 1.0)) == [(5, "w1")]
+    assert not decisions.is_open(2)
+    assert decisions.is_open(5)
+
+
+def test_no_more_parts_are_under_way_than_there_is_memory_for():
+    decisions, came = begun(4, 6, most=3)
+    assert len(submitted(came)) == 3
+    assert submitted(decisions.done(1, "w0", 0.1, 1.0)) == []  # the answer takes its place until it is taken
+    assert len(submitted(decisions.taken(1, 1.1))) == 1
+
+
+def test_parts_of_one_who_leaves_go_to_others():
+    decisions, _ = begun(2, 4)
+    came = decisions.left("w0", 1.0)
+    assert isinstance(came[0], Say)
+    assert submitted(came) == []  # the other has two already
+    assert submitted(decisions.done(2, "w1", 0.1, 2.0)) == [(1, "w1")]
+    assert submitted(decisions.done(1, "w1", 0.1, 3.0)) == [(3, "w1")]
+    assert submitted(decisions.joined("w2", 3.0)) == []
+    decisions.check()
+
+
+def test_who_does_not_answer_in_time_gets_nothing_until_he_does():
+    decisions, _ = begun(2, 4)
+    assert decisions.next_deadline() == FIRST_WAIT
+    decisions.done(2, "w1", 1e-3, 1.0)
+    decisions.done(4, "w1", 1e-3, 1.0)
+    came = decisions.tick(FIRST_WAIT)
+    assert submitted(came) == [(1, "w1"), (3, "w1")]
+    assert submitted(decisions.want(5, 1, 1000, FIRST_WAIT)) == []
+    # whoever answers first is believed
+    assert submitted(decisions.done(1, "w0", 50.0, FIRST_WAIT + 1)) == [(5, "w0")]
+    assert not decisions.is_open(1)
+    decisions.done(1, "w1", 1e-3, FIRST_WAIT + 2)
+    decisions.check()
+
+
+def test_deadlines_follow_from_how_long_parts_take():
+    decisions, _ = begun(1, 2)
+    decisions.done(1, "w0", 2.0, 0.0)
+    decisions.done(2, "w0", 2.0, 0.0)
+    decisions.want(3, 1, 1000, 10.0)
+    assert decisions.next_deadline() == pytest.approx(10.0 + MANY_TIMES * 2.0)
+    decisions.done(3, "w0", 2.0, 11.0)
+    decisions.want(4, 1, 1, 20.0)
+    assert decisions.next_deadline() == pytest.approx(20.0 + LEAST_WAIT)
+
+
+def test_a_worker_without_the_weights_gets_them_whole():
+    decisions, came = begun(1, 1)
+    assert came == [Submit(1, "w0", -1)]
+    decisions.done(1, "w0", 0.1, 1.0)
+    decisions.taken(1, 1.0)
+    assert decisions.want(2, 2, 10, 1.0) == [Submit(2, "w0", 1)]
+    assert decisions.missed(2, "w0", 2.0) == [Submit(2, "w0", -1)]
+
+
+def test_a_part_that_fails_everywhere_ends_the_run():
+    decisions, _ = begun(2, 1)
+    came = decisions.failed(1, "w0", "no such file", 1.0)
+    assert submitted(came) == [(1, "w1")]
+    assert decisions.failed(1, "w1", "no such file", 2.0) == [GiveUp("worker w1: no such file")]
+
+
+def test_without_a_worker_the_run_waits_for_its_time():
+    decisions, came = begun(0, 1, timeout=30.0)
+    assert came == []
+    assert decisions.next_deadline() == 30.0
+    assert decisions.tick(29.0) == []
+    assert isinstance(decisions.tick(30.0)[-1], GiveUp)
+    decisions, _ = begun(1, 1, timeout=30.0)
+    decisions.left("w0", 5.0)
+    assert submitted(decisions.joined("w1", 20.0)) == [(1, "w1")]
+    assert decisions.tick(100.0) == []
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(("joined", "left", "done", "done", "done", "missed", "failed", "late", "take")),
+        st.integers(0, 3),
+        st.integers(0, 3),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(events=EVENTS, most=st.integers(2, 6))
+def test_whatever_happens_no_part_is_forgotten(events, most):
+    """At the end all workers that are there answer, and one more joins: then every part has been made."""
+    decisions, now, to_take, wanted = Assignment(1e9, most), 0.0, 1, 0
+    for kind, who, which in [*events, ("joined", 9, 0)]:
+        now += 1.0
+        worker = f"w{who}"
+        there = decisions.workers.get(worker)
+        while wanted - to_take + 1 < most:
+            wanted += 1
+            decisions.want(wanted, 1, 1000, now)
+        if kind == "joined" and there is None:
+            decisions.joined(worker, now)
+        elif kind == "left":
+            decisions.left(worker, now)
+        elif kind == "late":
+            now += 1000.0
+            decisions.tick(now)
+        elif kind == "take":
+            if not decisions.is_open(to_take):
+                decisions.taken(to_take, now)
+                to_take += 1
+        elif there is not None and there.deadlines:
+            number = sorted(there.deadlines)[which % len(there.deadlines)]
+            if kind == "done":
+                decisions.done(number, worker, 0.01, now)
+            elif kind == "missed":
+                decisions.missed(number, worker, now)
+            elif len(decisions.workers) > 1 and number in decisions.wanted and not decisions.wanted[number].failures:
+                decisions.failed(number, worker, "text", now)
+        decisions.check()
+    for _ in range(200):
+        for name, worker in list(decisions.workers.items()):
+            assert len(worker.deadlines) <= AT_ONCE
+            for number in list(worker.deadlines):
+                decisions.done(number, name, 0.01, now)
+                decisions.check()
+        while to_take <= wanted and not decisions.is_open(to_take):
+            decisions.taken(to_take, now)
+            to_take += 1
+    assert to_take == wanted + 1

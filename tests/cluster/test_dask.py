@@ -1,0 +1,121 @@
+"""A Dask cluster of real processes, which die, stall, leave and join: the model is the same to the bit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+from support.training_cases import make_store, random_rows, train
+
+from blocksvm.base.errors import InputError
+from blocksvm.cluster.dask_workers import DaskWorkers
+from blocksvm.cluster.screener import ClusterLost
+
+pytest.importorskip("distributed")
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+SETTINGS = {"tol": 1e-5, "seed": 3, "loss": "squared-hinge", "C": 10.0}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return make_store(tmp_path_factory.mktemp("stores"), *random_rows(n=900, d=40, seed=6), "two", 128)
+
+
+@pytest.fixture
+def cluster():
+    import distributed
+
+    with distributed.LocalCluster(
+        n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as cluster:
+        yield cluster
+
+
+def pids(cluster) -> list[int]:
+    return [worker.process.pid for worker in cluster.workers.values()]
+
+
+def during(cluster, store, *actions, **settings):
+    """A run in which these are called, one at each event of a visited part; and what was told of workers."""
+    said, left = [], list(actions)
+
+    def stop() -> bool:
+        if left:
+            left.pop(0)()
+        return False
+
+    run = train(store, cluster=DaskWorkers(cluster.scheduler_address, None, said.append), stop=stop,
+                **SETTINGS | settings)  # fmt: skip
+    assert not left
+    return run
+
+
+def test_one_is_killed_one_is_stopped_one_is_added(cluster, store):
+    expected = train(store, cluster=1, **SETTINGS)
+    assert expected.result.status == "converged"
+    killed, stopped, _ = pids(cluster)
+
+    def go_on() -> None:
+        time.sleep(20.0)
+        os.kill(stopped, signal.SIGCONT)
+
+    def stop() -> None:
+        os.kill(stopped, signal.SIGSTOP)
+        threading.Thread(target=go_on).start()
+
+    run = during(
+        cluster, store, lambda: None, lambda: os.kill(killed, signal.SIGKILL), stop, lambda: cluster.scale(4)
+    )  # fmt: skip
+    assert run.same(expected)
+    assert run.result.certificate == expected.result.certificate
+
+
+def test_the_scheduler_is_lost_and_the_checkpoint_goes_on(cluster, store, tmp_path):
+    expected, checkpoint = train(store, cluster=1, **SETTINGS), tmp_path / "run.ckpt"
+    with pytest.raises(ClusterLost, match="does not answer.*run.ckpt has the state, and --resume goes on"):
+        during(cluster, store, lambda: None, cluster.close, checkpoint=checkpoint)
+    again = train(store, cluster=2, checkpoint=checkpoint, resume=True, **SETTINGS)
+    assert again.same(expected)
+
+
+def test_no_cluster_at_the_address(store):
+    with pytest.raises(InputError, match="cluster=tcp://127.0.0.1:9: no scheduler answers"):
+        train(store, cluster=DaskWorkers("tcp://127.0.0.1:9", None, print), **SETTINGS)
+    with pytest.raises(InputError, match="expected local:N"):
+        train(store, cluster=DaskWorkers("local:none", None, print), **SETTINGS)
+
+
+def test_workers_of_another_kind_are_refused(cluster, store, tmp_path):
+    class Other(DaskWorkers):
+        def _probe(self, workers):
+            answers = []
+            for worker in workers:
+                answers.append(f"worker {worker}: " + self._differs(self.answer))
+            return answers
+
+    from blocksvm.kernels.compiling import processor
+    from blocksvm.model.versions import versions
+
+    for answer, text in (
+        ({"versions": versions() | {"numba": "0.1"}, "processor": processor(), "limit": None}, "has numba 0.1"),
+        ({"versions": versions(), "processor": "abacus", "limit": None}, "has processor abacus"),
+        ({"versions": versions(), "processor": processor(), "limit": 1000}, "may take .* of memory"),
+    ):
+        workers = Other(cluster.scheduler_address, None, print)
+        workers.answer = answer
+        with pytest.raises(InputError, match=text):
+            train(store, cluster=workers, **SETTINGS)
+    other = make_store(tmp_path, *random_rows(n=90, d=40, seed=7), "other", 128)
+    run_store = tmp_path / "moving.h5"
+    run_store.write_bytes(store.read_bytes())
+
+    class Swapped(DaskWorkers):
+        def _probe(self, workers):
+            os.replace(other, run_store)
+            return super()._probe(workers)
+
+    with pytest.raises(InputError, match="is another store than the one that is trained on"):
+        train(run_store, cluster=Swapped(cluster.scheduler_address, None, print), **SETTINGS)
