@@ -66,8 +66,8 @@ def cluster_of(options):
         if options.security is not None:
             raise InputError("--security: is for --cluster; leave it out")
         return None
+    from blocksvm.cluster.cluster_loop import Cluster
     from blocksvm.cluster.dask_workers import DaskWorkers
-    from blocksvm.cluster.loop import Cluster
 
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)

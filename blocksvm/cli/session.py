@@ -62,7 +62,7 @@ class Session:
             checkpoint = self.outputs.get("checkpoint")
             make: Callable[..., OuterLoop] = OuterLoop
             if self.cluster is not None:
-                from blocksvm.cluster.loop import ClusterLoop
+                from blocksvm.cluster.cluster_loop import ClusterLoop
 
                 make = partial(ClusterLoop, cluster=self.cluster)
             loop = make(
@@ -98,7 +98,7 @@ class Session:
         passes = (replayed.passes, replayed.set_passes) if replayed else replayed_by(resume)
         make: Callable[..., Plan] = Plan
         if self.cluster is not None:
-            from blocksvm.cluster.loop import plan_on_cluster as make
+            from blocksvm.cluster.cluster_loop import ClusterPlan as make
         plan = make(source, self.settings, initial_models=initial_models, valid=valid, resume=resume, replay=passes)
         plan.share_work(Threads(self.options.threads))
         if replayed:

@@ -15,7 +15,7 @@ from functools import partial
 
 from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.cluster.part import Job, Missing, Part, Screened, Weights, context_of, run_part
-from blocksvm.cluster.workers import Event, drained
+from blocksvm.cluster.workers import WorkerEvent, drained
 from blocksvm.kernels.compiling import processor
 from blocksvm.model.versions import versions
 
@@ -58,7 +58,7 @@ class DaskWorkers:
 
     def __init__(self, address: str, security: list[str] | None, tell: Callable[[str], None]):
         self.name, self.address, self.security, self.tell = f"cluster {address}", address, security, tell
-        self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.events: queue.SimpleQueue[WorkerEvent] = queue.SimpleQueue()
         self.ended = threading.Event()
         self.futures: dict[object, object] = {}
         self.cluster = self.client = self.watcher = None
@@ -129,7 +129,7 @@ class DaskWorkers:
             if fault:
                 faults.append(f"worker {worker}: {fault}")
             else:
-                self.events.put(Event("joined", worker))
+                self.events.put(WorkerEvent("joined", worker))
         return faults
 
     def _differs(self, answer: dict) -> str:
@@ -154,7 +154,7 @@ class DaskWorkers:
                 self._lost(error)
                 return
             for worker in self.known - there:
-                self.events.put(Event("left", worker))
+                self.events.put(WorkerEvent("left", worker))
             for fault in self._probe(sorted(there - self.known)):
                 self.tell(fault)
             self.known = there
@@ -175,7 +175,7 @@ class DaskWorkers:
 
     def _lost(self, error: BaseException) -> None:
         text = f"the scheduler does not answer any more ({type(error).__name__})"
-        self.events.put(Event("failed", self.address, text=text, fatal=True))
+        self.events.put(WorkerEvent("failed", self.address, text=text, fatal=True))
 
     def _made(self, worker: str, number: int, future) -> None:
         """A part has been made, or has failed: fetch the answer, without waiting for it here."""
@@ -184,17 +184,17 @@ class DaskWorkers:
     async def _fetch(self, worker: str, number: int, future) -> None:
         try:
             answer = await self.client.gather(future, asynchronous=True, direct=True)
-            self.events.put(Event("answer", worker, number, answer))
+            self.events.put(WorkerEvent("answer", worker, number, answer))
         except BaseException as error:
             if self.client.status != "running":
                 self._lost(error)
             elif not self.ended.is_set():
                 text = str(error) if isinstance(error, InputError) else " ".join(repr(error).split())
-                self.events.put(Event("failed", worker, number, text=text))
+                self.events.put(WorkerEvent("failed", worker, number, text=text))
         finally:
             self.futures.pop(future.key, None)
 
-    def wait(self, seconds: float) -> list[Event]:
+    def wait(self, seconds: float) -> list[WorkerEvent]:
         return drained(self.events, seconds)
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.assignment import Assignment, GiveUp, Instruction, Say, Submit
 from blocksvm.cluster.part import Job, Missing, Part, Screened, Weights
-from blocksvm.cluster.workers import Event, Traffic, Workers, now
+from blocksvm.cluster.workers import Traffic, WorkerEvent, Workers, now
 
 VERSIONS_KEPT = 3  # of w: what workers hold may be two behind
 LONGEST_WAIT = 1.0  # seconds
@@ -93,7 +93,7 @@ class Screener:
             self._follow(self._decide(event))
         self._follow(self.assignment.tick(now()))
 
-    def _decide(self, event: Event) -> list[Instruction]:
+    def _decide(self, event: WorkerEvent) -> list[Instruction]:
         decisions, worker = self.assignment, event.worker
         if event.kind == "joined":
             return decisions.joined(worker, now())

@@ -13,7 +13,7 @@ from blocksvm.cluster.part import Context, Job, Missing, Part, Screened, Weights
 
 
 @dataclass(frozen=True)
-class Event:
+class WorkerEvent:
     """kind: 'joined', 'left', 'answer' or 'failed', of a worker; number: of the part; answer: of an 'answer'; text: why
     it failed; fatal: nobody else would do better."""
 
@@ -38,14 +38,14 @@ class Workers(Protocol):
         """Send a part, whose answer is an event; does not wait."""
         ...
 
-    def wait(self, seconds: float) -> list[Event]:
+    def wait(self, seconds: float) -> list[WorkerEvent]:
         """The events that have come, or that come first within so many seconds."""
         ...
 
     def close(self) -> None: ...
 
 
-def drained(events: queue.SimpleQueue[Event], seconds: float) -> list[Event]:
+def drained(events: queue.SimpleQueue[WorkerEvent], seconds: float) -> list[WorkerEvent]:
     """Of a queue, as ``Workers.wait`` has it."""
     came = []
     try:
@@ -62,7 +62,7 @@ class ThreadWorkers:
     def __init__(self, n: int):
         self.name = f"{n} threads"
         self.n = n
-        self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.events: queue.SimpleQueue[WorkerEvent] = queue.SimpleQueue()
         self.contexts: dict[str, Context] = {}
 
     def start(self, job: Job) -> None:
@@ -71,7 +71,7 @@ class ThreadWorkers:
         for k in range(self.n):
             name = f"thread {k + 1}"
             self.contexts[name] = Context(job)
-            self.events.put(Event("joined", name))
+            self.events.put(WorkerEvent("joined", name))
 
     def submit(self, worker: str, part: Part, weights: Weights | None) -> None:
         self.pool.submit(self._make, worker, part, weights)
@@ -79,12 +79,12 @@ class ThreadWorkers:
     def _make(self, worker: str, part: Part, weights: Weights | None) -> None:
         try:
             answer = run_part(self.job, part, weights, self.contexts[worker])
-            self.events.put(Event("answer", worker, part.number, answer))
+            self.events.put(WorkerEvent("answer", worker, part.number, answer))
         except BaseException as error:
             text = str(error) if isinstance(error, InputError) else repr(error)
-            self.events.put(Event("failed", worker, part.number, text=text))
+            self.events.put(WorkerEvent("failed", worker, part.number, text=text))
 
-    def wait(self, seconds: float) -> list[Event]:
+    def wait(self, seconds: float) -> list[WorkerEvent]:
         return drained(self.events, seconds)
 
     def close(self) -> None:
@@ -96,7 +96,8 @@ class ThreadWorkers:
 
 @dataclass
 class Traffic:
-    """Of a run: bytes sent to workers and received, their seconds of work, and those that the loop has waited."""
+    """Bytes sent to workers, received from them, and read by them; their seconds of work, and those that the loop has
+    waited."""
 
     bytes_sent: int = 0
     bytes_received: int = 0

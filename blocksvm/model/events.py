@@ -63,6 +63,7 @@ class StartEvent(TypedDict):
     n_vectors: int
     blocks: int
     resident: bool
+    under_way: int
     capacity: int
     set_bytes: int | None
     memory_plan: dict[str, int]
@@ -110,6 +111,9 @@ class OuterEvent(_Event, _Figures, _Suffered):
     seconds_decoding: float
     seconds_waiting: float
     seconds_training: float
+    bytes_sent: int
+    bytes_received: int
+    seconds_workers: float
     passes: list[int]
     gain: float
     set_rows: int | None

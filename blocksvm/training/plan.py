@@ -28,10 +28,11 @@ class Plan:
     initial_models: those that it begins with; valid: a source to score after each outer iteration; resume: the
     description of the checkpoint to go on from; replay: inner passes of each visit of a previous run, and of those to
     its working set; method: another one than the settings name, which
-    takes the same settings; besides: bytes by name that the caller has taken of the memory; plan_rows: who plans the
-    blocks.  Raises InputError where
+    takes the same settings; besides: bytes by name that the caller has taken of the memory.  Raises InputError where
     the settings do not fit the source or the memory.
     """
+
+    plan_rows: Callable[..., BlockPlan] = staticmethod(plan_blocks)
 
     def __init__(
         self,
@@ -44,7 +45,6 @@ class Plan:
         replay: tuple[list[int], list[int]] | None = None,
         method: Method | None = None,
         besides: Mapping[str, int] | None = None,
-        plan_rows: Callable[..., BlockPlan] = plan_blocks,
     ):
         self.source = source
         self.settings = settings
@@ -90,7 +90,7 @@ class Plan:
         if self.held_out is not None:
             self.held_out.match(source, self.budget)
         saved = None if resume is None else resume["partition"]
-        self.blocks = plan_rows(self.budget, source, self.solver, settings, saved)
+        self.blocks = self.plan_rows(self.budget, source, self.solver, settings, saved)
 
     @property
     def namespace(self) -> str:

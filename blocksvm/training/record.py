@@ -140,7 +140,7 @@ class Progress:
 @dataclass
 class Tally:
     """The work of an outer iteration, as it is shown; nothing is decided by it.  seconds_reading, seconds_decoding:
-    of all threads that do, which work while others train."""
+    of all threads that do, which work while others train; bytes_sent, bytes_received, seconds_workers: of a cluster."""
 
     blocks: int = 0
     inner_passes: int = 0
@@ -163,6 +163,9 @@ class Tally:
     gap_estimate: float | None = None
     certificates: int = 0
     certificate_share: float | None = None
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    seconds_workers: float = 0.0
 
     def count(self, result: VisitResult) -> None:
         """A visit to a block."""
@@ -244,6 +247,7 @@ def start_event(plan: Plan, progress: Progress) -> StartEvent:
         "n_nonzeros": source.n_nonzeros,
         "n_vectors": solver.n_vectors,
         "blocks": len(plan.blocks.partition.blocks(1)),
+        "under_way": plan.blocks.under_way,
         **plan.describe_blocks(),
         "memory_plan": plan.memory(),
         "outer": progress.outer,

@@ -9,7 +9,7 @@ from support.class_cases import classes
 from support.training_cases import asked, make_store, random_rows, rows_of_store, stop_after, train
 
 from blocksvm.base.errors import InputError
-from blocksvm.cluster.workers import Event, ThreadWorkers
+from blocksvm.cluster.workers import ThreadWorkers, WorkerEvent
 
 SETTINGS = [
     {"loss": "hinge"},
@@ -88,9 +88,9 @@ class Unreliable(ThreadWorkers):
     def submit(self, worker, part, weights):
         self.parts[worker] += 1
         if worker == "thread 1" and self.parts[worker] == 3:
-            self.events.put(Event("failed", worker, part.number, text="MemoryError()"))
+            self.events.put(WorkerEvent("failed", worker, part.number, text="MemoryError()"))
         elif worker == "thread 2" and self.parts[worker] == 2:
-            self.events.put(Event("left", worker))
+            self.events.put(WorkerEvent("left", worker))
         elif worker == "thread 2" and self.parts[worker] > 2:
             raise AssertionError("it has left")
         else:

@@ -16,7 +16,7 @@ import scipy.sparse
 from support.places import DATA, ROOT
 
 from blocksvm.cli.console import run as run_command
-from blocksvm.cluster.loop import Cluster, ClusterLoop, plan_on_cluster
+from blocksvm.cluster.cluster_loop import Cluster, ClusterLoop, ClusterPlan
 from blocksvm.cluster.workers import ThreadWorkers
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.exchange.forms import import_model
@@ -128,7 +128,7 @@ def looped(source, *, watch=Watch(), valid=None, checkpoint=None, resume=False, 
     saved = describe_checkpoint(checkpoint) if resume else None
     kept = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_seconds)
     if cluster is not None:
-        plan = plan_on_cluster(source, asked, initial_models=initial_models, valid=valid, resume=saved)
+        plan = ClusterPlan(source, asked, initial_models=initial_models, valid=valid, resume=saved)
         workers = ThreadWorkers(cluster) if isinstance(cluster, int) else cluster
         by = Cluster(workers, 60.0, lambda text: None)
         return ClusterLoop(plan, watch, checkpoint=kept, warm_start=warm_start, cluster=by)

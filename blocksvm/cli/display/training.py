@@ -98,6 +98,8 @@ class TrainDisplay:
             f"memory {megabytes(sum(event['memory_plan'].values()))} of {megabytes(event['memory'])}: {plan}",
             "all rows stay in memory"
             if event["resident"]
+            else f"{blocks} parts, screened by workers, {event['under_way']} at once"
+            if event["under_way"]
             else f"{blocks} blocks, one in memory while the next is read",
         ]
         if event["event"] == "resume":

@@ -23,7 +23,7 @@ MOST_UNDER_WAY = 64  # parts
 VERSIONS = 5  # copies of w beside the one that moves
 
 
-class Batches(Partition):
+class ScreenedBatches(Partition):
     """The blocks of an outer iteration are the parts of its batches, of redrawn chunks."""
 
     def __init__(self, source: Source, seed: int, order: str):
@@ -73,7 +73,7 @@ def plan_batches(
     share = settings.working_set_share()
     if share is None:
         raise InputError(f"{option('working_set', 'none')}: a cluster sends rows for the working set; leave it out")
-    batches = Batches(source, settings.seed, settings.order)
+    batches = ScreenedBatches(source, settings.seed, settings.order)
     w = next(array for array in solver.state_arrays if array.name == "w")
     entries = w.n_bytes(source.n_features, 0)
     budget.take("copies of the weights", VERSIONS * entries)

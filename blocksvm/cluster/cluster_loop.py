@@ -8,7 +8,7 @@ move, each by its exact step at the w of its turn, holds w, alpha and the workin
             pass over the working set, where the schedule wants it
         a certificate is a reading at one w, whose sums workers add up
 
-So a batch is screened at the w of one batch before, which costs no reading, and nobody waits.  Batches and parts are
+So a batch is screened at the w of one batch before, which costs no reading, and nobody waits.  ScreenedBatches and parts are
 made by counts alone, and answers taken in order: the bits depend neither on how many workers there are, nor on what
 becomes of them.
 """
@@ -25,15 +25,17 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.vectors import on_lines
-from blocksvm.cluster.batches import Batches, plan_batches
+from blocksvm.cluster.cluster_plan import ScreenedBatches, plan_batches
 from blocksvm.cluster.part import Job, Part, Screened, rows_of
 from blocksvm.cluster.screener import ClusterLost, Screener
-from blocksvm.cluster.workers import Workers
+from blocksvm.cluster.workers import Traffic, Workers
 from blocksvm.problems.problem import CertificateSums
 from blocksvm.solvers.solver import PassResult, SeveralProblemsSolver, Task, TellsShares
+from blocksvm.sources.source import Source
 from blocksvm.training.certificate import Outcome, RejectedEarly, beyond_bounds
 from blocksvm.training.loop import NO_CHUNKS, OuterLoop
 from blocksvm.training.plan import Plan
+from blocksvm.training.train_settings import TrainSettings
 from blocksvm.training.visit import VisitResult, VisitTask, of_axis, part_of, put_rows
 from blocksvm.training.working_set import WorkingSet
 
@@ -53,17 +55,23 @@ class Cluster:
     say: Callable[[str], None]
 
 
-def plan_on_cluster(source, settings, **more) -> Plan:
-    """The plan of a run whose rows are read by workers; more: as ``Plan`` has it."""
-    needs, by_clock = settings.capabilities, settings.make_schedule().by_clock
-    if by_clock or not (needs.certifies and needs.working_set):
-        refused = option("schedule", settings.schedule) if by_clock else option("solver", settings.solver)
-        raise InputError(f"{refused}: not on a cluster, which trains by dual-cd as its workers answer; leave it out")
-    return Plan(source, settings, plan_rows=plan_batches, **more)
+class ClusterPlan(Plan):
+    """The plan of a run whose rows are read by workers."""
+
+    plan_rows = staticmethod(plan_batches)
+
+    def __init__(self, source: Source, settings: TrainSettings, **more):
+        needs, by_clock = settings.capabilities, settings.make_schedule().by_clock
+        if by_clock or not (needs.certifies and needs.working_set):
+            refused = option("schedule", settings.schedule) if by_clock else option("solver", settings.solver)
+            raise InputError(
+                f"{refused}: not on a cluster, which trains by dual-cd as its workers answer; leave it out"
+            )
+        super().__init__(source, settings, **more)
 
 
 class ClusterLoop(OuterLoop):
-    """``OuterLoop`` of a plan by ``plan_on_cluster``."""
+    """``OuterLoop`` of a plan by ``ClusterPlan``."""
 
     certifying = False  # a certificate is under way, which chooses the set once more
     batch_ends = 0
@@ -170,9 +178,9 @@ class ClusterLoop(OuterLoop):
         return (slots >= 0) & (self.working_set.member[slots] > 0)
 
     @property
-    def _batches(self) -> Batches:
+    def _batches(self) -> ScreenedBatches:
         batches = self.plan.blocks.partition
-        assert isinstance(batches, Batches)
+        assert isinstance(batches, ScreenedBatches)
         return batches
 
     def _move(self, chunks: np.ndarray) -> None:
@@ -180,8 +188,7 @@ class ClusterLoop(OuterLoop):
         progress, solver, working_set = self.progress, self.plan.solver, self.working_set
         assert working_set is not None
         n_nonzeros = int(self.plan.source.chunks.nnz[chunks].sum())
-        answer = self.screener.take()
-        self._take_in(answer)
+        answer = self._next_answer()
         if isinstance(solver, SeveralProblemsSolver):
             self.state["seen"] += answer.sums["totals"][:, 1]
         stats = progress.block_stats(n_nonzeros, working_set)
@@ -201,12 +208,20 @@ class ClusterLoop(OuterLoop):
         progress.count(result, stats, n_nonzeros)
         self.tally.count(result)
 
-    def _take_in(self, answer: Screened) -> None:
+    def _next_answer(self) -> Screened:
+        """The next part, with what its rows have beside alpha brought into the state."""
+        answer, tally, traffic = self.screener.take(), self.tally, self.screener.traffic
         if not answer.allowed:
             assert self.unchecked is not None
             raise beyond_bounds(self.unchecked)
-        self.tally.bytes_read += answer.bytes_read
+        tally.bytes_read += traffic.bytes_read
+        tally.bytes_sent += traffic.bytes_sent
+        tally.bytes_received += traffic.bytes_received
+        tally.seconds_workers += traffic.worker_seconds
+        tally.seconds_waiting += traffic.waited_seconds
+        self.screener.traffic = Traffic()
         put_rows(self.state, answer.movers.rows, answer.entries)
+        return answer
 
     def _close(self) -> None:
         """What the set's rows have of the gap, which no worker has looked at, belongs to what was seen."""
@@ -248,8 +263,7 @@ class ClusterLoop(OuterLoop):
         self.screener.want(partial(self._part, some, version, leaves_out=False) for some in parts)
         seen, n_samples = 0, self.plan.source.n_samples
         for chunks in parts:
-            answer = self.screener.take()
-            self._take_in(answer)
+            answer = self._next_answer()
             sums.merge(answer.sums)
             if working_set is not None:
                 working_set.offer(answer.movers, answer.share)
