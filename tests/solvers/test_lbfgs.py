@@ -273,7 +273,7 @@ def search_of(n: int, c: int = 1, k: int = 2, scale: float | np.ndarray = 1.0) -
 
 @pytest.mark.parametrize("n", [30, 2 * FEATURES + 5])
 def test_directions_are_those_of_the_recursion(n):
-    """On a quadratic function, from steps that are all accepted, in scaled variables, until pairs have been replaced."""
+    """On a quadratic function, in scaled variables, by steps that are all accepted, until pairs have been replaced."""
     rng = np.random.default_rng(0)
     curvature, target = rng.uniform(1.0, 1.5, n), rng.normal(size=n)
     scale = np.sqrt(np.sqrt(curvature)) * rng.uniform(1.0, 1.1, n)
