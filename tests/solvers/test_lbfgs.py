@@ -296,6 +296,20 @@ def test_directions_are_those_of_the_recursion(n):
     assert not search.arrays.pairs[:, : 2 * PAIRS].any()
 
 
+@pytest.mark.parametrize(("loss", "curvature"), [("squared", 1.0), ("logistic", 0.25), ("squared-hinge", 2.0)])
+@pytest.mark.parametrize("classes", [2, 5])
+def test_the_scale_is_the_fourth_root_of_the_diagonal_at_the_start(loss, curvature, classes):
+    X, y = rows_for(loss)
+    if classes > 2 and not get_loss(loss).of_numbers:
+        y = np.arange(len(y)) % classes
+    loop = looped(Matrix(X, y), solver="lbfgs", loss=loss, C=3.0, bias=0.5, max_outer=4)
+    loop.run()
+    scale = loop.state["scale"].reshape(X.shape[1] + 1, -1)
+    wanted = (1.0 + 3.0 * curvature * np.square(with_constant(X, 0.5)).sum(axis=0)) ** 0.25
+    for c in range(loop.plan.solver.n_vectors):
+        np.testing.assert_allclose(scale[:, c], wanted, rtol=1e-12)
+
+
 def test_a_step_that_is_too_long_is_shortened_to_the_cubic_minimum():
     # (t - 1)^2 from 0, whose minimum is at 1, seen at 10
     assert shorter_step(10.0, 1.0, -2.0, 81.0, 18.0) == pytest.approx(1.0, rel=1e-14)
