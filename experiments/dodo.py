@@ -54,7 +54,7 @@ MADE = {
     "corpora/20news-train.svm corpora/20news-test.svm": f"tools/make_corpora.py 20news {NEWS} {{@corpora}}/20news --l2",
     **{f"{name}.h5": f"blocksvm.split {{{text}}} {{{name}.h5}} --overwrite --quiet" for name, text in {
         "a9a": "a9a", "imdb-w1": "imdb-w1.svm", "imdb-words": "imdb-words.svm", "zipf": "zipf.svm",
-        "enron": "enron.svm"}.items()},
+        "enron": "enron.svm", "news-words": "news-words.svm", "clicks": "clicks.svm"}.items()},
     "big.h5": f"{BIG} {{big.h5}} --rows 56000000",
     "small.h5": f"{BIG} {{small.h5}} --rows 1120000",
 }  # fmt: skip
@@ -95,6 +95,7 @@ MEASURED = {
     "imdb-all": {"": comparison("imdb-words.svm", "blocksvm[memory='64MB',cold=True]", *PEERS)},
     "roofline": {name: f"experiments.roofline {{{name}.h5}} {{{name}.svm}}" for name in ("zipf", "imdb-words")},
     "convergence": {name: f"experiments.convergence {{{name}.h5}}" for name in ("zipf", "imdb-words")},
+    "lbfgs": {name: f"experiments.lbfgs {{{name}.h5}}" for name in ("a9a", "news-words", "enron", "clicks")},
     "schedules": {name: f"experiments.schedules {{{name}.h5}}" for name in ("enron", "imdb-words")},
     "codecs": {"": "experiments.codecs {zipf.h5} {imdb-words.h5}"},
     "commands": {name: f"experiments.start_up {{{name}.svm}}" for name in ("zipf", "imdb-words")},

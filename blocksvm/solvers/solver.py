@@ -40,6 +40,7 @@ class Capabilities:
     passes over some rows of a block alone make sense; free_bias: the weight of the constant feature may go without
     regularisation; merges: visits to several blocks from one w may be added up (``Visit.sigma``); cross_validates: many
     of its problems can be solved in the same readings; linear: its result is a vector of weights, one a feature;
+    in_order: it is given the rows in the order of the source, whatever the order of the run;
     default_max_outer: outer iterations by default.
     """
 
@@ -59,6 +60,7 @@ class Capabilities:
     merges: bool = False
     cross_validates: bool = False
     linear: bool = True
+    in_order: bool = False
     default_max_outer: int = 1
 
     def require(self, capability: str, name: str, setting: str, instead: str = "leave it out") -> None:

@@ -76,7 +76,8 @@ def plan_blocks(
     budget.require("the rows of one chunk", int((alone + work).max()))
     beside = beside_the_set(source, solver)
     n = settings.block_chunks
-    arguments = (n, settings.partition, settings.order, settings.seed, source.shuffled, chunks.n_rows)
+    order = "stored" if solver.capabilities.in_order else settings.order
+    arguments = (n, settings.partition, order, settings.seed, source.shuffled, chunks.n_rows)
     need = int((alone + work).sum()) + (0 if share is None else working_set.MEMBER_BYTES * source.n_samples)
     copies = None if share is None else _copies(source)
     more = 0 if copies is None else copies + _of_visits(source, copies, beside)

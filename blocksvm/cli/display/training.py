@@ -89,7 +89,7 @@ class TrainDisplay:
             method += f"schedule {event['schedule']}"
             self.n_vectors = event["n_vectors"]
             if self.n_vectors > 1:
-                rule = " together" if learns_together(event["multiclass"]) else ", each against the others"
+                rule = " together" if learns_together(event.get("multiclass")) else ", each against the others"
                 method += f"; {self.n_vectors} classes{rule}"
         lines = [
             f"{event['store']}: {event['n_samples']:,} rows, {event['n_features']:,} features, "

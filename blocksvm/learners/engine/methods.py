@@ -18,6 +18,7 @@ SOLVERS = Registry(
     {
         "dual-cd": "blocksvm.solvers.dual_methods:METHOD",
         "pegasos": "blocksvm.solvers.pegasos:METHOD",
+        "lbfgs": "blocksvm.solvers.lbfgs:METHOD",
         "kernel": "blocksvm.solvers.kernel_machine:METHOD",
         "forel-exact": "blocksvm.learners.rules.exact:FOREL_EXACT",
         "ftl": "blocksvm.learners.rules.exact:FTL",

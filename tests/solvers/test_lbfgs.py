@@ -1,0 +1,381 @@
+"""L-BFGS: certificates against the plain objective, directions against the plain recursion, one optimum with dual-cd,
+and the same bits for any threads, blocks and interruptions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import reference_losses
+from support.training_cases import (
+    asked,
+    looped,
+    make_store,
+    opened,
+    random_rows,
+    run_in_process,
+    stop_after,
+    train,
+)
+
+from blocksvm.api.fit import fit
+from blocksvm.base.errors import InputError
+from blocksvm.base.threads import Threads
+from blocksvm.base.user_code import by_user
+from blocksvm.commands.train import main as train_main
+from blocksvm.losses import LOSSES, get_loss
+from blocksvm.solvers.quasi_newton import (
+    FEATURES,
+    N_PAIRS,
+    PAIRS,
+    SEARCH,
+    Evaluation,
+    Search,
+    SearchArrays,
+    shorter_step,
+)
+from blocksvm.sources.matrix import Matrix
+from blocksvm.store.reader import open_store
+
+SMOOTH = ("squared-hinge", "logistic", "squared", "squared-epsilon-insensitive")
+OUTSIDE = "support.smooth_hinge:SMOOTH_HINGE"
+
+
+def settings_of(loss: str) -> dict:
+    """The loss with the settings that the oracle has."""
+    names = get_loss(loss).settings.names()
+    return {"loss": loss} | dict(zip(names, reference_losses.REFERENCES[loss].settings, strict=True))
+
+
+def rows_for(loss: str, n: int = 80, d: int = 15, seed: int = 3):
+    by_user(loss)
+    X, y = random_rows(n=n, d=d, seed=seed, density=0.3)
+    if get_loss(loss).of_numbers:
+        rng = np.random.default_rng(seed)
+        y = np.asarray(X @ rng.normal(size=d)) + 0.1 * rng.normal(size=n)
+    return X, y
+
+
+def with_constant(X, bias: float) -> np.ndarray:
+    return np.hstack([X.toarray(), np.full((X.shape[0], 1), bias)])
+
+
+def assert_certified(run, loss: str, X, y, costs, prior=0.0) -> float:
+    """Its certificate is that of its w and alpha, by the oracle; returns ||grad P||^2 / 2."""
+    primal, gradient, alpha, dual = reference_losses.smooth_objective(
+        loss, X, y, run.w, costs, reference_losses.REFERENCES[loss].settings, prior
+    )
+    certificate, half = run.result.certificate, 0.5 * gradient @ gradient
+    np.testing.assert_allclose(run.alpha, alpha, rtol=1e-12, atol=1e-12 * max(1.0, np.abs(alpha).max()))
+    assert certificate.primal == pytest.approx(primal, rel=1e-12)
+    assert certificate.dual == pytest.approx(dual, rel=1e-10, abs=1e-10 * abs(primal))
+    assert certificate.primal - certificate.dual == pytest.approx(half, rel=1e-8, abs=1e-12 * abs(primal))
+    assert primal - dual == pytest.approx(half, rel=1e-8, abs=1e-12 * abs(primal))
+    return half
+
+
+# -- certificates ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [*SMOOTH, OUTSIDE])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_point_certifies_itself(loss, weighted):
+    X, y = rows_for(loss)
+    bias, C = 0.7, 3.0
+    weights = np.random.default_rng(1).uniform(0.2, 3.0, len(y)) if weighted else np.ones(len(y))
+    weights[5] = 0.0 if weighted else 1.0
+    of_class = np.ones(len(y))
+    more = {}
+    if not get_loss(loss).of_numbers:
+        more["class_weight"] = {1.0: 2.0}
+        of_class[y > 0] = 2.0
+    source = Matrix(X, y, weights=weights if weighted else None, chunk_rows=range(0, len(y), 7))
+    gaps = []
+    for readings in (1, 2, 3, 7, 300):
+        run = train(
+            source, solver="lbfgs", C=C, bias=bias, max_outer=readings, tol=1e-9, block_chunks=3, **settings_of(loss),
+            **more,
+        )  # fmt: skip
+        gaps.append(assert_certified(run, loss, with_constant(X, bias), y, C * of_class * weights))
+    assert gaps == sorted(gaps, reverse=True)
+    assert run.result.status == "converged"
+    assert run.result.certificate.rel_gap <= 1e-9
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_it_is_regularised_towards_a_prior_model(tmp_path, loss):
+    X, y = rows_for(loss)
+    old = fit(Matrix(X[:30], y[:30]), loss=loss, bias=1.0, tol=1e-6)
+    old.model.save(tmp_path / "old.h5")
+    prior = np.append(old.model.weights, old.model.intercept)
+    source = Matrix(X[30:], y[30:])
+    for readings in (1, 4, 100):
+        run = train(
+            source, solver="lbfgs", loss=loss, bias=1.0, prior=tmp_path / "old.h5", max_outer=readings, tol=1e-8
+        )
+        assert_certified(run, loss, with_constant(X[30:], 1.0), y[30:], np.ones(len(y) - 30), prior)
+        if readings == 1:
+            np.testing.assert_array_equal(run.w, prior)
+    other = fit(source, loss=loss, bias=1.0, prior=tmp_path / "old.h5", tol=1e-8)
+    assert run.result.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-8)
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_its_optimum_is_that_of_dual_cd(loss):
+    X, y = rows_for(loss, n=300, d=40, seed=7)
+    source = Matrix(X, y)
+    ours, other = (fit(source, solver=solver, loss=loss, C=2.0, bias=1.0, tol=1e-7) for solver in ("lbfgs", "dual-cd"))
+    assert ours.status == other.status == "converged"
+    first, second = ours.certificate, other.certificate
+    assert max(first.dual, second.dual) <= min(first.primal, second.primal) * (1 + 1e-14)
+    # 1/2 ||w - w*||^2 <= P - D
+    near = math.sqrt(2 * (first.primal - first.dual)) + math.sqrt(2 * (second.primal - second.dual))
+    assert np.linalg.norm(ours.result.w - other.result.w) <= near * (1 + 1e-9)
+
+
+def test_a_run_reports_the_point_of_the_smallest_gap():
+    X, y = rows_for("squared-hinge", n=200, d=60, seed=5)
+    source = Matrix(X, y)
+    chosen = {"solver": "lbfgs", "loss": "squared-hinge", "C": 100.0, "tol": 1e-4}
+    whole = train(source, max_outer=600, **chosen)
+    assert whole.result.status == "converged"
+    told = [event["rel_gap"] for event in whole.outer()]
+    assert told == sorted(told, reverse=True)
+    kept = [k for k in range(1, len(told)) if told[k] == told[k - 1]]  # the gap of a point, unlike P, may rise
+    assert kept
+    run = train(source, max_outer=kept[0] + 1, **chosen)
+    assert run.result.certificate.rel_gap == told[kept[0] - 1]
+    assert_certified(run, "squared-hinge", with_constant(X, 0.0), y, np.full(len(y), 100.0))
+
+
+def test_a_run_that_ends_in_its_first_reading_is_certified_at_its_start():
+    X, y = rows_for("logistic")
+    source = Matrix(X, y, chunk_rows=range(0, len(y), 7))
+    run = train(source, solver="lbfgs", loss="logistic", max_seconds=1e-9, block_chunks=2)
+    assert run.result.status == "max-seconds"
+    assert not run.w.any()
+    assert_certified(run, "logistic", with_constant(X, 0.0), y, np.ones(len(y)))
+
+
+# -- several classes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [3, 9])
+def test_several_classes_are_one_problem_each(k):
+    X, _ = random_rows(n=300, d=30, seed=2, density=0.3)
+    labels = np.argmax(X @ np.random.default_rng(4).normal(size=(30, k)), axis=1).astype(float)
+    chosen = {"solver": "lbfgs", "loss": "logistic", "bias": 1.0, "tol": 1e-7}
+    run = train(Matrix(X, labels), **chosen)
+    assert run.result.status == "converged"
+    for c in range(k):
+        primal, gradient, alpha, dual = reference_losses.smooth_objective(
+            "logistic", with_constant(X, 1.0), np.where(labels == c, 1.0, -1.0), run.w.reshape(k, -1)[c], np.ones(300)
+        )
+        figures = {name: values[c] for name, values in run.result.certificate.by_class.items()}
+        np.testing.assert_allclose(run.alpha[:, c], alpha, rtol=1e-11, atol=1e-12)
+        assert figures["primal"] == pytest.approx(primal, rel=1e-12)
+        assert figures["rel_gap"] == pytest.approx(0.5 * gradient @ gradient / primal, rel=1e-6)
+        assert figures["rel_gap"] <= 1e-7
+    scores = with_constant(X, 1.0) @ run.w.reshape(k, -1).T
+    assert run.result.certificate.accuracy == np.mean(scores.argmax(axis=1) == labels)
+    assert [event["classes_done"] for event in run.outer()][-1] == k
+
+
+def test_sets_of_labels(tmp_path):
+    X, y = random_rows(n=120, d=20, seed=2, density=0.3)
+    sets = ["1,2" if a > 0 and b else "1" if a > 0 else "2" for a, b in zip(y, X[:, 0].toarray() > 0, strict=True)]
+    lines = [
+        " ".join([name, *(f"{j + 1}:{v!r}" for j, v in zip(X[i].indices, map(float, X[i].data), strict=True))])
+        for i, name in enumerate(sets)
+    ]
+    store = make_store(tmp_path, "\n".join(lines) + "\n", format="multilabel")
+    with open_store(store) as source:
+        ours, other = (fit(source, solver=solver, loss="squared-hinge", tol=1e-6) for solver in ("lbfgs", "dual-cd"))
+    assert ours.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-6)
+    assert ours.certificate.accuracy == pytest.approx(other.certificate.accuracy, abs=0.03)
+
+
+# -- the same bits -----------------------------------------------------------------------------------------------------
+
+CASES = [
+    (2, "logistic", {"bias": 1.0}),
+    (2, "squared-hinge", {"C": 5.0}),
+    (3, "logistic", {}),
+    (20, "squared-hinge", {}),
+]
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    X, y = random_rows(n=400, d=40, seed=6)
+    folder = tmp_path_factory.mktemp("stores")
+    three, twenty = np.where(np.arange(400) % 3 == 0, 2.0, y), np.arange(400.0) % 10 * y
+    return {k: str(make_store(folder, X, labels, f"{k}", 128)) for k, labels in ((2, y), (3, three), (20, twenty))}
+
+
+@pytest.mark.parametrize(("classes", "loss", "more"), CASES, ids=str)
+def test_neither_threads_nor_blocks_change_a_bit(stores, classes, loss, more):
+    def run(n: int, **blocks):
+        with opened(stores[classes]) as source:
+            loop = looped(source, solver="lbfgs", loss=loss, max_outer=8, tol=1e-7, **(more | blocks))
+            loop.plan.solver.threads = Threads(n, piece=50)
+            return loop.run(), loop.state, len(loop.plan.blocks.partition.blocks(1))
+
+    whole, state, n_blocks = run(1)
+    assert n_blocks == 1
+    for n, blocks in ((2, {}), (5, {}), (1, {"block_chunks": 1}), (2, {"block_chunks": 4}), (5, {"block_chunks": 7}),
+                      (1, {"block_chunks": 3, "seed": 9, "partition": "fixed"})):  # fmt: skip
+        result, there, n_blocks = run(n, **blocks)
+        assert (n_blocks > 1) == bool(blocks)
+        assert {name for name, array in state.items() if not np.array_equal(array, there[name])} == set()
+        assert result.certificate == whole.certificate
+        assert (result.w == whole.w).all()
+
+
+def test_the_memory_changes_no_bit(tmp_path):
+    X, y = random_rows(n=2000, d=30, density=0.4, seed=8)
+    store = make_store(tmp_path, X, y, chunk_nonzeros=256)
+    runs = [
+        train(store, solver="lbfgs", loss="logistic", max_outer=12, tol=1e-9, memory=memory)
+        for memory in (10**8, 300_000)
+    ]
+    assert [run.events[0]["blocks"] > 1 for run in runs] == [False, True]
+    assert runs[0].same(runs[1])
+    assert runs[0].result.certificate == runs[1].result.certificate
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_run_stopped_anywhere_goes_on_to_the_same_bits(stores, tmp_path, classes):
+    chosen = {"solver": "lbfgs", "loss": "squared-hinge", "C": 30.0, "block_chunks": 12, "max_outer": 14, "tol": 1e-9}
+    whole, questions = asked(stores[classes], **chosen)
+    assert questions == len(whole.result.passes) > 30
+    checkpoint = tmp_path / "run.ckpt"
+    for k in range(1, questions + 1):
+        first = train(stores[classes], checkpoint=checkpoint, stop=stop_after(k), **chosen)
+        assert first.result.status == "interrupted"
+        second = train(stores[classes], checkpoint=checkpoint, resume=True, **chosen)
+        assert second.same(whole), f"stopped at question {k}"
+        assert second.result.certificate == whole.result.certificate
+        assert second.result.status == whole.result.status
+
+
+# -- the search --------------------------------------------------------------------------------------------------------
+
+
+def search_of(n: int, c: int = 1, k: int = 2, scale: float | np.ndarray = 1.0) -> Search:
+    vectors = [np.zeros((n, 4)) for _ in range(5)]
+    vectors[-1][:, c] = scale
+    pairs = np.zeros((n, 2 * PAIRS * k))
+    arrays = SearchArrays(c, *vectors, pairs, np.zeros((2 * PAIRS, 2 * PAIRS)), np.zeros(len(SEARCH)))
+    return Search(arrays, Threads(2))
+
+
+@pytest.mark.parametrize("n", [30, 2 * FEATURES + 5])
+def test_directions_are_those_of_the_recursion(n):
+    """On a quadratic function, in scaled variables, by steps that are all accepted, until pairs have been replaced."""
+    rng = np.random.default_rng(0)
+    curvature, target = rng.uniform(1.0, 1.5, n), rng.normal(size=n)
+    scale = np.sqrt(np.sqrt(curvature)) * rng.uniform(1.0, 1.1, n)
+    search = search_of(n, scale=scale)
+    trial, gradient = search.arrays.trial[:, 1], search.arrays.gradient[:, 1]
+    before, pairs = None, []
+    for reading in range(PAIRS + 4):
+        at = trial.copy()
+        gradient[:] = g = curvature * (at - target)
+        search.move(Evaluation(0.5 * g @ (at - target), g @ g, g @ (at - search.arrays.point[:, 1])))
+        np.testing.assert_array_equal(search.arrays.point[:, 1], at)  # accepted
+        if before is not None:
+            pairs = [*pairs, (scale * (at - before[0]), (g - before[1]) / scale)][-PAIRS:]
+        before = at, g
+        length = 1.0 if pairs else 1.0 / np.linalg.norm(g / scale)
+        wanted = length * reference_losses.two_loop_recursion(g / scale, pairs) / scale
+        np.testing.assert_allclose(trial - at, wanted, rtol=1e-6, atol=1e-6 * np.abs(wanted).max() + 1e-14)
+        assert search.arrays.numbers[N_PAIRS] == min(reading, PAIRS)
+    assert not search.arrays.trial[:, [0, 2, 3]].any()
+    assert not search.arrays.pairs[:, : 2 * PAIRS].any()
+
+
+@pytest.mark.parametrize(("loss", "curvature"), [("squared", 1.0), ("logistic", 0.25), ("squared-hinge", 2.0)])
+@pytest.mark.parametrize("classes", [2, 5])
+def test_the_scale_is_the_fourth_root_of_the_diagonal_at_the_start(loss, curvature, classes):
+    X, y = rows_for(loss)
+    if classes > 2 and not get_loss(loss).of_numbers:
+        y = np.arange(len(y)) % classes
+    loop = looped(Matrix(X, y), solver="lbfgs", loss=loss, C=3.0, bias=0.5, max_outer=4)
+    loop.run()
+    scale = loop.state["scale"].reshape(X.shape[1] + 1, -1)
+    wanted = (1.0 + 3.0 * curvature * np.square(with_constant(X, 0.5)).sum(axis=0)) ** 0.25
+    for c in range(loop.plan.solver.n_vectors):
+        np.testing.assert_allclose(scale[:, c], wanted, rtol=1e-12)
+
+
+def test_a_step_that_is_too_long_is_shortened_to_the_cubic_minimum():
+    # (t - 1)^2 from 0, whose minimum is at 1, seen at 10
+    assert shorter_step(10.0, 1.0, -2.0, 81.0, 18.0) == pytest.approx(1.0, rel=1e-14)
+    assert shorter_step(1.5, 1.0, -2.0, 0.25, 1.0) == 0.75  # at most half
+    search = search_of(1)
+    search.arrays.trial[:, 1] = 0.0
+    search.arrays.gradient[:, 1] = -8.0
+    search.move(Evaluation(8.0, 64.0, 0.0))  # the gradient there is -8: a step of length 1
+    assert search.arrays.trial[0, 1] == 1.0
+    search.arrays.gradient[:, 1] = 40.0
+    search.move(Evaluation(24.0, 1600.0, 40.0))
+    assert 0.0 < search.arrays.trial[0, 1] < 0.5
+    assert search.arrays.point[0, 1] == 0.0
+    assert search.arrays.numbers[N_PAIRS] == 0.0
+
+
+# -- models, refusals --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "dual-cd"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_it_starts_from_a_model(stores, tmp_path, capsys, solver, classes):
+    model, again = tmp_path / "m.h5", tmp_path / "again.h5"
+    chosen = ["--loss", "logistic", "--tol", "1e-5", "--bias", "1"]
+    assert run_in_process(capsys, train_main, stores[classes], model, "--solver", solver, *chosen)[0] == 0
+    warm = [*chosen, "--solver", "lbfgs", "--warm-start", model, "--tol", "1e-3", "--log", tmp_path / "log"]
+    code, out, err = run_in_process(capsys, train_main, stores[classes], again, *warm)
+    assert (code, err.count("rror")) == (0, 0)
+    assert (tmp_path / "log").read_text().count('"event": "outer"') == 1
+    assert "gap" in out
+
+
+@pytest.mark.parametrize("loss", [name for name in LOSSES if name not in SMOOTH])
+def test_a_loss_with_kinks_is_refused_by_name(stores, tmp_path, capsys, loss):
+    code, out, err = run_in_process(
+        capsys, train_main, stores[2], tmp_path / "m.h5", "--solver", "lbfgs", "--loss", loss
+    )
+    assert (code, out) == (2, "")
+    others = "squared-epsilon-insensitive, squared" if get_loss(loss).of_numbers else "squared-hinge, logistic"
+    assert f"--loss {loss}: has no second derivative; for lbfgs choose one of {others}" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--bias", "free"], "--bias=free: lbfgs does not accept it; give the value of a constant feature"),
+        (["--working-set", "0.1"], "--working-set: lbfgs does not accept it; leave it out"),
+        (["--schedule", "3"], "--schedule 3: lbfgs sees each row once in an epoch; leave it out"),
+        (["--multiclass", "crammer-singer"], "multiclass"),
+        (["--memory", "25kB"], "is too small"),
+    ],
+)
+def test_what_it_cannot_do_is_refused(stores, tmp_path, capsys, options, sentence):
+    arguments = (stores[2], tmp_path / "m.h5", "--solver", "lbfgs", "--loss", "logistic", *options)
+    code, out, err = run_in_process(capsys, train_main, *arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err
+
+
+def test_a_warm_start_from_another_shape_is_refused(stores, tmp_path):
+    fit(Matrix(np.eye(4), [1.0, -1.0, 1.0, -1.0]), loss="logistic").model.save(tmp_path / "m.h5")
+    with open_store(stores[2]) as source, pytest.raises(InputError, match="belongs to another store"):
+        fit(source, solver="lbfgs", loss="logistic", warm_start=tmp_path / "m.h5")
+
+
+def test_values_beyond_double_precision_are_no_certificate():
+    X, y = rows_for("squared-hinge")
+    with pytest.raises(InputError, match="beyond what double precision"):
+        fit(Matrix(X * 1e60, y), solver="lbfgs", loss="squared-hinge")
