@@ -8,7 +8,7 @@ move, each by its exact step at the w of its turn, holds w, alpha and the workin
             pass over the working set, where the schedule wants it
         a certificate is a reading at one w, whose sums workers add up
 
-So a batch is screened at the w of one batch before, which costs no reading, and nobody waits.  ScreenedBatches and parts are
+So a batch is screened at the w of one batch before, which costs no reading, and nobody waits.  Batches and parts are
 made by counts alone, and answers taken in order: the bits depend neither on how many workers there are, nor on what
 becomes of them.
 """
