@@ -60,7 +60,7 @@ class Wanted:
 
     version: int
     n_nonzeros: int
-    failures: dict[str, str] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)  # the worker of each
     done: bool = False
 
 
@@ -121,7 +121,7 @@ class Assignment:
         wanted = self.wanted.get(number)
         if wanted is None or wanted.done:
             return self._assign(now)
-        wanted.failures[worker] = text
+        wanted.failures.append(worker)
         if len(wanted.failures) >= MOST_FAILURES or not set(self.workers) - set(wanted.failures):
             return [GiveUp(f"worker {worker}: {text}")]
         self._wait([number])
@@ -206,13 +206,13 @@ class Assignment:
         return instructions
 
     def _free_worker(self, number: int, wanted: Wanted) -> str | None:
+        answering = {name: worker for name, worker in self.workers.items() if not worker.late}
+        # one with which it has failed, only where no other one answers: it may be the last
+        able = {name: worker for name, worker in answering.items() if name not in wanted.failures} or answering
         free = [
             (len(worker.deadlines), name)
-            for name, worker in self.workers.items()
-            if not worker.late
-            and len(worker.deadlines) < AT_ONCE
-            and number not in worker.deadlines
-            and name not in wanted.failures
+            for name, worker in able.items()
+            if len(worker.deadlines) < AT_ONCE and number not in worker.deadlines
         ]
         return min(free)[1] if free else None
 

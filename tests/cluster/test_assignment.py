@@ -164,3 +164,16 @@ def test_whatever_happens_no_part_is_forgotten(events, most):
             decisions.taken(to_take, now)
             to_take += 1
     assert to_take == wanted + 1
+
+
+@pytest.mark.parametrize("event", ["late", "left"])
+def test_a_part_goes_back_to_whom_it_failed_with_where_no_other_answers(event):
+    decisions, _ = begun(2, 3)
+    came = decisions.failed(1, "w0", "MemoryError()", 1.0)
+    assert submitted(came) == [(1, "w1")]
+    came = decisions.tick(2 * FIRST_WAIT) if event == "late" else decisions.left("w1", 2.0)
+    came += decisions.done(3, "w0", 0.1, 2 * FIRST_WAIT)
+    assert (1, "w0") in submitted(came)
+    for _ in range(2):
+        came = decisions.failed(1, "w0", "MemoryError()", 2 * FIRST_WAIT)
+    assert came == [GiveUp("worker w0: MemoryError()")]
