@@ -9,13 +9,14 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.cluster.part import Job, Missing, Part, Screened, Weights, context_of, run_part
-from blocksvm.cluster.workers import WorkerEvent, drained
+from blocksvm.cluster.workers import WorkerEvent, drained, now
 from blocksvm.kernels.compiling import processor
 from blocksvm.model.versions import versions
 
@@ -52,6 +53,21 @@ def described(job: Job) -> dict:
     return {"versions": versions(), "processor": processor(), "limit": limit}
 
 
+def within(seconds: float, make: Callable):
+    """What ``make()`` returns; TimeoutError where it takes longer, as a client does that a scheduler accepts and never
+    answers."""
+    made: Future = Future()
+
+    def run() -> None:
+        try:
+            made.set_result(make())
+        except BaseException as error:
+            made.set_exception(error)
+
+    threading.Thread(target=run, name="blocksvm-connect", daemon=True).start()
+    return made.result(seconds)
+
+
 class DaskWorkers:
     """address: of a scheduler, or local:N, N processes of this machine; security: paths of the authority's certificate,
     and of this client's certificate and key; tell: of workers that cannot take part."""
@@ -61,7 +77,7 @@ class DaskWorkers:
         self.events: queue.SimpleQueue[WorkerEvent] = queue.SimpleQueue()
         self.ended = threading.Event()
         self.futures: dict[object, object] = {}
-        self.cluster = self.client = self.watcher = None
+        self.cluster = self.client = self.settings = None
         self.attempts = 0
 
     def start(self, job: Job) -> None:
@@ -72,14 +88,14 @@ class DaskWorkers:
         except ImportError:
             raise InputError(f"{option('cluster')}: needs Dask; pip install 'blocksvm[cluster]'") from None
         self.settings = dask.config.set(SETTINGS)
-        self.settings.__enter__()
         try:
             address = self._local(distributed) if self.address.startswith("local:") else self.address
-            self.client = distributed.Client(
-                address, timeout=ANSWER, set_as_default=False, security=self._security(distributed)
-            )  # fmt: skip
+            make = partial(distributed.Client, address, timeout=ANSWER, set_as_default=False)
+            self.client = within(2 * ANSWER, partial(make, security=self._security(distributed)))
             there = self._there()
-        except (OSError, TimeoutError, ValueError) as error:
+        except InputError:
+            raise
+        except Exception as error:
             raise InputError(
                 f"{option('cluster', self.address)}: no scheduler answers ({error or type(error).__name__}); start "
                 "one with 'dask scheduler' and workers with 'dask worker HOST:PORT'"
@@ -87,8 +103,7 @@ class DaskWorkers:
         for fault in self._probe(there):
             raise InputError(fault)
         self.known = set(there)
-        self.watcher = threading.Thread(target=self._watch, name="blocksvm-cluster", daemon=True)
-        self.watcher.start()
+        threading.Thread(target=self._watch, name="blocksvm-cluster", daemon=True).start()
 
     def _local(self, distributed):
         n = self.address.removeprefix("local:")
@@ -109,7 +124,7 @@ class DaskWorkers:
 
     def _there(self) -> list[str]:
         """The addresses of the workers."""
-        return sorted(self.client.nthreads())
+        return sorted(self.client.nthreads(callback_timeout=ANSWER))
 
     def _probe(self, workers: list[str]) -> list[str]:
         """Make workers ready, whose joining is an event; why some cannot take part."""
@@ -119,12 +134,12 @@ class DaskWorkers:
             )
             for worker in workers
         }  # fmt: skip
-        faults = []
+        faults, ends = [], now() + READY
         for worker, future in futures.items():
             try:
-                answer = future.result(timeout=READY)
+                answer = future.result(timeout=max(1.0, ends - now()))
             except Exception as error:
-                answer = {"fault": f"did not become ready ({error!r})"}
+                answer = {"fault": f"did not become ready ({type(error).__name__})"}
             fault = answer.get("fault") or self._differs(answer)
             if fault:
                 faults.append(f"worker {worker}: {fault}")
@@ -150,6 +165,8 @@ class DaskWorkers:
         while not self.ended.wait(LOOK):
             try:
                 there = set(self._there())
+            except TimeoutError:  # where it stays so, nobody answers, and the run ends by its deadline
+                continue
             except Exception as error:
                 self._lost(error)
                 return
@@ -203,4 +220,5 @@ class DaskWorkers:
             if resource is not None:
                 with suppress(Exception):  # what is left of it ends with this process
                     resource.close(timeout=ANSWER)
-        self.settings.__exit__(None, None, None)
+        if self.settings is not None:
+            self.settings.__exit__(None, None, None)

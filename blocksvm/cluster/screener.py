@@ -36,7 +36,11 @@ class Screener:
         self.traffic = Traffic()
 
     def __enter__(self) -> Screener:
-        self.workers.start(self.job)
+        try:
+            self.workers.start(self.job)
+        except BaseException:
+            self.workers.close()
+            raise
         return self
 
     def __exit__(self, *exception) -> None:

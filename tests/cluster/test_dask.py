@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 
@@ -84,8 +85,22 @@ def test_the_scheduler_is_lost_and_the_checkpoint_goes_on(cluster, store, tmp_pa
 def test_no_cluster_at_the_address(store):
     with pytest.raises(InputError, match="cluster=tcp://127.0.0.1:9: no scheduler answers"):
         train(store, cluster=DaskWorkers("tcp://127.0.0.1:9", None, print), **SETTINGS)
-    with pytest.raises(InputError, match="expected local:N"):
+    with pytest.raises(InputError, match="^cluster=local:none: expected local:N"):
         train(store, cluster=DaskWorkers("local:none", None, print), **SETTINGS)
+    with pytest.raises(InputError, match="cluster=tls://127.0.0.1:9: no scheduler answers"):
+        train(store, cluster=DaskWorkers("tls://127.0.0.1:9", None, print), **SETTINGS)
+
+
+def test_a_scheduler_that_accepts_and_never_answers(store, monkeypatch):
+    import dask
+
+    monkeypatch.setattr("blocksvm.cluster.dask_workers.ANSWER", 1.0)
+    before = dask.config.get("distributed.scheduler.work-stealing", None)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(InputError, match="no scheduler answers"):
+            train(store, cluster=DaskWorkers(address, None, print), **SETTINGS)
+    assert dask.config.get("distributed.scheduler.work-stealing", None) == before
 
 
 def test_workers_of_another_kind_are_refused(cluster, store, tmp_path):
