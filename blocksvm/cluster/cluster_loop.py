@@ -67,7 +67,12 @@ class ClusterPlan(Plan):
             raise InputError(
                 f"{refused}: not on a cluster, which trains by dual-cd as its workers answer; leave it out"
             )
+        if more.get("replay") is not None:
+            raise InputError(f"{option('replay')}: not on a cluster, where no number of passes is chosen; leave it out")
         super().__init__(source, settings, **more)
+
+    def describe_blocks(self) -> dict:
+        return super().describe_blocks() | {"screened": True}
 
 
 class ClusterLoop(OuterLoop):
@@ -258,7 +263,8 @@ class ClusterLoop(OuterLoop):
         version, parts = self.screener.new_version(self.state["w"]), self.following()
         left_out = self.state[LEFT_OUT]  # in its sums, too, a row of the set counts, but is not sent
         if working_set is not None:
-            left_out[:] = self._members(np.arange(len(left_out)))
+            left_out[:] = False
+            left_out[working_set.block.rows[working_set.members]] = True
             working_set.begin_reading(reset=False)
         self.screener.want(partial(self._part, some, version, leaves_out=False) for some in parts)
         seen, n_samples = 0, self.plan.source.n_samples

@@ -175,6 +175,7 @@ class Context:
         if part.version not in self.sums:
             self.sums[part.version] = problem.sums(solver.weights(state, None))
         sums = self.sums[part.version]
+        sums.problem = problem  # at the same w, other problems may have ended
         sums.clear()
         sums.threads = solver.threads
         alpha, scores = state["alpha"], sums.scores(block)

@@ -244,9 +244,9 @@ class SeveralSums(SideBySideSums):
     def __init__(self, problem: SeveralProblems, w: np.ndarray, prior: np.ndarray | None = None):
         super().__init__(problem, w, prior)
         self.sums_of_rows = problem.loss.compiled(several_certificate_sums)
-        self.live = problem.live
 
     def clear(self) -> None:
+        self.live = self.problem.live
         self.correct = self.labelled = 0
         self.totals = np.zeros((self.problem.n_problems, 4))
 

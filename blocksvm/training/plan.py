@@ -155,6 +155,13 @@ class Plan:
             raise InputError(
                 f"{path}: belongs to another store than {self.source.name}; remove it or name the right one"
             )
+        screened = bool(saved["partition"].get("screened"))
+        if screened != bool(now["partition"].get("screened")):
+            whose, how = ("a cluster", "with") if screened else ("one machine", "without")
+            raise InputError(
+                f"{path}: is of a run on {whose}; resume {how} {option('cluster')}, or start from it with "
+                f"{option('warm_start')}"
+            )
         if saved["method"]["name"] != now["method"]["name"]:
             self._other(path, "solver", saved["method"]["name"], now["method"]["name"])
         for before, ours in (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import reference
@@ -9,7 +11,12 @@ from support.class_cases import classes
 from support.training_cases import asked, make_store, random_rows, rows_of_store, stop_after, train
 
 from blocksvm.base.errors import InputError
+from blocksvm.cluster.cluster_loop import ClusterPlan
+from blocksvm.cluster.part import Context, run_part
 from blocksvm.cluster.workers import ThreadWorkers, WorkerEvent
+from blocksvm.problems.several_problems import CERTIFIED, REL_GAP
+from blocksvm.store.reader import Store
+from blocksvm.training.train_settings import TrainSettings
 
 SETTINGS = [
     {"loss": "hinge"},
@@ -114,3 +121,56 @@ def test_what_no_cluster_trains_is_refused(stores):
     ):
         with pytest.raises(InputError, match=refused):
             train(stores[2], cluster=1, **settings)
+
+
+def test_a_checkpoint_goes_on_only_where_it_was_begun(stores, tmp_path):
+    for begun, resumed, whose in (({"cluster": 2}, {}, "a cluster"), ({}, {"cluster": 2}, "one machine")):
+        checkpoint = tmp_path / f"{whose}.ckpt"
+        train(stores[2], checkpoint=checkpoint, stop=stop_after(3), **begun)
+        with pytest.raises(InputError, match=f"is of a run on {whose}"):
+            train(stores[2], checkpoint=checkpoint, resume=True, **resumed)
+
+
+def test_no_passes_are_replayed(stores):
+    with Store(stores[2]) as store, pytest.raises(InputError, match="replay: not on a cluster"):
+        ClusterPlan(store, TrainSettings.of(), replay=([1], [1]))
+
+
+def test_workers_that_do_not_start_are_closed(stores):
+    class Broken(ThreadWorkers):
+        closed = False
+
+        def start(self, job):
+            raise KeyboardInterrupt
+
+        def close(self):
+            self.closed = True
+
+    workers = Broken(1)
+    with pytest.raises(KeyboardInterrupt):
+        train(stores[2], cluster=workers)
+    assert workers.closed
+
+
+def test_problems_that_have_ended_are_left_out_at_the_same_weights(stores):
+    """A worker that has screened at this w before they had ended answers as one that joins."""
+
+    class Recorded(ThreadWorkers):
+        def submit(self, worker, part, weights):
+            if weights is not None and weights.places is None:
+                self.last = part, weights
+            super().submit(worker, part, weights)
+
+    workers = Recorded(1)
+    train(stores[11], cluster=workers, max_outer=2)
+    part, weights = workers.last
+    ended = part.scalars["certified"].copy()
+    ended[REL_GAP :: len(CERTIFIED)][:5] = 0.0
+    after = replace(part, scalars=part.scalars | {"certified": ended})
+    totals = []
+    for parts in ((part, after), (after,)):
+        context = Context(workers.job)
+        answers = [run_part(workers.job, one, weights, context) for one in parts]
+        totals.append(answers[-1].sums["totals"])
+        context.close()
+    np.testing.assert_array_equal(*totals)
