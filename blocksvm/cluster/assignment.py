@@ -59,7 +59,7 @@ class Wanted:
     """A part that has not been taken yet."""
 
     version: int
-    n_nonzeros: int
+    size: int
     failures: list[str] = field(default_factory=list)  # the worker of each
     done: bool = False
 
@@ -73,7 +73,7 @@ class Assignment:
         self.workers: dict[str, Worker] = {}
         self.wanted: dict[int, Wanted] = {}
         self.waiting: list[int] = []
-        self.rates: list[float] = []  # seconds a nonzero, of the last parts
+        self.rates: list[float] = []  # seconds by size, of the last parts
         self.alone_since: float | None = None
 
     # -- events ------------------------------------------------------------------------------------------------
@@ -89,8 +89,8 @@ class Assignment:
         self._wait(lost)
         return [Say(f"worker {worker} has left; {len(lost)} of its parts go to others"), *self._assign(now)]
 
-    def want(self, number: int, version: int, n_nonzeros: int, now: float) -> list[Instruction]:
-        self.wanted[number] = Wanted(version, n_nonzeros)
+    def want(self, number: int, version: int, size: int, now: float) -> list[Instruction]:
+        self.wanted[number] = Wanted(version, size)
         insort(self.waiting, number)
         return self._assign(now)
 
@@ -103,7 +103,7 @@ class Assignment:
                 self.workers[worker].held = max(self.workers[worker].held, wanted.version)
             if not wanted.done:
                 wanted.done = True
-                self.rates = [*self.rates[-31:], seconds / max(1, wanted.n_nonzeros)]
+                self.rates = [*self.rates[-31:], seconds / max(1, wanted.size)]
             if number in self.waiting:
                 self.waiting.remove(number)
         return self._assign(now)
@@ -219,4 +219,4 @@ class Assignment:
     def _patience(self, wanted: Wanted) -> float:
         if not self.rates:
             return FIRST_WAIT
-        return max(LEAST_WAIT, MANY_TIMES * median(self.rates) * wanted.n_nonzeros)
+        return max(LEAST_WAIT, MANY_TIMES * median(self.rates) * wanted.size)

@@ -100,7 +100,7 @@ class ClusterLoop(OuterLoop):
         method, path = (plan.method["name"], plan.method["learner"]), str(Path(plan.source.name).absolute())
         job = Job(
             uuid4().hex, path, plan.source.fingerprint, method, task,
-            self.state["w"].shape, 2 * plan.blocks.arena_bytes + 3 * self.state["w"].nbytes,
+            self.state["w"].shape, 2 * plan.blocks.arena_bytes + 4 * self.state["w"].nbytes,
         )  # fmt: skip
         cluster = self.cluster
         self.screener = Screener(cluster.workers, job, cluster.timeout, plan.blocks.under_way, cluster.say)
@@ -165,7 +165,7 @@ class ClusterLoop(OuterLoop):
         members = self.state[LEFT_OUT][rows]
         scalars = {a.name: self.state[a.name] for a in self.plan.solver.state_arrays if a.axis == "scalar"}
         return Part(
-            number, version, chunks, int(self.plan.source.chunks.nnz[chunks].sum()), alpha if alpha.any() else None,
+            number, version, chunks, int(self._batches.sizes[chunks].sum()), alpha if alpha.any() else None,
             np.packbits(members) if members.any() else None, scalars, leaves_out, self.unchecked is not None,
         )  # fmt: skip
 

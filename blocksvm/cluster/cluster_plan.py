@@ -18,9 +18,9 @@ BATCHES = 16  # of a reading
 FIRST = 1 / 256  # of the rows, the first batch of all; each is twice as large as the one before, until an eighth:
 # at alpha = 0 every row moves, after a 256th most of the easy ones do not
 PARTS = 64  # of a reading, at least
-LARGEST_PART = 1 << 22  # nonzeros: 0.05 s of a worker's work, five times what it costs to hand them out
+LARGEST_PART = 1 << 22  # nonzeros and rows: 0.05 s of a worker's work, five times what it costs to hand them out
 MOST_UNDER_WAY = 64  # parts
-VERSIONS = 5  # copies of w beside the one that moves
+VERSIONS = 7  # copies of w beside the one that moves: two in the state, three by version, two for what differs
 
 
 class ScreenedBatches(Partition):
@@ -29,8 +29,8 @@ class ScreenedBatches(Partition):
     def __init__(self, source: Source, seed: int, order: str):
         n_rows = source.chunks.n_rows
         super().__init__(source.chunks.nnz, 0, 1, "redrawn", order, seed, source.shuffled, n_rows)
-        self.nnz = source.chunks.nnz
-        self.part = min(max(1, int(self.nnz.sum()) // PARTS), LARGEST_PART)
+        self.sizes = source.chunks.nnz + n_rows  # rows without entries, too, take time and memory
+        self.part = min(max(1, int(self.sizes.sum()) // PARTS), LARGEST_PART)
         self.stored = self.parts(np.arange(len(n_rows)))
 
     def blocks(self, outer: int) -> list[np.ndarray]:
@@ -43,7 +43,7 @@ class ScreenedBatches(Partition):
 
     def batches(self, outer: int) -> list[np.ndarray]:
         """The chunks of each batch."""
-        n = len(self.nnz)
+        n = len(self.sizes)
         chunks = np.arange(n)
         if self.order != "stored":
             drawn = np.empty(n, np.int32)
@@ -53,15 +53,15 @@ class ScreenedBatches(Partition):
         if outer == 1:
             doubled = FIRST * 2.0 ** np.arange(int(np.log2(1 / (FIRST * BATCHES))))
             shares = np.concatenate([doubled, np.full(BATCHES, (1 - doubled.sum()) / BATCHES)])
-        ends = np.cumsum(self.nnz[chunks])
+        ends = np.cumsum(self.sizes[chunks])
         bounds = np.searchsorted(ends, np.cumsum(shares)[:-1] * ends[-1]) + 1
         batches = np.split(chunks, np.minimum(bounds, n))
         return [batch for batch in batches if len(batch)]
 
     def parts(self, chunks: np.ndarray) -> list[np.ndarray]:
-        """Consecutive chunks of a batch, of about ``part`` nonzeros or of one chunk."""
-        ends = np.cumsum(self.nnz[chunks])
-        before = ends - self.nnz[chunks]
+        """Consecutive chunks of a batch, of about the size ``part`` or of one chunk."""
+        ends = np.cumsum(self.sizes[chunks])
+        before = ends - self.sizes[chunks]
         numbers = before // self.part
         return np.split(chunks, np.flatnonzero(np.diff(numbers)) + 1)
 
@@ -80,7 +80,7 @@ def plan_batches(
     budget.take("rows left out", source.n_samples)
     chunks = source.chunks
     sizes = block_bytes_of_chunks(source) + chunks.n_rows * row_work_bytes(solver)
-    part = batches.part * int(np.ceil((sizes / chunks.nnz.clip(1)).max())) + int(sizes.max())
+    part = batches.part * int(np.ceil((sizes / batches.sizes).max())) + int(sizes.max())
     budget.require("two parts", 3 * part)
     beside = beside_the_set(source, solver)
     set_bytes = set_bytes_within(budget, source, share, 3 * part, beside) if saved is None else saved["set_bytes"]

@@ -97,7 +97,7 @@ class DaskWorkers:
             raise
         except Exception as error:
             raise InputError(
-                f"{option('cluster', self.address)}: no scheduler answers ({error or type(error).__name__}); start "
+                f"{option('cluster', self.address)}: no scheduler answers ({str(error) or type(error).__name__}); start "
                 "one with 'dask scheduler' and workers with 'dask worker HOST:PORT'"
             ) from error
         for fault in self._probe(there):

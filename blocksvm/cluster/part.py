@@ -73,7 +73,7 @@ class Weights:
 class Part:
     """Chunks of one batch, to be screened at a version of w.
 
-    alpha (n,) or (n, k) of their rows, None where all are 0; members: which rows the working set has, as packed bits,
+    size: nonzeros and rows; alpha (n,) or (n, k) of their rows, None where all are 0; members: which rows the working set has, as packed bits,
     or None; scalars: of the state; leaves_out: those rows are not looked at; checked: whether each alpha is held
     against its bounds.
     """
@@ -81,7 +81,7 @@ class Part:
     number: int
     version: int
     chunks: np.ndarray
-    n_nonzeros: int
+    size: int
     alpha: np.ndarray | None
     members: np.ndarray | None
     scalars: State

@@ -90,7 +90,7 @@ class Screener:
         while self.to_come and len(self.parts) < self.assignment.most:
             self.number += 1
             part = self.parts[self.number] = self.to_come.popleft()(self.number)
-            self._follow(self.assignment.want(part.number, part.version, part.n_nonzeros, now()))
+            self._follow(self.assignment.want(part.number, part.version, part.size, now()))
 
     def _hear(self, seconds: float) -> None:
         for event in self.workers.wait(seconds):

@@ -174,3 +174,19 @@ def test_problems_that_have_ended_are_left_out_at_the_same_weights(stores):
         totals.append(answers[-1].sums["totals"])
         context.close()
     np.testing.assert_array_equal(*totals)
+
+
+def test_chunks_without_entries_take_no_more_memory_than_they_have(tmp_path):
+    X, y = random_rows(n=3000, d=40, seed=6)
+    X = X.tolil()
+    X[:2000] = 0.0
+    store = make_store(tmp_path, X.tocsr(), y, "half", 128, keep_order=True)
+    with Store(store) as source:
+        assert source.chunks.nnz[0] == 0
+        blocks = ClusterPlan(source, TrainSettings.of()).blocks
+        rows = [int(source.chunks.n_rows[part].sum()) for part in blocks.partition.blocks(2)]
+        assert max(rows) <= 256
+        assert blocks.arena_bytes < 100_000
+    alone = train(store, cluster=1, tol=1e-4, memory=3_000_000)
+    assert alone.result.certificate.rel_gap <= 1e-4
+    assert train(store, cluster=3, tol=1e-4, memory=3_000_000).same(alone)
