@@ -54,9 +54,9 @@ def described(job: Job) -> dict:
 
 class DaskWorkers:
     """address: of a scheduler, or local:N, N processes of this machine; security: paths of the authority's certificate,
-    and of this client's certificate and key; tell: of workers that cannot take part."""
+    and of this client's certificate and key, or Dask's own object, or None; tell: of workers that cannot take part."""
 
-    def __init__(self, address: str, security: list[str] | None, tell: Callable[[str], None]):
+    def __init__(self, address: str, security, tell: Callable[[str], None]):
         self.name, self.address, self.security, self.tell = f"cluster {address}", address, security, tell
         self.events: queue.SimpleQueue[WorkerEvent] = queue.SimpleQueue()
         self.ended = threading.Event()
@@ -100,8 +100,8 @@ class DaskWorkers:
         return self.cluster
 
     def _security(self, distributed):
-        if self.security is None:
-            return None
+        if not isinstance(self.security, list):
+            return self.security
         authority, certificate, key = self.security
         return distributed.Security(
             tls_ca_file=authority, tls_client_cert=certificate, tls_client_key=key, require_encryption=True

@@ -10,6 +10,7 @@ import time
 import pytest
 from support.training_cases import make_store, random_rows, train
 
+import blocksvm
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.dask_workers import DaskWorkers
 from blocksvm.cluster.screener import ClusterLost
@@ -79,6 +80,19 @@ def test_the_scheduler_is_lost_and_the_checkpoint_goes_on(cluster, store, tmp_pa
         during(cluster, store, lambda: None, cluster.close, checkpoint=checkpoint)
     again = train(store, cluster=2, checkpoint=checkpoint, resume=True, **SETTINGS)
     assert again.same(expected)
+
+
+def test_fit_takes_a_client_or_an_address(cluster, store):
+    import distributed
+
+    expected = train(store, cluster=1, **SETTINGS)
+    with blocksvm.open_store(store) as rows:
+        with distributed.Client(cluster, set_as_default=False) as client:
+            fitted = blocksvm.fit(rows, cluster=client, **SETTINGS)
+        again = blocksvm.fit(rows, cluster=cluster.scheduler_address, **SETTINGS)
+    assert fitted.certificate == again.certificate == expected.result.certificate
+    with pytest.raises(InputError, match="cluster: reads a store"):
+        blocksvm.fit(*random_rows(), cluster="local:1")
 
 
 def test_no_cluster_at_the_address(store):
