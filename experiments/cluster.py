@@ -2,8 +2,8 @@
 
 python -m experiments.cluster STORE.h5 [...] [--loss hinge] [-C 1] [--seed 0] [--memory-share 8] [--json FILE]
 
-Both have an eighth of the rows' memory beside their state, and the workers are two threads of this process: how many they
-are changes no figure but the time.
+Both have an eighth of the rows' memory beside their state, and the workers are two threads of this process; their
+number changes no figure but the time.
 """
 
 from __future__ import annotations

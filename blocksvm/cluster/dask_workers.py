@@ -95,7 +95,7 @@ class DaskWorkers:
         if not n.isdigit() or int(n) < 1:
             raise InputError(f"{option('cluster', self.address)}: expected local:N with N of 1 or more")
         self.cluster = distributed.LocalCluster(
-            n_workers=int(n), threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+            n_workers=int(n), threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
         )  # fmt: skip
         return self.cluster
 
