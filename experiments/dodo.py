@@ -96,6 +96,9 @@ MEASURED = {
     "roofline": {name: f"experiments.roofline {{{name}.h5}} {{{name}.svm}}" for name in ("zipf", "imdb-words")},
     "convergence": {name: f"experiments.convergence {{{name}.h5}}" for name in ("zipf", "imdb-words")},
     "lbfgs": {name: f"experiments.lbfgs {{{name}.h5}}" for name in ("a9a", "news-words", "enron", "clicks")},
+    "cluster": {name: f"experiments.cluster {{enron.h5}} {{news-words.h5}} {{zipf.h5}} {{clicks.h5}} {options}"
+                for name, options in (("hinge", ""), ("seed", "--seed 1"), ("squared", "--loss squared-hinge"),
+                                      ("large", "-C 10"), ("logistic", "--loss logistic"))},
     "schedules": {name: f"experiments.schedules {{{name}.h5}}" for name in ("enron", "imdb-words")},
     "codecs": {"": "experiments.codecs {zipf.h5} {imdb-words.h5}"},
     "commands": {name: f"experiments.start_up {{{name}.svm}}" for name in ("zipf", "imdb-words")},

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Unpack
 
 import numpy as np
 
 from blocksvm.api.setting_keywords import FitSettings
-from blocksvm.base.errors import InputError
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import one_run
 from blocksvm.base.log import LOG
 from blocksvm.base.outputs.checks import check_output
@@ -32,6 +33,8 @@ from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result
 from blocksvm.training.run import Watch
 from blocksvm.training.train_settings import TrainSettings
+
+TIMEOUT = 300.0  # seconds without a worker of a cluster
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ def fit(
     warm_start: str | Path | SavedRun | None = None,
     continue_from: str | Path | State | None = None,
     prior: str | Path | None = None,
+    cluster=None,
     **settings: Unpack[FitSettings],
 ) -> Fitted:
     """Train on a source of blocks (``open_store``, ``Matrix``), or on a scipy CSR matrix with labels ``y`` and, where
@@ -82,7 +86,8 @@ def fit(
     where it says True; valid: a source to score after each outer iteration; warm_start: a model or checkpoint of the
     same rows, or what is in memory of such a run; continue_from: a model of an online learner, which goes on with its
     settings, or the arrays of its state, as ``loop.state`` has them, which goes on with those given; prior: a model to
-    be regularised towards.  Raises InputError where the settings do not fit the rows or the memory.
+    be regularised towards; cluster: who reads a store in the place of this process: the address of a Dask scheduler,
+    "local:N", or a ``distributed.Client``.  Raises InputError where the settings do not fit the rows or the memory.
     """
     if hasattr(rows, "read_block"):
         if y is not None or sample_weight is not None:
@@ -97,7 +102,8 @@ def fit(
     train_settings = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
     )
-    plan = Plan(source, train_settings, initial_models=initial_models, valid=valid)
+    make_plan, make_loop = (Plan, OuterLoop) if cluster is None else _on(cluster, source)
+    plan = make_plan(source, train_settings, initial_models=initial_models, valid=valid)
     plan.share_work(threads)
     begin = warm_start if isinstance(warm_start, SavedRun) else _path(warm_start)
 
@@ -105,7 +111,7 @@ def fit(
         log_event(event)
         on_event(event)
 
-    loop = OuterLoop(plan, Watch(watched, stop), warm_start=begin)
+    loop = make_loop(plan, Watch(watched, stop), warm_start=begin)
     if state is not None:
         loop.allocate()
         _fill_state(loop.state, state)
@@ -115,6 +121,23 @@ def fit(
     joint = joint_of(described, place_of(described), "the model")  # the user has named the map just now
     model = make_model("", ids, result.w, described, result.support, joint)
     return Fitted(model, result.status, result.certificate, result.alpha, loop, result)
+
+
+def _on(cluster, source: Source) -> tuple[Callable[..., Plan], Callable[..., OuterLoop]]:
+    """Who makes the plan and the loop of a run on a cluster."""
+    from blocksvm.cluster.cluster_loop import Cluster, ClusterLoop, ClusterPlan
+    from blocksvm.cluster.dask_workers import DaskWorkers
+    from blocksvm.cluster.workers import ThreadWorkers
+
+    if source.in_memory:
+        raise InputError(f"{option('cluster')}: reads a store; give one that open_store has opened")
+    if isinstance(cluster, str):
+        workers = DaskWorkers(cluster, None, LOG.warning)
+    elif isinstance(cluster, ThreadWorkers):
+        workers = cluster
+    else:
+        workers = DaskWorkers(cluster.scheduler.address, cluster.security, LOG.warning)
+    return ClusterPlan, partial(ClusterLoop, cluster=Cluster(workers, TIMEOUT, LOG.warning))
 
 
 def log_event(event: RunEvent) -> None:

@@ -70,9 +70,9 @@ def within(seconds: float, make: Callable):
 
 class DaskWorkers:
     """address: of a scheduler, or local:N, N processes of this machine; security: paths of the authority's certificate,
-    and of this client's certificate and key; tell: of workers that cannot take part."""
+    and of this client's certificate and key, or Dask's own object, or None; tell: of workers that cannot take part."""
 
-    def __init__(self, address: str, security: list[str] | None, tell: Callable[[str], None]):
+    def __init__(self, address: str, security, tell: Callable[[str], None]):
         self.name, self.address, self.security, self.tell = f"cluster {address}", address, security, tell
         self.events: queue.SimpleQueue[WorkerEvent] = queue.SimpleQueue()
         self.ended = threading.Event()
@@ -97,8 +97,8 @@ class DaskWorkers:
             raise
         except Exception as error:
             raise InputError(
-                f"{option('cluster', self.address)}: no scheduler answers ({str(error) or type(error).__name__}); start "
-                "one with 'dask scheduler' and workers with 'dask worker HOST:PORT'"
+                f"{option('cluster', self.address)}: no scheduler answers ({str(error) or type(error).__name__}); "
+                "start one with 'dask scheduler' and workers with 'dask worker HOST:PORT'"
             ) from error
         for fault in self._probe(there):
             raise InputError(fault)
@@ -110,13 +110,13 @@ class DaskWorkers:
         if not n.isdigit() or int(n) < 1:
             raise InputError(f"{option('cluster', self.address)}: expected local:N with N of 1 or more")
         self.cluster = distributed.LocalCluster(
-            n_workers=int(n), threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+            n_workers=int(n), threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
         )  # fmt: skip
         return self.cluster
 
     def _security(self, distributed):
-        if self.security is None:
-            return None
+        if not isinstance(self.security, list):
+            return self.security
         authority, certificate, key = self.security
         return distributed.Security(
             tls_ca_file=authority, tls_client_cert=certificate, tls_client_key=key, require_encryption=True

@@ -73,9 +73,9 @@ class Weights:
 class Part:
     """Chunks of one batch, to be screened at a version of w.
 
-    size: nonzeros and rows; alpha (n,) or (n, k) of their rows, None where all are 0; members: which rows the working set has, as packed bits,
-    or None; scalars: of the state; leaves_out: those rows are not looked at; checked: whether each alpha is held
-    against its bounds.
+    size: nonzeros and rows; alpha (n,) or (n, k) of their rows, None where all are 0; members: which rows the
+    working set has, as packed bits, or None; scalars: of the state; leaves_out: those rows are not looked at;
+    checked: whether each alpha is held against its bounds.
     """
 
     number: int

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
+from support.places import ROOT
 from support.training_cases import make_store, random_rows, train
 
+import blocksvm
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.dask_workers import DaskWorkers
 from blocksvm.cluster.screener import ClusterLost
@@ -30,7 +35,7 @@ def cluster():
     import distributed
 
     with distributed.LocalCluster(
-        n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        n_workers=3, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
     ) as cluster:
         yield cluster
 
@@ -80,6 +85,19 @@ def test_the_scheduler_is_lost_and_the_checkpoint_goes_on(cluster, store, tmp_pa
         during(cluster, store, lambda: None, cluster.close, checkpoint=checkpoint)
     again = train(store, cluster=2, checkpoint=checkpoint, resume=True, **SETTINGS)
     assert again.same(expected)
+
+
+def test_fit_takes_a_client_or_an_address(cluster, store):
+    import distributed
+
+    expected = train(store, cluster=1, **SETTINGS)
+    with blocksvm.open_store(store) as rows:
+        with distributed.Client(cluster, set_as_default=False) as client:
+            fitted = blocksvm.fit(rows, cluster=client, **SETTINGS)
+        again = blocksvm.fit(rows, cluster=cluster.scheduler_address, **SETTINGS)
+    assert fitted.certificate == again.certificate == expected.result.certificate
+    with pytest.raises(InputError, match="cluster: reads a store"):
+        blocksvm.fit(*random_rows(), cluster="local:1")
 
 
 def test_no_cluster_at_the_address(store):
@@ -134,3 +152,39 @@ def test_workers_of_another_kind_are_refused(cluster, store, tmp_path):
 
     with pytest.raises(InputError, match="is another store than the one that is trained on"):
         train(run_store, cluster=Swapped(cluster.scheduler_address, None, print), **SETTINGS)
+
+
+def test_the_command_trains_on_a_local_cluster(store, tmp_path):
+    trace, model = tmp_path / "trace.jsonl", tmp_path / "m.h5"
+    command = [sys.executable, "-P", "-m", "blocksvm.train", store, model, "--tol", "1e-5", "--seed", "3", "-C", "10"]
+    command += ["--loss", "squared-hinge", "--cluster", "local:2", "--log", trace, "--json"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=True)
+    expected = train(store, cluster=1, **SETTINGS)
+    assert json.loads(done.stdout)["rel_gap"] == expected.result.certificate.rel_gap
+    assert "parts, screened by workers" in done.stderr
+    events = [json.loads(line) for line in trace.read_text().splitlines()]
+    outer = [event for event in events if event["event"] == "outer"]
+    assert all(event["bytes_sent"] > 0 and event["bytes_received"] > 0 for event in outer)
+    assert all(event["seconds_workers"] > 0.0 for event in outer)
+
+
+def test_the_command_refuses_what_cannot_be(store, tmp_path):
+    for options, text in (
+        (["--security", "a", "b", "c"], "--security: is for --cluster"),
+        (["--cluster", "local:0"], "expected local:N with N of 1 or more"),
+        (["--cluster", "tcp://127.0.0.1:9"], "no scheduler answers"),
+        (["--cluster", "local:1", "--solver", "pegasos"], "not on a cluster"),
+        (["--cluster", "local:1", "--schedule", "overlap"], "not on a cluster"),
+    ):
+        command = [sys.executable, "-P", "-m", "blocksvm.train", store, tmp_path / "m.h5", *options]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120)
+        assert done.returncode == 2, done.stderr
+        assert text in done.stderr.splitlines()[-1]
+        assert not (tmp_path / "m.h5").exists()
+
+
+def test_the_demonstration(tmp_path):
+    command = [sys.executable, "-P", ROOT / "tools" / "cluster_demo.py", "--rows", "3000"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert "the same model to the bit" in done.stdout
