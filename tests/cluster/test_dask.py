@@ -109,10 +109,9 @@ def test_no_cluster_at_the_address(store):
         train(store, cluster=DaskWorkers("tls://127.0.0.1:9", None, print), **SETTINGS)
 
 
-def test_a_scheduler_that_accepts_and_never_answers(store, monkeypatch):
+def test_a_scheduler_that_accepts_and_never_answers(store):
     import dask
 
-    monkeypatch.setattr("blocksvm.cluster.dask_workers.ANSWER", 1.0)
     before = dask.config.get("distributed.scheduler.work-stealing", None)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
