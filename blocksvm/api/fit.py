@@ -127,10 +127,11 @@ def _on(cluster, source: Source) -> tuple[Callable[..., Plan], Callable[..., Out
     """Who makes the plan and the loop of a run on a cluster."""
     from blocksvm.cluster.cluster_loop import Cluster, ClusterLoop, ClusterPlan
     from blocksvm.cluster.dask_workers import DaskWorkers
-    from blocksvm.cluster.workers import ThreadWorkers
+    from blocksvm.cluster.workers import ThreadWorkers, Workers
 
     if source.in_memory:
         raise InputError(f"{option('cluster')}: reads a store; give one that open_store has opened")
+    workers: Workers
     if isinstance(cluster, str):
         workers = DaskWorkers(cluster, None, LOG.warning)
     elif isinstance(cluster, ThreadWorkers):
