@@ -111,7 +111,8 @@ class ClusterLoop(OuterLoop):
                 if self.checkpoint is None:
                     raise
                 self.save()
-                raise ClusterLost(f"{error}; {self.checkpoint.path} has the state, and --resume goes on") from error
+                path = self.checkpoint.path
+                raise ClusterLost(f"{error}; {path} has the state, and {option('resume')} goes on") from error
 
     def save(self) -> None:
         """A certificate that is broken off has changed the set, but ``_reading`` has saved what was before."""

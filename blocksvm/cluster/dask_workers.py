@@ -156,7 +156,7 @@ class DaskWorkers:
         if limit and MEMORY_SHARE * limit < self.job.n_bytes:
             return (
                 f"may take {Bytes(limit)} of memory, of which {MEMORY_SHARE:.0%} must be {Bytes(self.job.n_bytes)} or "
-                "more; raise its --memory-limit"
+                "more; raise its memory limit"
             )
         return ""
 

@@ -81,7 +81,7 @@ def test_one_is_killed_one_is_stopped_one_is_added(cluster, store):
 
 def test_the_scheduler_is_lost_and_the_checkpoint_goes_on(cluster, store, tmp_path):
     expected, checkpoint = train(store, cluster=1, **SETTINGS), tmp_path / "run.ckpt"
-    with pytest.raises(ClusterLost, match="does not answer.*run.ckpt has the state, and --resume goes on"):
+    with pytest.raises(ClusterLost, match="does not answer.*run.ckpt has the state, and resume goes on"):
         during(cluster, store, lambda: None, cluster.close, checkpoint=checkpoint)
     again = train(store, cluster=2, checkpoint=checkpoint, resume=True, **SETTINGS)
     assert again.same(expected)

@@ -44,7 +44,7 @@ START = {
     "blocks": 8, "lam": None, "C": 1.0, "solver": "dual-cd", "loss": "hinge", "learner_settings": None,
     "schedule": "auto", "store": "store.h5", "n_samples": 10**6, "n_features": 10**6, "n_nonzeros": 10**8,
     "n_vectors": 1, "seed": 0,
-    "memory": 10**9, "resident": False, "outer": 1,
+    "memory": 10**9, "resident": False, "under_way": 0, "outer": 1,
 }  # fmt: skip
 
 
