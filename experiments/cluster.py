@@ -11,10 +11,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import blocksvm
+from blocksvm.cluster.cluster_plan import VERSIONS
 from blocksvm.cluster.workers import ThreadWorkers
 from experiments.measuring import Tables, parser
-
-COPIES = 5  # of w that the process holds which moves rows
 
 
 class Count:
@@ -49,7 +48,7 @@ def main() -> None:
             w = 8 * (rows.n_features + 1)
             state = w + 10 * rows.n_samples + 4_000_000 + int(entries / options.memory_share)
             counts = []
-            for workers, memory in ((None, state), (ThreadWorkers(2), state + COPIES * w + 12 * rows.n_samples)):
+            for workers, memory in ((None, state), (ThreadWorkers(2), state + VERSIONS * w + 12 * rows.n_samples)):
                 counts.append(Count())
                 blocksvm.fit(rows, loss=options.loss, C=options.C, seed=options.seed, memory=memory, cluster=workers,
                              on_event=counts[-1])  # fmt: skip

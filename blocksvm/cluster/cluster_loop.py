@@ -30,7 +30,7 @@ from blocksvm.cluster.part import Job, Part, Screened, rows_of
 from blocksvm.cluster.screener import ClusterLost, Screener
 from blocksvm.cluster.workers import Traffic, Workers
 from blocksvm.problems.problem import CertificateSums
-from blocksvm.solvers.solver import PassResult, SeveralProblemsSolver, Task, TellsShares
+from blocksvm.solvers.solver import PassResult, Task, TellsShares
 from blocksvm.sources.source import Source
 from blocksvm.training.certificate import Outcome, RejectedEarly, beyond_bounds
 from blocksvm.training.loop import NO_CHUNKS, OuterLoop
@@ -150,9 +150,10 @@ class ClusterLoop(OuterLoop):
 
     def _leave_out(self, parts: list[np.ndarray]) -> None:
         """The rows of the working set, as it is now, are not to be screened."""
+        assert self.working_set is not None
         for chunks in parts:
-            rows = self._rows(chunks)
-            self.state[LEFT_OUT][rows] = self._members(rows)
+            rows = self.plan.source.chunks.rows(chunks)
+            self.state[LEFT_OUT][rows] = self.working_set.has(rows)
 
     def _want(self, parts: list[np.ndarray], name: str) -> None:
         """Have parts screened at the w of this name.  The alpha that is sent with them is that of their turn: it
@@ -161,7 +162,7 @@ class ClusterLoop(OuterLoop):
         self.screener.want(partial(self._part, chunks, version, leaves_out=True) for chunks in parts)
 
     def _part(self, chunks: np.ndarray, version: int, number: int, leaves_out: bool) -> Part:
-        rows = self._rows(chunks)
+        rows = self.plan.source.chunks.rows(chunks)
         alpha = self.state["alpha"][rows]
         members = self.state[LEFT_OUT][rows]
         scalars = {a.name: self.state[a.name] for a in self.plan.solver.state_arrays if a.axis == "scalar"}
@@ -169,19 +170,6 @@ class ClusterLoop(OuterLoop):
             number, version, chunks, int(self._batches.sizes[chunks].sum()), alpha if alpha.any() else None,
             np.packbits(members) if members.any() else None, scalars, leaves_out, self.unchecked is not None,
         )  # fmt: skip
-
-    def _rows(self, chunks: np.ndarray) -> np.ndarray:
-        """The rows of chunks, as a block has them."""
-        table = self.plan.source.chunks
-        first, n = table.first_row[chunks], table.n_rows[chunks]
-        ends = np.cumsum(n)
-        return np.arange(ends[-1]) + np.repeat(first - (ends - n), n)
-
-    def _members(self, rows: np.ndarray) -> np.ndarray:
-        """Which of these rows the working set has."""
-        assert self.working_set is not None
-        slots = self.working_set.slots[rows]
-        return (slots >= 0) & (self.working_set.member[slots] > 0)
 
     @property
     def _batches(self) -> ScreenedBatches:
@@ -192,11 +180,10 @@ class ClusterLoop(OuterLoop):
     def _move(self, chunks: np.ndarray) -> None:
         """Move the rows of a part that can move."""
         progress, solver, working_set = self.progress, self.plan.solver, self.working_set
-        assert working_set is not None
+        assert working_set is not None and isinstance(solver, TellsShares)
         n_nonzeros = int(self.plan.source.chunks.nnz[chunks].sum())
         answer = self._next_answer()
-        if isinstance(solver, SeveralProblemsSolver):
-            self.state["seen"] += answer.sums["totals"][:, 1]
+        solver.count_seen(self.state, answer.sums)
         stats = progress.block_stats(n_nonzeros, working_set)
         done, seconds = PassResult(0, 0, 0.0, False), 0.0
         everyone = np.arange(answer.movers.n_samples, dtype=np.int32)
@@ -232,11 +219,10 @@ class ClusterLoop(OuterLoop):
     def _close(self) -> None:
         """What the set's rows have of the gap, which no worker has looked at, belongs to what was seen."""
         solver = self.plan.solver
-        problem = solver.problem_at(self.state) if isinstance(solver, SeveralProblemsSolver) else solver.problem
-        sums = problem.sums(self.weights(), solver.prior)
+        assert isinstance(solver, TellsShares)
+        sums = solver.problem_at(self.state).sums(self.weights(), solver.prior)
         self._look_at_members(sums)
-        if isinstance(solver, SeveralProblemsSolver):
-            self.state["seen"] += sums.added()["totals"][:, 1]
+        solver.count_seen(self.state, sums.added())
         super()._close()
 
     def _look_at_members(self, sums: CertificateSums) -> None:

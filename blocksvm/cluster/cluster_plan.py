@@ -7,11 +7,10 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
-from blocksvm.kernels.shuffle import windowed_order
 from blocksvm.solvers.solver import Solver
 from blocksvm.sources.source import Source, block_bytes_of_chunks
 from blocksvm.training.memory_plan import BlockPlan, beside_the_set, row_work_bytes, set_bytes_within, take_set
-from blocksvm.training.partition import PARTITION, Partition, order_key
+from blocksvm.training.partition import Partition
 from blocksvm.training.train_settings import TrainSettings
 
 BATCHES = 16  # of a reading
@@ -44,11 +43,7 @@ class ScreenedBatches(Partition):
     def batches(self, outer: int) -> list[np.ndarray]:
         """The chunks of each batch."""
         n = len(self.sizes)
-        chunks = np.arange(n)
-        if self.order != "stored":
-            drawn = np.empty(n, np.int32)
-            windowed_order(order_key(self.seed, PARTITION, outer), n, n, drawn, np.empty(1, np.int32))
-            chunks = drawn.astype(np.int64)
+        chunks = np.arange(n) if self.order == "stored" else self.drawn(outer, n)
         shares = np.full(BATCHES, 1 / BATCHES)
         if outer == 1:
             doubled = FIRST * 2.0 ** np.arange(int(np.log2(1 / (FIRST * BATCHES))))

@@ -13,10 +13,11 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 
 from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.cluster.part import Job, Missing, Part, Screened, Weights, context_of, run_part
-from blocksvm.cluster.workers import WorkerEvent, drained, now
+from blocksvm.cluster.workers import WorkerEvent, drained
 from blocksvm.kernels.compiling import processor
 from blocksvm.model.versions import versions
 
@@ -134,10 +135,10 @@ class DaskWorkers:
             )
             for worker in workers
         }  # fmt: skip
-        faults, ends = [], now() + READY
+        faults, ends = [], monotonic() + READY
         for worker, future in futures.items():
             try:
-                answer = future.result(timeout=max(1.0, ends - now()))
+                answer = future.result(timeout=max(1.0, ends - monotonic()))
             except Exception as error:
                 answer = {"fault": f"did not become ready ({type(error).__name__})"}
             fault = answer.get("fault") or self._differs(answer)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from blocksvm.base.threads import Threads
 from blocksvm.base.vectors import on_lines
 from blocksvm.learners.engine.methods import get_method
 from blocksvm.problems.problem import CertificateSums
-from blocksvm.solvers.solver import SeveralProblemsSolver, State, Task
+from blocksvm.solvers.solver import State, Task
 from blocksvm.sources.block import Block
 from blocksvm.store.reader import Store
 
@@ -171,7 +171,7 @@ class Context:
         solver = self.solver
         block = self.source.read_block(part.chunks, None)
         state = self._state(part, block.n_samples)
-        problem = solver.problem_at(state) if isinstance(solver, SeveralProblemsSolver) else solver.problem
+        problem = solver.problem_at(state)
         if part.version not in self.sums:
             self.sums[part.version] = problem.sums(solver.weights(state, None))
         sums = self.sums[part.version]
@@ -229,16 +229,7 @@ def rows_of(block: Block, rows: np.ndarray) -> Block:
 
 def without_entries(block: Block, rows: np.ndarray) -> Block:
     """Some rows (m,) of a block, as if they had no entries."""
-    return Block(
-        np.zeros(len(rows) + 1, np.int64),
-        block.indices[:0],
-        None,
-        block.y[rows],
-        block.sq_norms[rows],
-        block.rows[rows],
-        block.n_features,
-        None if block.weights is None else block.weights[rows],
-    )
+    return rows_of(replace(block, indptr=np.zeros_like(block.indptr), values=None), rows)
 
 
 contexts: dict[str, Context] = {}

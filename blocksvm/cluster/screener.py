@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from time import monotonic
 
 import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.assignment import Assignment, GiveUp, Instruction, Say, Submit
 from blocksvm.cluster.part import Job, Missing, Part, Screened, Weights
-from blocksvm.cluster.workers import Traffic, WorkerEvent, Workers, now
+from blocksvm.cluster.workers import Traffic, WorkerEvent, Workers
 
 VERSIONS_KEPT = 3  # of w: what workers hold may be two behind
 LONGEST_WAIT = 1.0  # seconds
@@ -71,10 +72,10 @@ class Screener:
 
     def take(self) -> Screened:
         """The next answer, in the order in which parts were wanted."""
-        began, number = now(), self.next_taken
+        began, number = monotonic(), self.next_taken
         while number not in self.answers:
-            self._hear(min(LONGEST_WAIT, max(0.0, self.assignment.next_deadline() - now()) + 0.001))
-        self.traffic.waited_seconds += now() - began
+            self._hear(min(LONGEST_WAIT, max(0.0, self.assignment.next_deadline() - monotonic()) + 0.001))
+        self.traffic.waited_seconds += monotonic() - began
         self.next_taken += 1
         answer = self.answers.pop(number)
         self._taken(number)
@@ -84,37 +85,39 @@ class Screener:
 
     def _taken(self, number: int) -> None:
         del self.parts[number]
-        self._follow(self.assignment.taken(number, now()))
+        self._follow(self.assignment.taken(number, monotonic()))
 
     def _send(self) -> None:
         while self.to_come and len(self.parts) < self.assignment.most:
             self.number += 1
             part = self.parts[self.number] = self.to_come.popleft()(self.number)
-            self._follow(self.assignment.want(part.number, part.version, part.size, now()))
+            self._follow(self.assignment.want(part.number, part.version, part.size, monotonic()))
 
     def _hear(self, seconds: float) -> None:
         for event in self.workers.wait(seconds):
             self._follow(self._decide(event))
-        self._follow(self.assignment.tick(now()))
+        self._follow(self.assignment.tick(monotonic()))
 
     def _decide(self, event: WorkerEvent) -> list[Instruction]:
         decisions, worker = self.assignment, event.worker
         if event.kind == "joined":
-            return decisions.joined(worker, now())
+            return decisions.joined(worker, monotonic())
         if event.kind == "left":
-            return decisions.left(worker, now())
+            return decisions.left(worker, monotonic())
         if event.kind == "failed":
-            return [GiveUp(event.text)] if event.fatal else decisions.failed(event.number, worker, event.text, now())
+            if event.fatal:
+                return [GiveUp(event.text)]
+            return decisions.failed(event.number, worker, event.text, monotonic())
         answer = event.answer
         if isinstance(answer, Missing):
-            return decisions.missed(event.number, worker, now())
+            return decisions.missed(event.number, worker, monotonic())
         assert answer is not None
         if decisions.is_open(event.number):
             self.answers[event.number] = answer
             self.traffic.bytes_received += answer.n_bytes
             self.traffic.worker_seconds += answer.seconds
             self.traffic.bytes_read += answer.bytes_read
-        return decisions.done(event.number, worker, answer.seconds, now())
+        return decisions.done(event.number, worker, answer.seconds, monotonic())
 
     def _follow(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:

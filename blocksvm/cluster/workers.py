@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
@@ -104,7 +103,3 @@ class Traffic:
     worker_seconds: float = 0.0
     waited_seconds: float = 0.0
     bytes_read: int = 0
-
-
-def now() -> float:
-    return time.monotonic()

@@ -8,6 +8,7 @@ as it is: no row is moved for it any more.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -171,6 +172,9 @@ class SeveralDualCD(SideBySide, SeveralProblemsSolver):
 
     def begin_outer(self, state: State) -> None:
         state["seen"][:] = 0.0
+
+    def count_seen(self, state: State, added: Mapping) -> None:
+        state["seen"] += added["totals"][:, 1]
 
     def certified(self, state: State, certificate: Certificate) -> float:
         """Store the figures of the problems that are at their end."""

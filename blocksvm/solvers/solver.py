@@ -260,6 +260,10 @@ class Solver(Protocol):
         feature."""
         ...
 
+    def problem_at(self, state: State) -> Any:
+        """What certificates are about."""
+        return self.problem
+
     def dual_variables(self, state: State) -> np.ndarray | None:
         """alpha (n_samples,) of a solver that certifies, else None."""
         return None
@@ -300,6 +304,11 @@ class TellsShares(Solver):
         row's own step: to a block in the first pass, to a working set in the last.  state: as a visit gets it."""
         ...
 
+    def count_seen(self, state: State, added: Mapping) -> None:
+        """Rows of a reading were looked at elsewhere; added: to a certificate's sums (``CertificateSums.added``).  A
+        solver that counts the gap seen in a reading problem by problem takes it from there."""
+        return
+
     @abstractmethod
     def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
         """The weights from the dual variables, in one reading of all rows."""
@@ -307,12 +316,8 @@ class TellsShares(Solver):
 
 
 class SeveralProblemsSolver(Solver):
-    """Several problems over the same rows, each of which ends by its own certificate."""
-
-    @abstractmethod
-    def problem_at(self, state: State) -> Any:
-        """What certificates are about: it knows the problems that are at their end."""
-        ...
+    """Several problems over the same rows, each of which ends by its own certificate; ``problem_at`` knows those that
+    are at their end."""
 
     @abstractmethod
     def certified(self, state: State, certificate: Certificate) -> float:

@@ -118,10 +118,9 @@ class Matrix(Source):
         return 0
 
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
-        first, n_rows = self.chunks.first_row[chunks], self.chunks.n_rows[chunks]
+        first, n = self.chunks.first_row[chunks], int(self.chunks.n_rows[chunks].sum())
         self.cost.blocks += 1
         self.cost.nnz += int(self.chunks.nnz[chunks].sum())
-        n = int(n_rows.sum())
         if n == self.n_samples and (np.diff(first) > 0).all():  # everything, as it lies: no copy
             rows = np.arange(n)
             return Block(
@@ -130,7 +129,7 @@ class Matrix(Source):
         nnz = int(self.chunks.nnz[chunks].sum())
         block = new_block(self, n, nnz, arena)
         indptr, rows = block.indptr, block.rows
-        rows[:] = np.arange(n) + np.repeat(first - np.cumsum(n_rows) + n_rows, n_rows)
+        rows[:] = self.chunks.rows(chunks)
         gather_rows(self.indptr, self.indices, self.values, rows, indptr[1:], block.indices, block.values)
         np.cumsum(indptr[1:], out=indptr[1:])
         block.sq_norms[:] = self.sq_norms[rows]

@@ -33,6 +33,12 @@ class ChunkTable:
     def __len__(self) -> int:
         return len(self.nnz)
 
+    def rows(self, chunks: np.ndarray) -> np.ndarray:
+        """(n,) int64: the numbers of the chunks' rows, one chunk after the other."""
+        n_rows = self.n_rows[chunks]
+        ends = np.cumsum(n_rows)
+        return np.arange(n_rows.sum()) + np.repeat(self.first_row[chunks] - ends + n_rows, n_rows)
+
 
 @dataclass
 class ReadingCost:

@@ -72,13 +72,15 @@ class Partition:
         """The blocks of an outer iteration (from 1) in the order of their visits, each an array of chunk numbers."""
         if self.resident or self.order == "stored":
             return self.stored
-        key = order_key(self.seed, PARTITION, outer)
-        n = len(self.cost) if self.kind == "redrawn" else len(self.stored)
-        drawn = np.empty(n, np.int32)
-        windowed_order(key, n, n, drawn, np.empty(1, np.int32))
         if self.kind == "fixed":
-            return [self.stored[k] for k in drawn.tolist()]
-        return self._cut(drawn.astype(np.int64))
+            return [self.stored[k] for k in self.drawn(outer, len(self.stored)).tolist()]
+        return self._cut(self.drawn(outer, len(self.cost)))
+
+    def drawn(self, outer: int, n: int) -> np.ndarray:
+        """(n,) int64: 0 to n - 1 in the order that is drawn for an outer iteration."""
+        drawn = np.empty(n, np.int32)
+        windowed_order(order_key(self.seed, PARTITION, outer), n, n, drawn, np.empty(1, np.int32))
+        return drawn.astype(np.int64)
 
     def row_order(self, outer: int, visit: int, inner_pass: int, out: np.ndarray) -> np.ndarray:
         """The order of a block's rows for one inner pass, in ``out`` (n,) int32."""

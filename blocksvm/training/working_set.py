@@ -107,6 +107,11 @@ class WorkingSet:
     def members(self) -> np.ndarray:
         return np.flatnonzero(self.member[: self.used[0]]).astype(np.int32)
 
+    def has(self, rows: np.ndarray) -> np.ndarray:
+        """(n,) bool: which of these rows are members."""
+        slots = self.slots[rows]
+        return (slots >= 0) & (self.member[slots] > 0)
+
     @property
     def n_members(self) -> int:
         return int(self.used[1])
@@ -128,8 +133,7 @@ class WorkingSet:
 
     def renew(self, rows: np.ndarray, share: np.ndarray) -> None:
         """Members (m,), by their rows' numbers, have passed by without being offered; share (m,) float64 as there."""
-        slots = self.slots[rows]
-        self.held_share[slots[slots >= 0]] = share[slots >= 0]  # others have taken the place of some
+        self.held_share[self.slots[rows]] = share
         self.seen += float(np.maximum(share, 0.0).sum())
 
     def end_reading(self) -> None:

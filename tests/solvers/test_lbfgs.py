@@ -16,6 +16,7 @@ from support.training_cases import (
     random_rows,
     run_in_process,
     stop_after,
+    stores_of_classes,
     train,
 )
 
@@ -208,10 +209,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
-    X, y = random_rows(n=400, d=40, seed=6)
-    folder = tmp_path_factory.mktemp("stores")
-    three, twenty = np.where(np.arange(400) % 3 == 0, 2.0, y), np.arange(400.0) % 10 * y
-    return {k: str(make_store(folder, X, labels, f"{k}", 128)) for k, labels in ((2, y), (3, three), (20, twenty))}
+    return stores_of_classes(tmp_path_factory.mktemp("stores"))
 
 
 @pytest.mark.parametrize(("classes", "loss", "more"), CASES, ids=str)

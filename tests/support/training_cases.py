@@ -68,6 +68,13 @@ def make_store(folder: Path, X, y=None, name="rows", chunk_nonzeros=None, **opti
     return store
 
 
+def stores_of_classes(folder: Path) -> dict[int, str]:
+    """Stores of the same 400 rows, by how many classes these have: 2, 3 and 20."""
+    X, y = random_rows(n=400, d=40, seed=6)
+    three, twenty = np.where(np.arange(400) % 3 == 0, 2.0, y), np.arange(400.0) % 10 * y
+    return {k: str(make_store(folder, X, labels, f"{k}", 128)) for k, labels in ((2, y), (3, three), (20, twenty))}
+
+
 def rows_of_store(path: Path):
     """(X CSR float64 in the store's numbering, y of +-1, first rows of the chunks), by plain h5py."""
     import h5py

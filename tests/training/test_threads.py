@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.training_cases import looped, make_store, opened, random_rows
+from support.training_cases import looped, opened, stores_of_classes
 
 from blocksvm.base.threads import Threads, slices
 from blocksvm.sources.matrix import Matrix
@@ -34,10 +34,7 @@ class Counting(Threads):
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
-    X, y = random_rows(n=400, d=40, seed=6)
-    folder = tmp_path_factory.mktemp("stores")
-    three, twenty = np.where(np.arange(400) % 3 == 0, 2.0, y), np.arange(400.0) % 10 * y
-    return {k: str(make_store(folder, X, labels, f"{k}", 128)) for k, labels in ((2, y), (3, three), (20, twenty))}
+    return stores_of_classes(tmp_path_factory.mktemp("stores"))
 
 
 @pytest.mark.parametrize(("classes", "settings"), SETTINGS, ids=str)
