@@ -30,7 +30,7 @@ from blocksvm.cluster.part import Job, Part, Screened, rows_of
 from blocksvm.cluster.screener import ClusterLost, Screener
 from blocksvm.cluster.workers import Traffic, Workers
 from blocksvm.problems.problem import CertificateSums
-from blocksvm.solvers.solver import PassResult, Task, TellsShares
+from blocksvm.solvers.solver import PassResult, Task, TellsShares, problem_of
 from blocksvm.sources.source import Source
 from blocksvm.training.certificate import Outcome, RejectedEarly, beyond_bounds
 from blocksvm.training.loop import NO_CHUNKS, OuterLoop
@@ -220,7 +220,7 @@ class ClusterLoop(OuterLoop):
         """What the set's rows have of the gap, which no worker has looked at, belongs to what was seen."""
         solver = self.plan.solver
         assert isinstance(solver, TellsShares)
-        sums = solver.problem_at(self.state).sums(self.weights(), solver.prior)
+        sums = problem_of(solver, self.state).sums(self.weights(), solver.prior)
         self._look_at_members(sums)
         solver.count_seen(self.state, sums.added())
         super()._close()

@@ -21,7 +21,7 @@ from blocksvm.base.threads import Threads
 from blocksvm.base.vectors import on_lines
 from blocksvm.learners.engine.methods import get_method
 from blocksvm.problems.problem import CertificateSums
-from blocksvm.solvers.solver import State, Task
+from blocksvm.solvers.solver import State, Task, problem_of
 from blocksvm.sources.block import Block
 from blocksvm.store.reader import Store
 
@@ -171,7 +171,7 @@ class Context:
         solver = self.solver
         block = self.source.read_block(part.chunks, None)
         state = self._state(part, block.n_samples)
-        problem = solver.problem_at(state)
+        problem = problem_of(solver, state)
         if part.version not in self.sums:
             self.sums[part.version] = problem.sums(solver.weights(state, None))
         sums = self.sums[part.version]

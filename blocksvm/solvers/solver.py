@@ -260,10 +260,6 @@ class Solver(Protocol):
         feature."""
         ...
 
-    def problem_at(self, state: State) -> Any:
-        """What certificates are about."""
-        return self.problem
-
     def dual_variables(self, state: State) -> np.ndarray | None:
         """alpha (n_samples,) of a solver that certifies, else None."""
         return None
@@ -316,13 +312,22 @@ class TellsShares(Solver):
 
 
 class SeveralProblemsSolver(Solver):
-    """Several problems over the same rows, each of which ends by its own certificate; ``problem_at`` knows those that
-    are at their end."""
+    """Several problems over the same rows, each of which ends by its own certificate."""
+
+    @abstractmethod
+    def problem_at(self, state: State) -> Any:
+        """What certificates are about: it knows the problems that are at their end."""
+        ...
 
     @abstractmethod
     def certified(self, state: State, certificate: Certificate) -> float:
         """A certificate of the state has been taken; the relative gap that stands beside that of ``estimates``."""
         ...
+
+
+def problem_of(solver: Solver, state: State) -> Any:
+    """What certificates of a state are about."""
+    return solver.problem_at(state) if isinstance(solver, SeveralProblemsSolver) else solver.problem
 
 
 class HoldsRows(Solver):

@@ -12,7 +12,7 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.model.decision_values import Pieces, count_right, decision_pieces, sum_squared_errors
 from blocksvm.problems.problem import Certificate, CertificateSums
-from blocksvm.solvers.solver import Completion, OwnDecisions, Solver, State, TellsShares
+from blocksvm.solvers.solver import Completion, OwnDecisions, Solver, State, TellsShares, problem_of
 from blocksvm.sources.block import Block
 from blocksvm.training.visit import of_axis, part_of, put_rows
 from blocksvm.training.working_set import WorkingSet
@@ -52,7 +52,7 @@ def certified(
     if not solver.capabilities.minimises:
         completion = solver.completion(state) if isinstance(solver, OwnDecisions) else None
         return evaluate(solver, w, completion, blocks(), stopped)
-    problem = solver.problem_at(state)
+    problem = problem_of(solver, state)
     assert problem is not None
     rebuilt = False
     while True:
