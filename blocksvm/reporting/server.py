@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -26,6 +27,11 @@ class Pages(ThreadingHTTPServer):
         except (OSError, OverflowError) as error:
             what = getattr(error, "strerror", None) or str(error)
             raise InputError(f"{option('port', port)}: cannot be served on ({what.lower()}); choose another") from error
+
+    def handle_error(self, request, client_address) -> None:
+        """A browser may close a connection before it has read the page; all else is reported."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
     @property
     def url(self) -> str:

@@ -8,6 +8,8 @@ import json
 import re
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -26,7 +28,7 @@ from blocksvm.model.events import UNTRACED
 from blocksvm.reporting import charts
 from blocksvm.reporting.page import page_of
 from blocksvm.reporting.runs import distinct_names, load_runs
-from blocksvm.reporting.server import Pages
+from blocksvm.reporting.server import HERE, Pages
 from blocksvm.reporting.svg import HALF_A_LETTER, LANES_WIDTH, MOST_SPANS, WIDTH, drawn, merged, timeline
 from blocksvm.store.reader import Store
 
@@ -406,6 +408,24 @@ def test_a_page_that_follows_a_run(tmp_path, events):
         for taken in (pages.server_address[1], 10**6):
             with pytest.raises(InputError, match="choose another"):
                 Pages([path], taken)
+
+
+def test_who_closes_before_the_page_has_come_is_no_error(trace, capfd, monkeypatch):
+    handled = threading.Event()
+    finish = Pages.shutdown_request
+    monkeypatch.setattr(Pages, "shutdown_request", lambda self, request: (finish(self, request), handled.set()))
+    with Pages([trace]) as pages:
+        thread = threading.Thread(target=pages.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            with socket.create_connection((HERE, pages.server_address[1]), timeout=10) as client:
+                client.sendall(f"GET / HTTP/1.1\r\nHost: {HERE}\r\n\r\n".encode())
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed by a reset
+            assert handled.wait(10.0)
+        finally:
+            pages.shutdown()
+            thread.join()
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.process
