@@ -1,4 +1,4 @@
-"""Workers of a Dask cluster: the one file that knows Dask.
+"""Workers of a Dask cluster.
 
 Parts are tasks, no actors: a worker may leave at any time, and nothing is lost with it.  Fetching an answer is an event
 as well, since a worker that has been stopped keeps whoever fetches from it waiting.
@@ -9,29 +9,21 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from time import monotonic
 
-from blocksvm.base.errors import Bytes, InputError, option
+from blocksvm.base.errors import Bytes, InputError
+from blocksvm.cluster.dask_client import ANSWER, dask_client
 from blocksvm.cluster.part import Job, Missing, Part, Screened, Weights, context_of, run_part
 from blocksvm.cluster.workers import WorkerEvent, drained
 from blocksvm.kernels.compiling import processor
 from blocksvm.model.versions import versions
 
-ANSWER = 10.0  # seconds that the scheduler has to answer
 READY = 120.0  # seconds that a worker has to open the store
 LOOK = 1.0  # seconds between looks at who is there
 MEMORY_SHARE = 0.6  # of a worker's limit, at most: Dask ends a worker near its limit
-SETTINGS = {
-    "distributed.scheduler.work-stealing": False,
-    "distributed.scheduler.no-workers-timeout": None,
-    "distributed.scheduler.allowed-failures": 0,
-    "distributed.admin.large-graph-warning-threshold": "10GB",
-    "distributed.comm.timeouts.connect": "10s",
-}
 
 
 def on_worker(job: Job, part: Part, weights: Weights | None) -> Screened | Missing:
@@ -54,21 +46,6 @@ def described(job: Job) -> dict:
     return {"versions": versions(), "processor": processor(), "limit": limit}
 
 
-def within(seconds: float, make: Callable):
-    """What ``make()`` returns; TimeoutError where it takes longer, as a client does that a scheduler accepts and never
-    answers."""
-    made: Future = Future()
-
-    def run() -> None:
-        try:
-            made.set_result(make())
-        except BaseException as error:
-            made.set_exception(error)
-
-    threading.Thread(target=run, name="blocksvm-connect", daemon=True).start()
-    return made.result(seconds)
-
-
 class DaskWorkers:
     """address: of a scheduler, or local:N, N processes of this machine; security: paths of the authority's certificate,
     and of this client's certificate and key, or Dask's own object, or None; tell: of workers that cannot take part."""
@@ -78,50 +55,17 @@ class DaskWorkers:
         self.events: queue.SimpleQueue[WorkerEvent] = queue.SimpleQueue()
         self.ended = threading.Event()
         self.futures: dict[object, object] = {}
-        self.cluster = self.client = self.settings = None
+        self.stack = ExitStack()
         self.attempts = 0
 
     def start(self, job: Job) -> None:
         self.job = job
-        try:
-            import dask
-            import distributed
-        except ImportError:
-            raise InputError(f"{option('cluster')}: needs Dask; pip install 'blocksvm[cluster]'") from None
-        self.settings = dask.config.set(SETTINGS)
-        try:
-            address = self._local(distributed) if self.address.startswith("local:") else self.address
-            make = partial(distributed.Client, address, timeout=ANSWER, set_as_default=False)
-            self.client = within(2 * ANSWER, partial(make, security=self._security(distributed)))
-            there = self._there()
-        except InputError:
-            raise
-        except Exception as error:
-            raise InputError(
-                f"{option('cluster', self.address)}: no scheduler answers ({str(error) or type(error).__name__}); "
-                "start one with 'dask scheduler' and workers with 'dask worker HOST:PORT'"
-            ) from error
+        self.client = self.stack.enter_context(dask_client(self.address, self.security))
+        there = self._there()
         for fault in self._probe(there):
             raise InputError(fault)
         self.known = set(there)
         threading.Thread(target=self._watch, name="blocksvm-cluster", daemon=True).start()
-
-    def _local(self, distributed):
-        n = self.address.removeprefix("local:")
-        if not n.isdigit() or int(n) < 1:
-            raise InputError(f"{option('cluster', self.address)}: expected local:N with N of 1 or more")
-        self.cluster = distributed.LocalCluster(
-            n_workers=int(n), threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-        )  # fmt: skip
-        return self.cluster
-
-    def _security(self, distributed):
-        if not isinstance(self.security, list):
-            return self.security
-        authority, certificate, key = self.security
-        return distributed.Security(
-            tls_ca_file=authority, tls_client_cert=certificate, tls_client_key=key, require_encryption=True
-        )
 
     def _there(self) -> list[str]:
         """The addresses of the workers."""
@@ -217,9 +161,4 @@ class DaskWorkers:
 
     def close(self) -> None:
         self.ended.set()
-        for resource in (self.client, self.cluster):
-            if resource is not None:
-                with suppress(Exception):  # what is left of it ends with this process
-                    resource.close(timeout=ANSWER)
-        if self.settings is not None:
-            self.settings.__exit__(None, None, None)
+        self.stack.close()

@@ -56,7 +56,8 @@ ONLY_IN = {
     "onnx": ["exchange/onnx"],
     "pyarrow": ["exchange/weights_table", "formats/tables"],
     "argparse": ["cli", "commands"],
-    "distributed": ["cluster/dask_workers"],
+    "dask": ["cluster/dask_client"],
+    "distributed": ["cluster/dask_client", "cluster/dask_workers"],
 }
 PRINTING = {"cli", "estimators", "commands"}  # estimators: where verbose asks for it
 SOURCES = sorted(PACKAGE.rglob("*.py"))

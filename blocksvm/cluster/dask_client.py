@@ -1,0 +1,98 @@
+"""A client of a Dask scheduler, or of processes of this machine, with a deadline for its answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+
+from blocksvm.base.errors import InputError, option
+
+ANSWER = 10.0  # seconds that the scheduler has to answer
+SETTINGS = {
+    "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.no-workers-timeout": None,
+    "distributed.scheduler.allowed-failures": 0,
+    "distributed.admin.large-graph-warning-threshold": "10GB",
+    "distributed.comm.timeouts.connect": "10s",
+}
+
+
+@contextmanager
+def dask_client(address: str, security) -> Iterator:
+    """A client, closed at the end.  address: of a scheduler, or local:N, N processes of this machine; security: paths
+    of the authority's certificate, and of this client's certificate and key, or Dask's own object, or None.  Raises
+    InputError where Dask is missing or nobody answers at the address."""
+    try:
+        import dask
+        import distributed
+    except ImportError:
+        raise InputError(f"{option('cluster')}: needs Dask; pip install 'blocksvm[cluster]'") from None
+    with ExitStack() as stack:
+        stack.enter_context(dask.config.set(SETTINGS))
+        try:
+            place: object = address
+            if address.startswith("local:"):
+                place = local_cluster(distributed, address)
+                stack.callback(closed, place)
+            make = partial(distributed.Client, place, timeout=ANSWER, set_as_default=False)
+            client = within(2 * ANSWER, partial(make, security=tls(distributed, security)))
+            stack.callback(closed, client)
+            client.nthreads(callback_timeout=ANSWER)
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"{option('cluster', address)}: no scheduler answers ({str(error) or type(error).__name__}); "
+                "start one with 'dask scheduler' and workers with 'dask worker HOST:PORT'"
+            ) from error
+        yield client
+
+
+@contextmanager
+def joblib_on_dask(address: str, security) -> Iterator:
+    """Let joblib's tasks run on a cluster, as many at once as it has workers."""
+    import joblib
+
+    with dask_client(address, security) as client, joblib.parallel_config("dask", client=client):
+        yield client
+
+
+def closed(resource) -> None:
+    with suppress(Exception):  # what is left of it ends with this process
+        resource.close(timeout=ANSWER)
+
+
+def local_cluster(distributed, address: str):
+    n = address.removeprefix("local:")
+    if not n.isdigit() or int(n) < 1:
+        raise InputError(f"{option('cluster', address)}: expected local:N with N of 1 or more")
+    return distributed.LocalCluster(
+        n_workers=int(n), threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+    )
+
+
+def tls(distributed, security):
+    if not isinstance(security, list):
+        return security
+    authority, certificate, key = security
+    return distributed.Security(
+        tls_ca_file=authority, tls_client_cert=certificate, tls_client_key=key, require_encryption=True
+    )
+
+
+def within(seconds: float, make: Callable):
+    """What ``make()`` returns; TimeoutError where it takes longer, as a client does that a scheduler accepts and never
+    answers."""
+    made: Future = Future()
+
+    def run() -> None:
+        try:
+            made.set_result(make())
+        except BaseException as error:
+            made.set_exception(error)
+
+    threading.Thread(target=run, name="blocksvm-connect", daemon=True).start()
+    return made.result(seconds)
