@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from time import monotonic
 
 from blocksvm.base.errors import InputError, option
 
 ANSWER = 10.0  # seconds that the scheduler has to answer
+READY = 120.0  # seconds that a worker has to answer what it is asked, which may be to open a store
+MEMORY_SHARE = 0.6  # of a worker's limit, at most: Dask ends a worker near its limit
+ATTEMPTS = 3  # workers that may die with a task of joblib's before it is given up, which is Dask's own default
 SETTINGS = {
     "distributed.scheduler.work-stealing": False,
     "distributed.scheduler.no-workers-timeout": None,
-    "distributed.scheduler.allowed-failures": 0,
     "distributed.admin.large-graph-warning-threshold": "10GB",
     "distributed.comm.timeouts.connect": "10s",
 }
 
 
 @contextmanager
-def dask_client(address: str, security) -> Iterator:
+def dask_client(address: str, security, failures: int = 0) -> Iterator:
     """A client, closed at the end.  address: of a scheduler, or local:N, N processes of this machine; security: paths
-    of the authority's certificate, and of this client's certificate and key, or Dask's own object, or None.  Raises
-    InputError where Dask is missing or nobody answers at the address."""
+    of the authority's certificate, and of this client's certificate and key, or Dask's own object, or None; failures:
+    workers of this machine that may die with a task.  Raises InputError where Dask is missing or nobody answers at the
+    address."""
     try:
         import dask
         import distributed
     except ImportError:
         raise InputError(f"{option('cluster')}: needs Dask; pip install 'blocksvm[cluster]'") from None
     with ExitStack() as stack:
-        stack.enter_context(dask.config.set(SETTINGS))
+        stack.enter_context(dask.config.set(SETTINGS | {"distributed.scheduler.allowed-failures": failures}))
         try:
             place: object = address
             if address.startswith("local:"):
@@ -52,12 +56,44 @@ def dask_client(address: str, security) -> Iterator:
 
 
 @contextmanager
-def joblib_on_dask(address: str, security) -> Iterator:
-    """Let joblib's tasks run on a cluster, as many at once as it has workers."""
+def joblib_on_dask(address: str, security, timeout: float) -> Iterator:
+    """Let joblib's tasks run on a cluster, as many at once as its workers have processors, and again where a worker has
+    died; timeout: seconds without any worker."""
     import joblib
 
-    with dask_client(address, security) as client, joblib.parallel_config("dask", client=client):
+    with (
+        dask_client(address, security, ATTEMPTS) as client,
+        joblib.parallel_config("dask", client=client, wait_for_workers_timeout=timeout),
+    ):
         yield client
+
+
+def asked(client, workers: Iterable[str], ask: Callable[..., dict], *arguments) -> Iterator[tuple[str, dict]]:
+    """(worker, what ``ask(*arguments)`` returns there), or {"fault": why it does not answer} within ``READY``."""
+    futures = {
+        worker: client.submit(ask, *arguments, workers=[worker], allow_other_workers=True, pure=False, retries=0)
+        for worker in workers
+    }
+    ends = monotonic() + READY
+    for worker, future in futures.items():
+        try:
+            answer = future.result(timeout=max(1.0, ends - monotonic()))
+        except Exception as error:
+            answer = {"fault": f"did not become ready ({type(error).__name__})"}
+        yield worker, answer
+
+
+def described_worker(store) -> dict:
+    """What a worker may take, or the sentence why it cannot take part; store: a ``SharedStore``."""
+    from distributed import get_worker
+
+    try:
+        store.open().close()
+    except InputError as error:
+        return {"fault": str(error)}
+    worker = get_worker()
+    limit = getattr(worker.memory_manager, "memory_limit", None)
+    return {"limit": limit, "threads": worker.state.nthreads}
 
 
 def closed(resource) -> None:

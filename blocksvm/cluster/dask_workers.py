@@ -12,18 +12,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from time import monotonic
 
 from blocksvm.base.errors import Bytes, InputError
-from blocksvm.cluster.dask_client import ANSWER, dask_client
+from blocksvm.cluster.dask_client import ANSWER, MEMORY_SHARE, asked, dask_client
+from blocksvm.cluster.executors import difference, here
 from blocksvm.cluster.part import Job, Missing, Part, Screened, Weights, context_of, run_part
 from blocksvm.cluster.workers import WorkerEvent, drained
-from blocksvm.kernels.compiling import processor
-from blocksvm.model.versions import versions
 
-READY = 120.0  # seconds that a worker has to open the store
 LOOK = 1.0  # seconds between looks at who is there
-MEMORY_SHARE = 0.6  # of a worker's limit, at most: Dask ends a worker near its limit
 
 
 def on_worker(job: Job, part: Part, weights: Weights | None) -> Screened | Missing:
@@ -43,7 +39,7 @@ def described(job: Job) -> dict:
     except InputError as error:
         return {"fault": str(error)}
     limit = getattr(worker.memory_manager, "memory_limit", None)
-    return {"versions": versions(), "processor": processor(), "limit": limit}
+    return {"about": here(), "limit": limit}
 
 
 class DaskWorkers:
@@ -73,18 +69,8 @@ class DaskWorkers:
 
     def _probe(self, workers: list[str]) -> list[str]:
         """Make workers ready, whose joining is an event; why some cannot take part."""
-        futures = {
-            worker: self.client.submit(
-                described, self.job, workers=[worker], allow_other_workers=True, pure=False, retries=0
-            )
-            for worker in workers
-        }  # fmt: skip
-        faults, ends = [], monotonic() + READY
-        for worker, future in futures.items():
-            try:
-                answer = future.result(timeout=max(1.0, ends - monotonic()))
-            except Exception as error:
-                answer = {"fault": f"did not become ready ({type(error).__name__})"}
+        faults = []
+        for worker, answer in asked(self.client, workers, described, self.job):
             fault = answer.get("fault") or self._differs(answer)
             if fault:
                 faults.append(f"worker {worker}: {fault}")
@@ -93,10 +79,8 @@ class DaskWorkers:
         return faults
 
     def _differs(self, answer: dict) -> str:
-        for name, here in {**versions(), "processor": processor()}.items():
-            there = answer["processor"] if name == "processor" else answer["versions"].get(name)
-            if there != here:
-                return f"has {name} {there}, and {here} is here: bits could differ; make them the same"
+        if fault := difference(answer["about"], here()):
+            return fault
         limit = answer["limit"]
         if limit and MEMORY_SHARE * limit < self.job.n_bytes:
             return (
