@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -62,9 +63,7 @@ def add_cluster(parser) -> None:
 
 def cluster_of(options):
     """The workers that options name, or None; they are sought when a run begins."""
-    if options.cluster is None:
-        if options.security is not None:
-            raise InputError("--security: is for --cluster; leave it out")
+    if not is_on_cluster(options):
         return None
     from blocksvm.cluster.cluster_loop import Cluster
     from blocksvm.cluster.dask_workers import DaskWorkers
@@ -73,6 +72,22 @@ def cluster_of(options):
         print(text, file=sys.stderr, flush=True)
 
     return Cluster(DaskWorkers(options.cluster, options.security, say), options.cluster_timeout, say)
+
+
+def joblib_cluster(options) -> AbstractContextManager:
+    """A context in which joblib's tasks run on the cluster that options name, if they name one."""
+    if not is_on_cluster(options):
+        return nullcontext()
+    from blocksvm.cluster.dask_client import joblib_on_dask
+
+    return joblib_on_dask(options.cluster, options.security, options.cluster_timeout)
+
+
+def is_on_cluster(options) -> bool:
+    """Options name a cluster."""
+    if options.cluster is None and options.security is not None:
+        raise InputError("--security: is for --cluster; leave it out")
+    return options.cluster is not None
 
 
 def add_format(parser, default: str = "recognised by its name or first bytes") -> None:

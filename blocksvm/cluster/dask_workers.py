@@ -13,7 +13,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from blocksvm.base.errors import Bytes, InputError
+from blocksvm.base.errors import InputError
+from blocksvm.base.memory import megabytes
 from blocksvm.cluster.dask_client import ANSWER, MEMORY_SHARE, asked, dask_client
 from blocksvm.cluster.executors import difference, here
 from blocksvm.cluster.part import Job, Missing, Part, Screened, Weights, context_of, run_part
@@ -84,8 +85,8 @@ class DaskWorkers:
         limit = answer["limit"]
         if limit and MEMORY_SHARE * limit < self.job.n_bytes:
             return (
-                f"may take {Bytes(limit)} of memory, of which {MEMORY_SHARE:.0%} must be {Bytes(self.job.n_bytes)} or "
-                "more; raise its memory limit"
+                f"may take {megabytes(limit)} of memory, of which {MEMORY_SHARE:.0%} must be "
+                f"{megabytes(self.job.n_bytes)} or more; raise its memory limit"
             )
         return ""
 

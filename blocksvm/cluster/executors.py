@@ -14,7 +14,8 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from blocksvm.base.errors import Bytes, InputError, option
+from blocksvm.base.errors import InputError, option
+from blocksvm.base.memory import megabytes
 from blocksvm.base.settings import n_threads
 from blocksvm.kernels.compiling import processor
 from blocksvm.model.versions import versions
@@ -127,8 +128,8 @@ class OnDask(OnThreads):
             limit, need = answer["limit"], n_bytes * min(n_tasks, answer["threads"])
             if limit and MEMORY_SHARE * limit < need:
                 raise InputError(
-                    f"worker {worker}: may take {Bytes(limit)} of memory, of which {MEMORY_SHARE:.0%} must be "
-                    f"{Bytes(need)} or more; raise its memory limit, or lower {option('memory')}"
+                    f"worker {worker}: may take {megabytes(limit)} of memory, of which {MEMORY_SHARE:.0%} must be "
+                    f"{megabytes(need)} or more; raise its memory limit, or lower {option('memory')}"
                 )
 
     def start(self) -> Executor:

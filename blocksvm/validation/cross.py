@@ -54,7 +54,7 @@ def cross_validate(
     if not 1 <= n_groups <= folds:
         raise InputError(f"{option('fold_groups', n_groups)}: must be from 1 to the number of folds, {folds}")
     if n_groups > 1 and checkpoint is not None:
-        raise InputError(f"{option('checkpoint')}: is for folds that share readings; leave {option('fold_groups')} out")
+        raise InputError(f"{option('checkpoint')}: is for folds that share readings, not for groups; leave it out")
     train_settings = TrainSettings.of(**settings)
     if not train_settings.capabilities.cross_validates:
         raise InputError(f"{option('solver', train_settings.solver)}: cross-validation uses dual-cd; leave it out")

@@ -18,6 +18,7 @@ from support.training_cases import make_store, random_rows, train
 import blocksvm
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.dask_workers import DaskWorkers
+from blocksvm.cluster.executors import here
 from blocksvm.cluster.screener import ClusterLost
 
 pytest.importorskip("distributed")
@@ -128,13 +129,10 @@ def test_workers_of_another_kind_are_refused(cluster, store, tmp_path):
                 answers.append(f"worker {worker}: " + self._differs(self.answer))
             return answers
 
-    from blocksvm.kernels.compiling import processor
-    from blocksvm.model.versions import versions
-
     for answer, text in (
-        ({"versions": versions() | {"numba": "0.1"}, "processor": processor(), "limit": None}, "has numba 0.1"),
-        ({"versions": versions(), "processor": "abacus", "limit": None}, "has processor abacus"),
-        ({"versions": versions(), "processor": processor(), "limit": 1000}, "may take .* of memory"),
+        ({"about": here() | {"numba": "0.1"}, "limit": None}, "has numba 0.1"),
+        ({"about": here() | {"processor": "abacus"}, "limit": None}, "has processor abacus"),
+        ({"about": here(), "limit": 1000}, "may take .* of memory"),
     ):
         workers = Other(cluster.scheduler_address, None, print)
         workers.answer = answer

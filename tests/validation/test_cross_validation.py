@@ -463,7 +463,7 @@ def test_each_group_of_folds_has_its_share_of_the_memory(grouped, monkeypatch):
     ("more", "expected"),
     [
         ({"fold_groups": 4}, "fold_groups=4: must be from 1 to the number of folds, 3"),
-        ({"checkpoint": PathCheckpoint("x.ckpt")}, "is for folds that share readings; leave fold_groups out"),
+        ({"checkpoint": PathCheckpoint("x.ckpt")}, "is for folds that share readings, not for groups"),
     ],
 )
 def test_groups_of_folds_that_cannot_be_are_refused(rows, more, expected):
