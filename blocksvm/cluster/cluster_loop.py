@@ -26,8 +26,8 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.vectors import on_lines
 from blocksvm.cluster.cluster_plan import ScreenedBatches, plan_batches
-from blocksvm.cluster.part import Job, Part, Screened, rows_of
-from blocksvm.cluster.screener import ClusterLost, Screener
+from blocksvm.cluster.dispatcher import ClusterLost, Dispatcher
+from blocksvm.cluster.screening_job import Screened, ScreeningJob, ScreeningPart, rows_of
 from blocksvm.cluster.workers import Traffic, Workers
 from blocksvm.problems.problem import CertificateSums
 from blocksvm.solvers.solver import PassResult, Task, TellsShares, problem_of
@@ -98,13 +98,13 @@ class ClusterLoop(OuterLoop):
         plan = self.plan
         task = {f.name: getattr(plan.task, f.name) for f in fields(Task) if f.name != "source"}
         method, path = (plan.method["name"], plan.method["learner"]), str(Path(plan.source.name).absolute())
-        job = Job(
-            uuid4().hex, path, plan.source.fingerprint, method, task,
-            self.state["w"].shape, 2 * plan.blocks.arena_bytes + 4 * self.state["w"].nbytes,
+        n_bytes = 2 * plan.blocks.arena_bytes + 4 * self.state["w"].nbytes
+        job = ScreeningJob(
+            uuid4().hex, path, plan.source.fingerprint, n_bytes, 1, method, task, self.state["w"].shape
         )  # fmt: skip
         cluster = self.cluster
-        self.screener = Screener(cluster.workers, job, cluster.timeout, plan.blocks.under_way, cluster.say)
-        with self.screener:
+        self.dispatcher = Dispatcher(cluster.workers, job, cluster.timeout, plan.blocks.under_way, cluster.say)
+        with self.dispatcher:
             try:
                 return super().run()
             except ClusterLost as error:
@@ -123,8 +123,8 @@ class ClusterLoop(OuterLoop):
 
     def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[None]:
         """Visit the parts that are left of an outer iteration."""
-        state, visit, screener = self.state, self.progress.visit, self.screener
-        screener.forget()
+        state, visit, dispatcher = self.state, self.progress.visit, self.dispatcher
+        dispatcher.forget()
         ranges = self._batches.ranges(self.progress.outer)
         wanted = visit  # parts up to this one
         for k, batch in enumerate(ranges):
@@ -158,15 +158,15 @@ class ClusterLoop(OuterLoop):
     def _want(self, parts: list[np.ndarray], name: str) -> None:
         """Have parts screened at the w of this name.  The alpha that is sent with them is that of their turn: it
         changes meanwhile for rows that are left out alone."""
-        version = self.screener.new_version(self.state[name])
-        self.screener.want(partial(self._part, chunks, version, leaves_out=True) for chunks in parts)
+        version = self.dispatcher.new_version(self.state[name])
+        self.dispatcher.want(partial(self._part, chunks, version, leaves_out=True) for chunks in parts)
 
-    def _part(self, chunks: np.ndarray, version: int, number: int, leaves_out: bool) -> Part:
+    def _part(self, chunks: np.ndarray, version: int, number: int, leaves_out: bool) -> ScreeningPart:
         rows = self.plan.source.chunks.rows(chunks)
         alpha = self.state["alpha"][rows]
         members = self.state[LEFT_OUT][rows]
         scalars = {a.name: self.state[a.name] for a in self.plan.solver.state_arrays if a.axis == "scalar"}
-        return Part(
+        return ScreeningPart(
             number, version, chunks, int(self._batches.sizes[chunks].sum()), alpha if alpha.any() else None,
             np.packbits(members) if members.any() else None, scalars, leaves_out, self.unchecked is not None,
         )  # fmt: skip
@@ -203,7 +203,7 @@ class ClusterLoop(OuterLoop):
 
     def _next_answer(self) -> Screened:
         """The next part, with what its rows have beside alpha brought into the state."""
-        answer, tally, traffic = self.screener.take(), self.tally, self.screener.traffic
+        answer, tally, traffic = self.dispatcher.take(), self.tally, self.dispatcher.traffic
         if not answer.allowed:
             assert self.unchecked is not None
             raise beyond_bounds(self.unchecked)
@@ -212,7 +212,7 @@ class ClusterLoop(OuterLoop):
         tally.bytes_received += traffic.bytes_received
         tally.seconds_workers += traffic.worker_seconds
         tally.seconds_waiting += traffic.waited_seconds
-        self.screener.traffic = Traffic()
+        self.dispatcher.traffic = Traffic()
         put_rows(self.state, answer.movers.rows, answer.entries)
         return answer
 
@@ -246,14 +246,14 @@ class ClusterLoop(OuterLoop):
         if self.checkpoint is not None and working_set is not None:
             self.save()
         self.certifying = working_set is not None
-        self.screener.forget()
-        version, parts = self.screener.new_version(self.state["w"]), self.following()
+        self.dispatcher.forget()
+        version, parts = self.dispatcher.new_version(self.state["w"]), self.following()
         left_out = self.state[LEFT_OUT]  # in its sums, too, a row of the set counts, but is not sent
         if working_set is not None:
             left_out[:] = False
             left_out[working_set.block.rows[working_set.members]] = True
             working_set.begin_reading(reset=False)
-        self.screener.want(partial(self._part, some, version, leaves_out=False) for some in parts)
+        self.dispatcher.want(partial(self._part, some, version, leaves_out=False) for some in parts)
         seen, n_samples = 0, self.plan.source.n_samples
         for chunks in parts:
             answer = self._next_answer()

@@ -18,7 +18,7 @@ from support.training_cases import make_store, random_rows, train
 import blocksvm
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.dask_workers import DaskWorkers
-from blocksvm.cluster.screener import ClusterLost
+from blocksvm.cluster.dispatcher import ClusterLost
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
