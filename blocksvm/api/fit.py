@@ -125,7 +125,8 @@ def fit(
 
 def _on(cluster, source: Source) -> tuple[Callable[..., Plan], Callable[..., OuterLoop]]:
     """Who makes the plan and the loop of a run on a cluster."""
-    from blocksvm.cluster.cluster_loop import Cluster, ClusterLoop, ClusterPlan
+    from blocksvm.cluster.cluster import Cluster
+    from blocksvm.cluster.cluster_loop import ClusterLoop, ClusterPlan
     from blocksvm.cluster.dask_workers import DaskWorkers
     from blocksvm.cluster.workers import ThreadWorkers, Workers
 

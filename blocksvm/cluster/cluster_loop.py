@@ -15,8 +15,8 @@ becomes of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -25,10 +25,11 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.vectors import on_lines
+from blocksvm.cluster.cluster import Cluster
 from blocksvm.cluster.cluster_plan import ScreenedBatches, plan_batches
 from blocksvm.cluster.dispatcher import ClusterLost, Dispatcher
 from blocksvm.cluster.screening_job import Screened, ScreeningJob, ScreeningPart, rows_of
-from blocksvm.cluster.workers import Traffic, Workers
+from blocksvm.cluster.workers import Traffic
 from blocksvm.problems.problem import CertificateSums
 from blocksvm.solvers.solver import PassResult, Task, TellsShares, problem_of
 from blocksvm.sources.source import Source
@@ -43,16 +44,6 @@ from blocksvm.training.working_set import WorkingSet
 BEFORE, AHEAD, LEFT_OUT = "screened at", "screened ahead at", "left out"
 AT = "batch at work"  # outer iteration and number
 AT_ONCE = 1 << 12  # members of which the gap is added up at once
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """Who reads, and how long the loop waits for the first of them, or for another one; say: of what happens to
-    workers."""
-
-    workers: Workers
-    timeout: float
-    say: Callable[[str], None]
 
 
 class ClusterPlan(Plan):
@@ -207,7 +198,7 @@ class ClusterLoop(OuterLoop):
         if not answer.allowed:
             assert self.unchecked is not None
             raise beyond_bounds(self.unchecked)
-        tally.bytes_read += traffic.bytes_read
+        tally.bytes_read += answer.bytes_read
         tally.bytes_sent += traffic.bytes_sent
         tally.bytes_received += traffic.bytes_received
         tally.seconds_workers += traffic.worker_seconds

@@ -7,6 +7,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
+from blocksvm.cluster.chunk_parts import MOST_UNDER_WAY, cut, part_size
 from blocksvm.solvers.solver import Solver
 from blocksvm.sources.source import Source, block_bytes_of_chunks
 from blocksvm.training.memory_plan import BlockPlan, beside_the_set, row_work_bytes, set_bytes_within, take_set
@@ -16,9 +17,6 @@ from blocksvm.training.train_settings import TrainSettings
 BATCHES = 16  # of a reading
 FIRST = 1 / 256  # of the rows, the first batch of all; each is twice as large as the one before, until an eighth:
 # at alpha = 0 every row moves, after a 256th most of the easy ones do not
-PARTS = 64  # of a reading, at least
-LARGEST_PART = 1 << 22  # nonzeros and rows: 0.05 s of a worker's work, five times what it costs to hand them out
-MOST_UNDER_WAY = 64  # parts
 VERSIONS = 7  # copies of w beside the one that moves: two in the state, three by version, two for what differs
 
 
@@ -29,7 +27,7 @@ class ScreenedBatches(Partition):
         n_rows = source.chunks.n_rows
         super().__init__(source.chunks.nnz, 0, 1, "redrawn", order, seed, source.shuffled, n_rows)
         self.sizes = source.chunks.nnz + n_rows  # rows without entries, too, take time and memory
-        self.part = min(max(1, int(self.sizes.sum()) // PARTS), LARGEST_PART)
+        self.part = part_size(self.sizes)
         self.stored = self.parts(np.arange(len(n_rows)))
 
     def blocks(self, outer: int) -> list[np.ndarray]:
@@ -55,10 +53,7 @@ class ScreenedBatches(Partition):
 
     def parts(self, chunks: np.ndarray) -> list[np.ndarray]:
         """Consecutive chunks of a batch, of about the size ``part`` or of one chunk."""
-        ends = np.cumsum(self.sizes[chunks])
-        before = ends - self.sizes[chunks]
-        numbers = before // self.part
-        return np.split(chunks, np.flatnonzero(np.diff(numbers)) + 1)
+        return cut(chunks, self.sizes, self.part)
 
 
 def plan_batches(

@@ -16,7 +16,8 @@ import scipy.sparse
 from support.places import DATA, ROOT
 
 from blocksvm.cli.console import run as run_command
-from blocksvm.cluster.cluster_loop import Cluster, ClusterLoop, ClusterPlan
+from blocksvm.cluster.cluster import Cluster
+from blocksvm.cluster.cluster_loop import ClusterLoop, ClusterPlan
 from blocksvm.cluster.workers import ThreadWorkers
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.exchange.forms import import_model
