@@ -26,6 +26,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.commands.report import main
 from blocksvm.model.events import UNTRACED
 from blocksvm.reporting import charts
+from blocksvm.reporting.charts import in_bytes, in_seconds
 from blocksvm.reporting.page import page_of
 from blocksvm.reporting.runs import distinct_names, load_runs
 from blocksvm.reporting.server import HERE, Pages
@@ -231,7 +232,7 @@ def test_the_figures_of_a_cluster_are_in_the_table(tmp_path, events):
         more = {"bytes_sent": 3_000_000, "bytes_received": 4_000_000, "seconds_workers": 1.25} if on_cluster else {}
         changed = [event | more if event["event"] == "outer" else event for event in events]
         text = page_of(load_runs([written(tmp_path / "run.jsonl", changed)]))
-        assert (">workers<" in text, "7 MB" in text, "1.25" in text) == (on_cluster,) * 3
+        assert (">workers<" in text, in_bytes(7e6) in text, in_seconds(1.25) in text) == (on_cluster,) * 3
 
 
 def test_any_events_make_a_page(tmp_path):
