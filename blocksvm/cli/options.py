@@ -52,12 +52,12 @@ def add_threads(parser, auto: str = "one a processor") -> None:
     parser.add_argument("--threads", type=threads, metavar="N", help=f"a number, or auto (default): {auto}")
 
 
-def add_cluster(parser) -> None:
+def add_cluster(parser, what: str = "read the store") -> None:
     """Add the options of a Dask cluster."""
-    group = parser.add_argument_group("a cluster, whose workers read the store")
+    group = parser.add_argument_group(f"a cluster, whose workers {what}")
     group.add_argument("--cluster", metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N")
     group.add_argument("--security", nargs=3, metavar=("CA.pem", "CERT.pem", "KEY.pem"), help="files for TLS")
-    group.add_argument("--cluster-timeout", type=duration, default=300.0, metavar="S",
+    group.add_argument("--cluster-timeout", type=duration, metavar="S",
                        help="how long no worker may answer (default 5m)")  # fmt: skip
 
 
@@ -65,28 +65,33 @@ def cluster_of(options):
     """The workers that options name, or None; they are sought when a run begins."""
     if not is_on_cluster(options):
         return None
-    from blocksvm.cluster.cluster_loop import Cluster
+    from blocksvm.cluster.cluster import TIMEOUT, Cluster
     from blocksvm.cluster.dask_workers import DaskWorkers
 
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    return Cluster(DaskWorkers(options.cluster, options.security, say), options.cluster_timeout, say)
+    timeout = TIMEOUT if options.cluster_timeout is None else options.cluster_timeout
+    return Cluster(DaskWorkers(options.cluster, options.security, say), timeout, say)
 
 
 def joblib_cluster(options) -> AbstractContextManager:
     """A context in which joblib's tasks run on the cluster that options name, if they name one."""
     if not is_on_cluster(options):
         return nullcontext()
+    from blocksvm.cluster.cluster import TIMEOUT
     from blocksvm.cluster.dask_client import joblib_on_dask
 
-    return joblib_on_dask(options.cluster, options.security, options.cluster_timeout)
+    timeout = TIMEOUT if options.cluster_timeout is None else options.cluster_timeout
+    return joblib_on_dask(options.cluster, options.security, timeout)
 
 
 def is_on_cluster(options) -> bool:
     """Options name a cluster."""
-    if options.cluster is None and options.security is not None:
-        raise InputError("--security: is for --cluster; leave it out")
+    if options.cluster is None:
+        for name in ("security", "cluster_timeout"):
+            if getattr(options, name) is not None:
+                raise InputError(f"{option_string(name)}: is for --cluster; leave it out")
     return options.cluster is not None
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from time import monotonic
 
 from blocksvm.base.errors import InputError, option
 
 ANSWER = 10.0  # seconds that the scheduler has to answer
-READY = 120.0  # seconds that a worker has to answer what it is asked, which may be to open a store
+READY = 120.0  # seconds that a worker has to open the store
 MEMORY_SHARE = 0.6  # of a worker's limit, at most: Dask ends a worker near its limit
 ATTEMPTS = 3  # workers that may die with a task of joblib's before it is given up, which is Dask's own default
 SETTINGS = {
@@ -66,21 +65,6 @@ def joblib_on_dask(address: str, security, timeout: float) -> Iterator:
         joblib.parallel_config("dask", client=client, wait_for_workers_timeout=timeout),
     ):
         yield client
-
-
-def asked(client, workers: Iterable[str], ask: Callable[..., dict], *arguments) -> Iterator[tuple[str, dict]]:
-    """(worker, what ``ask(*arguments)`` returns there), or {"fault": why it does not answer} within ``READY``."""
-    futures = {
-        worker: client.submit(ask, *arguments, workers=[worker], allow_other_workers=True, pure=False, retries=0)
-        for worker in workers
-    }
-    ends = monotonic() + READY
-    for worker, future in futures.items():
-        try:
-            answer = future.result(timeout=max(1.0, ends - monotonic()))
-        except Exception as error:
-            answer = {"fault": f"did not become ready ({type(error).__name__})"}
-        yield worker, answer
 
 
 def described_worker(store) -> dict:

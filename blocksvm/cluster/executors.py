@@ -118,11 +118,19 @@ class OnDask(OnThreads):
     def require(self, store: SharedStore, n_bytes: int, n_tasks: int) -> None:
         """InputError unless every worker sees the store, and may take ``n_bytes`` for each of the tasks that it may
         get at once."""
-        from blocksvm.cluster.dask_client import ANSWER, MEMORY_SHARE, asked, described_worker
+        from blocksvm.cluster.dask_client import ANSWER, MEMORY_SHARE, READY, described_worker
 
-        for worker, answer in asked(
-            self.client, self.client.nthreads(callback_timeout=ANSWER), described_worker, store
-        ):
+        futures = {}
+        for worker in self.client.nthreads(callback_timeout=ANSWER):
+            there = self.client.get_executor(workers=[worker], allow_other_workers=True, pure=False)
+            futures[there.submit(described_worker, store)] = worker
+        wait(futures, READY, FIRST_COMPLETED)
+        done, _ = wait(futures, ANSWER)  # the others may become ready while some are at work
+        if not done:
+            raise InputError(f"no worker of the Dask cluster became ready within {READY:.0f}s")
+        for future in done:
+            worker, error = futures[future], future.exception()
+            answer = future.result() if error is None else {"fault": f"did not become ready ({type(error).__name__})"}
             if fault := answer.get("fault"):
                 raise InputError(f"worker {worker}: {fault}")
             limit, need = answer["limit"], n_bytes * min(n_tasks, answer["threads"])
@@ -139,7 +147,7 @@ class OnDask(OnThreads):
         try:
             return future.result()
         except BaseException as error:
-            if not type(error).__module__.startswith(("distributed", "concurrent")):
+            if not type(error).__module__.startswith(("distributed", "concurrent", "asyncio")):
                 raise
             what = " ".join(str(error).split()) or type(error).__name__
             raise InputError(f"the Dask cluster has given a part of the work up: {what}") from None

@@ -63,7 +63,7 @@ def parser() -> Parser:
     add_threads(machine)
     machine.add_argument("--fold-groups", type=int, metavar="N", help="groups of folds that are trained apart, side by "
                          "side, each with as much of the memory (default 1; on a cluster one a fold)")  # fmt: skip
-    add_cluster(p)
+    add_cluster(p, "train groups of folds")
     add_checkpoint(p.add_argument_group("resuming"), "the state of the run")
     then = p.add_argument_group("what to write")
     then.add_argument(
@@ -195,7 +195,7 @@ class CvProgress:
             self.began = self.began or (now, done)
             if done > self.began[1]:
                 self.end = now + (now - self.began[0]) / (done - self.began[1]) * (event["of"] - done)
-        elif event["event"] == "group":
+        elif event["event"] == "groups":
             self.line.show(f"{event['done']} of {event['of']} groups of folds are done")
         elif event["event"] == "outer":
             gap = event["rel_gap"] if event["rel_gap"] is not None else event["gap_estimate"]

@@ -77,7 +77,7 @@ def in_groups(source: Source, path: PathTask, n_groups: int, n_jobs: int | None,
     try:
         for number, result in results(place, work, groups, watch.stop):
             found[number] = result
-            watch.on_event({"event": "group", "done": len(found), "of": n_groups})
+            watch.on_event({"event": "groups", "done": len(found), "of": n_groups})
     except TooLittleMemory as error:
         needs = {name: n_groups * n_bytes for name, n_bytes in error.needs.items()}
         raise TooLittleMemory(memory, needs) from None

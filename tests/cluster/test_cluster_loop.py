@@ -11,8 +11,8 @@ from support.class_cases import classes
 from support.training_cases import asked, make_store, random_rows, rows_of_store, stop_after, train
 
 from blocksvm.base.errors import InputError
-from blocksvm.cluster.cluster_loop import ClusterPlan
-from blocksvm.cluster.part import Context, run_part
+from blocksvm.cluster.cluster_plan import ClusterPlan
+from blocksvm.cluster.job import open_context, run_part
 from blocksvm.cluster.workers import ThreadWorkers, WorkerEvent
 from blocksvm.problems.several_problems import CERTIFIED, REL_GAP
 from blocksvm.store.reader import Store
@@ -83,6 +83,30 @@ def test_a_run_that_is_stopped_anywhere_goes_on_to_the_same_bits(stores, tmp_pat
         again = train(stores[classes], checkpoint=checkpoint, resume=True, **settings)
         assert again.same(whole), polls
         assert again.result.certificate == whole.result.certificate
+
+
+class Silent(ThreadWorkers):
+    """Workers that answer so many parts, and no more."""
+
+    def __init__(self, answers: int):
+        super().__init__(1)
+        self.left = answers
+
+    def submit(self, worker, part, weights):
+        self.left -= 1
+        if self.left >= 0:
+            super().submit(worker, part, weights)
+
+
+@pytest.mark.parametrize("answers", [0, 7, 40, 115])
+def test_a_run_that_waits_is_stopped_as_well(stores, tmp_path, answers):
+    settings = {"tol": 1e-4, "seed": 1}
+    checkpoint = tmp_path / "c.ckpt"
+    waiting = Silent(answers)
+    broken = train(stores[2], cluster=waiting, stop=lambda: waiting.left < 0, checkpoint=checkpoint, **settings)
+    assert broken.result.status == "interrupted"
+    again = train(stores[2], cluster=2, checkpoint=checkpoint, resume=True, **settings)
+    assert again.same(train(stores[2], cluster=1, **settings))
 
 
 class Unreliable(ThreadWorkers):
@@ -169,7 +193,7 @@ def test_problems_that_have_ended_are_left_out_at_the_same_weights(stores):
     after = replace(part, scalars=part.scalars | {"certified": ended})
     totals = []
     for parts in ((part, after), (after,)):
-        context = Context(workers.job)
+        context = open_context(workers.job)
         answers = [run_part(workers.job, one, weights, context) for one in parts]
         totals.append(answers[-1].sums["totals"])
         context.close()
