@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from blocksvm.base.errors import InputError
-from blocksvm.cli.console import Parser, seed, size
+from blocksvm.cli.console import Parser, processes, seed, size
 from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import add_choices, add_format, add_threads, chosen_in, files_named, n_threads, value_of
 from blocksvm.cli.outputs import outputs_of
@@ -20,6 +20,7 @@ EPILOG = """examples:
   blocksvm split test.tsv test.h5 --like store.h5
   blocksvm split clicks.csv store.h5 --label clicked --categorical 'C*'
 """
+JOBS_HELP = "processes that parse text, a number or auto: one a processor (default: threads of this one do)"
 
 
 def parser(format_name: str | None = None) -> Parser:
@@ -45,6 +46,7 @@ def parser(format_name: str | None = None) -> Parser:
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
     add_threads(machine)
+    machine.add_argument("--jobs", type=processes, metavar="N", help=JOBS_HELP)
     machine.add_argument("--temp", metavar="DIR", help="folder for temporary files (default: beside the store)")
     return p
 
@@ -145,6 +147,7 @@ def split_settings(options, changes: bool, share: float):
     machine = {
         "memory": options.memory,
         "n_jobs": n_threads(options.threads),
+        "processes": options.jobs,
         "temp": None if options.temp is None else Path(options.temp),
         "weights": options.weights,
     }
