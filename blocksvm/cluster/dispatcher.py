@@ -117,7 +117,6 @@ class Dispatcher:
             self.answers[event.number] = answer
             self.traffic.bytes_received += answer.n_bytes
             self.traffic.worker_seconds += answer.seconds
-            self.traffic.bytes_read += answer.bytes_read
         return decisions.done(event.number, worker, answer.seconds, monotonic())
 
     def _follow(self, instructions: Sequence[Instruction]) -> None:

@@ -36,11 +36,10 @@ class Part(Protocol):
 
 
 class Answer(Protocol):
-    """number: of the part; seconds: of the worker; bytes_read: by it."""
+    """number: of the part; seconds: of the worker."""
 
     number: int
     seconds: float
-    bytes_read: int
 
     @property
     def n_bytes(self) -> int:

@@ -95,11 +95,10 @@ class ThreadWorkers:
 
 @dataclass
 class Traffic:
-    """Bytes sent to workers, received from them, and read by them; their seconds of work, and those that the loop has
+    """Bytes sent to workers, and received from them; their seconds of work, and those that the loop has
     waited."""
 
     bytes_sent: int = 0
     bytes_received: int = 0
     worker_seconds: float = 0.0
     waited_seconds: float = 0.0
-    bytes_read: int = 0

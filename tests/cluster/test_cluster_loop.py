@@ -11,7 +11,7 @@ from support.class_cases import classes
 from support.training_cases import asked, make_store, random_rows, rows_of_store, stop_after, train
 
 from blocksvm.base.errors import InputError
-from blocksvm.cluster.cluster_loop import ClusterPlan
+from blocksvm.cluster.cluster_plan import ClusterPlan
 from blocksvm.cluster.job import open_context, run_part
 from blocksvm.cluster.workers import ThreadWorkers, WorkerEvent
 from blocksvm.problems.several_problems import CERTIFIED, REL_GAP
