@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,20 @@ def cluster_of(options):
         print(text, file=sys.stderr, flush=True)
 
     return Cluster(DaskWorkers(options.cluster, options.security, say), options.cluster_timeout, say)
+
+
+def place_of_tasks(options, inputs: Sequence[str], folder: Path) -> AbstractContextManager:
+    """Where joblib's tasks run while it is entered: on the workers that options name, who must see the inputs and the
+    folder, or in processes of this machine."""
+    if options.cluster is None:
+        if options.security is not None:
+            raise InputError("--security: is for --cluster; leave it out")
+        return nullcontext()
+    if options.jobs is not None:
+        raise InputError("--jobs: on a cluster every worker parses; leave it out")
+    from blocksvm.cluster.shared_files import joblib_with_files
+
+    return joblib_with_files(options.cluster, options.security, inputs, folder)
 
 
 def add_format(parser, default: str = "recognised by its name or first bytes") -> None:

@@ -9,29 +9,31 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.held_signals import signals_held
 
 ANSWER = 10.0  # seconds that the scheduler has to answer
+RETRIES = 3  # of a task of joblib's whose worker has died: Dask's own default
 SETTINGS = {
     "distributed.scheduler.work-stealing": False,
     "distributed.scheduler.no-workers-timeout": None,
-    "distributed.scheduler.allowed-failures": 0,
     "distributed.admin.large-graph-warning-threshold": "10GB",
     "distributed.comm.timeouts.connect": "10s",
 }
 
 
 @contextmanager
-def dask_client(address: str, security) -> Iterator:
+def dask_client(address: str, security, failures: int = 0) -> Iterator:
     """A client, closed at the end.  address: of a scheduler, or local:N, N processes of this machine; security: paths
-    of the authority's certificate, and of this client's certificate and key, or Dask's own object, or None.  Raises
-    InputError where Dask is missing or nobody answers at the address."""
+    of the authority's certificate, and of this client's certificate and key, or Dask's own object, or None; failures:
+    of workers that a task may meet before it has failed, on this machine.  Raises InputError where Dask is missing or
+    nobody answers at the address."""
     try:
         import dask
         import distributed
     except ImportError:
         raise InputError(f"{option('cluster')}: needs Dask; pip install 'blocksvm[cluster]'") from None
     with ExitStack() as stack:
-        stack.enter_context(dask.config.set(SETTINGS))
+        stack.enter_context(dask.config.set(SETTINGS | {"distributed.scheduler.allowed-failures": failures}))
         try:
             place: object = address
             if address.startswith("local:"):
@@ -56,7 +58,7 @@ def joblib_on_dask(address: str, security) -> Iterator:
     """Let joblib's tasks run on a cluster, as many at once as it has workers."""
     import joblib
 
-    with dask_client(address, security) as client, joblib.parallel_config("dask", client=client):
+    with dask_client(address, security, RETRIES) as client, joblib.parallel_config("dask", client=client):
         yield client
 
 
@@ -69,9 +71,10 @@ def local_cluster(distributed, address: str):
     n = address.removeprefix("local:")
     if not n.isdigit() or int(n) < 1:
         raise InputError(f"{option('cluster', address)}: expected local:N with N of 1 or more")
-    return distributed.LocalCluster(
-        n_workers=int(n), threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-    )
+    with signals_held():
+        return distributed.LocalCluster(
+            n_workers=int(n), threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+        )
 
 
 def tls(distributed, security):

@@ -7,7 +7,17 @@ import sys
 from blocksvm.base.errors import InputError
 from blocksvm.cli.console import Parser, processes, seed, size
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import add_choices, add_format, add_threads, chosen_in, files_named, n_threads, value_of
+from blocksvm.cli.options import (
+    add_choices,
+    add_cluster,
+    add_format,
+    add_threads,
+    chosen_in,
+    files_named,
+    n_threads,
+    place_of_tasks,
+    value_of,
+)
 from blocksvm.cli.outputs import outputs_of
 
 EPILOG = """examples:
@@ -48,6 +58,7 @@ def parser(format_name: str | None = None) -> Parser:
     add_threads(machine)
     machine.add_argument("--jobs", type=processes, metavar="N", help=JOBS_HELP)
     machine.add_argument("--temp", metavar="DIR", help="folder for temporary files (default: beside the store)")
+    add_cluster(p, "parse text")
     return p
 
 
@@ -121,7 +132,8 @@ def main(arguments: list[str]) -> int:
     from blocksvm.cli.display.splitting import SplitDisplay, split_summary
     from blocksvm.conversion.convert import extend, split_rows
 
-    with SplitDisplay(sys.stderr, options.quiet) as display:
+    folder = Path(options.temp or Path(options.store).parent)
+    with place_of_tasks(options, options.inputs, folder), SplitDisplay(sys.stderr, options.quiet) as display:
         display.begin(options.inputs, settings)
         if changes:
             meta = extend(options.inputs, options.store, settings, options.drop, display.show)
@@ -147,7 +159,8 @@ def split_settings(options, changes: bool, share: float):
     machine = {
         "memory": options.memory,
         "n_jobs": n_threads(options.threads),
-        "processes": options.jobs,
+        "processes": options.jobs if options.cluster is None else -1,
+        "answer_seconds": options.cluster_timeout,
         "temp": None if options.temp is None else Path(options.temp),
         "weights": options.weights,
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import warnings
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
@@ -13,13 +12,13 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count, islice
-from multiprocessing import resource_tracker
 from pathlib import Path
 
 import numpy as np
 from xxhash import xxh3_128_hexdigest
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.held_signals import signals_held
 from blocksvm.base.outputs.temporary import put_array
 from blocksvm.base.outputs.writing import named_errors
 from blocksvm.base.row_batch import RowBatch
@@ -124,7 +123,7 @@ def by_processes(
 @contextmanager
 def _answers(parallel, tasks: list, seconds: float) -> Iterator[Iterator[ParsedRows]]:
     """The answers of tasks, in their order; what is left of them is given up in the end."""
-    with signals_held():  # processes that are started now inherit it: the one that starts them ends them
+    with signals_held():
         answers = parallel(tasks)
     try:
         yield answers
@@ -141,20 +140,6 @@ def _answers(parallel, tasks: list, seconds: float) -> Iterator[Iterator[ParsedR
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # that tasks are given up
             answers.close()
-
-
-@contextmanager
-def signals_held() -> Iterator[None]:
-    """Meanwhile Ctrl-C and a closed terminal, which reach all processes of a terminal, wait."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # which lets SIGINT through when it is started
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _tasks(pieces: Iterable[TextPiece], folder: Path) -> Iterator[tuple[ParseTask | Exception, TextPiece | None]]:
