@@ -57,23 +57,25 @@ def add_cluster(parser, what: str = "read the store") -> None:
     group = parser.add_argument_group(f"a cluster, whose workers {what}")
     group.add_argument("--cluster", metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N")
     group.add_argument("--security", nargs=3, metavar=("CA.pem", "CERT.pem", "KEY.pem"), help="files for TLS")
-    group.add_argument("--cluster-timeout", type=duration, default=300.0, metavar="S",
+    group.add_argument("--cluster-timeout", type=duration, metavar="S",
                        help="how long no worker may answer (default 5m)")  # fmt: skip
 
 
 def cluster_of(options):
     """The workers that options name, or None; they are sought when a run begins."""
     if options.cluster is None:
-        if options.security is not None:
-            raise InputError("--security: is for --cluster; leave it out")
+        for name in ("security", "cluster_timeout"):
+            if getattr(options, name) is not None:
+                raise InputError(f"{option_string(name)}: is for --cluster; leave it out")
         return None
-    from blocksvm.cluster.cluster import Cluster
+    from blocksvm.cluster.cluster import TIMEOUT, Cluster
     from blocksvm.cluster.dask_workers import DaskWorkers
 
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    return Cluster(DaskWorkers(options.cluster, options.security, say), options.cluster_timeout, say)
+    timeout = TIMEOUT if options.cluster_timeout is None else options.cluster_timeout
+    return Cluster(DaskWorkers(options.cluster, options.security, say), timeout, say)
 
 
 def place_of_tasks(options, inputs: Sequence[str], folder: Path) -> AbstractContextManager:

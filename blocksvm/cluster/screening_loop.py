@@ -24,6 +24,7 @@ import numpy as np
 from blocksvm.base.vectors import on_lines
 from blocksvm.cluster.cluster_loop import ClusterLoop
 from blocksvm.cluster.cluster_plan import ScreenedBatches
+from blocksvm.cluster.dispatcher import StoppedWaiting
 from blocksvm.cluster.job import Job
 from blocksvm.cluster.screening_job import Screened, ScreeningJob, ScreeningPart, rows_of
 from blocksvm.problems.problem import CertificateSums
@@ -192,7 +193,10 @@ class ScreeningLoop(ClusterLoop):
         self.dispatcher.want(partial(self._part, some, version, leaves_out=False) for some in parts)
         seen, n_samples = 0, self.plan.source.n_samples
         for chunks in parts:
-            answer = self.next_answer()
+            try:
+                answer = self.next_answer()
+            except StoppedWaiting:
+                return None
             sums.merge(answer.sums)
             if working_set is not None:
                 working_set.offer(answer.movers, answer.share)

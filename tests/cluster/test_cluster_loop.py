@@ -85,6 +85,30 @@ def test_a_run_that_is_stopped_anywhere_goes_on_to_the_same_bits(stores, tmp_pat
         assert again.result.certificate == whole.result.certificate
 
 
+class Silent(ThreadWorkers):
+    """Workers that answer so many parts, and no more."""
+
+    def __init__(self, answers: int):
+        super().__init__(1)
+        self.left = answers
+
+    def submit(self, worker, part, weights):
+        self.left -= 1
+        if self.left >= 0:
+            super().submit(worker, part, weights)
+
+
+@pytest.mark.parametrize("answers", [0, 7, 40, 115])
+def test_a_run_that_waits_is_stopped_as_well(stores, tmp_path, answers):
+    settings = {"tol": 1e-4, "seed": 1}
+    checkpoint = tmp_path / "c.ckpt"
+    waiting = Silent(answers)
+    broken = train(stores[2], cluster=waiting, stop=lambda: waiting.left < 0, checkpoint=checkpoint, **settings)
+    assert broken.result.status == "interrupted"
+    again = train(stores[2], cluster=2, checkpoint=checkpoint, resume=True, **settings)
+    assert again.same(train(stores[2], cluster=1, **settings))
+
+
 class Unreliable(ThreadWorkers):
     """Workers of which one fails at its third part, one leaves at its second, and one answers twice."""
 
