@@ -139,8 +139,12 @@ class StoreSettings(FormatSettings, total=False):
     """The settings of ``write_store``; None: the default.
 
     holdout: the fraction of rows that go to ``holdout_store``; temp: folder for the shuffle, by default beside the
-    store; weights: a file with each row's weight, a number a line; like: a store whose recipe of features is taken."""
+    store; weights: a file with each row's weight, a number a line; like: a store whose recipe of features is taken;
+    processes: that parse text by joblib (None: threads do; -1: as many as there are, where ``joblib.parallel_config``
+    says), which answer within answer_seconds."""
 
+    processes: int | None
+    answer_seconds: float | None
     dtype: str | None
     keep_order: bool | None
     min_count: int | None

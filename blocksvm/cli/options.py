@@ -95,6 +95,18 @@ def is_on_cluster(options) -> bool:
     return options.cluster is not None
 
 
+def place_of_tasks(options, inputs: Sequence[str], folder: Path) -> AbstractContextManager:
+    """Where joblib's tasks run while it is entered: on the workers that options name, who must see the inputs and the
+    folder, or in processes of this machine."""
+    if not is_on_cluster(options):
+        return nullcontext()
+    if options.jobs is not None:
+        raise InputError("--jobs: on a cluster every worker parses; leave it out")
+    from blocksvm.cluster.shared_files import joblib_with_files
+
+    return joblib_with_files(options.cluster, options.security, inputs, folder)
+
+
 def add_format(parser, default: str = "recognised by its name or first bytes") -> None:
     """Add ``--format``."""
     names = ", ".join((AUTO, *FORMATS))

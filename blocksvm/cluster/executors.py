@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.held_signals import signals_held
 from blocksvm.base.memory import megabytes
 from blocksvm.base.settings import n_threads
 from blocksvm.kernels.compiling import processor
@@ -187,7 +188,8 @@ def results(
 ) -> Iterator[tuple[int, Result]]:
     """(number, ``work(task)``) of each task, as they are done; fewer where the user has stopped."""
     executor = place.start()
-    futures = {executor.submit(work, task): number for number, task in enumerate(tasks)}
+    with signals_held():
+        futures = {executor.submit(work, task): number for number, task in enumerate(tasks)}
     try:
         while futures:
             done, _ = wait(futures, LOOK, FIRST_COMPLETED)
