@@ -81,6 +81,20 @@ def described_worker(store) -> dict:
     return {"limit": limit, "threads": worker.state.nthreads}
 
 
+def hearing_worker(work: Callable, task):
+    """``work(task, stop)`` on a worker, where stop() says that the task was given up, or that the worker closes."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    key = worker.get_current_task()
+
+    def stop() -> bool:
+        known = worker.state.tasks.get(key)
+        return known is None or known.state == "cancelled" or worker.status.name not in ("running", "paused")
+
+    return work(task, stop=stop)
+
+
 def closed(resource) -> None:
     with suppress(Exception):  # what is left of it ends with this process
         resource.close(timeout=ANSWER)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from blocksvm.base.errors import InputError, option
@@ -61,15 +62,21 @@ class SharedStore:
 
 
 class OnThreads:
-    """n tasks at once, each by so many threads of this process; ``in_process``: tasks see what this process has."""
+    """n tasks at once, each by so many threads of this process.  in_process: tasks see what this process has;
+    abandoned: those that do shall end."""
 
     in_process = True
+    abandoned = False
 
     def __init__(self, n: int, threads: int):
         self.n, self.threads = n, threads
 
     def start(self) -> Executor:
         return ThreadPoolExecutor(self.n, thread_name_prefix="blocksvm-task")
+
+    def hearing(self, work: Callable, stop: Callable[[], bool]) -> Callable:
+        """``work``, which asks ``stop()`` whether it is still wanted, as far as that can be known where it runs."""
+        return partial(work, stop=lambda: self.abandoned or stop())
 
     def result(self, future: Future) -> Any:
         """What a task has returned.  InputError where whoever made it has died."""
@@ -80,6 +87,7 @@ class OnThreads:
 
     def abandon(self, executor: Executor) -> None:
         """End tasks that are not wanted any more."""
+        self.abandoned = True
         executor.shutdown(wait=True, cancel_futures=True)
 
 
@@ -92,6 +100,9 @@ class OnProcesses(OnThreads):
         from joblib.externals.loky import get_reusable_executor
 
         return get_reusable_executor(self.n)
+
+    def hearing(self, work: Callable, stop: Callable[[], bool]) -> Callable:
+        return work  # the processes are killed
 
     def result(self, future: Future) -> Any:
         try:
@@ -144,6 +155,11 @@ class OnDask(OnThreads):
     def start(self) -> Executor:
         return self.client.get_executor(pure=False)
 
+    def hearing(self, work: Callable, stop: Callable[[], bool]) -> Callable:
+        from blocksvm.cluster.dask_client import hearing_worker
+
+        return partial(hearing_worker, work)
+
     def result(self, future: Future) -> Any:
         try:
             return future.result()
@@ -184,10 +200,11 @@ def configured(n_jobs: int | None, n_tasks: int, in_process: bool) -> OnThreads:
 
 
 def results(
-    place: OnThreads, work: Callable[[Task], Result], tasks: Sequence[Task], stop: Callable[[], bool]
+    place: OnThreads, work: Callable[..., Result], tasks: Sequence[Task], stop: Callable[[], bool]
 ) -> Iterator[tuple[int, Result]]:
-    """(number, ``work(task)``) of each task, as they are done; fewer where the user has stopped."""
-    executor = place.start()
+    """(number, ``work(task)``) of each task, as they are done; fewer where the user has stopped.  work takes ``stop``,
+    by default never True."""
+    executor, work = place.start(), place.hearing(work, stop)
     with signals_held():
         futures = {executor.submit(work, task): number for number, task in enumerate(tasks)}
     try:
@@ -201,5 +218,5 @@ def results(
             if not done:
                 place.look()
     finally:
-        if futures or place.in_process:
+        if futures or place.in_process:  # loky keeps its processes for the next tasks
             place.abandon(executor)

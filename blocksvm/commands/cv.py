@@ -129,7 +129,8 @@ def main(arguments: list[str]) -> int:
     with Store(options.store) as store:
         cv = validated(options, store, path or PATH, stop=stop, checkpoint=saver, **settings)
         if cv.status == "interrupted":
-            raise Interrupted(f"interrupted; no results were written{saved_in(checkpoint)}")
+            saved = saved_in(checkpoint) if cv.fold_groups == 1 else ""
+            raise Interrupted(f"interrupted; no results were written{saved}")
         best = cv.best(options.select)
         figures = cv.described() | {"store": options.store, "best": cv.path[best]}
         if not emit_json(options, figures):

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.exceptions import ConvergenceWarning
@@ -24,6 +24,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, colu
 
 from blocksvm.api.fit import Fitted, fit
 from blocksvm.base.errors import InputError
+from blocksvm.base.settings import n_threads
 from blocksvm.estimators.fit_rows import (
     FLOATS,
     Batches,
@@ -151,7 +152,7 @@ class Estimator(BaseEstimator):
         memory = self._memory_limit() or OUT_OF_CORE
         batches = None if is_store(X) else Batches(X)
         opened = open_store(X) if batches is None else opened_batches(
-            batches, memory, self.temp, seed, effective_n_jobs(self.n_jobs)
+            batches, memory, self.temp, seed, n_threads(self.n_jobs)
         )  # fmt: skip
         with opened as source:
             columns = columns_of(source)

@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -69,13 +68,12 @@ def in_groups(source: Source, path: PathTask, n_groups: int, n_jobs: int | None,
         FoldGroup(shared, own, tuple(some.tolist()), digest(chosen), place.threads)
         for some in np.array_split(np.arange(path.folds), n_groups)
     ]
-    work = partial(train_group, stop=watch.stop) if place.in_process else train_group
     if isinstance(place, OnDask) and isinstance(shared, SharedStore):
         place.require(shared, own.settings.memory, n_groups)
     whole = replace(CrossValidation.empty(path.path, chosen), status="interrupted", fold_groups=n_groups)
     found: dict[int, CrossValidation] = {}
     try:
-        for number, result in results(place, work, groups, watch.stop):
+        for number, result in results(place, train_group, groups, watch.stop):
             found[number] = result
             watch.on_event({"event": "groups", "done": len(found), "of": n_groups})
     except TooLittleMemory as error:

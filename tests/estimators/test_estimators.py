@@ -3,6 +3,7 @@ an estimator."""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import pickle
 import subprocess
@@ -375,6 +376,29 @@ def test_searches_pipelines_and_calibration():
     )
     probabilities = CalibratedClassifierCV(LinearSVC(), cv=3).fit(X, Y).predict_proba(X)
     assert probabilities.shape == (80, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.filterwarnings("ignore")  # of Dask
+@pytest.mark.parametrize("backend", ["loky", "dask"])
+def test_a_search_has_the_same_bits_in_other_processes(backend):
+    """Rows of some megabytes come to loky's processes as memory maps, and to a cluster by Dask."""
+    rows, labels = random_rows(n=4000, d=300, density=0.1, seed=4)
+    search = GridSearchCV(LinearSVC(tol=1e-3), {"C": [0.1, 1.0]}, cv=2)
+    expected = search.fit(rows, labels)
+    scores = expected.cv_results_["mean_test_score"]
+    with contextlib.ExitStack() as stack:
+        more = {"n_jobs": 2}
+        if backend == "dask":
+            distributed = pytest.importorskip("distributed")
+            places = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+            cluster = stack.enter_context(distributed.LocalCluster(**places))
+            more = {"client": stack.enter_context(distributed.Client(cluster))}
+        stack.enter_context(joblib.parallel_config(backend, **more))
+        found = clone(search).fit(rows, labels)
+    np.testing.assert_array_equal(found.cv_results_["mean_test_score"], scores)
+    np.testing.assert_array_equal(found.best_estimator_.coef_, expected.best_estimator_.coef_)
 
 
 def test_weights_are_routed_as_metadata():

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import json
 import os
+import time
 import weakref
 from dataclasses import replace
 from functools import partial
@@ -475,6 +476,21 @@ def test_a_stop_is_heard_in_groups_of_folds(grouped):
     path, _ = grouped
     with open_store(path) as store:
         assert cross_validate(store, **GROUPED, stop=stop_after(5), n_jobs=2).status == "interrupted"
+
+
+def test_a_group_that_cannot_be_trained_ends_the_others():
+    """They hear of it, so that nobody waits for them."""
+    place, ended = configured(2, 2, in_process=True), []
+
+    def work(fails: bool, stop) -> None:
+        while not (fails or stop()):
+            time.sleep(0.01)
+        ended.append(fails)
+        raise InputError("that cannot be")
+
+    with pytest.raises(InputError, match="that cannot be"):
+        list(results(place, work, [False, True], lambda: False))
+    assert ended == [True, False]
 
 
 def test_a_store_that_another_process_sees_otherwise_is_refused(rows, grouped, tmp_path):

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import joblib
 import numpy as np
@@ -15,6 +16,7 @@ from support.training_cases import make_store, random_rows
 
 import blocksvm
 from blocksvm.base.errors import InputError
+from blocksvm.cluster.executors import OnDask, results
 
 distributed = pytest.importorskip("distributed")
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -61,6 +63,22 @@ def test_the_bits_are_those_of_one_process_also_where_a_worker_dies(client, path
     assert on_dask(client, path) == expected
     victim = next(iter(client.cluster.workers.values())).process.pid
     assert on_dask(client, path, lambda: os.kill(victim, signal.SIGKILL)) == expected
+
+
+def test_a_worker_hears_that_a_task_is_given_up(client, tmp_path):
+    began, ended = tmp_path / "began", tmp_path / "ended"
+
+    def work(number, stop):
+        began.touch()
+        while not stop():
+            time.sleep(0.01)
+        ended.touch()
+
+    assert list(results(OnDask(client, 60.0), work, [0], began.exists)) == []
+    ends = time.monotonic() + 30.0
+    while not ended.exists():
+        assert time.monotonic() < ends
+        time.sleep(0.05)
 
 
 def test_a_cluster_without_workers_is_told(client, path):
