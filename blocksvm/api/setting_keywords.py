@@ -65,7 +65,7 @@ class MethodSettings(TypedDict, total=False):
 
 
 class PathSettings(MethodSettings, total=False):
-    """The settings of ``cross_validate``: those of a run, and its solver's but for C; None: the default.
+    """The settings of a run, and its solver's but for C; None: the default.
 
     n_jobs: threads (None: 1, -1: as many as processors), on whose number no bit of the result depends."""
 
@@ -85,6 +85,14 @@ class PathSettings(MethodSettings, total=False):
     max_outer: int | None
     max_passes: int | None
     max_seconds: float | None
+
+
+class CrossSettings(PathSettings, total=False):
+    """The settings of ``cross_validate``; None: the default.
+
+    fold_groups: groups of folds that are trained apart."""
+
+    fold_groups: int | None
 
 
 class RegretSettings(MethodSettings, total=False):

@@ -63,10 +63,7 @@ def add_cluster(parser, what: str = "read the store") -> None:
 
 def cluster_of(options):
     """The workers that options name, or None; they are sought when a run begins."""
-    if options.cluster is None:
-        for name in ("security", "cluster_timeout"):
-            if getattr(options, name) is not None:
-                raise InputError(f"{option_string(name)}: is for --cluster; leave it out")
+    if not is_on_cluster(options):
         return None
     from blocksvm.cluster.cluster import TIMEOUT, Cluster
     from blocksvm.cluster.dask_workers import DaskWorkers
@@ -78,12 +75,30 @@ def cluster_of(options):
     return Cluster(DaskWorkers(options.cluster, options.security, say), timeout, say)
 
 
+def joblib_cluster(options) -> AbstractContextManager:
+    """A context in which joblib's tasks run on the cluster that options name, if they name one."""
+    if not is_on_cluster(options):
+        return nullcontext()
+    from blocksvm.cluster.cluster import TIMEOUT
+    from blocksvm.cluster.dask_client import joblib_on_dask
+
+    timeout = TIMEOUT if options.cluster_timeout is None else options.cluster_timeout
+    return joblib_on_dask(options.cluster, options.security, timeout)
+
+
+def is_on_cluster(options) -> bool:
+    """Options name a cluster."""
+    if options.cluster is None:
+        for name in ("security", "cluster_timeout"):
+            if getattr(options, name) is not None:
+                raise InputError(f"{option_string(name)}: is for --cluster; leave it out")
+    return options.cluster is not None
+
+
 def place_of_tasks(options, inputs: Sequence[str], folder: Path) -> AbstractContextManager:
     """Where joblib's tasks run while it is entered: on the workers that options name, who must see the inputs and the
     folder, or in processes of this machine."""
-    if options.cluster is None:
-        if options.security is not None:
-            raise InputError("--security: is for --cluster; leave it out")
+    if not is_on_cluster(options):
         return nullcontext()
     if options.jobs is not None:
         raise InputError("--jobs: on a cluster every worker parses; leave it out")

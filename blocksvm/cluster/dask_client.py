@@ -12,6 +12,8 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.held_signals import signals_held
 
 ANSWER = 10.0  # seconds that the scheduler has to answer
+READY = 120.0  # seconds that a worker has to open the store
+MEMORY_SHARE = 0.6  # of a worker's limit, at most: Dask ends a worker near its limit
 RETRIES = 3  # of a task of joblib's whose worker has died: Dask's own default
 SETTINGS = {
     "distributed.scheduler.work-stealing": False,
@@ -54,12 +56,29 @@ def dask_client(address: str, security, failures: int = 0) -> Iterator:
 
 
 @contextmanager
-def joblib_on_dask(address: str, security) -> Iterator:
-    """Let joblib's tasks run on a cluster, as many at once as it has workers."""
+def joblib_on_dask(address: str, security, timeout: float = ANSWER) -> Iterator:
+    """Let joblib's tasks run on a cluster, as many at once as its workers have processors, and again where a worker has
+    died; timeout: seconds without any worker."""
     import joblib
 
-    with dask_client(address, security, RETRIES) as client, joblib.parallel_config("dask", client=client):
+    with (
+        dask_client(address, security, RETRIES) as client,
+        joblib.parallel_config("dask", client=client, wait_for_workers_timeout=timeout),
+    ):
         yield client
+
+
+def described_worker(store) -> dict:
+    """What a worker may take, or the sentence why it cannot take part; store: a ``SharedStore``."""
+    from distributed import get_worker
+
+    try:
+        store.open().close()
+    except InputError as error:
+        return {"fault": str(error)}
+    worker = get_worker()
+    limit = getattr(worker.memory_manager, "memory_limit", None)
+    return {"limit": limit, "threads": worker.state.nthreads}
 
 
 def closed(resource) -> None:

@@ -14,17 +14,15 @@ from dataclasses import replace
 from functools import partial
 from time import monotonic
 
-from blocksvm.base.errors import Bytes, InputError
-from blocksvm.cluster.dask_client import ANSWER, dask_client
+from blocksvm.base.errors import InputError
+from blocksvm.base.memory import megabytes
+from blocksvm.cluster.dask_client import ANSWER, MEMORY_SHARE, READY, dask_client
+from blocksvm.cluster.executors import difference, here
 from blocksvm.cluster.job import Answer, Job, Missing, Part, Weights, context_of, run_part
 from blocksvm.cluster.workers import WorkerEvent, drained
-from blocksvm.kernels.compiling import processor
-from blocksvm.model.versions import versions
 
-READY = 120.0  # seconds that a worker has to open the store
 ASKED = -1  # in the place of a part's number
 LOOK = 1.0  # seconds between looks at who is there
-MEMORY_SHARE = 0.6  # of a worker's limit, at most: Dask ends a worker near its limit
 
 
 def on_worker(job: Job, part: Part, weights: Weights | None) -> Answer | Missing:
@@ -44,7 +42,7 @@ def described(job: Job) -> dict:
     except InputError as error:
         return {"fault": str(error)}
     limit = getattr(worker.memory_manager, "memory_limit", None)
-    return {"versions": versions(), "processor": processor(), "limit": limit}
+    return {"about": here(), "limit": limit}
 
 
 class DaskWorkers:
@@ -113,15 +111,13 @@ class DaskWorkers:
         return answer.get("fault") or self._differs(answer)
 
     def _differs(self, answer: dict) -> str:
-        for name, here in {**versions(), "processor": processor()}.items():
-            there = answer["processor"] if name == "processor" else answer["versions"].get(name)
-            if there != here:
-                return f"has {name} {there}, and {here} is here: bits could differ; make them the same"
+        if fault := difference(answer["about"], here()):
+            return fault
         limit = answer["limit"]
         if limit and MEMORY_SHARE * limit < self.job.n_bytes:
             return (
-                f"may take {Bytes(limit)} of memory, of which {MEMORY_SHARE:.0%} must be {Bytes(self.job.n_bytes)} or "
-                "more; raise its memory limit"
+                f"may take {megabytes(limit)} of memory, of which {MEMORY_SHARE:.0%} must be "
+                f"{megabytes(self.job.n_bytes)} or more; raise its memory limit"
             )
         return ""
 

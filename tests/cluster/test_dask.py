@@ -19,6 +19,7 @@ import blocksvm
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.dask_workers import DaskWorkers
 from blocksvm.cluster.dispatcher import ClusterLost
+from blocksvm.cluster.executors import here
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -137,13 +138,10 @@ def test_workers_of_another_kind_are_refused(cluster, store, tmp_path):
         def _fault_of(self, answer):
             return super()._fault_of(self.answer)
 
-    from blocksvm.kernels.compiling import processor
-    from blocksvm.model.versions import versions
-
     for answer, text in (
-        ({"versions": versions() | {"numba": "0.1"}, "processor": processor(), "limit": None}, "has numba 0.1"),
-        ({"versions": versions(), "processor": "abacus", "limit": None}, "has processor abacus"),
-        ({"versions": versions(), "processor": processor(), "limit": 1000}, "may take .* of memory"),
+        ({"about": here() | {"numba": "0.1"}, "limit": None}, "has numba 0.1"),
+        ({"about": here() | {"processor": "abacus"}, "limit": None}, "has processor abacus"),
+        ({"about": here(), "limit": 1000}, "may take .* of memory"),
     ):
         workers = Other(cluster.scheduler_address, None, print)
         workers.answer = answer
