@@ -125,7 +125,9 @@ def fit(
 
 def _on(cluster, source: Source) -> tuple[Callable[..., Plan], Callable[..., OuterLoop]]:
     """Who makes the plan and the loop of a run on a cluster."""
-    from blocksvm.cluster.cluster_loop import Cluster, ClusterLoop, ClusterPlan
+    from blocksvm.cluster.cluster import Cluster
+    from blocksvm.cluster.cluster_plan import ClusterPlan
+    from blocksvm.cluster.cluster_run import make_cluster_loop
     from blocksvm.cluster.dask_workers import DaskWorkers
     from blocksvm.cluster.workers import ThreadWorkers, Workers
 
@@ -138,7 +140,7 @@ def _on(cluster, source: Source) -> tuple[Callable[..., Plan], Callable[..., Out
         workers = cluster
     else:
         workers = DaskWorkers(cluster.scheduler.address, cluster.security, LOG.warning)
-    return ClusterPlan, partial(ClusterLoop, cluster=Cluster(workers, TIMEOUT, LOG.warning))
+    return ClusterPlan, partial(make_cluster_loop, cluster=Cluster(workers, TIMEOUT, LOG.warning))
 
 
 def log_event(event: RunEvent) -> None:

@@ -51,9 +51,9 @@ def add_threads(parser, auto: str = "one a processor") -> None:
     parser.add_argument("--threads", type=threads, metavar="N", help=f"a number, or auto (default): {auto}")
 
 
-def add_cluster(parser) -> None:
+def add_cluster(parser, what: str = "read the store") -> None:
     """Add the options of a Dask cluster."""
-    group = parser.add_argument_group("a cluster, whose workers read the store")
+    group = parser.add_argument_group(f"a cluster, whose workers {what}")
     group.add_argument("--cluster", metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N")
     group.add_argument("--security", nargs=3, metavar=("CA.pem", "CERT.pem", "KEY.pem"), help="files for TLS")
     group.add_argument("--cluster-timeout", type=duration, default=300.0, metavar="S",
@@ -66,7 +66,7 @@ def cluster_of(options):
         if options.security is not None:
             raise InputError("--security: is for --cluster; leave it out")
         return None
-    from blocksvm.cluster.cluster_loop import Cluster
+    from blocksvm.cluster.cluster import Cluster
     from blocksvm.cluster.dask_workers import DaskWorkers
 
     def say(text: str) -> None:

@@ -62,9 +62,9 @@ class Session:
             checkpoint = self.outputs.get("checkpoint")
             make: Callable[..., OuterLoop] = OuterLoop
             if self.cluster is not None:
-                from blocksvm.cluster.cluster_loop import ClusterLoop
+                from blocksvm.cluster.cluster_run import make_cluster_loop
 
-                make = partial(ClusterLoop, cluster=self.cluster)
+                make = partial(make_cluster_loop, cluster=self.cluster)
             loop = make(
                 plan,
                 Watch(lambda event: [write(event) for write in writers], self.stop),
@@ -98,7 +98,7 @@ class Session:
         passes = (replayed.passes, replayed.set_passes) if replayed else replayed_by(resume)
         make: Callable[..., Plan] = Plan
         if self.cluster is not None:
-            from blocksvm.cluster.cluster_loop import ClusterPlan as make
+            from blocksvm.cluster.cluster_plan import ClusterPlan as make
         plan = make(source, self.settings, initial_models=initial_models, valid=valid, resume=resume, replay=passes)
         plan.share_work(Threads(self.options.threads))
         if replayed:

@@ -1,110 +1,43 @@
-"""The outer loop where workers read: they screen the rows of a batch at one w, and this process moves those that can
-move, each by its exact step at the w of its turn, holds w, alpha and the working set, and passes over that.
-
-    for each reading:
-        for each batch of its chunks:
-            have the next batch screened, at w as it is now
-            take this one's answers part by part, in order: move the rows, offer them to the working set
-            pass over the working set, where the schedule wants it
-        a certificate is a reading at one w, whose sums workers add up
-
-So a batch is screened at the w of one batch before, which costs no reading, and nobody waits.  Batches and parts are
-made by counts alone, and answers taken in order: the bits depend neither on how many workers there are, nor on what
-becomes of them.
-"""
+"""The outer loop where workers read: what its kinds share, which is the life of the workers and the count of their
+work."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
-from functools import partial
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
-import numpy as np
-
-from blocksvm.base.errors import InputError, option
-from blocksvm.base.vectors import on_lines
-from blocksvm.cluster.cluster_plan import ScreenedBatches, plan_batches
-from blocksvm.cluster.part import Job, Part, Screened, rows_of
-from blocksvm.cluster.screener import ClusterLost, Screener
-from blocksvm.cluster.workers import Traffic, Workers
-from blocksvm.problems.problem import CertificateSums
-from blocksvm.solvers.solver import PassResult, Task, TellsShares, problem_of
-from blocksvm.sources.source import Source
-from blocksvm.training.certificate import Outcome, RejectedEarly, beyond_bounds
-from blocksvm.training.loop import NO_CHUNKS, OuterLoop
+from blocksvm.base.errors import option
+from blocksvm.cluster.cluster import Cluster
+from blocksvm.cluster.dispatcher import ClusterLost, Dispatcher
+from blocksvm.cluster.job import Job
+from blocksvm.cluster.workers import Traffic
+from blocksvm.solvers.solver import Task
+from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
-from blocksvm.training.train_settings import TrainSettings
-from blocksvm.training.visit import VisitResult, VisitTask, of_axis, part_of, put_rows
-from blocksvm.training.working_set import WorkingSet
-
-# In the state: w at which the batch at work and the following one are screened, and the rows of the set, which are not.
-BEFORE, AHEAD, LEFT_OUT = "screened at", "screened ahead at", "left out"
-AT = "batch at work"  # outer iteration and number
-AT_ONCE = 1 << 12  # members of which the gap is added up at once
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """Who reads, and how long the loop waits for the first of them, or for another one; say: of what happens to
-    workers."""
-
-    workers: Workers
-    timeout: float
-    say: Callable[[str], None]
-
-
-class ClusterPlan(Plan):
-    """The plan of a run whose rows are read by workers."""
-
-    plan_rows = staticmethod(plan_batches)
-
-    def __init__(self, source: Source, settings: TrainSettings, **more):
-        needs, by_clock = settings.capabilities, settings.make_schedule().by_clock
-        if by_clock or not (needs.certifies and needs.working_set):
-            refused = option("schedule", settings.schedule) if by_clock else option("solver", settings.solver)
-            raise InputError(
-                f"{refused}: not on a cluster, which trains by dual-cd as its workers answer; leave it out"
-            )
-        if more.get("replay") is not None:
-            raise InputError(f"{option('replay')}: not on a cluster, where no number of passes is chosen; leave it out")
-        super().__init__(source, settings, **more)
-
-    def describe_blocks(self) -> dict:
-        return super().describe_blocks() | {"screened": True}
 
 
 class ClusterLoop(OuterLoop):
-    """``OuterLoop`` of a plan by ``ClusterPlan``."""
-
-    certifying = False  # a certificate is under way, which chooses the set once more
-    batch_ends = 0
+    """``OuterLoop`` of a ``ClusterPlan``."""
 
     def __init__(self, plan: Plan, *watching, cluster: Cluster, **more):
         super().__init__(plan, *watching, **more)
         self.cluster = cluster
 
-    def allocate(self) -> None:
-        super().allocate()
-        for name in (BEFORE, AHEAD):
-            self.state[name] = on_lines(self.state["w"].shape)
-        self.state[LEFT_OUT] = np.zeros(self.plan.source.n_samples, bool)
-        self.state[AT] = np.zeros(2, np.int64)
+    def make_job(self, key: str, store: str, method: tuple[str, bool], task: dict) -> Job:
+        """store: its path; method: name and whether it is an online learner; task: without its source."""
+        raise NotImplementedError
 
     def run(self):
         if not hasattr(self, "state"):
             self.allocate()
-        plan = self.plan
+        plan, cluster = self.plan, self.cluster
         task = {f.name: getattr(plan.task, f.name) for f in fields(Task) if f.name != "source"}
-        method, path = (plan.method["name"], plan.method["learner"]), str(Path(plan.source.name).absolute())
-        job = Job(
-            uuid4().hex, path, plan.source.fingerprint, method, task,
-            self.state["w"].shape, 2 * plan.blocks.arena_bytes + 4 * self.state["w"].nbytes,
-        )  # fmt: skip
-        cluster = self.cluster
-        self.screener = Screener(cluster.workers, job, cluster.timeout, plan.blocks.under_way, cluster.say)
-        with self.screener:
+        method = plan.method["name"], plan.method["learner"]
+        job = self.make_job(uuid4().hex, str(Path(plan.source.name).absolute()), method, task)
+        self.dispatcher = Dispatcher(cluster.workers, job, cluster.timeout, plan.blocks.under_way, cluster.say)
+        with self.dispatcher:
             try:
                 return super().run()
             except ClusterLost as error:
@@ -114,160 +47,13 @@ class ClusterLoop(OuterLoop):
                 path = self.checkpoint.path
                 raise ClusterLost(f"{error}; {path} has the state, and {option('resume')} goes on") from error
 
-    def save(self) -> None:
-        """A certificate that is broken off has changed the set, but ``_reading`` has saved what was before."""
-        if not self.certifying:
-            super().save()
-
-    # -- readings ----------------------------------------------------------------------------------------------
-
-    def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[None]:
-        """Visit the parts that are left of an outer iteration."""
-        state, visit, screener = self.state, self.progress.visit, self.screener
-        screener.forget()
-        ranges = self._batches.ranges(self.progress.outer)
-        wanted = visit  # parts up to this one
-        for k, batch in enumerate(ranges):
-            if batch.stop <= visit:
-                continue
-            following = range(batch.stop, ranges[k + 1].stop if k + 1 < len(ranges) else batch.stop)
-            if state[AT].tolist() != [self.progress.outer, k]:
-                state[BEFORE][:] = state[AHEAD] if k else state["w"]
-                state[AHEAD][:] = state["w"]
-                self._leave_out(blocks[batch.stop if k else 0 : following.stop])
-                state[AT][:] = self.progress.outer, k
-            self._want(blocks[wanted : batch.stop], BEFORE)
-            self._want(blocks[max(wanted, batch.stop) : following.stop], AHEAD)
-            wanted = following.stop
-            self.batch_ends = batch.stop
-            for number in range(max(visit, batch.start), batch.stop):
-                self._move(blocks[number])
-                yield
-
-    def _visit_set(self, between: bool) -> None:
-        if not between or self.progress.visit == self.batch_ends:
-            super()._visit_set(between)
-
-    def _leave_out(self, parts: list[np.ndarray]) -> None:
-        """The rows of the working set, as it is now, are not to be screened."""
-        assert self.working_set is not None
-        for chunks in parts:
-            rows = self.plan.source.chunks.rows(chunks)
-            self.state[LEFT_OUT][rows] = self.working_set.has(rows)
-
-    def _want(self, parts: list[np.ndarray], name: str) -> None:
-        """Have parts screened at the w of this name.  The alpha that is sent with them is that of their turn: it
-        changes meanwhile for rows that are left out alone."""
-        version = self.screener.new_version(self.state[name])
-        self.screener.want(partial(self._part, chunks, version, leaves_out=True) for chunks in parts)
-
-    def _part(self, chunks: np.ndarray, version: int, number: int, leaves_out: bool) -> Part:
-        rows = self.plan.source.chunks.rows(chunks)
-        alpha = self.state["alpha"][rows]
-        members = self.state[LEFT_OUT][rows]
-        scalars = {a.name: self.state[a.name] for a in self.plan.solver.state_arrays if a.axis == "scalar"}
-        return Part(
-            number, version, chunks, int(self._batches.sizes[chunks].sum()), alpha if alpha.any() else None,
-            np.packbits(members) if members.any() else None, scalars, leaves_out, self.unchecked is not None,
-        )  # fmt: skip
-
-    @property
-    def _batches(self) -> ScreenedBatches:
-        batches = self.plan.blocks.partition
-        assert isinstance(batches, ScreenedBatches)
-        return batches
-
-    def _move(self, chunks: np.ndarray) -> None:
-        """Move the rows of a part that can move."""
-        progress, solver, working_set = self.progress, self.plan.solver, self.working_set
-        assert working_set is not None and isinstance(solver, TellsShares)
-        n_nonzeros = int(self.plan.source.chunks.nnz[chunks].sum())
-        answer = self._next_answer()
-        solver.count_seen(self.state, answer.sums)
-        stats = progress.block_stats(n_nonzeros, working_set)
-        done, seconds = PassResult(0, 0, 0.0, False), 0.0
-        everyone = np.arange(answer.movers.n_samples, dtype=np.int32)
-        if len(everyone):
-            task = VisitTask(
-                NO_CHUNKS, (progress.outer, 1 + progress.visit), self.plan.schedule, stats, everyone, between=True
-            )  # fmt: skip
-            result = self.executor.visit(task, answer.movers)
-            assert result.share is not None
-            working_set.offer(answer.movers, result.share)
-            (done,), seconds = result.passes, sum(result.seconds)
-        result = VisitResult(
-            NO_CHUNKS, {}, {}, None, None, passes=[replace(done, nnz_visited=n_nonzeros)], seconds=[seconds]
-        )  # fmt: skip
-        progress.count(result, stats, n_nonzeros)
-        self.tally.count(result)
-
-    def _next_answer(self) -> Screened:
-        """The next part, with what its rows have beside alpha brought into the state."""
-        answer, tally, traffic = self.screener.take(), self.tally, self.screener.traffic
-        if not answer.allowed:
-            assert self.unchecked is not None
-            raise beyond_bounds(self.unchecked)
-        tally.bytes_read += traffic.bytes_read
+    def next_answer(self) -> Any:
+        """The answer to the next part, which has been counted."""
+        answer, tally, traffic = self.dispatcher.take(), self.tally, self.dispatcher.traffic
+        tally.bytes_read += answer.bytes_read
         tally.bytes_sent += traffic.bytes_sent
         tally.bytes_received += traffic.bytes_received
         tally.seconds_workers += traffic.worker_seconds
         tally.seconds_waiting += traffic.waited_seconds
-        self.screener.traffic = Traffic()
-        put_rows(self.state, answer.movers.rows, answer.entries)
+        self.dispatcher.traffic = Traffic()
         return answer
-
-    def _close(self) -> None:
-        """What the set's rows have of the gap, which no worker has looked at, belongs to what was seen."""
-        solver = self.plan.solver
-        assert isinstance(solver, TellsShares)
-        sums = problem_of(solver, self.state).sums(self.weights(), solver.prior)
-        self._look_at_members(sums)
-        solver.count_seen(self.state, sums.added())
-        super()._close()
-
-    def _look_at_members(self, sums: CertificateSums) -> None:
-        """The rows of the set that were left out, added to ``sums`` at its w: their shares are new, and which problems
-        they are at rest for."""
-        working_set, solver, state = self.working_set, self.plan.solver, self.state
-        assert working_set is not None and isinstance(solver, TellsShares)
-        block, members = working_set.block, working_set.members
-        members = members[state[LEFT_OUT][block.rows[members]]]
-        for start in range(0, len(members), AT_ONCE):
-            some = rows_of(block, members[start : start + AT_ONCE])
-            part, scores, share = part_of(solver, some, state), sums.scores(some), np.empty(some.n_samples)
-            sums.add(scores, some, part["alpha"])
-            solver.shares(some, scores, part, share)
-            put_rows(state, some.rows, of_axis(solver, part, "row"))
-            working_set.renew(some.rows, share)
-        state[LEFT_OUT][:] = False
-
-    def _reading(self, sums: CertificateSums, enough: float, working_set: WorkingSet | None) -> Outcome:
-        """A reading at one w, of all rows, the working set's among them."""
-        if self.checkpoint is not None and working_set is not None:
-            self.save()
-        self.certifying = working_set is not None
-        self.screener.forget()
-        version, parts = self.screener.new_version(self.state["w"]), self.following()
-        left_out = self.state[LEFT_OUT]  # in its sums, too, a row of the set counts, but is not sent
-        if working_set is not None:
-            left_out[:] = False
-            left_out[working_set.block.rows[working_set.members]] = True
-            working_set.begin_reading(reset=False)
-        self.screener.want(partial(self._part, some, version, leaves_out=False) for some in parts)
-        seen, n_samples = 0, self.plan.source.n_samples
-        for chunks in parts:
-            answer = self._next_answer()
-            sums.merge(answer.sums)
-            if working_set is not None:
-                working_set.offer(answer.movers, answer.share)
-            seen += int(self.plan.source.chunks.n_rows[chunks].sum())
-            if self.watch.stop():
-                return None
-            if seen < n_samples and sums.gap_so_far() > enough:
-                return RejectedEarly(sums.gap_so_far(), seen / n_samples)
-        certificate = sums.certificate(), sums.drift()
-        if working_set is not None:
-            working_set.end_reading()
-            self._look_at_members(sums)
-        self.certifying = False
-        return certificate

@@ -7,18 +7,18 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
+from blocksvm.cluster.chunk_parts import MOST_UNDER_WAY, cut, part_size
 from blocksvm.solvers.solver import Solver
 from blocksvm.sources.source import Source, block_bytes_of_chunks
 from blocksvm.training.memory_plan import BlockPlan, beside_the_set, row_work_bytes, set_bytes_within, take_set
 from blocksvm.training.partition import Partition
+from blocksvm.training.plan import Plan
 from blocksvm.training.train_settings import TrainSettings
 
 BATCHES = 16  # of a reading
 FIRST = 1 / 256  # of the rows, the first batch of all; each is twice as large as the one before, until an eighth:
 # at alpha = 0 every row moves, after a 256th most of the easy ones do not
-PARTS = 64  # of a reading, at least
-LARGEST_PART = 1 << 22  # nonzeros and rows: 0.05 s of a worker's work, five times what it costs to hand them out
-MOST_UNDER_WAY = 64  # parts
+GRADIENTS = 4  # nonzeros of a part for each number of a gradient, at least
 VERSIONS = 7  # copies of w beside the one that moves: two in the state, three by version, two for what differs
 
 
@@ -29,7 +29,7 @@ class ScreenedBatches(Partition):
         n_rows = source.chunks.n_rows
         super().__init__(source.chunks.nnz, 0, 1, "redrawn", order, seed, source.shuffled, n_rows)
         self.sizes = source.chunks.nnz + n_rows  # rows without entries, too, take time and memory
-        self.part = min(max(1, int(self.sizes.sum()) // PARTS), LARGEST_PART)
+        self.part = part_size(self.sizes)
         self.stored = self.parts(np.arange(len(n_rows)))
 
     def blocks(self, outer: int) -> list[np.ndarray]:
@@ -55,10 +55,40 @@ class ScreenedBatches(Partition):
 
     def parts(self, chunks: np.ndarray) -> list[np.ndarray]:
         """Consecutive chunks of a batch, of about the size ``part`` or of one chunk."""
-        ends = np.cumsum(self.sizes[chunks])
-        before = ends - self.sizes[chunks]
-        numbers = before // self.part
-        return np.split(chunks, np.flatnonzero(np.diff(numbers)) + 1)
+        return cut(chunks, self.sizes, self.part)
+
+
+class StoredParts(Partition):
+    """The blocks of an outer iteration are parts of the chunks, in the order of the source."""
+
+    def __init__(self, source: Source, seed: int):
+        super().__init__(source.chunks.nnz, 0, 1, "fixed", "stored", seed, source.shuffled, source.chunks.n_rows)
+        sizes = source.chunks.nnz + source.chunks.n_rows
+        # an answer may be as large as the gradient, which is to be a fraction of what has been read for it
+        self.part = max(part_size(sizes), GRADIENTS * (source.n_features + 1))
+        self.parts = cut(np.arange(len(sizes)), sizes, self.part)
+
+    def blocks(self, outer: int) -> list[np.ndarray]:
+        return self.parts
+
+
+def plan_gradients(
+    budget: Budget, source: Source, solver: Solver, settings: TrainSettings, saved: dict | None
+) -> BlockPlan:
+    """Where ``plan_blocks`` plans the blocks of one machine: the answers under way."""
+    parts = StoredParts(source, settings.seed)
+    trial = next(array for array in solver.state_arrays if array.name == "trial")
+    vectors = trial.n_bytes(source.n_features, 0)
+    budget.take("copies of the weights", 4 * vectors)  # three by version, and one that is sent
+    chunks = source.chunks
+    n_rows = max(int(chunks.n_rows[some].sum()) for some in parts.parts)
+    answer = 3 * vectors + 8 * solver.n_vectors * n_rows  # two sums, with places
+    budget.require("two answers", 2 * answer)
+    under_way = int(min(MOST_UNDER_WAY, budget.left // answer))
+    budget.take("answers under way", under_way * answer)
+    sizes = block_bytes_of_chunks(source) + chunks.n_rows * row_work_bytes(solver)
+    block = max(int(sizes[some].sum()) for some in parts.parts)
+    return BlockPlan(source, parts, block, None, under_way)
 
 
 def plan_batches(
@@ -84,3 +114,24 @@ def plan_batches(
     under_way = int(min(MOST_UNDER_WAY, budget.left // part - 1))
     budget.take("parts under way", (under_way + 1) * part)
     return BlockPlan(source, batches, part, set_bytes, under_way)
+
+
+class ClusterPlan(Plan):
+    """The plan of a run whose rows are read by workers."""
+
+    def __init__(self, source: Source, settings: TrainSettings, **more):
+        needs, by_clock = settings.capabilities, settings.make_schedule().by_clock
+        screened = needs.certifies and needs.working_set
+        if by_clock or not (screened or needs.in_order):
+            refused = option("schedule", settings.schedule) if by_clock else option("solver", settings.solver)
+            raise InputError(
+                f"{refused}: not on a cluster, which trains by dual-cd or lbfgs as its workers answer; leave it out"
+            )
+        if more.get("replay") is not None:
+            raise InputError(f"{option('replay')}: not on a cluster, where no number of passes is chosen; leave it out")
+        self.screened = screened
+        self.plan_rows = plan_batches if screened else plan_gradients
+        super().__init__(source, settings, **more)
+
+    def describe_blocks(self) -> dict:
+        return super().describe_blocks() | {"on_cluster": True}

@@ -16,7 +16,7 @@ from time import monotonic
 
 from blocksvm.base.errors import Bytes, InputError
 from blocksvm.cluster.dask_client import ANSWER, dask_client
-from blocksvm.cluster.part import Job, Missing, Part, Screened, Weights, context_of, run_part
+from blocksvm.cluster.job import Answer, Job, Missing, Part, Weights, context_of, run_part
 from blocksvm.cluster.workers import WorkerEvent, drained
 from blocksvm.kernels.compiling import processor
 from blocksvm.model.versions import versions
@@ -26,7 +26,7 @@ LOOK = 1.0  # seconds between looks at who is there
 MEMORY_SHARE = 0.6  # of a worker's limit, at most: Dask ends a worker near its limit
 
 
-def on_worker(job: Job, part: Part, weights: Weights | None) -> Screened | Missing:
+def on_worker(job: Job, part: Part, weights: Weights | None) -> Answer | Missing:
     """``run_part`` by as many threads as Dask gives the worker."""
     from distributed import get_worker
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from blocksvm.base.errors import InputError
-from blocksvm.cluster.part import Context, Job, Missing, Part, Screened, Weights, run_part
+from blocksvm.cluster.job import Answer, Context, Job, Missing, Part, Weights, open_context, run_part
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class WorkerEvent:
     kind: str
     worker: str
     number: int = -1
-    answer: Screened | Missing | None = None
+    answer: Answer | Missing | None = None
     text: str = ""
     fatal: bool = False
 
@@ -69,7 +69,7 @@ class ThreadWorkers:
         self.pool = ThreadPoolExecutor(self.n, thread_name_prefix="blocksvm-worker")
         for k in range(self.n):
             name = f"thread {k + 1}"
-            self.contexts[name] = Context(job)
+            self.contexts[name] = open_context(job)
             self.events.put(WorkerEvent("joined", name))
 
     def submit(self, worker: str, part: Part, weights: Weights | None) -> None:
@@ -95,11 +95,10 @@ class ThreadWorkers:
 
 @dataclass
 class Traffic:
-    """Bytes sent to workers, received from them, and read by them; their seconds of work, and those that the loop has
+    """Bytes sent to workers, and received from them; their seconds of work, and those that the loop has
     waited."""
 
     bytes_sent: int = 0
     bytes_received: int = 0
     worker_seconds: float = 0.0
     waited_seconds: float = 0.0
-    bytes_read: int = 0

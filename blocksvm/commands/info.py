@@ -7,6 +7,7 @@ import sys
 from blocksvm.base.errors import InputError, printable
 from blocksvm.cli.console import Parser
 from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.cli.options import add_cluster, cluster_of
 from blocksvm.cli.outputs import outputs_of
 
 
@@ -19,6 +20,7 @@ def parser() -> Parser:
     )
     add_json(p, "the description")
     p.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
+    add_cluster(p, "verify a store")
     return p
 
 
@@ -35,7 +37,9 @@ def main(arguments: list[str]) -> int:
         version = version_attribute(file)
         meta = read_meta(file)
     if options.verify:
-        verify(path, kind, options.quiet)
+        verify(path, kind, options)
+    elif options.cluster is not None:
+        raise InputError("--cluster: is for --verify; add it, or leave --cluster out")
     top = None if options.top is None else strongest_weights(path, kind, options.top)
     from blocksvm.cli.display.file_lines import all_settings, description_lines, weight_lines
 
@@ -66,15 +70,28 @@ def strongest_weights(path, kind: str, n: int) -> list:
     return strongest(path, n)
 
 
-def verify(path, kind: str, quiet: bool) -> None:
+def verify(path, kind: str, options) -> None:
     """InputError unless all that matters in the file is sound."""
+    cluster = cluster_of(options)
+    if cluster is not None and kind != "store":
+        raise InputError(f"{path}: is a {kind}, and the workers of a cluster verify stores; leave --cluster out")
     if kind == "store":
         from blocksvm.cli.display.line import Line
         from blocksvm.store.reader import Store
 
-        line = Line(sys.stderr, quiet)
+        line = Line(sys.stderr, options.quiet)
+
+        def show(done: int, total: int) -> None:
+            line.show(f"verifying chunk {done:,} of {total:,}")
+
         with Store(path) as store:
-            store.verify(lambda done, total: line.show(f"verifying chunk {done:,} of {total:,}"))
+            if cluster is None:
+                store.verify(show)
+            else:
+                from blocksvm.cluster.verifying_job import verified_by
+
+                for done in verified_by(cluster, store):
+                    show(done, len(store.chunks))
         line.close()
     elif kind == "structure":
         from blocksvm.structured.structured_model import load_structured

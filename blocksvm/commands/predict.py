@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.user_code import by_user
 from blocksvm.cli.console import Parser, size
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import add_format, add_settings, add_threads, chosen_values, n_threads
+from blocksvm.cli.options import (
+    add_cluster,
+    add_format,
+    add_settings,
+    add_threads,
+    chosen_values,
+    cluster_of,
+    n_threads,
+)
 from blocksvm.cli.outputs import outputs_of
 from blocksvm.cli.standard import is_closed
 from blocksvm.formats.choices import PREDICTED, all_choices
@@ -67,6 +76,7 @@ def parser() -> Parser:
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
     add_threads(machine)
+    add_cluster(p, "score a store")
     return p
 
 
@@ -117,16 +127,24 @@ def scorer_of(options, description: dict, link) -> tuple[TextScorer | StoreScore
     if store:
         for name in settings:
             raise InputError(f"{option(name)}: {options.input} is a store, which was read already; leave it out")
-    threads = threads_for(options)
+    cluster = cluster_of(options)
+    if cluster is not None and not store:
+        raise InputError(f"--cluster: its workers score a store; split {options.input} first")
+    if cluster is not None and options.threads is not None:
+        raise InputError("--threads: workers have as many as their cluster gives them; leave it out")
+    threads = 1 if cluster is not None else threads_for(options)
     if not store:
         text_scorer = TextScorer(options.model, options.memory, options.format, options.joint, settings, threads,
                                  options.explain)  # fmt: skip
         return text_scorer, text_scorer.scores([options.input])
     labels, sets = description["labels"], description.get("multilabel", False)
     by_values = options.scores or len(labels) in (0, 2) or sets or link is not None
-    scorer = StoreScorer(
-        options.model, options.input, options.memory, by_values, options.joint, threads, options.explain
-    )
+    more = {"with_values": by_values, "joint": options.joint, "explain": options.explain}
+    scorer = StoreScorer(options.model, options.input, options.memory, n_jobs=threads, **more)
+    if cluster is not None:
+        from blocksvm.cluster.scoring_job import scoring_by
+
+        return scorer, scorer.scores(partial(scoring_by, cluster, scorer, options.model, more))
     return scorer, scorer.scores()
 
 

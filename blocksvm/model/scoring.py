@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
+from typing import NamedTuple
 
 import numpy as np
 
@@ -62,6 +64,22 @@ class Scores:
         if model.multilabel:
             return labels_predicted(self.values, model.labels, True, model.ranks)
         return np.array(model.labels)[self.classes] if model.labels else self.values
+
+
+class ScoredRows(NamedTuple):
+    """Rows of a store's chunk (m,), in its order: their source numbers, labels as the store has them, the classes
+    predicted, decision values (m, k) and contributions, where these are wanted."""
+
+    source: np.ndarray
+    label: np.ndarray
+    classes: np.ndarray
+    values: np.ndarray | None
+    contributions: Contributions | None
+
+
+# score(chunks, low, high, take): take(rows) those of the chunks whose source numbers are low .. high - 1
+ScoreChunks = Callable[[Sequence[int], int, int, Callable[[ScoredRows], None]], None]
+Sharing = Callable[[Store], AbstractContextManager[ScoreChunks]]
 
 
 def by_row(values: np.ndarray) -> np.ndarray:
@@ -302,20 +320,54 @@ class StoreScorer:
             self.budget.take("decision values", self.n_jobs * values)
             self.budget.require("predictions", self.row_bytes * min(store.n_samples, 1024))
 
-    def scores(self) -> Iterator[Scores]:
-        """Scores of consecutive rows of the source, piece by piece."""
-        with Store(self.path) as store, ThreadPoolExecutor(self.n_jobs, thread_name_prefix="blocksvm-predict") as pool:
-            readers: SimpleQueue[tuple[Store, Arena]] = SimpleQueue()
-            for _ in range(self.n_jobs):
-                readers.put((store.reader(), Arena(self.arena_bytes)))
+    def scores(self, sharing: Sharing | None = None) -> Iterator[Scores]:
+        """Scores of consecutive rows of the source, piece by piece; sharing: who scores chunks, None: threads."""
+        with Store(self.path) as store, (sharing or self.by_threads)(store) as score_chunks:
             at_once = min(store.n_samples, max(1, self.budget.left // self.row_bytes))
             bounds = _source_bounds(store, at_once)
             for low, high in zip(bounds[:-1], bounds[1:], strict=True):
-                yield from self._between(store, pool, readers, low, high)
+                yield from self._between(store, score_chunks, low, high)
 
-    def _between(
-        self, store: Store, pool: ThreadPoolExecutor, readers: SimpleQueue, low: int, high: int
-    ) -> Iterator[Scores]:
+    @contextmanager
+    def by_threads(self, store: Store) -> Iterator[ScoreChunks]:
+        """Chunks are scored by this process's threads."""
+        with ThreadPoolExecutor(self.n_jobs, thread_name_prefix="blocksvm-predict") as pool:
+            readers: SimpleQueue[tuple[Store, Arena]] = SimpleQueue()
+            for _ in range(self.n_jobs):
+                readers.put((store.reader(), Arena(self.arena_bytes)))
+
+            def score_chunks(chunks: Sequence[int], low: int, high: int, take: Callable[[ScoredRows], None]) -> None:
+                def score(chunk: int) -> None:
+                    reader, arena = readers.get()
+                    try:
+                        for rows in self._scored(reader, arena, chunk, low, high):
+                            take(rows)
+                    finally:
+                        readers.put((reader, arena))
+
+                for _ in ordered_map(pool, score, chunks, self.n_jobs):
+                    pass
+
+            yield score_chunks
+
+    def _scored(self, reader: Store, arena: Arena, chunk: int, low: int, high: int) -> Iterator[ScoredRows]:
+        """The rows of a chunk with source numbers low .. high - 1."""
+        rows = reader.read_rows(chunk)
+        chosen = (rows["source"] >= low) & (rows["source"] < high)
+        if not chosen.any():
+            return
+        block = reader.read_block(np.array([chunk]), arena)
+        for part, values, contributions in self._values(block.matrix):
+            selected = chosen[part]
+            yield ScoredRows(
+                rows["source"][part][selected],
+                rows["label"][part][selected],
+                classes_of(values)[selected].astype(np.int32),
+                values.T[selected] if self.with_values else None,
+                None if contributions is None else Contributions(*(of_part[selected] for of_part in contributions)),
+            )
+
+    def _between(self, store: Store, score_chunks: ScoreChunks, low: int, high: int) -> Iterator[Scores]:
         """Scores of the rows with source numbers low .. high - 1."""
         sources = _sources_between(store, low, high)
         labels, classes = np.empty(len(sources)), np.empty(len(sources), np.int32)
@@ -324,29 +376,16 @@ class StoreScorer:
         n = self.explainer.n if self.explainer else 0
         explained = Contributions.empty(len(sources) if n else 0, n)
 
-        def score(chunk: int) -> None:
-            """Each row of a chunk to its place, which no other chunk has."""
-            reader, arena = readers.get()
-            try:
-                rows = reader.read_rows(chunk)
-                chosen = (rows["source"] >= low) & (rows["source"] < high)
-                if not chosen.any():
-                    return
-                block = reader.read_block(np.array([chunk]), arena)
-                for part, values, contributions in self._values(block.matrix):
-                    selected = chosen[part]
-                    places = np.searchsorted(sources, rows["source"][part][selected])
-                    labels[places] = rows["label"][part][selected]
-                    classes[places] = classes_of(values)[selected]
-                    if all_values is not None:
-                        all_values[places] = values.T[selected]
-                    for array, of_part in zip(explained, contributions or (), strict=False):
-                        array[places] = of_part[selected]
-            finally:
-                readers.put((reader, arena))
+        def take(rows: ScoredRows) -> None:
+            """Each row to its place, which no other has."""
+            places = np.searchsorted(sources, rows.source)
+            labels[places], classes[places] = rows.label, rows.classes
+            if all_values is not None:
+                all_values[places] = rows.values
+            for array, of_rows in zip(explained, rows.contributions or (), strict=False):
+                array[places] = of_rows
 
-        for _ in ordered_map(pool, score, range(len(store.chunks)), self.n_jobs):
-            pass
+        score_chunks(range(len(store.chunks)), low, high, take)
         step = rows_of_piece(k + 2 * n)
         for start in range(0, len(sources), step):
             part = slice(start, start + step)

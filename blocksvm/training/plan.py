@@ -155,9 +155,9 @@ class Plan:
             raise InputError(
                 f"{path}: belongs to another store than {self.source.name}; remove it or name the right one"
             )
-        screened = bool(saved["partition"].get("screened"))
-        if screened != bool(now["partition"].get("screened")):
-            whose, how = ("a cluster", "with") if screened else ("one machine", "without")
+        on_cluster = bool(saved["partition"].get("on_cluster"))
+        if on_cluster != bool(now["partition"].get("on_cluster")):
+            whose, how = ("a cluster", "with") if on_cluster else ("one machine", "without")
             raise InputError(
                 f"{path}: is of a run on {whose}; resume {how} {option('cluster')}, or start from it with "
                 f"{option('warm_start')}"

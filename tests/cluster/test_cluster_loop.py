@@ -11,8 +11,8 @@ from support.class_cases import classes
 from support.training_cases import asked, make_store, random_rows, rows_of_store, stop_after, train
 
 from blocksvm.base.errors import InputError
-from blocksvm.cluster.cluster_loop import ClusterPlan
-from blocksvm.cluster.part import Context, run_part
+from blocksvm.cluster.cluster_plan import ClusterPlan
+from blocksvm.cluster.job import open_context, run_part
 from blocksvm.cluster.workers import ThreadWorkers, WorkerEvent
 from blocksvm.problems.several_problems import CERTIFIED, REL_GAP
 from blocksvm.store.reader import Store
@@ -169,7 +169,7 @@ def test_problems_that_have_ended_are_left_out_at_the_same_weights(stores):
     after = replace(part, scalars=part.scalars | {"certified": ended})
     totals = []
     for parts in ((part, after), (after,)):
-        context = Context(workers.job)
+        context = open_context(workers.job)
         answers = [run_part(workers.job, one, weights, context) for one in parts]
         totals.append(answers[-1].sums["totals"])
         context.close()

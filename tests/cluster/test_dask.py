@@ -18,7 +18,7 @@ from support.training_cases import make_store, random_rows, train
 import blocksvm
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.dask_workers import DaskWorkers
-from blocksvm.cluster.screener import ClusterLost
+from blocksvm.cluster.dispatcher import ClusterLost
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -149,7 +149,7 @@ def test_workers_of_another_kind_are_refused(cluster, store, tmp_path):
             os.replace(other, run_store)
             return super()._probe(workers)
 
-    with pytest.raises(InputError, match="is another store than the one that is trained on"):
+    with pytest.raises(InputError, match="is another store than the one that this run reads"):
         train(run_store, cluster=Swapped(cluster.scheduler_address, None, print), **SETTINGS)
 
 

@@ -16,7 +16,9 @@ import scipy.sparse
 from support.places import DATA, ROOT
 
 from blocksvm.cli.console import run as run_command
-from blocksvm.cluster.cluster_loop import Cluster, ClusterLoop, ClusterPlan
+from blocksvm.cluster.cluster import Cluster
+from blocksvm.cluster.cluster_plan import ClusterPlan
+from blocksvm.cluster.cluster_run import make_cluster_loop
 from blocksvm.cluster.workers import ThreadWorkers
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.exchange.forms import import_model
@@ -138,7 +140,7 @@ def looped(source, *, watch=Watch(), valid=None, checkpoint=None, resume=False, 
         plan = ClusterPlan(source, asked, initial_models=initial_models, valid=valid, resume=saved)
         workers = ThreadWorkers(cluster) if isinstance(cluster, int) else cluster
         by = Cluster(workers, 60.0, lambda text: None)
-        return ClusterLoop(plan, watch, checkpoint=kept, warm_start=warm_start, cluster=by)
+        return make_cluster_loop(plan, watch, checkpoint=kept, warm_start=warm_start, cluster=by)
     plan = Plan(source, asked, initial_models=initial_models, valid=valid, resume=saved, replay=replay)
     return OuterLoop(plan, watch, checkpoint=kept, warm_start=warm_start, executor=executor)
 

@@ -1,4 +1,4 @@
-"""Has parts screened by workers, and gives their answers in order: the one place that joins the decisions
+"""Has parts made by workers, and gives their answers in order: the one place that joins the decisions
 (assignment.py) with those who carry them out (workers.py)."""
 
 from __future__ import annotations
@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
+from typing import Any
 
 import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.assignment import Assignment, GiveUp, Instruction, Say, Submit
-from blocksvm.cluster.part import Job, Missing, Part, Screened, Weights
+from blocksvm.cluster.job import Job, Missing, Part, Weights
 from blocksvm.cluster.workers import Traffic, WorkerEvent, Workers
 
 VERSIONS_KEPT = 3  # of w: what workers hold may be two behind
@@ -22,7 +23,7 @@ class ClusterLost(InputError):
     """No worker is left to go on with."""
 
 
-class Screener:
+class Dispatcher:
     """timeout, most: as ``Assignment`` has them; say(text) is called with what the user should know."""
 
     def __init__(self, workers: Workers, job: Job, timeout: float, most: int, say: Callable[[str], None]):
@@ -30,13 +31,13 @@ class Screener:
         self.assignment = Assignment(timeout, most)
         self.versions: dict[int, np.ndarray] = {}
         self.parts: dict[int, Part] = {}
-        self.answers: dict[int, Screened] = {}
+        self.answers: dict[int, Any] = {}
         self.to_come: deque[Callable[[int], Part]] = deque()
         self.number = self.version = 0
         self.next_taken = 1
         self.traffic = Traffic()
 
-    def __enter__(self) -> Screener:
+    def __enter__(self) -> Dispatcher:
         try:
             self.workers.start(self.job)
         except BaseException:
@@ -48,7 +49,7 @@ class Screener:
         self.workers.close()
 
     def new_version(self, w: np.ndarray) -> int:
-        """Let parts be screened at this w, which is copied; returns its number."""
+        """Let parts be made at this w, which is copied; returns its number."""
         latest = self.versions.get(self.version)
         if latest is None or not np.array_equal(latest, w.reshape(-1)):
             self.version += 1
@@ -58,7 +59,7 @@ class Screener:
         return self.version
 
     def want(self, parts: Iterable[Callable[[int], Part]]) -> None:
-        """Have parts screened, each of which is made, by its number, when its turn has come."""
+        """Have parts made, each of which is made, by its number, when its turn has come."""
         self.to_come.extend(parts)
         self._send()
 
@@ -70,7 +71,7 @@ class Screener:
             self._taken(number)
         self.next_taken = self.number + 1
 
-    def take(self) -> Screened:
+    def take(self) -> Any:
         """The next answer, in the order in which parts were wanted."""
         began, number = monotonic(), self.next_taken
         while number not in self.answers:
@@ -116,7 +117,6 @@ class Screener:
             self.answers[event.number] = answer
             self.traffic.bytes_received += answer.n_bytes
             self.traffic.worker_seconds += answer.seconds
-            self.traffic.bytes_read += answer.bytes_read
         return decisions.done(event.number, worker, answer.seconds, monotonic())
 
     def _follow(self, instructions: Sequence[Instruction]) -> None:

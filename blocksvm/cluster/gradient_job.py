@@ -1,0 +1,122 @@
+"""A part of a reading of L-BFGS, as a worker makes it: the gradient and the sums of its rows at one point."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from blocksvm.base.threads import Threads
+from blocksvm.cluster.job import Context, Job
+from blocksvm.learners.engine.methods import get_method
+from blocksvm.solvers.lbfgs import LBFGS
+from blocksvm.solvers.solver import State, Task, Visit
+from blocksvm.store.reader import Store
+
+SUMMED = "gradient", "scale"  # arrays of the state that rows are added to, scale in the first reading alone
+PLACES = np.int32, np.int64  # of features, as many as they are
+
+
+@dataclass(frozen=True)
+class GradientJob(Job):
+    """method: name and whether it is an online learner; task: without its source; weights_shape: of a point."""
+
+    method: tuple[str, bool]
+    task: dict[str, Any]
+    weights_shape: tuple[int, ...]
+
+    def make_context(self, store: Store) -> Context:
+        return GradientContext(self, store)
+
+
+@dataclass(frozen=True)
+class GradientPart:
+    """Chunks whose rows are added up at the point ``version``; figures: of the state, which tell the problems that are
+    done, and whether this is the first reading."""
+
+    number: int
+    version: int
+    chunks: np.ndarray
+    size: int
+    figures: np.ndarray
+
+    @property
+    def n_bytes(self) -> int:
+        return self.chunks.nbytes + self.figures.nbytes
+
+
+@dataclass(frozen=True)
+class SparseSum:
+    """The rows (m, width) of an array (n, width) that are not 0, and their places, None where these are all."""
+
+    places: np.ndarray | None
+    numbers: np.ndarray
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> SparseSum:
+        places = np.flatnonzero(array.any(axis=1))
+        if 3 * len(places) > 2 * len(array):
+            return cls(None, array.copy())
+        return cls(places.astype(PLACES[len(array) >= 1 << 31]), array[places])
+
+    def add_to(self, array: np.ndarray) -> None:
+        if self.places is None:
+            array += self.numbers
+        else:
+            array[self.places] += self.numbers
+
+    @property
+    def n_bytes(self) -> int:
+        return self.numbers.nbytes + (0 if self.places is None else self.places.nbytes)
+
+
+@dataclass(frozen=True)
+class Summed:
+    """What a part adds: to the arrays ``SUMMED`` by name, to the state's sums (2, 4 k) and counts (2,); fresh (n, k):
+    dual variables of its rows."""
+
+    number: int
+    arrays: dict[str, SparseSum]
+    sums: np.ndarray
+    counts: np.ndarray
+    fresh: np.ndarray
+    seconds: float
+    bytes_read: int
+
+    @property
+    def n_bytes(self) -> int:
+        arrays = sum(array.n_bytes for array in self.arrays.values())
+        return arrays + self.sums.nbytes + self.counts.nbytes + self.fresh.nbytes
+
+
+class GradientContext(Context):
+    """A solver without rows."""
+
+    def __init__(self, job: GradientJob, store: Store):
+        super().__init__(store)
+        solver = get_method(*job.method).make(Task(source=store, **job.task))
+        assert isinstance(solver, LBFGS)
+        self.source = store.reader(real=True) if solver.real_targets else store
+        self.solver, self.shape = solver, job.weights_shape
+        self.solver.threads = Threads(job.threads)
+
+    def answer(self, part: GradientPart) -> Summed:
+        began, cost = time.perf_counter(), self.source.cost.bytes_read
+        solver = self.solver
+        block = self.source.read_block(part.chunks, None)
+        state: State = {
+            array.name: np.zeros(array.shape(self.shape[0] - 1, block.n_samples), array.dtype)
+            for array in solver.state_arrays
+            if array.in_visits
+        }
+        state["figures"][:] = part.figures
+        state["trial"] = self.versions[part.version].reshape(self.shape)
+        visit = Visit({array.name: array.zeros(block.n_samples) for array in solver.visit_arrays})
+        solver.inner_pass(block, state, visit, np.arange(block.n_samples, dtype=np.int32))
+        names = SUMMED[: 1 if solver.started(state) else 2]
+        return Summed(
+            part.number, {name: SparseSum.of(solver.columns(state, name)) for name in names}, state["sums"],
+            state["counts"], state["fresh"], time.perf_counter() - began, self.source.cost.bytes_read - cost,
+        )  # fmt: skip

@@ -1,0 +1,60 @@
+"""The outer loop of L-BFGS where workers read: they add up the gradient of their rows, this process adds up theirs.
+
+Parts are made by counts alone, and added in their order: no bit depends on the workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from blocksvm.cluster.cluster_loop import ClusterLoop
+from blocksvm.cluster.gradient_job import GradientJob, GradientPart, Summed
+from blocksvm.cluster.job import Job
+from blocksvm.kernels.lbfgs_loops import add_up
+from blocksvm.solvers.lbfgs import LBFGS
+from blocksvm.solvers.solver import PassResult
+from blocksvm.training.loop import NO_CHUNKS
+from blocksvm.training.visit import VisitResult
+
+
+class GradientLoop(ClusterLoop):
+    """The loop of L-BFGS."""
+
+    def make_job(self, key: str, store: str, method: tuple[str, bool], task: dict) -> Job:
+        trial = self.state["trial"]
+        n_bytes = self.plan.blocks.arena_bytes + 6 * trial.nbytes  # two versions, two sums, and these sent
+        return GradientJob(key, store, self.plan.source.fingerprint, n_bytes, 1, method, task, trial.shape)
+
+    def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[None]:
+        dispatcher, visit = self.dispatcher, self.progress.visit
+        dispatcher.forget()
+        version = dispatcher.new_version(self.state["trial"])
+        dispatcher.want(partial(self._part, chunks, version) for chunks in blocks[visit:])
+        for chunks in blocks[visit:]:
+            self._add(chunks, self.next_answer())
+            yield
+
+    def _part(self, chunks: np.ndarray, version: int, number: int) -> GradientPart:
+        table = self.plan.source.chunks
+        size = int(table.nnz[chunks].sum() + table.n_rows[chunks].sum())
+        return GradientPart(number, version, chunks, size, self.state["figures"])
+
+    def _add(self, chunks: np.ndarray, answer: Summed) -> None:
+        """A part of the reading, to the state."""
+        state, solver, source = self.state, self.plan.solver, self.plan.source
+        assert isinstance(solver, LBFGS)
+        for name, part in answer.arrays.items():
+            part.add_to(solver.columns(state, name))
+        add_up(np.ascontiguousarray(answer.sums.reshape(2, -1).T), *state["sums"].reshape(2, -1))
+        state["counts"] += answer.counts
+        rows, n_nonzeros = source.chunks.rows(chunks), int(source.chunks.nnz[chunks].sum())
+        state["fresh"][rows] = answer.fresh
+        result = VisitResult(
+            NO_CHUNKS, {}, {}, None, None,
+            passes=[PassResult(len(rows), n_nonzeros, 0.0, True)], seconds=[answer.seconds],
+        )  # fmt: skip
+        self.progress.count(result, self.progress.block_stats(n_nonzeros, None), n_nonzeros)
+        self.tally.count(result)

@@ -1,0 +1,209 @@
+"""The outer loop where workers read: they screen the rows of a batch at one w, and this process moves those that can
+move, each by its exact step at the w of its turn, holds w, alpha and the working set, and passes over that.
+
+    for each reading:
+        for each batch of its chunks:
+            have the next batch screened, at w as it is now
+            take this one's answers part by part, in order: move the rows, offer them to the working set
+            pass over the working set, where the schedule wants it
+        a certificate is a reading at one w, whose sums workers add up
+
+So a batch is screened at the w of one batch before, which costs no reading, and nobody waits.  Batches and parts are
+made by counts alone, and answers taken in order: the bits depend neither on how many workers there are, nor on what
+becomes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from blocksvm.base.vectors import on_lines
+from blocksvm.cluster.cluster_loop import ClusterLoop
+from blocksvm.cluster.cluster_plan import ScreenedBatches
+from blocksvm.cluster.job import Job
+from blocksvm.cluster.screening_job import Screened, ScreeningJob, ScreeningPart, rows_of
+from blocksvm.problems.problem import CertificateSums
+from blocksvm.solvers.solver import PassResult, TellsShares, problem_of
+from blocksvm.training.certificate import Outcome, RejectedEarly, beyond_bounds
+from blocksvm.training.loop import NO_CHUNKS
+from blocksvm.training.visit import VisitResult, VisitTask, of_axis, part_of, put_rows
+from blocksvm.training.working_set import WorkingSet
+
+# In the state: w at which the batch at work and the following one are screened, and the rows of the set, which are not.
+BEFORE, AHEAD, LEFT_OUT = "screened at", "screened ahead at", "left out"
+AT = "batch at work"  # outer iteration and number
+AT_ONCE = 1 << 12  # members of which the gap is added up at once
+
+
+class ScreeningLoop(ClusterLoop):
+    """The loop of dual coordinate descent."""
+
+    certifying = False  # a certificate is under way, which chooses the set once more
+    batch_ends = 0
+
+    def allocate(self) -> None:
+        super().allocate()
+        for name in (BEFORE, AHEAD):
+            self.state[name] = on_lines(self.state["w"].shape)
+        self.state[LEFT_OUT] = np.zeros(self.plan.source.n_samples, bool)
+        self.state[AT] = np.zeros(2, np.int64)
+
+    def make_job(self, key: str, store: str, method: tuple[str, bool], task: dict) -> Job:
+        n_bytes = 2 * self.plan.blocks.arena_bytes + 4 * self.state["w"].nbytes
+        return ScreeningJob(key, store, self.plan.source.fingerprint, n_bytes, 1, method, task, self.state["w"].shape)
+
+    def save(self) -> None:
+        """A certificate that is broken off has changed the set, but ``_reading`` has saved what was before."""
+        if not self.certifying:
+            super().save()
+
+    # -- readings ----------------------------------------------------------------------------------------------
+
+    def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[None]:
+        """Visit the parts that are left of an outer iteration."""
+        state, visit, dispatcher = self.state, self.progress.visit, self.dispatcher
+        dispatcher.forget()
+        ranges = self._batches.ranges(self.progress.outer)
+        wanted = visit  # parts up to this one
+        for k, batch in enumerate(ranges):
+            if batch.stop <= visit:
+                continue
+            following = range(batch.stop, ranges[k + 1].stop if k + 1 < len(ranges) else batch.stop)
+            if state[AT].tolist() != [self.progress.outer, k]:
+                state[BEFORE][:] = state[AHEAD] if k else state["w"]
+                state[AHEAD][:] = state["w"]
+                self._leave_out(blocks[batch.stop if k else 0 : following.stop])
+                state[AT][:] = self.progress.outer, k
+            self._want(blocks[wanted : batch.stop], BEFORE)
+            self._want(blocks[max(wanted, batch.stop) : following.stop], AHEAD)
+            wanted = following.stop
+            self.batch_ends = batch.stop
+            for number in range(max(visit, batch.start), batch.stop):
+                self._move(blocks[number])
+                yield
+
+    def _visit_set(self, between: bool) -> None:
+        if not between or self.progress.visit == self.batch_ends:
+            super()._visit_set(between)
+
+    def _leave_out(self, parts: list[np.ndarray]) -> None:
+        """The rows of the working set, as it is now, are not to be screened."""
+        assert self.working_set is not None
+        for chunks in parts:
+            rows = self.plan.source.chunks.rows(chunks)
+            self.state[LEFT_OUT][rows] = self.working_set.has(rows)
+
+    def _want(self, parts: list[np.ndarray], name: str) -> None:
+        """Have parts screened at the w of this name.  The alpha that is sent with them is that of their turn: it
+        changes meanwhile for rows that are left out alone."""
+        version = self.dispatcher.new_version(self.state[name])
+        self.dispatcher.want(partial(self._part, chunks, version, leaves_out=True) for chunks in parts)
+
+    def _part(self, chunks: np.ndarray, version: int, number: int, leaves_out: bool) -> ScreeningPart:
+        rows = self.plan.source.chunks.rows(chunks)
+        alpha = self.state["alpha"][rows]
+        members = self.state[LEFT_OUT][rows]
+        scalars = {a.name: self.state[a.name] for a in self.plan.solver.state_arrays if a.axis == "scalar"}
+        return ScreeningPart(
+            number, version, chunks, int(self._batches.sizes[chunks].sum()), alpha if alpha.any() else None,
+            np.packbits(members) if members.any() else None, scalars, leaves_out, self.unchecked is not None,
+        )  # fmt: skip
+
+    @property
+    def _batches(self) -> ScreenedBatches:
+        batches = self.plan.blocks.partition
+        assert isinstance(batches, ScreenedBatches)
+        return batches
+
+    def _move(self, chunks: np.ndarray) -> None:
+        """Move the rows of a part that can move."""
+        progress, solver, working_set = self.progress, self.plan.solver, self.working_set
+        assert working_set is not None and isinstance(solver, TellsShares)
+        n_nonzeros = int(self.plan.source.chunks.nnz[chunks].sum())
+        answer = self.next_answer()
+        solver.count_seen(self.state, answer.sums)
+        stats = progress.block_stats(n_nonzeros, working_set)
+        done, seconds = PassResult(0, 0, 0.0, False), 0.0
+        everyone = np.arange(answer.movers.n_samples, dtype=np.int32)
+        if len(everyone):
+            task = VisitTask(
+                NO_CHUNKS, (progress.outer, 1 + progress.visit), self.plan.schedule, stats, everyone, between=True
+            )  # fmt: skip
+            result = self.executor.visit(task, answer.movers)
+            assert result.share is not None
+            working_set.offer(answer.movers, result.share)
+            (done,), seconds = result.passes, sum(result.seconds)
+        result = VisitResult(
+            NO_CHUNKS, {}, {}, None, None, passes=[replace(done, nnz_visited=n_nonzeros)], seconds=[seconds]
+        )  # fmt: skip
+        progress.count(result, stats, n_nonzeros)
+        self.tally.count(result)
+
+    def next_answer(self) -> Screened:
+        """The next part, with what its rows have beside alpha brought into the state."""
+        answer = super().next_answer()
+        if not answer.allowed:
+            assert self.unchecked is not None
+            raise beyond_bounds(self.unchecked)
+        put_rows(self.state, answer.movers.rows, answer.entries)
+        return answer
+
+    def _close(self) -> None:
+        """What the set's rows have of the gap, which no worker has looked at, belongs to what was seen."""
+        solver = self.plan.solver
+        assert isinstance(solver, TellsShares)
+        sums = problem_of(solver, self.state).sums(self.weights(), solver.prior)
+        self._look_at_members(sums)
+        solver.count_seen(self.state, sums.added())
+        super()._close()
+
+    def _look_at_members(self, sums: CertificateSums) -> None:
+        """The rows of the set that were left out, added to ``sums`` at its w: their shares are new, and which problems
+        they are at rest for."""
+        working_set, solver, state = self.working_set, self.plan.solver, self.state
+        assert working_set is not None and isinstance(solver, TellsShares)
+        block, members = working_set.block, working_set.members
+        members = members[state[LEFT_OUT][block.rows[members]]]
+        for start in range(0, len(members), AT_ONCE):
+            some = rows_of(block, members[start : start + AT_ONCE])
+            part, scores, share = part_of(solver, some, state), sums.scores(some), np.empty(some.n_samples)
+            sums.add(scores, some, part["alpha"])
+            solver.shares(some, scores, part, share)
+            put_rows(state, some.rows, of_axis(solver, part, "row"))
+            working_set.renew(some.rows, share)
+        state[LEFT_OUT][:] = False
+
+    def _reading(self, sums: CertificateSums, enough: float, working_set: WorkingSet | None) -> Outcome:
+        """A reading at one w, of all rows, the working set's among them."""
+        if self.checkpoint is not None and working_set is not None:
+            self.save()
+        self.certifying = working_set is not None
+        self.dispatcher.forget()
+        version, parts = self.dispatcher.new_version(self.state["w"]), self.following()
+        left_out = self.state[LEFT_OUT]  # in its sums, too, a row of the set counts, but is not sent
+        if working_set is not None:
+            left_out[:] = False
+            left_out[working_set.block.rows[working_set.members]] = True
+            working_set.begin_reading(reset=False)
+        self.dispatcher.want(partial(self._part, some, version, leaves_out=False) for some in parts)
+        seen, n_samples = 0, self.plan.source.n_samples
+        for chunks in parts:
+            answer = self.next_answer()
+            sums.merge(answer.sums)
+            if working_set is not None:
+                working_set.offer(answer.movers, answer.share)
+            seen += int(self.plan.source.chunks.n_rows[chunks].sum())
+            if self.watch.stop():
+                return None
+            if seen < n_samples and sums.gap_so_far() > enough:
+                return RejectedEarly(sums.gap_so_far(), seen / n_samples)
+        certificate = sums.certificate(), sums.drift()
+        if working_set is not None:
+            working_set.end_reading()
+            self._look_at_members(sums)
+        self.certifying = False
+        return certificate

@@ -1,0 +1,161 @@
+"""Predictions and verification by workers: as one process has them, bit by bit and sentence by sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+from support.class_cases import classes
+from support.training_cases import make_store, random_rows
+
+from blocksvm.api.fit import fit
+from blocksvm.base.errors import InputError
+from blocksvm.cluster.cluster import Cluster
+from blocksvm.cluster.job import open_context, run_part
+from blocksvm.cluster.scoring_job import ScoringJob, ScoringPart, digest_of, scoring_by
+from blocksvm.cluster.verifying_job import verified_by
+from blocksvm.cluster.workers import ThreadWorkers
+from blocksvm.model.scoring import StoreScorer
+from blocksvm.store.reader import Store, open_store
+
+MEMORY = 50_000_000
+
+
+def workers(n: int) -> Cluster:
+    return Cluster(ThreadWorkers(n), 60.0, lambda text: None)
+
+
+@pytest.fixture(scope="module", params=[2, 11])
+def trained(request, tmp_path_factory):
+    """The paths of a store of so many classes and of a model."""
+    folder = tmp_path_factory.mktemp("trained")
+    rows = random_rows(n=900, d=40, seed=6) if request.param == 2 else classes(n=900, d=40, k=11)
+    path = make_store(folder, *rows, "rows", 128)
+    with open_store(path) as store:
+        fit(store, tol=1e-2).save(folder / "model.h5")
+    return path, str(folder / "model.h5")
+
+
+def joined(pieces) -> list[np.ndarray]:
+    pieces = list(pieces)
+    arrays = [[p.classes for p in pieces], [p.labels for p in pieces], [p.values for p in pieces]]
+    explained = [p.contributions for p in pieces if p.contributions is not None]
+    arrays += [list(part) for part in zip(*explained, strict=True)]
+    return [np.concatenate(array) for array in arrays if array[0] is not None]
+
+
+@pytest.mark.parametrize(
+    "more", [{"with_values": True}, {"with_values": False}, {"with_values": True, "explain": 3}], ids=str
+)
+@pytest.mark.parametrize("at_once", [900, 130])
+def test_workers_score_as_one_process_does(trained, more, at_once):
+    path, model = trained
+    more = {"joint": None, "explain": None} | more
+    expected = joined(StoreScorer(model, path, MEMORY, **more).scores())
+    for n in (1, 3):
+        scorer = StoreScorer(model, path, MEMORY, **more)
+        scored = list(
+            scorer.scores(small_memory(scorer, at_once, partial(scoring_by, workers(n), scorer, model, more)))
+        )
+        for array, of_workers in zip(expected, joined(scored), strict=True):
+            np.testing.assert_array_equal(of_workers, array)
+
+
+def small_memory(scorer: StoreScorer, at_once: int, sharing):
+    """Sharing of the scorer's chunks with what is left of the memory for so many rows at once."""
+
+    def shared(store):
+        context = sharing(store)
+        left = scorer.budget.left - scorer.row_bytes * at_once
+        scorer.budget.take("the rest", left)
+        return context
+
+    return shared
+
+
+def test_answers_are_counted_against_the_memory(trained):
+    path, model = trained
+    scorer = StoreScorer(model, path, MEMORY, True)
+    left = scorer.budget.left
+    with Store(path) as store, scoring_by(workers(1), scorer, model, {"with_values": True}, store):
+        assert 0 < scorer.budget.used["answers of workers"] <= left // 4
+
+
+def test_a_model_that_is_another_one_is_refused(trained, tmp_path):
+    path, model = trained
+    with Store(path) as store:
+        job = ScoringJob("k", str(path), store.fingerprint, MEMORY, 1, (model, digest_of(model)), {})
+        context = open_context(job)
+        answer = run_part(job, ScoringPart(1, np.arange(len(store.chunks)), 0, 100, 1), None, context)
+        assert sum(len(rows.source) for rows in answer.rows) == 100 and answer.n_bytes > 100 * (8 + 8)
+        context.close()
+        for name, digest in ((model, "0"), (str(tmp_path / "none.h5"), digest_of(model))):
+            with pytest.raises(InputError, match="is not there, or is another model"):
+                open_context(ScoringJob("k", str(path), store.fingerprint, MEMORY, 1, (name, digest), {}))
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """A store with two damaged chunks."""
+    path = make_store(tmp_path, *random_rows(n=900, d=40, seed=6), "rows", 128)
+    with Store(path) as store:
+        parts = store.parts
+        places = [int(parts["indices_offset"][k]) + int(parts["indices_size"][k]) // 2 for k in (9, 4)]
+    data = bytearray(path.read_bytes())
+    for place in places:
+        data[place] ^= 255
+    path.write_bytes(bytes(data))
+    return path
+
+
+def test_workers_verify_as_one_process_does(trained, damaged):
+    with Store(trained[0]) as store:
+        assert list(verified_by(workers(3), store))[-1] == len(store.chunks)
+    with Store(damaged) as store:
+        with pytest.raises(InputError) as expected:
+            store.verify()
+        with pytest.raises(InputError) as found:
+            list(verified_by(workers(3), store))
+    assert str(found.value) == str(expected.value)
+    assert "chunk 4" in str(found.value)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_commands_on_a_local_cluster(trained, damaged, tmp_path):
+    pytest.importorskip("distributed")
+    store, model = map(str, trained)
+
+    def run(command: str, *words: str):
+        words = sys.executable, "-P", "-m", f"blocksvm.{command}", *words
+        return subprocess.run(words, capture_output=True, text=True, timeout=120)
+
+    for name, options in (("here", []), ("there", ["--cluster", "local:2"])):
+        done = run("predict", model, store, str(tmp_path / name), *options)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "here").read_bytes() == (tmp_path / "there").read_bytes()
+    done = run("info", store, "--verify", "--cluster", "local:2")
+    assert done.returncode == 0 and "every checksum matches" in done.stdout
+    done = run("info", str(damaged), "--verify", "--cluster", "local:2")
+    assert done.returncode == 2 and "chunk 4" in done.stderr.splitlines()[-1]
+
+
+def test_what_cannot_be_is_refused(trained, run_in_process, tmp_path):
+    from blocksvm.commands import info, predict
+
+    store, model = map(str, trained)
+    text = tmp_path / "rows.svm"
+    text.write_text("1 1:1\n")
+    for module, words, said in (
+        (info, [store, "--cluster", "local:2"], "--cluster: is for --verify"),
+        (info, [model, "--verify", "--cluster", "local:2"], "is a model, and the workers of a cluster verify stores"),
+        (predict, [model, str(text), "--cluster", "local:2"], "--cluster: its workers score a store"),
+        (predict, [model, store, "--cluster", "local:2", "--threads", "2"], "--threads: workers have as many"),
+        (predict, [model, store, "--security", "a", "b", "c"], "--security: is for --cluster"),
+    ):
+        done = run_in_process(module.main, *words)
+        assert done.code == 2 and said in done.err
