@@ -54,7 +54,9 @@ MADE = {
     "corpora/20news-train.svm corpora/20news-test.svm": f"tools/make_corpora.py 20news {NEWS} {{@corpora}}/20news --l2",
     **{f"{name}.h5": f"blocksvm.split {{{text}}} {{{name}.h5}} --overwrite --quiet" for name, text in {
         "a9a": "a9a", "imdb-w1": "imdb-w1.svm", "imdb-words": "imdb-words.svm", "zipf": "zipf.svm",
-        "enron": "enron.svm", "news-words": "news-words.svm", "clicks": "clicks.svm"}.items()},
+        "enron": "enron.svm", "news-words": "news-words.svm", "clicks": "clicks.svm",
+        "imdb-characters": "imdb-characters.svm", "news-characters": "news-characters.svm", "enron-w12": "enron-w12.svm",
+        "news-mideast": "news-mideast.svm"}.items()},
     "big.h5": f"{BIG} {{big.h5}} --rows 56000000",
     "small.h5": f"{BIG} {{small.h5}} --rows 1120000",
 }  # fmt: skip
@@ -99,6 +101,9 @@ MEASURED = {
     "cluster": {name: f"experiments.cluster {{enron.h5}} {{news-words.h5}} {{zipf.h5}} {{clicks.h5}} {options}"
                 for name, options in (("hinge", ""), ("seed", "--seed 1"), ("squared", "--loss squared-hinge"),
                                       ("large", "-C 10"), ("logistic", "--loss logistic"))},
+    "plan": {"": "experiments.plan {news-words.h5} {enron.h5} {imdb-words.h5} {imdb-characters.h5} {news-characters.h5} "
+                 "{zipf.h5} {clicks.h5}",
+             "unseen": "experiments.plan {enron-w12.h5} {news-mideast.h5}"},
     "schedules": {name: f"experiments.schedules {{{name}.h5}}" for name in ("enron", "imdb-words")},
     "codecs": {"": "experiments.codecs {zipf.h5} {imdb-words.h5}"},
     "commands": {name: f"experiments.start_up {{{name}.svm}}" for name in ("zipf", "imdb-words")},

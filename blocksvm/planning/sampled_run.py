@@ -5,24 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from statistics import median
+from typing import Any
 
 import numpy as np
 
 from blocksvm.base.memory import memory_limit
 from blocksvm.base.threads import Threads
-from blocksvm.planning.forecast import Counts, Rates
-from blocksvm.solvers.solver import Solver, State, TellsShares, problem_of
-from blocksvm.sources.block import Arena, Block
+from blocksvm.planning.forecast import Rates, WorkCounts
+from blocksvm.solvers.solver import problem_of
+from blocksvm.sources.block import Arena
+from blocksvm.sources.block_reader import BlockReader
 from blocksvm.sources.chosen_chunks import ChosenChunks
 from blocksvm.sources.source import Source, block_bytes_of_chunks, bytes_of_blocks
 from blocksvm.training.loop import NO_CHUNKS, OuterLoop
-from blocksvm.training.memory_plan import BlockPlan, plan_blocks, row_work_bytes
+from blocksvm.training.memory_plan import row_work_bytes
 from blocksvm.training.plan import Plan
 from blocksvm.training.run import Watch
 from blocksvm.training.schedule import PassStats
-from blocksvm.training.train_settings import TrainSettings
 from blocksvm.training.visit import VisitTask, part_of, run_visit
 from blocksvm.training.working_set import WorkingSet
 
@@ -43,27 +43,17 @@ def sample_of(source: Source) -> ChosenChunks:
     return ChosenChunks(source, ((np.arange(k) + 0.5) * n / k).astype(np.int64))
 
 
-class SampledPlan(Plan):
-    """The plan of a run on a sample with the part of each memory that the whole's run has, so that its blocks and its
-    working set are the same parts of the rows."""
-
-    def __init__(self, source: Source, settings: TrainSettings, whole: Plan):
-        self.plan_rows = partial(scaled_blocks, whole)
-        super().__init__(source, settings)
-
-
-def scaled_blocks(
-    whole: Plan, budget, source: Source, solver: Solver, settings: TrainSettings, saved: dict | None
-) -> BlockPlan:
-    """As ``plan_blocks`` has them."""
-    share, blocks = source.n_nonzeros / max(1, whole.source.n_nonzeros), whole.blocks
-    chunk = 2 * block_bytes_of_chunks(source) + source.chunks.n_rows * row_work_bytes(solver)
+def scaled_blocks(whole: Plan, sample: Source) -> dict:
+    """For the plan of a run on the sample: that part of each memory which the sample is of the rows, as a checkpoint
+    describes it, so that its blocks and its working set are the same parts of the rows."""
+    share, blocks = sample.n_nonzeros / max(1, whole.source.n_nonzeros), whole.blocks
+    chunk = 2 * block_bytes_of_chunks(sample) + sample.chunks.n_rows * row_work_bytes(whole.solver)
     parts = {
         "resident": blocks.partition.resident,
         "capacity": max(int(share * blocks.partition.capacity), int(chunk.max())),
         "set_bytes": None if blocks.set_bytes is None else int(share * blocks.set_bytes),
     }
-    return plan_blocks(budget, source, solver, settings, parts)
+    return {"partition": parts}
 
 
 class SampledRun:
@@ -85,7 +75,7 @@ class SampledRun:
 
     def _train(self, source: Source) -> OuterLoop:
         self.events.clear()
-        plan = SampledPlan(source, self.whole.settings, self.whole)
+        plan = Plan(source, self.whole.settings, resume=scaled_blocks(self.whole, source))
         plan.share_work(Threads(1))
         loop = OuterLoop(plan, Watch(self.events.append))
         loop.run()
@@ -96,21 +86,27 @@ class SampledRun:
         sample = self.sample
         arena = Arena(bytes_of_blocks(sample, sample.n_samples, sample.n_nonzeros))
         arena.memory[:] = 0
-        costs = []
+        costs, chunks = [], np.arange(len(sample.chunks))
         for _ in range(2):
             before = replace(sample.cost)
-            self.block = sample.read_block(np.arange(len(sample.chunks)), arena)
+            self.block = sample.read_block(chunks, arena)
             costs.append(sample.cost - before)
         self.first, self.again = costs
+        with BlockReader(sample, len(arena.memory), resident=True) as reader:
+            reader.arenas[0].memory[:] = 0
+            began = time.perf_counter()
+            reader.take(chunks)  # which is decoded by two threads
+            alone = self.again.seconds_reading + self.again.seconds_decoding
+            self.sharing = min(2.0, max(1.0, alone / (time.perf_counter() - began)))
 
     # -- what it has shown ------------------------------------------------------------------------------------
 
-    def counts(self) -> Counts:
+    def counts(self) -> WorkCounts:
         outers = self._of("outer")
         certificates = sum(event["share"] for event in self._of("certificate"))
         visited, of_set = (sum(e[name] for e in outers) for name in ("nnz_visited", "set_nnz_visited"))
         n = max(1, self.sample.n_nonzeros)
-        return Counts(len(outers), certificates, visited / n, of_set / n)
+        return WorkCounts(len(outers), certificates, visited / n, of_set / n)
 
     def rates(self) -> Rates:
         outers, n = self._of("outer"), self.sample.n_nonzeros
@@ -121,13 +117,14 @@ class SampledRun:
         if self.stored_bytes() > memory_limit()[0]:
             again = read  # the system can't have all of it in memory
         screening = self._seconds_of_screening()
+        if self.loop.plan.solver.n_vectors > 1:  # they have ended; threads share all that is done for several problems
+            screening = n * training / visited
         outer, offering = self._seconds_of_weights(), self._seconds_of_offering()
         visits = sum(e["blocks"] for e in outers)
         beside = self._seconds_beside() - len(outers) * (outer + offering)
         return Rates(
-            read, again, self.fresh, n / self.again.seconds_decoding, visited / training,
-            n / screening, self._set_pass(), n / max(1e-9, offering), max(0.0, beside / visits), outer,
-            self.start,
+            read, again, self.fresh, n / self.again.seconds_decoding, visited / training, n / screening,
+            self._set_pass(), n / max(1e-9, offering), max(0.0, beside / visits), outer, self.start, self.sharing,
         )  # fmt: skip
 
     def stored_bytes(self) -> int:
@@ -156,20 +153,22 @@ class SampledRun:
 
     def _seconds_of_screening(self) -> float:
         """Of the sample's rows at one w."""
-        solver, state, block = self.loop.plan.solver, self.loop.state, self.block
+        plan, state, block = self.loop.plan, self.loop.state, self.block
+        solver: Any = plan.solver
         sums = problem_of(solver, state).sums(self.loop.weights(), solver.prior)
         part, self.share = part_of(solver, block, state), np.empty(block.n_samples)
 
         def screen() -> None:
             scores = sums.scores(block)
             sums.add(scores, block, part["alpha"])
-            solver.shares(block, scores, part, self.share)
+            if plan.blocks.set_bytes is not None:
+                solver.shares(block, scores, part, self.share)
 
         return timed(screen)
 
     def _seconds_of_offering(self) -> float:
         """Of choosing rows of the sample for the working set, and copying them."""
-        plan, state, block = self.loop.plan, self.loop.state, self.block
+        plan, block = self.loop.plan, self.block
         if plan.blocks.set_bytes is None:
             return 0.0
         sets = iter([WorkingSet(self.sample, plan.blocks.set_bytes) for _ in range(REPEATS)])
@@ -180,8 +179,9 @@ class SampledRun:
         the run has made over fewer rows, of which more moved, where these were slower."""
         solver, state, block = self.loop.plan.solver, self.loop.state, self.block
         of_set = self.whole.blocks.set_bytes
-        share = 1.0 if of_set is None else of_set / max(1, bytes_of_blocks(self.sample, block.n_samples, block.n_nonzeros))
-        members = np.arange(max(1, min(block.n_samples, int(share * block.n_samples))), dtype=np.int32)
+        own = bytes_of_blocks(self.sample, block.n_samples, block.n_nonzeros)
+        share = 1.0 if of_set is None else min(1.0, of_set / own)
+        members = np.arange(max(1, int(share * block.n_samples)), dtype=np.int32)
         task = VisitTask(NO_CHUNKS, (0, 0), self.whole.schedule, PassStats(), members, between=True)
         done = []
 
@@ -192,7 +192,8 @@ class SampledRun:
         timed(visit)
         here = median(one.passes[0].nnz_visited / one.seconds[0] for one in done)
         visited, seconds = (sum(e[name] for e in self._of("outer")) for name in ("set_nnz_visited", "set_seconds"))
-        return min(here, visited / seconds) if visited else here
+        rates = [rate for rate in (here, visited / max(1e-9, seconds)) if rate]  # several problems have ended by now
+        return min(rates, default=1.0)  # no row is ever in the set
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -26,7 +26,7 @@ class ChosenChunks(Source):
         )  # fmt: skip
 
     @property
-    def cost(self) -> ReadingCost:  # type: ignore[override]
+    def cost(self) -> ReadingCost:
         return self.whole.cost
 
     @cost.setter
