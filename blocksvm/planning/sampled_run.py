@@ -35,10 +35,10 @@ PAGE = 4096
 REPEATS = 3  # of a measurement, of which the median is taken
 
 
-def sample_of(source: Source) -> ChosenChunks:
+def sample_of(source: Source, least_rows: int = LEAST_ROWS, least_nonzeros: int = LEAST_NONZEROS) -> ChosenChunks:
     """Chunks at equal distances."""
     n = len(source.chunks)
-    share = max(SHARE, LEAST_ROWS / source.n_samples, LEAST_NONZEROS / max(1, source.n_nonzeros))
+    share = max(SHARE, least_rows / source.n_samples, least_nonzeros / source.n_nonzeros)
     k = min(n, max(1, round(share * n)))
     return ChosenChunks(source, ((np.arange(k) + 0.5) * n / k).astype(np.int64))
 
@@ -46,7 +46,7 @@ def sample_of(source: Source) -> ChosenChunks:
 def scaled_blocks(whole: Plan, sample: Source) -> dict:
     """For the plan of a run on the sample: that part of each memory which the sample is of the rows, as a checkpoint
     describes it, so that its blocks and its working set are the same parts of the rows."""
-    share, blocks = sample.n_nonzeros / max(1, whole.source.n_nonzeros), whole.blocks
+    share, blocks = sample.n_nonzeros / whole.source.n_nonzeros, whole.blocks
     chunk = 2 * block_bytes_of_chunks(sample) + sample.chunks.n_rows * row_work_bytes(whole.solver)
     parts = {
         "resident": blocks.partition.resident,
@@ -57,10 +57,10 @@ def scaled_blocks(whole: Plan, sample: Source) -> dict:
 
 
 class SampledRun:
-    """A run on a sample, by one thread.  whole: the plan of the run on all rows."""
+    """A run on a sample, by one thread.  whole: the plan of the run on all rows, which have nonzeros."""
 
-    def __init__(self, whole: Plan):
-        self.whole, self.sample = whole, sample_of(whole.source)
+    def __init__(self, whole: Plan, sample: ChosenChunks | None = None):
+        self.whole, self.sample = whole, sample or sample_of(whole.source)
         self.events: list = []
 
     def run(self) -> None:
@@ -105,7 +105,7 @@ class SampledRun:
         outers = self._of("outer")
         certificates = sum(event["share"] for event in self._of("certificate"))
         visited, of_set = (sum(e[name] for e in outers) for name in ("nnz_visited", "set_nnz_visited"))
-        n = max(1, self.sample.n_nonzeros)
+        n = self.sample.n_nonzeros
         return WorkCounts(len(outers), certificates, visited / n, of_set / n)
 
     def rates(self) -> Rates:
@@ -129,7 +129,7 @@ class SampledRun:
 
     def stored_bytes(self) -> int:
         """Of all rows."""
-        return round(self.first.bytes_read * self.whole.source.n_nonzeros / max(1, self.sample.n_nonzeros))
+        return round(self.first.bytes_read * self.whole.source.n_nonzeros / self.sample.n_nonzeros)
 
     def _of(self, event: str) -> list:
         return [one for one in self.events if one["event"] == event]

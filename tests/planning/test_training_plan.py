@@ -8,8 +8,8 @@ from support.class_cases import classes
 from support.training_cases import make_store, random_rows
 
 from blocksvm.base.errors import InputError
-from blocksvm.planning import sampled_run
 from blocksvm.planning.forecast import Processors
+from blocksvm.planning.sampled_run import SampledRun, sample_of
 from blocksvm.planning.training_plan import plan_training
 from blocksvm.store.reader import Store
 from blocksvm.training.loop import OuterLoop
@@ -64,11 +64,9 @@ def test_a_sample_of_all_rows_counts_what_a_run_does(stores, settings, memory):
     assert again.counts == counts and again.memory == plan.memory
 
 
-def test_a_sample_is_of_chunks_at_equal_distances(stores, monkeypatch):
-    monkeypatch.setattr(sampled_run, "LEAST_ROWS", 60)
-    monkeypatch.setattr(sampled_run, "LEAST_NONZEROS", 1)
+def test_a_sample_is_of_chunks_at_equal_distances(stores):
     with Store(stores[2]) as store:
-        sample = sampled_run.sample_of(store)
+        sample = sample_of(store, 60, 1)
         n = len(store.chunks)
         assert len(sample.chunks) == round(n / 10)
         assert set(np.diff(sample.chosen)) <= {9, 10, 11}
@@ -76,11 +74,14 @@ def test_a_sample_is_of_chunks_at_equal_distances(stores, monkeypatch):
         assert (block.indices == whole.indices).all() and (block.y == whole.y).all()
         first = sample.chunks.n_rows[0]
         assert block.rows.tolist() == list(range(first, first + sample.chunks.n_rows[1]))
-    plan = planned(stores[2], memory=120_000)
-    assert plan.sample.n_samples < 100 and plan.counts.outers > 1
-    with Store(stores[2]) as store:
-        store.read_block(np.arange(len(store.chunks)), None)
-        assert plan.rows.stored_bytes == pytest.approx(store.cost.bytes_read, rel=0.1)
+        sampled = SampledRun(Plan(store, TrainSettings.of(memory=120_000)), sample)
+        sampled.run()
+        assert sampled.counts().outers > 1
+        blocks, all_blocks = (plan.blocks for plan in (sampled.loop.plan, sampled.whole))
+        assert blocks.set_bytes == int(sample.n_nonzeros / store.n_nonzeros * all_blocks.set_bytes)
+        assert len(blocks.partition.stored) == pytest.approx(len(all_blocks.partition.stored), abs=3)
+        store.read_block(np.arange(n), None)
+        assert sampled.stored_bytes() == pytest.approx(store.cost.bytes_read, rel=0.1)
 
 
 def test_a_plan_of_workers(stores):

@@ -32,8 +32,8 @@ def plan_lines(plan: TrainingPlan) -> list[tuple[str, str]]:
          f"rows for the working set at {millions(rates.offer)}; {data.blocks:,} blocks at {1e3 * rates.block:.1f} ms"),
         ("working set", f"{counts.set_passes * n:,.0f} nonzeros at {millions(rates.set_pass)}: "
          f"{counts.set_passes * n / rates.set_pass:.2f} s by one thread"),
-        ("seconds", f"{plan.run.total:.2f} with {machine.threads} threads on {machine.processors} processors, two of which "
-         f"are {rates.sharing:.1f} times as quick as one: "
+        ("seconds", f"{plan.run.total:.2f} with {machine.threads} threads on {machine.processors} processors, two of "
+         f"which are {rates.sharing:.1f} times as quick as one: "
          + ", ".join(f"{name} {value:.2f}" for name, value in plan.run.seconds.items())),
         ("limit", f"{plan.run.limit}{', in readings after the first' if resident else ''}"),
         ("threads", f"{times(plan)}; more than {plan.threads_enough} gain less than a tenth for twice as many"),
