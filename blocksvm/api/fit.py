@@ -34,8 +34,6 @@ from blocksvm.training.record import Result
 from blocksvm.training.run import Watch
 from blocksvm.training.train_settings import TrainSettings
 
-TIMEOUT = 300.0  # seconds without a worker of a cluster
-
 
 @dataclass(frozen=True)
 class Fitted:
@@ -125,7 +123,7 @@ def fit(
 
 def _on(cluster, source: Source) -> tuple[Callable[..., Plan], Callable[..., OuterLoop]]:
     """Who makes the plan and the loop of a run on a cluster."""
-    from blocksvm.cluster.cluster import Cluster
+    from blocksvm.cluster.cluster import TIMEOUT, Cluster
     from blocksvm.cluster.cluster_plan import ClusterPlan
     from blocksvm.cluster.cluster_run import make_cluster_loop
     from blocksvm.cluster.dask_workers import DaskWorkers

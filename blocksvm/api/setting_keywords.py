@@ -65,7 +65,7 @@ class MethodSettings(TypedDict, total=False):
 
 
 class PathSettings(MethodSettings, total=False):
-    """The settings of ``cross_validate``: those of a run, and its solver's but for C; None: the default.
+    """The settings of a run, and its solver's but for C; None: the default.
 
     n_jobs: threads (None: 1, -1: as many as processors), on whose number no bit of the result depends."""
 
@@ -85,6 +85,14 @@ class PathSettings(MethodSettings, total=False):
     max_outer: int | None
     max_passes: int | None
     max_seconds: float | None
+
+
+class CrossSettings(PathSettings, total=False):
+    """The settings of ``cross_validate``; None: the default.
+
+    fold_groups: groups of folds that are trained apart."""
+
+    fold_groups: int | None
 
 
 class RegretSettings(MethodSettings, total=False):
@@ -131,8 +139,12 @@ class StoreSettings(FormatSettings, total=False):
     """The settings of ``write_store``; None: the default.
 
     holdout: the fraction of rows that go to ``holdout_store``; temp: folder for the shuffle, by default beside the
-    store; weights: a file with each row's weight, a number a line; like: a store whose recipe of features is taken."""
+    store; weights: a file with each row's weight, a number a line; like: a store whose recipe of features is taken;
+    processes: that parse text by joblib (None: threads do; -1: as many as there are, where ``joblib.parallel_config``
+    says), which answer within answer_seconds."""
 
+    processes: int | None
+    answer_seconds: float | None
     dtype: str | None
     keep_order: bool | None
     min_count: int | None

@@ -202,13 +202,17 @@ def split_fields(owner: type, keywords: Mapping, hidden: tuple[str, ...] = ()) -
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """Threads as joblib counts them: None is 1, or as ``parallel_config`` says, -1 as many as processors."""
+    """Threads as joblib counts them: None is 1, or as ``parallel_config`` says, -1 as many as processors; of a cluster
+    it counts those of all machines, which are none of this process."""
     if n_jobs is None and "joblib" not in sys.modules:
         return 1  # nobody has configured it
     from joblib import effective_n_jobs  # some time to import
+    from joblib.parallel import ThreadingBackend, get_active_backend
 
     if n_jobs == 0:
         raise InputError(f"{option('n_jobs', 0)}: must be 1 or more, or -1 for as many as processors")
+    if hasattr(get_active_backend()[0], "client"):
+        return ThreadingBackend().effective_n_jobs(n_jobs)
     return effective_n_jobs(n_jobs)
 
 

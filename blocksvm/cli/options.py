@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -56,23 +57,54 @@ def add_cluster(parser, what: str = "read the store") -> None:
     group = parser.add_argument_group(f"a cluster, whose workers {what}")
     group.add_argument("--cluster", metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N")
     group.add_argument("--security", nargs=3, metavar=("CA.pem", "CERT.pem", "KEY.pem"), help="files for TLS")
-    group.add_argument("--cluster-timeout", type=duration, default=300.0, metavar="S",
+    group.add_argument("--cluster-timeout", type=duration, metavar="S",
                        help="how long no worker may answer (default 5m)")  # fmt: skip
 
 
 def cluster_of(options):
     """The workers that options name, or None; they are sought when a run begins."""
-    if options.cluster is None:
-        if options.security is not None:
-            raise InputError("--security: is for --cluster; leave it out")
+    if not is_on_cluster(options):
         return None
-    from blocksvm.cluster.cluster import Cluster
+    from blocksvm.cluster.cluster import TIMEOUT, Cluster
     from blocksvm.cluster.dask_workers import DaskWorkers
 
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    return Cluster(DaskWorkers(options.cluster, options.security, say), options.cluster_timeout, say)
+    timeout = TIMEOUT if options.cluster_timeout is None else options.cluster_timeout
+    return Cluster(DaskWorkers(options.cluster, options.security, say), timeout, say)
+
+
+def joblib_cluster(options) -> AbstractContextManager:
+    """A context in which joblib's tasks run on the cluster that options name, if they name one."""
+    if not is_on_cluster(options):
+        return nullcontext()
+    from blocksvm.cluster.cluster import TIMEOUT
+    from blocksvm.cluster.dask_client import joblib_on_dask
+
+    timeout = TIMEOUT if options.cluster_timeout is None else options.cluster_timeout
+    return joblib_on_dask(options.cluster, options.security, timeout)
+
+
+def is_on_cluster(options) -> bool:
+    """Options name a cluster."""
+    if options.cluster is None:
+        for name in ("security", "cluster_timeout"):
+            if getattr(options, name) is not None:
+                raise InputError(f"{option_string(name)}: is for --cluster; leave it out")
+    return options.cluster is not None
+
+
+def place_of_tasks(options, inputs: Sequence[str], folder: Path) -> AbstractContextManager:
+    """Where joblib's tasks run while it is entered: on the workers that options name, who must see the inputs and the
+    folder, or in processes of this machine."""
+    if not is_on_cluster(options):
+        return nullcontext()
+    if options.jobs is not None:
+        raise InputError("--jobs: on a cluster every worker parses; leave it out")
+    from blocksvm.cluster.shared_files import joblib_with_files
+
+    return joblib_with_files(options.cluster, options.security, inputs, folder)
 
 
 def add_format(parser, default: str = "recognised by its name or first bytes") -> None:

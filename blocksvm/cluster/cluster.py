@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from blocksvm.cluster.workers import Workers
 
+TIMEOUT = 300.0  # seconds
+
 
 @dataclass(frozen=True)
 class Cluster:

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from blocksvm.base.errors import option
 from blocksvm.cluster.cluster import Cluster
-from blocksvm.cluster.dispatcher import ClusterLost, Dispatcher
+from blocksvm.cluster.dispatcher import ClusterLost, Dispatcher, StoppedWaiting
 from blocksvm.cluster.job import Job
 from blocksvm.cluster.workers import Traffic
 from blocksvm.solvers.solver import Task
@@ -47,9 +47,15 @@ class ClusterLoop(OuterLoop):
                 path = self.checkpoint.path
                 raise ClusterLost(f"{error}; {path} has the state, and {option('resume')} goes on") from error
 
+    def _iterate(self) -> str:
+        try:
+            return super()._iterate()
+        except StoppedWaiting:
+            return "interrupted"
+
     def next_answer(self) -> Any:
         """The answer to the next part, which has been counted."""
-        answer, tally, traffic = self.dispatcher.take(), self.tally, self.dispatcher.traffic
+        answer, tally, traffic = self.dispatcher.take(self.watch.stop), self.tally, self.dispatcher.traffic
         tally.bytes_read += answer.bytes_read
         tally.bytes_sent += traffic.bytes_sent
         tally.bytes_received += traffic.bytes_received

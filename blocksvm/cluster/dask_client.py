@@ -9,29 +9,33 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.held_signals import signals_held
 
 ANSWER = 10.0  # seconds that the scheduler has to answer
+READY = 120.0  # seconds that a worker has to open the store
+MEMORY_SHARE = 0.6  # of a worker's limit, at most: Dask ends a worker near its limit
+RETRIES = 3  # of a task of joblib's whose worker has died: Dask's own default
 SETTINGS = {
     "distributed.scheduler.work-stealing": False,
     "distributed.scheduler.no-workers-timeout": None,
-    "distributed.scheduler.allowed-failures": 0,
     "distributed.admin.large-graph-warning-threshold": "10GB",
     "distributed.comm.timeouts.connect": "10s",
 }
 
 
 @contextmanager
-def dask_client(address: str, security) -> Iterator:
+def dask_client(address: str, security, failures: int = 0) -> Iterator:
     """A client, closed at the end.  address: of a scheduler, or local:N, N processes of this machine; security: paths
-    of the authority's certificate, and of this client's certificate and key, or Dask's own object, or None.  Raises
-    InputError where Dask is missing or nobody answers at the address."""
+    of the authority's certificate, and of this client's certificate and key, or Dask's own object, or None; failures:
+    of workers that a task may meet before it has failed, on this machine.  Raises InputError where Dask is missing or
+    nobody answers at the address."""
     try:
         import dask
         import distributed
     except ImportError:
         raise InputError(f"{option('cluster')}: needs Dask; pip install 'blocksvm[cluster]'") from None
     with ExitStack() as stack:
-        stack.enter_context(dask.config.set(SETTINGS))
+        stack.enter_context(dask.config.set(SETTINGS | {"distributed.scheduler.allowed-failures": failures}))
         try:
             place: object = address
             if address.startswith("local:"):
@@ -52,12 +56,29 @@ def dask_client(address: str, security) -> Iterator:
 
 
 @contextmanager
-def joblib_on_dask(address: str, security) -> Iterator:
-    """Let joblib's tasks run on a cluster, as many at once as it has workers."""
+def joblib_on_dask(address: str, security, timeout: float = ANSWER) -> Iterator:
+    """Let joblib's tasks run on a cluster, as many at once as its workers have processors, and again where a worker has
+    died; timeout: seconds without any worker."""
     import joblib
 
-    with dask_client(address, security) as client, joblib.parallel_config("dask", client=client):
+    with (
+        dask_client(address, security, RETRIES) as client,
+        joblib.parallel_config("dask", client=client, wait_for_workers_timeout=timeout),
+    ):
         yield client
+
+
+def described_worker(store) -> dict:
+    """What a worker may take, or the sentence why it cannot take part; store: a ``SharedStore``."""
+    from distributed import get_worker
+
+    try:
+        store.open().close()
+    except InputError as error:
+        return {"fault": str(error)}
+    worker = get_worker()
+    limit = getattr(worker.memory_manager, "memory_limit", None)
+    return {"limit": limit, "threads": worker.state.nthreads}
 
 
 def closed(resource) -> None:
@@ -69,9 +90,10 @@ def local_cluster(distributed, address: str):
     n = address.removeprefix("local:")
     if not n.isdigit() or int(n) < 1:
         raise InputError(f"{option('cluster', address)}: expected local:N with N of 1 or more")
-    return distributed.LocalCluster(
-        n_workers=int(n), threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-    )
+    with signals_held():
+        return distributed.LocalCluster(
+            n_workers=int(n), threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+        )
 
 
 def tls(distributed, security):

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from time import monotonic
 
-from blocksvm.base.errors import Bytes, InputError
-from blocksvm.cluster.dask_client import ANSWER, dask_client
+from blocksvm.base.errors import InputError
+from blocksvm.base.memory import megabytes
+from blocksvm.cluster.dask_client import ANSWER, MEMORY_SHARE, READY, dask_client
+from blocksvm.cluster.executors import difference, here
 from blocksvm.cluster.job import Answer, Job, Missing, Part, Weights, context_of, run_part
 from blocksvm.cluster.workers import WorkerEvent, drained
-from blocksvm.kernels.compiling import processor
-from blocksvm.model.versions import versions
 
-READY = 120.0  # seconds that a worker has to open the store
+ASKED = -1  # in the place of a part's number
 LOOK = 1.0  # seconds between looks at who is there
-MEMORY_SHARE = 0.6  # of a worker's limit, at most: Dask ends a worker near its limit
 
 
 def on_worker(job: Job, part: Part, weights: Weights | None) -> Answer | Missing:
@@ -43,7 +42,7 @@ def described(job: Job) -> dict:
     except InputError as error:
         return {"fault": str(error)}
     limit = getattr(worker.memory_manager, "memory_limit", None)
-    return {"versions": versions(), "processor": processor(), "limit": limit}
+    return {"about": here(), "limit": limit}
 
 
 class DaskWorkers:
@@ -53,6 +52,7 @@ class DaskWorkers:
     def __init__(self, address: str, security, tell: Callable[[str], None]):
         self.name, self.address, self.security, self.tell = f"cluster {address}", address, security, tell
         self.events: queue.SimpleQueue[WorkerEvent] = queue.SimpleQueue()
+        self.described: queue.SimpleQueue[tuple[str, dict]] = queue.SimpleQueue()
         self.ended = threading.Event()
         self.futures: dict[object, object] = {}
         self.stack = ExitStack()
@@ -61,47 +61,63 @@ class DaskWorkers:
     def start(self, job: Job) -> None:
         self.job = job
         self.client = self.stack.enter_context(dask_client(self.address, self.security))
-        there = self._there()
-        for fault in self._probe(there):
-            raise InputError(fault)
-        self.known = set(there)
+        self.known = set(self._there())
+        self._ask(self.known)
+        self._begin()
         threading.Thread(target=self._watch, name="blocksvm-cluster", daemon=True).start()
 
     def _there(self) -> list[str]:
         """The addresses of the workers."""
         return sorted(self.client.nthreads(callback_timeout=ANSWER))
 
-    def _probe(self, workers: list[str]) -> list[str]:
-        """Make workers ready, whose joining is an event; why some cannot take part."""
-        futures = {
-            worker: self.client.submit(
+    def _ask(self, workers: Iterable[str]) -> None:
+        """Ask workers what they are; the answers are fetched as those to parts are."""
+        for worker in sorted(workers):
+            future = self.client.submit(
                 described, self.job, workers=[worker], allow_other_workers=True, pure=False, retries=0
             )
-            for worker in workers
-        }  # fmt: skip
-        faults, ends = [], monotonic() + READY
-        for worker, future in futures.items():
+            self.futures[future.key] = future
+            future.add_done_callback(partial(self._made, worker, ASKED))
+
+    def _begin(self) -> None:
+        """Wait until all workers have answered, or some have and the others take their time."""
+        ends, answered = monotonic() + READY, 0
+        while answered < len(self.known) and (left := ends - monotonic()) > 0.0:
+            with suppress(queue.Empty):
+                worker, answer = self.described.get(timeout=left)
+                if fault := self._fault_of(answer):
+                    raise InputError(f"worker {worker}: {fault}")
+                self.events.put(WorkerEvent("joined", worker))
+                answered, ends = answered + 1, min(ends, monotonic() + ANSWER)
+        if self.known and not answered:
+            raise InputError(f"{self.name}: no worker became ready within {READY:.0f}s")
+        if answered < len(self.known):
+            self.tell(f"{len(self.known) - answered} of {len(self.known)} workers are not ready yet; they may join")
+
+    def _join(self) -> None:
+        """Let those join that have answered since."""
+        while True:
             try:
-                answer = future.result(timeout=max(1.0, ends - monotonic()))
-            except Exception as error:
-                answer = {"fault": f"did not become ready ({type(error).__name__})"}
-            fault = answer.get("fault") or self._differs(answer)
-            if fault:
-                faults.append(f"worker {worker}: {fault}")
+                worker, answer = self.described.get_nowait()
+            except queue.Empty:
+                return
+            if fault := self._fault_of(answer):
+                self.tell(f"worker {worker}: {fault}")
             else:
                 self.events.put(WorkerEvent("joined", worker))
-        return faults
+
+    def _fault_of(self, answer: dict) -> str:
+        """Why a worker cannot take part, '' where it can."""
+        return answer.get("fault") or self._differs(answer)
 
     def _differs(self, answer: dict) -> str:
-        for name, here in {**versions(), "processor": processor()}.items():
-            there = answer["processor"] if name == "processor" else answer["versions"].get(name)
-            if there != here:
-                return f"has {name} {there}, and {here} is here: bits could differ; make them the same"
+        if fault := difference(answer["about"], here()):
+            return fault
         limit = answer["limit"]
         if limit and MEMORY_SHARE * limit < self.job.n_bytes:
             return (
-                f"may take {Bytes(limit)} of memory, of which {MEMORY_SHARE:.0%} must be {Bytes(self.job.n_bytes)} or "
-                "more; raise its memory limit"
+                f"may take {megabytes(limit)} of memory, of which {MEMORY_SHARE:.0%} must be "
+                f"{megabytes(self.job.n_bytes)} or more; raise its memory limit"
             )
         return ""
 
@@ -117,8 +133,8 @@ class DaskWorkers:
                 return
             for worker in self.known - there:
                 self.events.put(WorkerEvent("left", worker))
-            for fault in self._probe(sorted(there - self.known)):
-                self.tell(fault)
+            self._ask(there - self.known)
+            self._join()
             self.known = there
 
     def submit(self, worker: str, part: Part, weights: Weights | None) -> None:
@@ -146,12 +162,18 @@ class DaskWorkers:
     async def _fetch(self, worker: str, number: int, future) -> None:
         try:
             answer = await self.client.gather(future, asynchronous=True, direct=True)
-            self.events.put(WorkerEvent("answer", worker, number, answer))
+            if number == ASKED:
+                self.described.put((worker, answer))
+            else:
+                self.events.put(WorkerEvent("answer", worker, number, answer))
         except BaseException as error:
             if self.client.status != "running":
                 self._lost(error)
             elif not self.ended.is_set():
                 text = str(error) if isinstance(error, InputError) else " ".join(repr(error).split())
+                if number == ASKED:
+                    self.described.put((worker, {"fault": text}))
+                    return
                 self.events.put(WorkerEvent("failed", worker, number, text=text))
         finally:
             self.futures.pop(future.key, None)

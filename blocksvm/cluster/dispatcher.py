@@ -23,6 +23,10 @@ class ClusterLost(InputError):
     """No worker is left to go on with."""
 
 
+class StoppedWaiting(Exception):
+    """The run was stopped while it waited."""
+
+
 class Dispatcher:
     """timeout, most: as ``Assignment`` has them; say(text) is called with what the user should know."""
 
@@ -71,10 +75,12 @@ class Dispatcher:
             self._taken(number)
         self.next_taken = self.number + 1
 
-    def take(self) -> Any:
-        """The next answer, in the order in which parts were wanted."""
+    def take(self, stop: Callable[[], bool] = lambda: False) -> Any:
+        """The next answer, in the order in which parts were wanted; StoppedWaiting where stop() says so meanwhile."""
         began, number = monotonic(), self.next_taken
         while number not in self.answers:
+            if monotonic() - began > LONGEST_WAIT and stop():
+                raise StoppedWaiting
             self._hear(min(LONGEST_WAIT, max(0.0, self.assignment.next_deadline() - monotonic()) + 0.001))
         self.traffic.waited_seconds += monotonic() - began
         self.next_taken += 1

@@ -38,8 +38,9 @@ class ScreeningPart:
     """Chunks of one batch, to be screened at a version of w.
 
     size: nonzeros and rows; alpha (n,) or (n, k) of their rows, None where all are 0; members: which rows the
-    working set has, as packed bits, or None; scalars: of the state; leaves_out: those rows are not looked at;
-    checked: whether each alpha is held against its bounds.
+    working set has, as packed bits, or None; scalars: of the state; leaves_out: those rows are not looked at; least:
+    the share of the gap that a row has, at least, which is sent; checked: whether each alpha is held against its
+    bounds.
     """
 
     number: int
@@ -50,6 +51,7 @@ class ScreeningPart:
     members: np.ndarray | None
     scalars: State
     leaves_out: bool
+    least: float
     checked: bool = False
 
     @property
@@ -61,15 +63,17 @@ class ScreeningPart:
 class Screened:
     """What became of a part.
 
-    sums: what its rows add to a certificate's; movers: the rows that can move and are no members, share (m,) their
-    shares of the gap, entries: of the state's row arrays beside alpha; allowed: every alpha lies within its bounds;
-    seconds: of the worker; bytes_read.
+    sums: what its rows add to a certificate's; movers: the rows that can move, are no members and have a share that is
+    large enough, share (m,) their shares of the gap, below: the sum of the shares of the others that can move; entries:
+    of the state's row arrays beside alpha; allowed: every alpha lies within its bounds; seconds: of the worker;
+    bytes_read.
     """
 
     number: int
     sums: dict
     movers: Block
     share: np.ndarray
+    below: float
     entries: State
     allowed: bool
     seconds: float
@@ -118,10 +122,13 @@ class ScreeningContext(Context):
         share = np.empty(len(looked_at))
         sums.add(scores[looked_at], light, entries["alpha"])
         solver.shares(light, scores[looked_at], state | entries, share)  # type: ignore[attr-defined]
-        chosen = np.flatnonzero((share > 0.0) & ~member[looked_at])
+        can_move = (share > 0.0) & ~member[looked_at]
+        sent = can_move & (share >= part.least)
+        chosen = np.flatnonzero(sent)
         del entries["alpha"]
         return Screened(
             part.number, sums.added(), rows_of(block, looked_at[chosen]), share[chosen],
+            float(share[can_move & ~sent].sum()),
             {name: of_rows[chosen] for name, of_rows in entries.items()}, allowed,
             time.perf_counter() - began, self.source.cost.bytes_read - cost,
         )  # fmt: skip

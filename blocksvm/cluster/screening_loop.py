@@ -15,6 +15,7 @@ becomes of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -24,6 +25,7 @@ import numpy as np
 from blocksvm.base.vectors import on_lines
 from blocksvm.cluster.cluster_loop import ClusterLoop
 from blocksvm.cluster.cluster_plan import ScreenedBatches
+from blocksvm.cluster.dispatcher import StoppedWaiting
 from blocksvm.cluster.job import Job
 from blocksvm.cluster.screening_job import Screened, ScreeningJob, ScreeningPart, rows_of
 from blocksvm.problems.problem import CertificateSums
@@ -36,6 +38,8 @@ from blocksvm.training.working_set import WorkingSet
 # In the state: w at which the batch at work and the following one are screened, and the rows of the set, which are not.
 BEFORE, AHEAD, LEFT_OUT = "screened at", "screened ahead at", "left out"
 AT = "batch at work"  # outer iteration and number
+LEAST = "least share sent"  # of the gap, of a row that is visited
+LEAST_SHARE = 0.1  # of the mean share of the last reading
 AT_ONCE = 1 << 12  # members of which the gap is added up at once
 
 
@@ -51,10 +55,16 @@ class ScreeningLoop(ClusterLoop):
             self.state[name] = on_lines(self.state["w"].shape)
         self.state[LEFT_OUT] = np.zeros(self.plan.source.n_samples, bool)
         self.state[AT] = np.zeros(2, np.int64)
+        self.state[LEAST] = np.zeros(1)
 
     def make_job(self, key: str, store: str, method: tuple[str, bool], task: dict) -> Job:
         n_bytes = 2 * self.plan.blocks.arena_bytes + 4 * self.state["w"].nbytes
         return ScreeningJob(key, store, self.plan.source.fingerprint, n_bytes, 1, method, task, self.state["w"].shape)
+
+    def _begin_reading(self) -> None:
+        if self.working_set is not None:
+            self.state[LEAST][0] = LEAST_SHARE * self.working_set.seen / self.plan.source.n_samples
+        super()._begin_reading()
 
     def save(self) -> None:
         """A certificate that is broken off has changed the set, but ``_reading`` has saved what was before."""
@@ -101,16 +111,17 @@ class ScreeningLoop(ClusterLoop):
         """Have parts screened at the w of this name.  The alpha that is sent with them is that of their turn: it
         changes meanwhile for rows that are left out alone."""
         version = self.dispatcher.new_version(self.state[name])
-        self.dispatcher.want(partial(self._part, chunks, version, leaves_out=True) for chunks in parts)
+        least = float(self.state[LEAST][0])
+        self.dispatcher.want(partial(self._part, chunks, version, leaves_out=True, least=least) for chunks in parts)
 
-    def _part(self, chunks: np.ndarray, version: int, number: int, leaves_out: bool) -> ScreeningPart:
+    def _part(self, chunks: np.ndarray, version: int, number: int, leaves_out: bool, least: float) -> ScreeningPart:
         rows = self.plan.source.chunks.rows(chunks)
         alpha = self.state["alpha"][rows]
         members = self.state[LEFT_OUT][rows]
         scalars = {a.name: self.state[a.name] for a in self.plan.solver.state_arrays if a.axis == "scalar"}
         return ScreeningPart(
             number, version, chunks, int(self._batches.sizes[chunks].sum()), alpha if alpha.any() else None,
-            np.packbits(members) if members.any() else None, scalars, leaves_out, self.unchecked is not None,
+            np.packbits(members) if members.any() else None, scalars, leaves_out, least, self.unchecked is not None,
         )  # fmt: skip
 
     @property
@@ -128,6 +139,7 @@ class ScreeningLoop(ClusterLoop):
         solver.count_seen(self.state, answer.sums)
         stats = progress.block_stats(n_nonzeros, working_set)
         done, seconds = PassResult(0, 0, 0.0, False), 0.0
+        working_set.pass_over(answer.below)
         everyone = np.arange(answer.movers.n_samples, dtype=np.int32)
         if len(everyone):
             task = VisitTask(
@@ -189,13 +201,19 @@ class ScreeningLoop(ClusterLoop):
             left_out[:] = False
             left_out[working_set.block.rows[working_set.members]] = True
             working_set.begin_reading(reset=False)
-        self.dispatcher.want(partial(self._part, some, version, leaves_out=False) for some in parts)
+        # no row of a smaller share would be chosen
+        least = math.inf if working_set is None else working_set.least
+        self.dispatcher.want(partial(self._part, some, version, leaves_out=False, least=least) for some in parts)
         seen, n_samples = 0, self.plan.source.n_samples
         for chunks in parts:
-            answer = self.next_answer()
+            try:
+                answer = self.next_answer()
+            except StoppedWaiting:
+                return None
             sums.merge(answer.sums)
             if working_set is not None:
                 working_set.offer(answer.movers, answer.share)
+                working_set.pass_over(answer.below)
             seen += int(self.plan.source.chunks.n_rows[chunks].sum())
             if self.watch.stop():
                 return None

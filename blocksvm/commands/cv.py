@@ -16,7 +16,17 @@ from blocksvm.cli.console import (
     size,
 )
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import add_checkpoint, add_settings, add_threads, chosen_values, resumes, saved_in, value_of
+from blocksvm.cli.options import (
+    add_checkpoint,
+    add_cluster,
+    add_settings,
+    add_threads,
+    chosen_values,
+    joblib_cluster,
+    resumes,
+    saved_in,
+    value_of,
+)
 from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.problems.problem_settings import WITH_CLASSES
 from blocksvm.training.run_settings import RUN_SETTINGS
@@ -49,7 +59,11 @@ def parser() -> Parser:
     add_settings(p, "the problem", WITH_CLASSES.without("C", "lam", "multiclass"))
     p.add_argument("--epsilon", metavar="E", help="for regression: largest error that costs nothing (default 0.1)")
     add_settings(p, "the runs", RUN_SETTINGS, None, TYPES)
-    add_threads(p.add_argument_group("the machine"))
+    machine = p.add_argument_group("the machine")
+    add_threads(machine)
+    machine.add_argument("--fold-groups", type=int, metavar="N", help="groups of folds that are trained apart, side by "
+                         "side, each with as much of the memory (default 1; on a cluster one a fold)")  # fmt: skip
+    add_cluster(p, "train groups of folds")
     add_checkpoint(p.add_argument_group("resuming"), "the state of the run")
     then = p.add_argument_group("what to write")
     then.add_argument(
@@ -108,22 +122,12 @@ def main(arguments: list[str]) -> int:
     settings = {name: value for name, value in settings.items() if value is not None}
     settings |= chosen_values(options, RUN_SETTINGS)
     stop = catch_signals()
-    from blocksvm.cli.display.line import Line
     from blocksvm.store.reader import Store
-    from blocksvm.validation.cross import PATH, PathCheckpoint, cross_validate
+    from blocksvm.validation.path import PATH, PathCheckpoint
 
     saver = checkpoint and PathCheckpoint(checkpoint, options.checkpoint_seconds, resumes(options, checkpoint))
-    line = Line(sys.stderr, options.quiet)
     with Store(options.store) as store:
-        if not options.quiet:
-            print(f"{options.store}: {store.n_samples:,} rows, {store.n_features:,} features, "
-                  f"{store.n_nonzeros:,} nonzeros; {options.folds} folds", file=sys.stderr)  # fmt: skip
-        cv = cross_validate(
-            store, path or PATH, options.folds, groups=options.groups, at_once=options.at_once,
-            on_event=CvProgress(line).show, stop=stop, checkpoint=saver,
-            n_jobs=options.threads or -1, **settings,
-        )  # fmt: skip
-        line.close()
+        cv = validated(options, store, path or PATH, stop=stop, checkpoint=saver, **settings)
         if cv.status == "interrupted":
             raise Interrupted(f"interrupted; no results were written{saved_in(checkpoint)}")
         best = cv.best(options.select)
@@ -144,6 +148,28 @@ def main(arguments: list[str]) -> int:
             fitted.save(outputs["model"], options.overwrite)
     print_written(options, outputs)
     return 0
+
+
+def validated(options, store, path: list[float], **more):
+    """The cross-validation that options name."""
+    from blocksvm.cli.display.line import Line
+    from blocksvm.validation.cross import cross_validate
+
+    n_groups = options.fold_groups or (1 if options.cluster is None else options.folds)
+    if options.cluster is not None and n_groups == 1:
+        raise InputError("--cluster: trains groups of folds side by side; leave --fold-groups 1 out")
+    if not options.quiet:
+        apart = f" in {n_groups} groups" if n_groups > 1 else ""
+        print(f"{options.store}: {store.n_samples:,} rows, {store.n_features:,} features, "
+              f"{store.n_nonzeros:,} nonzeros; {options.folds} folds{apart}", file=sys.stderr)  # fmt: skip
+    line = Line(sys.stderr, options.quiet)
+    with joblib_cluster(options):
+        cv = cross_validate(
+            store, path, options.folds, groups=options.groups, at_once=options.at_once, fold_groups=n_groups,
+            on_event=CvProgress(line).show, n_jobs=options.threads or -1, **more,
+        )  # fmt: skip
+    line.close()
+    return cv
 
 
 class CvProgress:
@@ -169,6 +195,8 @@ class CvProgress:
             self.began = self.began or (now, done)
             if done > self.began[1]:
                 self.end = now + (now - self.began[0]) / (done - self.began[1]) * (event["of"] - done)
+        elif event["event"] == "groups":
+            self.line.show(f"{event['done']} of {event['of']} groups of folds are done")
         elif event["event"] == "outer":
             gap = event["rel_gap"] if event["rel_gap"] is not None else event["gap_estimate"]
             reached = f", gap {gap:.1e}" if gap is not None else ""

@@ -5,9 +5,19 @@ from __future__ import annotations
 import sys
 
 from blocksvm.base.errors import InputError
-from blocksvm.cli.console import Parser, seed, size
+from blocksvm.cli.console import Parser, processes, seed, size
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import add_choices, add_format, add_threads, chosen_in, files_named, n_threads, value_of
+from blocksvm.cli.options import (
+    add_choices,
+    add_cluster,
+    add_format,
+    add_threads,
+    chosen_in,
+    files_named,
+    n_threads,
+    place_of_tasks,
+    value_of,
+)
 from blocksvm.cli.outputs import outputs_of
 
 EPILOG = """examples:
@@ -20,6 +30,7 @@ EPILOG = """examples:
   blocksvm split test.tsv test.h5 --like store.h5
   blocksvm split clicks.csv store.h5 --label clicked --categorical 'C*'
 """
+JOBS_HELP = "processes that parse text, a number or auto: one a processor (default: threads of this one do)"
 
 
 def parser(format_name: str | None = None) -> Parser:
@@ -45,7 +56,9 @@ def parser(format_name: str | None = None) -> Parser:
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
     add_threads(machine)
+    machine.add_argument("--jobs", type=processes, metavar="N", help=JOBS_HELP)
     machine.add_argument("--temp", metavar="DIR", help="folder for temporary files (default: beside the store)")
+    add_cluster(p, "parse text")
     return p
 
 
@@ -119,7 +132,8 @@ def main(arguments: list[str]) -> int:
     from blocksvm.cli.display.splitting import SplitDisplay, split_summary
     from blocksvm.conversion.convert import extend, split_rows
 
-    with SplitDisplay(sys.stderr, options.quiet) as display:
+    folder = Path(options.temp or Path(options.store).parent)
+    with place_of_tasks(options, options.inputs, folder), SplitDisplay(sys.stderr, options.quiet) as display:
         display.begin(options.inputs, settings)
         if changes:
             meta = extend(options.inputs, options.store, settings, options.drop, display.show)
@@ -145,6 +159,8 @@ def split_settings(options, changes: bool, share: float):
     machine = {
         "memory": options.memory,
         "n_jobs": n_threads(options.threads),
+        "processes": options.jobs if options.cluster is None else -1,
+        "answer_seconds": options.cluster_timeout,
         "temp": None if options.temp is None else Path(options.temp),
         "weights": options.weights,
     }

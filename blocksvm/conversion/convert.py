@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,21 +20,30 @@ from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
-from blocksvm.conversion.destination import Destination, RowOrder, ordered_map
+from blocksvm.conversion.destination import Destination, RowOrder
 from blocksvm.conversion.existing_rows import ExistingRows
-from blocksvm.conversion.factor_counts import StoreFactors, factors_like, known_factors, require_counted_factors
+from blocksvm.conversion.factor_counts import (
+    BYTES_KNOWN,
+    StoreFactors,
+    factors_like,
+    known_factors,
+    require_counted_factors,
+)
 from blocksvm.conversion.label_table import RowError
 from blocksvm.conversion.line_table import LineTable
 from blocksvm.conversion.number_lines import RowWeights
+from blocksvm.conversion.numbered_rows import NumberedBatch, rows_of
+from blocksvm.conversion.parallel_parsing import by_processes, by_threads, n_processes, parse_run
+from blocksvm.conversion.parse_tasks import OFFERS
 from blocksvm.conversion.spool import Spool, require_space
 from blocksvm.formats import AUTO, get_format, remarks, settled
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
-from blocksvm.formats.file_reader import RowPiece, inputs_of
-from blocksvm.formats.format import EXPANSION, BufferPool, ParseBuffer, Reader, ReaderOptions
+from blocksvm.formats.file_reader import inputs_of
+from blocksvm.formats.format import EXPANSION, Reader, ReaderOptions
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.recipe import FACTORS, UNCHANGED, Recipe
-from blocksvm.formats.text.text_source import LineLimit, TextPiece, TextSource
-from blocksvm.kernels.shuffle import gather_rows, row_keys
+from blocksvm.formats.text.text_source import LineLimit, TextSource
+from blocksvm.kernels.shuffle import row_keys
 from blocksvm.store.creation import create_together
 from blocksvm.store.hdf5_files import open_hdf5, read_meta
 from blocksvm.store.history import write_steps
@@ -53,10 +62,13 @@ class SplitSettings:
     the features (format 'auto': what the first bytes look like; options: the format's own settings, by name); holdout:
     fraction of rows for a second store, 0 for none; temp: folder for the shuffle, by default beside the store; weights:
     a file with each row's weight, a number a line; like: a store whose recipe is taken, with its factors
-    (``settings_of_store`` makes such settings)."""
+    (``settings_of_store`` makes such settings).  processes: that parse text beside this one, by joblib (-1: as many as
+    there are, where ``joblib.parallel_config`` says), each task in answer_seconds at most; None: threads parse."""
 
     memory: int = 1_000_000_000
     n_jobs: int = 1
+    processes: int | None = None
+    answer_seconds: float = 300.0
     seed: int = 0
     keep_order: bool = False
     dtype: str = "float32"
@@ -256,28 +268,32 @@ class _Split:
         self.weights = None if settings.weights is None else RowWeights(str(settings.weights))
         self.sources: list[tuple[TextSource, int]] = []  # and the number of its first row
         memory, jobs = settings.memory, settings.n_jobs
+        self.parsers = jobs if settings.processes is None else n_processes(settings.processes)
         # shares of the budget: text under way with what is parsed from it, an eighth for buckets being written, and the
         # rest for the table of ids and the shuffle, which has no less
-        self.piece_bytes = int(min(8_000_000, max(65_536, memory // (40 * (jobs + 2)))))
+        self.piece_bytes = int(min(8_000_000, max(65_536, memory // (40 * (self.parsers + 2)))))
         self.spool_bytes = memory // (8 * len(outputs))
-        pieces = EXPANSION * (jobs + 2) * self.piece_bytes
+        pieces = EXPANSION * (self.parsers + 2) * self.piece_bytes
+        if settings.processes is not None and self.known is not None:
+            pieces += self.parsers * BYTES_KNOWN * len(self.known.by_feature)  # which each process has
         self.lane_bytes = (memory - pieces - memory // 8) // len(outputs)
         if self.lane_bytes - self.spool_bytes < SMALLEST_TABLE:
+            which, who = ("n_jobs", "threads") if settings.processes is None else ("processes", "processes")
             raise InputError(
-                f"{option('memory', Bytes(memory))} is too small for {jobs} threads, which take "
-                f"{pieces / 1e6:.0f}MB for text; lower {option('n_jobs')} or raise {option('memory')}"
+                f"{option('memory', Bytes(memory))} is too small for {self.parsers} {who}, which take "
+                f"{pieces / 1e6:.0f}MB for text; lower {option(which)} or raise {option('memory')}"
             )
         # a bucket is in memory as it was spooled and as it is written, for each job and the one being cut
         self.bucket_bytes = max(500_000, memory // (8 * (jobs + 1)))
 
     def run(self) -> dict:
         settings = self.settings
-        expected = self._expected_text()
+        expected = None if self.batches is not None else expected_text(self.inputs)
         if expected:
             for folder in {self.temp, self.outputs[0].parent}:
                 require_space(folder, int(0.3 * expected), "the split", "free some space or choose another folder")
         with ExitStack() as stack:
-            folder = stack.enter_context(scratch_folder(self.temp, self.outputs[0].name))
+            self.folder = folder = stack.enter_context(scratch_folder(self.temp, self.outputs[0].name))
             pool = stack.enter_context(ThreadPoolExecutor(settings.n_jobs, thread_name_prefix="blocksvm-split"))
             self.writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="blocksvm-spool"))
             destinations, factor = [], self.recipe.factor
@@ -289,8 +305,12 @@ class _Split:
                 factors = StoreFactors(kind, self.known) if factor else None
                 rows = self.existing
                 destinations.append(Destination(path, self.lane_bytes, spool, settings.dtype, least, rows, factors))
+            if self.batches is not None:
+                self._spool(self.batches, destinations)
+            elif self.inputs:
+                with closing(self._read(pool)) as batches:
+                    self._spool(batches, destinations)
             if self.inputs or self.batches is not None:
-                self._spool(self._read(pool) if self.batches is None else self.batches, destinations)
                 self._require_rows(destinations)
             # each store takes its name only when all of them are whole
             files = stack.enter_context(create_together(self.outputs, "store", settings.overwrite))
@@ -333,7 +353,7 @@ class _Split:
             "duplicates": settings.duplicates,
             "holdout": settings.holdout,
             "dtype": settings.dtype,
-            **({} if settings.weights is None else {"weights": settings.weights}),
+            **({} if settings.weights is None else {"weights": str(settings.weights)}),
             **{name: kind for name, kind in self.recipe.plain().items() if name in FACTORS},
         }
         meta = {
@@ -376,18 +396,6 @@ class _Split:
         source = self.settings.like if self.settings.like is not None else self.outputs[0]
         return {} if destination.path == source else {"idf_from": str(source)}
 
-    def _expected_text(self) -> int | None:
-        if self.batches is not None:
-            return None
-        total = 0
-        for name in self.inputs:
-            path = Path(name)
-            if name == "-" or not path.is_file():
-                return None
-            compressed = path.suffix in (".gz", ".bz2", ".xz", ".zst")
-            total += path.stat().st_size * (LARGEST_EXPANSION if compressed else 1)
-        return total
-
     def _bits(self, expected: int | None) -> int:
         if self.settings.keep_order:
             return 0
@@ -403,30 +411,28 @@ class _Split:
                 SplitProgress(phase, self.rows - self.first, text_bytes, fraction, time.perf_counter() - self.began)
             )
 
-    def _read(self, pool: ThreadPoolExecutor) -> Iterator[RowBatch]:
+    def _read(self, pool: ThreadPoolExecutor) -> Generator[RowBatch, None, None]:
         """Batches of the inputs' rows, in their order."""
         settings = self.settings
         with inputs_of(self.inputs, self.recipe) as text:
             reader = self._reader(text)
             # pieces are cut so that their rows fit in what is planned for text
             share = EXPANSION / reader.expansion
-            limit = LineLimit.share(settings.memory, int(20 * (settings.n_jobs + 2) / share))
-            pieces = text.pieces(int(share * self.piece_bytes), limit)
-            spare = BufferPool()
-
-            def parsed(piece) -> tuple[RowBatch, ParseBuffer | None]:
-                # that of rows from a file grows with them
-                buffer = spare.take(reader, 0) if isinstance(piece, RowPiece) else None
-                return _parsed(reader, piece, settings.dtype, buffer), buffer
-
-            for batch, buffer in ordered_map(pool, parsed, pieces, settings.n_jobs):
-                self.counter.check(batch)
-                if not self.sources or self.sources[-1][0] is not batch.origin.source:
-                    self.sources.append((batch.origin.source, self.rows))
-                self.lines.add(self.rows, batch)
-                yield batch
-                if buffer is not None:
-                    spare.give_back(buffer)
+            limit = LineLimit.share(settings.memory, int(20 * (self.parsers + 2) / share))
+            with closing(text.pieces(int(share * self.piece_bytes), limit)) as pieces:
+                if settings.processes is None:
+                    batches: Generator = by_threads(reader, pieces, settings.dtype, pool, settings.n_jobs)
+                else:
+                    like = None if self.known is None else Path(settings.like or self.outputs[0])
+                    run = parse_run(text, self.folder, self.recipe, like)
+                    batches = by_processes(pieces, run, self.parsers, settings.answer_seconds)
+                with closing(batches):
+                    for batch in batches:
+                        self.counter.check(batch)
+                        if not self.sources or self.sources[-1][0] is not batch.origin.source:
+                            self.sources.append((batch.origin.source, self.rows))
+                        self.lines.add(self.rows, batch)
+                        yield batch
 
     def _spool(self, batches: Iterable[RowBatch], destinations: list[Destination]) -> None:
         """Read all batches, and send their rows to the shuffle of their store."""
@@ -462,8 +468,7 @@ class _Split:
         self.recipe = settled(text, self.recipe, self.settings.memory)
         if self.existing is None:
             self.notes = remarks(self.recipe)
-        offers = ("duplicates", "dtype", "bits")
-        return reader_of(ReaderOptions(self.recipe, named=True, offers=offers, factors=self.known))
+        return reader_of(ReaderOptions(self.recipe, named=True, offers=OFFERS, factors=self.known))
 
     def _distribute(self, batch: RowBatch, destinations: list[Destination]) -> None:
         """Send the rows of a batch to their store."""
@@ -480,35 +485,22 @@ class _Split:
         if len(destinations) == 1:
             destinations[0].add(numbers, keys, batch)
             return
+        batch = batch.plain() if isinstance(batch, NumberedBatch) else batch
         draw = np.empty(n, np.uint64)
         row_keys(numbers, settings.seed ^ HOLDOUT_SALT, draw)
         held_out = draw < np.uint64(int(settings.holdout * 2.0**64))
         for destination, chosen in zip(destinations, (~held_out, held_out), strict=True):
             order = np.flatnonzero(chosen)
-            destination.add(numbers[order], keys[order], _rows_of(batch, order))
+            destination.add(numbers[order], keys[order], rows_of(batch, order))
 
 
-def _rows_of(batch: RowBatch, order: np.ndarray) -> RowBatch:
-    """The rows of a batch in ``order``."""
-    lengths = np.empty(len(order), np.int64)
-    nnz = int(np.diff(batch.indptr)[order].sum())
-    ids = np.empty(nnz, np.int64)
-    values = None if batch.values is None else np.empty(nnz, batch.values.dtype)
-    _, ones = gather_rows(batch.indptr, batch.ids, batch.values, order, lengths, ids, values)
-    indptr = np.append(0, np.cumsum(lengths))
-    names = batch.names
-    if names is not None:
-        entries = np.arange(nnz) + np.repeat(batch.indptr[order] - indptr[:-1], lengths)
-        names = (names[0], names[1][entries], names[2][entries])
-    labels = batch.labels
-    labels = labels[order] if isinstance(labels, np.ndarray) else [labels[row] for row in order.tolist()]
-    weights = None if batch.weights is None else batch.weights[order]
-    values = None if ones else values
-    return replace(batch, labels=labels, indptr=indptr, ids=ids, values=values, weights=weights, names=names)
-
-
-def _parsed(reader: Reader, piece: TextPiece, dtype: str, buffer: ParseBuffer | None) -> RowBatch:
-    """Rows of a piece, their values as they will be stored: of the dtype wanted, or None where all are 1."""
-    batch = reader.parse(piece, buffer)
-    values = None if batch.values is None or (batch.values == 1.0).all() else batch.values.astype(dtype)
-    return replace(batch, ids=batch.ids.astype(np.int64, copy=False), values=values)
+def expected_text(inputs: list[str]) -> int | None:
+    """Bytes of text that the inputs may have; None where one of them does not tell."""
+    total = 0
+    for name in inputs:
+        path = Path(name)
+        if name == "-" or not path.is_file():
+            return None
+        compressed = path.suffix in (".gz", ".bz2", ".xz", ".zst")
+        total += path.stat().st_size * (LARGEST_EXPANSION if compressed else 1)
+    return total

@@ -3,8 +3,7 @@ has already."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,8 @@ from blocksvm.conversion.existing_rows import ExistingRows
 from blocksvm.conversion.factor_counts import StoreFactors
 from blocksvm.conversion.feature_ids import IdTable, NameTable
 from blocksvm.conversion.label_table import LabelTable, RowError
+from blocksvm.conversion.numbered_rows import NumberedBatch
+from blocksvm.conversion.parallel_parsing import ordered_map
 from blocksvm.conversion.spool import Spool, SpooledRows, join
 from blocksvm.formats.weighing import BEYOND, FeatureFactors
 from blocksvm.kernels.factor_loops import weigh_rows
@@ -26,24 +27,6 @@ from blocksvm.store.schema import ROW, WEIGHTED_ROW
 from blocksvm.store.writer import StoreWriter
 
 NONE = np.empty(0, np.int64)
-
-
-def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int, alone=lambda item: False) -> Iterator:
-    """``map`` over a pool that keeps the order and holds at most ``ahead`` results; alone(item): none beside it."""
-    pending: deque = deque()
-    try:
-        for item in items:
-            by_itself = alone(item)
-            while pending and by_itself:
-                yield pending.popleft().result()
-            pending.append(pool.submit(function, item))
-            if by_itself or len(pending) > ahead:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        for future in pending:
-            future.cancel()
 
 
 @dataclass(frozen=True)
@@ -133,8 +116,13 @@ class Destination:
                     "or more; mend it"
                 )
         before = len(self.table)
-        positions = self.table.add(batch.ids, batch.origin.fraction)
-        self._keep_names(batch.names, positions, before)
+        if isinstance(batch, NumberedBatch):
+            of_distinct = self.table.add(batch.distinct, batch.origin.fraction, batch.counts)
+            self._keep_names(batch.names, of_distinct, before)
+            positions = of_distinct[batch.ids]
+        else:
+            positions = self.table.add(batch.ids, batch.origin.fraction)
+            self._keep_names(batch.names, positions, before)
         if self.factors is not None:
             self.factors.count(self.table, positions, batch.values)
         try:

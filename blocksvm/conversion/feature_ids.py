@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.kernels.hash_table import find_or_add, rebuild_slots
+from blocksvm.kernels.hash_table import LARGEST_COUNT, find_or_add, rebuild_slots
 from blocksvm.sources.frequency import by_falling_count
 
 BYTES_AN_ID = 8 + 4  # the id and its count
@@ -43,8 +43,9 @@ class IdTable:
     def __len__(self) -> int:
         return self.n_known
 
-    def add(self, ids: np.ndarray, fraction: float | None = None) -> np.ndarray:
-        """Positions (int32) of ``ids``, each counted once more; fraction of all input read, to foresee the need."""
+    def add(self, ids: np.ndarray, fraction: float | None = None, counts: np.ndarray | None = None) -> np.ndarray:
+        """Positions (int32) of ``ids``, each counted once more, or as often as counts (uint32, 1 or more) say of ids
+        that are distinct; fraction of all input read, to foresee the need."""
         positions = np.empty(len(ids), np.int32)
         done = 0
         while True:
@@ -55,6 +56,9 @@ class IdTable:
             if done == len(ids):
                 break
             self._grow(fraction)
+        if counts is not None:
+            so_far = self.counts[positions]
+            self.counts[positions] = so_far + np.minimum(counts - 1, LARGEST_COUNT - so_far)
         if fraction:
             self._foresee(fraction)
         return positions

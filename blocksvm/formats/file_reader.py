@@ -9,7 +9,7 @@ takes no memory for a longer one (``require_fit``).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,7 +115,7 @@ class FileInputs:
     def head(self, lines: int = 1) -> bytes:
         return b""
 
-    def pieces(self, piece_bytes: int, limit, eager: bool = False, digested: bool = True, spare=None):
+    def pieces(self, piece_bytes: int, limit, eager: bool = False, digested: bool = True, spare=None) -> Generator:
         """``RowPiece``s of about ``piece_bytes``."""
         format_ = get_format(self.format)
         for k, name in enumerate(self.names):

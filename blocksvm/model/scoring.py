@@ -19,8 +19,8 @@ from blocksvm.base.memory import Budget
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.base.vectors import side_by_side, width_of
-from blocksvm.conversion.destination import ordered_map
 from blocksvm.conversion.feature_ids import IdIndex
+from blocksvm.conversion.parallel_parsing import ordered_map
 from blocksvm.formats import get_format, settled
 from blocksvm.formats.choices import PREDICTED, merge_options
 from blocksvm.formats.file_reader import HDF5, inputs_of, magic_of

@@ -190,12 +190,15 @@ def _figures(runs: Sequence[TracedRun]) -> str:
         if run.iterations:
             head = ["iteration", "seconds", "primal", "dual", "gap", "certified", "held out", "read", "passes",
                     "set rows", "set passes", "training", "waiting"]  # fmt: skip
+            on_cluster = any(one.sent for one in run.iterations)
+            head += ["on the set", "workers", "sent"] if on_cluster else []
             rows = [
                 [str(one.number), f"{one.seconds:.3f}", shown(one.primal), shown(one.dual),
                  shown(one.gap, lambda value: f"{value:.3e}"), "yes" if one.certified else "",
                  shown(one.held_out, percent) or shown(one.held_out_rmse), in_bytes(one.bytes_read), shown(one.passes),
                  shown(one.set_rows, lambda value: f"{value:.0f}"), shown(one.set_passes), in_seconds(one.training),
-                 in_seconds(one.waiting)]
+                 in_seconds(one.waiting),
+                 *([in_seconds(one.on_set), in_seconds(one.workers), in_bytes(one.sent)] if on_cluster else [])]
                 for one in thinned(run.iterations, MOST_ROWS)
             ]  # fmt: skip
             parts.append(_details(f"{run.name}: outer iterations", _table(head, rows)))

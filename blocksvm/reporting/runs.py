@@ -24,8 +24,8 @@ class Iteration:
     seconds, bytes_read: of the run, at its end; gap, primal, dual: certified, or estimates; held_out, on_rows:
     accuracies, and *_rmse root mean squared errors; lasted: seconds of this iteration, of which training, on_set
     (passes over the working set) and waiting were spent; reading, decoding: seconds of the threads that read
-    meanwhile; set_rows, set_share: the working set, and its share of the gap; passes: a block, on the mean; set_passes:
-    over the working set.
+    meanwhile; workers, sent: of a cluster, seconds of its workers, and bytes to them and back; set_rows, set_share: the
+    working set, and its share of the gap; passes: a block, on the mean; set_passes: over the working set.
     """
 
     number: int
@@ -45,6 +45,8 @@ class Iteration:
     waiting: float
     reading: float
     decoding: float
+    workers: float
+    sent: float
     set_rows: float | None
     set_share: float | None
     passes: float | None
@@ -228,6 +230,8 @@ def _iterate(run: TracedRun, event: Event) -> None:
             waiting=event.amount("seconds_waiting"),
             reading=event.amount("seconds_reading"),
             decoding=event.amount("seconds_decoding"),
+            workers=event.amount("seconds_workers"),
+            sent=event.amount("bytes_sent") + event.amount("bytes_received"),
             set_rows=event.number("set_rows"),
             set_share=event.number("set_share"),
             passes=event.amount("inner_passes") / blocks if blocks else None,

@@ -136,6 +136,11 @@ class WorkingSet:
         self.held_share[self.slots[rows]] = share
         self.seen += float(np.maximum(share, 0.0).sum())
 
+    def pass_over(self, share: float) -> None:
+        """Rows whose shares add up to this have passed by without being offered, and are no members."""
+        self.seen += share
+        self.left_out += share
+
     def end_reading(self) -> None:
         """All rows have passed by."""
         self.reached = self.least

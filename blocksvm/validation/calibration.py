@@ -24,9 +24,9 @@ from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.run import Watch
 from blocksvm.training.train_settings import TrainSettings
-from blocksvm.validation.cross import check_folds
 from blocksvm.validation.folds import folds_of, targets_of
 from blocksvm.validation.held_out_problems import HeldOutCD
+from blocksvm.validation.path import check_folds
 
 FOLDS = 5
 BITS = 16

@@ -6,7 +6,7 @@ from typing import IO
 
 import numpy as np
 
-from blocksvm.validation.cross import CrossValidation
+from blocksvm.validation.path import CrossValidation
 
 
 def draw(scores: CrossValidation, file: IO[bytes]) -> None:

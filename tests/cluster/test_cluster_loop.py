@@ -85,6 +85,30 @@ def test_a_run_that_is_stopped_anywhere_goes_on_to_the_same_bits(stores, tmp_pat
         assert again.result.certificate == whole.result.certificate
 
 
+class Silent(ThreadWorkers):
+    """Workers that answer so many parts, and no more."""
+
+    def __init__(self, answers: int):
+        super().__init__(1)
+        self.left = answers
+
+    def submit(self, worker, part, weights):
+        self.left -= 1
+        if self.left >= 0:
+            super().submit(worker, part, weights)
+
+
+@pytest.mark.parametrize("answers", [0, 7, 40, 115])
+def test_a_run_that_waits_is_stopped_as_well(stores, tmp_path, answers):
+    settings = {"tol": 1e-4, "seed": 1}
+    checkpoint = tmp_path / "c.ckpt"
+    waiting = Silent(answers)
+    broken = train(stores[2], cluster=waiting, stop=lambda: waiting.left < 0, checkpoint=checkpoint, **settings)
+    assert broken.result.status == "interrupted"
+    again = train(stores[2], cluster=2, checkpoint=checkpoint, resume=True, **settings)
+    assert again.same(train(stores[2], cluster=1, **settings))
+
+
 class Unreliable(ThreadWorkers):
     """Workers of which one fails at its third part, one leaves at its second, and one answers twice."""
 
@@ -190,3 +214,53 @@ def test_chunks_without_entries_take_no_more_memory_than_they_have(tmp_path):
     alone = train(store, cluster=1, tol=1e-4, memory=3_000_000)
     assert alone.result.certificate.rel_gap <= 1e-4
     assert train(store, cluster=3, tol=1e-4, memory=3_000_000).same(alone)
+
+
+def test_a_certificate_sends_no_row_that_the_set_would_not_take(stores, monkeypatch):
+    """And is the same with all rows that can move."""
+    class Everything(ThreadWorkers):
+        n_sent = n_all = 0
+
+        def submit(self, worker, part, weights):
+            if not part.leaves_out:
+                part = replace(part, least=0.0)
+            super().submit(worker, part, weights)
+
+    with Store(stores[2]) as store:
+        least = next(m for m in range(10_000, 10**6, 2_000) if planned(store, m))
+    memory = {"memory": least + 6_000, "tol": 1e-5, "C": 10.0}  # the set holds some of the rows
+    sent, everything = (train(stores[2], cluster=workers, **memory) for workers in (ThreadWorkers(1), Everything(1)))
+    assert sent.same(everything)
+    assert [event["set_share"] for event in sent.outer()] == pytest.approx([e["set_share"] for e in everything.outer()])
+    received = [sum(event["bytes_received"] for event in run.outer()) for run in (sent, everything)]
+    assert received[0] < received[1]
+
+
+def planned(store, memory: int) -> bool:
+    try:
+        ClusterPlan(store, TrainSettings.of(memory=memory))
+    except InputError:
+        return False
+    return True
+
+
+def test_rows_of_small_shares_are_not_sent_but_counted(stores):
+    """The parts of the second reading: what is sent and what is not are together all rows that can move."""
+    answers = []
+
+    class Recorded(ThreadWorkers):
+        def submit(self, worker, part, weights):
+            if part.leaves_out and part.least > 0.0:
+                context = self.contexts[worker]
+                whole = run_part(self.job, replace(part, least=0.0), weights, context)
+                some = run_part(self.job, part, weights, context)
+                answers.append((part.least, some, whole))
+            super().submit(worker, part, weights)
+
+    train(stores[2], cluster=Recorded(1), loss="logistic", tol=1e-3)
+    assert sum(some.below for _, some, _ in answers) > 0.0
+    for least, some, whole in answers:
+        assert whole.below == 0.0
+        assert (some.share >= least).all() and (whole.share > 0.0).all()
+        np.testing.assert_array_equal(some.movers.rows, whole.movers.rows[whole.share >= least])
+        assert some.below == pytest.approx(whole.share[whole.share < least].sum())

@@ -19,6 +19,7 @@ import blocksvm
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.dask_workers import DaskWorkers
 from blocksvm.cluster.dispatcher import ClusterLost
+from blocksvm.cluster.executors import here
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -87,6 +88,18 @@ def test_the_scheduler_is_lost_and_the_checkpoint_goes_on(cluster, store, tmp_pa
     assert again.same(expected)
 
 
+def test_one_is_stopped_before_it_is_ready(cluster, store):
+    stopped = pids(cluster)[1]
+    told = []
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        run = train(store, cluster=DaskWorkers(cluster.scheduler_address, None, told.append), **SETTINGS)
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    assert told == ["1 of 3 workers are not ready yet; they may join"]
+    assert run.same(train(store, cluster=1, **SETTINGS))
+
+
 def test_fit_takes_a_client_or_an_address(cluster, store):
     import distributed
 
@@ -122,19 +135,13 @@ def test_a_scheduler_that_accepts_and_never_answers(store):
 
 def test_workers_of_another_kind_are_refused(cluster, store, tmp_path):
     class Other(DaskWorkers):
-        def _probe(self, workers):
-            answers = []
-            for worker in workers:
-                answers.append(f"worker {worker}: " + self._differs(self.answer))
-            return answers
-
-    from blocksvm.kernels.compiling import processor
-    from blocksvm.model.versions import versions
+        def _fault_of(self, answer):
+            return super()._fault_of(self.answer)
 
     for answer, text in (
-        ({"versions": versions() | {"numba": "0.1"}, "processor": processor(), "limit": None}, "has numba 0.1"),
-        ({"versions": versions(), "processor": "abacus", "limit": None}, "has processor abacus"),
-        ({"versions": versions(), "processor": processor(), "limit": 1000}, "may take .* of memory"),
+        ({"about": here() | {"numba": "0.1"}, "limit": None}, "has numba 0.1"),
+        ({"about": here() | {"processor": "abacus"}, "limit": None}, "has processor abacus"),
+        ({"about": here(), "limit": 1000}, "may take .* of memory"),
     ):
         workers = Other(cluster.scheduler_address, None, print)
         workers.answer = answer
@@ -145,9 +152,9 @@ def test_workers_of_another_kind_are_refused(cluster, store, tmp_path):
     run_store.write_bytes(store.read_bytes())
 
     class Swapped(DaskWorkers):
-        def _probe(self, workers):
+        def _ask(self, workers):
             os.replace(other, run_store)
-            return super()._probe(workers)
+            super()._ask(workers)
 
     with pytest.raises(InputError, match="is another store than the one that this run reads"):
         train(run_store, cluster=Swapped(cluster.scheduler_address, None, print), **SETTINGS)
@@ -161,6 +168,8 @@ def test_the_command_trains_on_a_local_cluster(store, tmp_path):
     expected = train(store, cluster=1, **SETTINGS)
     assert json.loads(done.stdout)["rel_gap"] == expected.result.certificate.rel_gap
     assert "parts, screened by workers" in done.stderr
+    head = next(line for line in done.stderr.splitlines() if "primal" in line)
+    assert "sent" in head.split() and "here" in head.split()
     events = [json.loads(line) for line in trace.read_text().splitlines()]
     outer = [event for event in events if event["event"] == "outer"]
     assert all(event["bytes_sent"] > 0 and event["bytes_received"] > 0 for event in outer)

@@ -26,6 +26,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.commands.report import main
 from blocksvm.model.events import UNTRACED
 from blocksvm.reporting import charts
+from blocksvm.reporting.charts import in_bytes, in_seconds
 from blocksvm.reporting.page import page_of
 from blocksvm.reporting.runs import distinct_names, load_runs
 from blocksvm.reporting.server import HERE, Pages
@@ -224,6 +225,14 @@ def test_a_line_that_is_half_written_is_left_out(tmp_path, events, trace):
     (cut,) = load_runs([written(tmp_path / "cut.jsonl", [*events[:-1], json.dumps(events[-1])[:40]], end="")])
     assert cut.iterations == whole.iterations
     assert (cut.status, load_runs([trace])[0].status) == (None, "converged")
+
+
+def test_the_figures_of_a_cluster_are_in_the_table(tmp_path, events):
+    for on_cluster in (False, True):
+        more = {"bytes_sent": 300_770_000, "bytes_received": 400_000_000, "seconds_workers": 1.25} if on_cluster else {}
+        changed = [event | more if event["event"] == "outer" else event for event in events]
+        text = page_of(load_runs([written(tmp_path / "run.jsonl", changed)]))
+        assert (">workers<" in text, in_bytes(700.77e6) in text, in_seconds(1.25) in text) == (on_cluster,) * 3
 
 
 def test_any_events_make_a_page(tmp_path):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import os
 import weakref
 from dataclasses import replace
 from functools import partial
 
+import joblib
 import numpy as np
 import pytest
 import reference
@@ -24,6 +26,7 @@ from support.training_cases import (
 )
 
 from blocksvm.base.errors import InputError
+from blocksvm.cluster.executors import SharedStore, configured, results
 from blocksvm.commands.cv import main as cv_main
 from blocksvm.model.model_file import load_model
 from blocksvm.solvers.dual_methods import METHOD
@@ -33,9 +36,10 @@ from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.train_settings import TrainSettings
-from blocksvm.validation.cross import PathCheckpoint, cross_validate
+from blocksvm.validation.cross import cross_validate
 from blocksvm.validation.folds import folds_of
 from blocksvm.validation.held_out_problems import HeldOutCD
+from blocksvm.validation.path import PathCheckpoint
 
 CHUNKS = np.arange(0, N, 20)
 
@@ -396,3 +400,104 @@ def test_the_parts_of_a_path_do_not_add_up_in_memory(rows, monkeypatch):
     finally:
         gc.enable()
     assert alive == [0, 0, 0]
+
+
+# -- groups of folds --------------------------------------------------------------------------------------------------
+
+GROUPED = {"C": [0.1, 1.0, 3.0, 10.0], "folds": 3, "fold_groups": 2, "tol": 1e-4, "memory": 3_000_000}
+
+
+@pytest.fixture(scope="module")
+def grouped(rows, tmp_path_factory):
+    """(a store, its cross-validation by two groups of folds, one after the other)"""
+    path = make_store(tmp_path_factory.mktemp("stores"), *rows, chunk_nonzeros=128)
+    with open_store(path) as store:
+        return path, cross_validate(store, **GROUPED)
+
+
+def test_groups_of_folds_reach_the_same_within_the_gaps(rows, grouped):
+    """Each problem is that of its fold, whichever group it is in; of one fold and one C, too."""
+    _, found = grouped
+    together = cross_validate(Matrix(*rows), **GROUPED | {"fold_groups": 1})
+    alone = cross_validate(Matrix(*rows), **GROUPED | {"fold_groups": 3})
+    assert found.parts == [3, 1, 3, 1] and alone.parts == 3 * [3, 1]
+    for run in (found, alone):
+        assert run.status == "converged" and run.rel_gap.max() <= 1e-4
+        np.testing.assert_allclose(run.loss, together.loss, rtol=0.02, atol=2e-3)
+        np.testing.assert_allclose(run.accuracy, together.accuracy, atol=0.035)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
+def test_groups_of_folds_have_the_same_bits_wherever_they_are_trained(grouped, backend):
+    path, expected = grouped
+    with open_store(path) as store, joblib.parallel_config(backend, n_jobs=2):
+        found = cross_validate(store, **GROUPED)
+    same(found, expected)
+    assert found.readings == expected.readings
+    assert found.settings["memory"] == GROUPED["memory"]
+
+
+def test_each_group_of_folds_has_its_share_of_the_memory(grouped, monkeypatch):
+    path, _ = grouped
+    planned = []
+
+    class Watched(Plan):
+        def __init__(self, *arguments, **more):
+            super().__init__(*arguments, **more)
+            planned.append((self.budget.total, sum(self.memory().values())))
+
+    monkeypatch.setattr("blocksvm.validation.path.Plan", Watched)
+    with open_store(path) as store:
+        cross_validate(store, **GROUPED)
+        assert {total for total, _ in planned} == {1_500_000}
+        assert all(used <= total for total, used in planned)
+        with pytest.raises(InputError, match="memory=20_000 is too small") as refused:
+            cross_validate(store, **GROUPED | {"memory": 20_000})
+        # what all groups need is named
+        need = refused.value.needs
+        assert sum(need.values()) > 20_000
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"fold_groups": 4}, "fold_groups=4: must be from 1 to the number of folds, 3"),
+        ({"checkpoint": PathCheckpoint("x.ckpt")}, "is for folds that share readings, not for groups"),
+    ],
+)
+def test_groups_of_folds_that_cannot_be_are_refused(rows, more, expected):
+    with pytest.raises(InputError, match=expected):
+        cross_validate(Matrix(*rows), **GROUPED | more)
+
+
+def test_a_stop_is_heard_in_groups_of_folds(grouped):
+    path, _ = grouped
+    with open_store(path) as store:
+        assert cross_validate(store, **GROUPED, stop=stop_after(5), n_jobs=2).status == "interrupted"
+
+
+def test_a_store_that_another_process_sees_otherwise_is_refused(rows, grouped, tmp_path):
+    path, _ = grouped
+    other = make_store(tmp_path, rows[0] * 2.0, rows[1])
+    with open_store(path) as store:
+        shared = SharedStore(str(store.path), store.fingerprint)
+    with pytest.raises(InputError, match="is another store on"):
+        replace(shared, path=str(other)).open()
+    with pytest.raises(InputError, match=r"and 0\.1 is here: bits could differ"):
+        replace(shared, about={**shared.about, "numba": "0.1"}).open()
+    shared.open().close()
+
+
+def killed(_) -> None:
+    os._exit(1)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_process_that_dies_is_told(grouped):
+    with joblib.parallel_config("loky", n_jobs=2):
+        place = configured(None, 2, in_process=False)
+    with pytest.raises(InputError, match="has died, perhaps for lack of memory"):
+        list(results(place, killed, [0, 1], lambda: False))
+    assert sorted(results(place, abs, [-1, -2], lambda: False)) == [(0, 1), (1, 2)]  # others take their place

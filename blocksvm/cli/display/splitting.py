@@ -37,8 +37,8 @@ class SplitDisplay:
         names = inputs[0] if len(inputs) == 1 else f"{len(inputs)} inputs" if inputs else "no new text"
         names = "standard input" if names == "-" else names
         print(
-            f"splitting {names}: up to {megabytes(settings.memory)} of memory, {settings.n_jobs} "
-            f"thread{'s' if settings.n_jobs > 1 else ''}",
+            f"splitting {names}: up to {megabytes(settings.memory)} of memory, {parsers(settings.processes)}"
+            f"{settings.n_jobs} thread{'s' if settings.n_jobs > 1 else ''}",
             file=self.stream,
         )
 
@@ -56,6 +56,13 @@ class SplitDisplay:
             self.line.show(f"reading {done}{progress.rows:,} rows, {rate}{left}")
         else:
             self.line.show(f"writing {done}{left.lstrip(', ')}")
+
+
+def parsers(processes: int | None) -> str:
+    """The processes that parse, where there are others than this one."""
+    if processes is None:
+        return ""
+    return f"{'all' if processes < 0 else processes} process{'' if processes == 1 else 'es'}, "
 
 
 def split_summary(path: Path, meta: dict, seconds: float) -> str:

@@ -14,12 +14,12 @@ from blocksvm.problems.problem_settings import learns_together
 WIDTHS = {
     "outer": 5, "epoch": 5, "seconds": 7, "primal": 12, "dual": 12, "gap": 8, "certified": 9, "rows": 14, "loss": 10,
     "mistakes": 9, "cost": 10, "rmse": 9, "held-out": 8, "asked": 6, "done": 7, "passes": 6, "set": 6, "set-gap": 7,
-    "set-passes": 10, "read": 7, "waiting": 7, "left": 6,
+    "set-passes": 10, "read": 7, "waiting": 7, "sent": 7, "here": 5, "left": 6,
 }  # fmt: skip
 # the columns that a narrow terminal does without, the first one first
 SPARED = (
-    "waiting", "read", "done", "set-gap", "passes", "set-passes", "set", "left", "certified", "asked", "held-out",
-    "rows", "dual", "seconds", "primal", "mistakes",
+    "waiting", "sent", "here", "read", "done", "set-gap", "passes", "set-passes", "set", "left", "certified", "asked",
+    "held-out", "rows", "dual", "seconds", "primal", "mistakes",
 )  # fmt: skip
 # of any other column the first row tells whether this run has it
 EMPTY_AT_FIRST = ("certified", "waiting", "left", "set-gap")
@@ -46,7 +46,7 @@ class TrainDisplay:
         self.max_outer = None
         self.online = self.queried = False
         self.n_samples = self.n_vectors = 1
-        self.bytes_read = 0
+        self.bytes_read = self.bytes_sent = 0
         self.before = {"rows": 0, "cumulative_loss": 0.0, "mistakes": 0, "squared_errors": 0.0, "cumulative_cost": 0.0,
                        "asked": 0}  # fmt: skip
 
@@ -175,7 +175,16 @@ class TrainDisplay:
             "passes": f"{event['inner_passes'] / event['blocks']:.1f}" if event["blocks"] else "",
             **self._working_set(event),
             "read": megabytes(self.bytes_read),
+            **self._cluster(event),
         }
+
+    def _cluster(self, event: dict) -> dict[str, str]:
+        """What was sent to workers and back, and this process's part of the work."""
+        if not event.get("bytes_sent"):
+            return {}
+        self.bytes_sent += event["bytes_sent"] + event["bytes_received"]
+        here = event["seconds_training"] + event["set_seconds"]
+        return {"sent": megabytes(self.bytes_sent), "here": f"{here / (here + event['seconds_workers']):.0%}"}
 
     def _working_set(self, event: dict) -> dict[str, str]:
         """Its rows and its part of the gap, as parts of all, and the passes over it."""

@@ -6,7 +6,7 @@ import codecs
 import lzma
 import queue
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,13 +43,15 @@ class TextSource:
 @dataclass(frozen=True)
 class TextPiece:
     """Whole lines of one input: ``text[:end]`` uint8, the last byte a newline; ``fraction`` of all input read so far
-    (None where it cannot be known); ``begins``: the first of them is the first line of the input."""
+    (None where it cannot be known); ``begins``: the first of them is the first line of the input; ``at``: where they
+    lie in its file, None where they lie in none as they are (of a pipe, or compressed)."""
 
     source: TextSource
     text: np.ndarray
     end: int
     fraction: float | None
     begins: bool = False
+    at: int | None = None
 
     def padded(self) -> np.ndarray:
         """The text, with what a parser may look ahead after it."""
@@ -230,7 +232,7 @@ class TextInputs:
         eager: bool = False,
         digested: bool = True,
         spare: queue.SimpleQueue | None = None,
-    ) -> Iterator[TextPiece]:
+    ) -> Generator[TextPiece, None, None]:
         """Pieces of about ``piece_bytes``; a longer line makes a longer piece, up to the limit.
 
         Each piece owns its memory.  eager: what a pipe has ready makes a piece, however small; digested: the source's
@@ -244,22 +246,23 @@ class TextInputs:
             opened, self.first = self.first or OpenText(name, self.stop), None
             try:
                 once = eager and size is None
-                for piece in _pieces_of(opened, piece_bytes, limit, once, digested, spare, self.quote):
+                for text, end, at in _pieces_of(opened, piece_bytes, limit, once, digested, spare, self.quote):
                     done = None
                     if total is not None:
                         done = min(1.0, (stored_before + opened.stored.tell()) / total) if total else 1.0
                     begins = not opened.source.first_line
                     if begins:
-                        opened.source.first_line = piece[0][: piece[1]].tobytes().partition(b"\n")[0] + b"\n"
-                    yield TextPiece(opened.source, *piece, done, begins)
+                        opened.source.first_line = text[:end].tobytes().partition(b"\n")[0] + b"\n"
+                    yield TextPiece(opened.source, text, end, done, begins, at)
             finally:
                 opened.close()
             stored_before += size or 0
 
 
 def _pieces_of(opened: OpenText, piece_bytes: int, limit: LineLimit, once: bool, digested: bool, spare, quote: int):
-    """(text, end) of pieces of one input."""
+    """(text, end, at) of pieces of one input."""
     source = opened.source
+    plain = opened.text is opened.stored and source.stored_bytes is not None
     digest = xxh3_128(opened.mark)
     source.text_bytes = len(opened.mark)
     carry = np.empty(0, np.uint8)
@@ -275,6 +278,7 @@ def _pieces_of(opened: OpenText, piece_bytes: int, limit: LineLimit, once: bool,
             digest.update(buffer[len(carry) : len(carry) + filled])
         source.text_bytes += filled
         end = len(carry) + filled
+        at = source.text_bytes - end if plain else None
         last = filled == 0 if once else filled < capacity - len(carry)
         if source.text_bytes == len(opened.mark) + filled and (last or not once):
             _check_text(source.name, buffer[:end])
@@ -289,7 +293,7 @@ def _pieces_of(opened: OpenText, piece_bytes: int, limit: LineLimit, once: bool,
             stop = _before_open(buffer, stop, quote) if quote >= 0 else stop
         carry = buffer[stop:end].copy()
         if stop:
-            yield buffer, stop
+            yield buffer, stop, at
         if last:
             break
     source.fingerprint = digest.hexdigest()
