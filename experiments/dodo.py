@@ -43,6 +43,8 @@ MADE = {
     "enron-shuffled.svm": f"{WORDS} {{enron-shuffled.svm}} --seed 1",
     "zipf.svm": "tools/make_zipf.py {zipf.svm}",
     "clicks.svm": "tools/make_clicks.py {clicks.svm}",
+    "zipf-other.svm": "tools/make_zipf.py {zipf-other.svm} --rows 600000 --seed 7 --mean-nonzeros 40",
+    "clicks-other.svm": "tools/make_clicks.py {clicks-other.svm} --rows 1000000 --seed 7",
     "clicks-drift.svm": "tools/make_clicks.py {clicks-drift.svm} --rows 1000000 --drift 1",
     "news20.svm news20.t.svm": f"tools/make_topics.py news {NEWS} {{news20.svm}} {{news20.t.svm}}",
     "news20-3.svm news20-3.t.svm":
@@ -54,7 +56,9 @@ MADE = {
     "corpora/20news-train.svm corpora/20news-test.svm": f"tools/make_corpora.py 20news {NEWS} {{@corpora}}/20news --l2",
     **{f"{name}.h5": f"blocksvm.split {{{text}}} {{{name}.h5}} --overwrite --quiet" for name, text in {
         "a9a": "a9a", "imdb-w1": "imdb-w1.svm", "imdb-words": "imdb-words.svm", "zipf": "zipf.svm",
-        "enron": "enron.svm", "news-words": "news-words.svm", "clicks": "clicks.svm"}.items()},
+        "enron": "enron.svm", "news-words": "news-words.svm", "clicks": "clicks.svm",
+        **{name: f"{name}.svm" for name in ("imdb-characters", "news-characters", "enron-w12", "zipf-other",
+                                            "clicks-other")}}.items()},
     "big.h5": f"{BIG} {{big.h5}} --rows 56000000",
     "small.h5": f"{BIG} {{small.h5}} --rows 1120000",
 }  # fmt: skip
@@ -99,6 +103,8 @@ MEASURED = {
     "cluster": {name: f"experiments.cluster {{enron.h5}} {{news-words.h5}} {{zipf.h5}} {{clicks.h5}} {options}"
                 for name, options in (("hinge", ""), ("seed", "--seed 1"), ("squared", "--loss squared-hinge"),
                                       ("large", "-C 10"), ("logistic", "--loss logistic"))},
+    "plan": {"": f"experiments.plan {' '.join(f'{{{name}.h5}}' for name in TEXTS)}",
+             "unseen": "experiments.plan {enron-w12.h5} {zipf-other.h5} {clicks-other.h5}"},
     "schedules": {name: f"experiments.schedules {{{name}.h5}}" for name in ("enron", "imdb-words")},
     "codecs": {"": "experiments.codecs {zipf.h5} {imdb-words.h5}"},
     "commands": {name: f"experiments.start_up {{{name}.svm}}" for name in ("zipf", "imdb-words")},

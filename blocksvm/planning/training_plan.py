@@ -1,0 +1,218 @@
+"""The plan of a training, made of a sample of its rows and rates of this machine before it is begun."""
+
+from __future__ import annotations
+
+import queue
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, option
+from blocksvm.cluster.cluster import Cluster
+from blocksvm.cluster.cluster_plan import ClusterPlan
+from blocksvm.cluster.cluster_run import make_cluster_loop
+from blocksvm.cluster.job import Context, Job, Part, Weights, run_part
+from blocksvm.cluster.workers import WorkerEvent, drained
+from blocksvm.planning.forecast import (
+    DataSize,
+    Driver,
+    Forecast,
+    Processors,
+    Rates,
+    WorkCounts,
+    enough_workers,
+    forecast,
+    on_workers,
+    worth_having,
+)
+from blocksvm.planning.sampled_run import SampledRun, scaled_blocks, timed
+from blocksvm.sources.chosen_chunks import ChosenChunks
+from blocksvm.store.reader import Store
+from blocksvm.training.loop import OuterLoop
+from blocksvm.training.plan import Plan
+from blocksvm.training.run import Watch
+from blocksvm.training.train_settings import TrainSettings
+
+SMOOTH = "lbfgs"  # the solver without a serial part
+MOST_WORKERS = 1 << 10  # that are tried for it
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The sample: rows, nonzeros, chunks of it and of the store; seconds that the plan has taken."""
+
+    n_samples: int
+    n_nonzeros: int
+    n_chunks: int
+    of_chunks: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class OnWorkers:
+    """A run on so many workers: counts and the driver's part, as a run on the sample has them; memory: of the process
+    that trains, by name; worker_memory: of each worker; enough: workers that make the driver the limit;
+    smooth_readings: those that lbfgs takes of the sample, None where the loss is not smooth or the memory too small;
+    smooth_from: workers from which on that is quicker, None: never."""
+
+    workers: int
+    counts: WorkCounts
+    driver: Driver
+    memory: dict[str, int]
+    worker_memory: int
+    run: Forecast
+    enough: int
+    smooth_readings: float | None
+    smooth_from: int | None
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """The figures of a plan.  memory: by name; run: on this machine; threads_enough: from which on twice as many gain
+    less than a tenth, were there as many processors."""
+
+    sample: Sample
+    rows: DataSize
+    rates: Rates
+    counts: WorkCounts
+    memory: dict[str, int]
+    machine: Processors
+    run: Forecast
+    threads_enough: int
+    cluster: OnWorkers | None
+
+    def with_threads(self, threads: int) -> Forecast:
+        """Of so many, on the processors that there are."""
+        return forecast(self.rows, self.rates, self.counts, Processors(threads, self.machine.processors))
+
+
+def plan_training(
+    store: Store, settings: TrainSettings, machine: Processors, workers: int | None = None
+) -> TrainingPlan:
+    """Train a sample of the store's rows, measure, and add up.  Raises InputError where the settings do not fit the
+    store or the memory, and for a solver that certifies nothing."""
+    began = time.perf_counter()
+    if not (settings.capabilities.certifies and settings.capabilities.minimises and settings.capabilities.working_set):
+        raise InputError(f"{option('solver', settings.solver)}: a plan is made for dual-cd; leave it out")
+    if store.n_nonzeros == 0:
+        raise InputError(f"{store.name}: has no nonzeros; there is nothing to plan")
+    whole = Plan(store, settings)
+    of_workers = None if workers is None else ClusterPlan(store, settings)
+    sampled = SampledRun(whole)
+    sampled.run()
+    counts, rates = sampled.counts(), sampled.rates()
+    rows = DataSize(
+        store.n_samples, store.n_features, store.n_nonzeros, sampled.stored_bytes(), sum(whole.memory().values()),
+        len(whole.blocks.partition.stored),
+    )  # fmt: skip
+    run = forecast(rows, rates, counts, machine)
+    enough = worth_having(lambda n: forecast(rows, rates, counts, Processors(n, n)).total)
+    cluster = None
+    if workers is not None and of_workers is not None:
+        cluster = plan_cluster(of_workers, sampled.sample, rows, rates, workers)
+    sample = sampled.sample
+    about = Sample(
+        sample.n_samples, sample.n_nonzeros, len(sample.chunks), len(store.chunks), time.perf_counter() - began
+    )  # fmt: skip
+    return TrainingPlan(about, rows, rates, counts, whole.memory(), machine, run, enough, cluster)
+
+
+def plan_cluster(whole: ClusterPlan, sample: ChosenChunks, rows: DataSize, rates: Rates, workers: int) -> OnWorkers:
+    """The same on workers, by a run on the sample with one in this process."""
+    counts, driver = drive_sample(whole, sample)
+    rows = replace(rows, memory=sum(whole.memory().values()))
+    run = on_workers(rows, rates, counts.readings, driver, workers)
+    readings, found = None, None
+    if (smooth := smooth_readings(whole.settings, sample)) is not None:
+        readings = smooth[0]
+        found = smooth_from(rows, rates, counts.readings, driver, smooth)
+    enough = enough_workers(rows, rates, driver)
+    worker_memory = 2 * whole.blocks.arena_bytes + 4 * whole.solver.n_vectors * 8 * rows.n_features
+    return OnWorkers(
+        workers, counts, driver, whole.memory(), worker_memory, run, enough, readings, found
+    )  # fmt: skip
+
+
+def smooth_from(
+    rows: DataSize, rates: Rates, readings: float, driver: Driver, smooth: tuple[float, float]
+) -> int | None:
+    """Workers, a power of 2, from which on lbfgs is quicker, of so many readings at so many nonzeros a second; None:
+    there are none.  Its driver sends the point to all and gets a gradient of each, both as long as w."""
+    w, of_gradients = 8 * rows.n_features, replace(rates, screen=smooth[1])
+    for workers in (1 << n for n in range(MOST_WORKERS.bit_length())):
+        alone = Driver(0.0, w * workers, 1.0, w, workers)
+        here = on_workers(rows, rates, readings, driver, workers).total
+        if on_workers(rows, of_gradients, smooth[0], alone, workers).total < here:
+            return workers
+    return None
+
+
+def smooth_readings(settings: TrainSettings, sample: ChosenChunks) -> tuple[float, float] | None:
+    """Readings of the sample that lbfgs takes to the same gap, and nonzeros a second of one thread; None where the loss
+    is none for it, or the memory too small."""
+    try:
+        plan = Plan(sample, replace(settings, solver=SMOOTH, working_set="auto"))
+    except InputError:
+        return None
+    events: list = []
+    OuterLoop(plan, Watch(events.append)).run()
+    outers = [event for event in events if event["event"] == "outer"]
+    return len(outers), sum(e["nnz_visited"] for e in outers) / sum(e["seconds_training"] for e in outers)
+
+
+def drive_sample(whole: ClusterPlan, sample: ChosenChunks) -> tuple[WorkCounts, Driver]:
+    """How often the sample is read where a worker screens it, and what the driver does meanwhile."""
+    plan = ClusterPlan(sample, whole.settings, resume=scaled_blocks(whole, sample))
+    events: list = []
+    worker = InTurn(sample)
+    loop = make_cluster_loop(plan, Watch(events.append), cluster=Cluster(worker, 60.0, lambda text: None))
+    loop.run()
+    outers = [event for event in events if event["event"] == "outer"]
+    certificates = sum(event["share"] for event in events if event["event"] == "certificate")
+    n, all_nonzeros = sample.n_nonzeros, whole.source.n_nonzeros
+    visited, of_set = (sum(e[name] for e in outers) for name in ("nnz_visited", "set_nnz_visited"))
+    counts = WorkCounts(len(outers), certificates, visited / n, of_set / n)
+    readings, versions = counts.readings, loop.dispatcher.version
+    w = loop.state["w"].reshape(-1)
+    other = w.copy()
+    comparing = timed(lambda: (np.array_equal(w, other), w.copy(), np.flatnonzero(w != other)))
+    beside = max(0.0, events[-1]["seconds"] - worker.seconds - versions * comparing)
+    ratio = all_nonzeros / n
+    sent, received = (sum(e[name] for e in outers) for name in ("bytes_sent", "bytes_received"))
+    # where more rows move more weights change, at most all of them
+    version_bytes = min(w.nbytes, round(ratio * sent / versions))
+    driver = Driver(
+        (ratio * beside + versions * comparing) / readings, ratio * received / readings, versions / readings,
+        version_bytes, len(whole.blocks.partition.blocks(1)),
+    )  # fmt: skip
+    return counts, driver
+
+
+class InTurn:
+    """One worker, which makes each part at once, in the thread that wants it, of rows that are given."""
+
+    name = "the sample"
+
+    def __init__(self, source: ChosenChunks):
+        self.source, self.seconds = source, 0.0
+        self.events: queue.SimpleQueue[WorkerEvent] = queue.SimpleQueue()
+
+    def start(self, job: Job) -> None:
+        self.job = job
+        reader: Any = self.source.reader()
+        self.context: Context = job.make_context(reader)
+        self.events.put(WorkerEvent("joined", self.name))
+
+    def submit(self, worker: str, part: Part, weights: Weights | None) -> None:
+        began = time.perf_counter()
+        answer = run_part(self.job, part, weights, self.context)
+        self.seconds += time.perf_counter() - began
+        self.events.put(WorkerEvent("answer", worker, part.number, answer))
+
+    def wait(self, seconds: float) -> list[WorkerEvent]:
+        return drained(self.events, seconds)
+
+    def close(self) -> None:
+        self.context.close()
