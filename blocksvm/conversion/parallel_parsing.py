@@ -136,6 +136,13 @@ def _answers(parallel, tasks: list, seconds: float) -> Iterator[Iterator[ParsedR
         raise InputError(
             f"a task has not been answered for {seconds:g} seconds; look after the processes, and run it again"
         ) from error
+    except Exception as error:
+        if not type(error).__module__.startswith("distributed"):
+            raise
+        raise InputError(
+            f"the cluster has given tasks up ({type(error).__name__}); see that its scheduler and its workers live, "
+            "and run it again"
+        ) from error
     finally:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # that tasks are given up
