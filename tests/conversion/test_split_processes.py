@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import io
+import multiprocessing
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import joblib
@@ -209,6 +211,32 @@ def test_text_that_changes_meanwhile_is_told(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(parallel_parsing, "_tasks", lambda *given: ((t, text.unlink() or p) for t, p in tasks(*given)))
     assert "has no such file; every process must see" in sentence(text, tmp_path / "s.h5", processes=1)
+
+
+class Lost(Exception):
+    """As of a library of clusters."""
+
+
+Lost.__module__ = "distributed.client"
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (BrokenProcessPool(), "a process that parses has died, .* less memory or fewer processes"),
+        (multiprocessing.TimeoutError(), "a task has not been answered for 7 seconds; look after the processes"),
+        (Lost(), "the cluster has given tasks up \\(Lost\\); see that its scheduler and its workers live"),
+    ],
+)
+def test_processes_that_fail_are_told(error, sentence):
+    def answers(tasks):
+        yield None
+        raise error
+
+    with pytest.raises(InputError, match=sentence), parallel_parsing._answers(answers, [], 7.0) as given:
+        list(given)
+    with pytest.raises(KeyError), parallel_parsing._answers(answers, [], 7.0):
+        raise KeyError  # a fault of the program
 
 
 def test_files_of_rows_are_refused(tmp_path):
