@@ -20,7 +20,7 @@ from pathlib import Path
 import numba
 import numpy as np
 
-from blocksvm.conversion.convert import ordered_map
+from blocksvm.conversion.parallel_parsing import ordered_map
 from blocksvm.kernels.hash_table import scramble
 from blocksvm.sources.source import chunk_nonzeros
 from blocksvm.store.creation import create_hdf5
