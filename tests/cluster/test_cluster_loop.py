@@ -218,6 +218,7 @@ def test_chunks_without_entries_take_no_more_memory_than_they_have(tmp_path):
 
 def test_a_certificate_sends_no_row_that_the_set_would_not_take(stores, monkeypatch):
     """And is the same with all rows that can move."""
+
     class Everything(ThreadWorkers):
         n_sent = n_all = 0
 
