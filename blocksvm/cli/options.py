@@ -52,13 +52,16 @@ def add_threads(parser, auto: str = "one a processor") -> None:
     parser.add_argument("--threads", type=threads, metavar="N", help=f"a number, or auto (default): {auto}")
 
 
-def add_cluster(parser, what: str = "read the store") -> None:
-    """Add the options of a Dask cluster."""
+def add_cluster(parser, what: str = "read the store", copies: bool = False) -> None:
+    """Add the options of a Dask cluster; copies: its workers may read copies of the store."""
     group = parser.add_argument_group(f"a cluster, whose workers {what}")
     group.add_argument("--cluster", metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N")
     group.add_argument("--security", nargs=3, metavar=("CA.pem", "CERT.pem", "KEY.pem"), help="files for TLS")
     group.add_argument("--cluster-timeout", type=duration, metavar="S",
                        help="how long no worker may answer (default 5m)")  # fmt: skip
+    if copies:
+        group.add_argument("--store-copy", action="append", metavar="PATH",
+                           help="where workers may have a copy of the store; may be repeated")  # fmt: skip
 
 
 def cluster_of(options):
@@ -72,7 +75,8 @@ def cluster_of(options):
         print(text, file=sys.stderr, flush=True)
 
     timeout = TIMEOUT if options.cluster_timeout is None else options.cluster_timeout
-    return Cluster(DaskWorkers(options.cluster, options.security, say), timeout, say)
+    copies = tuple(options.store_copy or ())
+    return Cluster(DaskWorkers(options.cluster, options.security, say), timeout, say, copies)
 
 
 def joblib_cluster(options) -> AbstractContextManager:
@@ -89,8 +93,8 @@ def joblib_cluster(options) -> AbstractContextManager:
 def is_on_cluster(options) -> bool:
     """Options name a cluster."""
     if options.cluster is None:
-        for name in ("security", "cluster_timeout"):
-            if getattr(options, name) is not None:
+        for name in ("security", "cluster_timeout", "store_copy"):
+            if getattr(options, name, None) is not None:
                 raise InputError(f"{option_string(name)}: is for --cluster; leave it out")
     return options.cluster is not None
 

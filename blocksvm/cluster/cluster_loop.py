@@ -4,7 +4,6 @@ work."""
 from __future__ import annotations
 
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -25,8 +24,8 @@ class ClusterLoop(OuterLoop):
         super().__init__(plan, *watching, **more)
         self.cluster = cluster
 
-    def make_job(self, key: str, store: str, method: tuple[str, bool], task: dict) -> Job:
-        """store: its path; method: name and whether it is an online learner; task: without its source."""
+    def make_job(self, key: str, stores: tuple[str, ...], method: tuple[str, bool], task: dict) -> Job:
+        """stores: their paths; method: name and whether it is an online learner; task: without its source."""
         raise NotImplementedError
 
     def run(self):
@@ -35,7 +34,7 @@ class ClusterLoop(OuterLoop):
         plan, cluster = self.plan, self.cluster
         task = {f.name: getattr(plan.task, f.name) for f in fields(Task) if f.name != "source"}
         method = plan.method["name"], plan.method["learner"]
-        job = self.make_job(uuid4().hex, str(Path(plan.source.name).absolute()), method, task)
+        job = self.make_job(uuid4().hex, cluster.stores(plan.source.name), method, task)
         self.dispatcher = Dispatcher(cluster.workers, job, cluster.timeout, plan.blocks.under_way, cluster.say)
         with self.dispatcher:
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -35,6 +36,10 @@ def dask_client(address: str, security, failures: int = 0) -> Iterator:
     except ImportError:
         raise InputError(f"{option('cluster')}: needs Dask; pip install 'blocksvm[cluster]'") from None
     with ExitStack() as stack:
+        for name in ("distributed", "distributed.client", "tornado.application"):  # what they log is told in a sentence
+            logger = logging.getLogger(name)
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.CRITICAL)
         stack.enter_context(dask.config.set(SETTINGS | {"distributed.scheduler.allowed-failures": failures}))
         try:
             place: object = address

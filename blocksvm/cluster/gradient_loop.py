@@ -24,10 +24,10 @@ from blocksvm.training.visit import VisitResult
 class GradientLoop(ClusterLoop):
     """The loop of L-BFGS."""
 
-    def make_job(self, key: str, store: str, method: tuple[str, bool], task: dict) -> Job:
+    def make_job(self, key: str, stores: tuple[str, ...], method: tuple[str, bool], task: dict) -> Job:
         trial = self.state["trial"]
         n_bytes = self.plan.blocks.arena_bytes + 6 * trial.nbytes  # two versions, two sums, and these sent
-        return GradientJob(key, store, self.plan.source.fingerprint, n_bytes, 1, method, task, trial.shape)
+        return GradientJob(key, stores, self.plan.source.fingerprint, n_bytes, 1, method, task, trial.shape)
 
     def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[None]:
         dispatcher, visit = self.dispatcher, self.progress.visit

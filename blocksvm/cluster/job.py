@@ -7,6 +7,7 @@ Data in, data out.  A worker holds nothing that could be lost: a store that is o
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -80,12 +81,12 @@ class Weights:
 class Job:
     """What a worker has to know.
 
-    key: of this job alone; store: its path, which all see, and fingerprint; n_bytes: memory that each worker needs;
-    threads: in each.
+    key: of this job alone; stores: paths of which a worker opens the first that it sees, and the fingerprint of all;
+    n_bytes: memory that each worker needs; threads: in each.
     """
 
     key: str
-    store: str
+    stores: tuple[str, ...]
     fingerprint: str
     n_bytes: int
     threads: int | None
@@ -129,10 +130,10 @@ class Context:
 
 
 def open_context(job: Job) -> Context:
-    store = Store(job.store)
+    store = Store(next((path for path in job.stores if os.path.isfile(path)), job.stores[-1]))
     try:
         if store.fingerprint != job.fingerprint:
-            raise InputError(f"{job.store}: is another store than the one that this run reads")
+            raise InputError(f"{store.path}: is another store than the one that this run reads")
         return job.make_context(store)
     except BaseException:
         store.close()

@@ -73,7 +73,7 @@ class Scored:
 class ScoringContext(Context):
     def __init__(self, job: ScoringJob, store: Store):
         super().__init__(store)
-        scorer = StoreScorer(job.model[0], job.store, job.n_bytes, n_jobs=job.threads or 1, **job.options)
+        scorer = StoreScorer(job.model[0], store.path, job.n_bytes, n_jobs=job.threads or 1, **job.options)
         self.stack = ExitStack()
         self.score_chunks = self.stack.enter_context(scorer.by_threads(store))
 
@@ -99,7 +99,7 @@ def scoring_by(cluster: Cluster, scorer: StoreScorer, model: str, options: dict,
     scorer.budget.take("answers of workers", NUMBER * most * largest)
     model = str(Path(model).absolute())
     job = ScoringJob(
-        uuid4().hex, str(store.path.absolute()), store.fingerprint, scorer.budget.total, 1,
+        uuid4().hex, cluster.stores(store.path), store.fingerprint, scorer.budget.total, 1,
         (model, digest_of(model)), options,
     )  # fmt: skip
     with Dispatcher(cluster.workers, job, cluster.timeout, most, cluster.say) as dispatcher:

@@ -57,9 +57,9 @@ class ScreeningLoop(ClusterLoop):
         self.state[AT] = np.zeros(2, np.int64)
         self.state[LEAST] = np.zeros(1)
 
-    def make_job(self, key: str, store: str, method: tuple[str, bool], task: dict) -> Job:
+    def make_job(self, key: str, stores: tuple[str, ...], method: tuple[str, bool], task: dict) -> Job:
         n_bytes = 2 * self.plan.blocks.arena_bytes + 4 * self.state["w"].nbytes
-        return ScreeningJob(key, store, self.plan.source.fingerprint, n_bytes, 1, method, task, self.state["w"].shape)
+        return ScreeningJob(key, stores, self.plan.source.fingerprint, n_bytes, 1, method, task, self.state["w"].shape)
 
     def _begin_reading(self) -> None:
         if self.working_set is not None:

@@ -62,7 +62,7 @@ def verified_by(cluster: Cluster, store: Store) -> Iterator[int]:
     sizes = store.chunks.nnz + store.chunks.n_rows
     parts = cut(np.arange(len(sizes)), sizes, part_size(sizes))
     n_bytes = 2 * largest_chunk_bytes(store) + store.working_bytes()
-    job = VerifyingJob(uuid4().hex, str(store.path.absolute()), store.fingerprint, n_bytes, 1)
+    job = VerifyingJob(uuid4().hex, cluster.stores(store.path), store.fingerprint, n_bytes, 1)
     done = 0
     with Dispatcher(cluster.workers, job, cluster.timeout, MOST_UNDER_WAY, cluster.say) as dispatcher:
         dispatcher.want(

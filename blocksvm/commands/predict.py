@@ -76,7 +76,7 @@ def parser() -> Parser:
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
     add_threads(machine)
-    add_cluster(p, "score a store")
+    add_cluster(p, "score a store", copies=True)
     return p
 
 

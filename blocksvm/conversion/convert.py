@@ -296,6 +296,7 @@ class _Split:
             self.folder = folder = stack.enter_context(scratch_folder(self.temp, self.outputs[0].name))
             pool = stack.enter_context(ThreadPoolExecutor(settings.n_jobs, thread_name_prefix="blocksvm-split"))
             self.writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="blocksvm-spool"))
+            placer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="blocksvm-place"))
             destinations, factor = [], self.recipe.factor
             for k, path in enumerate(self.outputs):
                 spool = Spool(folder, self._bits(expected), self.spool_bytes, self.writer, name=f"rows-{k}")
@@ -304,7 +305,9 @@ class _Split:
                 kind = getattr(self.recipe, factor) if factor and k == 0 else ""
                 factors = StoreFactors(kind, self.known) if factor else None
                 rows = self.existing
-                destinations.append(Destination(path, self.lane_bytes, spool, settings.dtype, least, rows, factors))
+                destinations.append(
+                    Destination(path, self.lane_bytes, spool, placer, settings.dtype, least, rows, factors)
+                )
             if self.batches is not None:
                 self._spool(self.batches, destinations)
             elif self.inputs:
@@ -449,6 +452,8 @@ class _Split:
                 raise InputError(self.counter.at(batch, record - batch.origin.n_records, str(error))) from None
             destinations[0].table.hold("the rows' lines", self.lines.n_bytes)
             self._report("reading", batch.origin.fraction)
+        for destination in destinations:
+            destination.placed()
         if self.weights is not None:
             self.weights.finish()
 

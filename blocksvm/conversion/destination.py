@@ -4,8 +4,9 @@ has already."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from blocksvm.conversion.parallel_parsing import ordered_map
 from blocksvm.conversion.spool import Spool, SpooledRows, join
 from blocksvm.formats.weighing import BEYOND, FeatureFactors
 from blocksvm.kernels.factor_loops import weigh_rows
+from blocksvm.kernels.hash_table import renumber
 from blocksvm.kernels.shuffle import renumber_rows
 from blocksvm.sources.source import chunk_nonzeros
 from blocksvm.store.schema import ROW, WEIGHTED_ROW
@@ -73,16 +75,20 @@ class Destination:
         path: Path,
         n_bytes: int,
         spool: Spool,
+        placer: ThreadPoolExecutor,
         dtype: str,
         min_count: int,
         existing: ExistingRows | None = None,
         factors: StoreFactors | None = None,
     ):
-        """n_bytes: for the table and the rows of ``spool`` together; what the table does not take holds rows."""
+        """n_bytes: for the table and the rows of ``spool`` together; what the table does not take holds rows; placer:
+        the thread in which rows are added to the shuffle while the features of the next ones are numbered."""
         self.path = path
         self.n_bytes = n_bytes
         self.table = IdTable(n_bytes - spool.memory)
         self.spool = spool
+        self.placer = placer
+        self.placing: Future | None = None
         self.dtype = np.dtype(dtype)
         self.min_count = min_count
         self.labels = LabelTable()
@@ -119,7 +125,8 @@ class Destination:
         if isinstance(batch, NumberedBatch):
             of_distinct = self.table.add(batch.distinct, batch.origin.fraction, batch.counts)
             self._keep_names(batch.names, of_distinct, before)
-            positions = of_distinct[batch.ids]
+            positions = batch.ids
+            renumber(of_distinct, positions)
         else:
             positions = self.table.add(batch.ids, batch.origin.fraction)
             self._keep_names(batch.names, positions, before)
@@ -141,7 +148,14 @@ class Destination:
             self.weighted = bool((weights != 1.0).any())
             weights = weights if self.weighted else None
         rows = SpooledRows(numbers, keys, codes, np.diff(batch.indptr), positions, values, weights)
-        self.spool.add(rows, batch.indptr)
+        self.placed()
+        self.placing = self.placer.submit(self.spool.add, rows, batch.indptr)
+
+    def placed(self) -> None:
+        """Wait until the rows that were added are in the shuffle; its errors are raised here."""
+        if self.placing is not None:
+            placing, self.placing = self.placing, None
+            placing.result()
 
     def _keep_names(self, names: tuple | None, positions: np.ndarray, before: int) -> None:
         """Keep the names of ids that are new (see ``RowBatch``); before: how many there were."""
@@ -180,7 +194,7 @@ class Destination:
         done = n_existing
         for rows, indices, values in ordered_map(
             layout.pool,
-            lambda loaded: _renumbered(loaded, numbering),
+            lambda load: _renumbered(load(), numbering),
             in_stored_order(self.spool, dtype, layout)
             if layout.keep_order
             else in_key_order(self.spool, dtype, layout),
@@ -204,23 +218,32 @@ class Destination:
         return self.factors.of_features([(0, ids)])
 
 
-def in_key_order(spool: Spool, dtype, layout: RowOrder) -> Iterator[SpooledRows]:
-    """Buckets in the order of their keys; one that does not fit in memory is distributed once more."""
+def in_key_order(spool: Spool, dtype, layout: RowOrder) -> Iterator[Callable[[], SpooledRows]]:
+    """Buckets in the order of their keys, each to be loaded once; one that does not fit in memory is distributed once
+    more."""
+    spool.settle()
     for bucket in range(1 << spool.bits):
         size = int(spool.sizes[bucket])
         if size == 0:
             continue
         if size <= layout.bucket_bytes or spool.skipped + spool.bits > 48:
-            yield join(list(spool.read(bucket)), dtype)
+            yield partial(load_bucket, spool, bucket, dtype)
             continue
         bits = int(min(8, np.ceil(np.log2(size / layout.bucket_bytes)) + 1))
-        finer = Spool(spool.folder, bits, layout.spool_bytes // 2, spool.writer, spool.skipped + spool.bits, spool.name)
+        # files of its own, as those of another bucket may not have been read yet
+        name = f"{spool.name}-{bucket}"
+        finer = Spool(spool.folder, bits, layout.spool_bytes // 2, spool.writer, spool.skipped + spool.bits, name)
         for rows in spool.read(bucket):
             finer.add(rows)
         yield from in_key_order(finer, dtype, layout)
 
 
-def in_stored_order(spool: Spool, dtype, layout: RowOrder) -> Iterator[SpooledRows]:
+def load_bucket(spool: Spool, bucket: int, dtype) -> SpooledRows:
+    """The rows of a bucket."""
+    return join(list(spool.read(bucket)), dtype)
+
+
+def in_stored_order(spool: Spool, dtype, layout: RowOrder) -> Iterator[Callable[[], SpooledRows]]:
     """The rows of the one bucket as they came, in pieces that fit in memory."""
     parts: list[SpooledRows] = []
     size = 0
@@ -228,10 +251,10 @@ def in_stored_order(spool: Spool, dtype, layout: RowOrder) -> Iterator[SpooledRo
         parts.append(rows)
         size += rows.n_bytes
         if size > layout.bucket_bytes:
-            yield join(parts, dtype)
+            yield partial(join, parts, dtype)
             parts, size = [], 0
     if parts:
-        yield join(parts, dtype)
+        yield partial(join, parts, dtype)
 
 
 def _renumbered(loaded: SpooledRows, numbering: Numbering):

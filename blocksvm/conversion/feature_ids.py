@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.kernels.hash_table import LARGEST_COUNT, find_or_add, rebuild_slots
+from blocksvm.kernels.hash_table import add_counts, find_or_add, rebuild_slots
 from blocksvm.sources.frequency import by_falling_count
 
 BYTES_AN_ID = 8 + 4  # the id and its count
@@ -57,8 +57,7 @@ class IdTable:
                 break
             self._grow(fraction)
         if counts is not None:
-            so_far = self.counts[positions]
-            self.counts[positions] = so_far + np.minimum(counts - 1, LARGEST_COUNT - so_far)
+            add_counts(positions, counts - np.uint32(1), self.counts)
         if fraction:
             self._foresee(fraction)
         return positions

@@ -99,7 +99,8 @@ def by_processes(
     from joblib import Parallel, delayed
 
     given = _tasks(pieces, run.folder)
-    ahead = list(islice(given, processes * TASKS_A_PROCESS))
+    most = processes * TASKS_A_PROCESS
+    ahead = list(islice(given, 2 * processes))  # few at first: who reads a pipe does not wait for more
     # more tasks at once would only wait in a queue, whose owner trips over it when they are given up
     parallel = Parallel(processes, return_as="generator", pre_dispatch=2 * processes, batch_size=1, max_nbytes=None,
                         timeout=seconds if processes > 1 else None)  # fmt: skip
@@ -117,7 +118,7 @@ def by_processes(
                     yield take_rows(Path(task.rows), answer, piece)
                     if piece.at is None:
                         os.unlink(task.text)
-                    ahead += islice(given, 1)
+                    ahead += islice(given, min(2, most - len(ahead)))
 
 
 @contextmanager
@@ -135,6 +136,13 @@ def _answers(parallel, tasks: list, seconds: float) -> Iterator[Iterator[ParsedR
     except (TimeoutError, multiprocessing.TimeoutError) as error:
         raise InputError(
             f"a task has not been answered for {seconds:g} seconds; look after the processes, and run it again"
+        ) from error
+    except Exception as error:
+        if not type(error).__module__.startswith("distributed"):
+            raise
+        raise InputError(
+            f"the cluster has given tasks up ({type(error).__name__}); see that its scheduler and its workers live, "
+            "and run it again"
         ) from error
     finally:
         with warnings.catch_warnings():

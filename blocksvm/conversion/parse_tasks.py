@@ -99,7 +99,7 @@ _readers: dict[Path, Reader] = {}  # that of the run which this process works fo
 
 def run_task(run: ParseRun, task: ParseTask) -> ParsedRows:
     """Parse a piece of text and write its rows to a file, which takes its name when it is whole."""
-    before = use_option_names(run.as_options)
+    use_option_names(run.as_options)
     try:
         by_user(run.recipe.format)  # who gives the task has looked whether the user did
         reader = _readers.get(run.folder)
@@ -110,8 +110,6 @@ def run_task(run: ParseRun, task: ParseTask) -> ParsedRows:
         return put_rows(Path(task.rows), batch)
     except (InputError, OSError) as error:
         return ParsedRows(error=error)  # in its turn: a piece before this one may have a fault
-    finally:
-        use_option_names(before)
 
 
 def piece_of(task: ParseTask) -> TextPiece:

@@ -103,7 +103,7 @@ class Spool:
                 w = None if weights is None else weights[r]
                 self._hold(bucket, SpooledRows(numbers[r], keys[r], labels[r], lengths[r], positions[e], part, w))
         if self.writing is not None and self.writing.done():
-            self._settle()
+            self.settle()
         if self.held_bytes > self.memory / 2 and self.held_bytes + self.writing_bytes > self.memory:
             self._spill()
 
@@ -118,7 +118,7 @@ class Spool:
 
     def _spill(self) -> None:
         """Begin to write what is held, when the last time's is written."""
-        self._settle()
+        self.settle()
         require_space(
             self.folder, self.held_bytes, "the external shuffle", f"name a larger folder with {option('temp')}"
         )
@@ -126,7 +126,7 @@ class Spool:
         self.writing_bytes, self.held_bytes = self.held_bytes, 0
         self.held = [[] for _ in self.held]
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Wait for what is being written; its errors are raised here."""
         if self.writing is not None:
             writing, self.writing, self.writing_bytes = self.writing, None, 0
@@ -149,8 +149,9 @@ class Spool:
             held[bucket] = []
 
     def read(self, bucket: int) -> Iterator[SpooledRows]:
-        """The rows of a bucket in the order they were added; each bucket is read once."""
-        self._settle()
+        """The rows of a bucket in the order they were added; each bucket is read once, several of them by as many
+        threads once the spool is settled."""
+        self.settle()
         path = self._path(bucket)
         if self.on_disk[bucket]:
             if not path.is_file() or path.stat().st_size != self.on_disk[bucket]:

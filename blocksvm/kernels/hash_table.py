@@ -232,6 +232,16 @@ def count_numbers(numbers, counts):
 
 
 @kernel
+def add_counts(positions, more, counts):
+    """Add ``more[k]`` to ``counts[positions[k]]``, all uint32; counts stay at their largest value rather than wrap."""
+    last = positions.shape[0] - 1
+    for k in range(positions.shape[0]):
+        prefetch(counts, positions[min(k + PLACES_AHEAD, last)])
+        p = np.uint64(positions[k])
+        counts[p] += min(more[k], LARGEST_COUNT - counts[p])
+
+
+@kernel
 def renumber(numbers, places):
     """``places[k]`` becomes ``numbers[places[k]]``, both int32."""
     for k in range(places.shape[0]):

@@ -16,7 +16,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.cluster.cluster import Cluster
 from blocksvm.cluster.job import open_context, run_part
 from blocksvm.cluster.scoring_job import ScoringJob, ScoringPart, digest_of, scoring_by
-from blocksvm.cluster.verifying_job import verified_by
+from blocksvm.cluster.verifying_job import VerifyingJob, verified_by
 from blocksvm.cluster.workers import ThreadWorkers
 from blocksvm.model.scoring import StoreScorer
 from blocksvm.store.reader import Store, open_store
@@ -87,14 +87,28 @@ def test_answers_are_counted_against_the_memory(trained):
 def test_a_model_that_is_another_one_is_refused(trained, tmp_path):
     path, model = trained
     with Store(path) as store:
-        job = ScoringJob("k", str(path), store.fingerprint, MEMORY, 1, (model, digest_of(model)), {})
+        job = ScoringJob("k", (str(path),), store.fingerprint, MEMORY, 1, (model, digest_of(model)), {})
         context = open_context(job)
         answer = run_part(job, ScoringPart(1, np.arange(len(store.chunks)), 0, 100, 1), None, context)
         assert sum(len(rows.source) for rows in answer.rows) == 100 and answer.n_bytes > 100 * (8 + 8)
         context.close()
         for name, digest in ((model, "0"), (str(tmp_path / "none.h5"), digest_of(model))):
             with pytest.raises(InputError, match="is not there, or is another model"):
-                open_context(ScoringJob("k", str(path), store.fingerprint, MEMORY, 1, (name, digest), {}))
+                open_context(ScoringJob("k", (str(path),), store.fingerprint, MEMORY, 1, (name, digest), {}))
+
+
+def test_a_worker_reads_the_first_copy_that_it_sees(trained, tmp_path):
+    path, copy = trained[0], tmp_path / "copy.h5"
+    copy.write_bytes(path.read_bytes())
+    other = make_store(tmp_path, *random_rows(n=90, d=40, seed=7), "other", 128)
+    with Store(path) as store:
+        for copies, opened in (((), path), (("/no/such.h5", str(copy)), copy)):
+            stores = Cluster(ThreadWorkers(1), 60.0, print, copies).stores(path)
+            context = open_context(VerifyingJob("k", stores, store.fingerprint, MEMORY, 1))
+            assert context.store.path == opened
+            context.close()
+        with pytest.raises(InputError, match="other.h5: is another store"):
+            open_context(VerifyingJob("k", (str(other), str(path)), store.fingerprint, MEMORY, 1))
 
 
 @pytest.fixture
@@ -138,7 +152,9 @@ def test_the_commands_on_a_local_cluster(trained, damaged, tmp_path):
         done = run("predict", model, store, str(tmp_path / name), *options)
         assert done.returncode == 0, done.stderr
     assert (tmp_path / "here").read_bytes() == (tmp_path / "there").read_bytes()
-    done = run("info", store, "--verify", "--cluster", "local:2")
+    copy = tmp_path / "copy.h5"
+    copy.write_bytes(trained[0].read_bytes())
+    done = run("info", store, "--verify", "--cluster", "local:2", "--store-copy", str(copy))
     assert done.returncode == 0 and "every checksum matches" in done.stdout
     done = run("info", str(damaged), "--verify", "--cluster", "local:2")
     assert done.returncode == 2 and "chunk 4" in done.stderr.splitlines()[-1]
@@ -152,6 +168,7 @@ def test_what_cannot_be_is_refused(trained, run_in_process, tmp_path):
     text.write_text("1 1:1\n")
     for module, words, said in (
         (info, [store, "--cluster", "local:2"], "--cluster: is for --verify"),
+        (info, [store, "--verify", "--store-copy", store], "--store-copy: is for --cluster"),
         (info, [model, "--verify", "--cluster", "local:2"], "is a model, and the workers of a cluster verify stores"),
         (predict, [model, str(text), "--cluster", "local:2"], "--cluster: its workers score a store"),
         (predict, [model, store, "--cluster", "local:2", "--threads", "2"], "--threads: workers have as many"),

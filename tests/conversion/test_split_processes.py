@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import io
+import multiprocessing
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import joblib
@@ -19,6 +21,7 @@ import pytest
 from blocksvm.base.errors import InputError
 from blocksvm.conversion import parallel_parsing
 from blocksvm.conversion.convert import SplitSettings, extend, settings_of_store, split_rows
+from blocksvm.conversion.feature_ids import IdTable
 from blocksvm.conversion.numbered_rows import NumberedBatch
 
 SMALL = 16_000_000  # of which a piece has some 130 kB
@@ -98,18 +101,17 @@ def test_pieces_come_numbered(tmp_path, monkeypatch):
 
     def watched(*arguments):
         for batch in by_processes(*arguments):
-            batches.append(batch)
+            assert isinstance(batch, NumberedBatch)
+            batches.append((batch.plain().ids, batch.distinct, batch.counts))  # places are renumbered where they lie
             yield batch
 
     monkeypatch.setattr("blocksvm.conversion.convert.by_processes", watched)
     assert written(text, tmp_path / "s.h5", processes=1) == expected
     assert len(batches) >= 2
-    for batch in batches:
-        assert isinstance(batch, NumberedBatch)
-        ids = batch.plain().ids
+    for ids, distinct, counts in batches:
         _, first = np.unique(ids, return_index=True)
-        assert np.array_equal(batch.distinct, ids[np.sort(first)])
-        assert np.array_equal(batch.counts, [np.count_nonzero(ids == one) for one in batch.distinct])
+        assert np.array_equal(distinct, ids[np.sort(first)])
+        assert np.array_equal(counts, [np.count_nonzero(ids == one) for one in distinct])
 
 
 def test_compressed_text_several_inputs_and_a_pipe(tmp_path, monkeypatch):
@@ -211,6 +213,32 @@ def test_text_that_changes_meanwhile_is_told(tmp_path, monkeypatch):
     assert "has no such file; every process must see" in sentence(text, tmp_path / "s.h5", processes=1)
 
 
+class Lost(Exception):
+    """As of a library of clusters."""
+
+
+Lost.__module__ = "distributed.client"
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (BrokenProcessPool(), "a process that parses has died, .* less memory or fewer processes"),
+        (multiprocessing.TimeoutError(), "a task has not been answered for 7 seconds; look after the processes"),
+        (Lost(), "the cluster has given tasks up \\(Lost\\); see that its scheduler and its workers live"),
+    ],
+)
+def test_processes_that_fail_are_told(error, sentence):
+    def answers(tasks):
+        yield None
+        raise error
+
+    with pytest.raises(InputError, match=sentence), parallel_parsing._answers(answers, [], 7.0) as given:
+        list(given)
+    with pytest.raises(KeyError), parallel_parsing._answers(answers, [], 7.0):
+        raise KeyError  # a fault of the program
+
+
 def test_files_of_rows_are_refused(tmp_path):
     np.save(tmp_path / "rows.npy", np.eye(3))
     assert sentence(tmp_path / "rows.npy", tmp_path / "s.h5", processes=2) == (
@@ -283,3 +311,19 @@ def parser_of(parent: int) -> int:
             if int(stat.rpartition(")")[2].split()[1]) == parent and b"popen_loky" in command:
                 return int(folder.name)
     raise AssertionError("no process parses")
+
+
+def test_distinct_ids_are_counted_as_often_as_they_occur():
+    """As the same ids one by one; a count stays at its largest value."""
+    ids = np.array([7, 3, 7, 7, 9, 3], np.int64)
+    one_by_one, at_once = IdTable(1_000_000), IdTable(1_000_000)
+    for table in (one_by_one, at_once):
+        table.add(np.array([5, 9], np.int64))
+    one_by_one.add(ids)
+    places = at_once.add(np.array([7, 3, 9], np.int64), counts=np.array([3, 2, 1], np.uint32))
+    assert places.tolist() == [2, 3, 1]
+    for table in (one_by_one, at_once):
+        assert table.known[:4].tolist() == [5, 9, 7, 3]
+        assert table.counts[:4].tolist() == [1, 2, 3, 2]
+    at_once.add(np.array([9, 5], np.int64), counts=np.array([2**32 - 2, 2**32 - 3], np.uint32))
+    assert at_once.counts[:2].tolist() == [2**32 - 2, 2**32 - 1]
