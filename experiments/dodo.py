@@ -60,6 +60,7 @@ MADE = {
         **{name: f"{name}.svm" for name in ("imdb-characters", "news-characters", "enron-w12", "zipf-other",
                                             "clicks-other")}}.items()},
     "big.h5": f"{BIG} {{big.h5}} --rows 56000000",
+    **{f"scale-{size}.h5": f"{BIG} {{scale-{size}.h5}} --rows {16_000 * size}" for size in (10, 30, 100, 300)},
     "small.h5": f"{BIG} {{small.h5}} --rows 1120000",
 }  # fmt: skip
 MAKERS = {file: files for files in MADE for file in files.split()}
@@ -148,6 +149,7 @@ MEASURED = {
     "structured": {"chunks": "experiments.structured --chunks {conll2000.zip}",
                    "trees": "experiments.structured --trees {dependency_treebank.zip}"},
     "hf-fobos": {"": f"experiments.hf_fobos {{@corpora}} --figure {{@tables}}/hf-fobos-h.png # {CORPORA}"},
+    "scale": {"": "experiments.scale {scale-10.h5} {scale-30.h5} {scale-100.h5} {scale-300.h5}"},
     "larger-than-memory": {"": "experiments.larger {big.h5} {small.h5}"},
 }  # fmt: skip
 

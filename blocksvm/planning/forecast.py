@@ -146,15 +146,21 @@ def forecast(rows: DataSize, rates: Rates, counts: WorkCounts, machine: Processo
 
 @dataclass(frozen=True)
 class Driver:
-    """Of a reading by workers: seconds in which the process that trains moves rows, passes over the working set and
-    compares versions of w; bytes of rows and sums that it receives; versions of w that it sends to each worker, of so
-    many bytes each at most; parts of the reading."""
+    """Of a reading by workers: seconds in which the process that trains moves rows, passes over the working set, and
+    does what the number of rows does not change, as comparing versions of w; bytes of rows and sums that it receives;
+    versions of w that it sends to each worker, of so many bytes each at most; parts of the reading."""
 
-    seconds: float
+    moving: float
+    set_passes: float
+    beside: float
     received: float
     versions: float
     version_bytes: int
     parts: int
+
+    @property
+    def seconds(self) -> float:
+        return self.moving + self.set_passes + self.beside
 
     def messages(self, workers: int) -> float:
         """Seconds of a reading."""

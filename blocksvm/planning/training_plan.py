@@ -7,8 +7,6 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from blocksvm.base.errors import InputError, option
 from blocksvm.cluster.cluster import Cluster
 from blocksvm.cluster.cluster_plan import ClusterPlan
@@ -27,7 +25,8 @@ from blocksvm.planning.forecast import (
     on_workers,
     worth_having,
 )
-from blocksvm.planning.sampled_run import SampledRun, scaled_blocks, timed
+from blocksvm.planning.sampled_run import SampledRun, scaled_blocks
+from blocksvm.sources.block import INDEX_BYTES
 from blocksvm.sources.chosen_chunks import ChosenChunks
 from blocksvm.store.reader import Store
 from blocksvm.training.loop import OuterLoop
@@ -121,7 +120,7 @@ def plan_training(
 
 def plan_cluster(whole: ClusterPlan, sample: ChosenChunks, rows: DataSize, rates: Rates, workers: int) -> OnWorkers:
     """The same on workers, by a run on the sample with one in this process."""
-    counts, driver = drive_sample(whole, sample)
+    counts, driver = drive_sample(whole, sample, rates)
     rows = replace(rows, memory=sum(whole.memory().values()))
     run = on_workers(rows, rates, counts.readings, driver, workers)
     readings, found = None, None
@@ -142,7 +141,7 @@ def smooth_from(
     there are none.  Its driver sends the point to all and gets a gradient of each, both as long as w."""
     w, of_gradients = 8 * rows.n_features, replace(rates, screen=smooth[1])
     for workers in (1 << n for n in range(MOST_WORKERS.bit_length())):
-        alone = Driver(0.0, w * workers, 1.0, w, workers)
+        alone = Driver(0.0, 0.0, 0.0, w * workers, 1.0, w, workers)
         here = on_workers(rows, rates, readings, driver, workers).total
         if on_workers(rows, of_gradients, smooth[0], alone, workers).total < here:
             return workers
@@ -162,7 +161,7 @@ def smooth_readings(settings: TrainSettings, sample: ChosenChunks) -> tuple[floa
     return len(outers), sum(e["nnz_visited"] for e in outers) / sum(e["seconds_training"] for e in outers)
 
 
-def drive_sample(whole: ClusterPlan, sample: ChosenChunks) -> tuple[WorkCounts, Driver]:
+def drive_sample(whole: ClusterPlan, sample: ChosenChunks, rates: Rates) -> tuple[WorkCounts, Driver]:
     """How often the sample is read where a worker screens it, and what the driver does meanwhile."""
     plan = ClusterPlan(sample, whole.settings, resume=scaled_blocks(whole, sample))
     events: list = []
@@ -174,18 +173,18 @@ def drive_sample(whole: ClusterPlan, sample: ChosenChunks) -> tuple[WorkCounts, 
     n, all_nonzeros = sample.n_nonzeros, whole.source.n_nonzeros
     visited, of_set = (sum(e[name] for e in outers) for name in ("nnz_visited", "set_nnz_visited"))
     counts = WorkCounts(len(outers), certificates, visited / n, of_set / n)
-    readings, versions = counts.readings, loop.dispatcher.version
-    w = loop.state["w"].reshape(-1)
-    other = w.copy()
-    comparing = timed(lambda: (np.array_equal(w, other), w.copy(), np.flatnonzero(w != other)))
-    beside = max(0.0, events[-1]["seconds"] - worker.seconds - versions * comparing)
-    ratio = all_nonzeros / n
-    sent, received = (sum(e[name] for e in outers) for name in ("bytes_sent", "bytes_received"))
+    readings, versions, ratio = counts.readings, loop.dispatcher.version, all_nonzeros / n
+    training, in_set, sent, received = (
+        sum(e[name] for e in outers) for name in ("seconds_training", "set_seconds", "bytes_sent", "bytes_received")
+    )
+    offered = received / (INDEX_BYTES + sample.value_bytes)
     # where more rows move more weights change, at most all of them
-    version_bytes = min(w.nbytes, round(ratio * sent / versions))
+    version_bytes = min(loop.state["w"].nbytes, round(ratio * sent / versions))
     driver = Driver(
-        (ratio * beside + versions * comparing) / readings, ratio * received / readings, versions / readings,
-        version_bytes, len(whole.blocks.partition.blocks(1)),
+        ratio * (training + offered / rates.offer) / readings,
+        counts.set_passes * all_nonzeros / rates.set_pass / readings,
+        max(0.0, events[-1]["seconds"] - worker.seconds - training - in_set) / readings,
+        ratio * received / readings, versions / readings, version_bytes, len(whole.blocks.partition.blocks(1)),
     )  # fmt: skip
     return counts, driver
 

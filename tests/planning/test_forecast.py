@@ -91,7 +91,7 @@ def test_more_threads_help_as_far_as_work_is_shared():
     assert worth_having(lambda n: 1.0) == 1
 
 
-DRIVER = Driver(0.1, 5.7e7, 10.0, 1_000_000, 25)
+DRIVER = Driver(0.05, 0.03, 0.02, 5.7e7, 10.0, 1_000_000, 25)
 
 
 def test_workers_share_all_but_the_drivers_part():
@@ -103,7 +103,7 @@ def test_workers_share_all_but_the_drivers_part():
     assert one.limit == DECODING
     assert many.seconds[WAITING] == pytest.approx(6 * (0.1 + messages + 9 * 10e6 / MESSAGE_RATE))
     assert many.limit == MESSAGES
-    assert on_workers(ROWS, RATES, 6.0, replace(DRIVER, seconds=3.0), 10).limit == MOVING
+    assert on_workers(ROWS, RATES, 6.0, replace(DRIVER, moving=3.0), 10).limit == MOVING
 
 
 def test_workers_gain_until_the_driver_is_the_limit():

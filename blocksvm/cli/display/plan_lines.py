@@ -56,8 +56,9 @@ def cluster_lines(plan: TrainingPlan, cluster: OnWorkers) -> list[tuple[str, str
          f"{cluster.run.limit}"),
         ("each worker", f"reading, decoding and screening {work:.2f} s of a reading / {workers} = "
          f"{work / workers:.2f} s; memory {megabytes(cluster.worker_memory)}"),
-        ("driver", f"moving and passing over the working set {driver.seconds:.2f} s, messages {messages:.2f} s a "
-         f"reading, side by side with the workers; memory {megabytes(sum(cluster.memory.values()))}: {memory}"),
+        ("driver", f"moving {driver.moving:.2f} s, working set {driver.set_passes:.2f} s, beside them "
+         f"{driver.beside:.2f} s, messages {messages:.2f} s a reading, while workers work; memory "
+         f"{megabytes(sum(cluster.memory.values()))}: {memory}"),
         ("messages", f"{megabytes(driver.received)} of rows; {driver.versions:.1f} versions of w of at most "
          f"{megabytes(driver.version_bytes)} to each worker; {driver.parts} parts"),
         ("workers enough", f"{cluster.enough}: from there on the driver is the limit, and more gain nothing"),
