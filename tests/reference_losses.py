@@ -89,6 +89,9 @@ REFERENCES = {
     "absolute": ReferenceLoss(
         lambda z, y, c, p: c * abs(z - y), lambda a, y, c, p: -a * y, lambda c: (-c, c), labels=False
     ),
+    "huber": ReferenceLoss(
+        huber, lambda a, y, c, p: a * a / (2 * c) - a * y, lambda c: (-c * 0.7, c * 0.7), labels=False, settings=(0.7,)
+    ),
     "support.smooth_hinge:SMOOTH_HINGE": ReferenceLoss(
         smooth_hinge, lambda a, y, c, p: p[0] * a * a / (2 * c) - a, lambda c: (0.0, c), settings=(0.6,)
     ),
@@ -127,6 +130,7 @@ DERIVATIVES = {
     "squared-hinge": lambda z, y, c, p: -2 * c * y * max(LONG(0), 1 - y * z),
     "logistic": lambda z, y, c, p: -c * y / (1 + np.exp(y * z)),
     "squared": lambda z, y, c, p: c * (z - y),
+    "huber": lambda z, y, c, p: c * max(-LONG(p[0]), min(LONG(p[0]), z - y)),
     "squared-epsilon-insensitive": lambda z, y, c, p: 2 * c * np.sign(z - y) * max(LONG(0), abs(z - y) - p[0]),
     "support.smooth_hinge:SMOOTH_HINGE": lambda z, y, c, p: (
         -c * y * min(LONG(1), max(LONG(0), (1 - y * z) / LONG(p[0])))

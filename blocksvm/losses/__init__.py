@@ -16,6 +16,7 @@ LOSSES = Registry(
         "squared-epsilon-insensitive": "blocksvm.losses.epsilon_insensitive:SQUARED_EPSILON_INSENSITIVE",
         "squared": "blocksvm.losses.epsilon_insensitive:SQUARED_LOSS",
         "absolute": "blocksvm.losses.epsilon_insensitive:ABSOLUTE",
+        "huber": "blocksvm.losses.huber:HUBER_LOSS",
     },
 )
 get_loss = LOSSES.load
