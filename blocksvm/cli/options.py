@@ -40,11 +40,9 @@ def value_of(arguments: Sequence[str], *flags: str) -> str | None:
 
 def n_threads(threads: int | None, spared: int = 0) -> int:
     """Threads: as many as ``--threads`` says, by default as the process has processors, less those that are spared."""
-    if threads is not None:
-        return threads
-    from joblib import cpu_count  # importing it takes a tenth of a second
+    from blocksvm.base.threads import n_processors
 
-    return max(1, cpu_count() - spared)
+    return threads if threads is not None else max(1, n_processors() - spared)
 
 
 def add_threads(parser, auto: str = "one a processor") -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from support.training_cases import looped, opened, stores_of_classes
 
-from blocksvm.base.threads import Threads, slices
+from blocksvm.base import threads
+from blocksvm.base.threads import Threads, n_processors, slices
 from blocksvm.sources.matrix import Matrix
 
 SETTINGS = [
@@ -82,7 +85,20 @@ def test_threads_start_with_work_to_share():
     with threads:
         pass
     assert threads.pool is None
-    assert Threads(None).n >= 1
+    assert Threads(None).n == n_processors() >= 1
+
+
+def test_processors_are_those_that_a_process_may_use(tmp_path, monkeypatch):
+    limit = tmp_path / "cpu.max"
+    monkeypatch.setattr(threads, "QUOTA", limit)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 4, 5}, raising=False)
+    assert n_processors() == 4
+    for text, n in (("max 100000\n", 4), ("250000 100000\n", 3), ("50000 100000\n", 1), ("900000 100000\n", 4)):
+        limit.write_text(text)
+        assert n_processors() == n
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert n_processors() == 2
     with pytest.raises(ZeroDivisionError):
         threads.map(lambda x: 1 / x, [1, 0, 2])
 
