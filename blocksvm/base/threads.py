@@ -20,11 +20,11 @@ QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of Linux: microseconds of processors, 
 PIECE = 1 << 17  # nonzeros of a piece of work, 0.1 to 0.3 ms: handing it to a thread costs a tenth of that
 
 
-def n_processors() -> int:
+def n_processors(limit: Path = QUOTA) -> int:
     """Processors that this process may use: those that it is bound to, and no more than a container's share of time."""
     n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError):  # no such file, or no limit
-        quota, period = QUOTA.read_text().split()
+        quota, period = limit.read_text().split()
         n = min(n, max(1, math.ceil(int(quota) / int(period))))
     return n
 

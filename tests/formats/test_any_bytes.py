@@ -45,6 +45,8 @@ def test_any_bytes_are_read_or_refused(files, kind):
     @given(any_bytes(trial.data))
     def judged(data):
         for command, verdict in zip(trial.kind.commands, trial.judged(data), strict=True):
-            assert verdict.held and "no more memory" not in verdict.text, (command, verdict)
+            as_text = command.startswith("predict") and not data.startswith(WORDS[-1])  # a row, perhaps
+            held = verdict.held or (as_text and verdict.kind == "other")
+            assert held and "no more memory" not in verdict.text, (command, verdict)
 
     judged()

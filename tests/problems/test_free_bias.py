@@ -42,6 +42,7 @@ def values(loss, z, y):
         "squared-epsilon-insensitive": lambda: np.maximum(0.0, np.abs(z - y) - 0.1) ** 2,
         "squared": lambda: 0.5 * (z - y) ** 2,
         "absolute": lambda: np.abs(z - y),
+        "huber": lambda: np.where(np.abs(z - y) <= 1.0, 0.5 * (z - y) ** 2, np.abs(z - y) - 0.5),
     }[loss]()
 
 
@@ -59,6 +60,7 @@ def conjugates(loss, a, y, c):
             "squared-epsilon-insensitive": lambda: 0.1 * np.abs(a) - a * y + a * a / (4 * c),
             "squared": lambda: -a * y + a * a / (2 * c),
             "absolute": lambda: -a * y,
+            "huber": lambda: -a * y + a * a / (2 * c),
         }[loss]().sum()
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from support.training_cases import looped, opened, stores_of_classes
 
-import blocksvm.base.threads
 from blocksvm.base.threads import Threads, n_processors, slices
 from blocksvm.sources.matrix import Matrix
 
@@ -92,15 +91,14 @@ def test_threads_start_with_work_to_share():
 
 def test_processors_are_those_that_a_process_may_use(tmp_path, monkeypatch):
     limit = tmp_path / "cpu.max"
-    monkeypatch.setattr(blocksvm.base.threads, "QUOTA", limit)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 4, 5}, raising=False)
-    assert n_processors() == 4
+    assert n_processors(limit) == 4
     for text, n in (("max 100000\n", 4), ("250000 100000\n", 3), ("50000 100000\n", 1), ("900000 100000\n", 4)):
         limit.write_text(text)
-        assert n_processors() == n
+        assert n_processors(limit) == n
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    assert n_processors() == 2
+    assert n_processors(limit) == 2
 
 
 @pytest.mark.parametrize("lengths", [[3, 4, 0, 5], [0, 0, 0], [0, 9, 0, 0, 1], [100], []])
