@@ -66,26 +66,30 @@ def cluster_of(options):
     """The workers that options name, or None; they are sought when a run begins."""
     if not is_on_cluster(options):
         return None
-    from blocksvm.cluster.cluster import TIMEOUT, Cluster
+    from blocksvm.cluster.cluster import Cluster
     from blocksvm.cluster.dask_workers import DaskWorkers
 
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    timeout = TIMEOUT if options.cluster_timeout is None else options.cluster_timeout
     copies = tuple(options.store_copy or ())
-    return Cluster(DaskWorkers(options.cluster, options.security, say), timeout, say, copies)
+    return Cluster(DaskWorkers(options.cluster, options.security, say), cluster_timeout(options), say, copies)
 
 
 def joblib_cluster(options) -> AbstractContextManager:
     """A context in which joblib's tasks run on the cluster that options name, if they name one."""
     if not is_on_cluster(options):
         return nullcontext()
-    from blocksvm.cluster.cluster import TIMEOUT
     from blocksvm.cluster.dask_client import joblib_on_dask
 
-    timeout = TIMEOUT if options.cluster_timeout is None else options.cluster_timeout
-    return joblib_on_dask(options.cluster, options.security, timeout)
+    return joblib_on_dask(options.cluster, options.security, cluster_timeout(options))
+
+
+def cluster_timeout(options) -> float:
+    """Seconds."""
+    from blocksvm.cluster.cluster import TIMEOUT
+
+    return TIMEOUT if options.cluster_timeout is None else options.cluster_timeout
 
 
 def is_on_cluster(options) -> bool:

@@ -9,24 +9,23 @@ from uuid import uuid4
 
 from blocksvm.base.errors import option
 from blocksvm.cluster.cluster import Cluster
+from blocksvm.cluster.cluster_plan import ClusterPlan
 from blocksvm.cluster.dispatcher import ClusterLost, Dispatcher, StoppedWaiting
-from blocksvm.cluster.job import Job
+from blocksvm.cluster.solver_job import SolverJob
 from blocksvm.cluster.workers import Traffic
 from blocksvm.solvers.solver import Task
 from blocksvm.training.loop import OuterLoop
-from blocksvm.training.plan import Plan
 
 
 class ClusterLoop(OuterLoop):
-    """``OuterLoop`` of a ``ClusterPlan``."""
+    """``OuterLoop`` of a ``ClusterPlan``.  job_type: of what workers do."""
 
-    def __init__(self, plan: Plan, *watching, cluster: Cluster, **more):
+    job_type: type[SolverJob]
+    plan: ClusterPlan
+
+    def __init__(self, plan: ClusterPlan, *watching, cluster: Cluster, **more):
         super().__init__(plan, *watching, **more)
         self.cluster = cluster
-
-    def make_job(self, key: str, stores: tuple[str, ...], method: tuple[str, bool], task: dict) -> Job:
-        """stores: their paths; method: name and whether it is an online learner; task: without its source."""
-        raise NotImplementedError
 
     def run(self):
         if not hasattr(self, "state"):
@@ -34,7 +33,11 @@ class ClusterLoop(OuterLoop):
         plan, cluster = self.plan, self.cluster
         task = {f.name: getattr(plan.task, f.name) for f in fields(Task) if f.name != "source"}
         method = plan.method["name"], plan.method["learner"]
-        job = self.make_job(uuid4().hex, cluster.stores(plan.source.name), method, task)
+        shape = self.state[plan.version_of].shape
+        job = self.job_type(
+            uuid4().hex, cluster.stores(plan.source.name), plan.source.fingerprint, plan.worker_bytes, 1, method, task,
+            shape,
+        )  # fmt: skip
         self.dispatcher = Dispatcher(cluster.workers, job, cluster.timeout, plan.blocks.under_way, cluster.say)
         with self.dispatcher:
             try:

@@ -130,8 +130,17 @@ class ClusterPlan(Plan):
         if more.get("replay") is not None:
             raise InputError(f"{option('replay')}: not on a cluster, where no number of passes is chosen; leave it out")
         self.screened = screened
+        self.version_of = "w" if screened else "trial"  # the array of the state that workers have versions of
         self.plan_rows = plan_batches if screened else plan_gradients
         super().__init__(source, settings, **more)
+
+    @property
+    def worker_bytes(self) -> int:
+        """Memory of each worker: two parts to screen, two versions and two that come; or a part to add up, two
+        versions, two sums, and these as they are sent."""
+        array = next(one for one in self.solver.state_arrays if one.name == self.version_of)
+        parts, copies = (2, 4) if self.screened else (1, 6)
+        return parts * self.blocks.arena_bytes + copies * array.n_bytes(self.n_features, 0)
 
     def describe_blocks(self) -> dict:
         return super().describe_blocks() | {"on_cluster": True}

@@ -11,6 +11,7 @@ from functools import partial
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.held_signals import signals_held
+from blocksvm.base.memory import megabytes
 
 ANSWER = 10.0  # seconds that the scheduler has to answer
 READY = 120.0  # seconds that a worker has to open the store
@@ -73,17 +74,25 @@ def joblib_on_dask(address: str, security, timeout: float = ANSWER) -> Iterator:
         yield client
 
 
-def described_worker(store) -> dict:
-    """What a worker may take, or the sentence why it cannot take part; store: a ``SharedStore``."""
+def described_worker(make_ready: Callable[[int], None]) -> dict:
+    """What a worker may take, or the sentence why it cannot take part; make_ready(threads) raises InputError there."""
     from distributed import get_worker
 
+    worker = get_worker()
     try:
-        store.open().close()
+        make_ready(worker.state.nthreads)
     except InputError as error:
         return {"fault": str(error)}
-    worker = get_worker()
     limit = getattr(worker.memory_manager, "memory_limit", None)
     return {"limit": limit, "threads": worker.state.nthreads}
+
+
+def memory_fault(limit: int | None, need: int, advice: str) -> str:
+    """The sentence on a worker that may take too little memory; ''."""
+    if not limit or MEMORY_SHARE * limit >= need:
+        return ""
+    least = f"{MEMORY_SHARE:.0%} must be {megabytes(need)} or more"
+    return f"may take {megabytes(limit)} of memory, of which {least}; {advice}"
 
 
 def hearing_worker(work: Callable, task):

@@ -15,8 +15,7 @@ from functools import partial
 from time import monotonic
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.memory import megabytes
-from blocksvm.cluster.dask_client import ANSWER, MEMORY_SHARE, READY, dask_client
+from blocksvm.cluster.dask_client import ANSWER, READY, dask_client, described_worker, memory_fault
 from blocksvm.cluster.executors import difference, here
 from blocksvm.cluster.job import Answer, Job, Missing, Part, Weights, context_of, run_part
 from blocksvm.cluster.workers import WorkerEvent, drained
@@ -34,15 +33,11 @@ def on_worker(job: Job, part: Part, weights: Weights | None) -> Answer | Missing
 
 def described(job: Job) -> dict:
     """What a worker is, or the sentence why it cannot take part."""
-    from distributed import get_worker
 
-    worker = get_worker()
-    try:
-        context_of(replace(job, threads=worker.state.nthreads))
-    except InputError as error:
-        return {"fault": str(error)}
-    limit = getattr(worker.memory_manager, "memory_limit", None)
-    return {"about": here(), "limit": limit}
+    def make_ready(threads: int) -> None:
+        context_of(replace(job, threads=threads))
+
+    return described_worker(make_ready) | {"about": here()}
 
 
 class DaskWorkers:
@@ -108,18 +103,11 @@ class DaskWorkers:
 
     def _fault_of(self, answer: dict) -> str:
         """Why a worker cannot take part, '' where it can."""
-        return answer.get("fault") or self._differs(answer)
-
-    def _differs(self, answer: dict) -> str:
-        if fault := difference(answer["about"], here()):
-            return fault
-        limit = answer["limit"]
-        if limit and MEMORY_SHARE * limit < self.job.n_bytes:
-            return (
-                f"may take {megabytes(limit)} of memory, of which {MEMORY_SHARE:.0%} must be "
-                f"{megabytes(self.job.n_bytes)} or more; raise its memory limit"
-            )
-        return ""
+        return (
+            answer.get("fault")
+            or difference(answer["about"], here())
+            or memory_fault(answer["limit"], self.job.n_bytes, "raise its memory limit")
+        )
 
     def _watch(self) -> None:
         """Tell who joins and who leaves, until the end."""

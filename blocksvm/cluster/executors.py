@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.held_signals import signals_held
-from blocksvm.base.memory import megabytes
 from blocksvm.base.settings import n_threads
 from blocksvm.kernels.compiling import processor
 from blocksvm.model.versions import versions
@@ -59,6 +58,10 @@ class SharedStore:
             store.close()
             raise InputError(f"{self.path}: is another store on {platform.node()}; all processes must see the same")
         return store
+
+    def look(self, threads: int) -> None:
+        """InputError as ``open``."""
+        self.open().close()
 
 
 class OnThreads:
@@ -130,12 +133,12 @@ class OnDask(OnThreads):
     def require(self, store: SharedStore, n_bytes: int, n_tasks: int) -> None:
         """InputError unless every worker sees the store, and may take ``n_bytes`` for each of the tasks that it may
         get at once."""
-        from blocksvm.cluster.dask_client import ANSWER, MEMORY_SHARE, READY, described_worker
+        from blocksvm.cluster.dask_client import ANSWER, READY, described_worker, memory_fault
 
         futures = {}
         for worker in self.client.nthreads(callback_timeout=ANSWER):
             there = self.client.get_executor(workers=[worker], allow_other_workers=True, pure=False)
-            futures[there.submit(described_worker, store)] = worker
+            futures[there.submit(described_worker, store.look)] = worker
         wait(futures, READY, FIRST_COMPLETED)
         done, _ = wait(futures, ANSWER)  # the others may become ready while some are at work
         if not done:
@@ -145,12 +148,9 @@ class OnDask(OnThreads):
             answer = future.result() if error is None else {"fault": f"did not become ready ({type(error).__name__})"}
             if fault := answer.get("fault"):
                 raise InputError(f"worker {worker}: {fault}")
-            limit, need = answer["limit"], n_bytes * min(n_tasks, answer["threads"])
-            if limit and MEMORY_SHARE * limit < need:
-                raise InputError(
-                    f"worker {worker}: may take {megabytes(limit)} of memory, of which {MEMORY_SHARE:.0%} must be "
-                    f"{megabytes(need)} or more; raise its memory limit, or lower {option('memory')}"
-                )
+            advice = f"raise its memory limit, or lower {option('memory')}"
+            if fault := memory_fault(answer["limit"], n_bytes * min(n_tasks, answer["threads"]), advice):
+                raise InputError(f"worker {worker}: {fault}")
 
     def start(self) -> Executor:
         return self.client.get_executor(pure=False)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from blocksvm.base.threads import Threads
-from blocksvm.cluster.job import Context, Job
-from blocksvm.learners.engine.methods import get_method
-from blocksvm.solvers.lbfgs import LBFGS
-from blocksvm.solvers.solver import State, Task, Visit
+from blocksvm.cluster.job import Context
+from blocksvm.cluster.solver_job import SolverContext, SolverJob
+from blocksvm.solvers.solver import State, Visit
 from blocksvm.store.reader import Store
 
 SUMMED = "gradient", "scale"  # arrays of the state that rows are added to, scale in the first reading alone
@@ -20,13 +17,7 @@ PLACES = np.int32, np.int64  # of features, as many as they are
 
 
 @dataclass(frozen=True)
-class GradientJob(Job):
-    """method: name and whether it is an online learner; task: without its source; weights_shape: of a point."""
-
-    method: tuple[str, bool]
-    task: dict[str, Any]
-    weights_shape: tuple[int, ...]
-
+class GradientJob(SolverJob):
     def make_context(self, store: Store) -> Context:
         return GradientContext(self, store)
 
@@ -91,28 +82,18 @@ class Summed:
         return arrays + self.sums.nbytes + self.counts.nbytes + self.fresh.nbytes
 
 
-class GradientContext(Context):
-    """A solver without rows."""
-
-    def __init__(self, job: GradientJob, store: Store):
-        super().__init__(store)
-        solver = get_method(*job.method).make(Task(source=store, **job.task))
-        assert isinstance(solver, LBFGS)
-        self.source = store.reader(real=True) if solver.real_targets else store
-        self.solver, self.shape = solver, job.weights_shape
-        self.solver.threads = Threads(job.threads)
-
+class GradientContext(SolverContext):
     def answer(self, part: GradientPart) -> Summed:
         began, cost = time.perf_counter(), self.source.cost.bytes_read
         solver = self.solver
         block = self.source.read_block(part.chunks, None)
         state: State = {
-            array.name: np.zeros(array.shape(self.shape[0] - 1, block.n_samples), array.dtype)
+            array.name: np.zeros(array.shape(self.weights_shape[0] - 1, block.n_samples), array.dtype)
             for array in solver.state_arrays
             if array.in_visits
         }
         state["figures"][:] = part.figures
-        state["trial"] = self.versions[part.version].reshape(self.shape)
+        state["trial"] = self.versions[part.version].reshape(self.weights_shape)
         visit = Visit({array.name: array.zeros(block.n_samples) for array in solver.visit_arrays})
         solver.inner_pass(block, state, visit, np.arange(block.n_samples, dtype=np.int32))
         names = SUMMED[: 1 if solver.started(state) else 2]

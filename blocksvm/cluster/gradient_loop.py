@@ -13,7 +13,6 @@ import numpy as np
 
 from blocksvm.cluster.cluster_loop import ClusterLoop
 from blocksvm.cluster.gradient_job import GradientJob, GradientPart, Summed
-from blocksvm.cluster.job import Job
 from blocksvm.kernels.lbfgs_loops import add_up
 from blocksvm.solvers.lbfgs import LBFGS
 from blocksvm.solvers.solver import PassResult
@@ -24,10 +23,7 @@ from blocksvm.training.visit import VisitResult
 class GradientLoop(ClusterLoop):
     """The loop of L-BFGS."""
 
-    def make_job(self, key: str, stores: tuple[str, ...], method: tuple[str, bool], task: dict) -> Job:
-        trial = self.state["trial"]
-        n_bytes = self.plan.blocks.arena_bytes + 6 * trial.nbytes  # two versions, two sums, and these sent
-        return GradientJob(key, stores, self.plan.source.fingerprint, n_bytes, 1, method, task, trial.shape)
+    job_type = GradientJob
 
     def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[None]:
         dispatcher, visit = self.dispatcher, self.progress.visit

@@ -17,7 +17,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.cluster.chunk_parts import LARGEST_PART, MOST_UNDER_WAY, cut, part_size
 from blocksvm.cluster.cluster import Cluster
 from blocksvm.cluster.dispatcher import Dispatcher
-from blocksvm.cluster.job import NO_VERSION, Context, Job
+from blocksvm.cluster.job import ChunksPart, Context, Job
 from blocksvm.model.scoring import ScoreChunks, ScoredRows, StoreScorer
 from blocksvm.store.reader import Store
 
@@ -39,20 +39,12 @@ class ScoringJob(Job):
         return ScoringContext(self, store)
 
 
-@dataclass(frozen=True)
-class ScoringPart:
-    """Chunks whose rows of source numbers low .. high - 1 are scored."""
+@dataclass(frozen=True, kw_only=True)
+class ScoringPart(ChunksPart):
+    """The rows of source numbers low .. high - 1 are scored."""
 
-    number: int
-    chunks: np.ndarray
     low: int
     high: int
-    size: int
-    version: int = NO_VERSION
-
-    @property
-    def n_bytes(self) -> int:
-        return self.chunks.nbytes
 
 
 @dataclass(frozen=True)
@@ -106,16 +98,14 @@ def scoring_by(cluster: Cluster, scorer: StoreScorer, model: str, options: dict,
 
         def score_chunks(chunks: Sequence[int], low: int, high: int, take: Callable[[ScoredRows], None]) -> None:
             parts = cut(np.array(chunks), sizes, part)
-            dispatcher.want(partial(part_of, some, low, high, int(sizes[some].sum())) for some in parts)
+            dispatcher.want(
+                partial(ScoringPart, chunks=some, size=int(sizes[some].sum()), low=low, high=high) for some in parts
+            )
             for _ in parts:
                 for rows in dispatcher.take().rows:
                     take(rows)
 
         yield score_chunks
-
-
-def part_of(chunks: np.ndarray, low: int, high: int, size: int, number: int) -> ScoringPart:
-    return ScoringPart(number, chunks, low, high, size)
 
 
 def digest_of(path: str) -> str:

@@ -8,27 +8,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from blocksvm.base.threads import Threads
-from blocksvm.cluster.job import Context, Job
-from blocksvm.learners.engine.methods import get_method
+from blocksvm.cluster.job import Context
+from blocksvm.cluster.solver_job import SolverContext, SolverJob
 from blocksvm.problems.problem import CertificateSums
-from blocksvm.solvers.solver import State, Task, problem_of
+from blocksvm.solvers.solver import State, problem_of
 from blocksvm.sources.block import Block
 from blocksvm.store.reader import Store
 
 
 @dataclass(frozen=True)
-class ScreeningJob(Job):
-    """method: name and whether it is an online learner; task: without its source; weights_shape: of w."""
-
-    method: tuple[str, bool]
-    task: dict[str, Any]
-    weights_shape: tuple[int, ...]
-
+class ScreeningJob(SolverJob):
     def make_context(self, store: Store) -> Context:
         return ScreeningContext(self, store)
 
@@ -86,16 +78,11 @@ class Screened:
         return sum(0 if array is None else array.nbytes for array in arrays)
 
 
-class ScreeningContext(Context):
-    """A solver without rows."""
+class ScreeningContext(SolverContext):
+    """sums: of a certificate, for each version that was screened at."""
 
-    def __init__(self, job: ScreeningJob, store: Store):
-        super().__init__(store)
-        self.weights_shape = job.weights_shape
-        solver = get_method(*job.method).make(Task(source=store, **job.task))
-        self.source = store.reader(real=True) if solver.real_targets else store
-        self.solver = solver
-        self.solver.threads = Threads(job.threads)
+    def __init__(self, job: SolverJob, store: Store):
+        super().__init__(job, store)
         self.sums: dict[int, CertificateSums] = {}
 
     def answer(self, part: ScreeningPart) -> Screened:
@@ -121,7 +108,7 @@ class ScreeningContext(Context):
         entries = {a.name: state[a.name][looked_at] for a in solver.state_arrays if a.axis == "row" and a.in_visits}
         share = np.empty(len(looked_at))
         sums.add(scores[looked_at], light, entries["alpha"])
-        solver.shares(light, scores[looked_at], state | entries, share)  # type: ignore[attr-defined]
+        solver.shares(light, scores[looked_at], state | entries, share)
         can_move = (share > 0.0) & ~member[looked_at]
         sent = can_move & (share >= part.least)
         chosen = np.flatnonzero(sent)

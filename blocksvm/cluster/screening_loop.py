@@ -26,7 +26,6 @@ from blocksvm.base.vectors import on_lines
 from blocksvm.cluster.cluster_loop import ClusterLoop
 from blocksvm.cluster.cluster_plan import ScreenedBatches
 from blocksvm.cluster.dispatcher import StoppedWaiting
-from blocksvm.cluster.job import Job
 from blocksvm.cluster.screening_job import Screened, ScreeningJob, ScreeningPart, rows_of
 from blocksvm.problems.problem import CertificateSums
 from blocksvm.solvers.solver import PassResult, TellsShares, problem_of
@@ -46,6 +45,7 @@ AT_ONCE = 1 << 12  # members of which the gap is added up at once
 class ScreeningLoop(ClusterLoop):
     """The loop of dual coordinate descent."""
 
+    job_type = ScreeningJob
     certifying = False  # a certificate is under way, which chooses the set once more
     batch_ends = 0
 
@@ -56,10 +56,6 @@ class ScreeningLoop(ClusterLoop):
         self.state[LEFT_OUT] = np.zeros(self.plan.source.n_samples, bool)
         self.state[AT] = np.zeros(2, np.int64)
         self.state[LEAST] = np.zeros(1)
-
-    def make_job(self, key: str, stores: tuple[str, ...], method: tuple[str, bool], task: dict) -> Job:
-        n_bytes = 2 * self.plan.blocks.arena_bytes + 4 * self.state["w"].nbytes
-        return ScreeningJob(key, stores, self.plan.source.fingerprint, n_bytes, 1, method, task, self.state["w"].shape)
 
     def _begin_reading(self) -> None:
         if self.working_set is not None:

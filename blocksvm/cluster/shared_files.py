@@ -10,6 +10,7 @@ from pathlib import Path
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.cluster.dask_client import joblib_on_dask
+from blocksvm.cluster.executors import difference
 from blocksvm.model.versions import versions
 
 
@@ -45,11 +46,8 @@ def require_seen(client, address: str, paths: list[str]) -> None:
                     f"worker {worker}: does not see {what} as it is here; every worker must see the inputs and the "
                     f"folder for temporary files ({option('temp')}) under the same paths"
                 )
-        for name, version in here.items():
-            if there.get(name) != version:
-                raise InputError(
-                    f"worker {worker}: has {name} {there.get(name)}, and {version} is here; make them the same"
-                )
+        if fault := difference(there, here):
+            raise InputError(f"worker {worker}: {fault}")
 
 
 def seen_here(paths: list[str]) -> tuple[list[int | None], dict[str, str]]:

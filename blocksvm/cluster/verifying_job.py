@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from uuid import uuid4
 
 import numpy as np
@@ -13,7 +14,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.cluster.chunk_parts import MOST_UNDER_WAY, cut, part_size
 from blocksvm.cluster.cluster import Cluster
 from blocksvm.cluster.dispatcher import Dispatcher
-from blocksvm.cluster.job import NO_VERSION, Context, Job
+from blocksvm.cluster.job import ChunksPart, Context, Job
 from blocksvm.sources.source import largest_chunk_bytes
 from blocksvm.store.reader import Store
 
@@ -22,18 +23,6 @@ from blocksvm.store.reader import Store
 class VerifyingJob(Job):
     def make_context(self, store: Store) -> Context:
         return VerifyingContext(store)
-
-
-@dataclass(frozen=True)
-class VerifyingPart:
-    number: int
-    chunks: np.ndarray
-    size: int
-    version: int = NO_VERSION
-
-    @property
-    def n_bytes(self) -> int:
-        return self.chunks.nbytes
 
 
 @dataclass(frozen=True)
@@ -47,7 +36,7 @@ class Verified:
 
 
 class VerifyingContext(Context):
-    def answer(self, part: VerifyingPart) -> Verified:
+    def answer(self, part: ChunksPart) -> Verified:
         began, fault = time.perf_counter(), ""
         try:
             for _ in self.store.verify_chunks(part.chunks.tolist()):
@@ -65,10 +54,7 @@ def verified_by(cluster: Cluster, store: Store) -> Iterator[int]:
     job = VerifyingJob(uuid4().hex, cluster.stores(store.path), store.fingerprint, n_bytes, 1)
     done = 0
     with Dispatcher(cluster.workers, job, cluster.timeout, MOST_UNDER_WAY, cluster.say) as dispatcher:
-        dispatcher.want(
-            lambda number, some=some: VerifyingPart(number, some, int(sizes[some].sum()))  # type: ignore[misc]
-            for some in parts
-        )
+        dispatcher.want(partial(ChunksPart, chunks=some, size=int(sizes[some].sum())) for some in parts)
         for some in parts:
             if fault := dispatcher.take().fault:
                 raise InputError(fault)

@@ -128,9 +128,8 @@ def plan_cluster(whole: ClusterPlan, sample: ChosenChunks, rows: DataSize, rates
         readings = smooth[0]
         found = smooth_from(rows, rates, counts.readings, driver, smooth)
     enough = enough_workers(rows, rates, driver)
-    worker_memory = 2 * whole.blocks.arena_bytes + 4 * whole.solver.n_vectors * 8 * rows.n_features
     return OnWorkers(
-        workers, counts, driver, whole.memory(), worker_memory, run, enough, readings, found
+        workers, counts, driver, whole.memory(), whole.worker_bytes, run, enough, readings, found
     )  # fmt: skip
 
 

@@ -76,7 +76,7 @@ def test_the_certificate_is_that_of_the_saved_dual_variables(stores, loss):
 def test_a_run_that_is_stopped_anywhere_goes_on_to_the_same_bits(stores, tmp_path, classes):
     settings = {"tol": 1e-4, "seed": 1, "cluster": 2, "max_outer": 5}
     whole, questions = asked(stores[classes], **settings)
-    for polls in range(1, questions, 1 + questions // 25):
+    for polls in range(1, questions, 1 + questions // 12):
         checkpoint = tmp_path / f"{polls}.ckpt"
         broken = train(stores[classes], stop=stop_after(polls), checkpoint=checkpoint, **settings)
         assert broken.result.status == "interrupted"
@@ -229,7 +229,7 @@ def test_a_certificate_sends_no_row_that_the_set_would_not_take(stores, monkeypa
 
     with Store(stores[2]) as store:
         least = next(m for m in range(10_000, 10**6, 2_000) if planned(store, m))
-    memory = {"memory": least + 6_000, "tol": 1e-5, "C": 10.0}  # the set holds some of the rows
+    memory = {"memory": least + 6_000, "tol": 1e-3, "C": 10.0}  # the set holds some of the rows
     sent, everything = (train(stores[2], cluster=workers, **memory) for workers in (ThreadWorkers(1), Everything(1)))
     assert sent.same(everything)
     assert [event["set_share"] for event in sent.outer()] == pytest.approx([e["set_share"] for e in everything.outer()])

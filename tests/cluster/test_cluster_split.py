@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 
 import joblib
 import pytest
+from support.dask_processes import dask_processes
 
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.shared_files import require_seen, seen_here
@@ -33,11 +32,9 @@ def test_a_cluster_makes_the_store_of_one_process(tmp_path, run_in_process):
     settings = SplitSettings(memory=16_000_000, format="documents", overwrite=True)
     split_rows(str(text), store, settings)
     expected = store.read_bytes()
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-    ) as cluster:
+    with dask_processes(2) as cluster:
         arguments = [text, store, "--format", "documents", "--memory", "16MB", "--overwrite", "--threads", "1"]
-        done = run_in_process(main, *arguments, "--cluster", cluster.scheduler_address)
+        done = run_in_process(main, *arguments, "--cluster", cluster.address)
         assert done.code == 0, done.err
         assert store.read_bytes() == expected
         # in Python joblib is told where, and a worker is killed on the way
@@ -45,11 +42,11 @@ def test_a_cluster_makes_the_store_of_one_process(tmp_path, run_in_process):
 
         def watch(progress) -> None:
             if not killed:
-                killed.append(next(iter(cluster.workers.values())).process.pid)
-                os.kill(killed[0], signal.SIGKILL)
+                killed.append(cluster.workers[0])
+                killed[0].kill()
 
         many = SplitSettings(memory=16_000_000, format="documents", overwrite=True, processes=-1)
-        with distributed.Client(cluster) as client, joblib.parallel_config("dask", client=client):
+        with distributed.Client(cluster.address) as client, joblib.parallel_config("dask", client=client):
             split_rows(str(text), store, many, progress=watch)
         assert killed
         assert store.read_bytes() == expected

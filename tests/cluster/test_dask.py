@@ -12,6 +12,7 @@ import threading
 import time
 
 import pytest
+from support.dask_processes import dask_processes
 from support.places import ROOT
 from support.training_cases import make_store, random_rows, train
 
@@ -33,16 +34,8 @@ def store(tmp_path_factory):
 
 @pytest.fixture
 def cluster():
-    import distributed
-
-    with distributed.LocalCluster(
-        n_workers=3, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-    ) as cluster:
+    with dask_processes(3) as cluster:
         yield cluster
-
-
-def pids(cluster) -> list[int]:
-    return [worker.process.pid for worker in cluster.workers.values()]
 
 
 def during(cluster, store, *actions, **settings):
@@ -54,7 +47,7 @@ def during(cluster, store, *actions, **settings):
             left.pop(0)()
         return False
 
-    run = train(store, cluster=DaskWorkers(cluster.scheduler_address, None, said.append), stop=stop,
+    run = train(store, cluster=DaskWorkers(cluster.address, None, said.append), stop=stop,
                 **SETTINGS | settings)  # fmt: skip
     assert not left
     return run
@@ -63,19 +56,17 @@ def during(cluster, store, *actions, **settings):
 def test_one_is_killed_one_is_stopped_one_is_added(cluster, store):
     expected = train(store, cluster=1, **SETTINGS)
     assert expected.result.status == "converged"
-    killed, stopped, _ = pids(cluster)
+    killed, stopped, _ = cluster.workers
 
     def go_on() -> None:
         time.sleep(20.0)
-        os.kill(stopped, signal.SIGCONT)
+        stopped.send_signal(signal.SIGCONT)
 
     def stop() -> None:
-        os.kill(stopped, signal.SIGSTOP)
+        stopped.send_signal(signal.SIGSTOP)
         threading.Thread(target=go_on).start()
 
-    run = during(
-        cluster, store, lambda: None, lambda: os.kill(killed, signal.SIGKILL), stop, lambda: cluster.scale(4)
-    )  # fmt: skip
+    run = during(cluster, store, lambda: None, killed.kill, stop, cluster.add)
     assert run.same(expected)
     assert run.result.certificate == expected.result.certificate
 
@@ -83,19 +74,18 @@ def test_one_is_killed_one_is_stopped_one_is_added(cluster, store):
 def test_the_scheduler_is_lost_and_the_checkpoint_goes_on(cluster, store, tmp_path):
     expected, checkpoint = train(store, cluster=1, **SETTINGS), tmp_path / "run.ckpt"
     with pytest.raises(ClusterLost, match="does not answer.*run.ckpt has the state, and resume goes on"):
-        during(cluster, store, lambda: None, cluster.close, checkpoint=checkpoint)
+        during(cluster, store, lambda: None, cluster.scheduler.kill, checkpoint=checkpoint)
     again = train(store, cluster=2, checkpoint=checkpoint, resume=True, **SETTINGS)
     assert again.same(expected)
 
 
 def test_one_is_stopped_before_it_is_ready(cluster, store):
-    stopped = pids(cluster)[1]
-    told = []
-    os.kill(stopped, signal.SIGSTOP)
+    told, stopped = [], cluster.workers[1]
+    stopped.send_signal(signal.SIGSTOP)
     try:
-        run = train(store, cluster=DaskWorkers(cluster.scheduler_address, None, told.append), **SETTINGS)
+        run = train(store, cluster=DaskWorkers(cluster.address, None, told.append), **SETTINGS)
     finally:
-        os.kill(stopped, signal.SIGCONT)
+        stopped.send_signal(signal.SIGCONT)
     assert told == ["1 of 3 workers are not ready yet; they may join"]
     assert run.same(train(store, cluster=1, **SETTINGS))
 
@@ -105,9 +95,9 @@ def test_fit_takes_a_client_or_an_address(cluster, store):
 
     expected = train(store, cluster=1, **SETTINGS)
     with blocksvm.open_store(store) as rows:
-        with distributed.Client(cluster, set_as_default=False) as client:
+        with distributed.Client(cluster.address, set_as_default=False) as client:
             fitted = blocksvm.fit(rows, cluster=client, **SETTINGS)
-        again = blocksvm.fit(rows, cluster=cluster.scheduler_address, **SETTINGS)
+        again = blocksvm.fit(rows, cluster=cluster.address, **SETTINGS)
     assert fitted.certificate == again.certificate == expected.result.certificate
     with pytest.raises(InputError, match="cluster: reads a store"):
         blocksvm.fit(*random_rows(), cluster="local:1")
@@ -143,7 +133,7 @@ def test_workers_of_another_kind_are_refused(cluster, store, tmp_path):
         ({"about": here() | {"processor": "abacus"}, "limit": None}, "has processor abacus"),
         ({"about": here(), "limit": 1000}, "may take .* of memory"),
     ):
-        workers = Other(cluster.scheduler_address, None, print)
+        workers = Other(cluster.address, None, print)
         workers.answer = answer
         with pytest.raises(InputError, match=text):
             train(store, cluster=workers, **SETTINGS)
@@ -157,7 +147,7 @@ def test_workers_of_another_kind_are_refused(cluster, store, tmp_path):
             super()._ask(workers)
 
     with pytest.raises(InputError, match="is another store than the one that this run reads"):
-        train(run_store, cluster=Swapped(cluster.scheduler_address, None, print), **SETTINGS)
+        train(run_store, cluster=Swapped(cluster.address, None, print), **SETTINGS)
 
 
 def test_the_command_trains_on_a_local_cluster(store, tmp_path):
@@ -180,7 +170,6 @@ def test_the_command_refuses_what_cannot_be(store, tmp_path):
     for options, text in (
         (["--security", "a", "b", "c"], "--security: is for --cluster"),
         (["--cluster", "local:0"], "expected local:N with N of 1 or more"),
-        (["--cluster", "tcp://127.0.0.1:9"], "no scheduler answers"),
         (["--cluster", "local:1", "--solver", "pegasos"], "not on a cluster"),
         (["--cluster", "local:1", "--schedule", "overlap"], "not on a cluster"),
     ):

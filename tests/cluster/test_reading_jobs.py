@@ -89,7 +89,7 @@ def test_a_model_that_is_another_one_is_refused(trained, tmp_path):
     with Store(path) as store:
         job = ScoringJob("k", (str(path),), store.fingerprint, MEMORY, 1, (model, digest_of(model)), {})
         context = open_context(job)
-        answer = run_part(job, ScoringPart(1, np.arange(len(store.chunks)), 0, 100, 1), None, context)
+        answer = run_part(job, ScoringPart(1, np.arange(len(store.chunks)), 1, low=0, high=100), None, context)
         assert sum(len(rows.source) for rows in answer.rows) == 100 and answer.n_bytes > 100 * (8 + 8)
         context.close()
         for name, digest in ((model, "0"), (str(tmp_path / "none.h5"), digest_of(model))):

@@ -26,6 +26,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from support.dask_processes import dask_processes
 from support.training_cases import make_store, random_rows
 
 from blocksvm import estimators
@@ -392,9 +393,8 @@ def test_a_search_has_the_same_bits_in_other_processes(backend):
         more = {"n_jobs": 2}
         if backend == "dask":
             distributed = pytest.importorskip("distributed")
-            places = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
-            cluster = stack.enter_context(distributed.LocalCluster(**places))
-            more = {"client": stack.enter_context(distributed.Client(cluster))}
+            cluster = stack.enter_context(dask_processes(2))
+            more = {"client": stack.enter_context(distributed.Client(cluster.address))}
         stack.enter_context(joblib.parallel_config(backend, **more))
         found = clone(search).fit(rows, labels)
     np.testing.assert_array_equal(found.cv_results_["mean_test_score"], scores)

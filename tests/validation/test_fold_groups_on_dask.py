@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ import time
 import joblib
 import numpy as np
 import pytest
+from support.dask_processes import dask_processes
 from support.training_cases import make_store, random_rows
 
 import blocksvm
@@ -29,9 +29,14 @@ def path(tmp_path_factory):
 
 
 @pytest.fixture
-def client():
-    places = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
-    with distributed.LocalCluster(**places) as cluster, distributed.Client(cluster) as client:
+def cluster():
+    with dask_processes(2) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    with distributed.Client(cluster.address) as client:
         yield client
 
 
@@ -57,12 +62,11 @@ def on_dask(client, path, *actions, timeout=60.0, **more):
     return figures(found)
 
 
-def test_the_bits_are_those_of_one_process_also_where_a_worker_dies(client, path):
+def test_the_bits_are_those_of_one_process_also_where_a_worker_dies(cluster, client, path):
     with blocksvm.open_store(path) as store:
         expected = figures(blocksvm.cross_validate(store, **GIVEN))
     assert on_dask(client, path) == expected
-    victim = next(iter(client.cluster.workers.values())).process.pid
-    assert on_dask(client, path, lambda: os.kill(victim, signal.SIGKILL)) == expected
+    assert on_dask(client, path, cluster.workers[0].kill) == expected
 
 
 def test_a_worker_hears_that_a_task_is_given_up(client, tmp_path):
@@ -81,14 +85,14 @@ def test_a_worker_hears_that_a_task_is_given_up(client, tmp_path):
         time.sleep(0.05)
 
 
-def test_a_cluster_without_workers_is_told(client, path):
+def test_a_cluster_without_workers_is_told(cluster, client, path):
     with pytest.raises(InputError, match=r"no worker of the Dask cluster has answered for 2s"):
-        on_dask(client, path, lambda: client.cluster.scale(0), timeout=2.0)
+        on_dask(client, path, *(worker.kill for worker in cluster.workers), timeout=2.0)
 
 
-def test_a_scheduler_that_is_lost_is_told(client, path):
+def test_a_scheduler_that_is_lost_is_told(cluster, client, path):
     with pytest.raises(InputError, match=r"the Dask cluster has given a part of the work up|no worker of the Dask"):
-        on_dask(client, path, lambda: client.cluster.sync(client.cluster.scheduler.close), timeout=2.0)
+        on_dask(client, path, cluster.scheduler.kill, timeout=2.0)
 
 
 def test_workers_with_another_store_or_too_little_memory_are_refused(client, path, tmp_path):

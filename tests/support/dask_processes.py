@@ -1,0 +1,66 @@
+"""A Dask cluster of processes of their own, as users start one: the scheduler too may be killed, and ending it all
+waits for nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from support.places import ROOT, TESTS
+
+PATIENCE = 60.0  # seconds for a process to start
+QUIET = {"DASK_LOGGING__DISTRIBUTED": "critical", "PYTHONPATH": f"{ROOT}{os.pathsep}{TESTS}"}
+
+
+class DaskProcesses:
+    """address: of the scheduler; workers: their processes, of one thread each."""
+
+    def __init__(self, folder: str):
+        self.folder = folder
+        self.workers: list[subprocess.Popen] = []
+        contact = Path(folder, "scheduler.json")
+        self.scheduler = self._start("scheduler", "--port", "0", "--host", "127.0.0.1", "--scheduler-file", contact)
+        ends = time.monotonic() + PATIENCE
+        while not hasattr(self, "address"):
+            assert time.monotonic() < ends, "the scheduler has not started"
+            time.sleep(0.02)
+            with suppress(FileNotFoundError, json.JSONDecodeError):  # it may be half written
+                self.address = json.loads(contact.read_text())["address"]
+
+    def _start(self, role: str, *options) -> subprocess.Popen:
+        words = sys.executable, "-P", "-m", f"distributed.cli.dask_{role}", *map(str, options), "--no-dashboard"
+        return subprocess.Popen(words, env=os.environ | QUIET, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def add(self, n: int = 1) -> None:
+        """Start workers, and wait until they are there."""
+        import distributed
+
+        for _ in range(n):
+            options = "--no-nanny", "--nthreads", "1", "--local-directory", self.folder
+            self.workers.append(self._start("worker", self.address, *options))
+        with distributed.Client(self.address, set_as_default=False, timeout=PATIENCE) as client:
+            client.wait_for_workers(sum(one.poll() is None for one in self.workers), timeout=PATIENCE)
+
+    def end(self) -> None:
+        for process in (self.scheduler, *self.workers):
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def dask_processes(n: int) -> Iterator[DaskProcesses]:
+    """A scheduler with n workers, killed at the end."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        cluster = DaskProcesses(folder)
+        try:
+            cluster.add(n)
+            yield cluster
+        finally:
+            cluster.end()
