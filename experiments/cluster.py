@@ -20,7 +20,7 @@ class Count:
     """Of a run's events."""
 
     def __init__(self):
-        self.readings = self.set_passes = self.received = 0.0
+        self.readings = self.set_passes = self.received = self.sent = 0.0
 
     def __call__(self, event: dict) -> None:
         if event["event"] == "certificate":
@@ -29,6 +29,7 @@ class Count:
             self.readings += 1
             self.set_passes += event["set_nnz_visited"]
             self.received += event["bytes_received"]
+            self.sent += event["bytes_sent"]
 
 
 def main() -> None:
@@ -41,7 +42,7 @@ def main() -> None:
     options = p.parse_args()
     tables = Tables(options)
     tables.begin(f"{options.loss}, C {options.C:g}, seed {options.seed}: readings to a certified gap of 1e-3", "data",
-                 "one machine", "screened", "set passes", "screened", "rows sent")  # fmt: skip
+                 "one machine", "screened", "set passes", "screened", "rows sent", "versions")  # fmt: skip
     for path in options.stores:
         with blocksvm.open_store(path) as rows:
             entries = rows.n_nonzeros * (4 + rows.value_bytes) + rows.n_samples * rows.row_bytes
@@ -55,7 +56,7 @@ def main() -> None:
             here, screened = counts
             tables.row(path.stem, f"{here.readings:.1f}", f"{screened.readings:.1f}",
                        f"{here.set_passes / rows.n_nonzeros:.1f}", f"{screened.set_passes / rows.n_nonzeros:.1f}",
-                       f"{screened.received / entries:.2f}")  # fmt: skip
+                       f"{screened.received / entries:.2f}", f"{screened.sent / entries:.2f}")  # fmt: skip
     tables.end()
 
 

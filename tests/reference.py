@@ -823,3 +823,16 @@ def closed_columns(numbers, features, categories, final, l2, single):
         rows.append(own)
         largest = max(largest, total)
     return rows, largest
+
+
+# ---------------------------------------------------------------------------
+# Versions of w
+# ---------------------------------------------------------------------------
+
+
+def brought_near(near, w):
+    """near, where its difference from w is at least the root mean square of those that are not 0, as float32 of w."""
+    difference = w - near
+    least = np.sqrt(np.mean(difference[difference != 0.0] ** 2)) if difference.any() else 0.0
+    far = (difference != 0.0) & (np.abs(difference) >= least * (1.0 - 1e-12))
+    return np.where(far, w.astype(np.float32).astype(np.float64), near)

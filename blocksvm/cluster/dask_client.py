@@ -54,10 +54,16 @@ def dask_client(address: str, security, failures: int = 0) -> Iterator:
         except InputError:
             raise
         except Exception as error:
-            raise InputError(
-                f"{option('cluster', address)}: no scheduler answers ({str(error) or type(error).__name__}); "
-                "start one with 'dask scheduler' and workers with 'dask worker HOST:PORT'"
-            ) from error
+            what, advice = (
+                ("its processes do not start", "a script that starts them does so under if __name__ == '__main__'")
+                if address.startswith("local:")
+                else (
+                    "no scheduler answers",
+                    "start one with 'dask scheduler' and workers with 'dask worker HOST:PORT'",
+                )
+            )
+            why = str(error) or type(error).__name__
+            raise InputError(f"{option('cluster', address)}: {what} ({why}); {advice}") from error
         yield client
 
 

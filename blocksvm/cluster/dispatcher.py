@@ -34,6 +34,7 @@ class Dispatcher:
         self.workers, self.job, self.say = workers, job, say
         self.assignment = Assignment(timeout, most)
         self.versions: dict[int, np.ndarray] = {}
+        self.changes: dict[tuple[int, int], Weights] = {}  # of one version into another
         self.parts: dict[int, Part] = {}
         self.answers: dict[int, Any] = {}
         self.to_come: deque[Callable[[int], Part]] = deque()
@@ -54,12 +55,11 @@ class Dispatcher:
 
     def new_version(self, w: np.ndarray) -> int:
         """Let parts be made at this w, which is copied; returns its number."""
-        latest = self.versions.get(self.version)
-        if latest is None or not np.array_equal(latest, w.reshape(-1)):
-            self.version += 1
-            self.versions[self.version] = w.reshape(-1).copy()
-            for old in sorted(self.versions)[:-VERSIONS_KEPT]:
-                del self.versions[old]
+        self.version += 1
+        self.versions[self.version] = w.reshape(-1).copy()
+        for old in sorted(self.versions)[:-VERSIONS_KEPT]:
+            del self.versions[old]
+        self.changes = {pair: change for pair, change in self.changes.items() if pair[1] == self.version - 1}
         return self.version
 
     def want(self, parts: Iterable[Callable[[int], Part]]) -> None:
@@ -138,11 +138,16 @@ class Dispatcher:
         part = self.parts[instruction.number]
         weights = None
         if instruction.held != part.version:
-            w, before = self.versions[part.version], self.versions.get(instruction.held)
-            if before is None or instruction.held > part.version:
-                weights = Weights(part.version, w)
-            else:
-                weights = Weights.between(part.version, w, instruction.held, before)
+            weights = self._weights(instruction.held, part.version)
             self.traffic.bytes_sent += weights.n_bytes
         self.traffic.bytes_sent += part.n_bytes
         self.workers.submit(instruction.worker, part, weights)
+
+    def _weights(self, held: int, wanted: int) -> Weights:
+        """What a worker that holds one version needs for another one."""
+        w, before = self.versions[wanted], self.versions.get(held)
+        if before is None or held > wanted:
+            return Weights(wanted, w)
+        if (held, wanted) not in self.changes:
+            self.changes[held, wanted] = Weights.between(wanted, w, held, before)
+        return self.changes[held, wanted]

@@ -81,14 +81,21 @@ class Weights:
     @classmethod
     def between(cls, version: int, w: np.ndarray, base: int, before: np.ndarray) -> Weights:
         """What changes one version into another, or all of w where that is smaller."""
-        places = np.flatnonzero(w != before)
-        if len(places) * 3 > 2 * len(w):
-            return cls(version, w)
-        return cls(version, w[places], places.astype(np.int32 if len(w) < 2**31 else np.int64), base)
+        places = np.flatnonzero(w != before).astype(np.int32 if len(w) < 2**31 else np.int64)
+        if 2 * len(places) > len(w):
+            return cls(version, in_few_bytes(w))
+        return cls(version, in_few_bytes(w[places]), places, base)
 
     @property
     def n_bytes(self) -> int:
         return self.numbers.nbytes + (0 if self.places is None else self.places.nbytes)
+
+
+def in_few_bytes(numbers: np.ndarray) -> np.ndarray:
+    """float64 ones as float32, where that changes none."""
+    with np.errstate(over="ignore"):
+        single = numbers.astype(np.float32)
+    return single if np.array_equal(single, numbers) else numbers
 
 
 @dataclass(frozen=True)
@@ -125,15 +132,14 @@ class Context:
         """Hold a version of w; False where the one that it is made from is not held."""
         if weights.version in self.versions:
             return True
-        if weights.places is None:
-            w = on_lines((len(weights.numbers),))
-            w[:] = weights.numbers
-        elif weights.base in self.versions:
-            w = on_lines(self.versions[weights.base].shape)
-            w[:] = self.versions[weights.base]
-            w[weights.places] = weights.numbers
-        else:
+        if weights.places is not None and weights.base not in self.versions:
             return False
+        base = weights.numbers if weights.places is None else self.versions[weights.base]
+        older = sorted(self.versions)[: 1 - VERSIONS]  # one is left to write into, if it is not the base itself
+        w = self.versions.pop(older[0]) if older and older[0] != weights.base else on_lines(base.shape)
+        w[:] = base
+        if weights.places is not None:
+            w[weights.places] = weights.numbers
         self.versions[weights.version] = w
         for old in sorted(self.versions)[:-VERSIONS]:
             del self.versions[old]

@@ -3,14 +3,14 @@ move, each by its exact step at the w of its turn, holds w, alpha and the workin
 
     for each reading:
         for each batch of its chunks:
-            have the next batch screened, at w as it is now
+            have the next batch screened, near w as it is now
             take this one's answers part by part, in order: move the rows, offer them to the working set
             pass over the working set, where the schedule wants it
         a certificate is a reading at one w, whose sums workers add up
 
-So a batch is screened at the w of one batch before, which costs no reading, and nobody waits.  Batches and parts are
-made by counts alone, and answers taken in order: the bits depend neither on how many workers there are, nor on what
-becomes of them.
+So a batch is screened near the w of one batch before, which costs no reading, and nobody waits: small changes of w are
+sent once they have added up.  Batches and parts are made by counts alone, and answers taken in order: the bits depend
+neither on how many workers there are, nor on what becomes of them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from blocksvm.cluster.cluster_loop import ClusterLoop
 from blocksvm.cluster.cluster_plan import ScreenedBatches
 from blocksvm.cluster.dispatcher import StoppedWaiting
 from blocksvm.cluster.screening_job import Screened, ScreeningJob, ScreeningPart, rows_of
+from blocksvm.kernels.version_loops import bring_near
 from blocksvm.problems.problem import CertificateSums
 from blocksvm.solvers.solver import PassResult, TellsShares, problem_of
 from blocksvm.training.certificate import Outcome, RejectedEarly, beyond_bounds
@@ -56,6 +57,7 @@ class ScreeningLoop(ClusterLoop):
         self.state[LEFT_OUT] = np.zeros(self.plan.source.n_samples, bool)
         self.state[AT] = np.zeros(2, np.int64)
         self.state[LEAST] = np.zeros(1)
+        self.version_numbers: dict[str, int] = {}
 
     def _begin_reading(self) -> None:
         if self.working_set is not None:
@@ -80,8 +82,7 @@ class ScreeningLoop(ClusterLoop):
                 continue
             following = range(batch.stop, ranges[k + 1].stop if k + 1 < len(ranges) else batch.stop)
             if state[AT].tolist() != [self.progress.outer, k]:
-                state[BEFORE][:] = state[AHEAD] if k else state["w"]
-                state[AHEAD][:] = state["w"]
+                self._look_ahead(newest=k == 0)
                 self._leave_out(blocks[batch.stop if k else 0 : following.stop])
                 state[AT][:] = self.progress.outer, k
             self._want(blocks[wanted : batch.stop], BEFORE)
@@ -91,6 +92,31 @@ class ScreeningLoop(ClusterLoop):
             for number in range(max(visit, batch.start), batch.stop):
                 self._move(blocks[number])
                 yield
+
+    def _look_ahead(self, newest: bool) -> None:
+        """The batch at work was screened at what was ahead, if not at the newest as well; the following one is screened
+        near w as it is now, but few numbers are to be sent for that."""
+        state, numbers = self.state, self.version_numbers
+        ahead, w = state[AHEAD].reshape(-1), state["w"].reshape(-1)
+        if not newest:
+            state[BEFORE][:] = state[AHEAD]
+            numbers.pop(BEFORE, None)
+            if AHEAD in numbers:  # not where a run goes on from a checkpoint
+                numbers[BEFORE] = numbers.pop(AHEAD)
+        if state[AT].any():
+            bring_near(ahead, w)
+        else:
+            ahead[:] = w
+        if newest:
+            state[BEFORE][:] = state[AHEAD]
+            numbers.pop(AHEAD, None)
+            numbers[BEFORE] = self._version(AHEAD)
+
+    def _version(self, name: str) -> int:
+        """The number of what the state has under this name."""
+        if name not in self.version_numbers:
+            self.version_numbers[name] = self.dispatcher.new_version(self.state[name])
+        return self.version_numbers[name]
 
     def _visit_set(self, between: bool) -> None:
         if not between or self.progress.visit == self.batch_ends:
@@ -106,7 +132,7 @@ class ScreeningLoop(ClusterLoop):
     def _want(self, parts: list[np.ndarray], name: str) -> None:
         """Have parts screened at the w of this name.  The alpha that is sent with them is that of their turn: it
         changes meanwhile for rows that are left out alone."""
-        version = self.dispatcher.new_version(self.state[name])
+        version = self._version(name)
         least = float(self.state[LEAST][0])
         self.dispatcher.want(partial(self._part, chunks, version, leaves_out=True, least=least) for chunks in parts)
 
@@ -191,7 +217,9 @@ class ScreeningLoop(ClusterLoop):
             self.save()
         self.certifying = working_set is not None
         self.dispatcher.forget()
-        version, parts = self.dispatcher.new_version(self.state["w"]), self.following()
+        self.state[AHEAD][:] = self.state["w"]
+        self.version_numbers.pop(AHEAD, None)
+        version, parts = self._version(AHEAD), self.following()
         left_out = self.state[LEFT_OUT]  # in its sums, too, a row of the set counts, but is not sent
         if working_set is not None:
             left_out[:] = False

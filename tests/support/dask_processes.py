@@ -9,24 +9,28 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from support.places import ROOT, TESTS
+
+from blocksvm.cluster.dask_client import tls as tls_of
 
 PATIENCE = 60.0  # seconds for a process to start
 QUIET = {"DASK_LOGGING__DISTRIBUTED": "critical", "PYTHONPATH": f"{ROOT}{os.pathsep}{TESTS}"}
 
 
 class DaskProcesses:
-    """address: of the scheduler; workers: their processes, of one thread each."""
+    """address: of the scheduler; workers: their processes, of one thread each; tls: paths of the authority's
+    certificate, and of everybody's certificate and key."""
 
-    def __init__(self, folder: str):
-        self.folder = folder
+    def __init__(self, folder: str, tls: Sequence[str] = ()):
+        self.folder, self.tls = folder, tls
         self.workers: list[subprocess.Popen] = []
         contact = Path(folder, "scheduler.json")
-        self.scheduler = self._start("scheduler", "--port", "0", "--host", "127.0.0.1", "--scheduler-file", contact)
+        self.scheduler = self._start("scheduler", "--port", "0", "--host", "127.0.0.1", "--scheduler-file", contact,
+                                     *(("--protocol", "tls") if tls else ()))  # fmt: skip
         ends = time.monotonic() + PATIENCE
         while not hasattr(self, "address"):
             assert time.monotonic() < ends, "the scheduler has not started"
@@ -35,7 +39,9 @@ class DaskProcesses:
                 self.address = json.loads(contact.read_text())["address"]
 
     def _start(self, role: str, *options) -> subprocess.Popen:
-        words = sys.executable, "-P", "-m", f"distributed.cli.dask_{role}", *map(str, options), "--no-dashboard"
+        words = [sys.executable, "-P", "-m", f"distributed.cli.dask_{role}", *map(str, options), "--no-dashboard"]
+        for option, path in zip(("--tls-ca-file", "--tls-cert", "--tls-key"), self.tls, strict=False):
+            words += [option, path]
         return subprocess.Popen(words, env=os.environ | QUIET, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def add(self, n: int = 1) -> None:
@@ -45,7 +51,8 @@ class DaskProcesses:
         for _ in range(n):
             options = "--no-nanny", "--nthreads", "1", "--local-directory", self.folder
             self.workers.append(self._start("worker", self.address, *options))
-        with distributed.Client(self.address, set_as_default=False, timeout=PATIENCE) as client:
+        security = tls_of(distributed, list(self.tls)) if self.tls else None
+        with distributed.Client(self.address, security=security, set_as_default=False, timeout=PATIENCE) as client:
             client.wait_for_workers(sum(one.poll() is None for one in self.workers), timeout=PATIENCE)
 
     def end(self) -> None:
@@ -55,10 +62,10 @@ class DaskProcesses:
 
 
 @contextmanager
-def dask_processes(n: int) -> Iterator[DaskProcesses]:
+def dask_processes(n: int, tls: Sequence[str] = ()) -> Iterator[DaskProcesses]:
     """A scheduler with n workers, killed at the end."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        cluster = DaskProcesses(folder)
+        cluster = DaskProcesses(folder, tls)
         try:
             cluster.add(n)
             yield cluster
