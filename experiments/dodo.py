@@ -150,7 +150,7 @@ MEASURED = {
     "structured": {"chunks": "experiments.structured --chunks {conll2000.zip}",
                    "trees": "experiments.structured --trees {dependency_treebank.zip}"},
     "hf-fobos": {"": f"experiments.hf_fobos {{@corpora}} --figure {{@tables}}/hf-fobos-h.png # {CORPORA}"},
-    "scale": {"": "experiments.scale {scale-10.h5} {scale-30.h5} {scale-100.h5} {scale-300.h5}"},
+    "scale": {"": "experiments.scale {scale-10.h5} {scale-30.h5} {scale-100.h5} {scale-300.h5} {big.h5}"},
     "larger-than-memory": {"": "experiments.larger {big.h5} {small.h5}"},
 }  # fmt: skip
 

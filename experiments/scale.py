@@ -235,7 +235,8 @@ def main() -> None:
     tables = Tables(options)
     if options.repeats:
         measured(tables, options)
-    line = ["--plan", "--workers", 64, "--memory", round(1e6 * options.memory), "-C", options.C, "--json"]
+    # a driver has copies of w besides: twice the memory
+    line = ["--plan", "--workers", 64, "--memory", round(2e6 * options.memory), "-C", options.C, "--json"]
     simulated(tables, options, json.loads(command("info", options.stores[-1], *line).out)["plan"])
     tables.end()
 

@@ -83,8 +83,8 @@ class TrainingPlan:
     cluster: OnWorkers | None
 
     def with_threads(self, threads: int) -> Forecast:
-        """Of so many, on the processors that there are."""
-        return forecast(self.rows, self.rates, self.counts, Processors(threads, self.machine.processors))
+        """Of so many, each with a processor."""
+        return forecast(self.rows, self.rates, self.counts, Processors(threads, threads))
 
 
 def plan_training(

@@ -19,7 +19,8 @@ from blocksvm.base.threads import Threads
 from blocksvm.kernels.dual_cd_loops import Limits, PassArrays
 
 # Batches of a pass over a block.  Five data sets with six seeds each took 360, 357 and 357 outer iterations with 8, 16
-# and 64, and 348 without screening; a batch should be large enough to share (base/threads.py).
+# and 64, and 348 without screening.  A batch has a piece of work at least (base/threads.py): what it costs beside its
+# rows was up to a quarter of the time where blocks are small.
 BATCHES = 16
 MOST_MOVING = 0.5  # of a batch's rows: where more have moved, the next batch is not screened
 
@@ -37,7 +38,7 @@ def screened_pass(step: Step, threads: Threads, order: np.ndarray, piece: int, f
     """
     limits, arrays, screening = first
     without_notes = arrays._replace(pauses=arrays.rest[:0], share=NO_SHARES)  # rows are noted as they are screened
-    each = max(1, -(-len(order) // BATCHES))
+    each = max(piece, -(-len(order) // BATCHES))
     moving = np.empty(each, np.int32)
     results = []
 

@@ -36,7 +36,8 @@ def plan_lines(plan: TrainingPlan) -> list[tuple[str, str]]:
          f"which are {rates.sharing:.1f} times as quick as one: "
          + ", ".join(f"{name} {value:.2f}" for name, value in plan.run.seconds.items())),
         ("limit", f"{plan.run.limit}{', in readings after the first' if resident else ''}"),
-        ("threads", f"{times(plan)}; more than {plan.threads_enough} gain less than a tenth for twice as many"),
+        ("threads", f"with a processor for each {times(plan)}; more than {plan.threads_enough} gain less than a tenth "
+         "for twice as many"),
     ]  # fmt: skip
     return lines if plan.cluster is None else lines + cluster_lines(plan, plan.cluster)
 
