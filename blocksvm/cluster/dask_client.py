@@ -120,13 +120,27 @@ def closed(resource) -> None:
         resource.close(timeout=ANSWER)
 
 
-def local_cluster(distributed, address: str):
+def count_workers(address: str, security) -> int:
+    """Threads of the workers that are there now, or will be (local:N); InputError as ``dask_client``."""
+    if address.startswith("local:"):
+        return n_local(address)
+    with dask_client(address, security) as client:
+        return sum(client.nthreads(callback_timeout=ANSWER).values())
+
+
+def n_local(address: str) -> int:
+    """N of local:N."""
     n = address.removeprefix("local:")
     if not n.isdigit() or int(n) < 1:
         raise InputError(f"{option('cluster', address)}: expected local:N with N of 1 or more")
+    return int(n)
+
+
+def local_cluster(distributed, address: str):
+    n = n_local(address)
     with signals_held():
         return distributed.LocalCluster(
-            n_workers=int(n), threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+            n_workers=n, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
         )
 
 

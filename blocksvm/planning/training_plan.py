@@ -54,7 +54,7 @@ class OnWorkers:
     """A run on so many workers: counts and the driver's part, as a run on the sample has them; memory: of the process
     that trains, by name; worker_memory: of each worker; enough: workers that make the driver the limit;
     smooth_readings: those that lbfgs takes of the sample, None where the loss is not smooth or the memory too small;
-    smooth_from: workers from which on that is quicker, None: never."""
+    smooth_run: such a run on as many workers; smooth_from: workers from which on that is quicker, None: never."""
 
     workers: int
     counts: WorkCounts
@@ -64,6 +64,7 @@ class OnWorkers:
     run: Forecast
     enough: int
     smooth_readings: float | None
+    smooth_run: Forecast | None
     smooth_from: int | None
 
 
@@ -123,28 +124,24 @@ def plan_cluster(whole: ClusterPlan, sample: ChosenChunks, rows: DataSize, rates
     counts, driver = drive_sample(whole, sample, rates)
     rows = replace(rows, memory=sum(whole.memory().values()))
     run = on_workers(rows, rates, counts.readings, driver, workers)
-    readings, found = None, None
+    readings = there = found = None
     if (smooth := smooth_readings(whole.settings, sample)) is not None:
-        readings = smooth[0]
-        found = smooth_from(rows, rates, counts.readings, driver, smooth)
+        readings, there = smooth[0], smooth_on_workers(rows, rates, smooth, workers)
+        numbers = (1 << n for n in range(MOST_WORKERS.bit_length()))
+        found = next((k for k in numbers if smooth_on_workers(rows, rates, smooth, k).total
+                      < on_workers(rows, rates, counts.readings, driver, k).total), None)  # fmt: skip
     enough = enough_workers(rows, rates, driver)
     return OnWorkers(
-        workers, counts, driver, whole.memory(), whole.worker_bytes, run, enough, readings, found
+        workers, counts, driver, whole.memory(), whole.worker_bytes, run, enough, readings, there, found
     )  # fmt: skip
 
 
-def smooth_from(
-    rows: DataSize, rates: Rates, readings: float, driver: Driver, smooth: tuple[float, float]
-) -> int | None:
-    """Workers, a power of 2, from which on lbfgs is quicker, of so many readings at so many nonzeros a second; None:
-    there are none.  Its driver sends the point to all and gets a gradient of each, both as long as w."""
-    w, of_gradients = 8 * rows.n_features, replace(rates, screen=smooth[1])
-    for workers in (1 << n for n in range(MOST_WORKERS.bit_length())):
-        alone = Driver(0.0, 0.0, 0.0, w * workers, 1.0, w, workers)
-        here = on_workers(rows, rates, readings, driver, workers).total
-        if on_workers(rows, of_gradients, smooth[0], alone, workers).total < here:
-            return workers
-    return None
+def smooth_on_workers(rows: DataSize, rates: Rates, smooth: tuple[float, float], workers: int) -> Forecast:
+    """A run of lbfgs, of so many readings at so many nonzeros a second.  Its driver sends the point to all and gets a
+    gradient of each, both as long as w."""
+    w = 8 * rows.n_features
+    driver = Driver(0.0, 0.0, 0.0, w * workers, 1.0, w, workers)
+    return on_workers(rows, replace(rates, screen=smooth[1]), smooth[0], driver, workers)
 
 
 def smooth_readings(settings: TrainSettings, sample: ChosenChunks) -> tuple[float, float] | None:
