@@ -47,9 +47,8 @@ def dask_client(address: str, security, failures: int = 0) -> Iterator:
             if address.startswith("local:"):
                 place = local_cluster(distributed, address)
                 stack.callback(closed, place)
-            make = partial(distributed.Client, place, timeout=ANSWER, set_as_default=False)
-            client = within(2 * ANSWER, partial(make, security=tls(distributed, security)))
-            stack.callback(closed, client)
+            client = within(2 * ANSWER, partial(connected, distributed.Client, place, tls(distributed, security)))
+            stack.callback(client_closed, client)
             client.nthreads(callback_timeout=ANSWER)
         except InputError:
             raise
@@ -113,6 +112,24 @@ def hearing_worker(work: Callable, task):
         return known is None or known.state == "cancelled" or worker.status.name not in ("running", "paused")
 
     return work(task, stop=stop)
+
+
+def connected(kind: type, place, security):
+    """A client, closed where it does not reach its scheduler."""
+    client = kind.__new__(kind)
+    try:
+        client.__init__(place, timeout=ANSWER, set_as_default=False, security=security)  # type: ignore[misc]
+    except BaseException:
+        client_closed(client)
+        raise
+    return client
+
+
+def client_closed(client) -> None:
+    """Close a client for good.  One that is collected without being closed closes itself: where that happens while Dask
+    starts another one, it waits for ever for a lock that its own thread holds."""
+    closed(client)
+    client.status = "closed"
 
 
 def closed(resource) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -75,6 +76,7 @@ def test_the_scheduler_is_lost_and_the_checkpoint_goes_on(cluster, store, tmp_pa
     expected, checkpoint = train(store, cluster=1, **SETTINGS), tmp_path / "run.ckpt"
     with pytest.raises(ClusterLost, match="does not answer.*run.ckpt has the state, and resume goes on"):
         during(cluster, store, lambda: None, cluster.scheduler.kill, checkpoint=checkpoint)
+    assert not unclosed_clients()
     again = train(store, cluster=2, checkpoint=checkpoint, resume=True, **SETTINGS)
     assert again.same(expected)
 
@@ -103,6 +105,14 @@ def test_fit_takes_a_client_or_an_address(cluster, store):
         blocksvm.fit(*random_rows(), cluster="local:1")
 
 
+def unclosed_clients() -> list:
+    """Those that would close themselves when they are collected, which may be while another one starts: Dask waits for
+    ever then."""
+    import distributed
+
+    return [one for one in gc.get_objects() if isinstance(one, distributed.Client) and one.status != "closed"]
+
+
 def test_no_cluster_at_the_address(store):
     with pytest.raises(InputError, match="cluster=tcp://127.0.0.1:9: no scheduler answers"):
         train(store, cluster=DaskWorkers("tcp://127.0.0.1:9", None, print), **SETTINGS)
@@ -110,6 +120,7 @@ def test_no_cluster_at_the_address(store):
         train(store, cluster=DaskWorkers("local:none", None, print), **SETTINGS)
     with pytest.raises(InputError, match="cluster=tls://127.0.0.1:9: no scheduler answers"):
         train(store, cluster=DaskWorkers("tls://127.0.0.1:9", None, print), **SETTINGS)
+    assert not unclosed_clients()
 
 
 def test_a_scheduler_that_accepts_and_never_answers(store):
