@@ -610,17 +610,17 @@ def exact_optimum(X, y, C_rows, loss, tol=1e-10):
     return w, alpha, P, D
 
 
-def dual_cd_with_rest(X, y, C_rows, loss, outer_orders, beyond=0.2, visits=3, begin=3, with_set=False):
+def dual_cd_with_rest(X, y, C_rows, loss, outer_orders, beyond=0.2, visits=3, begin=3, with_set=False, least=1):
     """Outer iterations, each of passes over all rows in the orders given, where a row at a bound whose gradient lies
     more than ``beyond`` beyond it is left out of its next ``visits`` outer iterations, from the ``begin``-th (counted
     from 0) on.
 
     with_set: rests last 3, 9, 21, ... at most ``visits`` of them, 3 again after a visit in which the row was near its
-    bound or between its bounds.  A pass over the n rows awake is cut into batches of ceil(n / 16) rows.  A screened
-    batch is looked at with one w, at which losses and rests are noted; then the rows whose projected gradient was
-    above 1e-12 are stepped in their order, each with its gradient at the w of its turn.  Another batch is looked at
-    and stepped row by row.  The first batch of a pass is screened but in the first outer iteration, each further one
-    where at most half of the rows of the batch before had such a gradient.
+    bound or between its bounds.  A pass over the n rows awake is cut into batches of ceil(n / 16) rows, or of ``least``
+    where that is more.  A screened batch is looked at with one w, at which losses and rests are noted; then the rows
+    whose projected gradient was above 1e-12 are stepped in their order, each with its gradient at the w of its turn.
+    Another batch is looked at and stepped row by row.  The first batch of a pass is screened but in the first outer
+    iteration, each further one where at most half of the rows of the batch before had such a gradient.
 
     Returns (w, alpha, visits to rows in each outer iteration, estimates: the losses seen in it, those of rows at rest
     as they were when they were put to it).  The step is that of Hsieh et al., ICML 2008, Alg. 3; the rest is a
@@ -654,7 +654,7 @@ def dual_cd_with_rest(X, y, C_rows, loss, outer_orders, beyond=0.2, visits=3, be
         put_to_rest = np.zeros(len(y), bool)
         for order in orders:
             rows = [i for i in order if not asleep[i]]
-            each = max(1, -(-len(rows) // 16) if with_set else len(rows))
+            each = max(least, -(-len(rows) // 16) if with_set else len(rows))
             screening = with_set and outer > 0
             for start in range(0, len(rows), each):
                 moving = []

@@ -7,6 +7,7 @@ from scipy import sparse
 from support.training_cases import make_pass, visit_of
 
 from blocksvm.api.fit import fit
+from blocksvm.base.threads import Threads
 from blocksvm.solvers.dual_cd import LONGEST_REST, REST_VISITS, DualCD
 from blocksvm.solvers.solver import Task
 from blocksvm.sources.matrix import Matrix
@@ -49,14 +50,16 @@ def test_equals_its_definition(rows, loss):
     np.testing.assert_allclose(estimates, expected_estimates, rtol=1e-10)
 
 
+@pytest.mark.parametrize("least", [1, 20, N])  # rows of a screened batch
 @pytest.mark.parametrize("passes", [1, 2])
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
-def test_with_a_working_set_rests_grow_however_many_passes_a_visit_has(rows, loss, passes):
+def test_with_a_working_set_rests_grow_however_many_passes_a_visit_has(rows, loss, passes, least):
     X, y = rows
     rng = np.random.default_rng(1)
     orders = [[rng.permutation(N) for _ in range(passes)] for _ in range(40)]
     source = Matrix(X, y)
     solver = DualCD(Task({"loss": loss}, source, working_set=True))
+    solver.threads = Threads(1, piece=-(-least * source.n_nonzeros // N))
     state = {a.name: np.zeros(a.shape(D, N), a.dtype) for a in solver.state_arrays}
     block = source.read_block(np.array([0]), None)
     visited, longest = [], 0
@@ -67,8 +70,8 @@ def test_with_a_working_set_rests_grow_however_many_passes_a_visit_has(rows, los
         longest = max(longest, int(state["rest"].max()))
         solver.end_outer(state, k + 1)
     w, alpha, expected, _ = reference.dual_cd_with_rest(
-        X, y, np.ones(N), loss, orders, visits=LONGEST_REST, begin=REST_VISITS, with_set=True
-    )
+        X, y, np.ones(N), loss, orders, visits=LONGEST_REST, begin=REST_VISITS, with_set=True, least=least
+    )  # fmt: skip
     assert visited == expected
     assert longest >= 7  # some have grown
     np.testing.assert_allclose(state["alpha"], alpha, rtol=1e-10, atol=1e-12)
