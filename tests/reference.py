@@ -105,7 +105,8 @@ def parse_svmlight(data, duplicates="error", dtype=np.float64):
     - Tokens are separated by spaces and tabs. ``qid:N``, N decimal digits, is
       skipped wherever it stands after the label.
     - Numbers are plain decimals: no hexadecimal, no underscores, no nan, no inf.
-      The label is float64 whatever ``dtype`` is. A value is read as float64, then
+      The label is float64 whatever ``dtype`` is; a whole number of more than 2^53
+      that float64 does not hold is an error. A value is read as float64, then
       rounded to ``dtype``; one too large for it is an error, one too small is zero.
     - An id that comes twice is an error, or, with ``duplicates="sum"``, its values
       (already rounded) are added in ``dtype`` in the order in which they stand.
@@ -126,6 +127,8 @@ def parse_svmlight(data, duplicates="error", dtype=np.float64):
         if b":" in tokens[0]:
             raise BadLine(line, "missing label")
         label = _number(tokens[0], line, "label")
+        if re.fullmatch(rb"[+-]?[0-9]+", tokens[0]) and int(label) != int(tokens[0]):
+            raise BadLine(line, "the label would merge with others")
         entries = {}
         for token in tokens[1:]:
             name, colon, number = token.partition(b":")
