@@ -25,8 +25,8 @@ from blocksvm.cli.options import (
     add_settings,
     add_threads,
     chosen_values,
+    is_on_cluster,
     refusal,
-    resumes,
     saved_in,
     value_of,
 )
@@ -176,10 +176,10 @@ def solver_by_plan(options, keywords: dict) -> str:
     from blocksvm.model.solver_state import describe_checkpoint
     from blocksvm.planning.solver_choice import choose_solver
 
-    if options.checkpoint is not None and resumes(options, Path(options.checkpoint)):
+    if options.resume and options.checkpoint is not None and Path(options.checkpoint).exists():
         return describe_checkpoint(options.checkpoint)["method"]["name"]
     workers = None
-    if options.cluster is not None:
+    if is_on_cluster(options):
         from blocksvm.cluster.dask_client import count_workers
 
         workers = count_workers(options.cluster, options.security)

@@ -38,14 +38,14 @@ def screened_pass(step: Step, threads: Threads, order: np.ndarray, piece: int, f
     """
     limits, arrays, screening = first
     without_notes = arrays._replace(pauses=arrays.rest[:0], share=NO_SHARES)  # rows are noted as they are screened
-    each = max(piece, -(-len(order) // BATCHES))
+    each = min(len(order), max(piece, -(-len(order) // BATCHES)))
     moving = np.empty(each, np.int32)
     results = []
 
     def screen(batch: np.ndarray) -> Callable[[slice], tuple]:
         return lambda rows: step(batch[rows], limits, arrays, moving[rows])
 
-    for start in range(0, len(order), each):
+    for start in range(0, len(order), each or 1):
         batch = order[start : start + each]
         if not screening:
             done = [step(batch, limits, arrays, None)]

@@ -76,7 +76,7 @@ def test_the_certificate_is_that_of_the_saved_dual_variables(stores, loss):
 def test_a_run_that_is_stopped_anywhere_goes_on_to_the_same_bits(stores, tmp_path, classes):
     settings = {"tol": 1e-4, "seed": 1, "cluster": 2, "max_outer": 5}
     whole, questions = asked(stores[classes], **settings)
-    for polls in range(1, questions, 1 + questions // 12):
+    for polls in range(1, questions, 1 + questions // 25):
         checkpoint = tmp_path / f"{polls}.ckpt"
         broken = train(stores[classes], stop=stop_after(polls), checkpoint=checkpoint, **settings)
         assert broken.result.status == "interrupted"

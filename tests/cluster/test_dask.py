@@ -181,6 +181,7 @@ def test_the_command_refuses_what_cannot_be(store, tmp_path):
     for options, text in (
         (["--security", "a", "b", "c"], "--security: is for --cluster"),
         (["--cluster", "local:0"], "expected local:N with N of 1 or more"),
+        (["--cluster", "tcp://127.0.0.1:9"], "no scheduler answers"),
         (["--cluster", "local:1", "--solver", "pegasos"], "not on a cluster"),
         (["--cluster", "local:1", "--schedule", "overlap"], "not on a cluster"),
     ):

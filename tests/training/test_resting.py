@@ -8,7 +8,9 @@ from support.training_cases import make_pass, visit_of
 
 from blocksvm.api.fit import fit
 from blocksvm.base.threads import Threads
+from blocksvm.kernels.dual_cd_loops import Limits, PassArrays
 from blocksvm.solvers.dual_cd import LONGEST_REST, REST_VISITS, DualCD
+from blocksvm.solvers.screening import screened_pass
 from blocksvm.solvers.solver import Task
 from blocksvm.sources.matrix import Matrix
 
@@ -85,3 +87,17 @@ def test_the_optimum_is_the_same(rows):
     _, _, primal, dual = reference.exact_optimum(X, y, np.ones(N), "hinge")
     assert certified.dual <= primal * (1 + 1e-12)
     assert certified.primal == pytest.approx(primal, rel=1e-8)
+
+
+def test_a_screened_pass_takes_memory_of_its_rows_alone():
+    """Of rows nearly all without entries a piece of work has many more than there are."""
+
+    def step(order, limits, arrays, moving):
+        if moving is not None:
+            moving[:] = order
+        return 0.0, 0.0, 0, len(order), 0.0, 0.0, 0.0, 0.0, 0.0, len(order)
+
+    arrays = PassArrays(*[np.zeros(3)] * len(PassArrays._fields))
+    for n in (0, 3):
+        done = screened_pass(step, Threads(1), np.arange(n, dtype=np.int32), 10**15, (Limits(), arrays, True))
+        assert done[3] == n
