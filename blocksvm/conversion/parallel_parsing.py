@@ -124,9 +124,10 @@ def by_processes(
 @contextmanager
 def _answers(parallel, tasks: list, seconds: float) -> Iterator[Iterator[ParsedRows]]:
     """The answers of tasks, in their order; what is left of them is given up in the end."""
-    with signals_held():
-        answers = parallel(tasks)
+    answers = None
     try:
+        with signals_held():
+            answers = parallel(tasks)  # raises at once where a process has died since the last tasks
         yield answers
     except BrokenProcessPool as error:
         raise InputError(
@@ -145,9 +146,10 @@ def _answers(parallel, tasks: list, seconds: float) -> Iterator[Iterator[ParsedR
             "and run it again"
         ) from error
     finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that tasks are given up
-            answers.close()
+        if answers is not None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # that tasks are given up
+                answers.close()
 
 
 def _tasks(pieces: Iterable[TextPiece], folder: Path) -> Iterator[tuple[ParseTask | Exception, TextPiece | None]]:

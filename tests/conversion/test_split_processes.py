@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from pathlib import Path
 
 import joblib
@@ -233,8 +234,12 @@ def test_processes_that_fail_are_told(error, sentence):
         yield None
         raise error
 
-    with pytest.raises(InputError, match=sentence), parallel_parsing._answers(answers, [], 7.0) as given:
-        list(given)
+    def refusal(tasks):
+        raise error  # since the last tasks a process has died
+
+    for parallel in (answers, refusal):
+        with pytest.raises(InputError, match=sentence), parallel_parsing._answers(parallel, [], 7.0) as given:
+            list(given)
     with pytest.raises(KeyError), parallel_parsing._answers(answers, [], 7.0):
         raise KeyError  # a fault of the program
 
@@ -259,6 +264,30 @@ def test_any_number_of_processes_makes_the_same_store(tmp_path):
     text.write_text(lines_of("documents") + "\n\xff\n")
     told = sentence(text, tmp_path / "s.h5", format="documents", processes=2)
     assert told == sentence(text, tmp_path / "s.h5", format="documents")
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_a_process_that_dies_between_tasks_is_told(tmp_path, monkeypatch):
+    """joblib finds it dead when the next tasks are given, not when an answer is awaited."""
+    rounds, run = [], parallel_parsing._answers
+
+    @contextmanager
+    def after_a_death(parallel, tasks, seconds):
+        rounds.append(len(tasks))
+        if len(rounds) == 2:
+            os.kill(parser_of(os.getpid()), signal.SIGKILL)
+            time.sleep(1.0)
+        with run(parallel, tasks, seconds) as answers:
+            yield answers
+
+    monkeypatch.setattr(parallel_parsing, "_answers", after_a_death)
+    text = tmp_path / "rows.txt"
+    text.write_text(lines_of("documents", 60_000))
+    told = sentence(text, tmp_path / "s.h5", format="documents", processes=2)
+    assert told.startswith("a process that parses has died")
+    assert rounds[1] > 0
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.txt"]
 
 
 @pytest.mark.slow
