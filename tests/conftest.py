@@ -25,6 +25,21 @@ def pytest_runtest_protocol(item):
         return (yield)
 
 
+@pytest.fixture
+def server(monkeypatch):
+    """A server of objects, which s3:// means, too; the network is waited for shortly."""
+    from support.object_server import ObjectServer
+
+    from blocksvm.base.objects.remote_object import PATIENCE, Patience
+
+    token = PATIENCE.set(Patience(silence=1.0, tries=6, first=0.01, most=0.05))
+    with ObjectServer() as running:
+        for name, value in running.s3.items():
+            monkeypatch.setenv(name, value)
+        yield running
+    PATIENCE.reset(token)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a command ended: exit code, standard output, standard error."""

@@ -14,6 +14,7 @@ from blocksvm.api.setting_keywords import FitSettings
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import one_run
 from blocksvm.base.log import LOG
+from blocksvm.base.objects.remote_path import place
 from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.settings import n_threads
 from blocksvm.base.threads import Threads
@@ -53,9 +54,9 @@ class Fitted:
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the model file; InputError where ``path`` exists (without ``overwrite``) or cannot be written."""
-        check_output(Path(path), overwrite, "model")
+        check_output(place(path), overwrite, "model")
         ids = self.model.feature_ids  # the source may have been closed
-        save_result(Path(path), self.loop, self.result, lambda start, stop: ids[start:stop], overwrite)
+        save_result(place(path), self.loop, self.result, lambda start, stop: ids[start:stop], overwrite)
 
 
 @one_run()
@@ -165,7 +166,7 @@ def _fill_state(target: State, state: State) -> None:
 
 
 def _path(name: str | Path | None) -> Path | None:
-    return None if name is None else Path(name)
+    return None if name is None else place(name)
 
 
 def describe_solver(name: str, learner: bool = False) -> str:

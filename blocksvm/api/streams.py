@@ -10,6 +10,7 @@ import numpy as np
 
 from blocksvm.api.setting_keywords import OnlineSettings
 from blocksvm.base.labels import Labels
+from blocksvm.base.objects.remote_path import place
 from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.settings import split_fields
 from blocksvm.formats import AUTO, settings_offered
@@ -53,8 +54,8 @@ class Stream(StreamPass):
         learner = learner or ("" if continue_from else AUTO)
         super().__init__(
             StreamSettings(learner, others, options=options, **values),
-            prior=None if prior is None else Path(prior),
-            continue_from=None if continue_from is None else Path(continue_from),
+            prior=None if prior is None else place(prior),
+            continue_from=None if continue_from is None else place(continue_from),
             on_report=on_report, on_fault=on_fault, on_save=on_save, stop=stop, on_predicted=on_predicted,
             on_query=on_query,
         )  # fmt: skip
@@ -62,5 +63,5 @@ class Stream(StreamPass):
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the model file, whole or not at all, of the learner that leads.  Raises InputError where nothing was
         learned, where ``path`` exists (without ``overwrite``) or cannot be written."""
-        check_output(Path(path), overwrite, "model")
-        save_stream(Path(path), self, overwrite)
+        check_output(place(path), overwrite, "model")
+        save_stream(place(path), self, overwrite)

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from blocksvm.base.errors import InputError
+from blocksvm.base.objects.remote_path import RemotePath, absolute_name, objects_met_once, place
+
+LARGEST_READ = 1 << 18  # bytes that are copied at once from what requests have brought
 
 
 @dataclass
@@ -33,7 +36,8 @@ def one_run() -> Iterator[InputsOfRun]:
     run = before or InputsOfRun()
     token = _run.set(run)
     try:
-        yield run
+        with objects_met_once():
+            yield run
     finally:
         _run.reset(token)
 
@@ -49,7 +53,7 @@ def require_same(path: str | Path, status: os.stat_result) -> None:
     if run is None or not stat.S_ISREG(status.st_mode):
         return
     identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-    if run.met.setdefault(os.path.abspath(path), identity) != identity:
+    if run.met.setdefault(absolute_name(path), identity) != identity:
         raise InputError(f"{path}: was replaced or changed while this run was reading it; run it again")
 
 
@@ -57,7 +61,7 @@ def note_written(path: Path) -> None:
     """An output of the run has taken its name: it is another file now."""
     run = _run.get()
     if run is not None:
-        run.met.pop(os.path.abspath(path), None)
+        run.met.pop(absolute_name(path), None)
         run.written.append(path)
 
 
@@ -100,5 +104,11 @@ def raise_system_error(error: BaseException, name: str) -> None:
 
 
 def open_input(path: str | Path) -> io.BufferedReader:
-    """A file opened for reading bytes; OSError where it cannot be, InputError where the run met another one."""
+    """A file, or an object, opened for reading bytes; OSError where it cannot be, InputError where the run met another
+    one."""
+    where = place(path)
+    if isinstance(where, RemotePath):
+        from blocksvm.base.objects.object_file import ObjectFile
+
+        return io.BufferedReader(ObjectFile(where, whole=True), LARGEST_READ)
     return io.BufferedReader(InputFile(path))

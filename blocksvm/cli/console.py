@@ -21,6 +21,7 @@ from blocksvm import __version__
 from blocksvm.base.errors import InputError, nearest, one_of, system_sentence, use_option_names
 from blocksvm.base.inputs import one_run
 from blocksvm.base.memory import BESIDES, megabytes, memory_limit, size_in_bytes, with_unit
+from blocksvm.base.objects.urls import arguments_without_secrets
 from blocksvm.base.user_code import by_user, clear_user_places
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
 from blocksvm.cli.standard import OutputClosed, standard_streams
@@ -272,7 +273,7 @@ def look_as_usual(phase: str, info: Mapping) -> None:
 def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequence, arguments: list[str]) -> int:
     """written: the outputs that have taken their names, which the sentence on an error names."""
     try:
-        code = main(arguments) or 0
+        code = main(arguments_without_secrets(arguments)) or 0
         sys.stdout.flush()
         return code
     except InputError as error:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
 from blocksvm import __version__
+from blocksvm.base.objects.remote_path import place
 
 
 def add_json(group, what: str) -> None:
@@ -26,5 +26,5 @@ def emit_json(options, figures: Mapping) -> bool:
         from blocksvm.base.outputs.writing import write_json
 
         # by its first key a file is known as one that may be replaced
-        write_json(Path(options.json), {"blocksvm": __version__} | plain(figures), options.overwrite)
+        write_json(place(options.json), {"blocksvm": __version__} | plain(figures), options.overwrite)
     return options.json == "-"

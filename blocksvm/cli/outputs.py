@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from blocksvm.base.errors import InputError
+from blocksvm.base.objects.remote_path import place
 
 
 def outputs_of(
@@ -29,8 +30,8 @@ def outputs_of(
     if resumed and options.checkpoint is None:
         raise InputError("--resume needs --checkpoint FILE, the file to go on from")
     named = {**named, "json": getattr(options, "json", None)}
-    outputs = {kind: Path(name) for kind, name in named.items() if name not in (None, "-")}
-    read = [Path(name) for name in inputs if name not in (None, "-")]
+    outputs = {kind: place(name) for kind, name in named.items() if name not in (None, "-")}
+    read = [place(name) for name in inputs if name not in (None, "-")]
     check_outputs(outputs, options.overwrite, read, labels, resumed)
     if "figure" in outputs:
         require_library("matplotlib", "A figure", ", or leave it out")

@@ -3,7 +3,6 @@ saved."""
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from blocksvm.base.objects.remote_path import place
 from blocksvm.base.threads import Threads
 from blocksvm.cli.display.training import TrainDisplay, train_summary
 from blocksvm.cli.options import cluster_of, resumes
@@ -55,7 +55,7 @@ class Session:
             source = stack.enter_context(Store(options.store))
             valid = stack.enter_context(Store(options.valid)) if options.valid else None
             resume = self._resume()
-            replayed = load_replay(Path(options.replay)) if options.replay else None
+            replayed = load_replay(place(options.replay)) if options.replay else None
             plan = self._plan(source, valid, resume, replayed)
             display = TrainDisplay(sys.stderr, options.quiet)
             writers = [display.show]
@@ -89,7 +89,7 @@ class Session:
                 save_result(
                     self.outputs["model"], loop, result, overwrite=options.overwrite, calibration=calibration
                 )  # fmt: skip
-                size = os.path.getsize(self.outputs["model"]) / 1e6
+                size = place(self.outputs["model"]).stat().st_size / 1e6
                 lines.append(f"model written to {self.outputs['model']} ({size:.1f} MB)")
         return result, lines
 
@@ -147,4 +147,4 @@ class Session:
 
 
 def _path(name: str | None) -> Path | None:
-    return None if name is None else Path(name)
+    return None if name is None else place(name)

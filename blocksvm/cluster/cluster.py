@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from blocksvm.base.objects.remote_path import place
 from blocksvm.cluster.workers import Workers
 
 TIMEOUT = 300.0  # seconds
@@ -23,4 +24,4 @@ class Cluster:
 
     def stores(self, path: str | Path) -> tuple[str, ...]:
         """As a ``Job`` has them."""
-        return *self.copies, str(Path(path).absolute())
+        return *self.copies, str(place(path).absolute())

@@ -7,7 +7,6 @@ Data in, data out.  A worker holds nothing that could be lost: a store that is o
 
 from __future__ import annotations
 
-import os
 import threading
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from blocksvm.base.errors import InputError
+from blocksvm.base.objects.remote_path import place
 from blocksvm.base.vectors import on_lines
 from blocksvm.store.reader import Store
 
@@ -150,7 +150,7 @@ class Context:
 
 
 def open_context(job: Job) -> Context:
-    store = Store(next((path for path in job.stores if os.path.isfile(path)), job.stores[-1]))
+    store = Store(next((path for path in job.stores if place(path).is_file()), job.stores[-1]))
     try:
         if store.fingerprint != job.fingerprint:
             raise InputError(f"{store.path}: is another store than the one that this run reads")

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from uuid import uuid4
 
 import numpy as np
 
 from blocksvm.base.errors import InputError
+from blocksvm.base.objects.remote_path import place
 from blocksvm.cluster.chunk_parts import LARGEST_PART, MOST_UNDER_WAY, cut, part_size
 from blocksvm.cluster.cluster import Cluster
 from blocksvm.cluster.dispatcher import Dispatcher
@@ -34,7 +34,7 @@ class ScoringJob(Job):
 
     def make_context(self, store: Store) -> Context:
         path, digest = self.model
-        if not Path(path).is_file() or digest_of(path) != digest:
+        if not place(path).is_file() or digest_of(path) != digest:
             raise InputError(f"{path}: is not there, or is another model than the one that predicts")
         return ScoringContext(self, store)
 
@@ -89,7 +89,7 @@ def scoring_by(cluster: Cluster, scorer: StoreScorer, model: str, options: dict,
     largest = part + int(sizes.max())
     most = max(2, min(MOST_UNDER_WAY, answers // largest))
     scorer.budget.take("answers of workers", NUMBER * most * largest)
-    model = str(Path(model).absolute())
+    model = str(place(model).absolute())
     job = ScoringJob(
         uuid4().hex, cluster.stores(store.path), store.fingerprint, scorer.budget.total, 1,
         (model, digest_of(model)), options,

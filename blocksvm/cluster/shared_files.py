@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.objects.remote_path import absolute_name, place
 from blocksvm.cluster.dask_client import joblib_on_dask
 from blocksvm.cluster.executors import difference
 from blocksvm.model.versions import versions
@@ -22,7 +23,7 @@ def joblib_with_files(address: str, security, inputs: Sequence[str], folder: Pat
         raise InputError(f"{folder}: no such folder; {option('temp')} names an existing one")
     with joblib_on_dask(address, security) as client:
         with tempfile.NamedTemporaryFile(prefix=".blocksvm-", dir=folder) as token:
-            paths = [os.path.abspath(path) for path in (*inputs, token.name) if os.path.isfile(path)]
+            paths = [absolute_name(path) for path in (*inputs, token.name) if place(path).is_file()]
             token.write(b"x" * (1 + os.getpid() % 1000))  # a size that no file of an earlier run has
             token.flush()
             require_seen(client, address, paths)
@@ -41,7 +42,7 @@ def require_seen(client, address: str, paths: list[str]) -> None:
     for worker, (sizes, there) in sorted(answers.items()):
         for path, size, wanted in zip(paths, sizes, expected, strict=True):
             if size != wanted:
-                what = Path(path).parent if path == paths[-1] else path
+                what = place(path).parent if path == paths[-1] else path
                 raise InputError(
                     f"worker {worker}: does not see {what} as it is here; every worker must see the inputs and the "
                     f"folder for temporary files ({option('temp')}) under the same paths"
@@ -52,4 +53,4 @@ def require_seen(client, address: str, paths: list[str]) -> None:
 
 def seen_here(paths: list[str]) -> tuple[list[int | None], dict[str, str]]:
     """The sizes of files, None where there is no such file, and the versions of this process."""
-    return [os.path.getsize(path) if os.path.isfile(path) else None for path in paths], versions()
+    return [place(path).stat().st_size if place(path).is_file() else None for path in paths], versions()

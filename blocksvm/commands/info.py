@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from blocksvm.base.errors import InputError, option_string, printable
+from blocksvm.base.objects.remote_path import place
 from blocksvm.cli.console import Parser, size
 from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import add_cluster, add_settings, add_threads, chosen_values, cluster_of, n_threads
@@ -42,11 +43,10 @@ def main(arguments: list[str]) -> int:
         if not options.plan and getattr(options, name) is not None:
             raise InputError(f"{option_string(name)}: is for --plan; add it, or leave {option_string(name)} out")
     outputs_of(options, [options.file])
-    from pathlib import Path
 
     from blocksvm.store.hdf5_files import MAKERS, open_hdf5, read_meta, text_attribute, version_attribute
 
-    path = Path(options.file)
+    path = place(options.file)
     with open_hdf5(path, *MAKERS) as file:
         kind = text_attribute(file, "blocksvm")
         version = version_attribute(file)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.objects.remote_path import place
 from blocksvm.base.user_code import by_user
 from blocksvm.cli.console import Parser, size
 from blocksvm.cli.json_output import add_json, emit_json
@@ -150,9 +151,8 @@ def scorer_of(options, description: dict, link) -> tuple[TextScorer | StoreScore
 
 def threads_for(options) -> int:
     """As many as are asked for, by default one a processor, or one alone where there is little to read."""
-    import os
 
-    small = options.input != "-" and os.path.isfile(options.input) and os.path.getsize(options.input) < SMALL
+    small = options.input != "-" and place(options.input).is_file() and place(options.input).stat().st_size < SMALL
     return 1 if options.threads is None and small else n_threads(options.threads)
 
 

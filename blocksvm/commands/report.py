@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from blocksvm.base.errors import InputError
+from blocksvm.base.objects.remote_path import place
 from blocksvm.cli.console import Parser
 from blocksvm.cli.outputs import outputs_of, print_written
 
@@ -34,7 +35,6 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    from pathlib import Path
 
     from blocksvm.base.outputs.writing import written_text, written_whole
 
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
         raise InputError("nothing to make; add -o FILE.html, --png FILE.png or --watch")
     if options.port is not None and not options.watch:
         raise InputError("--port is for --watch; leave it out, or add --watch")
-    traces = [Path(name) for name in options.traces]
+    traces = [place(name) for name in options.traces]
     outputs = outputs_of(options, options.traces, {"report": options.output, "figure": options.png})
     from blocksvm.reporting.page import page_of
     from blocksvm.reporting.runs import load_runs

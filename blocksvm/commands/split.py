@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from blocksvm.base.errors import InputError
+from blocksvm.base.objects.remote_path import place
 from blocksvm.cli.console import Parser, processes, seed, size
 from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import (
@@ -132,7 +133,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.cli.display.splitting import SplitDisplay, split_summary
     from blocksvm.conversion.convert import extend, split_rows
 
-    folder = Path(options.temp or Path(options.store).parent)
+    folder = Path(options.temp or place(options.store).parent)
     with place_of_tasks(options, options.inputs, folder), SplitDisplay(sys.stderr, options.quiet) as display:
         display.begin(options.inputs, settings)
         if changes:
@@ -141,7 +142,7 @@ def main(arguments: list[str]) -> int:
             meta = split_rows(options.inputs, options.store, settings, held_out, display.show)
     of_run = {"store": options.store, "holdout": held_out and str(held_out), "seconds": display.seconds}
     if not emit_json(options, of_run | meta):
-        print(wrap_text(split_summary(Path(options.store), meta, display.seconds), sys.stdout))
+        print(wrap_text(split_summary(place(options.store), meta, display.seconds), sys.stdout))
         if held_out is not None:
             print(f"held-out rows in {held_out}")
     if not options.quiet:
@@ -175,7 +176,6 @@ def split_settings(options, changes: bool, share: float):
 
 def holdout_of(options, changes: bool):
     """(share, path) of the held-out rows, 0 and None where there are none."""
-    from pathlib import Path
 
     if not options.holdout:
         return 0.0, None
@@ -187,7 +187,7 @@ def holdout_of(options, changes: bool):
         share = -1.0
     if not 0.0 < share < 1.0:
         raise InputError(f"--holdout {options.holdout[0]}: the share must lie between 0 and 1, e.g. 0.1")
-    return share, Path(options.holdout[1])
+    return share, place(options.holdout[1])
 
 
 def check_options(options, changes: bool) -> None:
@@ -210,17 +210,15 @@ def check_options(options, changes: bool) -> None:
 
 def check_files(options, changes: bool, held_out) -> None:
     """InputError where an input is missing, or an output cannot be written."""
-    import os
-    from pathlib import Path
 
     from blocksvm.base.outputs.checks import check_output
 
     for name in [*options.inputs, *([options.weights] if options.weights else [])]:
-        if name != "-" and not os.path.exists(name):
+        if name != "-" and not place(name).exists():
             raise InputError(f"{name}: no such file")
-    if changes and not os.path.exists(options.store):
+    if changes and not place(options.store).exists():
         raise InputError(f"{options.store}: no such store; make it first, without --append and --drop")
-    stores = [path for path in (Path(options.store), held_out) if path is not None]
+    stores = [path for path in (place(options.store), held_out) if path is not None]
     outputs_of(options, [*options.inputs, options.weights, *map(str, stores)])
     for path in stores:
         check_output(path, options.overwrite or changes, "store")

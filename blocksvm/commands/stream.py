@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from textwrap import fill
 
 from blocksvm.base.errors import InputError
+from blocksvm.base.objects.remote_path import place
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import names_of
 from blocksvm.cli.console import (
@@ -240,9 +241,8 @@ def check_options(options, settings: Settings) -> None:
 
 
 def path_of(name: str | None):
-    from pathlib import Path
 
-    return None if name is None else Path(name)
+    return None if name is None else place(name)
 
 
 def checked_outputs(options, inputs: list[str]) -> dict:
@@ -257,10 +257,9 @@ def checked_outputs(options, inputs: list[str]) -> dict:
 
 def check_inputs(inputs: list[str]) -> None:
     """InputError where there is no such file."""
-    import os
 
     for name in inputs:
-        if name != "-" and not os.path.exists(name):
+        if name != "-" and not place(name).exists():
             raise InputError(f"{name}: no such file")
 
 

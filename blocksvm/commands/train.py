@@ -6,6 +6,7 @@ import sys
 from textwrap import fill
 
 from blocksvm.base.errors import InputError, option_string
+from blocksvm.base.objects.remote_path import place
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import names_of
 from blocksvm.cli.console import (
@@ -126,12 +127,11 @@ def main(arguments: list[str]) -> int:
     options = parser(solver, declared).parse_args(arguments)
     if options.resume and options.replay:
         raise InputError("--resume continues the run with its own schedule; leave --replay out")
-    from pathlib import Path
 
     from blocksvm.store.hdf5_files import open_hdf5, read_meta
     from blocksvm.training.train_settings import TrainSettings
 
-    with open_hdf5(Path(options.store), "store") as file:
+    with open_hdf5(options.store, "store") as file:
         about = read_meta(file)
     keywords = {"solver": options.solver, "learner": options.learner}
     keywords |= chosen_values(options, declared) | chosen_values(options, RUN_SETTINGS)
@@ -171,12 +171,11 @@ def main(arguments: list[str]) -> int:
 
 def solver_by_plan(options, keywords: dict) -> str:
     """What ``--solver auto`` is; a run that goes on keeps its own."""
-    from pathlib import Path
 
     from blocksvm.model.solver_state import describe_checkpoint
     from blocksvm.planning.solver_choice import choose_solver
 
-    if options.resume and options.checkpoint is not None and Path(options.checkpoint).exists():
+    if options.resume and options.checkpoint is not None and place(options.checkpoint).exists():
         return describe_checkpoint(options.checkpoint)["method"]["name"]
     workers = None
     if is_on_cluster(options):

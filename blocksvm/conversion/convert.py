@@ -16,6 +16,7 @@ from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.labels import label_fault
 from blocksvm.base.log import LOG
 from blocksvm.base.memory import MEMORY
+from blocksvm.base.objects.remote_path import place
 from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
@@ -158,7 +159,7 @@ def settings_of_store(
     and the format's ``options`` must agree with the store's.  machine: those of ``SplitSettings`` that are free.  like:
     the settings are for another store, of rows to be predicted, whose text is read and whose features are made alike.
     InputError names a setting that disagrees."""
-    path = Path(store)
+    path = place(store)
     with open_hdf5(path, "store") as file:
         meta = read_meta(file)
     recipe, saved = Recipe.of_store(meta, path), meta["settings"]
@@ -211,7 +212,7 @@ def extend(
     takes its name when it is whole: after any fault there is the old store or the new one.  Chunks that keep their rows
     are copied as they are.  Raises InputError as ``split`` does, and where the store is none.
     """
-    path = Path(store)
+    path = place(store)
     if not inputs and drop is None:
         raise InputError(f"{path}: nothing to do; give text whose rows are added, or {option('drop')}")
     settings = settings_of_store(path, {}) if settings is None else settings
@@ -222,11 +223,11 @@ def extend(
 
 @one_run()
 def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout_store, progress, existing=None):
-    store = Path(store)
-    outputs = [store] if holdout_store is None else [store, Path(holdout_store)]
+    store = place(store)
+    outputs = [store] if holdout_store is None else [store, place(holdout_store)]
     if len({path.resolve() for path in outputs}) < len(outputs):
         raise InputError(f"{store}: the store and its held-out rows need two names")
-    read_from = {Path(name).resolve() for name in inputs if name != "-"}
+    read_from = {place(name).resolve() for name in inputs if name != "-"}
     for path in outputs:
         check_output(path, settings.overwrite, "store")
         if path.resolve() in read_from:
@@ -426,7 +427,7 @@ class _Split:
                 if settings.processes is None:
                     batches: Generator = by_threads(reader, pieces, settings.dtype, pool, settings.n_jobs)
                 else:
-                    like = None if self.known is None else Path(settings.like or self.outputs[0])
+                    like = None if self.known is None else place(settings.like or self.outputs[0])
                     run = parse_run(text, self.folder, self.recipe, like)
                     batches = by_processes(pieces, run, self.parsers, settings.answer_seconds)
                 with closing(batches):
@@ -503,7 +504,7 @@ def expected_text(inputs: list[str]) -> int | None:
     """Bytes of text that the inputs may have; None where one of them does not tell."""
     total = 0
     for name in inputs:
-        path = Path(name)
+        path = place(name)
         if name == "-" or not path.is_file():
             return None
         compressed = path.suffix in (".gz", ".bz2", ".xz", ".zst")

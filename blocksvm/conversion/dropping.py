@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Protocol
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.objects.remote_path import place
 from blocksvm.conversion.number_lines import number_lines
 from blocksvm.store.reader import Store
 
@@ -52,7 +52,7 @@ class ListedRows:
     """Rows by their numbers, which a file lists one a line."""
 
     def __init__(self, name: str, store: Store, memory: int):
-        if not os.path.exists(name):
+        if not place(name).exists():
             raise InputError(
                 f"{name}: no such file; {option('drop', 'ROWS.txt')} names a file of row numbers, and "
                 f"{option('drop', OLDEST + '1000')} the oldest rows"

@@ -12,7 +12,6 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import open_input
-from blocksvm.base.outputs.writing import named_errors
 from blocksvm.conversion.dropping import dropping
 from blocksvm.sources.source import Step
 from blocksvm.store import codec
@@ -205,8 +204,7 @@ class ExistingRows:
         return indices, (values, codec.STORED if stored else 0), checksum
 
     def _read(self, chunk: int, offset: int, size: int) -> bytes:
-        with named_errors(self.path):
-            read = os.pread(self.store.fd, size, offset)
+        read = self.store.read_bytes(offset, size)
         if len(read) < size:
             raise InputError(f"{self.path}: chunk {chunk}: is truncated; make the store again")
         return read

@@ -19,6 +19,7 @@ from xxhash import xxh3_128_hexdigest
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.held_signals import signals_held
+from blocksvm.base.objects.remote_path import absolute_name
 from blocksvm.base.outputs.temporary import put_array
 from blocksvm.base.outputs.writing import named_errors
 from blocksvm.base.row_batch import RowBatch
@@ -167,7 +168,7 @@ def _tasks(pieces: Iterable[TextPiece], folder: Path) -> Iterator[tuple[ParseTas
             elif start + end > piece.source.text_bytes:
                 end -= 1  # a newline that the file lacks
             task = ParseTask(
-                piece.source.name, os.path.abspath(text), start, start + end, xxh3_128_hexdigest(piece.text[:end]),
+                piece.source.name, absolute_name(text), start, start + end, xxh3_128_hexdigest(piece.text[:end]),
                 piece.source.first_line, piece.begins, str(folder / f"rows-of-{number}"),
             )  # fmt: skip
             yield task, replace(piece, text=NO_TEXT)

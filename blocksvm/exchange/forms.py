@@ -11,6 +11,7 @@ from pathlib import Path
 
 from blocksvm.base.errors import InputError, InputWarning, one_of, option
 from blocksvm.base.memory import MEMORY
+from blocksvm.base.objects.remote_path import place
 from blocksvm.base.optional_libraries import require_library
 from blocksvm.base.outputs.checks import check_outputs
 from blocksvm.base.outputs.writing import written_whole
@@ -92,13 +93,13 @@ def export_model(
     ``to_estimator``, by joblib) or 'onnx'; names: a store whose features have names, for tables and 'sklearn'.  Raises
     InputError where the form has no such model, where a library is missing, and where ``path`` cannot be written.
     """
-    form, target = form_of(format), Path(path)
+    form, target = form_of(format), place(path)
     if names is not None and not form.named:
         raise InputError(f"{option('names')}: is for {', '.join(n for n in FORMS if FORMS[n].named)}; leave it out")
-    inputs = [Path(name) for name in (model if not isinstance(model, Model) else model.path, names) if name]
+    inputs = [place(name) for name in (model if not isinstance(model, Model) else model.path, names) if name]
     check_outputs({form.kind: target}, overwrite, inputs)
     loaded = model if isinstance(model, Model) else load_model(model)
-    more = {} if names is None else {"names": Path(names)}
+    more = {} if names is None else {"names": place(names)}
     with advising(loaded), written_whole(target, overwrite) as file:
         return form.write(loaded, file, **more)
 
@@ -124,6 +125,6 @@ def import_model(path: str | Path, *, memory: int | str = DEFAULT_MEMORY) -> Mod
     """The model of a LIBLINEAR text file, its features named by LIBLINEAR's indices, its labels rising.
     ``Model.save`` writes it.  Raises InputError, with file and line, for other files, and where the nonzero weights
     take more than ``memory`` bytes."""
-    if not Path(path).is_file():
+    if not place(path).is_file():
         raise InputError(f"{path}: no such file; name a text model of LIBLINEAR")
-    return liblinear.read(Path(path), MEMORY.checked(memory))
+    return liblinear.read(place(path), MEMORY.checked(memory))

@@ -8,11 +8,9 @@ takes no memory for a longer one (``require_fit``).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 from xxhash import xxh3_128
@@ -20,6 +18,7 @@ from xxhash import xxh3_128
 from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.inputs import open_input, raise_system_error, require_same
 from blocksvm.base.labels import exact
+from blocksvm.base.objects.remote_path import place
 from blocksvm.base.row_batch import Origin, RowBatch, runs
 from blocksvm.formats import AUTO, get_format
 from blocksvm.formats.choices import chosen
@@ -121,18 +120,18 @@ class FileInputs:
         for k, name in enumerate(self.names):
             source = TextSource(name, self._size(name))
             source.text_bytes = source.stored_bytes
-            require_same(name, os.stat(name))
+            require_same(name, place(name).stat())
             for payload, done in format_.pieces(name, self.options, piece_bytes, limit):
                 yield RowPiece(source, payload, (k + done) / len(self.names))
             if digested:
                 source.fingerprint = fingerprint_of(name)
-            require_same(name, os.stat(name))
+            require_same(name, place(name).stat())
 
     @staticmethod
     def _size(name: str) -> int:
-        if not os.path.isfile(name):
+        if not place(name).is_file():
             raise InputError(f"{name}: is no file; such rows are read from files alone")
-        return os.path.getsize(name)
+        return place(name).stat().st_size
 
 
 def inputs_of(names: list[str], recipe, stop=lambda: False) -> TextInputs | FileInputs:
@@ -149,7 +148,7 @@ HDF5 = b"\x89HDF\r\n\x1a\n"
 
 def magic_of(name: str) -> str | None:
     """The format of files by a file's first bytes; None where they are of none."""
-    if not Path(name).is_file():
+    if not place(name).is_file():
         return None
     with open_input(name) as file:
         head = file.read(512)

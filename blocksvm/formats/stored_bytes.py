@@ -12,10 +12,10 @@ import select
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 from blocksvm.base.errors import InputError, advice
 from blocksvm.base.inputs import open_input
+from blocksvm.base.objects.remote_path import place
 from blocksvm.base.row_batch import shown_name
 from blocksvm.store.hdf5_files import open_hdf5
 
@@ -151,7 +151,7 @@ def open_stored(name: str, stop: Callable[[], bool]) -> tuple[io.BufferedReader,
         except (OSError, ValueError):  # something in memory took its place
             return io.BufferedReader(sys.stdin.buffer), None
         return io.BufferedReader(Pipe(descriptor, stop, owned=False)), None
-    path = Path(name)
+    path = place(name)
     if path.is_dir():
         raise InputError(f"{name}: is a folder; give the names of the files in it")
     try:
@@ -191,7 +191,7 @@ def _hdf5_sentence(name: str) -> str:
     """The advice for an HDF5 file where text is wanted."""
     if name != "-":
         try:
-            open_hdf5(Path(name), "store").close()
+            open_hdf5(name, "store").close()
             return f"{name}: is a store already; train on it with blocksvm train"
         except InputError:
             pass  # whatever else it is, it is not text

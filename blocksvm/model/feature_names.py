@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import InputError
+from blocksvm.base.objects.remote_path import place
 from blocksvm.learners.engine.joint_map import place_of
 from blocksvm.model.solver_state import open_state
 from blocksvm.store.arrays import read_range, write_array
@@ -31,10 +32,10 @@ class NamePieces:
 def names_of(source) -> Iterator[NamePieces | None]:
     """The names of a source's features, of a store from its file, which it may have closed; features beyond its own
     have none.  None where it has no names, or no longer."""
-    if not getattr(source, "meta", {}).get("named", False) or not Path(source.path).is_file():
+    if not getattr(source, "meta", {}).get("named", False) or not place(source.path).is_file():
         yield None
         return
-    with open_hdf5(Path(source.path), "store") as file, damage_named(file):
+    with open_hdf5(source.path, "store") as file, damage_named(file):
         if read_meta(file)["fingerprint"] != source.fingerprint:
             yield None
             return
@@ -97,7 +98,7 @@ def strongest(path: str | Path, n: int) -> list[tuple[object, list[WeightedFeatu
 
 def names_in(path: str | Path) -> list[str] | None:
     """The names of a model file's features in its order, '' for one without; None where it has none."""
-    with open_hdf5(Path(path), "model") as file, damage_named(file):
+    with open_hdf5(path, "model") as file, damage_named(file):
         features = group(file, "features")
         return (
             read_strings(features, "names", "name_ends", 0, read_meta(file)["n_features"])
@@ -109,7 +110,7 @@ def names_in(path: str | Path) -> list[str] | None:
 def _named(path: str | Path, places: list[int], weights: list[float]) -> list[WeightedFeatures]:
     """Features by their places; those of weight 0 are left out."""
     weighted = []
-    with open_hdf5(Path(path), "model") as file, damage_named(file):
+    with open_hdf5(path, "model") as file, damage_named(file):
         features = group(file, "features")
         for place, weight in zip(places, weights, strict=True):
             if weight == 0.0:

@@ -23,10 +23,10 @@ def factors_of_source(source, n_features: int) -> np.ndarray | None:
     factor = Recipe.of_store(getattr(source, "meta", {}), source.name).factor
     if not factor:
         return None
-    if source.fd >= 0:
+    if source.is_open:
         factors = read_factors(source.file, source.n_features)
     else:
-        with open_hdf5(Path(source.path), "store") as file, damage_named(file):
+        with open_hdf5(source.path, "store") as file, damage_named(file):
             if read_meta(file)["fingerprint"] != source.fingerprint:
                 raise InputError(f"{source.path}: was changed, and with it the {factor} of the model; train again")
             factors = read_factors(file, source.n_features)
@@ -35,6 +35,6 @@ def factors_of_source(source, n_features: int) -> np.ndarray | None:
 
 def factors_of_model(path: str | Path, find: Callable[[np.ndarray], np.ndarray]) -> FeatureFactors:
     """That of a model's features, whose positions ``find`` gives; InputError where it is damaged."""
-    with open_hdf5(Path(path), "model") as file, damage_named(file):
+    with open_hdf5(path, "model") as file, damage_named(file):
         meta = read_meta(file)
         return FeatureFactors(find, read_factors(file, meta["n_features"]), meta.get("idf_fingerprint") or "")

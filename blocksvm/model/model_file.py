@@ -14,6 +14,7 @@ from xxhash import xxh3_128_hexdigest
 
 from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.base.labels import listed
+from blocksvm.base.objects.remote_path import place
 from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.user_code import by_user
 from blocksvm.conversion.feature_ids import IdIndex
@@ -246,7 +247,7 @@ class Model:
         InputError where ``path`` exists (without ``overwrite``) or cannot be written, and where the model's file is no
         longer the one that was loaded, or the factors of its features lie in no file.
         """
-        target = Path(path)
+        target = place(path)
         check_output(target, overwrite, "model")
         if self.path and self.meta["status"] != IMPORTED:  # of an imported one all is in memory
             self._copy_file(target, overwrite)
@@ -262,7 +263,7 @@ class Model:
 
     def _copy_file(self, target: Path, overwrite: bool) -> None:
         """Write the model file again from the one that was loaded."""
-        with open_hdf5(Path(self.path), "model") as file, damage_named(file):
+        with open_hdf5(self.path, "model") as file, damage_named(file):
             ids = read_array(group(file, "features"), "ids", INT64, None)
             weights = read_array(file, "weights", FLOAT64, None)
             w = weights.reshape(-1, len(ids) + 1)[:, :-1] if len(weights) % (len(ids) + 1) == 0 else weights
@@ -288,7 +289,7 @@ def _summing(column: np.ndarray, n_columns: int):
 
 def describe_model(path: str | Path) -> dict:
     """A model's description, without its weights."""
-    with open_hdf5(Path(path), "model") as file, damage_named(file):
+    with open_hdf5(path, "model") as file, damage_named(file):
         meta = read_meta(file)
         require_length(group(file, "features"), "ids", meta["n_features"])  # by which memory is planned
         return meta
@@ -296,7 +297,7 @@ def describe_model(path: str | Path) -> dict:
 
 def model_fingerprint(path: str | Path) -> str:
     """Equal only for models with equal weights of equal features."""
-    with open_hdf5(Path(path), "model") as file, damage_named(file):
+    with open_hdf5(path, "model") as file, damage_named(file):
         sums = np.dtype(np.uint64)
         parts = [read_table(file, "weights.xxh3", sums), read_table(group(file, "features"), "ids.xxh3", sums)]
         if has(file, "support"):
@@ -306,7 +307,7 @@ def model_fingerprint(path: str | Path) -> str:
 
 def model_feature_ids(path: str | Path) -> np.ndarray:
     """The ids (d,) int64 of a model's features, in the order of its state."""
-    with open_hdf5(Path(path), "model") as file, damage_named(file):
+    with open_hdf5(path, "model") as file, damage_named(file):
         return read_array(group(file, "features"), "ids", INT64, read_meta(file)["n_features"])
 
 
@@ -316,7 +317,7 @@ def load_model(path: str | Path, joint: str | None = None, loss=None) -> Model:
     joint: the place of the map of a model of joint features, which can predict only where the user says that its code
     may run; loss: likewise that of a model whose loss is outside the package, or the loss itself, for probabilities."""
     by_user(joint, None if loss is None else check_loss(loss))
-    with open_hdf5(Path(path), "model") as file, damage_named(file):
+    with open_hdf5(path, "model") as file, damage_named(file):
         meta = read_meta(file)
         d = meta["n_features"]
         ids = read_array(group(file, "features"), "ids", INT64, d)

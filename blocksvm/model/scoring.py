@@ -16,6 +16,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input
 from blocksvm.base.labels import has_label
 from blocksvm.base.memory import Budget
+from blocksvm.base.objects.remote_path import place
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.base.vectors import side_by_side, width_of
@@ -404,7 +405,7 @@ class StoreScorer:
 
 def is_store(name: str) -> bool:
     """The input is a store and not text; InputError where it is another file of ours, or there is none."""
-    path = Path(name)
+    path = place(name)
     if name == "-":
         return False
     if not path.exists():

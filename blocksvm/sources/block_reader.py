@@ -41,13 +41,17 @@ class BlockReader:
         self.pool.shutdown(wait=True, cancel_futures=True)
         self.source.close()
 
-    def request(self, chunks: np.ndarray) -> None:
-        """Start to read a block, unless it is stored or under way."""
+    def request(self, chunks: np.ndarray, then: np.ndarray | None = None) -> None:
+        """Start to read a block, unless it is stored or under way; then: the one that will be requested next."""
         if self.resident_block is not None or self.pending is not None:
             return
         arena = self.arenas[self.next_arena]
         self.next_arena = (self.next_arena + 1) % len(self.arenas)
-        self.pending = (chunks.tobytes(), self.pool.submit(self.source.read_block, chunks, arena))
+        self.pending = (chunks.tobytes(), self.pool.submit(self._read, chunks, then, arena))
+
+    def _read(self, chunks: np.ndarray, then: np.ndarray | None, arena: Arena | None) -> Block:
+        self.source.foresee([chunks] if then is None else [chunks, then])
+        return self.source.read_block(chunks, arena)
 
     def ready(self) -> bool:
         """The block requested last has been read (or nothing is being read)."""

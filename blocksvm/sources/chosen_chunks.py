@@ -47,6 +47,9 @@ class ChosenChunks(Source):
     def decode_by(self, threads: int | None, memory: int) -> None:
         self.whole.decode_by(threads, memory)
 
+    def foresee(self, blocks: list[np.ndarray]) -> None:
+        self.whole.foresee([self.chosen[chunks] for chunks in blocks])
+
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
         block = self.whole.read_block(self.chosen[chunks], arena)
         block.rows[:] = self.chunks.rows(chunks)

@@ -43,7 +43,7 @@ class ChunkTable:
 @dataclass
 class ReadingCost:
     """The cost of reading so far: compressed bytes, seconds of reading and of decoding, summed over threads;
-    seconds_waiting: of who takes the blocks."""
+    seconds_waiting: of who takes the blocks; requests: to an object store."""
 
     bytes_read: int = 0
     seconds_reading: float = 0.0
@@ -51,6 +51,7 @@ class ReadingCost:
     blocks: int = 0
     nnz: int = 0
     seconds_waiting: float = 0.0
+    requests: int = 0
 
     def __sub__(self, before: ReadingCost) -> ReadingCost:
         """The difference since."""
@@ -136,6 +137,15 @@ class Source(ABC):
     def decode_by(self, threads: int | None, memory: int) -> None:
         """Let so many threads, None: one a processor, make a block together, where they can; memory: as it was given to
         ``working_bytes``."""
+        return
+
+    def units(self, memory: int) -> np.ndarray | None:
+        """The first chunks of those that are read, and so drawn, together, where so much memory may be used in all;
+        None: each chunk is read alone."""
+        return None
+
+    def foresee(self, blocks: list[np.ndarray]) -> None:
+        """The next blocks that will be read are of these chunks, one after the other."""
         return
 
     @abstractmethod

@@ -157,15 +157,14 @@ def require_whole(path: Path, kind: str) -> None:
 
 def read_back_rows(store: Store) -> None:
     """Read rows and parts against their checksums as they are stored; InputError names a chunk that is damaged."""
-    size = store.row_dtype.itemsize
     for chunk in range(len(store.chunks)):
-        first, n = int(store.chunks.first_row[chunk]), int(store.chunks.n_rows[chunk])
-        rows = os.pread(store.fd, n * size, store.rows_offset + first * size)
+        begin, end = store.parts.rows(chunk)
+        rows = store.read_bytes(begin, end - begin)
         sound = codec.checksum(rows) == store.rows_checksum[chunk]
         for indices_at, indices_size, values_at, values_size, checksum in store.parts_of(chunk):
-            raw = [os.pread(store.fd, indices_size, indices_at)]
+            raw = [store.read_bytes(indices_at, indices_size)]
             if values_size:
-                raw.append(os.pread(store.fd, values_size, values_at))
+                raw.append(store.read_bytes(values_at, values_size))
             sound = sound and codec.checksum(*raw) == checksum
         if not sound:
             raise InputError(f"{store.path}: chunk {chunk} is damaged (checksum does not match); make it again")

@@ -6,9 +6,9 @@ trains.  Everything is verified against its checksum and checked before a kernel
 
 from __future__ import annotations
 
-import os
 import threading
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from blocksvm.kernels import block_check as kernels
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import ReadingCost
 from blocksvm.store import codec
+from blocksvm.store.chunk_bytes import Truncated
 
 FAULTS = {
     kernels.INDEX_OUT_OF_RANGE: "a feature index is out of range",
@@ -25,8 +26,6 @@ FAULTS = {
     kernels.LENGTHS_DISAGREE: "rows and nonzeros disagree",
     kernels.INDICES_DO_NOT_RISE: "the features of a row do not rise",
 }
-CAN_ANNOUNCE = hasattr(os, "posix_fadvise")  # not on macOS
-MEMORY_SPEED = 1.5e9  # bytes a second; slower than this, a disk is at work
 
 
 class SharedWork:
@@ -82,25 +81,27 @@ class Decoder:
         self.packed = np.empty(0, np.uint8)  # the part being decoded, as the file has it
         self.padded_indices = np.empty(0, np.int32)  # for a part whose padding has no room in the block
         self.padded_values = None
-        self.spent = ReadingCost()
+        self.reads = store.bytes.reads()
 
     def settle(self, cost: ReadingCost) -> None:
         """Add what was spent to ``cost``, and forget it."""
-        cost.bytes_read += self.spent.bytes_read
-        cost.seconds_reading += self.spent.seconds_reading
-        cost.seconds_decoding += self.spent.seconds_decoding
-        self.spent = ReadingCost()
+        spent = self.reads.cost
+        cost.bytes_read += spent.bytes_read
+        cost.requests += spent.requests
+        cost.seconds_reading += spent.seconds_reading
+        cost.seconds_decoding += spent.seconds_decoding
+        self.reads.cost = ReadingCost()
 
     def decode(self, block: Block, chunks: list[int], row: int, entry: int, end: int, ahead: list[int]) -> None:
         """Fill the block from position (row, entry) with the chunks; nothing at or after entry ``end`` is touched.
         ahead: chunks that will be wanted soon."""
-        # what comes at the speed of memory need not be announced, which costs about as much as reading it
-        if CAN_ANNOUNCE and self.spent.bytes_read <= MEMORY_SPEED * self.spent.seconds_reading:
-            for chunk in ahead:
-                self._announce(chunk)
-        with codec.one_thread():  # once for all chunks: it takes a lock
-            for chunk in chunks:
-                row, entry = self._decode_chunk(block, chunk, row, entry, end)
+        self.reads.begin(chunks, ahead)
+        try:
+            with codec.one_thread():  # once for all chunks: it takes a lock
+                for chunk in chunks:
+                    row, entry = self._decode_chunk(block, chunk, row, entry, end)
+        finally:
+            self.reads.end()
 
     def _fault_of(self, records: np.ndarray) -> str:
         """The fault of the records of rows, or nothing."""
@@ -113,37 +114,11 @@ class Decoder:
                 return "a row's label is not in the table of labels"
         return ""
 
-    def _announce(self, chunk: int) -> None:
-        """Ask the system to read a chunk soon, so that the disk works while others are decoded."""
-        store = self.store
-        first_row, n = int(store.chunks.first_row[chunk]), int(store.chunks.n_rows[chunk])
-        row_bytes = store.row_dtype.itemsize
-        spans = [(store.rows_offset + first_row * row_bytes, n * row_bytes)]
-        for record in store.parts_of(chunk):
-            spans.append(record[:2])
-            if store.value_dtype is not None:
-                spans.append(record[2:4])
-        for offset, size in spans:
-            os.posix_fadvise(store.fd, offset, size, os.POSIX_FADV_WILLNEED)
-
-    def _read(self, chunk: int, offset: int, *buffers: memoryview) -> None:
-        """Fill the buffers from the file, one after the other."""
-        began = time.perf_counter()
-        left = list(buffers)
-        while left:
-            try:
-                n = os.preadv(self.store.fd, left, offset)
-            except OSError as error:
-                raise OSError(error.errno, error.strerror, str(self.store.path)) from error
-            if n == 0:
-                raise self._broken(chunk, "is truncated")
-            offset += n
-            self.spent.bytes_read += n
-            while left and n >= len(left[0]):
-                n -= len(left.pop(0))
-            if n:
-                left[0] = left[0][n:]
-        self.spent.seconds_reading += time.perf_counter() - began
+    def _read(self, chunk: int, offset: int, *places: memoryview) -> Sequence[memoryview]:
+        try:
+            return self.reads.read(offset, *places)
+        except Truncated:
+            raise self._broken(chunk, "is truncated") from None
 
     def _broken(self, chunk: int, what: str) -> InputError:
         return InputError(f"{self.store.path}: chunk {chunk}: {what}; make the store again")
@@ -151,19 +126,20 @@ class Decoder:
     def read_rows(self, chunk: int) -> np.ndarray:
         """The row records of a chunk (ROW dtype, or WEIGHTED_ROW), verified."""
         store = self.store
-        first, n = int(store.chunks.first_row[chunk]), int(store.chunks.n_rows[chunk])
-        rows = np.empty(n, dtype=store.row_dtype)
-        raw = memoryview(rows).cast("B")
-        self._read(chunk, store.rows_offset + first * rows.itemsize, raw)
+        rows = np.empty(int(store.chunks.n_rows[chunk]), dtype=store.row_dtype)
+        place = memoryview(rows).cast("B")
+        (raw,) = self._read(chunk, store.parts.rows(chunk)[0], place)
         if codec.checksum(raw) != int(store.rows_checksum[chunk]):
             raise self._broken(chunk, "checksum of its rows does not match")
+        if raw is not place:
+            place[:] = raw
         if fault := self._fault_of(rows):
             raise self._broken(chunk, fault)
         return rows
 
     def _decode_chunk(self, block: Block, chunk: int, row: int, entry: int, end: int) -> tuple[int, int]:
         """Decode a chunk to position (row, entry) of a block; returns the position after it."""
-        began, read_before = time.perf_counter(), self.spent.seconds_reading
+        began, read_before = time.perf_counter(), self.reads.cost.seconds_reading
         store = self.store
         rows = self.read_rows(chunk)
         n = len(rows)
@@ -191,8 +167,8 @@ class Decoder:
             )
         if code != kernels.SOUND:
             raise self._broken(chunk, FAULTS[code])
-        reading = self.spent.seconds_reading - read_before
-        self.spent.seconds_decoding += time.perf_counter() - began - reading
+        reading = self.reads.cost.seconds_reading - read_before
+        self.reads.cost.seconds_decoding += time.perf_counter() - began - reading
         return row + n, stop
 
     def _decode_part(self, block: Block, chunk: int, record, start: int, stop: int, end: int) -> None:
@@ -211,21 +187,22 @@ class Decoder:
         indices_offset, middle, values_offset, values_size, checksum = record
         # values that hardly compress were stored as they are, and are read straight to their place
         stored = values is not None and values_size == values.nbytes
-        if len(self.packed) < self.store.largest_part:
-            self.packed = np.empty(self.store.largest_part, np.uint8)
-        raw = memoryview(self.packed)
-        raw_values = memoryview(values).cast("B") if stored else raw[middle : middle + values_size]
+        if len(self.packed) < self.store.parts.largest_part:
+            self.packed = np.empty(self.store.parts.largest_part, np.uint8)
+        packed = memoryview(self.packed)
+        place = memoryview(values).cast("B") if stored else packed[middle : middle + values_size]
         if values_offset == indices_offset + middle:  # where the file has them one after the other, one call
-            self._read(chunk, indices_offset, raw[:middle], raw_values)
+            raw, raw_values = self._read(chunk, indices_offset, packed[:middle], place)
         else:
-            self._read(chunk, indices_offset, raw[:middle])
-            if values is not None:
-                self._read(chunk, values_offset, raw_values)
-        if codec.checksum(raw[:middle], raw_values) != checksum:
+            (raw,) = self._read(chunk, indices_offset, packed[:middle])
+            (raw_values,) = (place,) if values is None else self._read(chunk, values_offset, place)
+        if codec.checksum(raw, raw_values) != checksum:
             raise self._broken(chunk, "checksum does not match")
         try:
-            codec.decode(raw[:middle], indices)
-            if values is not None and not stored:
+            codec.decode(raw, indices)
+            if stored and raw_values is not place:
+                place[:] = raw_values
+            elif values is not None and not stored:
                 codec.decode(raw_values, values)
         except ValueError as error:
             raise self._broken(chunk, str(error)) from error

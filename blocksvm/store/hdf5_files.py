@@ -13,6 +13,7 @@ from xxhash import xxh3_64_hexdigest
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import open_input, require_same
+from blocksvm.base.objects.remote_path import RemotePath, place
 from blocksvm.base.outputs.writing import system_number
 from blocksvm.store.descriptions import parse
 
@@ -72,25 +73,14 @@ class OpenHdf5(h5py.File):
             super().close()
 
 
-def open_hdf5(path: Path, *kinds: str) -> h5py.File:
-    """Open an HDF5 file that must be of one of ``kinds``; InputError says what it is instead."""
+def open_hdf5(path: str | Path, *kinds: str) -> OpenHdf5:
+    """Open an HDF5 file, or an object that is one, which must be of one of ``kinds``; InputError says what it is
+    instead."""
+    path = place(path)
     wanted = "store, model or checkpoint" if len(kinds) == len(MAKERS) else " or ".join(map(kind_text, kinds))
-    if not path.exists():
-        raise InputError(f"{path}: no such file; expected a blocksvm {wanted}")
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; expected a blocksvm {wanted}")
-    if not os.access(path, os.R_OK):
-        raise InputError(f"{path}: no permission to read it")
     maker = MAKERS[kinds[0]]
-    with open_input(path) as start:
-        if start.read(8) != b"\x89HDF\r\n\x1a\n":
-            raise InputError(f"{path}: is not a blocksvm {wanted} (not an HDF5 file); make one with {maker}")
+    file = _opened(path, wanted, maker)
     try:
-        file = OpenHdf5(path, "r", locking=False)
-    except OSError as error:
-        raise damage(path, error, "is truncated or damaged") from error
-    try:
-        require_same(path, os.fstat(file.id.get_vfd_handle()))
         try:
             kind, version = text_attribute(file, "blocksvm"), version_attribute(file)
         except DAMAGE as error:
@@ -103,6 +93,35 @@ def open_hdf5(path: Path, *kinds: str) -> h5py.File:
             newest = VERSIONS[kind][-1]
             age, advice = ("newer", "install a newer blocksvm") if version > newest else ("older", "make it again")
             raise InputError(f"{path}: has format version {version}, {age} than this program's {newest}; {advice}")
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _opened(path: Path, wanted: str, maker: str) -> OpenHdf5:
+    """The file, whatever HDF5 file it is."""
+    if not path.exists():
+        raise InputError(f"{path}: no such file; expected a blocksvm {wanted}")
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; expected a blocksvm {wanted}")
+    if isinstance(path, RemotePath):
+        from blocksvm.base.objects.object_file import ObjectFile as opened
+    elif os.access(path, os.R_OK):
+        opened = open_input
+    else:
+        raise InputError(f"{path}: no permission to read it")
+    with opened(path) as start:
+        if start.read(8) != b"\x89HDF\r\n\x1a\n":
+            raise InputError(f"{path}: is not a blocksvm {wanted} (not an HDF5 file); make one with {maker}")
+    try:
+        if isinstance(path, RemotePath):
+            return OpenHdf5(opened(path), "r")
+        file = OpenHdf5(path, "r", locking=False)
+    except OSError as error:
+        raise damage(path, error, "is truncated or damaged") from error
+    try:
+        require_same(path, os.fstat(file.id.get_vfd_handle()))
     except BaseException:
         file.close()
         raise

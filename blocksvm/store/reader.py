@@ -6,7 +6,6 @@ import os
 import weakref
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -16,25 +15,25 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, labels_of
+from blocksvm.base.objects.remote_path import RemotePath, place
 from blocksvm.sources.block import INDEX_BYTES, Arena, Block
 from blocksvm.sources.source import ChunkTable, Source, Step, largest_chunk_bytes, new_block
 from blocksvm.store import codec
 from blocksvm.store.arrays import PIECE, read_pieces, read_range, require_length
+from blocksvm.store.chunk_bytes import ChunkBytes, DiskBytes
 from blocksvm.store.decoder import Decoder, SharedWork
 from blocksvm.store.hdf5_files import damage_named, member, open_hdf5, read_meta, read_table
 from blocksvm.store.history import read_steps
+from blocksvm.store.part_table import open_parts
+from blocksvm.store.ranges import Span
 from blocksvm.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
 from blocksvm.store.tables import origins, read_labels, read_lines, read_strings
-from blocksvm.store.writer import fill_offsets
+from blocksvm.store.units import unit_bytes, units_of
 
 # Threads that may decode a block together: one of the reader, one that waits for the block and helps (``help``), and
 # more of its own.  Their buffers take this part of the memory, or what LEAST_DECODERS need.
 LEAST_DECODERS, MOST_DECODERS = 3, 16
 MEMORY_SHARE = 1 / 32
-
-RUNS_WANTED = 4  # for each thread
-LONGEST_RUN = 8  # chunks
-CHUNKS_AHEAD = 16  # how many chunks ahead, at least, the system is asked to read from the disk
 
 IDS_AT_ONCE = 1 << 22  # that are compared with each other in memory
 NO_IDS = np.empty(0, np.int64)
@@ -51,19 +50,29 @@ class Store(Source):
     numbered = False  # a row's number is its place in the store, not what its record says
 
     def __init__(self, path: str | Path):
-        self.path = Path(path)
+        self.path = place(path)
         self.file = open_hdf5(self.path, "store")
-        self.fd = -1
+        self.is_open = False
         self.owner: Store | None = None  # of the file, where this is a reader of another store object
         self.readers: weakref.WeakSet[Store] = weakref.WeakSet()
-        self._start_decoders(LEAST_DECODERS)
+        self.pool = ThreadPoolExecutor(1)
         try:
-            self.fd = os.dup(self.file.id.get_vfd_handle())  # the very file that HDF5 has opened
+            self.bytes = self._bytes()
+            self.is_open = True
+            self._start_decoders(LEAST_DECODERS)
             self.meta = read_meta(self.file)
             self._open_tables()
         except BaseException:
             self.close()
             raise
+
+    def _bytes(self) -> ChunkBytes:
+        if isinstance(self.path, RemotePath):
+            from blocksvm.store.remote_chunks import RemoteBytes  # which takes a while to import
+
+            return RemoteBytes(self.path.remote, self._spans_of)
+        # the very file that HDF5 has opened
+        return DiskBytes(self.path, os.dup(self.file.id.get_vfd_handle()), self._spans_of)
 
     def _start_decoders(self, most: int) -> None:
         self.decoders = [Decoder(self) for _ in range(max(2, min(most, os.cpu_count() or 1)))]
@@ -73,10 +82,11 @@ class Store(Source):
     def reader(self, labels: Labels | None = None, real: bool = False) -> Self:
         """The same rows for another consumer, which shares the file and its tables and nothing else; closed by its
         ``close``, or with this store."""
-        if self.fd < 0:
+        if not self.is_open:
             raise ValueError(f"{self.path}: the store is closed")
         other = super().reader(labels, real)
         other.owner = self.owner or self
+        other.bytes = self.bytes.reader()
         other._start_decoders(LEAST_DECODERS)
         other.owner.readers.add(other)
         return other
@@ -85,26 +95,17 @@ class Store(Source):
         meta = self.meta
         with damage_named(self.file):
             chunks = self._table("chunks", CHUNK, meta["n_chunks"], meta["chunks_checksum"])
-            self.parts = self._table("parts", PART, meta["n_parts"], meta["parts_checksum"])
+            parts = self._table("parts", PART, meta["n_parts"], meta["parts_checksum"])
             self.value_dtype = VALUE_TYPES[meta["values"]]
             self.chunk_nnz = int(meta["chunk_nonzeros"])
             n_rows, nnz = int(meta["n_samples"]), int(meta["n_nonzeros"])
-            rows = member(self.file, "rows")
             self.weighted = meta.get("weighted", False)
             self.row_dtype = WEIGHTED_ROW if self.weighted else ROW
-            if rows.dtype != self.row_dtype or rows.shape != (n_rows,):
-                raise ValueError("/rows does not have the rows that the description names")
-            self.rows_offset = rows.id.get_offset()
-            stored = (self.parts.shape[0] * self.chunk_nnz,)
-            indices = member(self.file, "indices")
-            if indices.shape != stored or indices.chunks != (self.chunk_nnz,) or indices.dtype != np.int32:
-                raise ValueError("/indices does not have the parts that the description names")
-            if self.value_dtype is not None:
-                values = member(self.file, "values")
-                if values.shape != stored or values.chunks != (self.chunk_nnz,) or values.dtype != self.value_dtype:
-                    raise ValueError("/values does not have the parts that the description names")
-            check_tables(chunks, len(self.parts), self.chunk_nnz, n_rows, nnz)
-            self._check_offsets()
+            check_tables(chunks, len(parts), self.chunk_nnz, n_rows, nnz)
+            self.parts = open_parts(self.file, parts, chunks, self.chunk_nnz, self.row_dtype, self.value_dtype)
+            if not isinstance(self.path, RemotePath):  # HDF5 would make a request for each step of its walk
+                self.parts.renew(self.file)
+            self.parts.check(self.bytes.size)
             require_length(self._group("features"), "ids", meta["n_features"])
             kind = meta.get("label_kind", NUMBERS)
             counts = labels_in_json(meta["labels"])
@@ -118,7 +119,7 @@ class Store(Source):
                 n_samples=n_rows,
                 n_features=int(meta["n_features"]),
                 n_nonzeros=nnz,
-                value_bytes=0 if self.value_dtype is None else np.dtype(self.value_dtype).itemsize,
+                value_bytes=self.parts.entry_bytes.get("values", 0),
                 max_norm=float(meta["max_norm"]),
                 chunks=ChunkTable(*(chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "nnz"))),
                 coding=Coding(labels_of(counts), table),
@@ -131,11 +132,7 @@ class Store(Source):
                 fingerprint=meta["fingerprint"],
                 shuffled=meta["settings"]["order"] == "shuffled",
             )
-            self.first_part = chunks["first_part"].astype(np.int64)
-            self.n_parts = chunks["n_parts"].astype(np.int64)
             self.rows_checksum = chunks["rows_checksum"]
-            sizes = self.parts["indices_size"].astype(np.int64) + self.parts["values_size"]
-            self.largest_part = int(sizes.max(initial=0))
 
     def _table(self, name: str, dtype: np.dtype, length: int, checksum: int) -> np.ndarray:
         table = read_table(self.file, name, dtype, length)
@@ -143,26 +140,16 @@ class Store(Source):
             raise ValueError(f"checksum of /{name} does not match")
         return table
 
-    def _check_offsets(self) -> None:
-        """Read the offsets from HDF5 where those of the table are stale, since another tool has rewritten the file."""
-        names = ["indices"] if self.value_dtype is None else ["indices", "values"]
-        for name in names:
-            if len(self.parts) == 0:
-                continue
-            last = len(self.parts) - 1
-            info = self.file[name].id.get_chunk_info_by_coord((last * self.chunk_nnz,))
-            if info.byte_offset != self.parts[name + "_offset"][last]:
-                fill_offsets(self.file[name], self.parts, name, self.chunk_nnz)
-        size = os.fstat(self.fd).st_size
-        for name in names:
-            check_parts(self.parts, name, self.chunk_nnz * self.file[name].dtype.itemsize, size)
-        if self.rows_offset is None or self.rows_offset + self.meta["n_samples"] * self.row_dtype.itemsize > size:
-            raise ValueError("the file is truncated")
-
     def parts_of(self, chunk: int) -> list[tuple]:
         """The records of a chunk's parts (PART dtype, as tuples of int)."""
-        first = int(self.first_part[chunk])
-        return self.parts[first : first + int(self.n_parts[chunk])].tolist()
+        return self.parts.of_chunk(chunk)
+
+    def _spans_of(self, chunk: int) -> list[Span]:
+        return self.parts.spans(chunk)
+
+    def read_bytes(self, offset: int, n_bytes: int) -> bytes | memoryview:
+        """Bytes of the file as they are stored, fewer at its end."""
+        return self.bytes.at(offset, n_bytes)
 
     def __enter__(self) -> Store:
         return self
@@ -174,12 +161,10 @@ class Store(Source):
         """Wait for what is being read, and close the file (of a reader: leave it to its owner)."""
         for reader in list(self.readers if self.owner is None else ()):
             reader.close()
-        if self.fd >= 0:
-            self.pool.shutdown()
-            if self.owner is None:
-                with suppress(OSError):  # nothing is lost of what was read
-                    os.close(self.fd)
-            self.fd = -1
+        self.pool.shutdown()
+        if self.is_open:
+            self.bytes.close()
+            self.is_open = False
         if self.owner is None:
             self.file.close()
 
@@ -198,7 +183,15 @@ class Store(Source):
     def decode_by(self, threads: int | None, memory: int) -> None:
         most = self._decoders_within(memory)
         self.pool.shutdown()
+        share = max(int(MEMORY_SHARE * memory), LEAST_DECODERS * self._decoder_bytes)
+        self.bytes = self.bytes.within(share, self._unit_bytes(memory))
         self._start_decoders(most if threads is None else min(threads, most))
+
+    def _unit_bytes(self, memory: int) -> int:
+        return unit_bytes(self.parts.sizes(), int(MEMORY_SHARE * memory))
+
+    def units(self, memory: int) -> np.ndarray | None:
+        return units_of(self.parts.sizes(), self._unit_bytes(memory))
 
     def read_rows(self, chunk: int) -> np.ndarray:
         """The row records of a chunk (ROW dtype, or WEIGHTED_ROW), verified."""
@@ -212,7 +205,7 @@ class Store(Source):
         n_rows, entries = self.chunks.n_rows[chunks], self.chunks.nnz[chunks]
         n, nnz = int(n_rows.sum()), int(entries.sum())
         block = new_block(self, n, nnz, arena)
-        work = SharedWork(block, self._runs(chunks, n_rows, entries))
+        work = SharedWork(block, self._runs(chunks.tolist(), n_rows, entries))
         self.under_way = work
         others = [self.pool.submit(work.take_part, decoder) for decoder in self.decoders[2:]]
         try:
@@ -228,18 +221,18 @@ class Store(Source):
         self.cost.nnz += nnz
         return block
 
-    def _runs(self, chunks: np.ndarray, n_rows: np.ndarray, entries: np.ndarray) -> list[tuple]:
+    def _runs(self, chunks: list[int], n_rows: np.ndarray, entries: np.ndarray) -> list[tuple]:
         """Consecutive chunks with their place in a block, as ``SharedWork`` takes them."""
-        # enough runs to share, long ones so that few parts have to be decoded beside their place
-        length = max(1, min(LONGEST_RUN, len(chunks) // (RUNS_WANTED * len(self.decoders))))
         rows, places = np.append(0, np.cumsum(n_rows)).tolist(), np.append(0, np.cumsum(entries)).tolist()
-        numbers = chunks.tolist()
-        runs = []
-        for start in range(0, len(chunks), length):
-            stop = min(start + length, len(chunks))
-            ahead = numbers[stop if start else 0 : stop + CHUNKS_AHEAD] if start % CHUNKS_AHEAD < length else []
-            runs.append((numbers[start:stop], rows[start], places[start], places[stop], ahead))
+        runs, start = [], 0
+        for run, ahead in self.bytes.runs(chunks, len(self.decoders)):
+            stop = start + len(run)
+            runs.append((run, rows[start], places[start], places[stop], ahead))
+            start = stop
         return runs
+
+    def foresee(self, blocks: list[np.ndarray]) -> None:
+        self.bytes.foresee([chunks.tolist() for chunks in blocks])
 
     def help(self) -> bool:
         work = self.under_way
@@ -301,15 +294,6 @@ class Store(Source):
             for _ in step.dropped():
                 pass
         check_ids(self)
-
-
-def check_parts(parts: np.ndarray, name: str, n_bytes: int, file_bytes: int) -> None:
-    """ValueError where a part, which holds ``n_bytes``, is not in the file, or is larger than Blosc makes one."""
-    offsets, sizes = parts[name + "_offset"], parts[name + "_size"].astype(np.uint64)
-    if len(parts) and int(sizes.max()) > n_bytes + codec.HEADER:
-        raise ValueError(f"a part of /{name} is larger than what it holds")
-    if len(parts) and (int(offsets.max()) > file_bytes or int((offsets + sizes).max()) > file_bytes):
-        raise ValueError("the file is truncated")
 
 
 def not_below_0(path: Path, ids: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.objects.remote_path import place
 from blocksvm.base.settings import plain
 from blocksvm.formats.file_reader import fingerprint_of
 from blocksvm.model.versions import versions
@@ -34,7 +35,7 @@ LIMITS = ("epochs", "tol")  # may change when a run is resumed
 def fingerprint_of_text(names: Sequence[str]) -> str:
     """A hash of the files that a run learns from; InputError where one is not a file."""
     for name in names:
-        if not Path(name).is_file():
+        if not place(name).is_file():
             raise InputError(
                 f"{name}: {option('checkpoint')} needs a file to learn from, which a resumed run reads again"
             )

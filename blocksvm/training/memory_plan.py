@@ -10,7 +10,7 @@ from blocksvm.base.memory import Budget
 from blocksvm.solvers.solver import SHARE, Solver
 from blocksvm.sources.source import Source, block_bytes_of_chunks, bytes_of_blocks
 from blocksvm.training import working_set
-from blocksvm.training.partition import Partition
+from blocksvm.training.partition import Partition, StoredChunks
 from blocksvm.training.train_settings import AUTO, TrainSettings
 
 TABLE_BYTES = 120  # of tables for each chunk
@@ -77,7 +77,8 @@ def plan_blocks(
     beside = beside_the_set(source, solver)
     n = settings.block_chunks
     order = "stored" if solver.capabilities.in_order else settings.order
-    arguments = (n, settings.partition, order, settings.seed, source.shuffled, chunks.n_rows)
+    drawn = StoredChunks(chunks.n_rows, source.shuffled, source.units(budget.total))
+    arguments = (n, settings.partition, order, settings.seed, drawn)
     need = int((alone + work).sum()) + (0 if share is None else working_set.MEMBER_BYTES * source.n_samples)
     copies = None if share is None else _copies(source)
     more = 0 if copies is None else copies + _of_visits(source, copies, beside)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
@@ -24,23 +25,34 @@ def order_key(seed: int, purpose: int, *numbers: int) -> np.uint64:
     return np.uint64(xxh3_64_intdigest(struct.pack(f"<{2 + len(numbers)}q", seed, purpose, *numbers)))
 
 
+@dataclass(frozen=True)
+class StoredChunks:
+    """The chunks that blocks are made of: n_rows (n_chunks,) of each; shuffled: the rows are in random order already;
+    units (n_units,) int64, rising from 0: the first chunks of those that are drawn together (None: each alone)."""
+
+    n_rows: np.ndarray
+    shuffled: bool
+    units: np.ndarray | None = None
+
+
 class Partition:
     """Blocks of chunks for each outer iteration.
 
     cost (n_chunks,) int64: memory that each chunk takes in a block; capacity: the most a block may take, or
     block_chunks: exactly how many chunks form one.  kind: 'redrawn' (other chunks together at each outer iteration)
     or 'fixed' (the same blocks, in another order; Yu et al., KDD 2010); order 'stored' keeps everything in the order
-    of the source.  shuffled: the source's rows are in random order already; n_rows (n_chunks,) int64: of each chunk.
+    of the source.
     """
 
-    def __init__(self, cost, capacity, block_chunks, kind, order, seed, shuffled, n_rows):
+    def __init__(self, cost, capacity, block_chunks, kind, order, seed, chunks: StoredChunks):
         self.cost = np.asarray(cost, dtype=np.int64)
         self.kind = kind
         self.order = order
         self.seed = seed
-        self.shuffled = shuffled
-        self.n_rows = np.ascontiguousarray(n_rows, dtype=np.int64)
+        self.shuffled = chunks.shuffled
+        self.n_rows = np.ascontiguousarray(chunks.n_rows, dtype=np.int64)
         n_chunks = len(self.cost)
+        self.units = np.arange(n_chunks) if chunks.units is None else chunks.units
         self.block_chunks = block_chunks
         self.capacity = capacity
         self.resident = block_chunks >= n_chunks if block_chunks else int(self.cost.sum()) <= capacity
@@ -74,7 +86,11 @@ class Partition:
             return self.stored
         if self.kind == "fixed":
             return [self.stored[k] for k in self.drawn(outer, len(self.stored)).tolist()]
-        return self._cut(self.drawn(outer, len(self.cost)))
+        drawn = self.drawn(outer, len(self.units))
+        if len(drawn) == len(self.cost):
+            return self._cut(drawn)
+        first, n = self.units[drawn], np.diff(self.units, append=len(self.cost))[drawn]
+        return self._cut(np.repeat(first - np.cumsum(n) + n, n) + np.arange(len(self.cost)))
 
     def drawn(self, outer: int, n: int) -> np.ndarray:
         """(n,) int64: 0 to n - 1 in the order that is drawn for an outer iteration."""

@@ -7,7 +7,6 @@ depends on how many are trained at once, on threads, processes or a cluster.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import TooLittleMemory
+from blocksvm.base.objects.remote_path import absolute_name
 from blocksvm.base.threads import Threads
 from blocksvm.base.user_code import by_user
 from blocksvm.cluster.executors import OnDask, SharedStore, configured, results
@@ -61,9 +61,9 @@ def in_groups(source: Source, path: PathTask, n_groups: int, n_jobs: int | None,
     """Cross-validate by so many groups of folds; n_jobs: processors, as joblib counts them."""
     chosen, memory = chosen_folds(source, path), path.settings.memory
     place = configured(n_jobs, n_groups, source.in_memory)
-    groups_file = None if path.groups is None else os.path.abspath(path.groups)
+    groups_file = None if path.groups is None else absolute_name(path.groups)
     own = replace(path, groups=groups_file, settings=replace(path.settings, memory=memory // n_groups))
-    shared = source if source.in_memory else SharedStore(os.path.abspath(source.path), source.fingerprint)
+    shared = source if source.in_memory else SharedStore(absolute_name(source.path), source.fingerprint)
     groups = [
         FoldGroup(shared, own, tuple(some.tolist()), digest(chosen), place.threads)
         for some in np.array_split(np.arange(path.folds), n_groups)

@@ -156,7 +156,7 @@ def test_readers_share_nothing_but_the_file(store):
         kept = first.reader()
     with pytest.raises(ValueError, match="is closed"):
         first.reader()
-    assert kept.fd == -1  # closed with its owner
+    assert not kept.is_open  # closed with its owner
 
 
 def test_two_consumers_of_one_store_do_not_disturb_each_other(store, monkeypatch):

@@ -55,6 +55,8 @@ ONLY_IN = {
     "sklearn": ["estimators", "exchange/sklearn_models", "exchange/vectorizers"],
     "onnx": ["exchange/onnx"],
     "pyarrow": ["exchange/weights_table", "formats/tables"],
+    "obstore": ["base/objects/obstore_access"],
+    "fsspec": ["base/objects/fsspec_access"],
     "argparse": ["cli", "commands"],
     "dask": ["cluster/dask_client"],
     "distributed": ["cluster/dask_client", "cluster/dask_workers"],

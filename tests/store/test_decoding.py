@@ -64,7 +64,7 @@ def bytes_of(block) -> list[bytes | None]:
 
 def plain(store, chunks) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
     """Indices, values and records of rows of these chunks, as HDF5 and its own filters give them."""
-    file, starts = store.file, store.first_part[chunks] * store.chunk_nnz
+    file, starts = store.file, store.parts.first_part[chunks] * store.chunk_nnz
     places = np.concatenate([s + np.arange(n) for s, n in zip(starts, store.chunks.nnz[chunks], strict=True)])
     values = file["values"][:][places] if "values" in file else None
     return file["indices"][:][places], values, file["rows"][:][numbers(store, chunks)]
@@ -79,7 +79,7 @@ def numbers(store, chunks) -> np.ndarray:
 @pytest.mark.parametrize("real", [False, True])
 def test_a_block_is_what_hdf5_reads(path, real):
     with Store(path) as source:
-        assert (source.n_parts > 1).any()
+        assert (source.parts.n_parts > 1).any()
         store = source.reader(real=True) if real and source.label_kind == "numbers" else source
         draw = np.random.default_rng(0)
         for at_once in (1, 2, 9, len(store.chunks)):
@@ -118,7 +118,7 @@ def test_a_flipped_bit_is_told(path, part):
         if part == "values" and store.value_dtype is None:
             return
         chunk = len(store.chunks) // 2
-        at = int(store.parts[part + "_offset"][store.first_part[chunk]]) + 17
+        at = int(store.parts.records[part + "_offset"][store.parts.first_part[chunk]]) + 17
         raw = bytearray(path.read_bytes())
         raw[at] ^= 4
         path.write_bytes(raw)  # in place: the store's descriptor sees it

@@ -182,7 +182,7 @@ def test_a_rewritten_file_is_read_all_the_same(small_store, tmp_path):
         for name in old:
             old.copy(old[name], new, name)
     with Store(small_store) as one, Store(path) as two:
-        assert (one.parts["indices_offset"] != two.parts["indices_offset"]).any()
+        assert (one.parts.records["indices_offset"] != two.parts.records["indices_offset"]).any()
     assert content(path) == content(small_store)
 
 
@@ -283,7 +283,7 @@ def test_every_named_part_is_under_a_checksum(small_store, tmp_path):
     for name in ("indices", "values"):
         shutil.copy(small_store, path)
         with Store(path) as store:
-            at = int(store.parts[name + "_offset"][2]) + 20
+            at = int(store.parts.records[name + "_offset"][2]) + 20
         raw = bytearray(path.read_bytes())
         raw[at] ^= 1
         path.write_bytes(raw)
@@ -345,7 +345,7 @@ def test_other_files_are_refused_by_what_they_are(small_store, tmp_path):
 def test_info_verify_names_the_damage(small_store, tmp_path, run_in_process):
     path = tmp_path / "damaged.h5"
     with Store(small_store) as store:
-        at = int(store.parts["indices_offset"][1]) + 18
+        at = int(store.parts.records["indices_offset"][1]) + 18
     raw = bytearray(small_store.read_bytes())
     raw[at] ^= 4
     path.write_bytes(raw)
@@ -406,7 +406,7 @@ def test_a_block_is_the_same_whoever_decodes_its_runs(tmp_path, monkeypatch, dam
         chunks = np.random.default_rng(0).permutation(len(store.chunks))
         alone = store.read_block(chunks, None)
         if damaged:
-            at = int(store.parts["indices_offset"][chunks[len(chunks) // 2]]) + 18
+            at = int(store.parts.records["indices_offset"][chunks[len(chunks) // 2]]) + 18
             raw = bytearray(path.read_bytes())
             raw[at] ^= 4
             path.write_bytes(raw)  # in place: the store's descriptor sees it

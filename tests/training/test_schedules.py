@@ -18,7 +18,7 @@ from blocksvm.model.trace import Trace, load_replay
 from blocksvm.solvers.solver import PassResult
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.checkpoint import save_result
-from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition
+from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition, StoredChunks
 from blocksvm.training.schedule import (
     LEAST_READ,
     MOST_PASSES,
@@ -49,8 +49,27 @@ CHUNK_ROWS = np.arange(0, 200, 10)
 # -- partitions ----------------------------------------------------------------------------------------------------
 
 
-def partition_of(costs, capacity=10**9, block_chunks=None, kind="redrawn", order="shuffled", seed=0, shuffled=True):
-    return Partition(costs, capacity, block_chunks, kind, order, seed, shuffled, costs)
+def partition_of(
+    costs, capacity=10**9, block_chunks=None, kind="redrawn", order="shuffled", seed=0, shuffled=True, units=None
+):
+    return Partition(costs, capacity, block_chunks, kind, order, seed, StoredChunks(costs, shuffled, units))
+
+
+def test_chunks_of_a_unit_are_drawn_together():
+    """All of them, in their order; other units follow each other each time."""
+    units = np.array([0, 3, 4, 9, 10, 15, 19])
+    partition = partition_of(np.full(20, 10), capacity=55, units=units)
+    orders = [np.concatenate(partition.blocks(outer)) for outer in (1, 2, 3)]
+    lengths = np.diff(units, append=20)
+    for order in orders:
+        assert sorted(order) == list(range(20))
+        firsts = [int(np.flatnonzero(order == first)[0]) for first in units]
+        for first, place, n in zip(units, firsts, lengths, strict=True):
+            assert order[place : place + n].tolist() == list(range(first, first + n))
+    assert len({tuple(order) for order in orders}) == 3
+    alone = partition_of(np.full(20, 10), capacity=55, units=np.arange(20))
+    plain = partition_of(np.full(20, 10), capacity=55)
+    assert all(np.array_equal(*pair) for pair in zip(alone.blocks(2), plain.blocks(2), strict=True))
 
 
 def fewest(costs, capacity) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input
 from blocksvm.base.labels import label_text
+from blocksvm.base.objects.remote_path import RemotePath
 
 LONGEST_NAME = 230  # bytes; file systems allow 255
 HDF5_KINDS = ("store", "model", "checkpoint", "structure-checkpoint", "structure")  # none begins as one after it
@@ -80,10 +81,11 @@ def check_output(path: Path, overwrite: bool, kind: str | None = None, labels: t
         raise InputError(f"{path}: exists already; choose another name or add {option('overwrite', True)}")
     target = destination(path)
     parent = target.parent
-    if not parent.is_dir():
-        raise InputError(f"{path}: the folder {parent} does not exist; make it first")
-    if not os.access(parent, os.W_OK):
-        raise InputError(f"{path}: no permission to write in {parent}; choose another place")
+    if not isinstance(path, RemotePath):
+        if not parent.is_dir():
+            raise InputError(f"{path}: the folder {parent} does not exist; make it first")
+        if not os.access(parent, os.W_OK):
+            raise InputError(f"{path}: no permission to write in {parent}; choose another place")
     if status is not None and kind is not None and not _is_ours(target, kind, labels):
         raise InputError(
             f"{path}: is not {_article(kind)} written by blocksvm, so it is not replaced; choose another name, "
@@ -99,7 +101,7 @@ def destination(path: Path) -> Path:
 def status_of(path: Path) -> os.stat_result | None:
     """The status of the file at ``path``, links followed; None where there is nothing."""
     try:
-        return os.stat(path)
+        return path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -1,7 +1,8 @@
 """Writing of files that take their name only when all of it was written, is on the disk, and was read back.
 
 A file is written under a temporary name beside its own.  At the end it is synced, closed and checked, takes its name
-by one rename, and the folder is synced: after any fault there is the old file or the new one.
+by one rename, and the folder is synced: after any fault there is the old file or the new one.  An object is made in the
+folder for temporary files, and takes its name when all of it has been uploaded.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from xxhash import xxh3_128
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import note_written
+from blocksvm.base.objects.remote_path import RemotePath
 from blocksvm.base.outputs.checks import destination, status_of
 from blocksvm.base.outputs.temporary import remove_abandoned, temporary_name
+from blocksvm.base.outputs.uploads import RemoteText, local_place, upload
 
 PIECE = 1 << 20  # bytes that are read back at a time
 NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # of a file system that cannot sync a folder
@@ -38,7 +41,7 @@ class NewFile(io.RawIOBase):
     def __init__(self, path: Path, overwrite: bool):
         self.path = path
         self.overwrite = overwrite
-        self.target = destination(path)
+        self.target = local_place(destination(path))
         remove_abandoned(self.target.parent, self.target.name)
         self.partial = temporary_name(self.target)
         self.position = 0
@@ -164,12 +167,15 @@ def take_names(files: Sequence[NewFile]) -> None:
     try:
         for file in files:
             with named_errors(file.path, file.target.parent):
-                before = _second_name(file.target) if len(files) > 1 and file.overwrite else None
+                remote = isinstance(file.path, RemotePath)
+                before = _second_name(file.target) if len(files) > 1 and file.overwrite and not remote else None
                 if before is not None:
                     old.append(before)
                 _take_name(file)
-            if before is None:
-                undo.append((partial(os.unlink, file.target), file.path))
+            if remote and file.overwrite:
+                undo.append((partial(note_written, file.path), file.path))  # it stays as it is now
+            elif before is None:
+                undo.append((partial(file.path.unlink if remote else file.target.unlink), file.path))
             else:
                 undo.append((partial(os.replace, before, file.target), file.path))
     except BaseException:
@@ -185,7 +191,7 @@ def take_names(files: Sequence[NewFile]) -> None:
                 path.unlink()
     for file in files:
         note_written(file.path)
-    for folder in {file.target.parent for file in files}:
+    for folder in {file.target.parent for file in files if not isinstance(file.path, RemotePath)}:
         _sync_folder(folder, files[0].path)
 
 
@@ -200,11 +206,18 @@ def _second_name(target: Path) -> Path | None:
 
 
 def _take_name(file: NewFile) -> None:
-    """Rename; InputError where there is a file of that name which may not be replaced."""
+    """Rename, or upload; InputError where there is a file of that name which may not be replaced."""
+    message = f"{file.path}: was made by another run meanwhile; choose another name or add {option('overwrite', True)}"
+    if isinstance(file.path, RemotePath):
+        try:
+            upload(file.partial, file.path, file.overwrite)
+        except FileExistsError:
+            raise InputError(message) from None
+        os.unlink(file.partial)
+        return
     if file.overwrite:
         os.replace(file.partial, file.target)
         return
-    message = f"{file.path}: was made by another run meanwhile; choose another name or add {option('overwrite', True)}"
     try:
         os.link(file.partial, file.target)
     except FileExistsError:
@@ -242,6 +255,13 @@ def _sync_folder(folder: Path, path: Path) -> None:
 def open_text(path: Path, overwrite: bool, going_on: bool = False):
     """A text file to be written line by line under its own name: from its beginning, or ``going_on`` at its end.
     Without ``overwrite`` it must be new; InputError where another run was faster."""
+    if isinstance(path, RemotePath):
+        try:
+            return RemoteText(path, overwrite, going_on)
+        except FileExistsError:
+            raise InputError(
+                f"{path}: was made by another run meanwhile; choose another name or add {option('overwrite', True)}"
+            ) from None
     status = status_of(path)
     special = status is not None and not stat.S_ISREG(status.st_mode)
     mode = "a" if going_on else "w" if overwrite or special else "x"

@@ -8,12 +8,12 @@ import queue
 import zlib
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from xxhash import xxh3_128
 
 from blocksvm.base.errors import Bytes, InputError, option
+from blocksvm.base.objects.remote_path import place
 from blocksvm.base.row_batch import shown_name
 from blocksvm.formats.stored_bytes import decompressed, open_stored
 from blocksvm.kernels.text_bytes import NEWLINE, RETURN, SPARE
@@ -239,7 +239,7 @@ class TextInputs:
         fingerprint is wanted; spare: arrays of pieces that are done with, to be filled again.  Raises InputError for a
         missing, unreadable, truncated or binary file, and for a line that is too long.
         """
-        sizes = [Path(name).stat().st_size if name != "-" and Path(name).is_file() else None for name in self.names]
+        sizes = [place(name).stat().st_size if name != "-" and place(name).is_file() else None for name in self.names]
         total = None if None in sizes else sum(sizes)
         stored_before = 0
         for name, size in zip(self.names, sizes, strict=True):

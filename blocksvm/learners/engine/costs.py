@@ -22,6 +22,7 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input
 from blocksvm.base.labels import Labels, label_text, listed
+from blocksvm.base.objects.remote_path import place
 from blocksvm.base.settings import Setting
 from blocksvm.learners.engine.learner import learns_apart
 
@@ -73,7 +74,7 @@ def wrong_cost(cost: float, right: bool) -> str:
 def read_costs(path: str | Path) -> dict:
     """The costs of a file, as ``CostsOf.checked`` returns them.  Raises InputError, with file and line, where they are
     no such matrix."""
-    path = Path(path)
+    path = place(path)
     try:
         if path.stat().st_size > MOST_BYTES:
             raise InputError(f"{path}: has more than {MOST_BYTES:,} bytes; a matrix of costs takes far less")

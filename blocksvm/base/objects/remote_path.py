@@ -1,0 +1,106 @@
+"""The path of an object: a ``pathlib.Path`` whose questions are answered by its server."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path, PosixPath
+from typing import TYPE_CHECKING
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.objects.urls import FILE, is_url, without_secrets
+
+if TYPE_CHECKING:
+    from blocksvm.base.objects.remote_object import RemoteObject
+
+_met: ContextVar[dict[str, RemoteObject] | None] = ContextVar("objects", default=None)
+
+
+@contextmanager
+def objects_met_once() -> Iterator[None]:
+    """While the body runs, a URL is one object in one state: what was asked of it is not asked again."""
+    before = _met.get()
+    token = _met.set({} if before is None else before)
+    try:
+        yield
+    finally:
+        _met.reset(token)
+
+
+class RemotePath(PosixPath):
+    """Of an object, as ``place`` makes it."""
+
+    def __str__(self) -> str:
+        scheme, _, rest = super().__str__().partition(":/")
+        return f"{scheme}://{rest}"
+
+    def __fspath__(self) -> str:
+        return str(self)
+
+    @property
+    def remote(self) -> RemoteObject:
+        from blocksvm.base.objects.remote_object import RemoteObject  # which takes a while to import
+
+        url, met = str(self), _met.get()
+        if met is None:
+            return RemoteObject(url)
+        if url not in met:
+            met[url] = RemoteObject(url)
+        return met[url]
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """Of its bytes alone; FileNotFoundError where there is no such object."""
+        size = self.remote.identity().size
+        return os.stat_result((stat.S_IFREG | 0o644, 0, 0, 1, 0, 0, size, 0, 0, 0))
+
+    def exists(self) -> bool:
+        try:
+            self.stat()
+        except FileNotFoundError:
+            return False
+        return True
+
+    is_file = exists
+
+    def is_dir(self) -> bool:
+        return False
+
+    def is_symlink(self) -> bool:
+        return False
+
+    def is_absolute(self) -> bool:
+        return True
+
+    def absolute(self) -> RemotePath:
+        return self
+
+    def resolve(self, strict: bool = False) -> RemotePath:
+        return self
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        try:
+            self.remote.delete()
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
+
+
+def place(name: str | os.PathLike[str]) -> Path:
+    """The path of a file, or of an object where the name is a URL; InputError for the URL of a file on another
+    machine."""
+    text = os.fspath(name)
+    if is_url(text):
+        return RemotePath(without_secrets(text))
+    if text.startswith(FILE):
+        if not text.startswith(f"{FILE}/"):
+            raise InputError(f"{text}: names another machine; give the path of a file here, or another URL")
+        return Path(text.removeprefix(FILE))
+    return name if isinstance(name, Path) else Path(name)
+
+
+def absolute_name(name: str | os.PathLike[str]) -> str:
+    """A name that means the same in every folder."""
+    return str(place(name).absolute())

@@ -1,0 +1,52 @@
+"""URLs of objects as names: what of them is shown and written down, and what is a secret (a signature, a password),
+which stays in this process."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit, urlunsplit
+
+from blocksvm.base.errors import InputError
+
+URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
+FILE = "file://"
+WEB = ("http", "https")
+
+_given: dict[str, str] = {}  # a URL without its secrets -> as it was given
+
+
+def is_url(name: str) -> bool:
+    """Whether a name is the URL of an object, and no file of this machine."""
+    return URL.match(name) is not None and not name.startswith(FILE)
+
+
+def without_secrets(url: str) -> str:
+    """The URL without a query (which may be a signature) and, of the web, without user and password; this process
+    remembers the whole of it for requests."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2] if parts.scheme in WEB else parts.netloc  # abfss://container@account
+    shown = urlunsplit((parts.scheme, host, parts.path, "", ""))
+    if shown != url:
+        _given[shown] = url
+    return shown
+
+
+def arguments_without_secrets(arguments: list[str]) -> list[str]:
+    """The words of a command with their URLs as ``without_secrets`` has them, '--log=https://...' too; InputError where
+    two of them would not be told apart any more."""
+    whole: dict[str, str] = {}
+    shown = []
+    for word in arguments:
+        option, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
+        if is_url(value):
+            clean = without_secrets(value)
+            if whole.setdefault(clean, value) != value:
+                raise InputError(f"{clean}: is given twice with different queries; name one object in one way")
+            value = clean
+        shown.append(option + equals + value)
+    return shown
+
+
+def with_secrets(url: str) -> str:
+    """The URL as it was given."""
+    return _given.get(url, url)

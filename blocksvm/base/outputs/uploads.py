@@ -1,0 +1,77 @@
+"""Outputs that are objects: made in the folder for temporary files, and uploaded."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.inputs import open_input
+from blocksvm.base.objects.remote_path import RemotePath
+from blocksvm.base.outputs.temporary import remove_abandoned, temporary_name
+
+SHARE = 1 / 20  # of the time, at most, that a text which grows is uploaded in
+PIECE = 1 << 20
+
+
+def local_place(path: Path) -> Path:
+    """Where an output is made: beside it, of an object in the folder for temporary files."""
+    return Path(tempfile.gettempdir()) / path.name if isinstance(path, RemotePath) else path
+
+
+def upload(partial: Path, path: RemotePath, overwrite: bool) -> None:
+    """Make the object of a file; InputError where it is there already and may not be replaced, OSError where the store
+    does not give back what was written."""
+    path.remote.write(partial, new=not overwrite)
+    if not path.remote.holds(partial):
+        raise OSError(errno.EIO, "the object store does not give back what was written", str(path))
+
+
+class RemoteText(io.TextIOWrapper):
+    """An object that text is written to, line by line: uploaded whole now and then, and when it is closed; going_on: at
+    the end of what it has."""
+
+    def __init__(self, path: RemotePath, overwrite: bool, going_on: bool):
+        self.path = path
+        self.overwrite = overwrite or going_on
+        target = local_place(path)
+        remove_abandoned(target.parent, target.name)
+        self.partial = temporary_name(target)
+        super().__init__(io.FileIO(self.partial, "x+"), encoding="utf-8", newline="")
+        self.due = 0.0
+        if going_on and path.exists():
+            with open_input(path) as file:
+                while piece := file.read(PIECE):
+                    self.buffer.write(piece)
+        if not self.overwrite:
+            self._upload()  # of two runs at once, the later one is told at once
+
+    def flush(self) -> None:
+        super().flush()
+        if not self.closed and time.monotonic() >= self.due:
+            self._upload()
+
+    def _upload(self) -> None:
+        began = time.monotonic()
+        try:
+            self.path.remote.write(self.partial, new=not self.overwrite)
+        except InputError as error:
+            raise OSError(errno.EIO, str(error)) from error
+        self.overwrite = True
+        now = time.monotonic()
+        self.due = now + (now - began) / SHARE
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self.due = 0.0
+        try:
+            super().close()  # which flushes, and so uploads
+        finally:
+            with suppress(OSError):
+                os.unlink(self.partial)

@@ -1,0 +1,232 @@
+"""A server of objects in this process, over HTTP and in as much of S3's dialect as uploads need, with the faults that
+tests ask for and, if they want, the speed of a network.
+
+    with ObjectServer({"news.h5": data}) as server:
+        server.url("news.h5")                       # http://127.0.0.1:PORT/news.h5
+        server.faults.append(Fault("503", at=3))    # the third request from now on
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote, urlsplit
+
+PIECE = 1 << 16
+ENVIRONMENT = {"AWS_ALLOW_HTTP": "true", "AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": "kept-secret",
+               "AWS_REGION": "here"}  # fmt: skip
+
+
+@dataclass
+class Fault:
+    """what: 'swap' (the object is another one from now on), 'cut', 'stall', 'drop', 'short' or 'other' (ranges), or a
+    status; at: the request that it happens to, counted from 1; times: in a row."""
+
+    what: str
+    at: int = 1
+    times: int = 1
+
+    def hits(self) -> bool:
+        self.at -= 1
+        return -self.times < self.at <= 0
+
+
+class Objects:
+    """Their bytes, ETags and times of change; used under ``lock``."""
+
+    def __init__(self, contents: Mapping[str, bytes]):
+        self.lock = threading.Lock()
+        self.data = dict(contents)
+        self.versions = dict.fromkeys(contents, 0)
+        self.uploads: dict[str, dict[int, bytes]] = {}
+
+    def put(self, name: str, data: bytes) -> None:
+        with self.lock:
+            self.data[name] = data
+            self.versions[name] = self.versions.get(name, 0) + 1
+
+    def etag(self, name: str) -> str:
+        return f'"{hashlib.md5(self.data[name][:PIECE]).hexdigest()}-{self.versions[name]}"'
+
+
+class Line:
+    """A network that all answers share: seconds until an answer begins, bytes a second."""
+
+    def __init__(self, latency: float = 0.0, rate: float | None = None):
+        self.latency, self.rate = latency, rate
+        self.lock = threading.Lock()
+        self.free = 0.0
+
+    def wait(self, n_bytes: int) -> None:
+        if self.rate is not None:
+            with self.lock:
+                self.free = max(self.free, time.monotonic()) + n_bytes / self.rate
+                due = self.free
+            time.sleep(max(0.0, due - time.monotonic()))
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = PIECE
+    server: ObjectServer
+
+    def log_message(self, *_) -> None:
+        """Nothing is printed."""
+
+    def begin(self) -> tuple[str, dict[str, list[str]], Fault | None]:
+        parts = urlsplit(self.path)
+        name = unquote(parts.path).lstrip("/")
+        with self.server.objects.lock:
+            self.server.seen.append((self.command, self.path, self.headers.get("Range"), self.headers.get("If-Match")))
+            fault = next((fault for fault in self.server.faults if fault.hits()), None)
+        time.sleep(self.server.line.latency)
+        if fault is not None and fault.what == "swap":
+            self.server.objects.put(name, self.server.objects.data[name])
+            fault = None
+        return name, parse_qs(parts.query, keep_blank_values=True), fault
+
+    def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+        self.send_response(status)
+        for key, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(key.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        name, _, fault = self.begin()
+        if fault is not None and fault.what.isdigit():
+            return self.answer(int(fault.what))
+        if fault is not None and fault.what == "drop":
+            self.close_connection = True
+            return None
+        with self.server.objects.lock:
+            data = self.server.objects.data.get(name)
+            etag = None if data is None else self.server.objects.etag(name)
+        if data is None:
+            return self.answer(404)
+        if self.headers.get("If-Match", etag) != etag:
+            return self.answer(412)
+        start, stop, status = 0, len(data), 200
+        headers = {"ETag": etag, "Last-Modified": "Thu, 26 Nov 2026 10:00:00 GMT"}
+        if not self.server.etags:
+            del headers["ETag"]
+        if (span := self.headers.get("Range")) and self.server.ranges:
+            first, last = re.fullmatch(r"bytes=(\d+)-(\d*)", span).groups()
+            start, stop, status = int(first), min(len(data), int(last or len(data)) + 1), 206
+            if start >= len(data):
+                return self.answer(416)
+            if fault is not None and fault.what == "other":
+                start, stop = start + 1, stop + 1
+            if fault is not None and fault.what == "short":
+                stop -= 1
+            headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(data)}"
+        self.send_response(status)
+        for key, value in {**headers, "Content-Length": str(stop - start)}.items():
+            self.send_header(key, value)
+        self.end_headers()
+        if self.command == "HEAD":
+            return None
+        return self.send(data[start:stop], fault)
+
+    def send(self, body: bytes, fault: Fault | None) -> None:
+        for begin in range(0, len(body), PIECE):
+            piece = body[begin : begin + PIECE]
+            if fault is not None and fault.what in ("cut", "stall"):
+                self.wfile.write(piece[: len(piece) // 2])
+                self.wfile.flush()
+                if fault.what == "stall":
+                    self.server.closing.wait(60)
+                self.close_connection = True
+                return
+            self.server.line.wait(len(piece))
+            self.wfile.write(piece)
+        self.wfile.flush()
+
+    def do_PUT(self) -> None:
+        name, query, fault = self.begin()
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.line.wait(len(body))
+        if fault is not None:
+            return self.answer(int(fault.what))
+        if "uploadId" in query:
+            with self.server.objects.lock:
+                self.server.objects.uploads[query["uploadId"][0]][int(query["partNumber"][0])] = body
+            return self.answer(200, ETag=f'"{hashlib.md5(body).hexdigest()}"')
+        if self.headers.get("If-None-Match") == "*" and name in self.server.objects.data:
+            return self.answer(412)
+        self.server.objects.put(name, body if self.server.honest else b"?" + body[1:])
+        return self.answer(200, ETag=self.server.objects.etag(name))
+
+    def do_POST(self) -> None:
+        name, query, fault = self.begin()
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if "delete" in query:
+            keys = re.findall(r"<Key>(.*?)</Key>", body.decode())
+            for key in keys:
+                self.server.objects.data.pop(f"{name}/{key}", None)
+            deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
+            return self.answer(200, f"<DeleteResult>{deleted}</DeleteResult>".encode())
+        if fault is not None:
+            return self.answer(int(fault.what))
+        if "uploads" in query:
+            upload = f"upload-{len(self.server.objects.uploads)}"
+            self.server.objects.uploads[upload] = {}
+            text = f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
+            return self.answer(200, text.encode())
+        parts = self.server.objects.uploads.pop(query["uploadId"][0])
+        self.server.objects.put(name, b"".join(parts[number] for number in sorted(parts)))
+        etag = self.server.objects.etag(name)
+        text = f"<CompleteMultipartUploadResult><ETag>{etag}</ETag></CompleteMultipartUploadResult>"
+        return self.answer(200, text.encode())
+
+    def do_DELETE(self) -> None:
+        name, query, _ = self.begin()
+        with self.server.objects.lock:
+            if "uploadId" in query:
+                self.server.objects.uploads.pop(query["uploadId"][0], None)
+            else:
+                self.server.objects.data.pop(name, None)
+        self.answer(204)
+
+
+class ObjectServer(ThreadingHTTPServer):
+    """ranges, etags: whether it knows them; honest: it stores what it is given; line: its network."""
+
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(self, contents: Mapping[str, bytes] | None = None, line: Line | None = None, ranges=True, etags=True):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.objects = Objects(contents or {})
+        self.line = line or Line()
+        self.ranges, self.etags, self.honest = ranges, etags, True
+        self.faults: list[Fault] = []
+        self.seen: list[tuple] = []
+        self.closing = threading.Event()
+
+    def url(self, name: str) -> str:
+        return f"http://127.0.0.1:{self.server_port}/{name}"
+
+    @property
+    def s3(self) -> dict[str, str]:
+        """The environment in which s3:// means this server; bucket/key is an object's name here."""
+        return {**ENVIRONMENT, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.server_port}"}
+
+    def __enter__(self) -> ObjectServer:
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.closing.set()
+        self.shutdown()
+        self.server_close()
