@@ -21,6 +21,8 @@ from blocksvm import __version__
 from blocksvm.base.errors import InputError, nearest, one_of, system_sentence, use_option_names
 from blocksvm.base.inputs import one_run
 from blocksvm.base.memory import BESIDES, megabytes, memory_limit, size_in_bytes, with_unit
+from blocksvm.base.objects.object_settings import ObjectSettings
+from blocksvm.base.objects.remote_path import use_object_settings
 from blocksvm.base.objects.urls import arguments_without_secrets
 from blocksvm.base.user_code import by_user, clear_user_places
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
@@ -158,6 +160,8 @@ class Parser(argparse.ArgumentParser):
         parsed = super().parse_args(args, namespace)
         quiet = getattr(parsed, "quiet", True)
         show_with((lambda sentence: None) if quiet else partial(print, file=sys.stderr))
+        if hasattr(parsed, "connections"):
+            use_object_settings(ObjectSettings.of(vars(parsed)))
         if hasattr(parsed, "memory") and not parsed.quiet:
             warn_of_memory(parsed.memory or self.usual_memory)
         return parsed

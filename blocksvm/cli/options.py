@@ -12,9 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from blocksvm.base.errors import InputError, option_string
+from blocksvm.base.objects.object_settings import OBJECT_SETTINGS
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import by_user
-from blocksvm.cli.console import Known, duration, threads
+from blocksvm.cli.console import Known, duration, size, threads
 from blocksvm.formats import AUTO, FORMATS, settings_offered
 
 if TYPE_CHECKING:
@@ -60,6 +61,13 @@ def add_cluster(parser, what: str = "read the store", copies: bool = False) -> N
     if copies:
         group.add_argument("--store-copy", action="append", metavar="PATH",
                            help="where workers may have a copy of the store; may be repeated")  # fmt: skip
+
+
+def add_objects(parser) -> None:
+    """Add the options of stores that are objects; the parser applies them."""
+    add_settings(
+        parser, "stores that are objects (s3://, gs://, az://, https://)", OBJECT_SETTINGS, None, {"cache": size}
+    )
 
 
 def cluster_of(options):

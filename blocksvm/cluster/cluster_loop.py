@@ -58,7 +58,8 @@ class ClusterLoop(OuterLoop):
     def next_answer(self) -> Any:
         """The answer to the next part, which has been counted."""
         answer, tally, traffic = self.dispatcher.take(self.watch.stop), self.tally, self.dispatcher.traffic
-        tally.bytes_read += answer.bytes_read
+        tally.bytes_read += answer.cost.bytes_read
+        tally.requests += answer.cost.requests
         tally.bytes_sent += traffic.bytes_sent
         tally.bytes_received += traffic.bytes_received
         tally.seconds_workers += traffic.worker_seconds

@@ -11,7 +11,7 @@ from blocksvm.cluster.chunk_parts import MOST_UNDER_WAY, cut, part_size
 from blocksvm.solvers.solver import Solver
 from blocksvm.sources.source import Source, block_bytes_of_chunks
 from blocksvm.training.memory_plan import BlockPlan, beside_the_set, row_work_bytes, set_bytes_within, take_set
-from blocksvm.training.partition import Partition
+from blocksvm.training.partition import Partition, StoredChunks
 from blocksvm.training.plan import Plan
 from blocksvm.training.train_settings import TrainSettings
 
@@ -27,7 +27,7 @@ class ScreenedBatches(Partition):
 
     def __init__(self, source: Source, seed: int, order: str):
         n_rows = source.chunks.n_rows
-        super().__init__(source.chunks.nnz, 0, 1, "redrawn", order, seed, source.shuffled, n_rows)
+        super().__init__(source.chunks.nnz, 0, 1, "redrawn", order, seed, StoredChunks(n_rows, source.shuffled))
         self.sizes = source.chunks.nnz + n_rows  # rows without entries, too, take time and memory
         self.part = part_size(self.sizes)
         self.stored = self.parts(np.arange(len(n_rows)))
@@ -62,7 +62,8 @@ class StoredParts(Partition):
     """The blocks of an outer iteration are parts of the chunks, in the order of the source."""
 
     def __init__(self, source: Source, seed: int):
-        super().__init__(source.chunks.nnz, 0, 1, "fixed", "stored", seed, source.shuffled, source.chunks.n_rows)
+        chunks = StoredChunks(source.chunks.n_rows, source.shuffled)
+        super().__init__(source.chunks.nnz, 0, 1, "fixed", "stored", seed, chunks)
         sizes = source.chunks.nnz + source.chunks.n_rows
         # an answer may be as large as the gradient, which is to be a fraction of what has been read for it
         self.part = max(part_size(sizes), GRADIENTS * (source.n_features + 1))

@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.held_signals import signals_held
+from blocksvm.base.objects.object_settings import ObjectSettings
+from blocksvm.base.objects.remote_path import object_settings
 from blocksvm.base.settings import n_threads
 from blocksvm.kernels.compiling import processor
 from blocksvm.model.versions import versions
@@ -43,17 +45,19 @@ def difference(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class SharedStore:
-    """A store that every process opens by its path; fingerprint, about (``here``): of the process that asks."""
+    """A store that every process opens by its path; fingerprint, about (``here``): of the process that asks;
+    objects: how it is read where it is an object."""
 
     path: str
     fingerprint: str
     about: dict[str, str] = field(default_factory=here)
+    objects: ObjectSettings = field(default_factory=object_settings)
 
     def open(self) -> Store:
         """InputError where this process sees another store, or would compute other bits."""
         if fault := difference(here(), self.about):
             raise InputError(f"{platform.node()}: {fault}")
-        store = Store(self.path)
+        store = Store(self.path, self.objects)
         if store.fingerprint != self.fingerprint:
             store.close()
             raise InputError(f"{self.path}: is another store on {platform.node()}; all processes must see the same")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from blocksvm.cluster.job import Context
 from blocksvm.cluster.solver_job import SolverContext, SolverJob
 from blocksvm.solvers.solver import State, Visit
+from blocksvm.sources.source import ReadingCost
 from blocksvm.store.reader import Store
 
 SUMMED = "gradient", "scale"  # arrays of the state that rows are added to, scale in the first reading alone
@@ -74,7 +75,7 @@ class Summed:
     counts: np.ndarray
     fresh: np.ndarray
     seconds: float
-    bytes_read: int
+    cost: ReadingCost
 
     @property
     def n_bytes(self) -> int:
@@ -84,7 +85,7 @@ class Summed:
 
 class GradientContext(SolverContext):
     def answer(self, part: GradientPart) -> Summed:
-        began, cost = time.perf_counter(), self.source.cost.bytes_read
+        began, before = time.perf_counter(), replace(self.source.cost)
         solver = self.solver
         block = self.source.read_block(part.chunks, None)
         state: State = {
@@ -99,5 +100,5 @@ class GradientContext(SolverContext):
         names = SUMMED[: 1 if solver.started(state) else 2]
         return Summed(
             part.number, {name: SparseSum.of(solver.columns(state, name)) for name in names}, state["sums"],
-            state["counts"], state["fresh"], time.perf_counter() - began, self.source.cost.bytes_read - cost,
+            state["counts"], state["fresh"], time.perf_counter() - began, self.source.cost - before,
         )  # fmt: skip

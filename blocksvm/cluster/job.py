@@ -8,13 +8,14 @@ Data in, data out.  A worker holds nothing that could be lost: a store that is o
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.objects.remote_path import place
+from blocksvm.base.objects.object_settings import ObjectSettings
+from blocksvm.base.objects.remote_path import object_settings, place
 from blocksvm.base.vectors import on_lines
 from blocksvm.store.reader import Store
 
@@ -103,7 +104,7 @@ class Job:
     """What a worker has to know.
 
     key: of this job alone; stores: paths of which a worker opens the first that it sees, and the fingerprint of all;
-    n_bytes: memory that each worker needs; threads: in each.
+    n_bytes: memory that each worker needs; threads: in each; objects: how stores that are objects are read.
     """
 
     key: str
@@ -111,6 +112,7 @@ class Job:
     fingerprint: str
     n_bytes: int
     threads: int | None
+    objects: ObjectSettings = field(default_factory=object_settings, kw_only=True)
 
     def make_context(self, store: Store) -> Context:
         """What a worker holds of this job; InputError where it cannot take part."""
@@ -150,7 +152,7 @@ class Context:
 
 
 def open_context(job: Job) -> Context:
-    store = Store(next((path for path in job.stores if place(path).is_file()), job.stores[-1]))
+    store = Store(next((path for path in job.stores if place(path).is_file()), job.stores[-1]), job.objects)
     try:
         if store.fingerprint != job.fingerprint:
             raise InputError(f"{store.path}: is another store than the one that this run reads")

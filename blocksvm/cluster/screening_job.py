@@ -16,6 +16,7 @@ from blocksvm.cluster.solver_job import SolverContext, SolverJob
 from blocksvm.problems.problem import CertificateSums
 from blocksvm.solvers.solver import State, problem_of
 from blocksvm.sources.block import Block
+from blocksvm.sources.source import ReadingCost
 from blocksvm.store.reader import Store
 
 
@@ -58,7 +59,7 @@ class Screened:
     sums: what its rows add to a certificate's; movers: the rows that can move, are no members and have a share that is
     large enough, share (m,) their shares of the gap, below: the sum of the shares of the others that can move; entries:
     of the state's row arrays beside alpha; allowed: every alpha lies within its bounds; seconds: of the worker;
-    bytes_read.
+    cost of reading.
     """
 
     number: int
@@ -69,7 +70,7 @@ class Screened:
     entries: State
     allowed: bool
     seconds: float
-    bytes_read: int
+    cost: ReadingCost
 
     @property
     def n_bytes(self) -> int:
@@ -86,7 +87,7 @@ class ScreeningContext(SolverContext):
         self.sums: dict[int, CertificateSums] = {}
 
     def answer(self, part: ScreeningPart) -> Screened:
-        began, cost = time.perf_counter(), self.source.cost.bytes_read
+        began, before = time.perf_counter(), replace(self.source.cost)
         solver = self.solver
         block = self.source.read_block(part.chunks, None)
         state = self._state(part, block.n_samples)
@@ -117,7 +118,7 @@ class ScreeningContext(SolverContext):
             part.number, sums.added(), rows_of(block, looked_at[chosen]), share[chosen],
             float(share[can_move & ~sent].sum()),
             {name: of_rows[chosen] for name, of_rows in entries.items()}, allowed,
-            time.perf_counter() - began, self.source.cost.bytes_read - cost,
+            time.perf_counter() - began, self.source.cost - before,
         )  # fmt: skip
 
     def _state(self, part: ScreeningPart, n_samples: int) -> State:

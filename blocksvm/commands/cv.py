@@ -19,6 +19,7 @@ from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import (
     add_checkpoint,
     add_cluster,
+    add_objects,
     add_settings,
     add_threads,
     chosen_values,
@@ -64,6 +65,7 @@ def parser() -> Parser:
     machine.add_argument("--fold-groups", type=int, metavar="N", help="groups of folds that are trained apart, side by "
                          "side, each with as much of the memory (default 1; on a cluster one a fold)")  # fmt: skip
     add_cluster(p, "train groups of folds")
+    add_objects(p)
     add_checkpoint(p.add_argument_group("resuming"), "the state of the run")
     then = p.add_argument_group("what to write")
     then.add_argument(

@@ -8,7 +8,15 @@ from blocksvm.base.errors import InputError, option_string, printable
 from blocksvm.base.objects.remote_path import place
 from blocksvm.cli.console import Parser, size
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import add_cluster, add_settings, add_threads, chosen_values, cluster_of, n_threads
+from blocksvm.cli.options import (
+    add_cluster,
+    add_objects,
+    add_settings,
+    add_threads,
+    chosen_values,
+    cluster_of,
+    n_threads,
+)
 from blocksvm.cli.outputs import outputs_of
 from blocksvm.problems.problem_settings import WITH_CLASSES
 from blocksvm.training.run_settings import RUN_SETTINGS
@@ -27,6 +35,7 @@ def parser() -> Parser:
     add_json(p, "the description")
     p.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
     add_cluster(p, "verify a store", copies=True)
+    add_objects(p)
     group = p.add_argument_group("what training on a store would take")
     group.add_argument("--plan", action="store_true", help="train a sample, and add up the time and memory of all rows")
     group.add_argument("--workers", type=int, metavar="K", help="plan a run on K workers of a cluster, too")

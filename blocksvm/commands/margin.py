@@ -6,7 +6,7 @@ import sys
 
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, duration, seed, size
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import add_settings, chosen_values
+from blocksvm.cli.options import add_objects, add_settings, chosen_values
 from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.theory.margin_settings import MARGIN_SETTINGS
 
@@ -27,6 +27,7 @@ def parser() -> Parser:
     )  # fmt: skip
     p.add_argument("store", metavar="STORE.h5", help="a store of two classes")
     add_settings(p, "settings", MARGIN_SETTINGS, None, TYPES)
+    add_objects(p)
     p.add_argument("--temp", metavar="DIR", help="folder for temporary files (default: the system's)")
     what = p.add_argument_group("what to write")
     add_json(what, "all figures")

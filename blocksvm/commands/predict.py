@@ -15,6 +15,7 @@ from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import (
     add_cluster,
     add_format,
+    add_objects,
     add_settings,
     add_threads,
     chosen_values,
@@ -78,6 +79,7 @@ def parser() -> Parser:
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
     add_threads(machine)
     add_cluster(p, "score a store", copies=True)
+    add_objects(p)
     return p
 
 

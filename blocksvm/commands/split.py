@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.objects.remote_path import place
+from blocksvm.base.objects.remote_path import local_place, place
 from blocksvm.cli.console import Parser, processes, seed, size
 from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import (
@@ -133,7 +133,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.cli.display.splitting import SplitDisplay, split_summary
     from blocksvm.conversion.convert import extend, split_rows
 
-    folder = Path(options.temp or place(options.store).parent)
+    folder = Path(options.temp or local_place(place(options.store)).parent)
     with place_of_tasks(options, options.inputs, folder), SplitDisplay(sys.stderr, options.quiet) as display:
         display.begin(options.inputs, settings)
         if changes:

@@ -16,7 +16,7 @@ from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.labels import label_fault
 from blocksvm.base.log import LOG
 from blocksvm.base.memory import MEMORY
-from blocksvm.base.objects.remote_path import place
+from blocksvm.base.objects.remote_path import local_place, place
 from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
@@ -237,7 +237,7 @@ def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout
             f"{option('memory', Bytes(settings.memory))} is too small; a split needs "
             f"{option('memory', Bytes(SMALLEST_MEMORY))} or more"
         )
-    temp = Path(settings.temp) if settings.temp is not None else store.parent
+    temp = Path(settings.temp) if settings.temp is not None else local_place(store).parent
     if not temp.is_dir():
         raise InputError(f"{temp}: no such folder; {option('temp')} names an existing one")
     return _Split(inputs, batches, outputs, settings, temp, progress, existing).run()
@@ -291,7 +291,7 @@ class _Split:
         settings = self.settings
         expected = None if self.batches is not None else expected_text(self.inputs)
         if expected:
-            for folder in {self.temp, self.outputs[0].parent}:
+            for folder in {self.temp, local_place(self.outputs[0], self.temp).parent}:
                 require_space(folder, int(0.3 * expected), "the split", "free some space or choose another folder")
         with ExitStack() as stack:
             self.folder = folder = stack.enter_context(scratch_folder(self.temp, self.outputs[0].name))
@@ -317,7 +317,7 @@ class _Split:
             if self.inputs or self.batches is not None:
                 self._require_rows(destinations)
             # each store takes its name only when all of them are whole
-            files = stack.enter_context(create_together(self.outputs, "store", settings.overwrite))
+            files = stack.enter_context(create_together(self.outputs, "store", settings.overwrite, self.temp))
             metas: list[dict] = []
             for destination, file in zip(destinations, files, strict=True):
                 if metas and destination.factors is not None and self.known is None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import open_input
+from blocksvm.base.objects.remote_path import RemotePath
 from blocksvm.conversion.dropping import dropping
 from blocksvm.sources.source import Step
 from blocksvm.store import codec
@@ -223,6 +224,8 @@ class ExistingRows:
 
 def _state_of(path: Path) -> tuple | None:
     try:
+        if isinstance(path, RemotePath):
+            return path.anew().remote.identity()
         status = os.stat(path)
     except OSError:
         return None

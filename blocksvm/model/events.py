@@ -114,6 +114,8 @@ class OuterEvent(_Event, _Figures, _Suffered):
     bytes_sent: int
     bytes_received: int
     seconds_workers: float
+    requests: int
+    price: float | None
     passes: list[int]
     gain: float
     set_rows: int | None

@@ -69,9 +69,20 @@ class OnWorkers:
 
 
 @dataclass(frozen=True)
+class FromObjects:
+    """What a run asks an object store for: readings of its own (one where all rows stay in memory), requests and bytes
+    of all of them, and dollars."""
+
+    readings: float
+    requests: int
+    n_bytes: int
+    price: float
+
+
+@dataclass(frozen=True)
 class TrainingPlan:
     """The figures of a plan.  memory: by name; run: on this machine; threads_enough: from which on twice as many gain
-    less than a tenth, were there as many processors."""
+    less than a tenth, were there as many processors; objects: None where the store is a file."""
 
     sample: Sample
     rows: DataSize
@@ -82,6 +93,7 @@ class TrainingPlan:
     run: Forecast
     threads_enough: int
     cluster: OnWorkers | None
+    objects: FromObjects | None
 
     def with_threads(self, threads: int) -> Forecast:
         """Of so many, each with a processor."""
@@ -116,7 +128,15 @@ def plan_training(
     about = Sample(
         sample.n_samples, sample.n_nonzeros, len(sample.chunks), len(store.chunks), time.perf_counter() - began
     )  # fmt: skip
-    return TrainingPlan(about, rows, rates, counts, whole.memory(), machine, run, enough, cluster)
+    objects = from_objects(store, rows, 1.0 if rows.blocks == 1 else counts.readings, settings.memory)
+    return TrainingPlan(about, rows, rates, counts, whole.memory(), machine, run, enough, cluster, objects)
+
+
+def from_objects(store: Store, rows: DataSize, readings: float, memory: int) -> FromObjects | None:
+    """Of a run that reads all rows so often: two ranges a unit, one of rows and one of entries."""
+    requests, n_bytes = round(readings * 2 * len(store.units(memory))), round(readings * rows.stored_bytes)
+    price = store.price(requests, n_bytes)
+    return None if price is None else FromObjects(readings, requests, n_bytes, price)
 
 
 def plan_cluster(whole: ClusterPlan, sample: ChosenChunks, rows: DataSize, rates: Rates, workers: int) -> OnWorkers:

@@ -13,7 +13,16 @@ from html import escape
 from importlib.resources import files
 
 from blocksvm import __version__
-from blocksvm.reporting.charts import Chart, in_bytes, in_seconds, number, percent, progress_charts, working_charts
+from blocksvm.reporting.charts import (
+    Chart,
+    in_bytes,
+    in_dollars,
+    in_seconds,
+    number,
+    percent,
+    progress_charts,
+    working_charts,
+)
 from blocksvm.reporting.runs import Iteration, OnlineLoss, TracedRun, thinned
 from blocksvm.reporting.svg import COLOURS, IDLE, READS, REST, TRAINS, drawn, timeline
 
@@ -118,11 +127,12 @@ def _summary(runs: Sequence[TracedRun]) -> str:
             run.name, run.method, ENDS.get(run.status, run.status or ""), in_seconds(run.seconds),
             shown(float(len(run.iterations)) if run.iterations else None), shown(gap, lambda value: f"{value:.2e}"),
             shown(_last(run, lambda one: one.bytes_read or None), in_bytes),
+            shown(_last(run, lambda one: one.price), in_dollars),
             shown(_last(run, lambda one: one.held_out), percent),
             ", ".join(f"{one.loss:.6g}" for one in online), ", ".join(map(_wrong, online)),
         ])  # fmt: skip
-    head = ["run", "solver", "state", "time", "iterations", "certified gap", "read", "held out", "average loss",
-            "mistakes"]  # fmt: skip
+    head = ["run", "solver", "state", "time", "iterations", "certified gap", "read", "price", "held out",
+            "average loss", "mistakes"]  # fmt: skip
     wanted = [j for j in range(len(head)) if j < 4 or any(row[j] for row in rows)]
     return _table([head[j] for j in wanted], [[row[j] for j in wanted] for row in rows])
 
@@ -192,13 +202,16 @@ def _figures(runs: Sequence[TracedRun]) -> str:
                     "set rows", "set passes", "training", "waiting"]  # fmt: skip
             on_cluster = any(one.sent for one in run.iterations)
             head += ["on the set", "workers", "sent"] if on_cluster else []
+            of_objects = any(one.price is not None for one in run.iterations)
+            head += ["requests", "price"] if of_objects else []
             rows = [
                 [str(one.number), f"{one.seconds:.3f}", shown(one.primal), shown(one.dual),
                  shown(one.gap, lambda value: f"{value:.3e}"), "yes" if one.certified else "",
                  shown(one.held_out, percent) or shown(one.held_out_rmse), in_bytes(one.bytes_read), shown(one.passes),
                  shown(one.set_rows, lambda value: f"{value:.0f}"), shown(one.set_passes), in_seconds(one.training),
                  in_seconds(one.waiting),
-                 *([in_seconds(one.on_set), in_seconds(one.workers), in_bytes(one.sent)] if on_cluster else [])]
+                 *([in_seconds(one.on_set), in_seconds(one.workers), in_bytes(one.sent)] if on_cluster else []),
+                 *([f"{one.requests:.0f}", shown(one.price, in_dollars)] if of_objects else [])]
                 for one in thinned(run.iterations, MOST_ROWS)
             ]  # fmt: skip
             parts.append(_details(f"{run.name}: outer iterations", _table(head, rows)))

@@ -47,6 +47,9 @@ class ChosenChunks(Source):
     def decode_by(self, threads: int | None, memory: int) -> None:
         self.whole.decode_by(threads, memory)
 
+    def price(self, requests: int, n_bytes: int) -> float | None:
+        return self.whole.price(requests, n_bytes)
+
     def foresee(self, blocks: list[np.ndarray]) -> None:
         self.whole.foresee([self.chosen[chunks] for chunks in blocks])
 

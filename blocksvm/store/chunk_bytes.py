@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
+
 from blocksvm.base.outputs.writing import named_errors
 from blocksvm.sources.source import ReadingCost
 from blocksvm.store.ranges import Span
@@ -42,8 +44,8 @@ class ChunkReads(ABC):
         until ``end``.  Raises Truncated."""
 
     @abstractmethod
-    def end(self) -> None:
-        """What was begun is done."""
+    def end(self, sound: bool) -> None:
+        """What was begun is done; sound: all of it was as it should be."""
 
 
 class ChunkBytes(ABC):
@@ -62,6 +64,10 @@ class ChunkBytes(ABC):
 
     def foresee(self, blocks: Sequence[Sequence[int]]) -> None:
         """The next blocks will be of these chunks, one after the other."""
+        return
+
+    def keep(self, sizes: np.ndarray) -> None:
+        """The chunks, which have these bytes, may be kept on this machine."""
         return
 
     @abstractmethod
@@ -151,5 +157,5 @@ class DiskReads(ChunkReads):
         self.cost.seconds_reading += time.perf_counter() - began
         return places
 
-    def end(self) -> None:
+    def end(self, sound: bool) -> None:
         return

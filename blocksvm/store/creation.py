@@ -22,8 +22,8 @@ class Sink(NewFile):
     error when it closes the file.  The first error is stored, later ones are dropped; ``check`` and ``finish`` raise.
     """
 
-    def __init__(self, path: Path, overwrite: bool, kind: str | None = None):
-        super().__init__(path, overwrite)
+    def __init__(self, path: Path, overwrite: bool, kind: str | None = None, temp: Path | None = None):
+        super().__init__(path, overwrite, temp)
         self.kind = kind
         self.error: BaseException | None = None
 
@@ -114,13 +114,15 @@ def create_hdf5(path: Path, kind: str, overwrite: bool = True) -> Iterator[NewHd
 
 
 @contextmanager
-def create_together(paths: Sequence[Path], kind: str, overwrite: bool = True) -> Iterator[list[NewHdf5]]:
-    """The same of several files, of which none takes its name before all are whole."""
+def create_together(
+    paths: Sequence[Path], kind: str, overwrite: bool = True, temp: Path | None = None
+) -> Iterator[list[NewHdf5]]:
+    """The same of several files, of which none takes its name before all are whole; temp: where objects are made."""
     sinks: list[Sink] = []
     files: list[NewHdf5] = []
     try:
         for path in paths:
-            sinks.append(Sink(path, overwrite, kind))
+            sinks.append(Sink(path, overwrite, kind, temp))
             files.append(NewHdf5(sinks[-1]))
             write_text_attribute(files[-1], "blocksvm", kind)
             files[-1].attrs["format_version"] = VERSIONS[kind][-1]

@@ -96,12 +96,14 @@ class Decoder:
         """Fill the block from position (row, entry) with the chunks; nothing at or after entry ``end`` is touched.
         ahead: chunks that will be wanted soon."""
         self.reads.begin(chunks, ahead)
+        sound = False
         try:
             with codec.one_thread():  # once for all chunks: it takes a lock
                 for chunk in chunks:
                     row, entry = self._decode_chunk(block, chunk, row, entry, end)
+            sound = True
         finally:
-            self.reads.end()
+            self.reads.end(sound)
 
     def _fault_of(self, records: np.ndarray) -> str:
         """The fault of the records of rows, or nothing."""

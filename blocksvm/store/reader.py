@@ -15,6 +15,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, labels_of
+from blocksvm.base.objects.object_settings import ObjectSettings
 from blocksvm.base.objects.remote_path import RemotePath, place
 from blocksvm.sources.block import INDEX_BYTES, Arena, Block
 from blocksvm.sources.source import ChunkTable, Source, Step, largest_chunk_bytes, new_block
@@ -28,7 +29,7 @@ from blocksvm.store.part_table import open_parts
 from blocksvm.store.ranges import Span
 from blocksvm.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
 from blocksvm.store.tables import origins, read_labels, read_lines, read_strings
-from blocksvm.store.units import unit_bytes, units_of
+from blocksvm.store.units import most_bytes, unit_bytes, units_of
 
 # Threads that may decode a block together: one of the reader, one that waits for the block and helps (``help``), and
 # more of its own.  Their buffers take this part of the memory, or what LEAST_DECODERS need.
@@ -44,13 +45,16 @@ VALUE_TYPES = {"float32": np.float32, "float64": np.float64, "ones": None}
 class Store(Source):
     """A store opened for reading.  ``close`` it, or use it in a ``with`` statement.
 
-    Raises InputError where the file is not a store, is of another version, or is damaged.
+    path: of a file, or the URL of an object, which is read as ``objects`` says (None: as this run has it).  Raises
+    InputError where the file is not a store, is of another version, or is damaged.
     """
 
     numbered = False  # a row's number is its place in the store, not what its record says
 
-    def __init__(self, path: str | Path):
+    def __init__(self, path: str | Path, objects: ObjectSettings | None = None):
         self.path = place(path)
+        if objects is not None and isinstance(self.path, RemotePath):
+            self.path.use(objects)
         self.file = open_hdf5(self.path, "store")
         self.is_open = False
         self.owner: Store | None = None  # of the file, where this is a reader of another store object
@@ -133,6 +137,7 @@ class Store(Source):
                 shuffled=meta["settings"]["order"] == "shuffled",
             )
             self.rows_checksum = chunks["rows_checksum"]
+            self.bytes.keep(self.parts.sizes())
 
     def _table(self, name: str, dtype: np.dtype, length: int, checksum: int) -> np.ndarray:
         table = read_table(self.file, name, dtype, length)
@@ -184,14 +189,12 @@ class Store(Source):
         most = self._decoders_within(memory)
         self.pool.shutdown()
         share = max(int(MEMORY_SHARE * memory), LEAST_DECODERS * self._decoder_bytes)
-        self.bytes = self.bytes.within(share, self._unit_bytes(memory))
+        self.bytes = self.bytes.within(share, most_bytes(int(MEMORY_SHARE * memory)))
         self._start_decoders(most if threads is None else min(threads, most))
 
-    def _unit_bytes(self, memory: int) -> int:
-        return unit_bytes(self.parts.sizes(), int(MEMORY_SHARE * memory))
-
     def units(self, memory: int) -> np.ndarray | None:
-        return units_of(self.parts.sizes(), self._unit_bytes(memory))
+        sizes = self.parts.sizes()
+        return units_of(sizes, unit_bytes(sizes, int(MEMORY_SHARE * memory)))
 
     def read_rows(self, chunk: int) -> np.ndarray:
         """The row records of a chunk (ROW dtype, or WEIGHTED_ROW), verified."""
@@ -230,6 +233,9 @@ class Store(Source):
             runs.append((run, rows[start], places[start], places[stop], ahead))
             start = stop
         return runs
+
+    def price(self, requests: int, n_bytes: int) -> float | None:
+        return self.path.remote.settings.price(requests, n_bytes) if isinstance(self.path, RemotePath) else None
 
     def foresee(self, blocks: list[np.ndarray]) -> None:
         self.bytes.foresee([chunks.tolist() for chunks in blocks])
@@ -345,6 +351,26 @@ def labels_in_json(entries: list | None) -> list[tuple] | None:
     ]
 
 
-def open_store(path: str | Path) -> Store:
-    """Open a store made by ``blocksvm split``; a context manager."""
-    return Store(path)
+def open_store(
+    path: str | Path,
+    *,
+    connections: int | None = None,
+    cache: int | str | None = None,
+    cache_dir: str | None = None,
+    price_per_request: float | None = None,
+    price_per_gb: float | None = None,
+) -> Store:
+    """Open a store made by ``blocksvm split``; a context manager.
+
+    path: of a file, or the URL of an object (s3://, gs://, az://, https://), of which connections is the most requests
+    at once (256), cache the bytes that are kept in a file of this machine, in the folder ``cache_dir`` where it shall
+    stay for the next run, and the prices are in dollars of a request (4e-7) and of 10^9 bytes (0).
+    """
+    given = {
+        "connections": connections,
+        "cache": cache,
+        "cache_dir": cache_dir,
+        "price_per_request": price_per_request,
+        "price_per_gb": price_per_gb,
+    }
+    return Store(path, ObjectSettings.of(given))

@@ -12,10 +12,15 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import groupby
+
+import numpy as np
 
 from blocksvm.base.objects.remote_object import REQUESTS, RemoteObject
 from blocksvm.store.chunk_bytes import ChunkBytes, ChunkReads, SpansOf, Truncated
-from blocksvm.store.ranges import ChunkRun, coalesce, runs_of
+from blocksvm.store.chunk_cache import ChunkCache, spans_within
+from blocksvm.store.ranges import ChunkRun, Span, coalesce, runs_of
+from blocksvm.store.units import unit_bytes, units_of
 
 READ_AHEAD, LONGEST = 32_000_000, 8_000_000  # bytes, where nobody has said how much memory there is
 
@@ -26,13 +31,13 @@ class Asked:
 
     run: ChunkRun
     answer: Future = field(default_factory=Future)
+    room: asyncio.Event = field(default_factory=asyncio.Event)  # there is memory for it
     task: asyncio.Task | None = None
-    n_reserved: int = 0
 
 
 class RangeFetcher:
-    """Runs asked for in their order, as far as ``budget`` bytes are enough; one at least.  It lives in the event loop
-    of requests."""
+    """Runs asked for in their order, and received as far as ``budget`` bytes are enough; one at least.  It lives in the
+    event loop of requests."""
 
     def __init__(self, remote: RemoteObject, budget: int):
         self.remote = remote
@@ -42,30 +47,32 @@ class RangeFetcher:
 
     def ask(self, runs: Sequence[Asked]) -> None:
         """After those before them."""
+        for asked in runs:
+            asked.task = asyncio.get_running_loop().create_task(self._bring(asked))
         self.queue.extend(runs)
         self._pump()
 
     def give_back(self, runs: Sequence[Asked]) -> None:
         """Their bytes are wanted no longer, or not at all."""
         for asked in runs:
-            if asked.task is None:
-                self.queue.remove(asked)
+            assert asked.task is not None
+            asked.task.cancel()  # nothing, where it is done
+            if asked.room.is_set():
+                self.reserved -= asked.run.n_bytes
             else:
-                asked.task.cancel()  # nothing, where it is done
-                self.reserved -= asked.n_reserved
-                asked.n_reserved = 0
+                self.queue.remove(asked)
         self._pump()
 
     def _pump(self) -> None:
         while self.queue and (not self.reserved or self.reserved + self.queue[0].run.n_bytes <= self.budget):
             asked = self.queue.popleft()
-            asked.n_reserved = asked.run.n_bytes
-            self.reserved += asked.n_reserved
-            asked.task = asyncio.get_running_loop().create_task(self._bring(asked))
+            self.reserved += asked.run.n_bytes
+            asked.room.set()
 
     async def _bring(self, asked: Asked) -> None:
+        ranges = asked.run.ranges
         try:
-            asked.answer.set_result(await asyncio.gather(*(self.remote.fetch(*span) for span in asked.run.ranges)))
+            asked.answer.set_result(await asyncio.gather(*(self.remote.fetch(*span, asked.room) for span in ranges)))
         except Exception as error:  # raised where it is waited for
             asked.answer.set_exception(error)
 
@@ -77,12 +84,14 @@ class RemoteBytes(ChunkBytes):
     a chunk has not more.
     """
 
-    def __init__(self, remote: RemoteObject, spans_of: SpansOf, budget: int = READ_AHEAD, longest: int = LONGEST):
+    def __init__(self, remote: RemoteObject, spans_of: SpansOf, budget: int = READ_AHEAD, longest: int = LONGEST,
+                 cache: ChunkCache | None = None):  # fmt: skip
         self.remote = remote
         self.spans_of = spans_of
         self.size = remote.identity().size
         self.longest = longest
         self.fetcher = RangeFetcher(remote, budget)
+        self.cache, self.owns_cache = cache, False
         self.foreseen: dict[bytes, list[Asked]] = {}
         self.now: dict[int, Asked] = {}  # of the block that is read, by a run's first chunk
 
@@ -91,13 +100,27 @@ class RemoteBytes(ChunkBytes):
 
     def within(self, budget: int, longest: int) -> RemoteBytes:
         """The same with other limits."""
-        return RemoteBytes(self.remote, self.spans_of, budget, longest)
+        other = RemoteBytes(self.remote, self.spans_of, budget, longest, self.cache)
+        other.owns_cache, self.owns_cache = self.owns_cache, False
+        return other
+
+    def joined(self, chunk: int) -> list[Span]:
+        """Where its bytes lie, neighbours as one."""
+        return coalesce(self.spans_of(chunk), 0)
 
     def at(self, offset: int, n_bytes: int) -> memoryview:
         return self.remote.read(offset, offset + n_bytes)
 
     def reader(self) -> RemoteBytes:
-        return self.within(self.fetcher.budget, self.longest)
+        return RemoteBytes(self.remote, self.spans_of, self.fetcher.budget, self.longest, self.cache)
+
+    def keep(self, sizes: np.ndarray) -> None:
+        settings, state = self.remote.settings, self.remote.identity()
+        if settings.cache:
+            identity = f"{self.remote.url} {state}"
+            units = units_of(sizes, unit_bytes(sizes, None))
+            self.cache = ChunkCache(sizes, units, settings.cache, identity, settings.cache_dir)
+            self.owns_cache = True
 
     def foresee(self, blocks: Sequence[Sequence[int]]) -> None:
         wanted = {_key(chunks): chunks for chunks in blocks}
@@ -114,13 +137,17 @@ class RemoteBytes(ChunkBytes):
         self.fetcher.ask(new)
 
     def _runs(self, chunks: Sequence[int]) -> list[ChunkRun]:
-        spans = [self.spans_of(chunk) for chunk in chunks]
-        n_bytes = [sum(stop - start for start, stop in of_chunk) for of_chunk in spans]
-        place = {chunk: k for k, chunk in enumerate(chunks)}
-        return [
-            ChunkRun(run, tuple(coalesce(span for chunk in run for span in spans[place[chunk]])))
-            for run in runs_of(chunks, n_bytes, self.longest)
-        ]
+        spans = {chunk: self.spans_of(chunk) for chunk in chunks}
+        n_bytes = [sum(stop - start for start, stop in spans[chunk]) for chunk in chunks]
+        runs = []
+        for run in runs_of(chunks, n_bytes, self.longest):
+            for kept, group in groupby(run, lambda chunk: self.cache is not None and self.cache.has(chunk)):
+                if kept:  # each alone, so that one is in memory at once
+                    runs += [ChunkRun((chunk,), ()) for chunk in group]
+                else:
+                    own = tuple(group)
+                    runs.append(ChunkRun(own, tuple(coalesce(span for chunk in own for span in spans[chunk]))))
+        return runs
 
     def runs(self, chunks: Sequence[int], threads: int) -> list[tuple[Sequence[int], Sequence[int]]]:
         self._give_back(self.now.values())  # of a block that failed
@@ -138,6 +165,8 @@ class RemoteBytes(ChunkBytes):
     def close(self) -> None:
         self._give_back([*self.now.values(), *(asked for runs in self.foreseen.values() for asked in runs)])
         self.now, self.foreseen = {}, {}
+        if self.cache is not None and self.owns_cache:
+            self.cache.close()
 
 
 class RemoteReads(ChunkReads):
@@ -155,34 +184,44 @@ class RemoteReads(ChunkReads):
         try:
             answers = self.asked.answer.result()
         except BaseException:
-            self.end()
+            self.end(False)
             raise
-        self.parts = [(start, answer) for (start, _), answer in zip(self.asked.run.ranges, answers, strict=True)]
+        run = self.asked.run
+        self.parts = [(start, answer) for (start, _), answer in zip(run.ranges, answers, strict=True)]
+        if not run.ranges and self.of.cache is not None:
+            data = self.of.cache.get(run.chunks[0])
+            if data is not None:
+                self.parts = spans_within(data, self.of.joined(run.chunks[0]))
         self.cost.seconds_reading += time.perf_counter() - began
-        self.cost.bytes_read += self.asked.run.n_bytes
-        self.cost.requests += len(self.parts)
+        self.cost.bytes_read += run.n_bytes
+        self.cost.requests += len(run.ranges)
 
     def read(self, offset: int, *places: memoryview) -> Sequence[memoryview]:
-        stop = offset + sum(map(len, places))
-        whole = next(
-            (part[offset - start :] for start, part in self.parts if start <= offset < start + len(part)), None
-        )
+        n_bytes = sum(map(len, places))
+        whole = self._held(offset, n_bytes)
         if whole is None:  # of no run
             began = time.perf_counter()
-            whole = self.of.remote.read(offset, stop)
+            whole = self.of.remote.read(offset, offset + n_bytes)
             self.cost.seconds_reading += time.perf_counter() - began
             self.cost.bytes_read += len(whole)
             self.cost.requests += 1
-        if len(whole) < stop - offset:
+        if len(whole) < n_bytes:
             raise Truncated
-        found, at = [], 0
-        for place in places:
-            found.append(whole[at : at + len(place)])
-            at += len(place)
-        return found
+        ends = np.cumsum([len(place) for place in places]).tolist()
+        return [whole[end - len(place) : end] for end, place in zip(ends, places, strict=True)]
 
-    def end(self) -> None:
+    def _held(self, offset: int, n_bytes: int) -> memoryview | None:
+        """Bytes of the run that was begun."""
+        for start, part in self.parts:
+            if start <= offset and offset + n_bytes <= start + len(part):
+                return part[offset - start : offset - start + n_bytes]
+        return None
+
+    def end(self, sound: bool) -> None:
         if self.asked is not None:
+            if sound and self.asked.run.ranges and self.of.cache is not None:
+                for chunk in self.asked.run.chunks:
+                    self.of.cache.put(chunk, [self._held(a, b - a) for a, b in self.of.joined(chunk)])
             self.of._give_back([self.asked])
         self.asked, self.parts = None, []
 

@@ -13,9 +13,14 @@ UNIT_BYTES = 16_000_000
 UNIT_SHARE = 1 / 8  # of the memory for what is under way
 
 
-def unit_bytes(sizes: np.ndarray, share: int) -> int:
-    """Of a store's units; sizes (n_chunks,) int64: its chunks' bytes; share: the memory for what is under way."""
-    return max(1, min(UNIT_BYTES, int(sizes.sum()) // UNITS_WANTED, int(UNIT_SHARE * share)))
+def most_bytes(share: int) -> int:
+    """Of a unit, and of what is asked for at once; share: the memory for what is under way."""
+    return max(1, min(UNIT_BYTES, int(UNIT_SHARE * share)))
+
+
+def unit_bytes(sizes: np.ndarray, share: int | None) -> int:
+    """Of a store's units; sizes (n_chunks,) int64: its chunks' bytes; share: None where memory does not matter."""
+    return max(1, min(UNIT_BYTES if share is None else most_bytes(share), int(sizes.sum()) // UNITS_WANTED))
 
 
 def units_of(sizes: np.ndarray, n_bytes: int) -> np.ndarray:

@@ -140,7 +140,8 @@ class Progress:
 @dataclass
 class Tally:
     """The work of an outer iteration, as it is shown; nothing is decided by it.  seconds_reading, seconds_decoding:
-    of all threads that do, which work while others train; bytes_sent, bytes_received, seconds_workers: of a cluster."""
+    of all threads that do, which work while others train; bytes_sent, bytes_received, seconds_workers: of a cluster;
+    requests, price: to an object store, and in dollars (None: a file)."""
 
     blocks: int = 0
     inner_passes: int = 0
@@ -166,6 +167,8 @@ class Tally:
     bytes_sent: int = 0
     bytes_received: int = 0
     seconds_workers: float = 0.0
+    requests: int = 0
+    price: float | None = None
 
     def count(self, result: VisitResult) -> None:
         """A visit to a block."""
@@ -188,6 +191,7 @@ class Tally:
     def count_reading(self, cost: ReadingCost) -> None:
         """A block has been taken; what reading has cost since the one before."""
         self.bytes_read += cost.bytes_read
+        self.requests += cost.requests
         self.seconds_reading += cost.seconds_reading
         self.seconds_decoding += cost.seconds_decoding
         self.seconds_waiting += cost.seconds_waiting

@@ -118,7 +118,7 @@ def test_what_the_package_offers_has_names_that_no_module_shares():
 # ------------------------------------------------------------------------------------------------ the oldest claimed
 
 GROUPS = {"": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
-BOUND = re.compile(r"([A-Za-z0-9._-]+)(>=|==)([0-9.]+[0-9*])")
+BOUND = re.compile(r"([A-Za-z0-9._-]+)(?:\[[a-z]+\])?(>=|==)([0-9.]+[0-9*])")
 
 
 @pytest.mark.parametrize("group", GROUPS)

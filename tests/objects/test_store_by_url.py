@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import re
 
 import numpy as np
 import pytest
@@ -12,10 +14,10 @@ from support.training_cases import make_store, random_rows, stop_after, train
 import blocksvm
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import one_run
-from blocksvm.commands import cv, info, margin, predict
+from blocksvm.commands import cv, info, margin, predict, report
 from blocksvm.commands import train as train_command
 from blocksvm.sources.block_reader import iterate_blocks
-from blocksvm.store.reader import Store
+from blocksvm.store.reader import Store, open_store
 
 SETTINGS = {"block_chunks": 3, "max_outer": 4, "tol": 0.0, "seed": 4, "C": 5.0}
 
@@ -160,3 +162,45 @@ def test_fit_takes_a_url(url, store):
         with blocksvm.open_store(name) as opened:
             ends.append(blocksvm.fit(opened, C=2.0, n_jobs=2).result.w)
     assert np.array_equal(*ends)
+
+
+@pytest.mark.parametrize("share", [0.3, 2.0])
+def test_a_cache_spares_requests_and_changes_no_bit(url, server, store, whole, tmp_path, share):
+    """In a run, and in the next one where it stays."""
+    size = int(share * store.stat().st_size)
+    requests = []
+    for cache, folder in ((0, None), (size, None), (size, str(tmp_path)), (size, str(tmp_path))):
+        server.seen.clear()
+        with open_store(url, cache=cache, cache_dir=folder) as opened:
+            run = train(opened, **SETTINGS)
+        assert run.same(whole)
+        requests.append(len(server.seen))
+    none, own, first, second = requests
+    assert second < first == own < none
+    assert second < none * (0.85 if share < 1 else 0.1)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".cache"]
+    server.objects.put("bucket/rows.h5", store.read_bytes())  # another state of the object
+    with open_store(url, cache=size, cache_dir=str(tmp_path)) as opened:
+        train(opened, **SETTINGS)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_requests_and_their_price_are_told(server, url, tmp_path, run_in_process):
+    trace, model = tmp_path / "t.jsonl", tmp_path / "m.h5"
+    prices = ("--price-per-request", 0.001, "--price-per-gb", 100, "--connections", 3)
+    run = run_in_process(
+        train_command.main, url, model, "--log", trace, "--memory", "1MB", "--working-set", "none", *prices
+    )
+    assert run.code == 0
+    assert re.search("requests +price", run.err)
+    outers = [event for event in map(json.loads, trace.read_text().splitlines()) if event["event"] == "outer"]
+    for event in outers:
+        assert event["price"] == pytest.approx(0.001 * event["requests"] + 100 * event["bytes_read"] / 1e9)
+    told, made = sum(event["requests"] for event in outers), len(server.seen)
+    assert told <= made <= told + 30  # besides: opening, and the features' ids
+    assert f"${sum(event['price'] for event in outers):.2f}"[:4] in run.err
+    page = tmp_path / "r.html"
+    assert run_in_process(report.main, trace, "-o", page).code == 0
+    assert ">price<" in page.read_text()
+    plan = run_in_process(info.main, url, "--plan", "--memory", "1MB", *prices).out
+    assert re.search(r"object store +[\d.]+ readings: [\d,]+ requests, [\d.]+ MB, \$[\d.]+", plan)

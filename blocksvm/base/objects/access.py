@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,9 @@ class Identity:
     def condition(self) -> str:
         """The ETag that a request may demand; "" where there is none, or a weak one, which no demand ever meets."""
         return "" if self.etag.startswith("W/") else self.etag
+
+
+Ready = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,9 @@ class Access(ABC):
         self.url = url
 
     @abstractmethod
-    async def get(self, start: int, stop: int, condition: str) -> RangeAnswer:
-        """Bytes from ``start`` to ``stop``, or to the end.  condition: where not "", the ETag that it must have."""
+    async def get(self, start: int, stop: int, condition: str, ready: Ready) -> RangeAnswer:
+        """Bytes from ``start`` to ``stop``, or to the end.  condition: where not "", the ETag that it must have; ready:
+        awaited before memory is taken for the bytes, while the answer may be on its way already."""
 
     @abstractmethod
     async def identity(self) -> Identity:

@@ -7,8 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 FIRST = 16
-GROWTH = 1.25  # of the depth, where the one before it has brought so much more than the one before that:
-GAIN = 1.05
+GAIN = 1.1  # in bytes a second over the best so far, for which the depth is doubled
 
 
 @dataclass
@@ -46,7 +45,7 @@ class Depth:
         if rate > GAIN * self.best:
             self.best = rate
             if self.waited:
-                self.limit = min(self.most, int(GROWTH * self.limit) + 1)
+                self.limit = min(self.most, 2 * self.limit)
                 self.deepest = max(self.deepest, self.limit)
         self._new_round(now)
 

@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.objects.access import Access, Changed, Identity, RangeAnswer, TryAgain
+from blocksvm.base.objects.access import Access, Changed, Identity, RangeAnswer, Ready, TryAgain
 from blocksvm.base.objects.urls import with_secrets
 
 
@@ -21,7 +21,8 @@ class FsspecAccess(Access):
         except (ValueError, ImportError) as error:  # an unknown scheme, a library that is missing
             raise InputError(f"{url}: cannot be opened ({str(error).partition(chr(10))[0]})") from None
 
-    async def get(self, start: int, stop: int, condition: str) -> RangeAnswer:
+    async def get(self, start: int, stop: int, condition: str, ready: Ready) -> RangeAnswer:
+        await ready()
         return await asyncio.to_thread(self._told, self._get, start, stop)
 
     def _get(self, start: int, stop: int) -> RangeAnswer:

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.objects.access import Access, Changed, Identity, RangeAnswer, TooMany, TryAgain
+from blocksvm.base.objects.access import Access, Changed, Identity, RangeAnswer, Ready, TooMany, TryAgain
 from blocksvm.base.objects.urls import with_secrets
 
 SCHEMES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https")
@@ -56,7 +56,7 @@ class ObstoreAccess(Access):
         except (BaseError, ValueError) as error:
             raise InputError(f"{self.url}: is no URL of an object ({_line(error)}); check it") from None
 
-    async def get(self, start: int, stop: int, condition: str) -> RangeAnswer:
+    async def get(self, start: int, stop: int, condition: str, ready: Ready) -> RangeAnswer:
         import obstore
 
         options: Any = {"range": (start, stop)}
@@ -65,6 +65,10 @@ class ObstoreAccess(Access):
         try:
             result = await obstore.get_async(self.store, self.name, options=options)
             meta, (begins, _) = result.meta, result.range
+        except Exception as error:
+            raise self._told(error) from error
+        await ready()  # what the server sends meanwhile waits in the system's buffers
+        try:
             data = memoryview(await result.bytes_async())
         except Exception as error:
             raise self._told(error) from error

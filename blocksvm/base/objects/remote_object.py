@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.objects.access import Access, Changed, Identity, RangeAnswer, TooMany, TryAgain
+from blocksvm.base.objects.access import Access, Changed, Identity, RangeAnswer, Ready, TooMany, TryAgain
 from blocksvm.base.objects.depth import Depth
+from blocksvm.base.objects.object_settings import ObjectSettings
 from blocksvm.base.objects.obstore_access import SCHEMES, ObstoreAccess
 from blocksvm.base.optional_libraries import require_library
 
 HEAD = 1 << 16  # bytes at an object's beginning that the first request asks for
 KEPT = 2
-MOST_CONNECTIONS = 256
 PIECE, PIECES_AT_ONCE = 8_000_000, 4  # bytes that are compared with a file
 
 
@@ -76,9 +76,10 @@ REQUESTS = Requests()
 class Connections:
     """The requests of one object that are under way, as many as ``Depth`` allows; used in the event loop alone."""
 
-    def __init__(self, most: int = MOST_CONNECTIONS):
+    def __init__(self, most: int):
         self.depth = Depth(most)
         self.under_way = 0
+        self.early = 0  # of these, answers that wait for memory: half of all at most, so that the others never do
         self.waiting: deque[asyncio.Future] = deque()
 
     async def take(self) -> None:
@@ -115,11 +116,12 @@ class RemoteObject:
     pass, and FileNotFoundError where there is no such object.
     """
 
-    def __init__(self, url: str, access: Access | None = None, patience: Patience | None = None):
+    def __init__(self, url: str, settings: ObjectSettings | None = None):
         self.url = url
-        self.patience = patience or PATIENCE.get(Patience())
-        self.access = access or access_to(url, self.patience.silence)
-        self.connections = Connections()
+        self.settings = settings or ObjectSettings()
+        self.patience = PATIENCE.get(Patience())
+        self.access = access_to(url, self.patience.silence)
+        self.connections = Connections(self.settings.connections)
         self.state: Identity | None = None
         self.spans: list[tuple[int, memoryview]] = []  # of its beginning and its end, which every opening reads
         self.windows: deque[tuple[int, memoryview]] = deque(maxlen=KEPT)  # of what was read last
@@ -145,14 +147,34 @@ class RemoteObject:
         """The bytes from ``start`` to ``stop``, or to the end."""
         return REQUESTS.result(self.fetch(start, stop))
 
-    async def fetch(self, start: int, stop: int) -> memoryview:
-        """The same as a coroutine of the event loop."""
+    async def fetch(self, start: int, stop: int, room: asyncio.Event | None = None) -> memoryview:
+        """The same as a coroutine of the event loop; room: set when there is memory for the bytes."""
+        connections = self.connections
+        early = room is not None and not room.is_set() and connections.early < connections.depth.limit // 2
+        connections.early += early
+        try:
+            if room is not None and not early:
+                await room.wait()
+
+            async def ready() -> None:
+                nonlocal early
+                if room is not None:
+                    await room.wait()
+                connections.early -= early
+                early = False
+
+            return await self._fetch(start, stop, ready)
+        finally:
+            connections.early -= early
+
+    async def _fetch(self, start: int, stop: int, ready: Ready) -> memoryview:
         failed = 0
         while True:
             await self.connections.take()
             try:
                 self.requests += 1
-                answer = await self.access.get(start, stop, self.state.condition if self.state else "")
+                condition = self.state.condition if self.state else ""
+                answer = await self.access.get(start, stop, condition, ready)
                 return self._checked(answer, start, stop)
             except Changed:
                 if self.state is None:  # no byte of it can be asked for

@@ -4,34 +4,60 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path, PosixPath
 from typing import TYPE_CHECKING
 
 from blocksvm.base.errors import InputError
+from blocksvm.base.objects.object_settings import ObjectSettings
 from blocksvm.base.objects.urls import FILE, is_url, without_secrets
 
 if TYPE_CHECKING:
     from blocksvm.base.objects.remote_object import RemoteObject
 
-_met: ContextVar[dict[str, RemoteObject] | None] = ContextVar("objects", default=None)
+
+@dataclass
+class ObjectsOfRun:
+    """Those that were met, by URL; settings: of those that will be."""
+
+    met: dict[str, RemoteObject] = field(default_factory=dict)
+    settings: ObjectSettings = field(default_factory=ObjectSettings)
+
+
+_run: ContextVar[ObjectsOfRun | None] = ContextVar("objects", default=None)
 
 
 @contextmanager
 def objects_met_once() -> Iterator[None]:
     """While the body runs, a URL is one object in one state: what was asked of it is not asked again."""
-    before = _met.get()
-    token = _met.set({} if before is None else before)
+    token = _run.set(_run.get() or ObjectsOfRun())
     try:
         yield
     finally:
-        _met.reset(token)
+        _run.reset(token)
+
+
+def use_object_settings(settings: ObjectSettings) -> None:
+    """Those of the objects that this run will meet."""
+    run = _run.get()
+    if run is not None:
+        run.settings = settings
+
+
+def object_settings() -> ObjectSettings:
+    """Those of this run."""
+    run = _run.get()
+    return ObjectSettings() if run is None else run.settings
 
 
 class RemotePath(PosixPath):
-    """Of an object, as ``place`` makes it."""
+    """Of an object, as ``place`` makes it; outside a run, each path is an object of its own."""
+
+    own: RemoteObject | None = None
 
     def __str__(self) -> str:
         scheme, _, rest = super().__str__().partition(":/")
@@ -44,12 +70,24 @@ class RemotePath(PosixPath):
     def remote(self) -> RemoteObject:
         from blocksvm.base.objects.remote_object import RemoteObject  # which takes a while to import
 
-        url, met = str(self), _met.get()
-        if met is None:
-            return RemoteObject(url)
-        if url not in met:
-            met[url] = RemoteObject(url)
-        return met[url]
+        if self.own is None:
+            url, run = str(self), _run.get() or ObjectsOfRun()
+            if url not in run.met:
+                run.met[url] = RemoteObject(url, run.settings)
+            self.own = run.met[url]
+        return self.own
+
+    def anew(self) -> RemotePath:
+        """The same, of whatever state it is in now."""
+        path = RemotePath(str(self))
+        path.use(object_settings())
+        return path
+
+    def use(self, settings: ObjectSettings) -> None:
+        """From now on it is read as these say."""
+        from blocksvm.base.objects.remote_object import RemoteObject
+
+        self.own = RemoteObject(str(self), settings)
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """Of its bytes alone; FileNotFoundError where there is no such object."""
@@ -91,6 +129,8 @@ class RemotePath(PosixPath):
 def place(name: str | os.PathLike[str]) -> Path:
     """The path of a file, or of an object where the name is a URL; InputError for the URL of a file on another
     machine."""
+    if isinstance(name, RemotePath):
+        return name
     text = os.fspath(name)
     if is_url(text):
         return RemotePath(without_secrets(text))
@@ -104,3 +144,8 @@ def place(name: str | os.PathLike[str]) -> Path:
 def absolute_name(name: str | os.PathLike[str]) -> str:
     """A name that means the same in every folder."""
     return str(place(name).absolute())
+
+
+def local_place(path: Path, temp: Path | None = None) -> Path:
+    """Where an output is made: beside it, of an object in ``temp`` (None: the system's folder for temporary files)."""
+    return (temp or Path(tempfile.gettempdir())) / path.name if isinstance(path, RemotePath) else path

@@ -5,23 +5,17 @@ from __future__ import annotations
 import errno
 import io
 import os
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import open_input
-from blocksvm.base.objects.remote_path import RemotePath
+from blocksvm.base.objects.remote_path import RemotePath, local_place
 from blocksvm.base.outputs.temporary import remove_abandoned, temporary_name
 
 SHARE = 1 / 20  # of the time, at most, that a text which grows is uploaded in
 PIECE = 1 << 20
-
-
-def local_place(path: Path) -> Path:
-    """Where an output is made: beside it, of an object in the folder for temporary files."""
-    return Path(tempfile.gettempdir()) / path.name if isinstance(path, RemotePath) else path
 
 
 def upload(partial: Path, path: RemotePath, overwrite: bool) -> None:

@@ -23,10 +23,10 @@ from xxhash import xxh3_128
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import note_written
-from blocksvm.base.objects.remote_path import RemotePath
+from blocksvm.base.objects.remote_path import RemotePath, local_place
 from blocksvm.base.outputs.checks import destination, status_of
 from blocksvm.base.outputs.temporary import remove_abandoned, temporary_name
-from blocksvm.base.outputs.uploads import RemoteText, local_place, upload
+from blocksvm.base.outputs.uploads import RemoteText, upload
 
 PIECE = 1 << 20  # bytes that are read back at a time
 NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # of a file system that cannot sync a folder
@@ -35,13 +35,13 @@ NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # of a file system
 class NewFile(io.RawIOBase):
     """A file under a temporary name, written from its beginning to its end; its errors name the output.
 
-    path: the output; overwrite: whether it may exist when the file takes its name.
+    path: the output; overwrite: whether it may exist when the file takes its name; temp: where an object is made.
     """
 
-    def __init__(self, path: Path, overwrite: bool):
+    def __init__(self, path: Path, overwrite: bool, temp: Path | None = None):
         self.path = path
         self.overwrite = overwrite
-        self.target = local_place(destination(path))
+        self.target = local_place(destination(path), temp)
         remove_abandoned(self.target.parent, self.target.name)
         self.partial = temporary_name(self.target)
         self.position = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blocksvm.cli.display.number_texts import megabytes, rows
+from blocksvm.cli.display.number_texts import dollars, megabytes, rows
 from blocksvm.planning.forecast import DECODING, MOVING, READING, SCREENING, reading_parts, worker_parts
 from blocksvm.planning.training_plan import OnWorkers, TrainingPlan
 
@@ -39,6 +39,10 @@ def plan_lines(plan: TrainingPlan) -> list[tuple[str, str]]:
         ("threads", f"with a processor for each {times(plan)}; more than {plan.threads_enough} gain less than a tenth "
          "for twice as many"),
     ]  # fmt: skip
+    if plan.objects is not None:
+        of = plan.objects
+        lines.append(("object store", f"{of.readings:.3g} readings: {of.requests:,} requests, {megabytes(of.n_bytes)}, "
+                      f"{dollars(of.price)}"))  # fmt: skip
     return lines if plan.cluster is None else lines + cluster_lines(plan, plan.cluster)
 
 
