@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
@@ -57,17 +57,19 @@ class BlockReader:
         """The block requested last has been read (or nothing is being read)."""
         return self.pending is None or self.pending[1].done()
 
-    def blocks(self, blocks: list[np.ndarray], then: np.ndarray | None = None) -> Iterator[Block]:
-        """One block after the other, each requested while the one before it is worked on; then: the one that will be
-        taken next, requested in the same way."""
+    def blocks(self, blocks: list[np.ndarray], then: Sequence[np.ndarray] = ()) -> Iterator[Block]:
+        """One block after the other, each requested while the one before it is worked on; then: those that will be
+        taken next, of which the first is requested in the same way."""
+        order: list[np.ndarray | None] = [*blocks, *then[:2], None, None]
         for k, chunks in enumerate(blocks):
-            block = self.take(chunks)
-            following = blocks[k + 1] if k + 1 < len(blocks) else then
+            block = self.take(chunks, order[k + 1])
+            following = order[k + 1]
             if following is not None:
-                self.request(following)
+                self.request(following, order[k + 2])
             yield block
 
-    def take(self, chunks: np.ndarray) -> Block:
+    def take(self, chunks: np.ndarray, then: np.ndarray | None = None) -> Block:
+        """The block of these chunks; then: the one that will be requested next."""
         if self.resident_block is not None:
             self.cost = ReadingCost()
             return self.resident_block
@@ -76,7 +78,7 @@ class BlockReader:
             self.pending[1].result()
             self.pending = None
             self.next_arena = (self.next_arena - 1) % len(self.arenas)
-        self.request(chunks)
+        self.request(chunks, then)
         assert self.pending is not None
         began = time.perf_counter()
         while not self.pending[1].done() and not self.source.help():

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, islice
 
 import numpy as np
 
@@ -36,43 +36,68 @@ class Asked:
 
 
 class RangeFetcher:
-    """Runs asked for in their order, and received as far as ``budget`` bytes are enough; one at least.  It lives in the
-    event loop of requests."""
+    """Runs asked for in their order, and received as far as ``budget`` bytes are enough; one at least.
+
+    Some are asked for before there is room for their bytes, which the system holds back meanwhile: so the time until an
+    answer begins is nobody's.  It lives in the event loop of requests.
+    """
 
     def __init__(self, remote: RemoteObject, budget: int):
         self.remote = remote
         self.budget = budget
         self.reserved = 0
-        self.queue: deque[Asked] = deque()
+        self.queue: deque[Asked] = deque()  # those without room
+        self.early: deque[Asked] = deque()  # of these, those that are asked for
 
     def ask(self, runs: Sequence[Asked]) -> None:
         """After those before them."""
-        for asked in runs:
-            asked.task = asyncio.get_running_loop().create_task(self._bring(asked))
         self.queue.extend(runs)
         self._pump()
 
     def give_back(self, runs: Sequence[Asked]) -> None:
         """Their bytes are wanted no longer, or not at all."""
         for asked in runs:
-            assert asked.task is not None
-            asked.task.cancel()  # nothing, where it is done
+            if asked.task is not None:
+                asked.task.cancel()  # nothing, where it is done
             if asked.room.is_set():
                 self.reserved -= asked.run.n_bytes
             else:
                 self.queue.remove(asked)
+                self._no_longer_early(asked)
         self._pump()
 
     def _pump(self) -> None:
         while self.queue and (not self.reserved or self.reserved + self.queue[0].run.n_bytes <= self.budget):
             asked = self.queue.popleft()
+            self._no_longer_early(asked)
             self.reserved += asked.run.n_bytes
             asked.room.set()
+            self._start(asked)
+        connections = self.remote.connections
+        for asked in islice(self.queue, len(self.early), None):
+            if 2 * (connections.early + len(asked.run.ranges)) > connections.depth.limit:
+                break
+            connections.early += len(asked.run.ranges)
+            self.early.append(asked)
+            self._start(asked)
+
+    def _no_longer_early(self, asked: Asked) -> None:
+        if asked in self.early:
+            self.early.remove(asked)
+            self.remote.connections.early -= len(asked.run.ranges)
+
+    def _start(self, asked: Asked) -> None:
+        if asked.task is None:
+            asked.task = asyncio.get_running_loop().create_task(self._bring(asked))
 
     async def _bring(self, asked: Asked) -> None:
         ranges = asked.run.ranges
+
+        async def ready() -> None:
+            await asked.room.wait()
+
         try:
-            asked.answer.set_result(await asyncio.gather(*(self.remote.fetch(*span, asked.room) for span in ranges)))
+            asked.answer.set_result(await asyncio.gather(*(self.remote.fetch(*span, ready) for span in ranges)))
         except Exception as error:  # raised where it is waited for
             asked.answer.set_exception(error)
 

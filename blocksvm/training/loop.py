@@ -106,7 +106,7 @@ class OuterLoop(Run):
     def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[None]:
         """Visit the blocks that are left of an outer iteration, one after the other."""
         visit = self.progress.visit
-        for number, block in enumerate(self.read(blocks[visit:], then=self.following()[0]), visit):
+        for number, block in enumerate(self.read(blocks[visit:], then=self.following()), visit):
             self._visit(block, blocks[number], most)
             yield
 
@@ -177,7 +177,7 @@ class OuterLoop(Run):
             policy.learn(progress.gap_of, progress.gap, reached)
             if working_set is None or certificate.rel_gap is None or certificate.rel_gap <= tol:
                 break
-            self.reader.request(self.following()[0])
+            self.reader.request(*self.following()[:2])
             progress.begin_cycle(plan.blocks.work_of_reading, certificate.primal)
             self._visit_set(between=False)
             if progress.current:  # no pass was made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
@@ -133,8 +133,8 @@ class Run:
         """The blocks of the next outer iteration, which a certificate reads, too."""
         return self.plan.blocks.partition.blocks(self.progress.outer + 1)
 
-    def read(self, blocks: list[np.ndarray], then: np.ndarray | None = None) -> Iterator[Block]:
-        """Blocks one after the other, each read while the one before it is worked on; then: the one that follows."""
+    def read(self, blocks: list[np.ndarray], then: Sequence[np.ndarray] = ()) -> Iterator[Block]:
+        """Blocks one after the other, each read while the one before it is worked on; then: those that follow."""
         for block in self.reader.blocks(blocks, then):
             self.tally.count_reading(self.reader.cost)
             yield block

@@ -79,7 +79,7 @@ class Connections:
     def __init__(self, most: int):
         self.depth = Depth(most)
         self.under_way = 0
-        self.early = 0  # of these, answers that wait for memory: half of all at most, so that the others never do
+        self.early = 0  # of these, for bytes that there is no memory for yet: half of all at most
         self.waiting: deque[asyncio.Future] = deque()
 
     async def take(self) -> None:
@@ -107,6 +107,10 @@ class Connections:
             if not turn.done():
                 turn.set_result(None)
                 return
+
+
+async def at_once() -> None:
+    """There is memory."""
 
 
 class RemoteObject:
@@ -147,27 +151,8 @@ class RemoteObject:
         """The bytes from ``start`` to ``stop``, or to the end."""
         return REQUESTS.result(self.fetch(start, stop))
 
-    async def fetch(self, start: int, stop: int, room: asyncio.Event | None = None) -> memoryview:
-        """The same as a coroutine of the event loop; room: set when there is memory for the bytes."""
-        connections = self.connections
-        early = room is not None and not room.is_set() and connections.early < connections.depth.limit // 2
-        connections.early += early
-        try:
-            if room is not None and not early:
-                await room.wait()
-
-            async def ready() -> None:
-                nonlocal early
-                if room is not None:
-                    await room.wait()
-                connections.early -= early
-                early = False
-
-            return await self._fetch(start, stop, ready)
-        finally:
-            connections.early -= early
-
-    async def _fetch(self, start: int, stop: int, ready: Ready) -> memoryview:
+    async def fetch(self, start: int, stop: int, ready: Ready = at_once) -> memoryview:
+        """The same as a coroutine of the event loop; ready: awaited before memory is taken for the bytes."""
         failed = 0
         while True:
             await self.connections.take()
