@@ -29,3 +29,10 @@ def pythons(session: nox.Session) -> None:
     """With newer Pythons that this machine has: the tests that need little more than the package."""
     session.install("-e", ".", "pytest", "pytest-xdist", "pytest-timeout", "hypothesis")
     session.run(*PYTEST, *(session.posargs or files("pythons.txt")))
+
+
+@nox.session(default=False)
+def cloud(session: nox.Session) -> None:
+    """S3's dialect against moto's server: once a day, ``nox -s cloud``."""
+    session.install("-e", ".[test,test-cloud]")
+    session.run(*PYTEST, "tests/objects")

@@ -14,7 +14,7 @@ from pathlib import Path
 from blocksvm.base.errors import InputError
 from blocksvm.base.objects.remote_path import RemotePath, absolute_name, objects_met_once, place
 
-LARGEST_READ = 1 << 18  # bytes that are copied at once from what requests have brought
+BUFFERED = 1 << 16  # bytes of an object: no more than its first request brings
 
 
 @dataclass
@@ -110,5 +110,5 @@ def open_input(path: str | Path) -> io.BufferedReader:
     if isinstance(where, RemotePath):
         from blocksvm.base.objects.object_file import ObjectFile
 
-        return io.BufferedReader(ObjectFile(where, whole=True), LARGEST_READ)
+        return io.BufferedReader(ObjectFile(where, whole=True), BUFFERED)
     return io.BufferedReader(InputFile(path))

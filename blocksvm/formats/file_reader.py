@@ -19,6 +19,7 @@ from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.inputs import open_input, raise_system_error, require_same
 from blocksvm.base.labels import exact
 from blocksvm.base.objects.remote_path import place
+from blocksvm.base.objects.urls import is_url
 from blocksvm.base.row_batch import Origin, RowBatch, runs
 from blocksvm.formats import AUTO, get_format
 from blocksvm.formats.choices import chosen
@@ -139,6 +140,9 @@ def inputs_of(names: list[str], recipe, stop=lambda: False) -> TextInputs | File
     name = magic_of(names[0]) if recipe.format == AUTO else recipe.format
     if name is None or not hasattr(get_format(name), "pieces"):
         return TextInputs(names, stop)
+    for one in names:
+        if is_url(one):
+            raise InputError(f"{one}: is {name}, which is read from files alone; copy it to a disk")
     return FileInputs(names, name, recipe.options)
 
 

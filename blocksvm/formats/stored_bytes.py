@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from blocksvm.base.errors import InputError, advice
 from blocksvm.base.inputs import open_input
-from blocksvm.base.objects.remote_path import place
+from blocksvm.base.objects.remote_path import RemotePath, place
 from blocksvm.base.row_batch import shown_name
 from blocksvm.store.hdf5_files import open_hdf5
 
@@ -158,7 +158,7 @@ def open_stored(name: str, stop: Callable[[], bool]) -> tuple[io.BufferedReader,
         if path.exists() and not path.is_file():
             return io.BufferedReader(Pipe(os.open(path, os.O_RDONLY), stop, owned=True)), None
         file = open_input(path)
-        return file, os.fstat(file.fileno()).st_size
+        return file, path.stat().st_size if isinstance(path, RemotePath) else os.fstat(file.fileno()).st_size
     except FileNotFoundError as error:
         raise InputError(f"{name}: no such file; check the name") from error
     except OSError as error:

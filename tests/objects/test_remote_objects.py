@@ -121,7 +121,7 @@ def test_a_run_asks_once(server):
             assert path.exists()
             with open_input(path) as file:
                 assert file.read(100) == DATA[:100]
-    assert len(server.seen) == 2  # its beginning, and what goes ahead of a reader
+    assert len(server.seen) == 1
 
 
 def test_a_path_of_an_object():

@@ -14,6 +14,7 @@ from xxhash import xxh3_128
 
 from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.objects.remote_path import place
+from blocksvm.base.objects.urls import is_url
 from blocksvm.base.row_batch import shown_name
 from blocksvm.formats.stored_bytes import decompressed, open_stored
 from blocksvm.kernels.text_bytes import NEWLINE, RETURN, SPARE
@@ -262,7 +263,7 @@ class TextInputs:
 def _pieces_of(opened: OpenText, piece_bytes: int, limit: LineLimit, once: bool, digested: bool, spare, quote: int):
     """(text, end, at) of pieces of one input."""
     source = opened.source
-    plain = opened.text is opened.stored and source.stored_bytes is not None
+    plain = opened.text is opened.stored and source.stored_bytes is not None and not is_url(source.name)
     digest = xxh3_128(opened.mark)
     source.text_bytes = len(opened.mark)
     carry = np.empty(0, np.uint8)

@@ -1,0 +1,128 @@
+"""Whole commands on objects: made, trained on, killed and resumed, by threads and by workers, to the bits of files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+import pytest
+from support.places import ROOT
+from support.training_cases import make_store, random_rows, svmlight, train
+
+from blocksvm.base.objects.remote_path import place
+from blocksvm.commands import predict, split
+from blocksvm.commands import train as train_command
+from blocksvm.model.model_file import load_model
+
+
+def weights(data: bytes, tmp_path) -> np.ndarray:
+    path = tmp_path / "weights.h5"
+    path.write_bytes(data)
+    return load_model(path).weights
+
+
+@pytest.mark.slow
+def test_outputs_and_inputs_are_objects(server, tmp_path, run_in_process, monkeypatch):
+    """As with files, byte by byte where these have nothing of the place or the time."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temp"))
+    (tmp_path / "temp").mkdir()
+    X, y = random_rows(n=900, d=60, seed=3)
+    text, more = svmlight(X, y), svmlight(X[:200], y[:200])
+    server.objects.put("b/rows.svm", text.encode())
+    server.objects.put("b/more.svm", more.encode())
+    (tmp_path / "rows.svm").write_text(text)
+    (tmp_path / "more.svm").write_text(more)
+    stored = {}
+    for root in (str(tmp_path), "s3://b"):
+        rows, store, held = (f"{root}/{name}" for name in ("rows.svm", "s.h5", "held.h5"))
+        assert run_in_process(split.main, rows, store, "--holdout", "0.2", held, "--quiet").code == 0
+        assert run_in_process(split.main, f"{root}/more.svm", store, "--append", "--quiet").code == 0
+        assert run_in_process(split.main, rows, store).last_line.endswith("choose another name or add --overwrite")
+        options = ("--log", f"{root}/t.jsonl", "--checkpoint", f"{root}/c.h5", "--valid", held, "--memory", "3MB")
+        assert run_in_process(train_command.main, store, f"{root}/m.h5", *options, "--max-outer", 2).code == 0
+        # resumed, and its trace goes on
+        run = run_in_process(train_command.main, store, f"{root}/m.h5", *options, "--resume", "--overwrite")
+        assert run.code == 0, run.err
+        assert run_in_process(predict.main, f"{root}/m.h5", rows, f"{root}/p.txt", "--scores").code == 0
+        names = ("s.h5", "held.h5", "m.h5", "t.jsonl", "p.txt")
+        stored[root] = {name: place(f"{root}/{name}") for name in names}
+    data = {name: server.objects.data[f"b/{name}"] for name in stored["s3://b"]}
+    files = {name: path.read_bytes() for name, path in stored[str(tmp_path)].items()}
+    assert data["p.txt"] == files["p.txt"]
+    assert np.array_equal(weights(data["m.h5"], tmp_path), weights(files["m.h5"], tmp_path))
+    assert data["t.jsonl"].count(b"\n") == files["t.jsonl"].count(b"\n") > 3
+    for name in ("s.h5", "held.h5"):
+        theirs, ours = tmp_path / "theirs.h5", tmp_path / name
+        theirs.write_bytes(data[name])
+        with h5py.File(theirs) as a, h5py.File(ours) as b:
+            assert np.array_equal(a["rows"][()], b["rows"][()]) and np.array_equal(a["chunks"][()], b["chunks"][()])
+    assert list((tmp_path / "temp").iterdir()) == []
+    assert not server.objects.uploads
+
+
+def started(*words: str) -> subprocess.Popen:
+    line = [sys.executable, "-P", "-m", "blocksvm.train", *words]
+    return subprocess.Popen(line, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+
+
+def whole(run: subprocess.Popen) -> None:
+    _, errors = run.communicate(timeout=120)
+    assert run.returncode == 0, errors
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_a_run_that_is_killed_goes_on_to_the_bits_of_the_file(server, tmp_path):
+    store = make_store(tmp_path, *random_rows(n=1500, d=200, density=0.1, seed=41), chunk_nonzeros=512)
+    server.objects.put("b/rows.h5", store.read_bytes())
+    server.line.latency = 0.02
+    options = ["--memory", "1MB", "--working-set", "none", "--tol", "1e-6", "--max-outer", "60", "--quiet"]
+    ours, theirs = tmp_path / "ours.h5", "s3://b/theirs.h5"
+    whole(started(str(store), str(ours), *options))
+    again = ["--checkpoint", "s3://b/c.h5", "--checkpoint-seconds", "0.3", "--resume"]
+    kills = 0
+    for _ in range(3):
+        before = server.objects.versions.get("b/c.h5", 0)
+        run = started("s3://b/rows.h5", theirs, *options, *again)
+        deadline = time.monotonic() + 60
+        while server.objects.versions.get("b/c.h5", 0) == before and run.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        if run.poll() is None:
+            os.kill(run.pid, signal.SIGKILL)
+            kills += 1
+        run.communicate()
+    assert kills
+    whole(started("s3://b/rows.h5", theirs, *options, *again))
+    assert np.array_equal(weights(server.objects.data["b/theirs.h5"], tmp_path), weights(ours.read_bytes(), tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", [{"cluster": 1}, {"cluster": 3}])
+def test_workers_read_for_themselves(server, tmp_path, by):
+    store = make_store(tmp_path, *random_rows(n=1500, d=200, density=0.1, seed=41), chunk_nonzeros=512)
+    server.objects.put("b/rows.h5", store.read_bytes())
+    settings = {"tol": 1e-3, "memory": 10**8} | by
+    run, wanted = (train(source, **settings) for source in ("s3://b/rows.h5", store))
+    assert run.same(wanted)
+    assert sum(event["requests"] for event in run.outer()) > 0
+    assert all(event["price"] > 0 for event in run.outer())
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_a_local_cluster_reads_an_object(server, tmp_path):
+    pytest.importorskip("distributed")
+    store = make_store(tmp_path, *random_rows(n=1500, d=200, density=0.1, seed=41), chunk_nonzeros=512)
+    server.objects.put("b/rows.h5", store.read_bytes())
+    models = []
+    for source in (str(store), "s3://b/rows.h5"):
+        model = tmp_path / f"m{len(models)}.h5"
+        whole(started(source, str(model), "--cluster", "local:2", "--quiet"))
+        models.append(weights(model.read_bytes(), tmp_path))
+    assert np.array_equal(*models)
