@@ -17,6 +17,7 @@ from blocksvm.base.labels import label_fault
 from blocksvm.base.log import LOG
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.objects.remote_path import local_place, place
+from blocksvm.base.objects.urls import READ_AHEAD, is_url
 from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
@@ -268,7 +269,7 @@ class _Split:
         self.notes: list[str] = []  # on what the first lines decided
         self.weights = None if settings.weights is None else RowWeights(str(settings.weights))
         self.sources: list[tuple[TextSource, int]] = []  # and the number of its first row
-        memory, jobs = settings.memory, settings.n_jobs
+        memory, jobs = settings.memory - READ_AHEAD * any(map(is_url, inputs or ())), settings.n_jobs
         self.parsers = jobs if settings.processes is None else n_processes(settings.processes)
         # shares of the budget: text under way with what is parsed from it, an eighth for buckets being written, and the
         # rest for the table of ids and the shuffle, which has no less

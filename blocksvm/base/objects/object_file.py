@@ -8,13 +8,15 @@ import os
 from collections import deque
 from concurrent.futures import Future
 
-from blocksvm.base.objects.remote_object import REQUESTS
+from blocksvm.base.objects.remote_object import KEPT, REQUESTS
 from blocksvm.base.objects.remote_path import RemotePath
+from blocksvm.base.objects.urls import READ_AHEAD
 
 TAIL = 1 << 20  # bytes at an object's end that are asked for together
 FIRST, LARGEST = 1 << 20, 1 << 22  # bytes of a request; of one after the other twice as many each time
 BEFORE = 1 << 14  # bytes before those wanted that come with them: HDF5 writes what names data near it
-AHEAD = 4  # of the largest, where an object is read from its beginning to its end
+# requests, where an object is read from its beginning to its end; others have brought what is kept beside them
+AHEAD = READ_AHEAD // LARGEST - KEPT
 
 
 class ObjectFile(io.RawIOBase):

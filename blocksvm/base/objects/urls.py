@@ -11,6 +11,7 @@ from blocksvm.base.errors import InputError
 URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 FILE = "file://"
 WEB = ("http", "https")
+READ_AHEAD = 20_000_000  # bytes, at most, of an object that is read from its beginning to its end
 
 _given: dict[str, str] = {}  # a URL without its secrets -> as it was given
 
