@@ -151,8 +151,8 @@ MEASURED = {
                    "trees": "experiments.structured --trees {dependency_treebank.zip}"},
     "hf-fobos": {"": f"experiments.hf_fobos {{@corpora}} --figure {{@tables}}/hf-fobos-h.png # {CORPORA}"},
     "cloud": {"": "experiments.cloud {zipf.h5} {enron.h5} {news-words.h5} {clicks.h5}",
-              "networks": "experiments.cloud {zipf.h5} --memory 1000000000 --working-set none --latency 20 --latency 50 "
-              "--latency 200 --rate 50 --rate 200 --rate 500 --repeats 1",
+              "networks": "experiments.cloud {zipf.h5} --latency 20 --latency 50 --latency 200 --rate 50 --rate 200 "
+              "--rate 500 --repeats 1",
               "unseen": "experiments.cloud {enron-w12.h5} {zipf-other.h5} {clicks-other.h5}"},
     "scale": {"": "experiments.scale {scale-10.h5} {scale-30.h5} {scale-100.h5} {scale-300.h5} {big.h5}"},
     "larger-than-memory": {"": "experiments.larger {big.h5} {small.h5}"},

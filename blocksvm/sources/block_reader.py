@@ -14,6 +14,8 @@ from blocksvm.base.memory import MEMORY
 from blocksvm.sources.block import Arena, Block
 from blocksvm.sources.source import ReadingCost, Source, bytes_of_blocks
 
+FORESEEN = 16  # blocks that a source may begin to read beforehand
+
 
 class BlockReader:
     """Two arenas and one reading thread (or one arena, where a single block holds everything and stays).
@@ -41,16 +43,16 @@ class BlockReader:
         self.pool.shutdown(wait=True, cancel_futures=True)
         self.source.close()
 
-    def request(self, chunks: np.ndarray, then: np.ndarray | None = None) -> None:
-        """Start to read a block, unless it is stored or under way; then: the one that will be requested next."""
+    def request(self, chunks: np.ndarray, then: Sequence[np.ndarray] = ()) -> None:
+        """Start to read a block, unless it is stored or under way; then: those that will be requested next."""
         if self.resident_block is not None or self.pending is not None:
             return
         arena = self.arenas[self.next_arena]
         self.next_arena = (self.next_arena + 1) % len(self.arenas)
         self.pending = (chunks.tobytes(), self.pool.submit(self._read, chunks, then, arena))
 
-    def _read(self, chunks: np.ndarray, then: np.ndarray | None, arena: Arena | None) -> Block:
-        self.source.foresee([chunks] if then is None else [chunks, then])
+    def _read(self, chunks: np.ndarray, then: Sequence[np.ndarray], arena: Arena | None) -> Block:
+        self.source.foresee([chunks, *then])
         return self.source.read_block(chunks, arena)
 
     def ready(self) -> bool:
@@ -60,16 +62,15 @@ class BlockReader:
     def blocks(self, blocks: list[np.ndarray], then: Sequence[np.ndarray] = ()) -> Iterator[Block]:
         """One block after the other, each requested while the one before it is worked on; then: those that will be
         taken next, of which the first is requested in the same way."""
-        order: list[np.ndarray | None] = [*blocks, *then[:2], None, None]
+        order = [*blocks, *then[:FORESEEN]]
         for k, chunks in enumerate(blocks):
-            block = self.take(chunks, order[k + 1])
-            following = order[k + 1]
-            if following is not None:
-                self.request(following, order[k + 2])
+            block = self.take(chunks, order[k + 1 : k + 1 + FORESEEN])
+            if k + 1 < len(order):
+                self.request(order[k + 1], order[k + 2 : k + 2 + FORESEEN])
             yield block
 
-    def take(self, chunks: np.ndarray, then: np.ndarray | None = None) -> Block:
-        """The block of these chunks; then: the one that will be requested next."""
+    def take(self, chunks: np.ndarray, then: Sequence[np.ndarray] = ()) -> Block:
+        """The block of these chunks; then: those that will be requested next."""
         if self.resident_block is not None:
             self.cost = ReadingCost()
             return self.resident_block

@@ -363,7 +363,7 @@ def open_store(
     """Open a store made by ``blocksvm split``; a context manager.
 
     path: of a file, or the URL of an object (s3://, gs://, az://, https://), of which connections is the most requests
-    at once (256), cache the bytes that are kept in a file of this machine, in the folder ``cache_dir`` where it shall
+    at once (128), cache the bytes that are kept in a file of this machine, in the folder ``cache_dir`` where it shall
     stay for the next run, and the prices are in dollars of a request (4e-7) and of 10^9 bytes (0).
     """
     given = {

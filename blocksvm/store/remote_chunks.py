@@ -75,7 +75,7 @@ class RangeFetcher:
             self._start(asked)
         connections = self.remote.connections
         for asked in islice(self.queue, len(self.early), None):
-            if 2 * (connections.early + len(asked.run.ranges)) > connections.depth.limit:
+            if len(asked.run.ranges) > connections.room_for_early:
                 break
             connections.early += len(asked.run.ranges)
             self.early.append(asked)

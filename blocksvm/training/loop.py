@@ -177,7 +177,7 @@ class OuterLoop(Run):
             policy.learn(progress.gap_of, progress.gap, reached)
             if working_set is None or certificate.rel_gap is None or certificate.rel_gap <= tol:
                 break
-            self.reader.request(*self.following()[:2])
+            self.reader.request(self.following()[0], self.following()[1:])
             progress.begin_cycle(plan.blocks.work_of_reading, certificate.primal)
             self._visit_set(between=False)
             if progress.current:  # no pass was made

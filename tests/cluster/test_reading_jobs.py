@@ -116,7 +116,7 @@ def damaged(tmp_path):
     """A store with two damaged chunks."""
     path = make_store(tmp_path, *random_rows(n=900, d=40, seed=6), "rows", 128)
     with Store(path) as store:
-        parts = store.parts
+        parts = store.parts.records
         places = [int(parts["indices_offset"][k]) + int(parts["indices_size"][k]) // 2 for k in (9, 4)]
     data = bytearray(path.read_bytes())
     for place in places:

@@ -11,7 +11,7 @@ from blocksvm.base.settings import Setting, Settings
 GB = 1e9
 
 OBJECT_SETTINGS = Settings((
-    Setting("connections", "most requests at once", default=256, kind=int, least=1),
+    Setting("connections", "most requests at once", default=128, kind=int, least=1),
     Setting("price_per_request", "price of a request in dollars; by default that of S3", default=4e-7, least=0.0),
     MemorySetting("cache", "bytes of the store to keep in a file of this machine, in bytes, or as 50GB", default=0,
                   kind=int, least=0),
@@ -24,7 +24,7 @@ OBJECT_SETTINGS = Settings((
 class ObjectSettings:
     """As ``OBJECT_SETTINGS`` describes them."""
 
-    connections: int = 256
+    connections: int = 128
     cache: int = 0
     cache_dir: str | None = None
     price_per_request: float = 4e-7

@@ -22,6 +22,7 @@ from blocksvm.base.optional_libraries import require_library
 
 HEAD = 1 << 16  # bytes at an object's beginning that the first request asks for
 KEPT = 2
+LEFT = 8  # requests that are never early
 PIECE, PIECES_AT_ONCE = 8_000_000, 4  # bytes that are compared with a file
 
 
@@ -79,8 +80,13 @@ class Connections:
     def __init__(self, most: int):
         self.depth = Depth(most)
         self.under_way = 0
-        self.early = 0  # of these, for bytes that there is no memory for yet: half of all at most
+        self.early = 0  # of these, for bytes that there is no memory for yet
         self.waiting: deque[asyncio.Future] = deque()
+
+    @property
+    def room_for_early(self) -> int:
+        """How many more may be early: some are left for others, which so never wait for memory."""
+        return self.depth.limit - max(1, min(LEFT, self.depth.limit // 2)) - self.early
 
     async def take(self) -> None:
         loop = asyncio.get_running_loop()
