@@ -1,6 +1,7 @@
 """Training from an object store held back to the latency and rate of a network, beside the same store on this disk.
 
-python -m experiments.cloud STORE.h5 [...] [--share 8] [--latency 50] [--rate 200] [--repeats 3] [--json FILE]
+python -m experiments.cloud STORE.h5 [...] [--share 8] [--latency 50] [--rate 200] [-C 1] [--repeats 3]
+    [--json FILE]
 
 Latency in milliseconds, rate in MB a second; both may be given several times, and all pairs are measured.  Each run is
 held against the larger of its seconds from the disk and its bytes / rate, and its weights against those from the disk.
@@ -92,7 +93,8 @@ def main() -> None:
     p.add_argument("--latency", action="append", type=float)
     p.add_argument("--rate", action="append", type=float)
     p.add_argument("--repeats", type=int, default=3)
-    options, more = p.parse_known_args()
+    p.add_argument("-C", default="1")
+    options = p.parse_args()
     tables = Tables(options)
     tables.begin(
         "Certified runs from an object store", "store", "memory, MB", "network", "disk, s", "bytes / rate, s", "run, s",
@@ -101,7 +103,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         for store in options.stores:
             memory = options.memory or budget(store, options.share)
-            settings = ("--memory", memory, *more)
+            settings = ("--memory", memory, "-C", options.C)
             read_through(store)
             train(store, Path(place) / "ours.h5", *settings, "--max-outer", 1)  # compiled, whatever comes
             for latency, rate in product(options.latency or [50.0], options.rate or [200.0]):

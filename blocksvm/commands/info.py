@@ -35,7 +35,7 @@ def parser() -> Parser:
     add_json(p, "the description")
     p.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
     add_cluster(p, "verify a store", copies=True)
-    add_objects(p)
+    add_objects(p, priced=True)
     group = p.add_argument_group("what training on a store would take")
     group.add_argument("--plan", action="store_true", help="train a sample, and add up the time and memory of all rows")
     group.add_argument("--workers", type=int, metavar="K", help="plan a run on K workers of a cluster, too")

@@ -117,7 +117,7 @@ class RemoteBytes(ChunkBytes):
         self.longest = longest
         self.fetcher = RangeFetcher(remote, budget)
         self.cache, self.owns_cache = cache, False
-        self.foreseen: dict[bytes, list[Asked]] = {}
+        self.foreseen: list[tuple[list[int], list[Asked]]] = []  # blocks, in their order
         self.now: dict[int, Asked] = {}  # of the block that is read, by a run's first chunk
 
     def reads(self) -> RemoteReads:
@@ -148,14 +148,17 @@ class RemoteBytes(ChunkBytes):
             self.owns_cache = True
 
     def foresee(self, blocks: Sequence[Sequence[int]]) -> None:
-        wanted = {_key(chunks): chunks for chunks in blocks}
-        gone = [asked for key in list(self.foreseen) if key not in wanted for asked in self.foreseen.pop(key)]
-        new = []
-        for key, chunks in wanted.items():
-            if key not in self.foreseen:
-                self.foreseen[key] = [Asked(run) for run in self._runs(chunks)]
-                new += self.foreseen[key]
-        REQUESTS.call(self._change, gone, new)
+        # runs come in the order in which they are asked for: one that comes before it is wanted would hold the memory
+        # that what is wanted waits for
+        kept = 0
+        for chunks, (known, _) in zip(blocks, self.foreseen, strict=False):
+            if list(chunks) != known:
+                break
+            kept += 1
+        gone = [asked for _, runs in self.foreseen[kept:] for asked in runs]
+        new = [(list(chunks), [Asked(run) for run in self._runs(chunks)]) for chunks in blocks[kept:]]
+        self.foreseen = self.foreseen[:kept] + new
+        REQUESTS.call(self._change, gone, [asked for _, runs in new for asked in runs])
 
     def _change(self, gone: Sequence[Asked], new: Sequence[Asked]) -> None:
         self.fetcher.give_back(gone)
@@ -176,10 +179,9 @@ class RemoteBytes(ChunkBytes):
 
     def runs(self, chunks: Sequence[int], threads: int) -> list[tuple[Sequence[int], Sequence[int]]]:
         self._give_back(self.now.values())  # of a block that failed
-        key = _key(chunks)
-        if key not in self.foreseen:
+        if not self.foreseen or self.foreseen[0][0] != list(chunks):
             self.foresee([chunks])
-        asked = self.foreseen.pop(key)
+        _, asked = self.foreseen.pop(0)
         self.now = {one.run.chunks[0]: one for one in asked}
         return [(one.run.chunks, ()) for one in asked]
 
@@ -188,8 +190,8 @@ class RemoteBytes(ChunkBytes):
             REQUESTS.call(self.fetcher.give_back, runs)
 
     def close(self) -> None:
-        self._give_back([*self.now.values(), *(asked for runs in self.foreseen.values() for asked in runs)])
-        self.now, self.foreseen = {}, {}
+        self._give_back([*self.now.values(), *(asked for _, runs in self.foreseen for asked in runs)])
+        self.now, self.foreseen = {}, []
         if self.cache is not None and self.owns_cache:
             self.cache.close()
 
@@ -249,7 +251,3 @@ class RemoteReads(ChunkReads):
                     self.of.cache.put(chunk, [self._held(a, b - a) for a, b in self.of.joined(chunk)])
             self.of._give_back([self.asked])
         self.asked, self.parts = None, []
-
-
-def _key(chunks: Sequence[int]) -> bytes:
-    return b" ".join(str(chunk).encode() for chunk in chunks)

@@ -10,7 +10,7 @@ import numpy as np
 
 UNITS_WANTED = 800
 UNIT_BYTES = 16_000_000
-UNIT_SHARE = 1 / 8  # of the memory for what is under way
+UNIT_SHARE = 1 / 6  # of the memory for what is under way
 
 
 def most_bytes(share: int) -> int:

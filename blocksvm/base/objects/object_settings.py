@@ -18,6 +18,7 @@ OBJECT_SETTINGS = Settings((
     Setting("cache_dir", "folder of that file, which then stays for the next run", kind=str, metavar="DIR"),
     Setting("price_per_gb", "price of 10^9 bytes in dollars; by default that within a region", default=0.0, least=0.0),
 ))  # fmt: skip
+PRICES = ("price_per_request", "price_per_gb")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,85 @@
+"""Runs of chunks asked for ahead: whatever is foreseen and then wanted, what is wanted comes, within the memory."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from blocksvm.base.objects.remote_object import REQUESTS, RemoteObject
+from blocksvm.store.remote_chunks import RemoteBytes
+
+DATA = bytes(range(256)) * 4000
+SIZE, N = 5_000, 200  # of chunks, each of two spans far from each other
+
+
+def spans_of(chunk: int) -> list[tuple[int, int]]:
+    return [(SIZE * chunk, SIZE * chunk + SIZE - 100), (SIZE * chunk + SIZE - 100, SIZE * (chunk + 1))]
+
+
+def read_block(source: RemoteBytes, chunks: list[int]) -> None:
+    reads = source.reads()
+    for run, ahead in source.runs(chunks, 1):
+        reads.begin(run, ahead)
+        for chunk in run:
+            first, second = spans_of(chunk)
+            found = reads.read(first[0], memoryview(bytes(first[1] - first[0])), memoryview(bytes(100)))
+            assert b"".join(found) == DATA[first[0] : second[1]]
+        reads.end(True)
+    assert reads.cost.bytes_read >= SIZE * len(chunks)
+
+
+def state_of(source: RemoteBytes) -> tuple[int, int, int]:
+    """Bytes reserved, runs that wait, and early requests: in the loop, after what was asked of it before."""
+
+    async def look() -> tuple[int, int, int]:
+        return source.fetcher.reserved, len(source.fetcher.queue), source.remote.connections.early
+
+    return REQUESTS.result(look())
+
+
+@pytest.mark.parametrize("budget", [1, 12_000, 10**6])
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_is_foreseen_what_is_wanted_comes(server, budget, seed):
+    server.objects.put("data", DATA)
+    source = RemoteBytes(RemoteObject(server.url("data")), spans_of, budget, longest=12_000)
+    draw = random.Random(seed)
+
+    def block() -> list[int]:
+        return (
+            draw.sample(range(N), draw.randint(1, 6))
+            if draw.random() < 0.7
+            else list(range(k := draw.randrange(90), k + 9))
+        )
+
+    def work() -> None:
+        order = [block() for _ in range(40)]
+        order += order[:10]  # the same again
+        while order:
+            # what is wanted is what was foreseen, or something else, or that in another order
+            chunks = order.pop(0)
+            ahead = order[: draw.randint(0, 6)]
+            draw.shuffle(ahead) if draw.random() < 0.3 else None
+            source.foresee([chunks, *ahead] if draw.random() < 0.8 else ahead)
+            read_block(source, chunks)
+            assert state_of(source)[0] <= max(budget, 2 * 12_000 + SIZE)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work).result(60)
+    source.close()
+    assert state_of(source) == (0, 0, 0)
+
+
+def test_a_block_that_is_given_up_frees_its_memory(server):
+    server.objects.put("data", DATA)
+    source = RemoteBytes(RemoteObject(server.url("data")), spans_of, budget=20_000, longest=6_000)
+    source.foresee([[1, 5, 9], [2, 6], [3]])
+    runs = source.runs([1, 5, 9], 1)
+    reads = source.reads()
+    reads.begin(*runs[0])
+    reads.end(False)  # the others are never taken
+    read_block(source, [2, 6])
+    read_block(source, [7])
+    source.close()
+    assert state_of(source) == (0, 0, 0)
