@@ -1,7 +1,7 @@
 """The stored bytes of chunks of an object: ranges are asked for ahead of who decodes them, within a number of bytes.
 
-The requests of a block go out in the order in which its chunks are decoded, then those of the block that is foreseen;
-an answer is decoded where it lies, and its bytes count from the request until it is given back.
+The requests of a block go out in the order in which its chunks are decoded, then those of blocks that are foreseen; an
+answer is decoded where it lies, and its bytes count until it is given back.
 """
 
 from __future__ import annotations
@@ -92,12 +92,8 @@ class RangeFetcher:
 
     async def _bring(self, asked: Asked) -> None:
         ranges = asked.run.ranges
-
-        async def ready() -> None:
-            await asked.room.wait()
-
         try:
-            asked.answer.set_result(await asyncio.gather(*(self.remote.fetch(*span, ready) for span in ranges)))
+            asked.answer.set_result(await asyncio.gather(*(self.remote.fetch(*span, asked.room) for span in ranges)))
         except Exception as error:  # raised where it is waited for
             asked.answer.set_exception(error)
 

@@ -6,7 +6,9 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from support.object_server import Fault
 
+from blocksvm.base.objects.object_settings import ObjectSettings
 from blocksvm.base.objects.remote_object import REQUESTS, RemoteObject
 from blocksvm.store.remote_chunks import RemoteBytes
 
@@ -41,10 +43,14 @@ def state_of(source: RemoteBytes) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("budget", [1, 12_000, 10**6])
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_is_foreseen_what_is_wanted_comes(server, budget, seed):
+@pytest.mark.parametrize("connections", [1, 2, 64])
+def test_whatever_is_foreseen_what_is_wanted_comes(server, budget, seed, connections):
+    """Also where many requests fail, and fewer are under way from then on."""
     server.objects.put("data", DATA)
-    source = RemoteBytes(RemoteObject(server.url("data")), spans_of, budget, longest=12_000)
+    settings = ObjectSettings(connections=connections)
+    source = RemoteBytes(RemoteObject(server.url("data"), settings), spans_of, budget, longest=12_000)
     draw = random.Random(seed)
+    server.faults += [Fault(draw.choice(("503", "drop", "cut")), at=draw.randint(1, 400)) for _ in range(40)]
 
     def block() -> list[int]:
         return (
@@ -69,6 +75,7 @@ def test_whatever_is_foreseen_what_is_wanted_comes(server, budget, seed):
         pool.submit(work).result(60)
     source.close()
     assert state_of(source) == (0, 0, 0)
+    assert (source.remote.connections.under_way, source.remote.connections.held) == (0, 0)
 
 
 def test_a_block_that_is_given_up_frees_its_memory(server):
@@ -83,3 +90,18 @@ def test_a_block_that_is_given_up_frees_its_memory(server):
     read_block(source, [7])
     source.close()
     assert state_of(source) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("connections", [1, 3, 20])
+def test_the_limit_of_requests_holds(server, connections):
+    """Whatever waits for memory meanwhile."""
+    server.objects.put("data", DATA)
+    server.line.latency = 0.005
+    settings = ObjectSettings(connections=connections)
+    source = RemoteBytes(RemoteObject(server.url("data"), settings), spans_of, budget=30_000, longest=6_000)
+    order = [list(range(first, first + 20)) for first in range(0, N, 20)]
+    for k, chunks in enumerate(order):
+        source.foresee(order[k : k + 4])
+        read_block(source, chunks)
+    assert min(connections, 8) <= server.most <= connections
+    source.close()

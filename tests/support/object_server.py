@@ -103,6 +103,16 @@ class Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
+        with self.server.objects.lock:
+            self.server.now += 1
+            self.server.most = max(self.server.most, self.server.now)
+        try:
+            self.get()
+        finally:
+            with self.server.objects.lock:
+                self.server.now -= 1
+
+    def get(self) -> None:
         name, _, fault = self.begin()
         if fault is not None and fault.what.isdigit():
             return self.answer(int(fault.what))
@@ -212,6 +222,7 @@ class ObjectServer(ThreadingHTTPServer):
         self.ranges, self.etags, self.honest = ranges, etags, True
         self.faults: list[Fault] = []
         self.seen: list[tuple] = []
+        self.now = self.most = 0  # requests at once
         self.closing = threading.Event()
 
     def url(self, name: str) -> str:

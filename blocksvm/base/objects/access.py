@@ -20,6 +20,12 @@ class Identity:
     etag: str
     modified: str
 
+    def same(self, other: Identity) -> bool:
+        """Nothing tells them apart; where both have an ETag, the time of the change does not matter, which servers of
+        one object may tell differently."""
+        tags = bool(self.etag and other.etag)
+        return self.size == other.size and (self.etag == other.etag if tags else self == other)
+
     @property
     def condition(self) -> str:
         """The ETag that a request may demand; "" where there is none, or a weak one, which no demand ever meets."""

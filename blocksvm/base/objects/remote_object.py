@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.objects.access import Access, Changed, Identity, RangeAnswer, Ready, TooMany, TryAgain
+from blocksvm.base.objects.access import Access, Changed, Identity, RangeAnswer, TooMany, TryAgain
 from blocksvm.base.objects.depth import Depth
 from blocksvm.base.objects.object_settings import ObjectSettings
 from blocksvm.base.objects.obstore_access import SCHEMES, ObstoreAccess
@@ -75,22 +75,31 @@ REQUESTS = Requests()
 
 
 class Connections:
-    """The requests of one object that are under way, as many as ``Depth`` allows; used in the event loop alone."""
+    """The requests of one object that are under way, as many as ``Depth`` allows; used in the event loop alone.
+
+    Those whose answers wait for memory are beside these, and fewer than ``most``: what there is memory for never waits
+    for what there is none for.  early: requests that may come to wait so.
+    """
 
     def __init__(self, most: int):
+        self.most = most
         self.depth = Depth(most)
         self.under_way = 0
-        self.early = 0  # of these, for bytes that there is no memory for yet
+        self.held = 0  # answers that wait for memory
+        self.early = 0
         self.waiting: deque[asyncio.Future] = deque()
 
     @property
     def room_for_early(self) -> int:
-        """How many more may be early: some are left for others, which so never wait for memory."""
+        """How many more may be early: some are left for others."""
         return self.depth.limit - max(1, min(LEFT, self.depth.limit // 2)) - self.early
+
+    def _full(self) -> bool:
+        return self.under_way >= self.depth.limit or self.under_way + self.held >= self.most
 
     async def take(self) -> None:
         loop = asyncio.get_running_loop()
-        while self.under_way >= self.depth.limit:
+        while self._full():
             turn = loop.create_future()
             self.waiting.append(turn)
             try:
@@ -101,6 +110,17 @@ class Connections:
         self.under_way += 1
         self.depth.asked(loop.time())
 
+    async def hold(self, room: asyncio.Event) -> None:
+        """Until there is ``room`` a request is not under way."""
+        if room.is_set():
+            return
+        self.under_way, self.held = self.under_way - 1, self.held + 1
+        self._next()
+        try:
+            await room.wait()
+        finally:
+            self.under_way, self.held = self.under_way + 1, self.held - 1
+
     def give_back(self) -> None:
         self.under_way -= 1
         if not self.under_way:
@@ -108,15 +128,11 @@ class Connections:
         self._next()
 
     def _next(self) -> None:
-        while self.waiting and self.under_way < self.depth.limit:
+        while self.waiting and not self._full():
             turn = self.waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
                 return
-
-
-async def at_once() -> None:
-    """There is memory."""
 
 
 class RemoteObject:
@@ -157,15 +173,20 @@ class RemoteObject:
         """The bytes from ``start`` to ``stop``, or to the end."""
         return REQUESTS.result(self.fetch(start, stop))
 
-    async def fetch(self, start: int, stop: int, ready: Ready = at_once) -> memoryview:
-        """The same as a coroutine of the event loop; ready: awaited before memory is taken for the bytes."""
+    async def fetch(self, start: int, stop: int, room: asyncio.Event | None = None) -> memoryview:
+        """The same as a coroutine of the event loop; room: set when there is memory for the bytes."""
         failed = 0
+
+        async def hold() -> None:
+            if room is not None:
+                await self.connections.hold(room)
+
         while True:
             await self.connections.take()
             try:
                 self.requests += 1
                 condition = self.state.condition if self.state else ""
-                answer = await self.access.get(start, stop, condition, ready)
+                answer = await self.access.get(start, stop, condition, hold)
                 return self._checked(answer, start, stop)
             except Changed:
                 if self.state is None:  # no byte of it can be asked for
@@ -190,7 +211,7 @@ class RemoteObject:
         """The bytes of an answer for this range; TryAgain where it has others, Changed where it is of another state."""
         if self.state is None:
             self.state = answer.identity
-        elif answer.identity != self.state:
+        elif not self.state.same(answer.identity):
             raise Changed
         n_bytes = min(stop, self.state.size) - start
         self.bytes += len(answer.data)
