@@ -176,7 +176,8 @@ def test_a_cache_spares_requests_and_changes_no_bit(url, server, store, whole, t
         assert run.same(whole)
         requests.append(len(server.seen))
     none, own, first, second = requests
-    assert second < first == own < none
+    # what is foreseen before it is kept is asked for once more, sooner or later
+    assert second < min(first, own) <= max(first, own) < none
     assert second < none * (0.85 if share < 1 else 0.1)
     assert [path.suffix for path in tmp_path.iterdir()] == [".cache"]
     server.objects.put("bucket/rows.h5", store.read_bytes())  # another state of the object
