@@ -32,7 +32,7 @@ def server(monkeypatch):
 
     from blocksvm.base.objects.remote_object import PATIENCE, Patience
 
-    token = PATIENCE.set(Patience(silence=1.0, tries=6, first=0.01, most=0.05))
+    token = PATIENCE.set(Patience(silence=2.0, tries=6, first=0.01, most=0.05))
     with ObjectServer() as running:
         for name, value in running.s3.items():
             monkeypatch.setenv(name, value)

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
+from blocksvm.base.objects.remote_path import RemotePath
+
 
 class JsonLines:
     """Writes to an open text file, to be closed by ``close``.
@@ -47,7 +49,7 @@ class JsonLines:
         with suppress(OSError):
             file.close()  # it tries to write what is left, and fails again
         with suppress(OSError):
-            if self.path.is_file():
+            if not isinstance(self.path, RemotePath) and self.path.is_file():
                 os.truncate(self.path, self.n_bytes)
         what = (error.strerror or str(error)).lower()
         self.warn(f"{self.path}: {what}; the log ends here, the run goes on")

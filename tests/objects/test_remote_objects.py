@@ -7,11 +7,12 @@ from support.object_server import Fault
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import open_input
+from blocksvm.base.json_lines import JsonLines
 from blocksvm.base.objects import remote_object
 from blocksvm.base.objects.remote_object import RemoteObject
 from blocksvm.base.objects.remote_path import RemotePath, absolute_name, objects_met_once, place
 from blocksvm.base.objects.urls import arguments_without_secrets, with_secrets, without_secrets
-from blocksvm.base.outputs.writing import written_whole
+from blocksvm.base.outputs.writing import open_text, written_whole
 
 DATA = bytes(range(251)) * 1000
 
@@ -186,3 +187,28 @@ def test_an_upload_that_fails_or_is_not_kept_is_told(server):
     server.honest = False
     with pytest.raises(OSError, match="does not give back what was written"), written_whole(path) as file:
         file.write(b"data")
+
+
+def test_a_log_grows_and_never_ends_the_run(server):
+    """It is uploaded now and then, goes on where it was, and where it cannot be uploaded that is told once."""
+    path, told = place("s3://bucket/log.jsonl"), []
+    for going_on in (False, True):
+        lines = JsonLines(path, open_text(path, overwrite=False, going_on=going_on), told.append)
+        lines.file.due = 0.0  # it is time for the next upload
+        lines.write({"event": 1})
+        assert server.objects.data["bucket/log.jsonl"].count(b"\n") >= 1
+        lines.write({"event": 2})
+        lines.close()
+    assert server.objects.data["bucket/log.jsonl"] == b'{"event": 1}\n{"event": 2}\n' * 2
+    with pytest.raises(InputError, match="was made by another run meanwhile"):
+        open_text(path, overwrite=False)
+    assert told == []
+    lines = JsonLines(path, open_text(path, overwrite=True), told.append)
+    lines.write({"event": 3})
+    server.faults.append(Fault("403", times=99))
+    lines.file.due = 0.0
+    lines.write({"event": 4})
+    lines.write({"event": 5})
+    lines.close()
+    assert len(told) == 1
+    assert told[0].startswith("s3://bucket/log.jsonl: ") and told[0].endswith("the log ends here, the run goes on")

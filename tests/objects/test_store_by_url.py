@@ -198,7 +198,7 @@ def test_requests_and_their_price_are_told(server, url, tmp_path, run_in_process
     for event in outers:
         assert event["price"] == pytest.approx(0.001 * event["requests"] + 100 * event["bytes_read"] / 1e9)
     told, made = sum(event["requests"] for event in outers), len(server.seen)
-    assert told <= made <= told + 30  # besides: opening, and the features' ids
+    assert told <= made <= 1.2 * told + 30  # besides: opening, the features' ids, and what was foreseen in vain
     assert f"${sum(event['price'] for event in outers):.2f}"[:4] in run.err
     page = tmp_path / "r.html"
     assert run_in_process(report.main, trace, "-o", page).code == 0

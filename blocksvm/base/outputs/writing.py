@@ -207,7 +207,7 @@ def _second_name(target: Path) -> Path | None:
 
 def _take_name(file: NewFile) -> None:
     """Rename, or upload; InputError where there is a file of that name which may not be replaced."""
-    message = f"{file.path}: was made by another run meanwhile; choose another name or add {option('overwrite', True)}"
+    message = _made_meanwhile(file.path)
     if isinstance(file.path, RemotePath):
         try:
             upload(file.partial, file.path, file.overwrite)
@@ -255,22 +255,18 @@ def _sync_folder(folder: Path, path: Path) -> None:
 def open_text(path: Path, overwrite: bool, going_on: bool = False):
     """A text file to be written line by line under its own name: from its beginning, or ``going_on`` at its end.
     Without ``overwrite`` it must be new; InputError where another run was faster."""
-    if isinstance(path, RemotePath):
-        try:
-            return RemoteText(path, overwrite, going_on)
-        except FileExistsError:
-            raise InputError(
-                f"{path}: was made by another run meanwhile; choose another name or add {option('overwrite', True)}"
-            ) from None
-    status = status_of(path)
-    special = status is not None and not stat.S_ISREG(status.st_mode)
-    mode = "a" if going_on else "w" if overwrite or special else "x"
     try:
-        return open(path, mode, encoding="utf-8")
+        if isinstance(path, RemotePath):
+            return RemoteText(path, overwrite, going_on)
+        status = status_of(path)
+        special = status is not None and not stat.S_ISREG(status.st_mode)
+        return open(path, "a" if going_on else "w" if overwrite or special else "x", encoding="utf-8")
     except FileExistsError:
-        raise InputError(
-            f"{path}: was made by another run meanwhile; choose another name or add {option('overwrite', True)}"
-        ) from None
+        raise InputError(_made_meanwhile(path)) from None
+
+
+def _made_meanwhile(path: Path) -> str:
+    return f"{path}: was made by another run meanwhile; choose another name or add {option('overwrite', True)}"
 
 
 @contextmanager
