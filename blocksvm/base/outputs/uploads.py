@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import math
 import os
 import time
 from contextlib import suppress
@@ -37,13 +38,18 @@ class RemoteText(io.TextIOWrapper):
         remove_abandoned(target.parent, target.name)
         self.partial = temporary_name(target)
         super().__init__(io.FileIO(self.partial, "x+"), encoding="utf-8", newline="")
+        self.due = math.inf
+        try:
+            if going_on and path.exists():
+                with open_input(path) as file:
+                    while piece := file.read(PIECE):
+                        self.buffer.write(piece)
+            if not self.overwrite:
+                self._upload()  # of two runs at once, the later one is told at once
+        except BaseException:
+            self._end()
+            raise
         self.due = 0.0
-        if going_on and path.exists():
-            with open_input(path) as file:
-                while piece := file.read(PIECE):
-                    self.buffer.write(piece)
-        if not self.overwrite:
-            self._upload()  # of two runs at once, the later one is told at once
 
     def flush(self) -> None:
         super().flush()
@@ -61,11 +67,13 @@ class RemoteText(io.TextIOWrapper):
         self.due = now + (now - began) / SHARE
 
     def close(self) -> None:
-        if self.closed:
-            return
-        self.due = 0.0
+        if not self.closed:
+            self.due = 0.0
+            self._end()
+
+    def _end(self) -> None:
         try:
-            super().close()  # which flushes, and so uploads
+            super().close()  # which flushes, and so uploads what is due
         finally:
             with suppress(OSError):
                 os.unlink(self.partial)
