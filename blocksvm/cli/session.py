@@ -89,7 +89,7 @@ class Session:
                 save_result(
                     self.outputs["model"], loop, result, overwrite=options.overwrite, calibration=calibration
                 )  # fmt: skip
-                size = place(self.outputs["model"]).stat().st_size / 1e6
+                size = self.outputs["model"].stat().st_size / 1e6
                 lines.append(f"model written to {self.outputs['model']} ({size:.1f} MB)")
         return result, lines
 

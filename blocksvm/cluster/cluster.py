@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from blocksvm.base.objects.remote_path import place
+from blocksvm.base.objects.remote_path import absolute_name
 from blocksvm.cluster.workers import Workers
 
 TIMEOUT = 300.0  # seconds
@@ -24,4 +24,4 @@ class Cluster:
 
     def stores(self, path: str | Path) -> tuple[str, ...]:
         """As a ``Job`` has them."""
-        return *self.copies, str(place(path).absolute())
+        return *self.copies, absolute_name(path)

@@ -13,7 +13,7 @@ from uuid import uuid4
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.objects.remote_path import place
+from blocksvm.base.objects.remote_path import absolute_name, place
 from blocksvm.cluster.chunk_parts import LARGEST_PART, MOST_UNDER_WAY, cut, part_size
 from blocksvm.cluster.cluster import Cluster
 from blocksvm.cluster.dispatcher import Dispatcher
@@ -89,7 +89,7 @@ def scoring_by(cluster: Cluster, scorer: StoreScorer, model: str, options: dict,
     largest = part + int(sizes.max())
     most = max(2, min(MOST_UNDER_WAY, answers // largest))
     scorer.budget.take("answers of workers", NUMBER * most * largest)
-    model = str(place(model).absolute())
+    model = absolute_name(model)
     job = ScoringJob(
         uuid4().hex, cluster.stores(store.path), store.fingerprint, scorer.budget.total, 1,
         (model, digest_of(model)), options,

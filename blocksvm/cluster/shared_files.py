@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.objects.remote_path import absolute_name, place
+from blocksvm.base.objects.remote_path import absolute_name, file_size, place
 from blocksvm.cluster.dask_client import joblib_on_dask
 from blocksvm.cluster.executors import difference
 from blocksvm.model.versions import versions
@@ -53,4 +53,4 @@ def require_seen(client, address: str, paths: list[str]) -> None:
 
 def seen_here(paths: list[str]) -> tuple[list[int | None], dict[str, str]]:
     """The sizes of files, None where there is no such file, and the versions of this process."""
-    return [place(path).stat().st_size if place(path).is_file() else None for path in paths], versions()
+    return [file_size(path) for path in paths], versions()

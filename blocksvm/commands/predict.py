@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.objects.remote_path import place
+from blocksvm.base.objects.remote_path import file_size
 from blocksvm.base.user_code import by_user
 from blocksvm.cli.console import Parser, size
 from blocksvm.cli.json_output import add_json, emit_json
@@ -153,8 +153,8 @@ def scorer_of(options, description: dict, link) -> tuple[TextScorer | StoreScore
 
 def threads_for(options) -> int:
     """As many as are asked for, by default one a processor, or one alone where there is little to read."""
-
-    small = options.input != "-" and place(options.input).is_file() and place(options.input).stat().st_size < SMALL
+    n_bytes = file_size(options.input) if options.input != "-" else None
+    small = n_bytes is not None and n_bytes < SMALL
     return 1 if options.threads is None and small else n_threads(options.threads)
 
 

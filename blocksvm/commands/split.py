@@ -176,7 +176,6 @@ def split_settings(options, changes: bool, share: float):
 
 def holdout_of(options, changes: bool):
     """(share, path) of the held-out rows, 0 and None where there are none."""
-
     if not options.holdout:
         return 0.0, None
     if changes:

@@ -241,7 +241,6 @@ def check_options(options, settings: Settings) -> None:
 
 
 def path_of(name: str | None):
-
     return None if name is None else place(name)
 
 
@@ -257,7 +256,6 @@ def checked_outputs(options, inputs: list[str]) -> dict:
 
 def check_inputs(inputs: list[str]) -> None:
     """InputError where there is no such file."""
-
     for name in inputs:
         if name != "-" and not place(name).exists():
             raise InputError(f"{name}: no such file")

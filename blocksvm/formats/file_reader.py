@@ -18,7 +18,7 @@ from xxhash import xxh3_128
 from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.inputs import open_input, raise_system_error, require_same
 from blocksvm.base.labels import exact
-from blocksvm.base.objects.remote_path import place
+from blocksvm.base.objects.remote_path import file_size, place
 from blocksvm.base.objects.urls import is_url
 from blocksvm.base.row_batch import Origin, RowBatch, runs
 from blocksvm.formats import AUTO, get_format
@@ -130,9 +130,10 @@ class FileInputs:
 
     @staticmethod
     def _size(name: str) -> int:
-        if not place(name).is_file():
+        size = file_size(name)
+        if size is None:
             raise InputError(f"{name}: is no file; such rows are read from files alone")
-        return place(name).stat().st_size
+        return size
 
 
 def inputs_of(names: list[str], recipe, stop=lambda: False) -> TextInputs | FileInputs:

@@ -28,10 +28,6 @@ def in_bytes(value: float, more: int = 0) -> str:
     return quantity(value, more, "B")
 
 
-def in_dollars(value: float, more: int = 0) -> str:
-    return f"${value:.2f}" if value >= 1.0 else f"${value:.{2 + more}g}"
-
-
 def in_seconds(value: float, more: int = 0) -> str:
     scale, unit = (3600.0, "h") if value >= 7200.0 else (60.0, "min") if value >= 120.0 else (1.0, "s")
     return f"{value / scale:.{3 + more}g} {unit}"

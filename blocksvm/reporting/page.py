@@ -13,10 +13,10 @@ from html import escape
 from importlib.resources import files
 
 from blocksvm import __version__
+from blocksvm.base.objects.object_settings import dollars
 from blocksvm.reporting.charts import (
     Chart,
     in_bytes,
-    in_dollars,
     in_seconds,
     number,
     percent,
@@ -127,7 +127,7 @@ def _summary(runs: Sequence[TracedRun]) -> str:
             run.name, run.method, ENDS.get(run.status, run.status or ""), in_seconds(run.seconds),
             shown(float(len(run.iterations)) if run.iterations else None), shown(gap, lambda value: f"{value:.2e}"),
             shown(_last(run, lambda one: one.bytes_read or None), in_bytes),
-            shown(_last(run, lambda one: one.price), in_dollars),
+            shown(_last(run, lambda one: one.price), dollars),
             shown(_last(run, lambda one: one.held_out), percent),
             ", ".join(f"{one.loss:.6g}" for one in online), ", ".join(map(_wrong, online)),
         ])  # fmt: skip
@@ -211,7 +211,7 @@ def _figures(runs: Sequence[TracedRun]) -> str:
                  shown(one.set_rows, lambda value: f"{value:.0f}"), shown(one.set_passes), in_seconds(one.training),
                  in_seconds(one.waiting),
                  *([in_seconds(one.on_set), in_seconds(one.workers), in_bytes(one.sent)] if on_cluster else []),
-                 *([f"{one.requests:.0f}", shown(one.price, in_dollars)] if of_objects else [])]
+                 *([f"{one.requests:.0f}", shown(one.price, dollars)] if of_objects else [])]
                 for one in thinned(run.iterations, MOST_ROWS)
             ]  # fmt: skip
             parts.append(_details(f"{run.name}: outer iterations", _table(head, rows)))

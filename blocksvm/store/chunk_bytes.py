@@ -66,8 +66,8 @@ class ChunkBytes(ABC):
         """The next blocks will be of these chunks, one after the other."""
         return
 
-    def keep(self, sizes: np.ndarray) -> None:
-        """The chunks, which have these bytes, may be kept on this machine."""
+    def keep(self, sizes_of: Callable[[], np.ndarray]) -> None:
+        """Chunks may be kept on this machine; sizes_of(): the bytes of each."""
         return
 
     @abstractmethod

@@ -137,7 +137,7 @@ class Store(Source):
                 shuffled=meta["settings"]["order"] == "shuffled",
             )
             self.rows_checksum = chunks["rows_checksum"]
-            self.bytes.keep(self.parts.sizes())
+            self.bytes.keep(self.parts.sizes)
 
     def _table(self, name: str, dtype: np.dtype, length: int, checksum: int) -> np.ndarray:
         table = read_table(self.file, name, dtype, length)

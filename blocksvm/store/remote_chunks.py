@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import groupby, islice
@@ -135,10 +135,10 @@ class RemoteBytes(ChunkBytes):
     def reader(self) -> RemoteBytes:
         return RemoteBytes(self.remote, self.spans_of, self.fetcher.budget, self.longest, self.cache)
 
-    def keep(self, sizes: np.ndarray) -> None:
-        settings, state = self.remote.settings, self.remote.identity()
+    def keep(self, sizes_of: Callable[[], np.ndarray]) -> None:
+        settings = self.remote.settings
         if settings.cache:
-            identity = f"{self.remote.url} {state}"
+            sizes, identity = sizes_of(), f"{self.remote.url} {self.remote.identity()}"
             units = units_of(sizes, unit_bytes(sizes, None))
             self.cache = ChunkCache(sizes, units, settings.cache, identity, settings.cache_dir)
             self.owns_cache = True

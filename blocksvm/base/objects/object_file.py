@@ -72,10 +72,10 @@ class ObjectFile(io.RawIOBase):
         if not self.under_way:
             self._ask(*self._next_range(at, wanted))
         start, stop, answer = self.under_way.popleft()
-        for _ in range(self.ahead):
-            if len(self.under_way) < self.ahead and (self.under_way[-1][1] if self.under_way else stop) < self.size:
-                begin = self.under_way[-1][1] if self.under_way else stop
-                self._ask(begin, min(self.size, begin + self.length))
+        reached = self.under_way[-1][1] if self.under_way else stop
+        while len(self.under_way) < self.ahead and reached < self.size:
+            begin, reached = reached, min(self.size, reached + self.length)
+            self._ask(begin, reached)
         window = answer.result()
         kept = self.remote.spans if stop == self.size and stop - start <= TAIL else self.remote.windows
         kept.append((start, window))

@@ -21,6 +21,11 @@ OBJECT_SETTINGS = Settings((
 PRICES = ("price_per_request", "price_per_gb")
 
 
+def dollars(price: float) -> str:
+    """'$0.0012' or '$12.30'."""
+    return f"${price:.2f}" if price >= 1.0 else f"${price:.2g}"
+
+
 @dataclass(frozen=True)
 class ObjectSettings:
     """As ``OBJECT_SETTINGS`` describes them."""

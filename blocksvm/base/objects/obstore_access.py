@@ -130,9 +130,7 @@ class ObstoreAccess(Access):
         if isinstance(error, known.PermissionDeniedError | known.UnauthenticatedError) or status in (401, 403):
             return self.denied(str(status or _line(error)))
         if NO_RANGES in str(error):
-            return InputError(
-                f"{self.url}: its server gives no parts of an object; copy it to a disk and read it there"
-            )
+            return self.in_no_parts()
         if status in SLOW_DOWN:
             return TooMany(f"status {status}")
         if status and status < 500:

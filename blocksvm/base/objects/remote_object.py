@@ -138,7 +138,7 @@ class Connections:
 class RemoteObject:
     """An object by its URL (without secrets).
 
-    requests, bytes: that have been made and received so far.  Raises InputError, a sentence, for all that does not
+    requests: that have been made so far.  Raises InputError, a sentence, for all that does not
     pass, and FileNotFoundError where there is no such object.
     """
 
@@ -152,7 +152,6 @@ class RemoteObject:
         self.spans: list[tuple[int, memoryview]] = []  # of its beginning and its end, which every opening reads
         self.windows: deque[tuple[int, memoryview]] = deque(maxlen=KEPT)  # of what was read last
         self.requests = 0
-        self.bytes = 0
 
     def identity(self) -> Identity:
         """Its state at the first answer, which brings its first bytes."""
@@ -214,7 +213,6 @@ class RemoteObject:
         elif not self.state.same(answer.identity):
             raise Changed
         n_bytes = min(stop, self.state.size) - start
-        self.bytes += len(answer.data)
         if (answer.start, len(answer.data)) != (start, n_bytes):
             raise TryAgain(
                 f"{len(answer.data)} bytes from byte {answer.start} on came for {n_bytes} from byte {start} on"

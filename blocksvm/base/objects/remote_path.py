@@ -141,6 +141,12 @@ def place(name: str | os.PathLike[str]) -> Path:
     return name if isinstance(name, Path) else Path(name)
 
 
+def file_size(name: str | os.PathLike[str]) -> int | None:
+    """Of a file or an object in bytes; None where there is none of this name, or it is no file."""
+    path = place(name)
+    return path.stat().st_size if path.is_file() else None
+
+
 def absolute_name(name: str | os.PathLike[str]) -> str:
     """A name that means the same in every folder."""
     return str(place(name).absolute())

@@ -26,11 +26,6 @@ def counted(n: int, width: int) -> str:
     return text or fitted(n, width)
 
 
-def dollars(price: float) -> str:
-    """'$0.0012' or '$12.30'."""
-    return f"${price:.2f}" if price >= 1.0 else f"${price:.2g}"
-
-
 def megabytes(n_bytes: float) -> str:
     """'12.3 MB', '1.23 GB' or '4.5 TB'."""
     value = n_bytes / 1e6

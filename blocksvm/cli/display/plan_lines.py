@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from blocksvm.cli.display.number_texts import dollars, megabytes, rows
+from blocksvm.base.objects.object_settings import dollars
+from blocksvm.cli.display.number_texts import megabytes, rows
 from blocksvm.planning.forecast import DECODING, MOVING, READING, SCREENING, reading_parts, worker_parts
 from blocksvm.planning.training_plan import OnWorkers, TrainingPlan
 

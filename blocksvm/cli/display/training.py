@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+from blocksvm.base.objects.object_settings import dollars
 from blocksvm.base.settings import shown
 from blocksvm.cli.display.folding import width_of, wrap_text
 from blocksvm.cli.display.line import Line
-from blocksvm.cli.display.number_texts import clock, counted, dollars, fitted, megabytes, rmse
+from blocksvm.cli.display.number_texts import clock, counted, fitted, megabytes, rmse
 from blocksvm.problems.problem_settings import learns_together
 
 # column -> width

@@ -13,7 +13,7 @@ import numpy as np
 from xxhash import xxh3_128
 
 from blocksvm.base.errors import Bytes, InputError, option
-from blocksvm.base.objects.remote_path import place
+from blocksvm.base.objects.remote_path import file_size
 from blocksvm.base.objects.urls import is_url
 from blocksvm.base.row_batch import shown_name
 from blocksvm.formats.stored_bytes import decompressed, open_stored
@@ -240,7 +240,7 @@ class TextInputs:
         fingerprint is wanted; spare: arrays of pieces that are done with, to be filled again.  Raises InputError for a
         missing, unreadable, truncated or binary file, and for a line that is too long.
         """
-        sizes = [place(name).stat().st_size if name != "-" and place(name).is_file() else None for name in self.names]
+        sizes = [file_size(name) if name != "-" else None for name in self.names]
         total = None if None in sizes else sum(sizes)
         stored_before = 0
         for name, size in zip(self.names, sizes, strict=True):
