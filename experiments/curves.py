@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from experiments.measuring import Tables, parser
+from experiments.measuring import Tables, panels, parser
 
 FLOOR = 1e-9  # a distance below it is rounding
 
@@ -43,22 +43,16 @@ def seconds_to(curve: list[tuple[float, float]], target: float) -> float | None:
 
 def figure(curves: dict[str, list[dict]], title: str, path: Path) -> None:
     """Both axes logarithmic; beside it each solver's peak memory."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5), width_ratios=(2.2, 1), layout="constrained")
-    for solver, rows in curves.items():
-        lines = [row["seconds"] for row in rows], [row["distance"] for row in rows]
-        (line,) = left.loglog(*lines, "o-", label=solver, lw=2.5 if solver.startswith("blocksvm") else 1.2)
-        right.barh(solver, max(row["objective_peak_mb"] for row in rows), color=line.get_color())
-    left.set(xlabel="seconds of training", ylabel="relative distance to the optimum", title=title)
-    left.legend(fontsize=8)
-    right.invert_yaxis()
-    right.set(xlabel="peak memory of the process, MB")
-    fig.savefig(path, dpi=130)
-    plt.close(fig)
+    with panels(path, n_columns=2, width_ratios=(2.2, 1)) as axes:
+        left, right = axes[0]
+        for solver, rows in curves.items():
+            lines = [row["seconds"] for row in rows], [row["distance"] for row in rows]
+            (line,) = left.loglog(*lines, "o-", label=solver, lw=2.5 if solver.startswith("blocksvm") else 1.2)
+            right.barh(solver, max(row["objective_peak_mb"] for row in rows), color=line.get_color())
+        left.set(xlabel="seconds of training", ylabel="relative distance to the optimum", title=title)
+        left.legend(fontsize=8)
+        right.invert_yaxis()
+        right.set(xlabel="peak memory of the process, MB")
 
 
 def main() -> None:

@@ -52,13 +52,18 @@ MADE = {
     "reuters.svm reuters.t.svm": "tools/make_topics.py reuters {reuters21578.tar.xz} {reuters.svm} {reuters.t.svm}",
     **{f"corpora/{name}.svm": f"tools/make_corpora.py {name} {source} {{@corpora}}/{name}" for name, source in {
         "books": PRODUCTS, "dvd": PRODUCTS, "ob-2-1": NEWS, "sb-2-1": NEWS, "ob-8-1": NEWS, "sb-8-1": NEWS,
-        "reut20": "{reuters21578.tar.xz}"}.items()},
+        "ob-2-2": NEWS, "ob-2-3": NEWS, "sb-2-2": NEWS, "sb-2-3": NEWS, "reut20": "{reuters21578.tar.xz}"}.items()},
     "corpora/20news-train.svm corpora/20news-test.svm": f"tools/make_corpora.py 20news {NEWS} {{@corpora}}/20news --l2",
     **{f"{name}.h5": f"blocksvm.split {{{text}}} {{{name}.h5}} --overwrite --quiet" for name, text in {
         "a9a": "a9a", "imdb-w1": "imdb-w1.svm", "imdb-words": "imdb-words.svm", "zipf": "zipf.svm",
         "enron": "enron.svm", "news-words": "news-words.svm", "clicks": "clicks.svm",
         **{name: f"{name}.svm" for name in ("imdb-characters", "news-characters", "enron-w12", "zipf-other",
                                             "clicks-other")}}.items()},
+    **{f"{name}-train.h5 {name}-test.h5":
+           f"blocksvm.split {texts} {{{name}-train.h5}} --holdout {share} {{{name}-test.h5}} --overwrite --quiet"
+       for name, texts, share in (
+           ("books", "{corpora/books.svm}", 0.2), ("a9a", "{a9a} {a9a.t}", 0.2), ("enron", "{enron.svm}", 0.1),
+           ("news-words", "{news-words.svm}", 0.1), ("imdb-words", "{imdb-words.svm}", 0.1))},
     "big.h5": f"{BIG} {{big.h5}} --rows 56000000",
     **{f"scale-{size}.h5": f"{BIG} {{scale-{size}.h5}} --rows {16_000 * size}" for size in (10, 30, 100, 300)},
     "small.h5": f"{BIG} {{small.h5}} --rows 1120000",
@@ -88,7 +93,8 @@ REPLAYED = (
     "fobos --l1 1e-4 --step 0.3 --half-steps next",
     "hf-fobos --l1 1e-3 --p 3 --step 0.3", "adagrad-fobos --l1 1e-4 --step 0.1", "adagrad-rda --l1 1e-4 --step 0.1",
 )  # fmt: skip
-SETS = ("books", "dvd", "ob-2-1", "sb-2-1", "ob-8-1", "sb-8-1", "reut20")
+SETS = ("books", "dvd", "ob-2-1", "sb-2-1", "ob-8-1", "sb-8-1", "reut20", "ob-2-2", "ob-2-3", "sb-2-2", "sb-2-3")
+HELD_OUT = ("books", "a9a", "news-words", "enron", "imdb-words")
 CORPORA = " ".join(f"{{corpora/{name}.svm}}" for name in SETS)
 BOTH = "blocksvm[memory=['1/8',all]]"
 # a page of experiments/results: {what: commands}, with semicolons between them
@@ -99,7 +105,10 @@ MEASURED = {
     "imdb": {"": comparison("imdb-train.svm", "blocksvm[memory='33MB',cold=True]", *PEERS, test="imdb-test.svm")},
     "imdb-all": {"": comparison("imdb-words.svm", "blocksvm[memory='64MB',cold=True]", *PEERS)},
     "roofline": {name: f"experiments.roofline {{{name}.h5}} {{{name}.svm}}" for name in ("zipf", "imdb-words")},
-    "convergence": {name: f"experiments.convergence {{{name}.h5}}" for name in ("zipf", "imdb-words")},
+    "convergence": {name: f"experiments.convergence {{{name}-train.h5}},{{{name}-test.h5}} --most {most}"
+                    for name, most in zip(HELD_OUT, (200, 200, 60, 60, 60), strict=True)},
+    "distance": {"": "experiments.distance " + " ".join(f"{{{name}-train.h5}},{{{name}-test.h5}}"
+                                                        for name in HELD_OUT[1:]) + " --figure {@tables}/distance.png"},
     "lbfgs": {name: f"experiments.lbfgs {{{name}.h5}}" for name in ("a9a", "news-words", "enron", "clicks")},
     "cluster": {name: f"experiments.cluster {{enron.h5}} {{news-words.h5}} {{zipf.h5}} {{clicks.h5}} {options}"
                 for name, options in (("hinge", ""), ("seed", "--seed 1"), ("squared", "--loss squared-hinge"),
@@ -149,7 +158,8 @@ MEASURED = {
                for name in ("a9a", "imdb-w1") for number, learner in enumerate(REPLAYED)},
     "structured": {"chunks": "experiments.structured --chunks {conll2000.zip}",
                    "trees": "experiments.structured --trees {dependency_treebank.zip}"},
-    "hf-fobos": {"": f"experiments.hf_fobos {{@corpora}} --figure {{@tables}}/hf-fobos-h.png # {CORPORA}"},
+    "hf-fobos": {"": f"experiments.hf_fobos {{@corpora}} --figure {{@tables}}/hf-fobos-h.png # {CORPORA}",
+                 "frequency": f"experiments.frequency {{@corpora}} --figure {{@tables}}/frequency.png # {CORPORA}"},
     "cloud": {"": "experiments.cloud {zipf.h5} {enron.h5} {news-words.h5} {clicks.h5}",
               "networks": "experiments.cloud {zipf.h5} --latency 20 --latency 50 --latency 200 --rate 50 --rate 200 "
               "--rate 500 --repeats 1",

@@ -14,7 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -122,6 +124,28 @@ def machine() -> dict:
         "date": time.strftime("%Y-%m-%d"),
         "commit": git.stdout.strip(),
     }
+
+
+@contextmanager
+def panels(
+    path: Path, n_rows: int = 1, n_columns: int = 1, size: tuple[float, float] = (5.5, 4.5), **layout
+) -> Iterator:
+    """Axes (n_rows, n_columns) to draw on, of 5.5 x 4.5 inches each; the figure is then written as FILE.png and as
+    FILE.svg beside it, whose bytes depend on what was drawn alone."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    with matplotlib.rc_context({"svg.hashsalt": "blocksvm", "svg.fonttype": "none"}):
+        figure, axes = plt.subplots(
+            n_rows, n_columns, figsize=(5.5 * n_columns, 4.5 * n_rows), squeeze=False, layout="constrained",
+            gridspec_kw=layout,
+        )  # fmt: skip
+        yield axes
+        figure.savefig(path, dpi=110)
+        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+        plt.close(figure)
 
 
 def parser(text: str) -> argparse.ArgumentParser:

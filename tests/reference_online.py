@@ -626,8 +626,8 @@ class HFFOBOS(GradientLearner):
 
     def __init__(self, d, *, l1=0.0, p=2, cap=None, step=1.0, decay="sqrt", loss="hinge", epsilon=0.1):
         super().__init__(d, step=step, decay=decay, loss=loss, epsilon=epsilon)
-        if p not in (1, 2, 3, np.inf):
-            raise ValueError(f"p must be 1, 2, 3 or inf, not {p!r}")
+        if not p >= 1:
+            raise ValueError(f"p must be 1 or more, not {p!r}")
         self.l1 = l1
         self.p = p
         self.cap = cap

@@ -1,7 +1,7 @@
 """Owns the text classification data: three public corpora, given as local archives, as svmlight text.
 
     make_corpora.py books|dvd                      ARCHIVE OUT   Amazon reviews, the processed_acl files
-    make_corpora.py ob-2-1|sb-2-1|ob-8-1|sb-8-1    ARCHIVE OUT   subsets of 20 Newsgroups, 20news-bydate
+    make_corpora.py ob-2-1|sb-2-1|ob-8-1|...       ARCHIVE OUT   subsets of 20 Newsgroups, 20news-bydate
     make_corpora.py 20news                         ARCHIVE OUT   all of it
     make_corpora.py reut20                         ARCHIVE OUT   Reuters-21578, the reut2-*.sgm files
 
@@ -36,7 +36,11 @@ from dataclasses import dataclass
 # in those sets are not known here: these lists are our choice, as are the posts drawn and the words as they stand.
 SUBSETS = {
     "ob-2-1": ("comp.sys.ibm.pc.hardware", "comp.sys.mac.hardware"),
+    "ob-2-2": ("rec.sport.baseball", "rec.sport.hockey"),
+    "ob-2-3": ("talk.politics.guns", "talk.politics.misc"),
     "sb-2-1": ("comp.windows.x", "rec.sport.hockey"),
+    "sb-2-2": ("sci.space", "soc.religion.christian"),
+    "sb-2-3": ("alt.atheism", "misc.forsale"),
     "ob-8-1": (
         "comp.graphics",
         "comp.os.ms-windows.misc",

@@ -17,10 +17,15 @@ import numpy as np
 import pytest
 from support.places import ROOT
 
+import blocksvm
+from blocksvm.sources.matrix import Matrix
+from blocksvm.training.plan import Plan
+from blocksvm.training.train_settings import TrainSettings
+
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))
 
-from experiments import active, curves, figures, learners, measuring  # noqa: E402
+from experiments import active, convergence, curves, distance, figures, frequency, learners, measuring  # noqa: E402
 
 RESULTS = ROOT / "experiments" / "results"
 
@@ -247,3 +252,86 @@ def test_a_pool_gives_its_smallest_margins_first():
     assert [len(np.unique(rows)) for rows in found] == [2, 12, 30]
     assert found[1].tolist()[:2] == [0, 99] and np.abs(X[found[1][2:]]).max() == pytest.approx(9 / 99)
     assert np.abs(X[found[2][2:]]).max() == pytest.approx(27 / 99)
+
+
+@pytest.fixture
+def split_rows(tmp_path):
+    """'TRAIN.h5,TEST.h5' of rows of two classes, where the test rows have a feature that the others have not."""
+    rng = np.random.default_rng(3)
+    lines = []
+    for k in range(240):
+        columns = np.flatnonzero(rng.random(6) < 0.6)
+        label = 1 if rng.random() < 0.2 + 0.6 * (0 in columns) else -1
+        last = " 99:1" if k == 17 else ""
+        lines.append(f"{label}" + "".join(f" {column + 3}:{0.5 + column}" for column in columns) + last)
+    for name, kept in (("train", [k for k in range(240) if k % 5 and k != 17]), ("test", [17, *range(0, 240, 5)])):
+        (tmp_path / f"{name}.svm").write_text("\n".join(lines[k] for k in kept) + "\n")
+        measuring.split(tmp_path / f"{name}.svm", tmp_path / f"{name}.h5", "--keep-order")
+    return f"{tmp_path / 'train.h5'},{tmp_path / 'test.h5'}"
+
+
+@pytest.mark.process
+def test_held_out_rows_have_the_features_of_the_others(split_rows):
+    rows = convergence.load(split_rows)
+    assert rows.X.shape[1] == rows.X_test.shape[1] == 6  # without the feature that only they have
+    w = np.zeros(6)
+    with blocksvm.open_store(split_rows.split(",")[0]) as store:
+        first = store.feature_ids(0, 6)
+    w[first == 3] = 2.0
+    # the column of id 3 has values of 0.5
+    scores = rows.X_test @ w
+    assert set(scores) == {0.0, 1.0}
+    assert rows.accuracy(w) == 100.0 * np.mean((scores > 0) == (rows.y_test > 0))
+    assert rows.primal(w) == pytest.approx(2.0 + np.maximum(0.0, 1.0 - rows.y * (rows.X @ w)).sum())
+
+
+@pytest.mark.process
+def test_blocks_in_other_orders(split_rows):
+    rows = convergence.load(split_rows)
+    chunk, many = convergence.blocks_of(rows, 4, 5)
+    source = Matrix(rows.X, rows.y, chunk_rows=np.arange(0, len(rows.y), chunk))
+    plan = Plan(source, TrainSettings.of(block_chunks=many, partition="fixed", memory=1 << 40))
+    order = np.empty(30, np.int32)
+
+    def drawn(rows_by: str, blocks_by: str) -> tuple:
+        partition = convergence.OrderedPartition(plan.blocks.partition, rows_by, blocks_by)
+        blocks = [tuple(block[0] for block in partition.blocks(outer)) for outer in range(1, 9)]
+        orders = [tuple(partition.row_order(outer, 0, 0, order).tolist()) for outer in range(1, 9)]
+        return blocks, orders
+
+    for by, different in (("redrawn", True), ("once", False), ("stored", False)):
+        blocks, orders = drawn(by, by)
+        assert (len(set(blocks)) > 1) == (len(set(orders)) > 1) == different
+        assert all(sorted(one) == sorted(blocks[0]) for one in blocks)
+        assert all(sorted(one) == list(range(30)) for one in orders)
+        assert (blocks[0] == tuple(sorted(blocks[0]))) == (orders[0] == tuple(range(30))) == (by == "stored")
+    ended = convergence.run(rows, chunk, ("once", "stored"), schedule="1", block_chunks=many, max_outer=3, tol=0.0)
+    assert ended.outers == 3 and ended.passes == 3 and ended.cell(0.0).startswith("> 3 (")
+
+
+@pytest.mark.process
+def test_a_curve_ends_where_the_run_does(split_rows):
+    rows, store = convergence.load(split_rows), split_rows.split(",")[0]
+    best = blocksvm.fit(rows.X, rows.y, tol=1e-6, max_outer=1000)
+    points = distance.curve(store, rows, best.certificate.dual, 1e3, tol=1e-3, max_outer=1000)
+    assert points[-1].distance <= 1e-3 and points[-1].distance >= -1e-6
+    assert points[-1].accuracy == pytest.approx(rows.accuracy(best.model.weights), abs=5.0)
+    assert [p.seconds for p in points] == sorted(p.seconds for p in points) and points[-1].megabytes > 0.0
+    assert distance.first(points, lambda point: point.distance <= 1e-3) == (
+        f"{points[-1].seconds:.2f} ({points[-1].megabytes:.0f})"
+    )
+    assert distance.first(points, lambda point: False) == ""
+
+
+def test_planted_features_are_as_frequent_and_telling_as_they_say():
+    corpus = frequency.planted(0)
+    X = corpus.X.toarray() > 0
+    for column, share in ((0, 0.5), (1, 0.01)):
+        assert X[:, column].mean() == pytest.approx(share, rel=0.1)
+        assert (corpus.y[X[:, column]] > 0).mean() == pytest.approx(0.9, abs=0.06)
+    assert abs((corpus.y[X[:, 100]] > 0).mean() - 0.5) < 0.06
+    w = np.zeros(X.shape[1])
+    w[:1] = 1.0
+    assert frequency.zeros_by_frequency(corpus, w)[-1] == pytest.approx(
+        100.0 * (1.0 - 1.0 / (X.sum(axis=0) >= 256).sum())
+    )

@@ -62,8 +62,13 @@ def test_the_rows_are_those_of_the_text(tmp_path):
     falling = np.argsort(-np.count_nonzero(X, axis=0), kind="stable")
     assert np.array_equal(corpus.X.toarray(), X[:, falling])
     assert np.array_equal(corpus.y, y)
-    scaled = hf_fobos.load(tmp_path / "tiny.svm", "l2").X.toarray()
+    scaled = hf_fobos.load(tmp_path / "tiny.svm", "counts-l2").X.toarray()
     assert np.allclose(scaled * np.linalg.norm(X, axis=1)[:, None], X[:, falling])
+    weighted = X[:, falling] * np.log(len(X) / np.count_nonzero(X, axis=0)[falling])
+    assert np.allclose(hf_fobos.load(tmp_path / "tiny.svm", "tf-idf").X.toarray(), weighted)
+    lengths = np.linalg.norm(weighted, axis=1)[:, None]
+    scaled = hf_fobos.load(tmp_path / "tiny.svm", "tf-idf-l2").X.toarray()
+    assert np.allclose(scaled * lengths, weighted) and np.allclose((scaled**2).sum(axis=1), 1.0)
 
 
 def dense(corpus, method: str, l1: float, part) -> tuple[float, float, np.ndarray]:
@@ -122,15 +127,20 @@ def test_a_whole_run(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
     write(tmp_path / "two.svm", *counts(2))
     write(tmp_path / "books.svm", *counts(3))
-    given = ["--sets", "books,two", "--rows-l2", "two", "--folds", "3", "--epochs", "2"]
+    given = ["--sets", "books,two", "--inputs", "counts,tf-idf-l2", "--unseen", "two", "--folds", "3"]
+    given += ["--epochs", "2", "--jobs", "1"]
     files = ["--figure", str(tmp_path / "h.png"), "--json", str(tmp_path / "kept.json")]
     monkeypatch.setattr(sys, "argv", ["hf_fobos", str(tmp_path), *given, *files])
     monkeypatch.setattr(hf_fobos, "GRID", GRID)
     hf_fobos.main()
-    counted, scaled = json.loads((tmp_path / "kept.json").read_text())["tables"]
-    assert [row[0] for row in counted["rows"][::5]] == ["books", "two"] and len(scaled["rows"]) == 5
+    counted, scaled, held_out = json.loads((tmp_path / "kept.json").read_text())["tables"]
+    assert [row[0] for row in counted["rows"][::5]] == ["books", "two"] and len(scaled["rows"]) == 10
+    assert [row[:2] for row in held_out["rows"]] == [
+        [name, rows] for name in ("books", "two", "two") for rows in ("counts", "tf-idf-l2")
+    ]
+    assert all(0.0 <= float(cell) <= 100.0 for row in held_out["rows"] for cell in row[2:])
     assert "| books | the paper | 85.23 | 85.52 | 85.14 | 85.05 | 84.98 |" in capsys.readouterr().out
-    assert (tmp_path / "h.png").stat().st_size > 1000
+    assert (tmp_path / "h.png").stat().st_size > 1000 and "<svg" in (tmp_path / "h.svg").read_text()
 
 
 def test_labels_that_are_no_classes_are_refused(tmp_path):

@@ -36,7 +36,7 @@ CASES = [
     ("omd", {"mirror": "p-norm", "step": 0.3, "p": 5.0}),
     ("subgradient", {"l1": 0.05}),
     ("fobos", {"l1": 0.05, "l2": 0.2}),
-    *[("hf-fobos", {"l1": 0.05, "p": p, "cap": 1.5}) for p in (1, 2, 3, INF)],
+    *[("hf-fobos", {"l1": 0.05, "p": p, "cap": 1.5}) for p in (1, 1.5, 2, 3, 7, INF)],
     ("adagrad-rda", {"l1": 0.05, "delta": 0.0}),
     ("adagrad-rda", {"l1": 0.05}),
     ("adagrad-rda-squares", {"l1": 0.05}),
@@ -139,7 +139,7 @@ def test_labels_of_classes_are_plus_or_minus_one(label):
         ("ogd", {"decay": "linear"}),
         ("omd", {"mirror": "burg"}),
         ("omd", {"mirror": "p-norm", "p": 1.5}),
-        ("hf-fobos", {"p": 4}),
+        ("hf-fobos", {"p": 0.5}),
     ],
 )
 def test_unknown_settings_are_refused(name, settings_):

@@ -43,7 +43,10 @@ def values_of(setting) -> list:
     if setting.kind is str:
         return ["module:attribute"]
     low = setting.least if setting.least is not None else np.nextafter(setting.above, math.inf)
-    high = setting.most if setting.most is not None else np.nextafter(setting.below, -math.inf)
+    if setting.infinite:
+        high = math.inf
+    else:
+        high = setting.most if setting.most is not None else np.nextafter(setting.below, -math.inf)
     if setting.kind is int:
         return [7, int(high)]
     middle = 0.7 if low < 0.7 < high else 3.5

@@ -37,7 +37,7 @@ CASES = {
     + [{"l1": 0.05, "half_steps": "next"}, {"l1": 0.05, "l2": 0.1, "half_steps": "next"}]
     + [{"l1": 0.01, "loss": loss, "step": 0.05 if loss == "squared-hinge" else 1.0} for loss in LOSSES]
     + [{"l2": 0.1}, {"l1": 0.02, "l2": 0.5, "decay": "constant", "step": 0.2}, {"l1": 0.0}],
-    "hf-fobos": [{"l1": 0.02, "p": p} for p in (1.0, 2.0, 3.0, math.inf)]
+    "hf-fobos": [{"l1": 0.02, "p": p} for p in (1.0, 1.5, 2.0, 3.0, 40.0, math.inf)]
     + [{"l1": 0.2, "p": 1.0, "cap": 0.5}, {"l1": 0.2, "p": 2.0, "cap": 0.3, "loss": "logistic"}],
     "adagrad-rda": [{"l1": 0.01}, {"l1": 0.05, "delta": 0.0, "step": 0.3, "loss": "logistic"}],
     "adagrad-rda-squares": [{"l1": 0.01}, {"l1": 0.0, "loss": "squared-hinge"}],

@@ -68,6 +68,7 @@ CASES = [
     ("hf-fobos", {"l1": 0.2, "p": 1.0, "cap": 0.5}),
     ("hf-fobos", {"l1": 0.1, "p": math.inf}),
     ("hf-fobos", {"l1": 0.1, "p": 3.0, "step": 0.5}),
+    ("hf-fobos", {"l1": 0.1, "p": 2.5, "step": 0.5}),
 ]
 ids = [f"{name}-{'-'.join(f'{k}={v}' for k, v in case.items())}" for name, case in CASES]
 

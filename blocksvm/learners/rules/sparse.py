@@ -8,7 +8,8 @@ Subgradient on loss + l1 ||w||_1 (the same paper, eq. 6): w -= eta_t (g_t + l1 s
 
 Thresholds add up: with w = scale v (the scale has the divisions) and the cumulative penalty S_t = sum_s eta_s l1 /
 scale_{s-1}, a feature brought up to date at the end of round r becomes soft(v, (S_t - S_r) h_j).  Its numbers are v,
-S_r (``applied``: the part of S already applied), the sum of |eta g|^p, and for an average also r and the sum of w so
+S_r (``applied``: the part of S already applied), the sum of |eta g|^p (of p other than 1, 2, 3 its p-th root, which
+neither overflows nor vanishes), and for an average also r and the sum of w so
 far, in closed form, or with l2 from a table of the rounds since S was last reset to 0.
 """
 
@@ -51,13 +52,11 @@ def height_at(total, p, cap):
     """h_j from the sum of powers; p, cap: parameters, read before a loop that writes."""
     if p == 0.0:
         return 1.0
-    if p == 1.0:
-        return min(total, cap)
     if p == 2.0:
         return min(np.sqrt(total), cap)
     if p == 3.0:
         return np.cbrt(total)
-    return total
+    return min(total, cap) if p <= 2.0 else total
 
 
 @inlined
@@ -74,7 +73,10 @@ def raised_to(total, a, p):
         return total + a * a
     if p == 3.0:
         return total + a * a * a
-    return max(total, a)
+    larger, smaller = max(total, a), min(total, a)
+    if p == np.inf or smaller == 0.0:
+        return larger
+    return larger * (1.0 + (smaller / larger) ** p) ** (1.0 / p)
 
 
 @inlined
@@ -351,8 +353,8 @@ HF_FOBOS = ON_L1.like(
     example="hf-fobos --l1 1e-3 --p 2 --cap 500",
     settings=Settings((
         LOSS, STEP, DECAY, L1,
-        Setting("p", "p of the norm of a feature's steps", 2.0, choices=(1.0, 2.0, 3.0, math.inf), infinite=True),
-        positive("cap", "largest height of a threshold, for p 1 or 2", None, metavar="V"),
+        Setting("p", "p of the norm of a feature's steps", 2.0, least=1.0, infinite=True),
+        positive("cap", "largest height of a threshold, for p up to 2", None, metavar="V"),
     )),
     numbers=lambda settings: {"l2": 0.0, "ahead": 0.0},
 )  # fmt: skip

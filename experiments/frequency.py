@@ -1,0 +1,134 @@
+"""The argument for thresholds that grow with a feature's steps (Oiwa, Matsushima, Nakagawa, ECML PKDD 2011): a
+threshold that all features share makes the weights of rare features zero, however much these tell.
+
+    python -m experiments.frequency FOLDER [--sets books,ob-2-1] [--epochs 20] [--figure FILE.png] [--json FILE]
+
+FOLDER: sets as tools/make_corpora.py writes them.  First planted rows, in which one feature occurs in half of the rows
+and one in a hundredth, both with P(y = 1 | feature) = 0.9, among features that tell nothing.  Then the sets: how many
+weights are zero by the number of rows that have the feature, and what subgradient steps on the same problem leave.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+
+from experiments.hf_fobos import GRID, METHODS, Corpus, Plan, Search, learn, load, split
+from experiments.measuring import Tables, panels, parser
+
+ROWS, NOISE = 10_000, 200
+FREQUENT, RARE = 0.5, 0.01  # shares of rows with the two features
+TELLING = 0.9  # P(y = 1 | either)
+PLANTED_GRID = np.append(0.0, 10.0 ** np.arange(-5.0, 1.51, 0.25))  # of lambda
+KEPT = 0.5  # of the frequent feature's weight without a threshold
+BINS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1 << 30)  # rows with a feature
+
+
+def planted(seed: int) -> Corpus:
+    """Feature 0 is the frequent one, 1 the rare one; the others, in a hundredth to a half of the rows, tell nothing."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(ROWS) < 0.5, 1, -1)
+    shares = np.append([FREQUENT, RARE], np.geomspace(RARE, FREQUENT, NOISE))
+    right = np.append([TELLING, TELLING], np.full(NOISE, 0.5))
+    chance = np.where(y[:, None] > 0, 2.0 * shares * right, 2.0 * shares * (1.0 - right))
+    X = scipy.sparse.csr_matrix((rng.random(chance.shape) < chance).astype(float))
+    X.indptr, X.indices = X.indptr.astype(np.int64), X.indices.astype(np.int32)
+    return Corpus("planted", X, y.astype(np.int16), 2)
+
+
+def order_of(corpus: Corpus, epochs: int, seed: int) -> np.ndarray:
+    draws = np.random.default_rng([seed, len(corpus.y)])
+    return np.concatenate([draws.permutation(len(corpus.y)) for _ in range(epochs)]).astype(np.int32)
+
+
+def weights(corpus: Corpus, method: str, l1: float, order: np.ndarray) -> np.ndarray:
+    """(d,) after the rounds of ``order``."""
+    runner, state = learn(corpus, method, l1, order)
+    return runner.weights(state, np.empty(corpus.X.shape[1] + 1))[:-1]
+
+
+def table_of_planted(tables: Tables, epochs: int, seed: int) -> None:
+    corpus = planted(seed)
+    order = order_of(corpus, epochs, seed)
+    tables.begin(f"planted, {epochs} epochs: the largest lambda with a weight that is not 0; and where the frequent "
+                 f"feature keeps at most {KEPT:.0%} of its weight, what the rare one keeps, and which others are 0",
+                 "method", "lambda, frequent", "lambda, rare", "quotient", "rare weight kept %",
+                 "others 0 %")  # fmt: skip
+    for method in METHODS:
+        W = np.array([weights(corpus, method, l1, order) for l1 in PLANTED_GRID])
+        last = [float(PLANTED_GRID[np.flatnonzero(W[:, j])[-1]]) for j in (0, 1)]
+        half = int(np.flatnonzero(W[:, 0] <= KEPT * W[0, 0])[0])
+        tables.row(method, *(f"{l1:.1e}" for l1 in last), f"{last[0] / last[1]:.1f}",
+                   f"{100.0 * W[half, 1] / W[0, 1]:.0f}", f"{100.0 * np.mean(W[half, 2:] == 0.0):.0f}")  # fmt: skip
+
+
+def zeros_by_frequency(corpus: Corpus, w: np.ndarray) -> list[float]:
+    """Percentage of weights that are zero, of the features in so many rows as each of BINS says."""
+    rows = np.bincount(corpus.X.indices, minlength=len(w))
+    return [
+        100.0 * float(np.mean(w[(rows >= low) & (rows < high)] == 0.0))
+        for low, high in zip(BINS[:-1], BINS[1:], strict=True)
+        if ((rows >= low) & (rows < high)).any()
+    ]
+
+
+def tables_of_set(tables: Tables, corpus: Corpus, epochs: int, seed: int) -> dict[str, list[float]]:
+    """The curves of zeros by method."""
+    order = order_of(corpus, epochs, seed)
+    splits = split(len(corpus.y), 5, epochs, seed)
+    rows = np.bincount(corpus.X.indices)
+    bins = [low for low, high in zip(BINS[:-1], BINS[1:], strict=True) if ((rows >= low) & (rows < high)).any()]
+    names = [f"{low}" if high == low + 1 else f"{low}-{high - 1}" if high < BINS[-1] else f"{low} or more"
+             for low, high in zip(BINS[:-1], BINS[1:], strict=True) if low in bins]  # fmt: skip
+    tables.begin(f"{corpus.name}: weights that are 0, %, by the number of rows with the feature; lambda by folds",
+                 "method", "lambda", "accuracy %", *names, "all")  # fmt: skip
+    curves = {}
+    for method in METHODS:
+        found = Search(corpus, method, splits, epochs).run(GRID, Plan(2, 3, 2))
+        w = weights(corpus, method, found["l1"], order)
+        curves[method] = zeros_by_frequency(corpus, w)
+        tables.row(method, f"{found['l1']:g}", f"{100.0 * np.mean(found['accuracy']):.2f}",
+                   *(f"{share:.0f}" for share in curves[method]),
+                   f"{100.0 * np.mean(w[: len(rows)] == 0.0):.1f}")  # fmt: skip
+    tables.begin(f"{corpus.name}: subgradient steps and FOBOS on the same problem, {epochs} epochs", "lambda",
+                 *(f"{method}: {what}" for method in ("subgradient", "FOBOS")
+                   for what in ("weights 0, %", "below 1e-3, %", "accuracy %")))  # fmt: skip
+    for l1 in GRID[2:]:
+        cells = []
+        for method in ("subgradient", "FOBOS"):
+            w = weights(corpus, method, l1, order)[: len(rows)]
+            accuracy = Search(corpus, method, splits, epochs).scores(l1, len(splits), epochs)
+            cells += [np.mean(w == 0.0), np.mean(np.abs(w) < 1e-3), np.mean([right for right, _ in accuracy])]
+        tables.row(f"{l1:g}", *(f"{100.0 * cell:.2f}" for cell in cells))
+    return curves
+
+
+def main() -> None:
+    p = parser(__doc__)
+    p.add_argument("folder", type=Path)
+    p.add_argument("--sets", default="books,ob-2-1")
+    p.add_argument("--epochs", type=int, default=20)
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--figure", type=Path, metavar="FILE.png", help="weights that are zero by frequency")
+    options = p.parse_args()
+    tables = Tables(options)
+    table_of_planted(tables, options.epochs, options.seed)
+    names = options.sets.split(",")
+    curves = {
+        name: tables_of_set(tables, load(options.folder / f"{name}.svm"), options.epochs, options.seed)
+        for name in names
+    }
+    if options.figure:
+        with panels(options.figure, n_columns=len(names)) as axes:
+            for (name, methods), ax in zip(curves.items(), axes[0], strict=True):
+                for method, shares in methods.items():
+                    ax.semilogx(BINS[: len(shares)], shares, "o-", label=method, base=2)
+                ax.set(title=name, xlabel="rows with the feature, at least", ylabel="weights that are 0, %")
+            axes[0, 0].legend()
+    tables.end()
+
+
+if __name__ == "__main__":
+    main()
