@@ -146,9 +146,10 @@ def tables_of_blocks(tables: Tables, rows: Rows, stop: dict, tol: float) -> None
         f"{BLOCKS}, fixed, visited in a new order each time": (in_block, {"partition": "fixed"}),
     }
     for chunk in CHUNKS:
-        if n >= 2 * BLOCKS * chunk:
-            many = math.ceil(math.ceil(n / chunk) / BLOCKS)
-            kinds[f"{BLOCKS}, redrawn from chunks of {chunk:,} rows"] = (chunk, many), {}
+        if n > 2 * chunk:  # of few chunks there are fewer blocks, of two chunks each
+            n_chunks = math.ceil(n / chunk)
+            many = max(2, math.ceil(n_chunks / BLOCKS))
+            kinds[f"{math.ceil(n_chunks / many)}, redrawn from chunks of {chunk:,} rows"] = (chunk, many), {}
     for name, ((chunk, many), more) in kinds.items():
         both = [run(rows, chunk, with_set=with_set, schedule="1", block_chunks=many, **stop, **more)
                 for with_set in (False, True)]  # fmt: skip

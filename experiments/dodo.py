@@ -53,6 +53,8 @@ MADE = {
     **{f"corpora/{name}.svm": f"tools/make_corpora.py {name} {source} {{@corpora}}/{name}" for name, source in {
         "books": PRODUCTS, "dvd": PRODUCTS, "ob-2-1": NEWS, "sb-2-1": NEWS, "ob-8-1": NEWS, "sb-8-1": NEWS,
         "ob-2-2": NEWS, "ob-2-3": NEWS, "sb-2-2": NEWS, "sb-2-3": NEWS, "reut20": "{reuters21578.tar.xz}"}.items()},
+    "corpora/reviews-books.svm corpora/reviews-dvd.svm":
+        f"tools/make_corpora.py books-dvd {PRODUCTS} {{@corpora}}/reviews",
     "corpora/20news-train.svm corpora/20news-test.svm": f"tools/make_corpora.py 20news {NEWS} {{@corpora}}/20news --l2",
     **{f"{name}.h5": f"blocksvm.split {{{text}}} {{{name}.h5}} --overwrite --quiet" for name, text in {
         "a9a": "a9a", "imdb-w1": "imdb-w1.svm", "imdb-words": "imdb-words.svm", "zipf": "zipf.svm",
@@ -63,7 +65,8 @@ MADE = {
            f"blocksvm.split {texts} {{{name}-train.h5}} --holdout {share} {{{name}-test.h5}} --overwrite --quiet"
        for name, texts, share in (
            ("books", "{corpora/books.svm}", 0.2), ("a9a", "{a9a} {a9a.t}", 0.2), ("enron", "{enron.svm}", 0.1),
-           ("news-words", "{news-words.svm}", 0.1), ("imdb-words", "{imdb-words.svm}", 0.1))},
+           ("news-words", "{news-words.svm}", 0.1), ("imdb-words", "{imdb-words.svm}", 0.1),
+           ("imdb-characters", "{imdb-characters.svm}", 0.1))},
     "big.h5": f"{BIG} {{big.h5}} --rows 56000000",
     **{f"scale-{size}.h5": f"{BIG} {{scale-{size}.h5}} --rows {16_000 * size}" for size in (10, 30, 100, 300)},
     "small.h5": f"{BIG} {{small.h5}} --rows 1120000",
@@ -107,8 +110,9 @@ MEASURED = {
     "roofline": {name: f"experiments.roofline {{{name}.h5}} {{{name}.svm}}" for name in ("zipf", "imdb-words")},
     "convergence": {name: f"experiments.convergence {{{name}-train.h5}},{{{name}-test.h5}} --most {most}"
                     for name, most in zip(HELD_OUT, (200, 200, 60, 60, 60), strict=True)},
-    "distance": {"": "experiments.distance " + " ".join(f"{{{name}-train.h5}},{{{name}-test.h5}}"
-                                                        for name in HELD_OUT[1:]) + " --figure {@tables}/distance.png"},
+    "distance": {"": "experiments.distance " + " ".join(
+        f"{{{name}-train.h5}},{{{name}-test.h5}}" for name in (*HELD_OUT[2:], "imdb-characters")
+    ) + " --figure {@tables}/distance.png"},
     "lbfgs": {name: f"experiments.lbfgs {{{name}.h5}}" for name in ("a9a", "news-words", "enron", "clicks")},
     "cluster": {name: f"experiments.cluster {{enron.h5}} {{news-words.h5}} {{zipf.h5}} {{clicks.h5}} {options}"
                 for name, options in (("hinge", ""), ("seed", "--seed 1"), ("squared", "--loss squared-hinge"),
@@ -123,7 +127,12 @@ MEASURED = {
                     "--peers vw --vw-options='--loss_function hinge --noconstant'"},
     "learners": {name: f"experiments.learners {name}={{{name}.svm}}" for name in STREAMS},
     "regimes": {"": "experiments.regimes imdb={imdb-train.svm},{imdb-test.svm} "
-                    "20news={corpora/20news-train.svm},{corpora/20news-test.svm}"},
+                    "20news={corpora/20news-train.svm},{corpora/20news-test.svm}",
+                **{what: f"experiments.new_data {what} a9a={{a9a}},{{a9a.t}},0.1 "
+                         "imdb={imdb-train.svm},{imdb-test.svm}" for what in ("redundant", "grown")},
+                "drift": "experiments.new_data drift clicks-drift={clicks-drift.svm} clicks-other={clicks-other.svm} "
+                         "enron-names={enron-names.svm}"},
+    "transfer": {"": "experiments.transfer {corpora/reviews-books.svm} {corpora/reviews-dvd.svm}"},
     "many-classes": {
         **{f"{name}-{loss}": comparison(f"{name}.svm", BOTH, "liblinear", "LinearSVC",
                                         test=f"{name}.t.svm", objective=f"loss={loss}")

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from experiments.hf_fobos import GRID, METHODS, Corpus, Plan, Search, learn, load, split
-from experiments.measuring import Tables, panels, parser
+from experiments.measuring import Tables, listed, panels, parser
 
 ROWS, NOISE = 10_000, 200
 FREQUENT, RARE = 0.5, 0.01  # shares of rows with the two features
@@ -108,20 +108,19 @@ def tables_of_set(tables: Tables, corpus: Corpus, epochs: int, seed: int) -> dic
 def main() -> None:
     p = parser(__doc__)
     p.add_argument("folder", type=Path)
-    p.add_argument("--sets", default="books,ob-2-1")
+    p.add_argument("--sets", type=listed, default=("books", "ob-2-1"))
     p.add_argument("--epochs", type=int, default=20)
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--figure", type=Path, metavar="FILE.png", help="weights that are zero by frequency")
     options = p.parse_args()
     tables = Tables(options)
     table_of_planted(tables, options.epochs, options.seed)
-    names = options.sets.split(",")
     curves = {
         name: tables_of_set(tables, load(options.folder / f"{name}.svm"), options.epochs, options.seed)
-        for name in names
+        for name in options.sets
     }
     if options.figure:
-        with panels(options.figure, n_columns=len(names)) as axes:
+        with panels(options.figure, n_columns=len(curves)) as axes:
             for (name, methods), ax in zip(curves.items(), axes[0], strict=True):
                 for method, shares in methods.items():
                     ax.semilogx(BINS[: len(shares)], shares, "o-", label=method, base=2)

@@ -22,7 +22,7 @@ from joblib import Parallel, delayed
 
 from blocksvm.learners.engine.runner import LearnerState, Runner
 from blocksvm.learners.rules import sparse as kernels
-from experiments.measuring import Tables, panels, parser
+from experiments.measuring import Tables, listed, panels, parser
 
 INPUTS = ("counts", "counts-l2", "tf-idf", "tf-idf-l2")
 UNSEEN = ("ob-2-2", "ob-2-3", "sb-2-2", "sb-2-3")
@@ -231,9 +231,9 @@ def draw(corpus: Corpus, found: dict[str, dict], options) -> None:
 def main() -> None:
     p = parser(__doc__)
     p.add_argument("folder", type=Path)
-    p.add_argument("--sets", default=",".join(SETS))
-    p.add_argument("--inputs", default=",".join(INPUTS))
-    p.add_argument("--unseen", default=",".join(UNSEEN))
+    p.add_argument("--sets", type=listed, default=SETS)
+    p.add_argument("--inputs", type=listed, default=INPUTS)
+    p.add_argument("--unseen", type=listed, default=UNSEEN)
     p.add_argument("--folds", type=int, default=10)
     p.add_argument("--epochs", type=int, default=20)
     p.add_argument("--seed", type=int, default=0)
@@ -241,12 +241,10 @@ def main() -> None:
     p.add_argument("--figure", type=Path, metavar="FILE.png", help="heights by norm, of the first set")
     options = p.parse_args()
     tables, pool = Tables(options), Parallel(options.jobs, return_as="generator")
-    names, inputs, unseen = (list(filter(None, one.split(","))) for one in (options.sets, options.inputs,
-                                                                            options.unseen))  # fmt: skip
     given = options.folds, options.epochs, options.seed, GRID
-    for rows in inputs:
+    for rows in options.inputs:
         tables.begin(f"{options.folds} folds, {options.epochs} epochs, values: {rows}", "set", "", *METHODS)
-        corpora = [load(options.folder / f"{name}.svm", rows) for name in names]
+        corpora = [load(options.folder / f"{name}.svm", rows) for name in options.sets]
         searches = pool(delayed(run_set)(corpus, *given) for corpus in corpora)
         for corpus, found in zip(corpora, searches, strict=True):
             for cells in rows_of(corpus.name, found):
@@ -254,10 +252,10 @@ def main() -> None:
             if options.figure and rows == "counts" and corpus is corpora[0]:
                 draw(corpus, found, options)
     tables.begin("accuracy % on rows that chose nothing", "set", "values", *METHODS)
-    for name in [*names, *unseen]:
-        corpora = [load(options.folder / f"{name}.svm", rows) for rows in inputs]
+    for name in [*options.sets, *options.unseen]:
+        corpora = [load(options.folder / f"{name}.svm", rows) for rows in options.inputs]
         searches = pool(delayed(held_out)(corpus, *given) for corpus in corpora)
-        for rows, found in zip(inputs, searches, strict=True):
+        for rows, found in zip(options.inputs, searches, strict=True):
             tables.row(name, rows, *(f"{100.0 * right:.2f}" for right in found))
     tables.end()
 

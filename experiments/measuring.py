@@ -155,6 +155,14 @@ def parser(text: str) -> argparse.ArgumentParser:
     return p
 
 
+def listed(text: str) -> list[str]:
+    """The names in 'one,two', of which there must be one."""
+    names = [name for name in text.split(",") if name]
+    if not names:
+        raise argparse.ArgumentTypeError("names nothing; give at least one, with commas between them")
+    return names
+
+
 class Tables:
     """Tables, each with a title and columns; rows are printed as they come, and kept at the end."""
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from blocksvm.api.fit import fit
 from blocksvm.store.reader import Store
-from experiments.measuring import Tables, budget, parser
+from experiments.measuring import Tables, budget, listed, parser
 
 
 class SlowStore(Store):
@@ -47,20 +47,20 @@ def main() -> None:
     p = parser(__doc__)
     p.add_argument("store", type=Path, metavar="STORE.h5")
     p.add_argument("--tol", type=float, default=1e-3)
-    p.add_argument("--bandwidths", default="50,150,500,inf")
-    p.add_argument("--shares", default="8,32")
-    p.add_argument("--schedules", default="1,3,10,overlap,auto")
-    p.add_argument("--working-sets", default="auto,none")
+    p.add_argument("--bandwidths", type=listed, default=("50", "150", "500", "inf"))
+    p.add_argument("--shares", type=listed, default=("8", "32"))
+    p.add_argument("--schedules", type=listed, default=("1", "3", "10", "overlap", "auto"))
+    p.add_argument("--working-sets", type=listed, default=("auto", "none"))
     p.add_argument("--repeats", type=int, default=1)
     options = p.parse_args()
-    shares, schedules, sets = (getattr(options, name).split(",") for name in ("shares", "schedules", "working_sets"))
+    shares, schedules, sets = options.shares, options.schedules, options.working_sets
     tables = Tables(options)
     seconds_to_gap(options.store, float("inf"), memory=budget(options.store, shares[0]), tol=0.1)  # loads the kernels
     tables.begin(f"{options.store.stem}: seconds to a certified gap of {options.tol:g} (readings of all rows, MB read)",
                  "memory, working set, MB/s", *schedules, "auto / best fixed")  # fmt: skip
     for share in shares:
         for kind in sets if share == shares[0] else sets[:1]:
-            for bandwidth in map(float, options.bandwidths.split(",")):
+            for bandwidth in map(float, options.bandwidths):
                 given = {"memory": budget(options.store, share), "tol": options.tol, "working_set": kind}
                 cells, seconds = [], {}
                 for schedule in schedules:

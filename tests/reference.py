@@ -102,6 +102,7 @@ def parse_svmlight(data, duplicates="error", dtype=np.float64):
     - A line ends at LF; one CR before it (or at the end of the data) is dropped.
     - From ``#`` to the end of the line is a comment. Lines with nothing else, and
       blank lines, are no rows, but they count in the line numbers.
+    - A label ``?`` says that the row has none: nan.
     - Tokens are separated by spaces and tabs. ``qid:N``, N decimal digits, is
       skipped wherever it stands after the label.
     - Numbers are plain decimals: no hexadecimal, no underscores, no nan, no inf.
@@ -126,7 +127,7 @@ def parse_svmlight(data, duplicates="error", dtype=np.float64):
             continue
         if b":" in tokens[0]:
             raise BadLine(line, "missing label")
-        label = _number(tokens[0], line, "label")
+        label = float("nan") if tokens[0] == b"?" else _number(tokens[0], line, "label")
         if re.fullmatch(rb"[+-]?[0-9]+", tokens[0]) and int(label) != int(tokens[0]):
             raise BadLine(line, "the label would merge with others")
         entries = {}

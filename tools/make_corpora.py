@@ -1,13 +1,16 @@
 """Owns the text classification data: three public corpora, given as local archives, as svmlight text.
 
     make_corpora.py books|dvd                      ARCHIVE OUT   Amazon reviews, the processed_acl files
+    make_corpora.py books-dvd                      ARCHIVE OUT   both, their features numbered alike
     make_corpora.py ob-2-1|sb-2-1|ob-8-1|...       ARCHIVE OUT   subsets of 20 Newsgroups, 20news-bydate
     make_corpora.py 20news                         ARCHIVE OUT   all of it
     make_corpora.py reut20                         ARCHIVE OUT   Reuters-21578, the reut2-*.sgm files
 
-Writes OUT.svm and OUT.json (classes by label, sizes); 20news: OUT-train.svm and OUT-test.svm, each with its .json.
+Writes OUT.svm and OUT.json (classes by label, sizes); 20news: OUT-train.svm and OUT-test.svm, each with its .json;
+books-dvd: OUT-books.svm and OUT-dvd.svm.
 Two classes have labels -1 and +1, more have 0 to k-1. Ids count from 1 in the words' alphabetical order; in 20news
-the training words come first, then those that only the test has. Rows are shuffled by --seed and documents' names.
+the training words come first, then those that only the test has (in books-dvd those of dvd). Rows are shuffled by
+--seed and documents' names.
 
 A word is a run of a-z in the lower-cased text, its value how often it occurs; the reviews come as such counts, of
 words and pairs of words. Of a post counts the Subject and what follows the headers. reut20 takes the articles that
@@ -29,7 +32,7 @@ import tarfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # ob, sb: balanced sets of overlapping and of separated groups, named like the 20 Newsgroups subsets of University
 # College Dublin (mlg.ucd.ie/datasets/20ng.html), which hold 500 posts a class, without stop words, stemmed. The groups
@@ -85,6 +88,7 @@ NEWSGROUPS = (
     "talk.religion.misc",
 )
 DOMAINS = ("books", "dvd")
+PARTS = {"20news": ("train", "test"), "books-dvd": DOMAINS}  # of sets that are more than one file
 SENTIMENTS = ("negative", "positive")
 TOPICS = 20
 
@@ -107,7 +111,7 @@ class Document:
     name: str  # its own in the archive: where the document comes in the shuffled order depends on nothing else
     category: str
     counts: Mapping[str, int]
-    part: str = ""  # train or test, where the corpus is split
+    part: str = ""  # one of the set's PARTS
 
 
 def bag_of_words(text: str) -> Counter[str]:
@@ -137,7 +141,7 @@ def read_reviews(archive: str, domain: str, unlabeled: bool) -> Iterator[Documen
         if match[1] == domain and (match[2] == "unlabeled") == unlabeled:
             for number, line in enumerate(text.split("\n"), 1):
                 if line.strip():
-                    yield parse_review(line, f"{match[1]}/{match[2]}.review:{number}")
+                    yield replace(parse_review(line, f"{match[1]}/{match[2]}.review:{number}"), part=domain)
 
 
 def parse_review(line: str, name: str) -> Document:
@@ -170,8 +174,9 @@ def read_articles(archive: str) -> Iterator[Document]:
 
 def read_set(name: str, archive: str, unlabeled: bool) -> tuple[tuple[str, ...], list[Document]]:
     """A set's classes in the order of their labels, and all their documents."""
-    if name in DOMAINS:
-        return SENTIMENTS, list(read_reviews(archive, name, unlabeled))
+    if name in (*DOMAINS, "books-dvd"):
+        domains = PARTS.get(name, (name,))
+        return SENTIMENTS, [one for domain in domains for one in read_reviews(archive, domain, unlabeled)]
     if name != "reut20":
         groups = SUBSETS.get(name, NEWSGROUPS)
         return groups, list(read_posts(archive, groups))
@@ -260,7 +265,7 @@ def build_part(
 def build_files(options: argparse.Namespace) -> dict[str, tuple[str, dict]]:
     """What to write, by the file name without its ending."""
     classes, documents = read_set(options.set, options.archive, options.unlabeled)
-    part_names = ("train", "test") if options.set == "20news" else (None,)
+    part_names = PARTS.get(options.set, (None,))
     for part in part_names:
         present = {document.category for document in documents if part in (None, document.part)}
         missing = [category for category in classes if category not in present]
@@ -303,7 +308,7 @@ def parse_count(text: str) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("set", choices=(*DOMAINS, *SUBSETS, "20news", "reut20"), metavar="SET")
+    parser.add_argument("set", choices=(*DOMAINS, *PARTS, *SUBSETS, "reut20"), metavar="SET")
     parser.add_argument("archive", metavar="ARCHIVE", help="a tar file, plain or compressed by gzip, bzip2 or xz")
     parser.add_argument("out", metavar="OUT", help="what the outputs' names begin with")
     parser.add_argument("--l2", action="store_true", help="scale rows to length 1")
@@ -317,10 +322,10 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of the order, and of what is drawn")
     options = parser.parse_args()
-    if options.unlabeled and options.set not in DOMAINS:
+    if options.unlabeled and options.set not in (*DOMAINS, "books-dvd"):
         parser.error(f"--unlabeled is for {' and '.join(DOMAINS)} only")
-    if options.set == "20news" and options.per_class:
-        parser.error("--per-class is not for 20news, which is written whole")
+    if options.set in PARTS and options.per_class:
+        parser.error(f"--per-class is not for {options.set}, which is written whole")
     if options.set in SUBSETS:
         options.per_class = options.per_class or 500
     options.min_documents = options.min_documents or (3 if options.set in SUBSETS else 1)

@@ -66,8 +66,15 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings]:
     method = get_method(name, learner=True)
     if not method.capabilities.linear:
         raise InputError(f"{name}: has a kernel, and regret is against the best fixed weights; choose another learner")
+    if value_of(arguments, "--joint") is not None:
+        raise InputError(
+            "--joint: no solver here finds the best fixed weights over joint features, with which regret compares; "
+            "leave it out"
+        )
     choices = {setting.name: value_of(arguments, option_string(setting.name)) for setting in method.settings}
-    return name, method.takes(choices).without(*COMMON_SETTINGS.names(), "costs", "cost_rule")
+    takes = method.takes(choices)
+    unused = [name for name in COMMON_SETTINGS.names() if name != "targets"]
+    return name, takes.without(*unused)
 
 
 def main(arguments: list[str]) -> int:
@@ -102,9 +109,10 @@ def main(arguments: list[str]) -> int:
 def shown(report) -> list[str]:
     """The report as lines for a person."""
     run, best = report.run, report.best
+    shown_as = run.settings | ({"costs": f"of {run.runner.n_classes} labels"} if run.settings.get("costs") else {})
     settings = ", ".join(
         f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
-        for name, value in run.settings.items()
+        for name, value in shown_as.items()
         if value is not None
     )
     gap = "" if best.rel_gap is None else f", certified to a relative gap of {best.rel_gap:.1e}"

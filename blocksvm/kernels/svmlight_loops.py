@@ -33,6 +33,7 @@ from blocksvm.kernels.text_bytes import (
     HASH,
     MINUS,
     NEWLINE,
+    QUESTION,
     SPACE,
     ZERO,
     byte_at,
@@ -316,7 +317,7 @@ def leave_open(undecided, n, target, start, stop):
 def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values, lines, undecided):
     """Parse ``text[:end]`` (uint8, whole lines, the last byte a newline, ``SPARE`` more bytes after it).
 
-    labelled: a row must begin with its label (else a row may lack it and gets nan).  closing: rows stay as they are
+    labelled: a row must begin with its label, or with ? where there is none (else it may lack it): then it is nan.  closing: rows stay as they are
     where ids ascend and no value is 0; single: and are rounded to float32.  Outputs: labels (rows,) float64, indptr
     (rows + 1,) int64, ids int64, values float64, lines (rows,) int64 the line of each row (0-based).
     undecided (m, 3) int64: (-1 - row for a label or else k for a value, start, stop) of numbers for Python to parse.
@@ -348,7 +349,10 @@ def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values
         lines[rows] = line
         token = p
         p, code, value = number(text, p)
-        if byte_at(text, p) == COLON or (c == 113 and byte_at(text, token + 1) == 105 and byte_at(text, token + 2) == 100):
+        if c == QUESTION and ends_token(byte_at(text, token + 1)):
+            labels[rows] = np.nan
+            p = token + 1
+        elif byte_at(text, p) == COLON or (c == 113 and byte_at(text, token + 1) == 105 and byte_at(text, token + 2) == 100):
             if labelled:
                 return rows, line, NO_LABEL, token, open_numbers, closed, largest
             labels[rows] = np.nan

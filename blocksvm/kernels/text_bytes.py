@@ -10,6 +10,7 @@ from blocksvm.kernels import inlined, kernel
 SPARE = 64  # this many bytes after a text must be readable
 
 NEWLINE, SPACE, TAB, RETURN, HASH, COLON, PLUS, MINUS, DOT, ZERO, NINE = 10, 32, 9, 13, 35, 58, 43, 45, 46, 48, 57
+QUESTION = 63
 BLANKS = np.uint64(1 << SPACE | 1 << NEWLINE | 1 << TAB | 1 << RETURN | 1 << 11 | 1 << 12)
 
 

@@ -155,14 +155,19 @@ def check_plain(path: Path, saved: Mapping) -> None:
         raise InputError(f"{path}: has joint features of rows and labels, no weights of features; name another model")
 
 
+MAY_CHANGE = ("query",)  # settings of the rows to come, of which nothing is kept in what was learned
+
+
 def continued_settings(path: str | Path, saved: Mapping, takes: Settings, values: Mapping) -> dict:
     """The settings with which the learner of a model goes on: those of ``saved``, the method of its description, with
-    which ``values`` (name -> value, None for what has none) must agree."""
+    which ``values`` (name -> value, None for what has none) must agree, but for MAY_CHANGE."""
     before = takes.restored(saved["settings"])
     trusted(before.get(JOINT), values.get(JOINT), path)
     for name, value in takes.checked(values, saved["name"]).items():
         was = before.get(name, takes[name].default)
-        if was != value:
+        if name in MAY_CHANGE:
+            before[name] = value
+        elif was != value:
             raise InputError(
                 f"{path}: was learned {f'with {option(name, was)}' if was is not None else f'without {option(name)}'}, "
                 f"but {value_text(value)} is given now; leave it out, or begin anew"
@@ -179,7 +184,7 @@ def check_continued(path: Path, saved: Mapping, method: Mapping, bias: float, pr
             f"{path}: was learned by {before['name']}, not by {now['name']}; continue with the same learner"
         )
     for name, value in now["settings"].items():
-        if name in before["settings"] and before["settings"][name] != value:
+        if name in before["settings"] and before["settings"][name] != value and name not in MAY_CHANGE:
             raise InputError(
                 f"{path}: was learned with {option(name)} {before['settings'][name]}, not {value}; "
                 "continue with the same settings"

@@ -10,6 +10,7 @@ FOBOS form  w_{t+1} = argmin <g_t, w> + r(w) + (w - w_t)' H_t (w - w_t) / (2 eta
 RDA form    w_{t+1} = argmin <g_1 + ... + g_t, w> + t r(w) + w' H_t w / (2 eta): their Proposition 2 gives
     u' H_T u / (2 eta) + eta/2 sum_t ||g_t||^2 by the inverse of H_{t-1}, which is delta + s_{t-1} >= s_t where
     delta >= |g_t,j|.
+Squares     the RDA form with sum_s g_s,j^2 in the place of H_t / eta: no bound of it is known here.
 """
 
 from __future__ import annotations
@@ -19,13 +20,7 @@ import numpy as np
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.rule_parts import soft
-
-
-@inlined
-def pace_of(square, eta, delta):
-    """eta / H_j, 0 before the first gradient."""
-    h = delta + np.sqrt(square)
-    return eta / h if h > 0.0 else 0.0
+from blocksvm.learners.rules.adagrad import pace
 
 
 @inlined
@@ -40,18 +35,18 @@ def falling(length, fall, first, last):
 
 
 @inlined
-def idle_sum(dual, place, square, since, t, l1, eta, delta):
+def idle_sum(dual, place, square, since, t, l1, parameters):
     """sum of |w_j| before the rounds since + 1 .. t, in which the feature had no gradient; ``place``: its sum of
     gradients (dual averaging), or its weight after round ``since``."""
-    pace = pace_of(square, eta, delta)
+    step = pace(square, parameters)
     if dual:
-        return pace * falling(abs(place), l1, float(since), t - 1.0)
-    return falling(abs(place), pace * l1, 0.0, t - 1.0 - since)
+        return step * falling(abs(place), l1, float(since), t - 1.0)
+    return falling(abs(place), step * l1, 0.0, t - 1.0 - since)
 
 
 @kernel
 def adaptive_sums(
-    indptr, indices, values, order, first, slopes, dual, l1, eta, delta, place, squares, since, sums, low, high, largest
+    indptr, indices, values, order, first, slopes, dual, l1, parameters, place, squares, since, sums, low, high, largest
 ):
     """``sums[j]`` = sum of |w_j| before each round; slopes: of the rounds; largest (1,): max |g_t,j|; of features:
     place as above, squares: sum of g_j^2, since: the round that ``place`` is up to date with, [low, high]: the range of
@@ -65,16 +60,16 @@ def adaptive_sums(
             j = indices[k]
             g = slope * value_at(values, k)
             largest[0] = max(largest[0], abs(g))
-            sums[j] += idle_sum(dual, place[j], squares[j], since[j], t, l1, eta, delta)
-            before = pace_of(squares[j], eta, delta)
+            sums[j] += idle_sum(dual, place[j], squares[j], since[j], t, l1, parameters)
+            before = pace(squares[j], parameters)
             squares[j] += g * g
-            pace = pace_of(squares[j], eta, delta)
+            step = pace(squares[j], parameters)
             if dual:
                 place[j] += g
-                w = -pace * soft(place[j], t * l1)
+                w = -step * soft(place[j], t * l1)
             else:
                 idle = t - 1.0 - since[j]
-                w = soft(soft(place[j], idle * before * l1) - pace * g, pace * l1)
+                w = soft(soft(place[j], idle * before * l1) - step * g, step * l1)
                 place[j] = w
             since[j] = t
             low[j] = min(low[j], w)
@@ -82,14 +77,14 @@ def adaptive_sums(
 
 
 @kernel
-def adaptive_settle(t, dual, l1, eta, delta, place, squares, since, sums):
+def adaptive_settle(t, dual, l1, parameters, place, squares, since, sums):
     """Bring every feature up to date with the end of round t; returns (sum of ``sums``, sum of roots of squares)."""
     total, roots = 0.0, 0.0
     for j in range(place.shape[0]):
         if place[j] != 0.0:
-            sums[j] += idle_sum(dual, place[j], squares[j], since[j], t, l1, eta, delta)
+            sums[j] += idle_sum(dual, place[j], squares[j], since[j], t, l1, parameters)
             if not dual:
-                place[j] = soft(place[j], (t - since[j]) * pace_of(squares[j], eta, delta) * l1)
+                place[j] = soft(place[j], (t - since[j]) * pace(squares[j], parameters) * l1)
         since[j] = t
         total += sums[j]
         roots += np.sqrt(squares[j])

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import scipy.sparse
@@ -42,6 +40,7 @@ FIRST, LAST, LEAST_GAIN, NEAR = 1.0, 1e4, 1e-3, 0.99
 SMOOTH_STEPS = 500
 CORRECTIONS = 5  # pairs of vectors that L-BFGS keeps
 WIDTH = 1e-3  # within which kinks are smoothed
+EDGE_STEPS, EDGE, WEAKEST = 8, 0.99, 1e-6  # bisections towards the edge of a ball, how near it is enough, least of l1
 
 
 @dataclass(frozen=True)
@@ -117,12 +116,12 @@ def measure(run: ReplayedRun, u: FixedWeights, scores: np.ndarray) -> Comparator
         entropy=run.mirror.entropy(w, run.settings),
         loss=run.at(losses) + penalty,
         judged=run.at(run.judged_of(scores)) + penalty,
-        mistakes=run.at(run.y * scores <= 0.0),
+        mistakes=run.at(run.is_mistaken(scores)),
         linear=run.at(run.slopes * scores),
         hinge=run.at(hinge),
         hinge_squares=run.at(hinge**2),
         tau_hinge=run.at(run.tau * hinge) if run.theory.passive_aggressive else None,
-        margin=-run.largest(-(run.y * scores)),
+        margin=np.full(len(run.times), -np.inf) if run.real else -run.largest(-(run.y * scores)),
         distance=distance,
         reach=reach,
         weighted=None if run.steps is None else 2.0 * run.at(run.steps * losses + run.thresholds * float(sizes.sum())),
@@ -132,23 +131,34 @@ def measure(run: ReplayedRun, u: FixedWeights, scores: np.ndarray) -> Comparator
 
 
 def measured(run: ReplayedRun, rows: ReplayRows, u: FixedWeights) -> Iterator[Comparator]:
-    """The comparator; also scaled into the learner's ball, where it lies outside; and scaled to a least margin of 1,
-    where it separates the rows."""
+    """The comparator, or scaled into the learner's ball, where it lies outside; also scaled to a least margin of 1,
+    where it separates the rows, and the learner has no ball that this would leave."""
     scores = rows.scores(u.w, run.bias)
     plain = measure(run, u, scores)
-    yield plain
     if run.ball is not None:
-        power, radius = run.ball
-        length = plain.norm if power == 2 else plain.norm_1
+        radius, length = run.ball[1], length_in(run, plain)
         if length > radius:
-            yield _scaled(run, u, scores, radius / length * (1.0 - 1e-12), f"{u.name}, scaled to {radius:.4g}")
+            yield _scaled(run, rows, u, scores, radius / length * (1.0 - 1e-12), f"{u.name}, scaled to {radius:.4g}")
+            return
+    yield plain
     margin = float(plain.margin[-1])
-    if margin > 0.0 and run.learner.acts_up_to < math.inf:
-        yield _scaled(run, u, scores, (1.0 + 1e-12) / margin, f"{u.name}, scaled to margin 1")
+    if run.ball is None and rows.scales and margin > 0.0 and run.learner.acts_up_to < math.inf:
+        yield _scaled(run, rows, u, scores, (1.0 + 1e-12) / margin, f"{u.name}, scaled to margin 1")
+    if rows.stretched != 1.0:
+        yield _scaled(run, rows, u, scores, rows.stretched, f"{u.name}, times {rows.stretched:.4g}")
 
 
-def _scaled(run: ReplayedRun, u: FixedWeights, scores: np.ndarray, factor: float, name: str) -> Comparator:
-    return measure(run, FixedWeights(name, factor * u.w, u.C, "scaled"), factor * scores)
+def length_in(run: ReplayedRun, u: Comparator) -> float:
+    """||u|| or ||u||_1, as the learner's ball has it."""
+    return u.norm if run.ball is None or run.ball[0] == 2 else u.norm_1
+
+
+def _scaled(
+    run: ReplayedRun, rows: ReplayRows, u: FixedWeights, scores: np.ndarray, factor: float, name: str
+) -> Comparator:
+    w = factor * u.w
+    scores = factor * scores if rows.scales else rows.scores(w, run.bias)
+    return measure(run, FixedWeights(name, w, u.C, "scaled"), scores)
 
 
 def path(run: ReplayedRun) -> list[float]:
@@ -165,23 +175,48 @@ def path(run: ReplayedRun) -> list[float]:
     return sorted(C for C in set(values) if 1e-40 < C < 1e40)
 
 
-def comparators(
-    run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None], more: Mapping = MappingProxyType({})
-) -> list[Comparator]:
-    """The zero vector and the trained ones, in the order of the path; more: the batch solver's settings of several
-    classes."""
-    zero = FixedWeights("u = 0", np.zeros(run.d + 1))
-    result = [measure(run, zero, np.zeros(run.T))]
+def on_the_edge(
+    run: ReplayedRun, find: Callable[[float], FixedWeights], inside: float, outside: float
+) -> Iterator[FixedWeights]:
+    """Weights that come near to the edge of the learner's ball, which are the best in it: found at strengths between
+    one at which they lie inside and one at which they lie outside."""
+    power, radius = run.ball
+    for _ in range(EDGE_STEPS):
+        strength = math.sqrt(inside * outside)
+        u = find(strength)
+        length = float(np.linalg.norm(u.w, ord=power))
+        yield u
+        if length > radius:
+            outside = strength
+        elif length >= EDGE * radius:
+            return
+        else:
+            inside = strength
+
+
+def comparators(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> list[Comparator]:
+    """The zero vector and the trained ones, in the order of the path."""
+    zero = FixedWeights("u = 0", np.zeros(rows.n_vectors * (run.d + 1)))
+    result = [measure(run, zero, np.zeros(run.T) if rows.scales else rows.scores(zero.w, run.bias))]
+    made = rows.fixed(tell)
+    if made is not None:
+        for u in made:
+            result.extend(measured(run, rows, FixedWeights(*u)))
+        return result
     if run.truncated:
         for u in of_l1(run, rows, memory, tell):
             result.extend(measured(run, rows, u))
         return result
     by_solver = is_certified(run.judged_function)
-    finder = partial(certified, more=more) if by_solver else smooth
-    least, idle, C = float(result[0].judged[-1]), 0, 0.0
-    for u in finder(run, rows, memory, tell):
+    finder = certified if by_solver else smooth
+    least, idle, C, inside, outside = float(result[0].judged[-1]), 0, 0.0, 0.0, math.inf
+    for u in finder(run, rows, memory, tell, path(run)):
         new = list(measured(run, rows, u))
         u_C = u.C
+        if run.ball is not None and np.linalg.norm(u.w, ord=run.ball[0]) > run.ball[1]:
+            outside = min(outside, u_C)
+        else:
+            inside = u_C
         del u  # before the next one is made
         result.extend(new)
         total = float(new[0].judged[-1])
@@ -192,6 +227,12 @@ def comparators(
             least, C = min(least, total), u_C
             if idle == 2:
                 break
+    if run.ball is not None and run.ball[0] == 1 and rows.source.in_memory:
+        for u in lasso(run, rows, memory, tell):
+            result.extend(measured(run, rows, u))
+    elif 0.0 < inside < outside < math.inf:
+        for u in on_the_edge(run, lambda C: next(finder(run, rows, memory, tell, [C])), inside, outside):
+            result.extend(measured(run, rows, u))
     return result
 
 
@@ -211,17 +252,17 @@ def named(what: str):
 
 
 def certified(
-    run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None], more: Mapping
+    run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None], costs: list[float]
 ) -> Iterator[FixedWeights]:
-    """The batch solver's weights along the path, each from the one before."""
+    """The batch solver's weights along a path of C, each from the one before."""
     with scratch_folder(Path(tempfile.gettempdir()), "regret") as folder:
         previous = None
-        for number, C in enumerate(path(run)):
+        for number, C in enumerate(costs):
             tell(f"comparator for C = {C:.3g}")
             with named(f"beside the records of {run.T:,} rounds"):
                 fitted = fit(
                     rows.source, C=C, loss=run.judged_name, bias=run.bias, tol=TOLERANCE, schedule="5",
-                    max_outer=OUTERS, memory=memory, warm_start=previous, **more,
+                    max_outer=OUTERS, memory=memory, warm_start=previous, **rows.solver,
                     **dict(zip(run.judged_function.settings.names(), run.judged_p, strict=True)),
                 )  # fmt: skip
             previous = folder / f"{number}.h5"
@@ -250,8 +291,10 @@ def compact(
     return scipy.sparse.csr_matrix(entries, shape=(source.n_samples, n_used), copy=False), used
 
 
-def smooth(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> Iterator[FixedWeights]:
-    """L-BFGS along the path; the source is a matrix in memory."""
+def smooth(
+    run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None], costs: list[float]
+) -> Iterator[FixedWeights]:
+    """L-BFGS along a path of C; the source is a matrix in memory."""
     source: Matrix = rows.source
     vectors = 2 * CORRECTIONS + 5 + 10  # of L-BFGS, and those under way here and in scipy
     X, used = compact(source, lambda n: 8 * vectors * n + 8 * source.n_nonzeros, run, memory)
@@ -264,7 +307,7 @@ def smooth(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str]
         return 0.5 * float(w @ w) + C * total, w + C * (X.T @ slopes)
 
     w = np.zeros(n_used)
-    for C in path(run):
+    for C in costs:
         tell(f"comparator for C = {C:.3g}")
         limits = dict(maxiter=SMOOTH_STEPS, maxfun=2 * SMOOTH_STEPS, maxcor=CORRECTIONS, ftol=1e-12, gtol=1e-12)
         done = minimize(evaluate, w, args=(C,), jac=True, method="L-BFGS-B", options=limits)
@@ -291,3 +334,24 @@ def of_l1(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str],
     whole = np.zeros(run.d + 1)
     whole[:-1][used] = w
     yield FixedWeights("least loss + r", whole, None, "converged" if gap <= TOLERANCE else "max-steps", gap)
+
+
+def lasso(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> Iterator[FixedWeights]:
+    """Weights in a 1-norm ball: those of the least loss + l1 ||w||_1, which has the least loss of all that are no
+    longer; the source is a matrix in memory."""
+    X, used = compact(rows.source, lambda n: l1_optimum.memory_of(run.T, rows.source.n_nonzeros, n), run, memory)
+    X = X.astype(np.float64)
+    losses = l1_optimum.Losses(run.judged_name, rows.source.y.astype(np.float64), run.judged_p)
+    slopes = losses.evaluate(np.zeros(run.T), WIDTH)[1]
+    most = float(np.abs(X.T @ slopes).max(initial=0.0))
+
+    def find(strength: float) -> FixedWeights:
+        l1 = most / strength
+        tell(f"comparator for l1 = {l1:.3g}")
+        w, gap = l1_optimum.least(X, losses, np.full(X.shape[1], l1), TOLERANCE)
+        whole = np.zeros(run.d + 1)
+        whole[:-1][used] = w
+        return FixedWeights(f"l1 = {l1:.4g}", whole, None, "converged" if gap <= TOLERANCE else "max-steps", gap)
+
+    if most > 0.0:
+        yield from on_the_edge(run, find, 1.0, 1.0 / WEAKEST)

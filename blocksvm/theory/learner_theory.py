@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from blocksvm.learners.rules.adagrad import ADAGRAD_FOBOS, ADAGRAD_RDA
+from blocksvm.learners.rules.adagrad import ADAGRAD_FOBOS, ADAGRAD_RDA, ADAGRAD_RDA_SQUARES
 from blocksvm.learners.rules.exact import BALL
 from blocksvm.learners.rules.exact import FOREL as FOREL_EXACT
 from blocksvm.learners.rules.gradient import FOREL, OGD, PEGASOS, radius_of_optimum
@@ -122,6 +122,7 @@ THEORIES = {
         regulariser=truncation("l1 sum h_j |w_j| with the heights h of the last round", heights=True),
     ),
     ADAGRAD_RDA: Theory(bounds=("AdaGrad, RDA form",), regulariser=l1_norm(partial(add_adaptive, dual=True))),
+    ADAGRAD_RDA_SQUARES: Theory(regulariser=l1_norm(partial(add_adaptive, dual=True))),
     ADAGRAD_FOBOS: Theory(bounds=("AdaGrad, FOBOS form",), regulariser=l1_norm(partial(add_adaptive, dual=False))),
     FOREL_EXACT: Theory(bounds=("FoReL, exact minimisers",)),
     BALL: Theory(bounds=("FTL, exact minimisers",), ball=l2_ball),

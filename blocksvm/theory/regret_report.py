@@ -11,22 +11,25 @@ import numpy as np
 
 from blocksvm.api.setting_keywords import RegretSettings
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import SETS, refuse_weights, require_labels
+from blocksvm.base.labels import SETS, refuse_weights, require_labels, require_numbers
 from blocksvm.base.memory import MEMORY, Budget
 from blocksvm.base.settings import Setting, Settings, plain
 from blocksvm.base.user_code import by_user
 from blocksvm.learners import LEARNERS, get_learner
+from blocksvm.learners.engine.learner import NO_TARGETS, NUMBERS, of_classes
+from blocksvm.learners.engine.learner import SETS as TARGETS_OF_SETS
 from blocksvm.learners.engine.runner import Runner, known_of
 from blocksvm.learners.rules.exact import EXACT, ExactRunner
 from blocksvm.losses import DEFAULT, get_loss, require
 from blocksvm.problems.problem import require_two_labels
+from blocksvm.problems.several_problems import kinds_of
 from blocksvm.sources.source import Source, bytes_of_blocks, largest_chunk_bytes
-from blocksvm.theory.bounds import Bound, bounds_of
-from blocksvm.theory.classes import COMPARED, ClassRows, check_of_classes, replay_classes
+from blocksvm.theory.bounds import REMARKS, Bound, bounds_of
 from blocksvm.theory.comparators import TOLERANCE, VECTORS, Comparator, FixedWeights, comparators, is_certified, measure
 from blocksvm.theory.each_round import add_subgradient, check_steps
 from blocksvm.theory.learner_theory import theory_of
 from blocksvm.theory.replay import RECORD_BYTES, ReplayedRun, ReplayRows, in_memory, learner_bytes, log_spaced, replay
+from blocksvm.theory.task_rounds import SEVERAL, TaskLoss, TaskRows, check_task, replay_task, task_of
 
 REPLAY = Settings((
     Setting("order", "order of the replay", "stored", str, ("stored", "shuffled")),
@@ -184,8 +187,9 @@ def measure_regret(
     on_progress: Callable[[str], None] = lambda text: None,
     **settings: Unpack[RegretSettings],
 ) -> RegretReport:
-    """Replay an online learner over a source of two classes, or more by the multi-prototype rule, and compare it with
-    the best fixed weights in hindsight.
+    """Replay an online learner over a source and compare it with the best fixed weights in hindsight.  The source has
+    two classes, or more, or sets of them, by the multi-prototype rule, or numbers (``targets="numbers"``), or rows
+    alone (``targets="none"``).
 
     max_rows: only so many rows, in the order of the replay; on_progress gets a line about each step; settings: of the
     learner, and ``order`` of the replay ('stored' or 'shuffled' by ``seed``); ``average``: also measure the mean of the
@@ -197,23 +201,12 @@ def measure_regret(
     order, seed, memory, average, batch = REPLAY.resolve(of_replay, "a replay").values()
     learner = LEARNERS.name_of(learner)
     by_user(learner, of_learner)
-    several = source.label_kind != SETS and source.labels is not None and not source.labels.binary
-    (require_labels if several else require_two_labels)(source)
-    refuse_weights(source, "regret")
-    known = known_of(source, 0.0)
     if max_rows is not None and max_rows < 1:
         raise InputError(f"{option('max_rows', max_rows)}: must be 1 or more")
-    if several:
-        check_of_classes(EXACT[learner] if learner in EXACT else get_learner(learner), max_rows)
-    if learner in EXACT:
-        if average:
-            raise InputError(f"{option('average')}: {learner} does not accept it; leave it out")
-        runner = ExactRunner(EXACT[learner], of_learner)
-    else:
-        runner = Runner(learner, of_learner, known, average=average, n_classes=len(source.labels.values))
-        if runner.settings.get("costs") is not None:
-            raise InputError(f"{option('costs')}: no bound here is about costs; leave it out")
-    followed = runner.settings.get("loss", DEFAULT)
+    refuse_weights(source, "regret")
+    source, runner, task = play(source, learner, of_learner, average, max_rows)
+    of_numbers = runner.real and task is None
+    followed = runner.learner.loss_of(runner.settings) if of_numbers else runner.settings.get("loss", DEFAULT)
     judging = get_loss(followed).judged_by or followed
     judged_loss = get_loss(judging)
     if judged_loss.second_derivative is None:  # kinks are smoothed by the conjugate
@@ -226,20 +219,21 @@ def measure_regret(
         check_steps(T, source.n_features)
     budget = Budget(memory)
     budget.reserve("records of the rounds", RECORD_BYTES * T)
-    rows = (ClassRows if several else ReplayRows)(source, order, seed, budget.left // 2)
-    by_solver = is_certified(judged_loss)
-    by_solver = by_solver and not (r is not None and r.truncates)
+    rows = ReplayRows(source, order, seed, budget.left // 2)
+    if task is not None:
+        rows = TaskRows(source, order, seed, budget.left // 2, task, runner.n_vectors)
+    by_solver = task is not None or (is_certified(judged_loss) and not (r is not None and r.truncates))
     in_blocks = not source.in_memory or order != "stored"
     if T < source.n_samples or not (by_solver or source.in_memory) or (runner.needs_all_rows and in_blocks):
         rows = ReplayRows(in_memory(rows, T, budget), "stored", seed, 0)
     run = ReplayedRun(runner, rows.source, batch * log_spaced(T // batch))
     run.batch = batch
-    vectors = 8 * VECTORS * (run.d + 1) * (runner.n_vectors if several else 1)
+    vectors = 8 * VECTORS * (run.d + 1) * runner.n_vectors
     budget.require("comparators", vectors)
     for_solver = budget.left - vectors  # the learner is gone when the solver begins
     _plan(rows, budget, learner_bytes(runner, run))
-    (replay_classes if several else replay)(runner, rows, run, on_progress)
-    candidates = comparators(run, rows, for_solver, on_progress, COMPARED if several else {})
+    (replay if task is None else replay_task)(runner, rows, run, on_progress)
+    candidates = comparators(run, rows, for_solver, on_progress)
     best = min(candidates, key=lambda u: (u.judged[-1], u.norm))
     mean = None
     if run.mean_weights is not None:
@@ -250,8 +244,45 @@ def measure_regret(
     judged = [judge(bound, run, candidates, best) for bound in bounds_of(run)]
     least = np.min([u.judged for u in candidates], axis=0)
     return RegretReport(
-        run, candidates, best, least, judged, _notes(run, candidates, best, judged), dict(budget.used), mean
+        run, candidates, best, least, judged, _notes(run, rows, candidates, best, judged), dict(budget.used), mean
     )
+
+
+def play(
+    source: Source, learner: str, settings: dict, average: bool, max_rows: int | None
+) -> tuple[Source, Runner | ExactRunner, TaskLoss | None]:
+    """(the source as the learner sees it, the runner, the loss of a task other than two classes and numbers)."""
+    targets = settings.pop("targets", None)
+    sets = source.label_kind == SETS and of_classes(targets)
+    member, k = None, 2
+    chosen = EXACT[learner] if learner in EXACT else get_learner(learner)
+    if targets == NO_TARGETS:
+        check_task(chosen, settings, "rows alone", max_rows)
+    elif targets == NUMBERS:
+        require_numbers(source)
+        source = source.reader(real=True)
+    elif sets:
+        check_task(chosen, settings, "sets of labels", max_rows)
+        labels, member, _ = kinds_of(source)
+        k = len(labels.values)
+    elif source.labels is not None and not source.labels.binary:
+        require_labels(source)
+        k = len(source.labels.values)
+        check_task(chosen, settings, SEVERAL, max_rows)
+    else:
+        require_two_labels(source)
+    if learner in EXACT:
+        if average or targets is not None:
+            raise InputError(
+                f"{option('average' if average else 'targets')}: {learner} does not accept it; leave it out"
+            )
+        return source, ExactRunner(EXACT[learner], settings), None
+    known = known_of(source, 0.0)
+    runner = Runner(
+        learner, settings, known, average=average, n_classes=k, targets=TARGETS_OF_SETS if sets else targets
+    )
+    runner.take_costs(source.labels)
+    return source, runner, task_of(runner, member)
 
 
 def check_batch(batch: int, T: int, runner, average: bool) -> None:
@@ -290,7 +321,9 @@ def regret_of_rounds(run: ReplayedRun, candidates: list[Comparator]) -> float | 
     return losses + float(run.varying[-1]) - min(u.varying for u in candidates)
 
 
-def _notes(run: ReplayedRun, candidates: list[Comparator], best: Comparator, judged: list[Judged]) -> list[str]:
+def _notes(
+    run: ReplayedRun, rows: ReplayRows, candidates: list[Comparator], best: Comparator, judged: list[Judged]
+) -> list[str]:
     notes = []
     if run.judged_name != run.loss_name:
         notes.append(f"the {run.loss_name} loss is judged by the {run.judged_name} loss, since its own best u is 0")
@@ -310,6 +343,10 @@ def _notes(run: ReplayedRun, candidates: list[Comparator], best: Comparator, jud
         )
     if run.regulariser is not None and (run.truncated or run.regulariser.l1 is None):
         notes.append(f"loss and regret include r(w) of each round, r = {run.regulariser.text}")
+    if run.real or not rows.scales:
+        notes.append("a mistake is a round with a loss of 1 or more")
+    if rows.uncertified:
+        notes.append(f"u is the best of those tried, without a proof that it is the best there is: {rows.uncertified}")
     if best.rel_gap is not None and best.rel_gap > TOLERANCE:
         notes.append(f"u is certified to a relative gap of {best.rel_gap:.1e} only, not to {TOLERANCE:g}")
     if run.l1_weights_of_rounds is not None:
@@ -318,6 +355,10 @@ def _notes(run: ReplayedRun, candidates: list[Comparator], best: Comparator, jud
             f"with r_t as it was in each round, sum (l_t(w_t) + r_t(w_t)) - sum (l_t(u) + r_t(u)) is "
             f"{regret_of_rounds(run, candidates):.5g}, u the best of those found: {u.name}"
         )
+    if run.R[-1] > 0.0:
+        notes += [
+            REMARKS[one.bound.name](run, candidates) for one in judged if one.applies and one.bound.name in REMARKS
+        ]
     if not judged:
         notes.append(f"no bound is known here for {run.name}: the regret stands alone")
     return notes

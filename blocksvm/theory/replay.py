@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import scipy.sparse
@@ -13,6 +14,7 @@ from blocksvm.base.errors import InputError, one_of, option
 from blocksvm.base.labels import label_text
 from blocksvm.base.memory import Budget
 from blocksvm.kernels.shuffle import windowed_order
+from blocksvm.learners import get_learner
 from blocksvm.learners.engine.runner import Runner
 from blocksvm.learners.rules.exact import ExactRunner
 from blocksvm.losses import DEFAULT, get_loss
@@ -39,8 +41,13 @@ class ReplayRows:
     """The rows of a source in the order of a replay, block by block, in any number of passes.
 
     order 'stored', or 'shuffled': chunks in random order, and the rows of each block among themselves; blocks take
-    ``memory`` bytes, two of them.  Iterating gives (block, order of its rows (n,) int32, rows before it).
+    ``memory`` bytes, two of them.  Iterating gives (block, order of its rows (n,) int32, rows before it).  scales: the
+    scores of scaled weights are the scaled scores; stretched: a factor of weights that are compared, too; n_vectors:
+    of fixed weights; solver: settings of the batch solver that finds them; uncertified: why these need not be
+    the best, or ''.
     """
+
+    scales, stretched, n_vectors, solver, uncertified = True, 1.0, 1, MappingProxyType({}), ""
 
     def __init__(self, source: Source, order: str, seed: int, memory: int):
         if order not in ORDERS:
@@ -60,6 +67,10 @@ class ReplayRows:
                 shuffle(order_key(self.seed, ROWS, visit), order)
             yield block, order, first
             first += block.n_samples
+
+    def fixed(self, tell: Callable[[str], None]) -> Iterator[tuple[str, np.ndarray]] | None:
+        """(name, w) of the weights to compare with, None where the solver finds them."""
+        return None
 
     def scores(self, w: np.ndarray, bias: float) -> np.ndarray:
         """<w, x> (T,) of all rows; w (d + 1,), the last entry that of the constant feature."""
@@ -115,13 +126,13 @@ def in_memory(rows: ReplayRows, n_rows: int, budget: Budget) -> Matrix:
         if n_read == n_rows:
             break
     y = np.concatenate(labels)
-    if (y == y[0]).all():
+    if not source.coding.real and (y == y[0]).all():
         label = source.labels.positive if y[0] > 0 else source.labels.negative
         raise InputError(
             f"{source.name}: the first {n_rows:,} rows all have the label {label_text(label)}; raise "
             f"{option('max_rows')}, or take {option('order', 'shuffled')}"
         )
-    matrix = Matrix(scipy.sparse.vstack(parts, format="csr"), y)
+    matrix = Matrix(scipy.sparse.vstack(parts, format="csr"), y).reader(real=source.coding.real)
     matrix.name = source.name
     budget.take("the rows in memory", matrix.n_nonzeros * (4 + matrix.value_bytes) + 32 * n_rows)
     return matrix
@@ -151,8 +162,10 @@ class ReplayedRun:
         self.name, self.settings, self.bias = runner.name, runner.settings, runner.bias
         self.T, self.d = source.n_samples, source.n_features
         self.times = times
-        self.theory = theory_of(self.learner)
-        self.loss_name = self.settings.get("loss", DEFAULT)
+        self.real = runner.real and not runner.predicts_rows
+        # the variant of a learner for numbers has the theory of that for classes
+        self.theory = theory_of(get_learner(self.name).of(self.settings) if runner.real else self.learner)
+        self.loss_name = self.learner.loss_of(self.settings) if self.real else self.settings.get("loss", DEFAULT)
         self.loss_function = get_loss(self.loss_name)
         self.p = self.loss_function.parameters(self.settings)
         self.judged_name, self.judged_function, self.judged_p = self.loss_name, self.loss_function, self.p
@@ -161,7 +174,7 @@ class ReplayedRun:
             self.judged_function = get_loss(self.judged_name)
             self.judged_p = self.judged_function.parameters(self.judged_function.settings.resolve({}, self.judged_name))
         self.scores, self.sq_norms = np.empty(self.T), np.empty(self.T)
-        self.y = np.empty(self.T, np.int8)
+        self.y = np.empty(self.T, np.float64 if self.real else np.int8)
         self.dual_norms: np.ndarray | None = None
         self.penalty, self.zeros = np.zeros(len(times)), np.zeros(len(times))
         self.l1_weights: np.ndarray | None = None  # of r(w) = sum_j l1_weights_j |w_j|
@@ -204,8 +217,12 @@ class ReplayedRun:
         return self._losses_of(self.judged_function, self.judged_p, scores)[0]
 
     def hinge_of(self, scores: np.ndarray) -> np.ndarray:
-        """(T,) hinge losses."""
-        return self._losses_of(HINGE, (), scores)[0]
+        """(T,) hinge losses; of numbers the losses that the learner follows."""
+        return self.losses_of(scores)[0] if self.real else self._losses_of(HINGE, (), scores)[0]
+
+    def is_mistaken(self, scores: np.ndarray) -> np.ndarray:
+        """(T,) bool: the score is on the wrong side; of numbers, and of tasks (task_rounds.py): a loss of 1 or more."""
+        return self.hinge_of(scores) >= 1.0 if self.real else self.y * scores <= 0.0
 
     def _losses_of(self, loss: Loss, p: tuple, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         losses, slopes = np.empty(self.T), np.empty(self.T)
@@ -232,7 +249,7 @@ class ReplayedRun:
 
     @cached_property
     def mistakes(self) -> np.ndarray:
-        return self.at(self.y * self.scores <= 0.0).astype(np.float64)
+        return self.at(self.is_mistaken(self.scores)).astype(np.float64)
 
     @cached_property
     def hinge_squares(self) -> np.ndarray:

@@ -72,7 +72,7 @@ def add_truncated(rows: ReplayRows, run: ReplayedRun) -> None:
 def add_adaptive(rows: ReplayRows, run: ReplayedRun, dual: bool) -> None:
     """Of AdaGrad by dual averaging (``dual``) or forward-backward splitting: the run's penalty, ``roots`` (K,)
     sum_j s_t,j, ``largest_entries`` (K,) max |g_t,j| and range of weights."""
-    rule = (dual, run.settings["l1"], run.settings["step"], run.settings["delta"])
+    rule = (dual, run.settings["l1"], run.runner.parameters)
     place, squares, sums, low, high = (np.zeros(run.d) for _ in range(5))
     since, largest = np.zeros(run.d, np.int64), np.zeros(1)
     run.roots, run.largest_entries = np.empty(len(run.times)), np.empty(len(run.times))

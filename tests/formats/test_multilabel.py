@@ -40,7 +40,9 @@ def plainly(text: bytes, sets: bool):
         if not line[0].isspace() and ":" not in pairs[0]:
             word, pairs = pairs[0], pairs[1:]
         label = word or None
-        if sets:
+        if word == "?":
+            label = None
+        elif sets:
             members = [m for m in word.split(",") if m]
             try:
                 label = tuple(float(m) for m in members)
@@ -50,7 +52,7 @@ def plainly(text: bytes, sets: bool):
     return rows
 
 
-words = st.sampled_from(["1", "2.5", "-1", "a", "b-c", "größe", "x1"])
+words = st.sampled_from(["1", "2.5", "-1", "a", "b-c", "größe", "x1", "?"])
 pairs = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 99)), max_size=4, unique_by=lambda pair: pair[0]).map(
     sorted
 )
@@ -79,6 +81,8 @@ def test_faults_have_their_lines():
     batch = parsed("svmlight-named", b"a 1:1\n 2:1\nb 3:1\n")
     assert (batch.fault[0], len(batch)) == (1, 1)
     assert "the line has no label" in batch.fault[1]
+    assert parsed("svmlight-named", b"a 1:1\n? 2:1\nb 3:1\n").labels == ["a", None, "b"]
+    assert parsed("multilabel", b"1,2 1:1\n? 2:1\n 3:1\n").labels == [(1.0, 2.0), None, ()]
     assert parsed("svmlight-named", b"a 1:1\n 2:1\nb 3:1\n", labelled=False).labels == ["a", None, "b"]
 
 

@@ -39,10 +39,10 @@ SQUARES = "squares"  # of the sentence for a row whose norm float64 cannot hold
 
 
 def triples(parsed) -> list[tuple]:
-    """(label, ids, values) of each row, as reference.parse_svmlight gives them."""
+    """(label, ids, values) of each row, as reference.parse_svmlight gives them; None for no label."""
     rows = zip(parsed.indptr[:-1].tolist(), parsed.indptr[1:].tolist(), strict=True)
     return [
-        (label, parsed.ids[a:b].tolist(), parsed.values[a:b].tolist())
+        (None if math.isnan(label) else label, parsed.ids[a:b].tolist(), parsed.values[a:b].tolist())
         for label, (a, b) in zip(parsed.labels.tolist(), rows, strict=True)
     ]
 
@@ -62,12 +62,15 @@ def agrees(data: bytes, recipe: Recipe) -> str:
         # the reference has no such fault: it must read the line, and find squares that overflow
         lines = data.split(b"\n")[: parsed.fault[0] + 1]
         *before, (_, _, values) = parse_svmlight(b"\n".join(lines), recipe.duplicates, recipe.dtype)
-        assert triples(parsed) == before
+        assert triples(parsed) == [(None if math.isnan(label) else label, *row) for label, *row in before]
         assert math.isinf(sum(v * v for v in values))
         return "squares"
     expected, bad_line = [], None
     try:
-        expected = parse_svmlight(data, recipe.duplicates, recipe.dtype)
+        expected = [
+            (None if math.isnan(label) else label, *row)
+            for label, *row in parse_svmlight(data, recipe.duplicates, recipe.dtype)
+        ]
     except BadLine as bad:
         bad_line = bad.line
     assert bad_line == (None if parsed.fault is None else parsed.fault[0] + 1)
@@ -158,7 +161,7 @@ def lines(draw) -> bytes:
     kind = draw(st.integers(0, 9))
     if kind == 0:
         return draw(st.sampled_from([b"", b" ", b"# 1 2:3", b"\t#", b"  # x:y"]))
-    line = draw(st.sampled_from([b"1", b"-1", b"+1", b"0", b"2.5", b"-0"]))
+    line = draw(st.sampled_from([b"1", b"-1", b"+1", b"0", b"2.5", b"-0", b"?"]))
     line = draw(st.sampled_from([b"", b"", b" "])) + line
     if kind == 1:
         line += b" qid:12"
@@ -173,7 +176,7 @@ def texts(draw) -> bytes:
     return newline.join(draw(st.lists(lines(), max_size=8))) + draw(st.sampled_from([b"", newline]))
 
 
-JUNK = st.sampled_from([bytes([c]) for c in b"0123456789:.+-eE# \t\n\rqidnaf,x\x00\xff"])
+JUNK = st.sampled_from([bytes([c]) for c in b"0123456789:.+-eE# \t\n\rqidnaf,x?\x00\xff"])
 
 
 @pytest.mark.slow
@@ -195,6 +198,8 @@ def test_rows_are_the_references(data, add_up, dtype):
 @example(b"1 1:0x10", [], False)
 @example(b"1 1:1_0", [], False)
 @example(b"1:1 2:1", [], False)
+@example(b"? 2:1\n?\n?? 2:1", [], False)
+@example(b"?1 2:1", [], False)
 @example(b"1 1:2\n2 1:1 1:0\n3", [], False)
 def test_faults_are_found_on_the_references_line(data, edits, add_up):
     for at, cut, junk in edits:

@@ -323,6 +323,15 @@ def test_a_curve_ends_where_the_run_does(split_rows):
     assert distance.first(points, lambda point: False) == ""
 
 
+def test_a_list_without_names_is_refused():
+    options = measuring.parser("What.")
+    options.add_argument("--sets", type=measuring.listed)
+    assert options.parse_args(["--sets", "a,,b"]).sets == ["a", "b"]
+    for nothing in ("", ","):
+        with pytest.raises(SystemExit):
+            options.parse_args(["--sets", nothing])
+
+
 def test_planted_features_are_as_frequent_and_telling_as_they_say():
     corpus = frequency.planted(0)
     X = corpus.X.toarray() > 0

@@ -1,6 +1,7 @@
 """Every kind of passive-aggressive learner (PA, PA-I, PA-II), for every form of targets, by every way to it: ``train``
 over stores, ``stream``, and ``fit`` from Python; each against the rule as it is written (Crammer et al., JMLR 2006) on
-dense rows, and its saved model against the predictions of the rule."""
+dense rows, and its saved model against the predictions of the rule.  And the one-row block: one step of dual coordinate
+descent is one of theirs."""
 
 from __future__ import annotations
 
@@ -8,15 +9,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+import reference
+import reference_online as oracle
 import scipy.sparse
 from support.joint_cases import INPUTS, K, prototypes, shared
 from support.stream_cases import weights_by_id
-from support.training_cases import make_store
+from support.training_cases import make_store, random_rows
 
 from blocksvm.api.fit import fit
 from blocksvm.commands import stream
 from blocksvm.commands import train as train_command
 from blocksvm.model.model_file import load_model
+from blocksvm.sources.matrix import Matrix
 
 N, C, EPSILON, REACH = 40, 0.3, 0.25, 2.2
 COSTS = np.array([[0.0, 0.5, 4.0, 1.0], [1.0, 0.0, 0.0, 2.0], [9.0, 1.0, 0.0, 0.25], [1.0, 1.0, 1.0, 0.0]])
@@ -196,3 +200,77 @@ def test_the_oracle_tells_kinds_and_forms_apart(files):
     for i, one in enumerate(made):
         for other in made[:i]:
             assert one.shape != other.shape or np.abs(one - other).max() > 1e-4
+
+
+# -- the one-row block
+
+LARGE = 1e9  # of C, in the place of infinity: no step is as long
+SAME = {  # loss, C of the batch problem: the learner whose step it is
+    "pa1": ("hinge", C),
+    "pa2": ("squared-hinge", C),
+    "pa": ("hinge", LARGE),
+}
+SAME_OF_NUMBERS = {
+    "pa1": ("epsilon-insensitive", C),
+    "pa2": ("squared-epsilon-insensitive", C),
+    "pa": ("epsilon-insensitive", LARGE),
+}
+
+
+@pytest.mark.parametrize("kind", SAME)
+def test_a_dual_coordinate_step_on_one_row_is_the_passive_aggressive_step(kind):
+    """By the oracles alone: from any w, with the row's own dual variable at 0."""
+    rng = np.random.default_rng(8)
+    loss, cost = SAME[kind]
+    for _ in range(200):
+        x, w = rng.standard_normal(6) * rng.choice([0.1, 1.0, 10.0]), rng.standard_normal(6)
+        y = rng.choice([-1.0, 1.0])
+        learner = oracle.LEARNERS[kind](6, **KINDS[kind])
+        learner.w = w.copy()
+        learner.learn(x, y)
+        row = scipy.sparse.csr_matrix(x[None])
+        by_dual, alpha, _ = reference.dual_cd_visit(row, [y], w, [0.0], np.array([cost]), loss, [[0]])
+        np.testing.assert_allclose(by_dual, learner.w, rtol=1e-9, atol=1e-12)
+        # which is what the problem asks for: the least 1/2 ||w' - w||^2 + cost of the row
+        assert alpha[0] == pytest.approx(y * (by_dual - w) @ x / (x @ x), abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", SAME_OF_NUMBERS)
+def test_a_dual_coordinate_step_of_regression_is_the_passive_aggressive_one(kind):
+    rng = np.random.default_rng(9)
+    loss, cost = SAME_OF_NUMBERS[kind]
+    for _ in range(200):
+        x, w, y = rng.standard_normal(6), rng.standard_normal(6), rng.standard_normal()
+        learner = oracle.PARegression(6, kind=list(KINDS).index(kind), C=C, epsilon=EPSILON)
+        learner.w = w.copy()
+        learner.learn(x, y)
+        by_dual = w.copy()
+        squared = loss.startswith("squared")
+        reference.regression_pass(x[None], [y], np.zeros(1), by_dual, [0], cost, EPSILON, squared)
+        np.testing.assert_allclose(by_dual, learner.w, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("block_chunks", [1, 40])
+@pytest.mark.parametrize("kind", SAME)
+def test_the_first_reading_of_dual_coordinate_descent_is_an_epoch_of_the_learner(kind, block_chunks):
+    """Every dual variable begins at 0, so one pass over the rows in their order makes PA's steps."""
+    X, y = random_rows(n=40, seed=12)
+    loss, cost = SAME[kind]
+    source = Matrix(X, y, chunk_rows=np.arange(40))
+    online = fit(source, learner=kind, order="stored", max_outer=1, **KINDS[kind])
+    batch = fit(source, C=cost, loss=loss, order="stored", max_outer=1, tol=0.0, schedule="1", working_set="none",
+                block_chunks=block_chunks)  # fmt: skip
+    assert batch.status == "max-outer"
+    np.testing.assert_allclose(batch.model.weights, online.model.weights, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", SAME_OF_NUMBERS)
+def test_the_first_reading_of_regression_is_an_epoch_of_the_learner(kind):
+    X, _ = random_rows(n=40, seed=13)
+    y = np.random.default_rng(13).standard_normal(40)
+    loss, cost = SAME_OF_NUMBERS[kind]
+    source = Matrix(X, y, chunk_rows=np.arange(40))
+    online = fit(source, learner=kind, order="stored", max_outer=1, targets="numbers", epsilon=EPSILON, **KINDS[kind])
+    batch = fit(source, C=cost, loss=loss, order="stored", max_outer=1, tol=0.0, schedule="1", working_set="none",
+                block_chunks=1, epsilon=EPSILON)  # fmt: skip
+    np.testing.assert_allclose(batch.model.weights, online.model.weights, rtol=1e-9, atol=1e-12)

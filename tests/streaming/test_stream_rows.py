@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from sklearn.metrics import log_loss, roc_auc_score
@@ -10,7 +12,9 @@ from support.training_cases import make_store, random_rows, run_in_process, trai
 
 from blocksvm.base.errors import InputError
 from blocksvm.commands.stream import main
+from blocksvm.commands.train import main as train_main
 from blocksvm.learners.engine.loops import LOSS_SUM, MISTAKES
+from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
 
@@ -143,3 +147,56 @@ def test_questions_that_cannot_be(tmp_path, capsys, monkeypatch, options, what):
     (tmp_path / "a.txt").write_text("something else\n")
     code, _, err = run_in_process(capsys, main, path, "--query", 1.0, "--ask", "a.txt", "--overwrite")
     assert code == 2 and "is not a list of rows written by blocksvm" in err
+
+
+def test_an_ordinary_model_goes_on_by_asking(tmp_path, capsys):
+    """``--continue-from`` takes --query of its own, whatever the model was learned with; rows without a label are ?."""
+    X, y = random_rows(n=600, d=12, seed=8)
+    text = text_of(tmp_path, X, y).read_text().splitlines(keepends=True)
+    first, more, plain = (tmp_path / name for name in ("first.svm", "more.svm", "plain.h5"))
+    first.write_text("".join(text[:200]))
+    unlabelled = set(range(0, 400, 3))
+    pairs = [line.strip().partition(" ")[2] for line in text[200:]]
+    rows = [f"? {pairs[k]}\n" if k in unlabelled else line for k, line in enumerate(text[200:])]
+    more.write_text("".join(rows))
+    how = ("--bits", 8, "--overwrite", "--quiet")
+    code, _, err = run_in_process(capsys, main, first, "--learner", "pa1", "-C", 0.1, "--model", plain, *how)
+    assert code == 0, err
+
+    def goes_on(model, query, out):
+        ask = tmp_path / f"{out}.txt"
+        code, told, err = run_in_process(
+            capsys, main, more, "--continue-from", model, "--query", query, "--ask", ask, "--model",
+            tmp_path / f"{out}.h5", "--log", tmp_path / f"{out}.jsonl", *how,
+        )  # fmt: skip
+        assert code == 0, err
+        asked = json.loads((tmp_path / f"{out}.jsonl").read_text().splitlines()[-1])["asked"]
+        places = [int(line.removeprefix(f"{more}:")) - 1 for line in ask.read_text().splitlines()]
+        assert set(places) <= unlabelled
+        return load_model(tmp_path / f"{out}.h5"), asked, places
+
+    always, asked, places = goes_on(plain, 1e40, "always")
+    assert asked == 600 - len(unlabelled) and set(places) == unlabelled
+    labelled = [line for k, line in enumerate(text[200:]) if k not in unlabelled]
+    first.write_text("".join(labelled))
+    code, _, err = run_in_process(capsys, main, first, "--continue-from", plain, "--model", tmp_path / "u.h5", *how)
+    assert code == 0, err
+    assert np.array_equal(always.weights, load_model(tmp_path / "u.h5").weights)  # as if it had never been asked
+    some, asked, places = goes_on(plain, 0.05, "some")
+    assert 200 < asked < 600 - len(unlabelled) and 0 < len(places) < len(unlabelled)
+    assert describe_model(tmp_path / "some.h5")["method"]["settings"]["query"] == 0.05
+    # a model learned with another B goes on with this one, and by its own where none is given
+    again, _, _ = goes_on(tmp_path / "some.h5", 1e40, "again")
+    assert describe_model(tmp_path / "again.h5")["method"]["settings"]["query"] == 1e40
+    code, _, err = run_in_process(capsys, main, more, "--continue-from", tmp_path / "some.h5", "--model",
+                                  tmp_path / "own.h5", *how)  # fmt: skip
+    assert code == 0, err
+    assert describe_model(tmp_path / "own.h5")["method"]["settings"]["query"] == 0.05
+    # and a store likewise
+    store = make_store(tmp_path, X, y, keep_order=True)
+    code, _, err = run_in_process(capsys, train_main, store, tmp_path / "t.h5", "--learner", "pa1", "-C", 0.1)
+    assert code == 0, err
+    code, _, err = run_in_process(capsys, train_main, store, tmp_path / "t2.h5", "--continue-from", tmp_path / "t.h5",
+                                  "--query", 0.3)  # fmt: skip
+    assert code == 0, err
+    assert describe_model(tmp_path / "t2.h5")["method"]["settings"]["query"] == 0.3

@@ -64,6 +64,8 @@ CASES = [
     ("adagrad-fobos", {"l1": 0.0, "delta": 0.0, "loss": "logistic"}),
     ("adagrad-rda", {"l1": 0.03, "step": 0.5, "delta": 8.0}),
     ("adagrad-rda", {"l1": 0.1, "delta": 0.01, "loss": "logistic"}),
+    ("adagrad-rda-squares", {"l1": 0.02}),
+    ("adagrad-rda-squares", {"l1": 0.1, "loss": "logistic"}),
     ("hf-fobos", {"l1": 0.02}),
     ("hf-fobos", {"l1": 0.2, "p": 1.0, "cap": 0.5}),
     ("hf-fobos", {"l1": 0.1, "p": math.inf}),

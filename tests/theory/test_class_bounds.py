@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from support.training_cases import make_store, run_in_process
 
 from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
 from blocksvm.commands.regret import main as regret_main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory.regret_report import measure_regret
@@ -140,5 +139,3 @@ def test_separable_classes_and_the_command(tmp_path, capsys):
                           (("--learner", "pa", "--max-rows", 50), "is for stores of two labels")):  # fmt: skip
         code, out, err = run_in_process(capsys, regret_main, store, *options)
         assert (code, what in err.splitlines()[-1]) == (2, True), err
-    with pytest.raises(InputError, match="no bound here is about costs"):
-        measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "pa", costs=1.0 - np.eye(4))

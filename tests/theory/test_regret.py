@@ -295,7 +295,11 @@ def test_a_smooth_comparator_is_as_good_as_its_certificate_says(loss):
     X, y, _ = sample(n=60, d=4, seed=4, noise=0.2)
     source = Matrix(scipy.sparse.csr_matrix(X), y)
     run = replayed(X, y, "ogd", {"loss": loss, "step": 0.05})
-    found = list(comparators.smooth(run, ReplayRows(source, "stored", 0, 1 << 40), 1 << 30, lambda text: None))
+    found = list(
+        comparators.smooth(
+            run, ReplayRows(source, "stored", 0, 1 << 40), 1 << 30, lambda text: None, comparators.path(run)
+        )
+    )
     assert len(found) == len(comparators.path(run))
     for one in found[:5]:
 
@@ -474,7 +478,7 @@ def test_the_command_refuses_in_one_sentence(store, tmp_path, run_in_process, mo
         ((store, "--learner", "pa", "-C", 1), "-C: pa does not accept it"),
         (
             (store, "--learner", "pa", "--class-weight", "balanced"),
-            "--class-weight: pa does not accept it; it accepts no settings",
+            "--class-weight: pa does not accept it; it accepts --costs, --cost-rule, --targets",
         ),
         ((store, "--learner", "pegasos"), "pegasos needs --lambda"),
         ((store, "--learner", "pa", "--max-rows", 0), "--max-rows 0: must be 1 or more"),

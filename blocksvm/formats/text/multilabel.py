@@ -1,8 +1,8 @@
 """svmlight text whose labels are no numbers: ``multilabel``, a set of labels a line (``1,3 5:0.2``, LIBSVM's format),
 and ``svmlight-named``, a label that is a word (``sports 5:0.2``).
 
-The first word of each line is the label, up to the first blank; what follows is svmlight's.  A line that begins with a
-blank or with a pair has no label: of ``multilabel`` the empty set.
+The first word of each line is the label, up to the first blank; what follows is svmlight's.  ? says that the row has no
+label.  A line that begins with a blank or with a pair has none either: of ``multilabel`` the empty set.
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ from blocksvm.formats.text.svmlight import SvmlightReader
 from blocksvm.formats.text.text_source import TextPiece, quoted
 from blocksvm.kernels.text_bytes import COLON, HASH, NEWLINE, SPACE, SPARE, ZERO
 
+NONE = b"?"  # in the place of a label that is not known
 BLANKS = np.array([ord(blank) for blank in " \t\r\n"], np.uint8)
 
 
 def word_label(word: bytes) -> str | None:
     """The label of a line whose first word this is; None: it has none."""
-    return word.decode("utf-8", "backslashreplace") or None
+    return None if word == NONE else word.decode("utf-8", "backslashreplace") or None
 
 
-def set_label(word: bytes) -> tuple:
+def set_label(word: bytes) -> tuple | None:
     """The set of labels that a word lists: numbers where all are, else words; InputError for a number that float64 does
     not hold."""
+    if word == NONE:
+        return None
     members = [member for member in word.decode("utf-8", "backslashreplace").split(",") if member]
     try:
         numbers = tuple(float(member) + 0.0 for member in members)
@@ -74,9 +77,11 @@ class LabelledReader(SvmlightReader):
         batch = super().parse(TextPiece(piece.source, text, end, piece.fraction), buffer)
         lines = batch.origin.records
         known: dict[bytes, object] = {}
-        labels = []
+        labels, missing = [], None
         for start, stop in zip(starts[lines].tolist(), stops[lines].tolist(), strict=True):
             word = raw[start:stop]
+            if not word and missing is None:
+                missing = len(labels)
             if word not in known:
                 try:
                     known[word] = self.label_of(word)
@@ -84,9 +89,9 @@ class LabelledReader(SvmlightReader):
                     return replace(batch, labels=labels).until(len(labels), str(error))
             labels.append(known[word])
         batch = replace(batch, labels=labels)
-        if self.required and None in labels:
-            wrong = "the line has no label; a line is 'label id:value id:value ...'"
-            return batch.until(labels.index(None), wrong)
+        if self.required and missing is not None:
+            wrong = "the line has no label; a line is 'label id:value id:value ...', with ? for none"
+            return batch.until(missing, wrong)
         return batch
 
 

@@ -18,7 +18,8 @@ from blocksvm.kernels.text_bytes import COLON, NEWLINE
 
 FAULTS = {
     codes.BAD_LABEL: "{token} is not a number; a line is 'label id:value id:value ...'",
-    codes.NO_LABEL: "the line has no label (it begins with {token}); a line is 'label id:value id:value ...'",
+    codes.NO_LABEL: "the line has no label (it begins with {token}); a line is 'label id:value id:value ...', with ? "
+    "for none",
     codes.BAD_PAIR: "{token} is not id:value",
     codes.BAD_ID: "{token} does not begin with a feature id, a whole number of 0 or more",
     codes.NEGATIVE_ID: "{token}: feature ids must be 0 or more",
@@ -28,7 +29,7 @@ FAULTS = {
     codes.BIG_NORM: "the squares of the row's values add up to more than float64 holds; scale the features",
 }
 GROUP = re.compile(rb"^[^#\n:]*[ \t]qid:", re.MULTILINE)
-ROW = re.compile(rb"\s*[-+.\d][-+.\deE]*([ \t]+(qid|\d+):[-+.\deE]+)*\s*(#.*)?")
+ROW = re.compile(rb"\s*([-+.\d][-+.\deE]*|\?)([ \t]+(qid|\d+):[-+.\deE]+)*\s*(#.*)?")
 
 
 class SvmlightReader:

@@ -131,8 +131,9 @@ EXACT = {learner.name: learner for learner in (FOREL, BALL)}
 class ExactRunner:
     """The counterpart of ``Runner`` for a learner of this file, on rows that are all in memory."""
 
-    average = False
+    average = real = predicts_rows = False
     needs_all_rows = True
+    n_vectors = 1
 
     def __init__(self, learner: ExactLearner, settings: Mapping, bias: float = 0.0):
         self.learner, self.name = learner, learner.name

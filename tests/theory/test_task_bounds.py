@@ -1,0 +1,245 @@
+"""Regret with targets other than two classes: numbers, sets, costs, rows alone.  The losses of learner and of fixed
+weights are those of rules written out on dense rows, and no bound is exceeded, whatever the fixed weights are."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse
+from support.training_cases import make_store, run_in_process
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.regret import main as regret_main
+from blocksvm.sources.matrix import Matrix
+from blocksvm.theory import comparators
+from blocksvm.theory.comparators import FixedWeights, measure
+from blocksvm.theory.regret_report import judge, measure_regret, play
+from blocksvm.theory.replay import ReplayRows
+from blocksvm.theory.task_rounds import TaskRows
+
+N, D, K, EPSILON = 90, 5, 4, 0.3
+COSTS = np.array([[0.0, 0.5, 4.0, 1.0], [1.0, 0.0, 0.0, 2.0], [9.0, 1.0, 0.0, 0.25], [1.0, 1.0, 1.0, 0.0]])
+LEARNERS = [("pa", {}), ("pa1", {"C": 0.3}), ("pa2", {"C": 0.3})]
+TASKS = {
+    "numbers": {"targets": "numbers", "epsilon": EPSILON},
+    "sets": {},
+    "costs": {"costs": COSTS},
+    "max-loss": {"costs": COSTS, "cost_rule": "max-loss"},
+    "rows": {"targets": "none", "epsilon": EPSILON},
+}
+
+
+def rows_of(task):
+    """(X, targets as ``Matrix`` takes them, targets for the dense rules)."""
+    rng = np.random.default_rng(len(task))
+    X = np.round(rng.standard_normal((N, D)) * (rng.random((N, D)) < 0.7), 2)
+    W = rng.standard_normal((K, D))
+    scores = X @ W.T + 0.4 * rng.standard_normal((N, K))
+    if task == "numbers":
+        y = np.round(scores[:, 0], 2)
+        return X, y, y
+    if task == "sets":
+        sets = [tuple(np.flatnonzero(one > 0.5).tolist()) for one in scores]
+        sets[:K] = [(k,) for k in range(K)]  # each class occurs
+        return X, sets, sets
+    y = scores.argmax(axis=1)
+    y[:K] = np.arange(K)
+    return (X, None, None) if task == "rows" else (X, y, y)
+
+
+def loss_of(task, w, x, target, fixed=False):
+    """(loss, direction of the step, None for none) of weights w (K, D), or (D,)."""
+    if task == "numbers":
+        return max(0.0, abs(w @ x - target) - EPSILON), np.sign(target - w @ x) * x
+    if task == "rows":
+        apart = np.linalg.norm(w - x)
+        return max(0.0, apart - EPSILON), (x - w) / apart if apart else None
+    scores, direction = w @ x, np.zeros((K, D))
+    if task == "sets":
+        inside = np.isin(np.arange(K), target)
+        if inside.all() or not inside.any():
+            return 0.0, None
+        r, s = np.argmin(np.where(inside, scores, np.inf)), np.argmax(np.where(inside, -np.inf, scores))
+        loss = max(0.0, 1.0 - scores[r] + scores[s])
+    else:
+        roots = np.sqrt(COSTS[target])
+        r, s = target, np.argmax(scores + roots if fixed or task == "max-loss" else scores)
+        loss = scores[s] - scores[r] + roots[s] if s != r else 0.0
+    direction[r] += x
+    direction[s] -= x
+    return max(0.0, loss), direction
+
+
+def step_of(learner, case, loss, q):
+    if learner == "pa":
+        return loss / q
+    return min(case["C"], loss / q) if learner == "pa1" else loss / (q + 1.0 / (2.0 * case["C"]))
+
+
+def played(task, learner, case, X, targets):
+    """Per round: loss, tau, squared norm of the direction."""
+    w, found = np.zeros(D if task in ("numbers", "rows") else (K, D)), []
+    for k, x in enumerate(X):
+        loss, direction = loss_of(task, w, x, None if targets is None else targets[k])
+        q = 0.0 if direction is None else float((direction**2).sum())
+        tau = step_of(learner, case, loss, q) if loss > 0.0 and q > 0.0 else 0.0
+        if tau:
+            w = w + tau * direction
+        found.append((loss, tau, q))
+    return np.array(found).T
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("learner", "case"), LEARNERS)
+@pytest.mark.parametrize("task", TASKS)
+def test_losses_and_bounds(task, learner, case):
+    X, given, targets = rows_of(task)
+    settings = TASKS[task] | case
+    source = Matrix(scipy.sparse.csr_matrix(X), given)
+    made = measure_regret(source, learner, **settings)
+    losses, tau, q = played(task, learner, case, X, targets)
+    run = made.run
+    np.testing.assert_allclose(run.hinge_of(run.scores), losses, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(run.mistakes, np.cumsum(losses >= 1.0)[run.times - 1])
+    np.testing.assert_allclose(run.tau[q > 0], tau[q > 0], rtol=1e-9, atol=1e-9)
+    classes = task not in ("numbers", "rows")  # whose directions are counted where no step is made, too
+    assert run.R[-1] ** 2 == pytest.approx(2.0 * (X**2).sum(axis=1).max() if classes else q.max())
+    shown = {judged.bound.name: judged for judged in made.bounds}
+    assert shown["PA, lemma"].applies and not any(judged.violated for judged in made.bounds)
+    assert shown[{"pa1": "PA-I", "pa2": "PA-II", "pa": "PA, lemma"}[learner]].applies
+    if "cost" not in task and task != "max-loss":  # u is judged by the largest loss, which may be more than suffered
+        assert made.best.judged[-1] < run.judged[-1]
+
+    # any fixed weights: their losses, and every bound
+    played_source, runner, loss = play(source, learner, dict(settings), False, None)
+    rows = ReplayRows(played_source, "stored", 0, 1 << 40)
+    if loss is not None:
+        rows = TaskRows(played_source, "stored", 0, 1 << 40, loss, runner.n_vectors)
+    rng = np.random.default_rng(1)
+    found = []
+    for scale in (0.0, 0.1, 1.0, 5.0):
+        u = scale * rng.standard_normal((K, D))
+        if task in ("numbers", "rows"):
+            u = u[0]
+        w = np.column_stack([u, np.zeros(len(u))]).ravel() if u.ndim == 2 else np.append(u, 0.0)
+        one = measure(run, FixedWeights("u", w), rows.scores(w, 0.0))
+        own = [loss_of(task, u, x, None if targets is None else targets[k], fixed=True)[0] for k, x in enumerate(X)]
+        np.testing.assert_allclose(one.hinge, np.cumsum(own)[run.times - 1], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(one.hinge_squares, np.cumsum(np.square(own))[run.times - 1], rtol=1e-9, atol=1e-9)
+        assert one.norm == pytest.approx(np.linalg.norm(u))
+        found.append(one)
+    assert not any(judge(judged.bound, run, found, found[0]).violated for judged in made.bounds)
+
+
+def test_what_is_told_of_each_task():
+    notes = {}
+    for task, settings in TASKS.items():
+        X, given, _ = rows_of(task)
+        notes[task] = " ".join(measure_regret(Matrix(scipy.sparse.csr_matrix(X), given), "pa", **settings).notes)
+    assert "without a proof that it is the best there is: each class is trained against the others" in notes["sets"]
+    assert "trained without the costs" in notes["costs"] and "towards the centre" in notes["rows"]
+    for task in ("numbers", "costs", "rows"):
+        assert "a mistake is a round with a loss of 1 or more" in notes[task]
+    assert "without a proof" not in notes["numbers"]
+
+
+def test_gradient_learners_of_numbers():
+    X, y, _ = rows_of("numbers")
+    source = Matrix(scipy.sparse.csr_matrix(X), y)
+    for learner, case, bound in (
+        ("ogd", {"decay": "constant", "step": 0.05}, "OGD, constant step"),
+        ("ogd", {"decay": "constant", "step": 0.05, "loss": "squared"}, "OGD, constant step"),
+        ("omd", {"mirror": "entropic", "step": 0.05, "radius": 3.0}, "EG+-"),
+        ("fobos", {"l1": 0.01, "step": 0.1}, "FOBOS"),
+        ("adagrad-rda", {"l1": 0.01, "delta": 9.0}, "AdaGrad, RDA form"),
+    ):
+        made = measure_regret(source, learner, targets="numbers", **case)
+        shown = {judged.bound.name: judged for judged in made.bounds}
+        assert shown[bound].applies and not any(judged.violated for judged in made.bounds)
+        assert max(u.rel_gap for u in made.comparators if u.rel_gap is not None) <= 1e-3
+        assert made.best.judged[-1] <= made.run.judged[-1]
+
+
+@pytest.mark.parametrize(
+    ("learner", "case", "power"),
+    [("ogd", {"decay": "constant", "step": 0.3, "radius": 0.4}, 2),
+     ("omd", {"mirror": "entropic", "step": 0.1, "radius": 0.8}, 1),
+     ("ftl", {"radius": 0.4}, 2)],
+)  # fmt: skip
+def test_learners_in_a_ball_are_compared_with_the_best_in_it(learner, case, power):
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((120, 4))
+    y = np.where(X @ [2.0, -1.0, 0.5, 0.0] + 0.5 * rng.standard_normal(120) > 0, 1.0, -1.0)
+    made = measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), learner, **case)
+    radius = case["radius"]
+    assert all(comparators.length_in(made.run, u) <= radius * (1.0 + 1e-9) for u in made.comparators)
+    # no direction of that length has less loss: by many of them, drawn around the best
+    best = made.best.judged[-1]
+    drawn = rng.standard_normal((20_000, 4))
+    drawn *= radius / np.linalg.norm(drawn, ord=power, axis=1)[:, None]
+    least = np.maximum(0.0, 1.0 - y[:, None] * (X @ drawn.T)).sum(axis=0).min()
+    assert best <= least * (1.0 + 5e-3)
+    assert comparators.length_in(made.run, made.best) >= 0.98 * radius
+
+
+def test_the_bounds_of_pa_beside_the_perceptrons():
+    """Crammer et al. 2006, after Theorem 4: with C = 1 / R^2 PA-I's bound is at most twice the perceptron's; after
+    Theorem 5: with C = ||u|| / (2 R sqrt(sum l*^2)) PA-II's is (R ||u|| + sqrt(sum l*^2))^2, the least."""
+    rng = np.random.default_rng(2)
+    X = np.round(rng.standard_normal((200, 6)), 3)
+    y = np.where(X @ rng.standard_normal(6) + rng.standard_normal(200) > 0, 1.0, -1.0)
+    source = Matrix(scipy.sparse.csr_matrix(X), y)
+    R2 = float((X**2).sum(axis=1).max())
+    one = measure_regret(source, "pa1", C=1.0 / R2)
+    perceptron = measure_regret(source, "perceptron")
+    of_pa1 = next(judged for judged in one.bounds if judged.bound.name == "PA-I").right[-1]
+    # |M| <= sum l* + R ||u|| sqrt(|M|), solved for |M|
+    solved = []
+    for u in perceptron.comparators:
+        a, H = math.sqrt(R2) * u.norm, u.hinge[-1]
+        solved.append(((a + math.sqrt(a * a + 4.0 * H)) / 2.0) ** 2)
+        assert solved[-1] <= (a * a + 2.0 * H) * (1 + 1e-12) <= 2.0 * solved[-1] * (1 + 1e-12)
+    told = next(note for note in one.notes if "the perceptron's" in note)
+    assert f"{of_pa1:.5g}" in told and f"{min(solved):.5g}" in told
+    two = measure_regret(source, "pa2", C=0.3)
+    told = next(note for note in two.notes if "PA-II's bound is least" in note)
+    best = min(two.comparators, key=lambda u: math.sqrt(R2) * u.norm + math.sqrt(u.hinge_squares[-1]))
+    C = best.norm / (2.0 * math.sqrt(R2 * best.hinge_squares[-1]))
+    least = (math.sqrt(R2) * best.norm + math.sqrt(best.hinge_squares[-1])) ** 2
+    assert (R2 + 1 / (2 * C)) * (best.norm**2 + 2 * C * best.hinge_squares[-1]) == pytest.approx(least)
+    assert f"{least:.5g}" in told and f"{C:.5g}" in told
+    again = measure_regret(source, "pa2", C=C)
+    assert next(j for j in again.bounds if j.bound.name == "PA-II").right[-1] <= least * (1 + 1e-9)
+
+
+@pytest.mark.slow
+def test_the_command(tmp_path, capsys):
+    X, y, _ = rows_of("numbers")
+    store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y, keep_order=True, dtype="float64")
+    code, out, err = run_in_process(capsys, regret_main, store, "--learner", "pa1", "-C", 0.3, "--targets", "numbers",
+                                    "--json")  # fmt: skip
+    assert code == 0, err
+    told = json.loads(out)
+    again = measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "pa1", C=0.3, targets="numbers")
+    assert told["loss_sum"] == pytest.approx(again.run.judged[-1]) and told["loss"] == "epsilon-insensitive"
+    costs = tmp_path / "costs.txt"
+    costs.write_text("0 1 2\n0 0 4 1\n1 1 0 1\n2 9 1 0\n")
+    three = make_store(tmp_path, scipy.sparse.csr_matrix(X), np.arange(N) % 3.0, name="three")
+    code, out, err = run_in_process(capsys, regret_main, three, "--learner", "pa", "--costs", costs)
+    assert code == 0, err
+    assert "costs of 3 labels" in out
+    for options, what in (
+        (("pa", "--joint", "a:b"), "no solver here finds the best fixed weights over joint features"),
+        (("kernel-pa",), "has a kernel"),
+        (("pa", "--targets", "none", "--epsilon", 1, "--learn-radius"), "begins at a weight that is not 0"),
+        (("ogd", "--targets", "none"), "learns from labels alone"),
+        (("pa", "--targets", "numbers", "--max-rows", 3), ""),
+    ):
+        code, _, err = run_in_process(capsys, regret_main, store, "--learner", *options)
+        assert (code == 2) == bool(what), (options, err)
+        assert what in err
+    with pytest.raises(InputError, match="with rows alone regret is measured of pa, pa1 and pa2"):
+        measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "perceptron", targets="none")
