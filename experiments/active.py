@@ -1,6 +1,6 @@
 """Labels that cost: accuracy against the number of labels asked for.
 
-    python -m experiments.active NAME=TEXT.svm ... [--seeds 5] [-C 0.1] [--json FILE]
+    python -m experiments.active NAME=TEXT.svm[,C] ... [--seeds 5] [--figure FILE.png] [--json FILE]
 
 A third of the rows is held out.  Of the others, the pool, labels are asked for
     smallest margins   some at a time: those of the least |<w, x>| by the weights so far (Tong and Koller, JMLR 2001;
@@ -8,19 +8,20 @@ A third of the rows is held out.  Of the others, the pool, labels are asked for
     at random
     as they pass       one pass in random order, with probability b / (b + |<w, x>|) (Cesa-Bianchi, Gentile, Zaniboni,
                        JMLR 2006): --query of train and stream, for several b
-The first two train on all labels so far a machine with hinge loss and this C, to its optimum; the third learns by pa1
-with this C (the mean of the weights), and so does a pass over labels at random beside it.
+The first two train on all labels so far a machine with hinge loss and this C (0.1), to its optimum; the third learns by
+pa1 with this C (the mean of the weights), and so does a pass over labels at random beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse
 
 from blocksvm import fit
-from experiments.measuring import Tables, parser
+from experiments.measuring import Tables, panels, parser
 
 COUNTS = (50, 100, 200, 500, 1000, 2000, 5000)
 QUERIES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -59,14 +60,16 @@ def from_pool(
 
 def main() -> None:
     p = parser(__doc__)
-    p.add_argument("data", nargs="+", metavar="NAME=TEXT.svm")
+    p.add_argument("data", nargs="+", metavar="NAME=TEXT.svm[,C]")
     p.add_argument("--seeds", type=int, default=5)
-    p.add_argument("-C", type=float, default=0.1)
+    p.add_argument("--figure", type=Path, metavar="FILE.png", help="accuracy against labels")
     options = p.parse_args()
-    tables = Tables(options)
-    title = f"C = {options.C:g}, {options.seeds} draws"
-    tables.begin(title, "data", "labels by", "learner", "labels asked for", "test accuracy")
-    for name, _, path in (one.partition("=") for one in options.data):
+    tables, curves = Tables(options), {}
+    tables.begin(f"{options.seeds} draws", "data", "labels by", "learner", "labels asked for", "test accuracy")
+    for one in options.data:
+        name, _, rest = one.partition("=")
+        path, _, C = rest.partition(",")
+        C = float(C or 0.1)
         X, y = load(path)
         results: dict[tuple, list] = {}
         for seed in range(options.seeds):
@@ -78,12 +81,12 @@ def main() -> None:
                 right = float(np.mean((held_out @ w > 0.0) == (truth > 0.0)))
                 to.setdefault((way, learner, at), []).append((asked, right))
 
-            def train(chosen: np.ndarray, rows=rows, labels=labels) -> np.ndarray:
+            def train(chosen: np.ndarray, rows=rows, labels=labels, C=C) -> np.ndarray:
                 if labels[chosen].min() == labels[chosen].max():  # no machine yet: the mean direction
                     return np.asarray(rows[chosen].T @ labels[chosen]).ravel()
-                return fit(rows[chosen], labels[chosen], C=options.C).model.weights
+                return fit(rows[chosen], labels[chosen], C=C).model.weights
 
-            online = {"learner": "pa1", "C": options.C, "order": "stored", "average": True}
+            online = {"learner": "pa1", "C": C, "order": "stored", "average": True}
             counts = tuple(n for n in COUNTS if n < len(pool))
             for chosen in from_pool(train, rows, np.arange(10), counts):
                 note("smallest margins", "machine", len(chosen), len(chosen), train(chosen))
@@ -98,6 +101,15 @@ def main() -> None:
         for (way, learner, _), found in results.items():
             asked, right = np.array(found).T
             tables.row(name, way, learner, f"{asked.mean():,.0f}", f"{right.mean():.2%} ± {right.std():.2%}")
+            kind = f"{way.partition(',')[0]}, {learner}"
+            curves.setdefault(name, {}).setdefault(kind, []).append((asked.mean(), 100.0 * right.mean()))
+    if options.figure:
+        with panels(options.figure, n_columns=len(curves)) as axes:
+            for (name, kinds), ax in zip(curves.items(), axes[0], strict=True):
+                for kind, points in kinds.items():
+                    ax.semilogx(*zip(*points, strict=True), "o-", ms=3, label=kind)
+                ax.set(title=name, xlabel="labels asked for", ylabel="test accuracy, %")
+            axes[0, 0].legend()
     tables.end()
 
 

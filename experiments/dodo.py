@@ -161,8 +161,8 @@ MEASURED = {
                    for name in ("news-mideast", "imdb-w1", "enron-w12")},
     "documents": {"": "experiments.documents {imdb.tsv} --table {criteo2014_train.tiny.csv} --label Label "
                       "--categorical 'C*' --ignore Id"},
-    "active": {"a9a": "experiments.active a9a={a9a} -C 0.1",
-               "imdb-w1": "experiments.active imdb-w1={imdb-w1.svm} -C 1"},
+    "active": {"": "experiments.active a9a={a9a},0.1 imdb-w1={imdb-w1.svm},1 enron={enron.svm},1 "
+                   "--figure {@tables}/active.png"},
     "regret": {f"{name}-{number}": f"blocksvm.regret {{{name}.h5}} --learner {learner} --order shuffled --quiet"
                for name in ("a9a", "imdb-w1") for number, learner in enumerate(REPLAYED)},
     "structured": {"chunks": "experiments.structured --chunks {conll2000.zip}",

@@ -20,6 +20,7 @@ COMMANDS = {
     "train": "train a linear model on a store, to a certified duality gap",
     "cv": "choose C by cross-validation",
     "predict": "predict the labels of text or of a store",
+    "ask": "list the rows of a pool whose labels would tell a model the most",
     "stream": "learn from text in one pass, keeping none of it",
     "regret": "compare an online learner with the best fixed weights afterwards",
     "margin": "find the plane of the largest margin, or show that there is none",

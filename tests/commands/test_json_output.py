@@ -13,6 +13,7 @@ COMMANDS = {
     "split": "{0}/s.svm {0}/split.h5 --holdout 0.2 {0}/test.h5 --overwrite",
     "train": "{0}/s.h5 {0}/new.h5 --overwrite",
     "predict": "{0}/m.h5 {0}/s.h5 {0}/p.txt --overwrite",
+    "ask": "{0}/pool.svm {0}/m.h5 {0}/asked.txt --overwrite",
     "cv": "{0}/s.h5 -C 0.1:1:2 --folds 2 --overwrite",
     "regret": "{0}/s.h5 --learner pa1 --overwrite",
     "margin": "{0}/s.h5 -C 1 --overwrite",
@@ -29,6 +30,7 @@ def folder(tmp_path, run_in_process):
     rng = np.random.default_rng(0)
     rows = [f"{rng.choice((-1, 1))} 1:{rng.random():.3f} 2:{rng.random():.3f}\n" for _ in range(40)]
     (here / "s.svm").write_text("".join(rows))
+    (here / "pool.svm").write_text("".join(f"?{row[row.index(' ') :]}" for row in rows))
     (here / "s.txt").write_text("a B-NP\nb O\n\nc B-NP\n\n" * 3)
     for words in ("split s.svm s.h5", "train s.h5 m.h5", "structure train s.txt chunks.h5 --task chunks --learner pa1"):
         name, *arguments = words.split()

@@ -298,6 +298,7 @@ def test_a_solver_has_few_methods():
         "split",
         "train",
         "predict",
+        "ask",
         "stream",
         "regret",
         "margin",

@@ -698,7 +698,7 @@ def test_what_training_cannot_take_is_one_sentence(tmp_path, run_in_process):
             assert done.code == 2
             assert done.last_line.startswith(f"blocksvm train: error: {path}: ")
             assert says in done.last_line
-        assert run_in_process(regret, path, "--learner", "pa1", "--quiet").code == 2
+        assert run_in_process(regret, path, "--learner", "arow", "--quiet").code == 2
     done = run_in_process(regret, heavy, "--learner", "pa1", "--quiet")
     assert "its rows have weights, which regret does not accept" in done.last_line
     done = run_in_process(train, heavy, tmp_path / "m.h5", "--solver", "ftl", "--quiet")

@@ -1,0 +1,41 @@
+"""Which rows of a pool to have labelled next: those whose label the model is least sure of, by their margins.
+
+Two classes: the least |<w, x>| (Tong, Koller, JMLR 2, 2001; Schohn, Cohn, ICML 2000).  More: the least difference of
+the two best decision values.  Sets of labels: the least |decision value| of any label.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+ROW_BYTES = 64  # of a row that is kept: its number, its margin, and both once more while they are sorted
+
+
+def margins_of(values: np.ndarray, apart: bool) -> np.ndarray:
+    """(m,) by decision values (m,), or (m, k) of k classes; apart: these are of labels of which a row has any number,
+    each predicted by itself."""
+    if values.ndim == 1:
+        return np.abs(values)
+    if apart:
+        return np.abs(values).min(axis=1)
+    best = np.partition(values, -2, axis=1)
+    return best[:, -1] - best[:, -2]
+
+
+class SmallestMargins:
+    """The n rows of the smallest margins among those that were added, of equal ones the first."""
+
+    def __init__(self, n: int):
+        self.n = n
+        self.margins, self.rows = np.empty(0), np.empty(0, np.int64)
+        self.n_added = 0
+
+    def add(self, margins: np.ndarray, rows: np.ndarray) -> None:
+        """Rows of these margins and numbers (m,), which rise from call to call."""
+        self.n_added += len(rows)
+        if len(self.rows) == self.n:
+            near = margins < self.margins[-1]
+            margins, rows = margins[near], rows[near]
+        margins, rows = np.append(self.margins, margins), np.append(self.rows, rows)
+        first = np.argsort(margins, kind="stable")[: self.n]
+        self.margins, self.rows = margins[first], rows[first]
