@@ -31,9 +31,9 @@ def load(path: Path, n_features: int | None = None) -> tuple[scipy.sparse.csr_ma
     return X, np.where(y > 0.0, 1.0, -1.0)
 
 
-def accuracies(other, target, n_labels: int, C: float, seed: int, model: Path) -> list[float]:
+def accuracies(other, target, n_labels: int, C: float, seed: int, model: Path, w: np.ndarray) -> list[float]:
     """Percentages by WAYS, of the rows of ``target`` without the n_labels that are learned from; other, target: (X, y);
-    model: of all rows of ``other``."""
+    model: the file of that of all rows of ``other``, w (d,): its weights."""
     (X_other, y_other), (X, y) = other, target
     order = np.random.default_rng([seed, n_labels]).permutation(len(y))
     # as many of each class: with ten labels chance decides which else there are
@@ -41,13 +41,13 @@ def accuracies(other, target, n_labels: int, C: float, seed: int, model: Path) -
     known = np.concatenate(sides)
     test = np.setdiff1d(order, known)
     both = scipy.sparse.vstack([X_other, X[known]]).tocsr(), np.append(y_other, y[known])
-    models = (
-        fit(X[known], y[known], C=C),
-        fit(X_other, y_other, C=C),
-        fit(X[known], y[known], C=C, prior=model),
-        fit(*both, C=C),
+    ways = (
+        fit(X[known], y[known], C=C).model.weights,
+        w,
+        fit(X[known], y[known], C=C, prior=model).model.weights,
+        fit(*both, C=C).model.weights,
     )
-    return [100.0 * float(np.mean((X[test] @ one.model.weights > 0.0) == (y[test] > 0.0))) for one in models]
+    return [100.0 * float(np.mean((X[test] @ one > 0.0) == (y[test] > 0.0))) for one in ways]
 
 
 def main() -> None:
@@ -62,13 +62,14 @@ def main() -> None:
     tables = Tables(options)
     with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as folder:
         for name, other_name in (tuple(domains), tuple(reversed(domains))):
-            model = Path(folder, f"{other_name}.h5")
-            fit(*domains[other_name], C=options.C).save(model)
+            other, target, model = domains[other_name], domains[name], Path(folder, f"{other_name}.h5")
+            fitted = fit(*other, C=options.C)
+            fitted.save(model)
             tables.begin(f"{other_name} to {name}: test accuracy %, means of {options.draws} draws ± their deviation",
                          "labels", *WAYS)  # fmt: skip
             for n_labels in map(int, options.labels):
                 found = np.array([
-                    accuracies(domains[other_name], domains[name], n_labels, options.C, seed, model)
+                    accuracies(other, target, n_labels, options.C, seed, model, fitted.model.weights)
                     for seed in range(options.draws)
                 ])  # fmt: skip
                 means, deviations = found.mean(axis=0), found.std(axis=0)

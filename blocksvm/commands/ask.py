@@ -91,12 +91,10 @@ def main(arguments: list[str]) -> int:
 def pool_scorer(options):
     """(the scorer of the pool's rows, their scores piece by piece)."""
     settings = {name: value for name, value in chosen_values(options, all_choices()).items() if name in PREDICTED}
-    from blocksvm.model.scoring import StoreScorer, TextScorer, is_store
+    from blocksvm.model.scoring import StoreScorer, TextScorer, read_already
 
     threads = n_threads(options.threads)
-    if is_store(options.pool):
-        for name in settings:
-            raise InputError(f"{option(name)}: {options.pool} is a store, which was read already; leave it out")
+    if read_already(options.pool, settings):
         store_scorer = StoreScorer(options.model, options.pool, options.memory, joint=options.joint, n_jobs=threads)
         return store_scorer, store_scorer.scores()
     scorer = TextScorer(options.model, options.memory, options.format, options.joint, settings, threads)

@@ -124,12 +124,9 @@ def predictions_of(options, labels: tuple) -> Path | None:
 def scorer_of(options, description: dict, link) -> tuple[TextScorer | StoreScorer, Iterator[Scores]]:
     """The scorer of the input's rows, and their scores, piece by piece."""
     settings = {name: value for name, value in chosen_values(options, all_choices()).items() if name in PREDICTED}
-    from blocksvm.model.scoring import StoreScorer, TextScorer, is_store
+    from blocksvm.model.scoring import StoreScorer, TextScorer, read_already
 
-    store = is_store(options.input)
-    if store:
-        for name in settings:
-            raise InputError(f"{option(name)}: {options.input} is a store, which was read already; leave it out")
+    store = read_already(options.input, settings)
     cluster = cluster_of(options)
     if cluster is not None and not store:
         raise InputError(f"--cluster: its workers score a store; split {options.input} first")

@@ -403,6 +403,14 @@ class StoreScorer:
         yield from explained_pieces(matrix, self.weights, self.completion, self.explainer)
 
 
+def read_already(name: str, settings: Mapping) -> bool:
+    """Whether an input is a store, whose rows were read when it was made; InputError for settings of their text."""
+    store = is_store(name)
+    for setting in settings if store else ():
+        raise InputError(f"{option(setting)}: {name} is a store, which was read already; leave it out")
+    return store
+
+
 def is_store(name: str) -> bool:
     """The input is a store and not text; InputError where it is another file of ours, or there is none."""
     path = place(name)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from blocksvm.base.row_batch import RecordCounter, RowBatch
+from blocksvm.model.asking import margins_of
 
 
 class LabelQueries:
@@ -23,9 +24,6 @@ class LabelQueries:
 
     def add(self, values: np.ndarray, rows: np.ndarray, batch: RowBatch, counter: RecordCounter) -> None:
         """Decision values (m,) or (m, k) of rows (m,) of a batch that have no label."""
-        if values.ndim == 2:
-            best = np.partition(values, -2, axis=1)
-            values = best[:, -1] - best[:, -2]
-        queried = self.draws.random(len(rows)) * (self.query + np.abs(values)) < self.query
+        queried = self.draws.random(len(rows)) * (self.query + margins_of(values, False)) < self.query
         for record in batch.origin.records[rows[queried]].tolist():
             self.on_query(counter.place(batch, record))

@@ -96,7 +96,7 @@ class Sets(Classes):
 
 @dataclass(frozen=True)
 class Costs(Classes):
-    """costs, roots (k, k): of predicting a class for another, and their square roots; max_loss: the learner's rule."""
+    """roots (k, k): the square roots of the costs of predicting a class for another; max_loss: the learner's rule."""
 
     roots: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     max_loss: bool = False
