@@ -81,6 +81,27 @@ def hinge_primal(examples: list[Example], w: np.ndarray, C: float) -> float:
     return 0.5 * w @ w + C * sum(losses)
 
 
+def frank_wolfe(examples: list[Example], orders, C: float, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Block-coordinate Frank-Wolfe: (last weights, mean of those after steps t = 1, 2, ..., weighted by t)."""
+    parts, lower = np.zeros((len(examples), d)), np.zeros(len(examples))
+    w, total, steps = np.zeros(d), np.zeros(d), 0
+    for order in orders:
+        for i in order:
+            e = examples[i]
+            y = e.most_violating(w)
+            towards = C * (e.phi[e.gold] - e.phi[y])
+            away = parts[i] - towards
+            gap = away @ w - lower[i] + C * e.rho[y]
+            if gap > 0.0:
+                share = min(1.0, gap / (away @ away)) if away @ away > 0.0 else 1.0
+                parts[i] -= share * away
+                lower[i] += share * (C * e.rho[y] - lower[i])
+                w = w - share * away
+            steps += 1
+            total += steps * w
+    return w, total / (steps * (steps + 1) / 2)
+
+
 def structured_optimum(examples: list[Example], C: float, d: int) -> float:
     """The least value of ``hinge_primal``, by a solver of constrained problems over w and one slack an example."""
     from scipy.optimize import LinearConstraint, minimize
@@ -125,6 +146,29 @@ def multipliers(deltas: np.ndarray, margins: np.ndarray, C: float, groups: np.nd
         options={"maxiter": 500, "ftol": 1e-13},
     )
     return -float(found.fun)
+
+
+def bleu(texts: list[list[str]], references: list[list[list[str]]], more: int) -> float:
+    """BLEU of all texts together, words of each and of its references: exp of the mean log precision of 1- to 4-grams,
+    clipped by the most of any reference, times the penalty of short texts by the closest lengths.  more: added to the
+    counts of n > 1."""
+    logs, length, closest = [], 0, 0
+    for text, own in zip(texts, references, strict=True):
+        length += len(text)
+        closest += min((abs(len(r) - len(text)), len(r)) for r in own)[1]
+    for n in range(1, 5):
+        right = total = 0
+        for text, own in zip(texts, references, strict=True):
+            grams = [tuple(text[k : k + n]) for k in range(len(text) - n + 1)]
+            total += len(grams)
+            for gram in set(grams):
+                most = max(sum(tuple(r[k : k + n]) == gram for k in range(len(r) - n + 1)) for r in own)
+                right += min(grams.count(gram), most)
+        extra = more if n > 1 else 0
+        if right + extra == 0:
+            return 0.0
+        logs.append(math.log((right + extra) / (total + extra)))
+    return math.exp(sum(logs) / len(logs) + min(0.0, 1.0 - closest / length))
 
 
 def spanning_trees(n: int) -> list[tuple]:

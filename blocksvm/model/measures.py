@@ -4,13 +4,14 @@ rows."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
 
 from blocksvm.base.labels import Labels, has_label, label_text, listed
 from blocksvm.base.memory import Budget
+from blocksvm.learners.engine.costs import CostMatrix
 from blocksvm.model.decision_values import misordered, sets_of
 from blocksvm.model.model_file import Model
 from blocksvm.problems.distance import DISTANCE
@@ -55,7 +56,7 @@ def measures_of(model: Model, link: Callable | None, budget: Budget) -> Measures
     ranked = len(model.labels) == 2 and budget.left >= 2 * RANK_BYTES
     if ranked:
         budget.take("the ROC curve", RANK_BYTES)
-    return ClassMeasures(model.labels, link, ranked)
+    return ClassMeasures(model.labels, link, ranked, model.meta["method"]["settings"].get("costs"))
 
 
 class RealMeasures:
@@ -212,11 +213,13 @@ class Probabilities:
 class ClassMeasures:
     """Of predicted classes: accuracy, balanced accuracy, precision, recall and F1 of each class; of two classes also
     the area under the ROC curve (where ``ranked``); and what ``link``, which makes probabilities of decision values, is
-    worth.  labels: those that the model knows; a row with any other label counts as wrong."""
+    worth.  labels: those that the model knows; a row with any other label counts as wrong.  costs: with which the model
+    was trained (``CostsOf``); with them the mean cost of the predictions for rows with known labels."""
 
-    def __init__(self, labels: tuple, link=None, ranked: bool = True):
+    def __init__(self, labels: tuple, link=None, ranked: bool = True, costs: Mapping | None = None):
         self.labels = Labels(tuple(labels))
         k = len(self.labels.values)
+        self.costs, self.cost = None if costs is None else CostMatrix.of(costs, None, self.labels).costs, 0.0
         self.right, self.predicted, self.true = (np.zeros(k, np.int64) for _ in range(3))
         self.rows = self.labelled = self.others = 0
         self.other_labels: set = set()  # some of those that the model does not know
@@ -236,6 +239,8 @@ class ClassMeasures:
         self.predicted += np.bincount(scores.classes[there], minlength=k)
         self.true += np.bincount(places, minlength=k)
         self.right += np.bincount(places[places == scores.classes[known]], minlength=k)
+        if self.costs is not None:
+            self.cost += float(self.costs[places, scores.classes[known]].sum())
         if others.any() and len(self.other_labels) <= SHOWN:
             self.other_labels.update(list(dict.fromkeys(scores.labels[others].tolist()))[: SHOWN + 1])
         if self.labels.binary and scores.values is not None:
@@ -246,6 +251,10 @@ class ClassMeasures:
                 self.probabilities.count(self.link(values), places)
         elif self.probabilities is not None and scores.values is not None:
             self.probabilities.count(self.link(scores.values[known]), places)
+
+    @property
+    def mean_cost(self) -> float:
+        return self.cost / (self.labelled - self.others)
 
     def by_class(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(precision, recall, F1) of each class (k,); nan where a class was never predicted, never there, neither."""
@@ -260,6 +269,7 @@ class ClassMeasures:
         _, recall, f1 = self.by_class()
         figures = {"accuracy": int(self.right.sum()) / self.labelled, "balanced_accuracy": float(np.nanmean(recall)),
                  "macro_f1": float(np.nanmean(f1))}  # fmt: skip
+        figures |= {} if self.costs is None else {"mean_cost": self.mean_cost}
         area = self.curve.area() if self.curve is not None else None
         figures |= {} if area is None else {"roc_auc": area[0]}
         return figures | ({} if self.probabilities is None else self.probabilities.figures())
@@ -287,6 +297,7 @@ class ClassMeasures:
         if area is not None:
             line += f", ROC AUC {area[0]:.6f}"
             line += f" (within {area[1]:.1g})" if area[1] > RANK_ERROR else ""
+        line += "" if self.costs is None else f", mean cost {self.mean_cost:.6f}"
         lines = [line, *by_label(self.labels.values, precision, recall, f1, self.true)]
         if self.probabilities is not None:
             binary = self.labels.binary

@@ -1,4 +1,5 @@
-"""Pegasos as a block solver: steps over sub-batches of the block's rows, and the average of the later iterates."""
+"""Pegasos as a block solver: steps over sub-batches of the block's rows, and the average of the later iterates or the
+last one."""
 
 from __future__ import annotations
 
@@ -21,10 +22,13 @@ from blocksvm.solvers.solver import Capabilities, Method, PassResult, SavedRun, 
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
+LAST = "last"
 PEGASOS_SETTINGS = Settings((
     Setting("batch", "rows of a sub-batch", default=1, kind=int, least=1, metavar="N"),
     Setting("dual", "keep dual variables, which certify the result; w is then not projected, and each row takes 32 "
             "bytes more", default=False, kind=bool),
+    Setting("iterate", "the result: the average of the later iterates, or the last one", default="average", kind=str,
+            choices=("average", LAST)),
 ))  # fmt: skip
 SCALE, NORM, T, SCALE_SUM, STEPS, PREVIOUS_STEPS = range(6)  # entries of state["scalars"]
 # the averaged array, the correction of its lazy sum, and the sum between the last two renewals
@@ -40,7 +44,8 @@ class Pegasos(Solver):
     of those between it and the one before, which of a long run are between its last fifth and its last third.  The
     steps 1 / (lambda t) of the first epochs are far too long (on a9a they lead to 40 times ||w*||), so that a longer
     average is dominated by what it should forget: there the last half to three quarters end 1.2 % above the optimum
-    after 50 epochs and 0.41 % after 100, the last fifth to third 0.74 % and 0.24 %.
+    after 50 epochs and 0.41 % after 100, the last fifth to third 0.74 % and 0.24 %.  With ``iterate`` last it is the
+    last iterate, as in that Fig. 2.
     """
 
     name = "pegasos"
@@ -54,6 +59,7 @@ class Pegasos(Solver):
         self.settings = settings_of(task.settings).resolve(task.settings, self.name)
         problem = self.problem = make_problem(self.settings, task.bias, task.source)
         self.dual = self.settings["dual"]
+        self.last = self.settings["iterate"] == LAST
         if self.dual:
             require(self.settings["loss"], "conjugate", option("dual"))
             problem = self.problem = replace(problem, apart=True)
@@ -126,29 +132,30 @@ class Pegasos(Solver):
         scalars[PREVIOUS_STEPS] = scalars[STEPS]
         scalars[SCALE_SUM] = scalars[STEPS] = 0.0
 
-    @staticmethod
-    def average(state: State, names: tuple[str, str, str], out: np.ndarray) -> np.ndarray:
-        """Write the suffix average of the weights, or of the rows' dual steps, to ``out``."""
+    def result(self, state: State, names: tuple[str, str, str], out: np.ndarray) -> np.ndarray:
+        """Write the suffix average of the weights, or of the rows' dual steps, to ``out``; or the last of them."""
         scalars, (of, lagged, before) = state["scalars"], names
+        if self.last:
+            return np.multiply(state[of], scalars[SCALE], out=out)
         out[:] = state[before]
         suffix_sum(state[of], state[lagged], scalars[SCALE_SUM], out)
         out /= max(1.0, scalars[STEPS] + scalars[PREVIOUS_STEPS])
         return out
 
     def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
-        """The suffix average."""
+        """The suffix average, or the last iterate."""
         assert out is not None
-        return self.average(state, OF_WEIGHTS, out)
+        return self.result(state, OF_WEIGHTS, out)
 
     def dual_variables(self, state: State) -> np.ndarray | None:
-        """The suffix average of the rows' dual steps.  It may lie beyond a row's bounds, if some rows were visited more
-        often than others; a certificate clips it."""
+        """The suffix average of the rows' dual steps, or the last ones.  They may lie beyond a row's bounds, if some
+        rows were visited more often than others; a certificate clips it."""
         if not self.dual:
             return None
         step = state["scalars"][T]
         if state["filled"][0] != step:
             state["filled"][0] = step
-            self.average(state, OF_ROWS, state["alpha"])
+            self.result(state, OF_ROWS, state["alpha"])
         return state["alpha"]
 
     def estimates(self, state: State, loss_sum: float, seen: float | None = None) -> tuple[float, None, None]:

@@ -19,6 +19,8 @@ class CandidateLists(Structure):
     float64, the more the better, or None.  An output is one number, the candidate's within its list.
     """
 
+    oracle_sets = True
+
     def __init__(self, bounds, indptr, indices, values, quality, n_features: int):
         self.bounds, self.indptr, self.indices, self.values = bounds, indptr, indices, values
         self.quality = quality
@@ -33,6 +35,9 @@ class CandidateLists(Structure):
 
     def gold(self, i):
         return _one(np.argmax(self.qualities(i)))
+
+    def oracles(self, i, m):
+        return [_one(j) for j in np.argsort(-self.qualities(i), kind="stable")[:m]]
 
     def loss(self, i, output):
         qualities = self.qualities(i)

@@ -33,11 +33,12 @@ class ExampleBlock:
 
 
 class ExampleBlocks:
-    """counts, sizes (n_chunks,) int64: examples of each chunk, and the bytes that they take in a block; lists: whether
-    the structure gives k best outputs; resident_bytes: bytes in memory all the time; folder: for files, or None."""
+    """counts, sizes (n_chunks,) int64: examples of each chunk, and the bytes that they take in a block; lists,
+    oracle_sets: as in ``Structure``; resident_bytes: bytes in memory all the time; folder: for files, or None."""
 
     n_weights: int
     lists: bool
+    oracle_sets = False
     counts: np.ndarray
     sizes: np.ndarray
     resident_bytes: int
@@ -75,7 +76,7 @@ class Whole(ExampleBlocks):
 
     def __init__(self, structure: Structure, folder: Path | None = None, run: int = RUN):
         self.structure = structure
-        self.n_weights, self.lists = structure.n_weights, structure.lists
+        self.n_weights, self.lists, self.oracle_sets = structure.n_weights, structure.lists, structure.oracle_sets
         n = structure.n_examples
         self.starts = np.append(np.arange(0, n, run), n)
         self.counts = np.diff(self.starts)

@@ -48,12 +48,14 @@ def combination(row: Row, factor: float, more: Row, more_factor: float) -> Row:
 class Structure:
     """A kind of output, declared by a subclass in the package or outside.
 
-    n_examples, n_weights: how many there are; lists: whether ``k_best`` gives more than one output.
+    n_examples, n_weights: how many there are; lists: whether ``k_best`` gives more than one output; oracle_sets:
+    whether ``oracles`` does.
     """
 
     n_examples: int
     n_weights: int
     lists = True
+    oracle_sets = False
 
     def choices(self, i: int) -> int:
         """The number that all entries of an output of example i lie below."""
@@ -86,6 +88,10 @@ class Structure:
     def k_best(self, w: np.ndarray, i: int, k: int) -> list[np.ndarray]:
         """The k outputs of the largest scores, or all where there are fewer, best first."""
         raise NotImplementedError
+
+    def oracles(self, i: int, m: int) -> list[np.ndarray]:
+        """The m outputs of the smallest losses, or all where there are fewer, the gold one first."""
+        return [self.gold(i)]
 
     def difference(self, i: int, output: np.ndarray) -> Row:
         """features(gold) - features(output)."""
@@ -139,7 +145,7 @@ class CheckedStructure(Structure):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise InputError(f"{name}: its {count} is {value!r}; it must be a whole number of 1 or more")
         self.n_examples, self.n_weights = int(inner.n_examples), int(inner.n_weights)
-        self.lists = bool(inner.lists)
+        self.lists, self.oracle_sets = bool(inner.lists), bool(inner.oracle_sets)
 
     def choices(self, i):
         return self.inner.choices(i)
@@ -177,10 +183,10 @@ class CheckedStructure(Structure):
         return self._output(i, self.inner.most_violating(w, i), "most violating output")
 
     def k_best(self, w, i, k):
-        outputs = self.inner.k_best(w, i, k)
-        if not isinstance(outputs, list | tuple) or not 1 <= len(outputs) <= k:
-            raise InputError(f"{self._where(i, 'k best outputs')} are not a list of 1 to {k}; give such a list")
-        return [self._output(i, output, "output among the k best") for output in outputs]
+        return self._outputs(i, self.inner.k_best(w, i, k), k, "k best outputs")
+
+    def oracles(self, i, m):
+        return self._outputs(i, self.inner.oracles(i, m), m, "oracles")
 
     @property
     def n_bytes(self):
@@ -188,6 +194,11 @@ class CheckedStructure(Structure):
 
     def _where(self, i: int, what: str) -> str:
         return f"{self.name}: example {i}: its {what}"
+
+    def _outputs(self, i: int, outputs, most: int, what: str) -> list[np.ndarray]:
+        if not isinstance(outputs, list | tuple) or not 1 <= len(outputs) <= most:
+            raise InputError(f"{self._where(i, what)} are not a list of 1 to {most}; give such a list")
+        return [self._output(i, output, f"output among the {what}") for output in outputs]
 
     def _output(self, i: int, output, what: str) -> np.ndarray:
         if output is None:

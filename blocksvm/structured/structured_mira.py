@@ -4,7 +4,10 @@
 
 (McDonald, Crammer, Pereira, ACL 2005; Watanabe, Suzuki, Tsukada, Isozaki, EMNLP 2007; Chiang, Knight, Wang, NAACL
 2009). With one slack a constraint its multiplier lies from 0 to C, with one an example their sum; of several examples
-at once the constraints are met together (``kernels/multipliers.py``).
+at once the constraints are met together (``kernels/multipliers.py``).  With several oracles each of them, outputs of
+small losses, takes the place of the gold one (Watanabe et al., eq. 5):
+
+    score(o) - score(y') >= rho(gold, y') - rho(gold, o) - slack   where the right side without its slack is above 0
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from blocksvm.base.memory import Budget
 from blocksvm.kernels.multipliers import separate_slacks, shared_slacks
 from blocksvm.kernels.sparse_rows import products
 from blocksvm.structured.example_blocks import ExampleBlocks
-from blocksvm.structured.output_structure import Row, Structure
+from blocksvm.structured.output_structure import Row, Structure, combination
 from blocksvm.structured.structured_learner import OnlineMachine, StructuredLearner, Update, score
 from blocksvm.structured.structured_settings import MIRA as SETTINGS
 
@@ -42,6 +45,8 @@ def mira_update(structure: Structure, w: np.ndarray, examples: np.ndarray, setti
     rows, margins, groups, mistakes, suffered = [], [], [], 0, 0.0
     for number, i in enumerate(examples):
         outputs = structure.k_best(w, i, settings["k"]) if settings["k"] > 1 else [structure.best(w, i)]
+        others = structure.oracles(i, settings["oracles"])[1:] if settings["oracles"] > 1 else []
+        oracles = [(structure.loss(i, oracle), structure.difference(i, oracle)) for oracle in others]
         for rank, output in enumerate(outputs):
             loss = structure.loss(i, output)
             if loss == 0.0:
@@ -50,9 +55,12 @@ def mira_update(structure: Structure, w: np.ndarray, examples: np.ndarray, setti
                 mistakes += 1
                 suffered += loss
             row = structure.difference(i, output)
-            rows.append(row)
-            margins.append(loss - score(row, w))
-            groups.append(number)
+            leads = [(loss, row)]
+            leads += [(loss - less, combination(row, 1.0, less_row, -1.0)) for less, less_row in oracles if less < loss]
+            for lead, apart in leads:
+                rows.append(apart)
+                margins.append(lead - score(apart, w))
+                groups.append(number)
     if not rows or max(margins) <= 0.0:
         return Update([], np.empty(0), mistakes, suffered)
     groups = np.array(groups, np.int64)
@@ -61,12 +69,17 @@ def mira_update(structure: Structure, w: np.ndarray, examples: np.ndarray, setti
 
 
 def machine(blocks: ExampleBlocks, settings: dict, run: dict, budget: Budget) -> OnlineMachine:
-    """InputError where k is above 1 and the structure gives one output."""
+    """InputError where k, or the number of oracles, is above 1 and the structure gives one output."""
     if settings["k"] > 1 and not blocks.lists:
         raise InputError(
             f"mira wants the {settings['k']} best outputs, but this structure gives one; say {option('k')} 1"
         )
-    n = settings["k"] * settings["at_once"]
+    if settings["oracles"] > 1 and not blocks.oracle_sets:
+        raise InputError(
+            f"{option('oracles', settings['oracles'])}: this structure has one right output for each example; leave it "
+            "out"
+        )
+    n = settings["k"] * settings["oracles"] * settings["at_once"]
     budget.reserve("the constraints' products", 8 * n * n)
     return OnlineMachine(mira_update, blocks, settings, run, budget)
 

@@ -22,6 +22,8 @@ AGAINST = Setting(
 MIRA = Settings((
     Setting("C", "upper bound of the multipliers", default=0.01, above=0.0),
     Setting("k", "number of best outputs that an update moves away from", default=5, kind=int, least=1, most=1000),
+    Setting("oracles", "number of best outputs, by their losses, that an update moves towards", default=1, kind=int,
+            least=1, most=1000),
     Setting("slack", "a slack variable for each constraint (own) or for each example (shared)", default="own",
             kind=str, choices=("own", "shared")),
     Setting("at_once", "examples in one update, whose constraints are met together", default=1, kind=int, least=1),
@@ -50,8 +52,8 @@ FEATURES = Settings((
 ))  # fmt: skip
 SCORING = Settings((
     Setting("quality", "file with a number for each candidate; larger is better", kind=str, metavar="FILE"),
-    Setting("score", "function of a candidate's text and its sentence's references that returns a number",
-            kind=str, metavar="MODULE:FUNCTION"),
+    Setting("score", "bleu, or a function of a candidate's text and its sentence's references that returns a number",
+            kind=str, metavar="bleu|MODULE:FUNCTION"),
     Setting("references", "files with a reference for each sentence, one a line; separate files by commas", kind=str,
             metavar="FILE,..."),
 ))  # fmt: skip

@@ -1,8 +1,8 @@
 """The task ``candidates``: the weights of another program's features, tuned over lists of its best outputs.
 
 A line is a candidate, 'sentence ||| its text ||| name=value name=value ...'; the candidates of a sentence stand
-together.  Their qualities come from a file of numbers, a line each, or from a function of a candidate's text and the
-sentence's references.
+together.  Their qualities come from a file of numbers, a line each, or from BLEU or another function of a candidate's
+text and the sentence's references.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.optional_libraries import require_library
 from blocksvm.base.row_batch import shown_name
 from blocksvm.base.user_code import imported
+from blocksvm.structured import bleu
 from blocksvm.structured.candidates import CandidateLists
 from blocksvm.structured.column_text import read_text
 from blocksvm.structured.structured_model import StructuredModel
@@ -40,8 +42,11 @@ class CandidateText:
 
 @dataclass
 class ListedCandidates(Examples):
+    """references: those of each list, where the quality is BLEU."""
+
     structure: CandidateLists
     text: CandidateText
+    references: list[list[str]] | None = None
 
     @property
     def gold(self) -> np.ndarray | None:
@@ -115,7 +120,7 @@ def quality_of(text: CandidateText, settings: Mapping, memory: int) -> np.ndarra
         values, name = lines, settings["quality"]
     elif settings.get("score") is not None:
         score = function_named(settings["score"])
-        references = references_of(text, settings.get("references"), memory)
+        references = references_of(text, settings, memory)
         lists = np.repeat(np.arange(len(text.bounds) - 1), np.diff(text.bounds))
         values = [score(decoded(text, j), references[i]) for j, i in enumerate(lists)]
         name = settings["score"]
@@ -140,11 +145,14 @@ def lines_of(name: str, memory: int) -> list[str]:
         raise InputError(f"{shown_name(name)}: is not UTF-8 text; convert it") from None
 
 
-def references_of(text: CandidateText, names: str | None, memory: int) -> list[list[str]]:
-    """The references of each list: its lines in the files that ``names`` has, with commas between them."""
-    files = [lines_of(name, memory) for name in (names or "").split(",") if name]
+def references_of(text: CandidateText, settings: Mapping, memory: int) -> list[list[str]]:
+    """The references of each list: its lines in the files that the setting names, with commas between them."""
+    names = [name for name in (settings.get("references") or "").split(",") if name]
+    if not names and settings["score"] == bleu.NAME:
+        raise InputError(f"{option('score', bleu.NAME)}: compares with references; give {option('references')}")
+    files = [lines_of(name, memory) for name in names]
     n = len(text.bounds) - 1
-    for name, lines in zip((names or "").split(","), files, strict=False):
+    for name, lines in zip(names, files, strict=True):
         if len(lines) != n:
             raise InputError(
                 f"{name}: has {len(lines):,} lines, but there are {n:,} sentences; give a reference a line"
@@ -153,6 +161,9 @@ def references_of(text: CandidateText, names: str | None, memory: int) -> list[l
 
 
 def function_named(name: str):
+    if name == bleu.NAME:
+        require_library("sacrebleu", option("score", name))
+        return bleu.sentence_bleu
     try:
         function = imported(name, "score")
     except ImportError as error:
@@ -201,19 +212,28 @@ class Tuning(StructuredTask):
         text = read_candidates(text_name, memory)
         place = {int(feature_id): k for k, feature_id in enumerate(model.feature_ids)}
         places = np.array([place.get(int(feature_id), -1) for feature_id in name_ids(text.names)], np.int64)
-        return ListedCandidates(lists_of(text, places, quality_of(text, scoring, memory), len(model.feature_ids)), text)
+        structure = lists_of(text, places, quality_of(text, scoring, memory), len(model.feature_ids))
+        by_bleu = scoring.get("score") == bleu.NAME
+        return ListedCandidates(structure, text, references_of(text, scoring, memory) if by_bleu else None)
 
     def layout(self, meta):
         return 1, 0
 
     def figures(self, examples: ListedCandidates, outputs):
         s = examples.structure
-        chosen = np.array([s.qualities(i)[output[0]] for i, output in enumerate(outputs)])
-        return {
-            "sentences": len(outputs), "candidates": len(s.quality), "quality": float(chosen.mean()),
+        of_chosen = np.array([s.qualities(i)[output[0]] for i, output in enumerate(outputs)])
+        figures = {
+            "sentences": len(outputs), "candidates": len(s.quality), "quality": float(of_chosen.mean()),
             "of the first": float(s.quality[s.bounds[:-1]].mean()),
             "of the best": float(np.maximum.reduceat(s.quality, s.bounds[:-1]).mean()),
         }  # fmt: skip
+        if examples.references is not None:
+            best = [s.gold(i) for i in range(len(outputs))]
+            first = [[0]] * len(outputs)
+            for name, numbers in {"BLEU": outputs, "BLEU of the first": first, "BLEU of the best": best}.items():
+                texts = [decoded(examples.text, int(s.bounds[i] + number[0])) for i, number in enumerate(numbers)]
+                figures[name] = bleu.corpus_bleu(texts, examples.references)
+        return figures
 
 
 CANDIDATES = Tuning()

@@ -16,6 +16,7 @@ from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import Labels
 from blocksvm.commands.info import main as info_main
+from blocksvm.commands.predict import main as predict_main
 from blocksvm.commands.stream import main as stream_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.learners.engine import loops
@@ -171,6 +172,14 @@ def test_commands_learn_with_costs_and_show_them(given, tmp_path, capsys):
     assert describe_model(tmp_path / "s.h5")["method"] == describe_model(tmp_path / "m.h5")["method"]
     code, out, err = run_in_process(capsys, stream_main, text, "--continue-from", tmp_path / "s.h5")
     assert code == 0, err
+    predictions = tmp_path / "p.txt"
+    code, out, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", text, predictions, "--json", "-")
+    assert code == 0, err
+    mean_cost = COSTS[y, np.loadtxt(predictions, dtype=int) - 1].mean()
+    assert mean_cost == pytest.approx(COSTS[y, np.argmax(X @ W.T, axis=1)].mean(), rel=1e-12)
+    assert json.loads(out)["mean_cost"] == pytest.approx(mean_cost, rel=1e-12)
+    out = run_in_process(capsys, predict_main, tmp_path / "m.h5", text, predictions, "--overwrite")[1]
+    assert f"mean cost {mean_cost:.6f}" in out
     (folder / "few.txt").write_text("1 2 3\n1 0 1 1\n2 1 0 1\n3 1 1 0\n")
     wrong = (*own[:4], "--costs", folder / "few.txt")
     for arguments in ((train_main, store, tmp_path / "n.h5", *wrong), (stream_main, text, *wrong, *labels[:2])):

@@ -37,8 +37,8 @@ def radius_of(loss: str, cost: np.ndarray) -> float | None:
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("batch", [1, 7])
 @pytest.mark.parametrize("dual", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_steps_are_those_of_the_rule(loss, batch, dual, weighted):
+@pytest.mark.parametrize(("weighted", "iterate"), [(False, "average"), (True, "average"), (True, "last")])
+def test_steps_are_those_of_the_rule(loss, batch, dual, weighted, iterate):
     X, y = rows_for(loss)
     weights = np.random.default_rng(1).uniform(0.2, 3.0, len(y)) if weighted else None
     if weighted:
@@ -49,7 +49,7 @@ def test_steps_are_those_of_the_rule(loss, batch, dual, weighted):
     orders = []
     with opened(source) as rows:
         loop = looped(rows, solver="pegasos", loss=loss, C=0.7, batch=batch, dual=dual, bias=bias, schedule="1",
-                      max_outer=6, tol=0.0, **more)  # fmt: skip
+                      max_outer=6, tol=0.0, iterate=iterate, **more)  # fmt: skip
         loop.allocate()
         inner_pass = loop.plan.solver.inner_pass
 
@@ -71,7 +71,7 @@ def test_steps_are_those_of_the_rule(loss, batch, dual, weighted):
     w, a = found[-1]
     np.testing.assert_allclose(state["scalars"][0] * state["v"], w, rtol=1e-9, atol=1e-9 * np.abs(w).max())
     # the average is renewed after each of the first iterations, so that after the sixth it is that of the sixth's steps
-    since = 5 * (len(batches) // 6)
+    since = 5 * (len(batches) // 6) if iterate == "average" else len(batches) - 1
     expected = np.mean([w for w, _ in found[since:]], axis=0)
     np.testing.assert_allclose(result.w, expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
     if not dual:

@@ -89,9 +89,10 @@ def test_the_certificate_is_of_the_dual_variables_that_are_kept(tmp_path):
             y = e.outputs.index(tuple(np.frombuffer(output, np.int32).tolist()))
             w += 0.7 * share * (e.phi[e.gold] - e.phi[y])
             lower += 0.7 * share * e.rho[y]
-    np.testing.assert_allclose(machine.weights(), w, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(machine.w, w, rtol=0, atol=1e-13)
     assert told["dual"] == pytest.approx(lower - 0.5 * w @ w, rel=1e-12)
-    assert told["primal"] == pytest.approx(reference.hinge_primal(examples, w, 0.7), rel=1e-12)
+    assert told["primal"] == pytest.approx(reference.hinge_primal(examples, machine.weights(), 0.7), rel=1e-12)
+    assert told["primal"] <= reference.hinge_primal(examples, w, 0.7) * (1 + 1e-12)
 
 
 def test_one_block_is_the_machine_without_blocks():
@@ -219,7 +220,7 @@ def test_memory_holds_for_a_text_several_times_as_large(tmp_path):
 
 def test_memory_that_does_not_hold_a_chunk():
     inner, _ = sequences(14, LENGTHS)
-    start = inner.n_bytes + 8 * inner.n_weights
+    start = inner.n_bytes + 2 * 8 * inner.n_weights
     need = fit_structure(inner, "frank-wolfe", {}, {"epochs": 3}).budget
     with pytest.raises(InputError, match="the examples' parts of the weights .*raise memory"):
         fit_structure(inner, "frank-wolfe", {}, {"epochs": 3, "memory": start + 3000})

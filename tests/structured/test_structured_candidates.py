@@ -7,9 +7,13 @@ import json
 import numpy as np
 import pytest
 import reference_structured as reference
-from support.structured_cases import agrees
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.structured_cases import agrees, sequences
 
+from blocksvm.base.errors import InputError
 from blocksvm.commands import structure
+from blocksvm.structured import bleu
 from blocksvm.structured.candidates import CandidateLists
 from blocksvm.structured.structured_run import fit_structure
 
@@ -50,6 +54,43 @@ def test_all_sentences_of_an_update_at_once():
     violations = np.maximum(0.0, margins - deltas @ found)
     slacks = sum(violations[groups == g].max() for g in np.unique(groups))
     assert 0.5 * found @ found + 0.2 * slacks == pytest.approx(best, rel=1e-5)
+
+
+def test_an_update_towards_several_oracles():
+    """From w = 0 it solves the program whose constraints are all pairs of an oracle and a worse candidate."""
+    structure_, examples = candidates(5, (6,))
+    (e,) = examples
+    oracles = np.argsort(e.rho, kind="stable")[:3]
+    found = fit_structure(
+        structure_, "mira", {"k": 6, "oracles": 3, "C": 0.2, "weights": "last"}, {"epochs": 1}
+    ).weights  # fmt: skip
+    pairs = [(o, j) for j in range(6) for o in oracles if e.rho[j] > e.rho[o]]
+    assert len({o for o, _ in pairs}) == 3
+    deltas = np.array([e.phi[o] - e.phi[j] for o, j in pairs])
+    margins = np.array([e.rho[j] - e.rho[o] for o, j in pairs])
+    best = reference.multipliers(deltas, margins, 0.2, None)
+    violations = np.maximum(0.0, margins - deltas @ found)
+    assert 0.5 * found @ found + 0.2 * violations.sum() == pytest.approx(best, rel=1e-5)
+
+
+def test_oracles_of_a_structure_with_one_right_output():
+    with pytest.raises(InputError, match="oracles=3: this structure has one right output"):
+        fit_structure(sequences(1)[0], "mira", {"oracles": 3}, {"epochs": 1})
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_bleu_is_the_published_one(data):
+    texts = st.lists(st.sampled_from("abc"), min_size=1, max_size=9)
+    pairs = data.draw(st.lists(st.tuples(texts, texts, texts), min_size=1, max_size=4))
+    own, references = [text for text, _, _ in pairs], [list(others) for _, *others in pairs]
+    lines = [" ".join(text) for text in own]
+    reference_lines = [[" ".join(text) for text in others] for others in references]
+    for k, line in enumerate(lines):
+        found = bleu.sentence_bleu(line, reference_lines[k])
+        assert found == pytest.approx(reference.bleu([own[k]], [references[k]], 1), rel=1e-9)
+    found = bleu.corpus_bleu(lines, reference_lines)
+    assert found == pytest.approx(100.0 * reference.bleu(own, references, 0), rel=1e-9)
 
 
 def overlap(text: str, references: list[str]) -> float:
@@ -111,6 +152,28 @@ def test_the_command(folder, tmp_path, run_in_process):
     assert json.loads(told.out) == figures
 
 
+def test_bleu_tunes_the_lists(folder, tmp_path, run_in_process):
+    """By default, frank-wolfe ends above the first candidates, too."""
+    given_ = ("--score", "bleu", "--references")
+    texts = [line.split(" ||| ")[:2] for line in (folder / "test").read_text().splitlines()]
+    references = [[line] for line in (folder / "test.ref").read_text().splitlines()]
+    first = [next(text for s, text in texts if int(s) == number) for number in range(len(references))]
+    for learner in ("mira", "frank-wolfe"):
+        model = tmp_path / f"{learner}.h5"
+        told = run_in_process(
+            structure.main, "train", folder / "train", model, "--task", "candidates", "--learner", learner, *given_,
+            folder / "train.ref",
+        )  # fmt: skip
+        assert told.code == 0, told.err
+        told = run_in_process(
+            structure.main, "evaluate", model, folder / "test", *given_, folder / "test.ref", "--json"
+        )
+        figures = json.loads(told.out)
+        assert figures["BLEU of the first"] == bleu.corpus_bleu(first, references)
+        assert figures["BLEU of the first"] + 5 < figures["BLEU"] <= figures["BLEU of the best"]
+        assert figures["quality"] > figures["of the first"]
+
+
 GOOD = "0 ||| a ||| f=1\n0 ||| b ||| f=2\n1 ||| c ||| f=0\n"
 QUALITY = ("--quality", "{numbers}")
 
@@ -126,6 +189,7 @@ QUALITY = ("--quality", "{numbers}")
         (GOOD, QUALITY, "has 2 lines, but there are 3 candidates"),
         (GOOD, (), "the quality of the candidates is needed"),
         (GOOD, (*QUALITY, "--score", "math:sqrt"), "say the same thing"),
+        (GOOD, ("--score", "bleu"), "compares with references; give --references"),
         (GOOD, ("--score", "nowhere:f"), "cannot be imported"),
         (GOOD, ("--score", "math:pi"), "is no function"),
         (

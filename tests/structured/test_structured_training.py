@@ -109,6 +109,19 @@ def test_frank_wolfe_reaches_the_optimum(C):
     assert told["rel_gap"] == pytest.approx((told["primal"] - told["dual"]) / told["primal"], rel=1e-6)
 
 
+@pytest.mark.parametrize(("epochs", "C", "is_mean"), [(2, 1.0, True), (20, 0.3, True), (7, 5.0, False)])
+def test_the_model_of_frank_wolfe_is_the_last_w_or_the_weighted_mean(epochs, C, is_mean):
+    """Whichever has the smaller primal, certified against the dual of the last."""
+    structure, examples = sequences(8)
+    found = fit_structure(structure, "frank-wolfe", {"C": C, "tol": 0.0}, {"epochs": epochs})
+    orders = [order_of(len(examples), 0, epoch) for epoch in range(epochs)]
+    last, mean = reference.frank_wolfe(examples, orders, C, structure.n_weights)
+    primals = [reference.hinge_primal(examples, w, C) for w in (last, mean)]
+    assert (primals[1] < primals[0]) == is_mean
+    np.testing.assert_allclose(found.weights, mean if is_mean else last, rtol=0, atol=1e-10)
+    assert found.certificate["primal"] == pytest.approx(min(primals), rel=1e-12)
+
+
 def test_a_certificate_of_a_run_that_was_cut_short():
     structure, examples = sequences(8)
     optimum = reference.structured_optimum(examples, 1.0, structure.n_weights)
@@ -125,7 +138,7 @@ def test_frank_wolfe_counts_what_grows():
     structure, _ = sequences(7)
     found = fit_structure(structure, "frank-wolfe", {}, {"epochs": 5})
     need = sum(found.budget.used.values())
-    start = structure.n_bytes + 8 * structure.n_weights + 5 * 408
+    start = structure.n_bytes + 2 * 8 * structure.n_weights + 5 * 408
     assert need > start
     with pytest.raises(InputError, match="the examples' parts of the weights"):
         fit_structure(structure, "frank-wolfe", {}, {"epochs": 5, "memory": start})
