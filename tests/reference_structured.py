@@ -27,12 +27,17 @@ class Example:
         return int(np.argmax(self.phi @ w + self.rho))
 
 
-def sequence_example(rows: np.ndarray, gold: tuple, n_features: int, n_labels: int) -> Example:
-    """rows (n, t): features of each token, -1 for none; all n_labels^n labellings, in
-    the order of their last label, then the one before it, so that of equal scores the same counts as in a forward
-    pass."""
+def sequence_example(
+    rows: np.ndarray, gold: tuple, n_features: int, n_labels: int, pairs: np.ndarray | None = None, n_pairs: int = 0
+) -> Example:
+    """rows (n, t): features of each token, -1 for none; pairs (n, s): features of each token with its label and the one
+    before; all n_labels^n labellings, in the order of their last label, then the one before it, so that of equal scores
+    the same counts as in a forward pass."""
     outputs = sorted(itertools.product(range(n_labels), repeat=len(rows)), key=lambda y: y[::-1])
-    d = n_features * n_labels + (n_labels + 1) * n_labels
+    pairs = np.empty((len(rows), 0), int) if pairs is None else pairs
+    each = (n_labels + 1) * n_labels
+    first = n_features * n_labels
+    d = first + (n_pairs + 1) * each
     phi = np.zeros((len(outputs), d))
     for number, y in enumerate(outputs):
         before = n_labels
@@ -40,7 +45,9 @@ def sequence_example(rows: np.ndarray, gold: tuple, n_features: int, n_labels: i
             for f in rows[t]:
                 if f >= 0:
                     phi[number, f * n_labels + own] += 1.0
-            phi[number, n_features * n_labels + before * n_labels + own] += 1.0
+            for g in (*pairs[t], n_pairs):  # the last one is always there
+                if g >= 0:
+                    phi[number, first + g * each + before * n_labels + own] += 1.0
             before = own
     rho = np.array([sum(a != b for a, b in zip(y, gold, strict=True)) for y in outputs], float)
     return Example(outputs, phi, outputs.index(tuple(gold)), rho)

@@ -51,6 +51,10 @@ class ArcTemplates:
     def __len__(self) -> int:
         return len(self.columns)
 
+    @property
+    def groups(self) -> tuple[int, ...]:
+        return (len(self),)
+
     def _part(self, text: str, n_columns: int) -> str | tuple[str, TemplatePart]:
         if text in (DISTANCE, BETWEEN):
             if text == BETWEEN and n_columns < 2:

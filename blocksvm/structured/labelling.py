@@ -74,19 +74,20 @@ class LabelledParts(ColumnParts):
     def about(self):
         return self.described(self.labels)
 
-    def structure(self, table, lengths, answers, n_features):
+    def structure(self, table, lengths, answers, sizes):
         number = {label: k for k, label in enumerate(self.labels)}
         numbers = np.array([number[label] for label in self.places], np.int32)
         bounds = np.append(0, np.cumsum(lengths, dtype=np.int64))
-        return Sequences(table, bounds, numbers[answers], n_features, len(number))
+        return Sequences(table, bounds, numbers[answers], sizes[0], len(number), self.groups[0], sum(sizes[1:]))
 
-    def n_weights(self, n_features):
-        each, others = layout_of(len(self.places))
-        return n_features * each + others
+    def n_weights(self, sizes):
+        each, pairs = len(self.places), pairs_of(len(self.places))
+        return sizes[0] * each + sum(sizes[1:]) * pairs + pairs
 
 
-def layout_of(n_labels: int) -> tuple[int, int]:
-    return n_labels, (n_labels + 1) * n_labels
+def pairs_of(n_labels: int) -> int:
+    """Weights of the pairs of neighbouring labels."""
+    return (n_labels + 1) * n_labels
 
 
 class Labelling(StructuredTask):
@@ -106,16 +107,23 @@ class Labelling(StructuredTask):
         n_columns = model.meta["n_columns"]
         with_labels = text.has_target(n_columns, "labels")
         templates = Templates(model.meta["template"], n_columns)
-        features = known_features(text.n_tokens, len(templates), lambda t: templates.ids(text, t), model.feature_ids)
+        features = known_features(
+            text.n_tokens, templates.groups, lambda t: templates.ids(text, t), model.groups(len(templates.groups))
+        )  # fmt: skip
         labels, gold, known = model.meta["labels"], None, list(model.meta["labels"])
         if with_labels:
             known += sorted(set(text.columns[-1].words) - set(labels))
             gold = codes_in(text.columns[-1], known)
-        structure = Sequences(features, text.bounds, gold, len(model.feature_ids), len(labels))
+        structure = Sequences(
+            features, text.bounds, gold, len(model.feature_ids), len(labels), templates.groups[0], len(model.pair_ids)
+        )
         return LabelledExamples(structure, text, gold, known, n_columns)
 
     def layout(self, meta):
-        return layout_of(len(meta["labels"]))
+        return len(meta["labels"]), pairs_of(len(meta["labels"]))
+
+    def pair_weights(self, meta):
+        return pairs_of(len(meta["labels"]))
 
     def figures(self, examples: LabelledExamples, outputs):
         predicted = np.concatenate(outputs)

@@ -1,7 +1,7 @@
-"""Word lattices: a line's words and spans of characters as nodes, a segmentation as a path through them.
+"""Word lattices: a line's words and spans of characters, perhaps with tags, as nodes, a segmentation as a path.
 
-score(y) = sum over the words of y of sum_f w[f] + sum over neighbouring words of w[their kinds];
-rho(y, y') = words of y' that are not in y (FP) + words of y that are not in y' (FN).
+score(y) = sum over the words of y of sum_f w[f, tag] + sum over neighbouring words of w[their kinds] + sum_g w[g, their
+kinds]; rho(y, y') = words of y' that are not in y (FP) + words of y that are not in y' (FN).
 """
 
 from __future__ import annotations
@@ -15,16 +15,26 @@ from blocksvm.structured.path_structure import PathStructure
 class Lattices(PathStructure):
     """Lattices as arrays, one line after the other.
 
-    table (n_nodes, n_templates) int32: features of each node, -1: none; kinds (n_nodes,) int32, below n_kinds; lines
-    (n_nodes,) rising, and within each line starts and stops (n_nodes,) int32, sorted by stop, then start; lengths
-    (n_lines,): positions of each line; right (n_nodes,) bool: words of the gold segmentation.  Of every line some path
-    must lead from 0 to its length.  An output is the numbers of its nodes within the line.
+    table (n_rows, n_templates) int32: features of each span, -1: none, those of pairs of kinds from the column
+    ``plain`` on; kinds (n_nodes,) int32, below n_kinds; lines (n_nodes,) rising, and within each line starts and stops
+    (n_nodes,) int32, sorted by stop, then start; lengths (n_lines,): positions of each line; right (n_nodes,) bool:
+    words of the gold segmentation.  Of every line some path must lead from 0 to its length.  An output is the numbers
+    of its nodes within the line.
+
+    spans: the row of each node in the table (n_nodes,), rising; its tag is its kind then, and features have a weight
+    for each.  None: each node has a row of its own, and features have one weight.
     """
 
-    width = 1
-
-    def __init__(self, table, kinds, lines, starts, stops, lengths, right, n_features: int, n_kinds: int):
+    def __init__(
+        self, table, kinds, lines, starts, stops, lengths, right, n_features: int, n_kinds: int, spans=None,
+        plain: int | None = None, n_pairs: int = 0,
+    ):  # fmt: skip
         self.table = np.ascontiguousarray(table, dtype=np.int32)
+        self.plain = self.table.shape[1] if plain is None else plain
+        self.n_pairs = n_pairs
+        self.tagged = spans is not None
+        self.width = n_kinds if self.tagged else 1
+        self.spans = np.arange(len(self.table), dtype=np.int32) if spans is None else np.asarray(spans, np.int32)
         self.kinds = np.ascontiguousarray(kinds, dtype=np.int32)
         self.starts = np.ascontiguousarray(starts, dtype=np.int32)
         self.stops = np.ascontiguousarray(stops, dtype=np.int32)
@@ -56,17 +66,24 @@ class Lattices(PathStructure):
         ending = self._ending[self._ending_bounds[i] : self._ending_bounds[i + 1]]
         return self.kinds[nodes], self.starts[nodes], ending
 
+    def rows(self, i):
+        spans = self.spans[self._nodes(i)]
+        first = int(spans[0]) if len(spans) else 0
+        return first, int(spans[-1]) + 1 - first if len(spans) else 0, spans - np.int32(first)
+
     def node_scores(self, w, i):
-        scores = np.empty((self.choices(i), 1))
-        column_scores(self.table, self.node_bounds[i], w, scores)
-        return scores[:, 0].copy()
+        first, n_rows, rows = self.rows(i)
+        scores = np.empty((n_rows, self.width))
+        column_scores(self.table, first, 0, self.plain, w, 0, scores)
+        return scores[rows, self.kinds[self._nodes(i)]] if self.tagged else scores[:, 0].copy()
 
     def node_costs(self, i):
         return np.where(self.right[self._nodes(i)], -1.0, 1.0)
 
     def along(self, i, output):
-        rows = (self.node_bounds[i] + output).astype(np.int32)
-        return rows, np.zeros(len(rows), np.int32), self.kinds[rows]
+        nodes = self.node_bounds[i] + output
+        kinds = self.kinds[nodes]
+        return self.spans[nodes], kinds if self.tagged else np.zeros_like(kinds), kinds
 
     def output_of(self, i, nodes):
         return nodes

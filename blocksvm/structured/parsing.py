@@ -97,11 +97,11 @@ class ParsedParts(ColumnParts):
     def about(self):
         return self.described([])
 
-    def structure(self, table, lengths, answers, n_features):
-        return Trees(table, np.append(0, np.cumsum(lengths, dtype=np.int64)), answers, n_features)
+    def structure(self, table, lengths, answers, sizes):
+        return Trees(table, np.append(0, np.cumsum(lengths, dtype=np.int64)), answers, sizes[0])
 
-    def n_weights(self, n_features):
-        return n_features
+    def n_weights(self, sizes):
+        return sizes[0]
 
 
 class Parsing(StructuredTask):
@@ -128,7 +128,7 @@ class Parsing(StructuredTask):
         n_columns = model.meta["n_columns"]
         gold = heads_of(text) if text.has_target(n_columns, "heads") else None
         arcs = ArcFeatures(self._templates(model.meta["template"], n_columns, text, memory), text)
-        table = known_features(arcs.n_arcs, len(arcs.templates), arcs.ids, model.feature_ids)
+        table = known_features(arcs.n_arcs, arcs.templates.groups, arcs.ids, [model.feature_ids])
         return Parsed(Trees(table, text.bounds, gold, len(model.feature_ids)), text, gold, n_columns)
 
     def layout(self, meta):

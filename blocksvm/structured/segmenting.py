@@ -88,9 +88,9 @@ class Segmenting(StructuredTask):
         longest = settings["longest"]
         spans, places = spans_of(text, dictionary, longest, True)
         self._require(text, len(spans.starts), len(templates), memory)
-        table, ids = collected(
-            len(spans.starts), len(templates), lambda t: templates.ids(spans, t), settings["min_count"], memory - 80 *
-            len(spans.starts)
+        table, (ids,) = collected(
+            len(spans.starts), (len(templates),), lambda t: templates.ids(spans, t), settings["min_count"],
+            memory - 80 * len(spans.starts)
         )  # fmt: skip
         about = {"labels": [], "template": templates.text, "n_columns": 1}
         structure = lattices_of(spans, places, table, len(ids), len(dictionary))
@@ -103,7 +103,7 @@ class Segmenting(StructuredTask):
         spans, places = spans_of(text, model.words, longest, False)
         self._require(text, len(spans.starts), len(templates), memory)
         table = known_features(
-            len(spans.starts), len(templates), lambda t: templates.ids(spans, t), model.feature_ids
+            len(spans.starts), (len(templates),), lambda t: templates.ids(spans, t), [model.feature_ids]
         )  # fmt: skip
         return Segmented(lattices_of(spans, places, table, len(model.feature_ids), len(model.words)), text)
 

@@ -1,6 +1,7 @@
-"""Labels of the tokens of a sequence, first order: features of a token under its label, pairs of neighbouring labels.
+"""Labels of the tokens of a sequence, first order: features of a token under its label, and of neighbouring labels.
 
-score(y) = sum_t sum_{f of token t} w[f, y_t] + sum_t w[y_{t-1}, y_t];   rho(y, y') = tokens whose labels differ.
+score(y) = sum_t sum_{f of token t} w[f, y_t] + sum_t (w[y_{t-1}, y_t] + sum_{g of pairs at t} w[g, y_{t-1}, y_t]);
+rho(y, y') = tokens whose labels differ.
 """
 
 from __future__ import annotations
@@ -17,14 +18,18 @@ ONCE = np.ones(1)
 class Sequences(TokenAnswers, PathStructure):
     """Sequences held as arrays.
 
-    features (n_tokens, n_templates) int32, -1: none; bounds (n_sequences + 1,) int64; labels (n_tokens,) int32, -1
-    where one is not among the n_labels, or None.
+    features (n_tokens, n_templates) int32, -1: none, those of pairs of labels from the column ``plain`` on (None: there
+    are none); bounds (n_sequences + 1,) int64; labels (n_tokens,) int32, -1 where one is not among the n_labels, or
+    None; n_features, n_pairs: features of tokens, and of pairs of labels.
     """
 
     def __init__(
-        self, features: np.ndarray, bounds: np.ndarray, labels: np.ndarray | None, n_features: int, n_labels: int
-    ):
+        self, features: np.ndarray, bounds: np.ndarray, labels: np.ndarray | None, n_features: int, n_labels: int,
+        plain: int | None = None, n_pairs: int = 0,
+    ):  # fmt: skip
         self.table = np.ascontiguousarray(features, dtype=np.int32)
+        self.plain = self.table.shape[1] if plain is None else plain
+        self.n_pairs = n_pairs
         self.bounds = np.ascontiguousarray(bounds, dtype=np.int64)
         self.answers = labels
         self.n_features = n_features
@@ -44,9 +49,13 @@ class Sequences(TokenAnswers, PathStructure):
         nodes = n * self.n_kinds
         return self._kinds[:nodes], self._starts[:nodes], self._ending[: n + 2]
 
+    def rows(self, i):
+        n = self.length(i)
+        return int(self.bounds[i]), n, self._starts[: n * self.n_kinds]
+
     def node_scores(self, w, i):
         scores = np.empty((self.length(i), self.width))
-        column_scores(self.table, self.bounds[i], w, scores)
+        column_scores(self.table, self.bounds[i], 0, self.plain, w, 0, scores)
         return scores.reshape(-1)
 
     def node_costs(self, i):
@@ -64,19 +73,24 @@ class Sequences(TokenAnswers, PathStructure):
 
     def difference(self, i, output):
         gold = self.gold(i)
-        capacity = 2 * int(np.count_nonzero(gold != output)) * (self.table.shape[1] + 2)
+        capacity = 2 * int(np.count_nonzero(gold != output)) * (self.plain + 2 * self._kinds_of_pairs)
         return self._difference(i, gold, output[None], ONCE, capacity)
 
     def mixture(self, i, outputs, factors):
         gold, worse = self.gold(i), np.stack(outputs)
         changed = np.count_nonzero(worse != gold, axis=0)
         labels = np.minimum(changed + 1, self.n_kinds)[changed > 0].sum()
-        capacity = int(labels) * self.table.shape[1] + 4 * int(changed.sum())
+        capacity = int(labels) * self.plain + 4 * int(changed.sum()) * self._kinds_of_pairs
         return self._difference(i, gold, worse, factors, capacity)
+
+    @property
+    def _kinds_of_pairs(self) -> int:
+        """Features that a pair of labels has, at most."""
+        return 1 + self.table.shape[1] - self.plain
 
     def _difference(self, i, gold, worse, factors, capacity):
         indices, values = np.empty(capacity, np.int64), np.empty(capacity)
         n = label_entries(
-            self.table, self.bounds[i], gold, worse, factors, self.n_kinds, self.offset, indices, values
+            self.table, self.plain, self.bounds[i], gold, worse, factors, self.n_kinds, self.offsets, indices, values
         )  # fmt: skip
         return row_of(indices, values, n)

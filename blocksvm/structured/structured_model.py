@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +20,8 @@ INT64, FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
 class StructuredModel:
     """meta: task, learner, settings, labels, template, certificate.
 
-    feature_ids (n_features,) int64, distinct; words (n_words,) int64: hashes of the words of a task's dictionary, the
-    most frequent first; weights (n_weights,) float64.
+    feature_ids (n_features,), pair_ids (n_pairs,) int64, distinct: of features, and of those of pairs of answers; words
+    (n_words,) int64: hashes of the words of a task's dictionary, the most frequent first; weights (n_weights,) float64.
     """
 
     path: str
@@ -29,12 +29,18 @@ class StructuredModel:
     feature_ids: np.ndarray
     words: np.ndarray
     weights: np.ndarray
+    pair_ids: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def groups(self, n: int) -> list[np.ndarray]:
+        """The ids of the first n groups of templates."""
+        return [self.feature_ids, self.pair_ids][:n]
 
 
 def save_structured(path: Path, model: StructuredModel, overwrite: bool) -> None:
     """Write a model; InputError where there is a file of that name and ``overwrite`` does not allow to replace it."""
     with create_hdf5(path, "structure", overwrite) as file:
-        write_arrays(file, {"ids": model.feature_ids, "words": model.words, "weights": model.weights})
+        pairs = {"pair_ids": model.pair_ids} if len(model.pair_ids) else {}
+        write_arrays(file, {"ids": model.feature_ids, "words": model.words, "weights": model.weights, **pairs})
         write_meta(file, model.meta)
 
 
@@ -44,7 +50,9 @@ def load_structured(path: str | Path) -> StructuredModel:
         meta = read_meta(file)
         ids = read_array(file, "ids", INT64, meta["n_features"])
         words = read_array(file, "words", INT64, meta["n_words"])
+        n_pairs = meta.get("n_pairs", 0)
+        pair_ids = read_array(file, "pair_ids", INT64, n_pairs) if n_pairs else np.empty(0, np.int64)
         weights = read_array(file, "weights", FLOAT64, meta["n_weights"])
     if not np.isfinite(weights).all():
         raise InputError(f"{path}: a weight is not a number; train the model again")
-    return StructuredModel(os.fspath(path), meta, ids, words, weights)
+    return StructuredModel(os.fspath(path), meta, ids, words, weights, pair_ids)

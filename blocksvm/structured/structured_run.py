@@ -146,9 +146,11 @@ def structured_model(
 ):
     """The ``StructuredModel`` of a training, without the features whose weights are all 0; settings: all of them.
     Takes the weights over."""
-    each, others = get_task(task).layout({**learned.about, "n_words": len(learned.words)})
-    used, weights = _used(fitted.weights, len(learned.feature_ids), each)
-    ids = learned.feature_ids[used]
+    about = {**learned.about, "n_words": len(learned.words)}
+    each, _ = get_task(task).layout(about)
+    groups = [(len(learned.feature_ids), each), (len(learned.pair_ids), get_task(task).pair_weights(about))]
+    (used, used_pairs), weights = _used(fitted.weights, groups)
+    ids, pair_ids = learned.feature_ids[used], learned.pair_ids[used_pairs]
     meta = {
         "task": task,
         "learner": learner,
@@ -156,6 +158,7 @@ def structured_model(
         "n_features": len(ids),
         "n_weights": len(weights),
         "n_words": len(learned.words),
+        "n_pairs": len(pair_ids),
         **learned.about,
         "certificate": fitted.certificate,
         "trained_on": text,
@@ -163,25 +166,29 @@ def structured_model(
         "seconds": fitted.seconds,
         "versions": versions(),
     }
-    return StructuredModel("", meta, ids, learned.words, weights)
+    return StructuredModel("", meta, ids, learned.words, weights, pair_ids)
 
 
-def _used(weights: np.ndarray, n: int, each: int) -> tuple[np.ndarray, np.ndarray]:
-    """(mask (n,) bool of the features with a weight, the weights of these and the others after them, moved to the
-    front of the same memory)."""
-    table = weights[: n * each].reshape(n, each)
-    used = np.empty(n, bool)
-    for start in range(0, n, AT_ONCE):
-        used[start : start + AT_ONCE] = table[start : start + AT_ONCE].any(axis=1)
-    used[:1] |= not used.any()  # a model has a feature
-    filled = 0
-    for start in range(0, n, AT_ONCE):
-        rows = table[start : start + AT_ONCE][used[start : start + AT_ONCE]]
-        table[filled : filled + len(rows)] = rows
-        filled += len(rows)
-    others = weights[n * each :].copy()
-    weights[filled * each : filled * each + len(others)] = others
-    return used, weights[: filled * each + len(others)]
+def _used(weights: np.ndarray, groups: list[tuple[int, int]]) -> tuple[list[np.ndarray], np.ndarray]:
+    """(of each group of features, given by their number and the weights of each, a mask of those with a weight; the
+    weights of these and the others after them, moved to the front of the same memory)."""
+    masks, begin, end = [], 0, 0
+    for n, each in groups:
+        table = weights[begin : begin + n * each].reshape(n, each)
+        used = np.zeros(n, bool)
+        for start in range(0, n, AT_ONCE):
+            rows = table[start : start + AT_ONCE]
+            used[start : start + AT_ONCE] = rows.any(axis=1)
+            if not masks and start + AT_ONCE >= n:
+                used[:1] |= not used.any()  # a model has a feature
+            rows = rows[used[start : start + AT_ONCE]].reshape(-1)
+            weights[end : end + len(rows)] = rows
+            end += len(rows)
+        masks.append(used)
+        begin += n * each
+    others = weights[begin:].copy()
+    weights[end : end + len(others)] = others
+    return masks, weights[: end + len(others)]
 
 
 def opened_model(path: str | Path, task_name: str | None = None) -> tuple[StructuredModel, StructuredTask]:

@@ -32,12 +32,13 @@ class Examples(ABC):
 @dataclass(frozen=True)
 class Learned:
     """A training text: examples, their part of the model's description (labels, template, n_columns), the ids of the
-    features, and the hashes of the words of a dictionary."""
+    features, the hashes of the words of a dictionary, and the ids of the features of pairs of answers."""
 
     examples: Examples
     about: dict
     feature_ids: np.ndarray
     words: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    pair_ids: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class TrainingExamples:
     about: dict
     feature_ids: np.ndarray
     words: np.ndarray
+    pair_ids: np.ndarray
 
 
 class StructuredTask(ABC):
@@ -73,12 +75,17 @@ class StructuredTask(ABC):
 
     @abstractmethod
     def layout(self, meta: dict) -> tuple[int, int]:
-        """(weights of each feature, which come first; number of the others) of a model of this description."""
+        """(weights of each feature, which come first; number of the others, which come last) of a model of this
+        description."""
+
+    def pair_weights(self, meta: dict) -> int:
+        """Weights of each feature of pairs of answers, which come between the two."""
+        return 0
 
     def n_weights(self, meta: dict) -> int:
         """How many weights a model of this description must have."""
         each, others = self.layout(meta)
-        return meta["n_features"] * each + others
+        return meta["n_features"] * each + meta.get("n_pairs", 0) * self.pair_weights(meta) + others
 
     @abstractmethod
     def figures(self, examples: Examples, outputs: list[np.ndarray]) -> dict:
@@ -93,11 +100,12 @@ def training_of(name: str, text_name: str, settings: dict, memory: int, folder: 
     if parts is None:
         learned = task.learn(text_name, settings, memory)
         blocks = Whole(checked(learned.examples.structure, name), folder)
-        return TrainingExamples(blocks, learned.about, learned.feature_ids, learned.words)
-    blocks, feature_ids = collected_parts(
+        return TrainingExamples(blocks, learned.about, learned.feature_ids, learned.words, learned.pair_ids)
+    none = np.empty(0, np.int64)
+    blocks, ids = collected_parts(
         parts, settings["min_count"], memory, folder, lambda structure: checked(structure, name)
     )
-    return TrainingExamples(blocks, parts.about(), feature_ids, np.empty(0, np.int64))
+    return TrainingExamples(blocks, parts.about(), ids[0], none, ids[1] if len(ids) > 1 else none)
 
 
 def checked(structure: Structure, task: str) -> Structure:

@@ -5,8 +5,10 @@ A template is written as parts joined by '|', a part as COLUMN.ATTRIBUTE[OFFSET]
     w[-1]|w[0]        the words before and at the token
     w.suffix3[0]      the last three letters of its word
     w.lower[0], w.shape[0], w.prefix2[0], t[1]
+    y[-1]|w[0]          the label before the token, and its word
 
-where w is the first column, t the second, and c2, c3, ... are others.  Templates are separated by blanks.  A
+where w is the first column, t the second, and c2, c3, ... are others.  Templates with y[-1] make features of pairs of
+labels, the others of labels.  Templates are separated by blanks.  A
 feature's id is 63 bits of a hash of the template and what its parts are; a part beyond an end of the sentence is a
 value of its own, by its distance.
 """
@@ -23,6 +25,7 @@ from xxhash import xxh3_64_intdigest
 from blocksvm.base.errors import InputError, option
 from blocksvm.structured.column_text import Column, ColumnText
 
+BEFORE = "y[-1]"  # the label before
 PART = re.compile(r"(w|t|c\d{1,3})(?:\.(lower|shape|prefix\d|suffix\d))?\[(-?\d{1,3})\]")
 WINDOW = " ".join(f"{c}[{d}]" for c in "wt" for d in range(-2, 3))
 PAIRS = "w[-1]|w[0] w[0]|w[1] t[-2]|t[-1] t[-1]|t[0] t[0]|t[1] t[1]|t[2]"
@@ -42,20 +45,31 @@ class TemplatePart:
 
 
 class Templates:
-    """Parsed templates; InputError where one is none, or names a column that the text has not."""
+    """Parsed templates, those of pairs of labels last; InputError where one is none, or names a column that the text
+    has not."""
 
     def __init__(self, text: str, n_columns: int):
         self.text = " ".join(text.split())
-        self.parts = [tuple(part_of(one, n_columns) for one in template.split("|")) for template in self.text.split()]
-        if not self.parts:
-            raise InputError(f"{option('template', text)}: holds no template; give some such as 'w[-1] w[0] w[1]'")
+        self.names, self.n_pair_templates = sorted_templates(self.text)
+        self.parts = [
+            [part_of(one, n_columns) for one in name.split("|") if one != BEFORE] for name in self.names
+        ]  # fmt: skip
+        if len(self.names) == self.n_pair_templates:
+            raise InputError(
+                f"{option('template', text)}: holds no template of a label; give some such as 'w[-1] w[0] w[1]'"
+            )
 
     def __len__(self) -> int:
         return len(self.parts)
 
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """How many templates there are of labels, and of pairs of labels, if there are any."""
+        return groups_of(len(self), self.n_pair_templates)
+
     @cached_property
     def seeds(self) -> list[np.uint64]:
-        return [np.uint64(xxh3_64_intdigest(name.encode())) for name in self.text.split()]
+        return [np.uint64(xxh3_64_intdigest(name.encode())) for name in self.names]
 
     def ids(self, text: ColumnText, number: int) -> np.ndarray:
         """The feature ids (n_tokens,) int64 that one template makes."""
@@ -64,6 +78,20 @@ class Templates:
             values = attribute_hashes(text.columns[part.column], part.attribute)[text.columns[part.column].codes]
             hashes = mixed(hashes ^ shifted(values, text.bounds, part.offset))
         return (hashes >> np.uint64(1)).astype(np.int64)
+
+
+def sorted_templates(text: str) -> tuple[list[str], int]:
+    """(the names of the templates, those of pairs of labels last; how many of these there are).  InputError where one
+    has nothing beside the label."""
+    names = sorted(text.split(), key=lambda name: BEFORE in name.split("|"))
+    pairs = [name for name in names if BEFORE in name.split("|")]
+    if BEFORE in pairs:
+        raise InputError(f"{option('template', text)}: {BEFORE} alone is always there; join it to others with '|'")
+    return names, len(pairs)
+
+
+def groups_of(n: int, n_pair_templates: int) -> tuple[int, ...]:
+    return (n - n_pair_templates, n_pair_templates) if n_pair_templates else (n,)
 
 
 def part_of(text: str, n_columns: int) -> TemplatePart:

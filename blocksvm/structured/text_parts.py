@@ -19,7 +19,7 @@ from blocksvm.conversion.feature_ids import IdTable
 from blocksvm.store.chunks import Chunks
 from blocksvm.structured.column_text import ColumnText, column_parts
 from blocksvm.structured.example_blocks import ExampleBlocks, Spooled, Whole
-from blocksvm.structured.feature_table import add_features, numbered
+from blocksvm.structured.feature_table import add_features, id_tables, numbered, renumber
 from blocksvm.structured.output_structure import Structure
 
 LARGEST, SMALLEST = 1 << 20, 1 << 14  # bytes of a chunk's features
@@ -38,9 +38,10 @@ class TextPart:
 
 
 class Parts(ABC):
-    """A text, part by part.  ``n_templates`` is known from the first part on, ``about`` after the last one."""
+    """A text, part by part.  ``groups``, how many templates there are of features and perhaps of pairs of answers, is
+    known from the first part on, ``about`` after the last one."""
 
-    n_templates: int
+    groups: tuple[int, ...]
 
     @abstractmethod
     def __iter__(self) -> Iterator[TextPart]:
@@ -51,11 +52,12 @@ class Parts(ABC):
         """Their part of the model's description, as in ``Learned``."""
 
     @abstractmethod
-    def structure(self, table: np.ndarray, lengths: np.ndarray, answers: np.ndarray, n_features: int) -> Structure:
-        """Examples: table (n_rows, n_templates) int32; lengths and answers as in ``TextPart``."""
+    def structure(self, table: np.ndarray, lengths: np.ndarray, answers: np.ndarray, sizes: list[int]) -> Structure:
+        """Examples: table (n_rows, n_templates) int32; lengths and answers as in ``TextPart``; sizes: how many features
+        each group has."""
 
     @abstractmethod
-    def n_weights(self, n_features: int) -> int:
+    def n_weights(self, sizes: list[int]) -> int:
         """How many weights there are."""
 
 
@@ -77,8 +79,8 @@ class ColumnParts(Parts):
         self.n_columns = 0
 
     @property
-    def n_templates(self) -> int:
-        return len(self.templates)
+    def groups(self):
+        return self.templates.groups
 
     def texts(self) -> Iterator[ColumnText]:
         """The sentences, some at a time; the templates are chosen by the first ones."""
@@ -103,22 +105,23 @@ class ColumnParts(Parts):
 
 def collected_parts(
     parts: Parts, min_count: int, memory: int, folder: Path | None, checked: Callable[[Structure], Structure]
-) -> tuple[ExampleBlocks, np.ndarray]:
-    """The examples of all parts, their structures through ``checked``, and the ids (n_features,) int64 of their
-    features, the most frequent first.
+) -> tuple[ExampleBlocks, list[np.ndarray]]:
+    """The examples of all parts, their structures through ``checked``, and the ids (n_features,) int64 of the features
+    of each group, the most frequent first.
 
     Examples that take more than a part of ``memory`` bytes lie in ``folder`` (None: all are held).  InputError where
     the ids do not fit in the memory, or where no feature occurs ``min_count`` times.
     """
-    known = IdTable(memory // 3)
+    tables: list[IdTable] = []
     chunks = Chunks(folder, "examples", memory // IN_MEMORY)
     most = max(SMALLEST, min(LARGEST, memory // 512))
     counts: list[int] = []
     lengths: dict[str, list[int]] = {"table": [], "lengths": [], "answers": []}
     for part in parts:
-        table = add_features(known, int(part.rows.sum()), parts.n_templates, part.ids)
+        tables = tables or id_tables(parts.groups, memory)
+        table = add_features(tables, parts.groups, int(part.rows.sum()), part.ids)
         rows, tokens = (np.append(0, np.cumsum(n, dtype=np.int64)) for n in (part.rows, part.lengths))
-        for a, b in runs(rows * (4 * parts.n_templates), most):
+        for a, b in runs(rows * (4 * sum(parts.groups)), most):
             arrays = {
                 "table": table[rows[a] : rows[b]].reshape(-1).copy(),
                 "lengths": part.lengths[a:b].astype(np.int32),
@@ -128,24 +131,26 @@ def collected_parts(
             counts.append(b - a)
             for name, array in arrays.items():
                 lengths[name].append(len(array))
-    feature_ids, places = numbered(known, min_count)
-    n_features = len(feature_ids)
+    feature_ids, places = zip(*(numbered(table, min_count) for table in tables), strict=True)
+    sizes = [len(ids) for ids in feature_ids]
 
     def read(chunk: int) -> dict[str, np.ndarray]:
         arrays = dict(chunks.get(chunk))
-        arrays["table"] = places[arrays["table"]]
+        table = arrays["table"].reshape(-1, sum(parts.groups)).copy()
+        renumber(table, parts.groups, places)
+        arrays["table"] = table.reshape(-1)
         return arrays
 
     def build(arrays: dict[str, np.ndarray]) -> Structure:
-        table = arrays["table"].reshape(-1, parts.n_templates)
-        return checked(parts.structure(table, arrays["lengths"], arrays["answers"], n_features))
+        table = arrays["table"].reshape(-1, sum(parts.groups))
+        return checked(parts.structure(table, arrays["lengths"], arrays["answers"], sizes))
 
     in_all = {name: np.array(n, np.int64) for name, n in lengths.items()}
-    blocks = Spooled(chunks, read, build, np.array(counts), in_all, parts.n_weights(n_features), folder)
+    blocks = Spooled(chunks, read, build, np.array(counts), in_all, parts.n_weights(sizes), folder)
     if chunks.file is None:
         structure = blocks.block(np.arange(len(counts))).structure
         chunks.close()
-        return Whole(structure, folder), feature_ids
+        return Whole(structure, folder), list(feature_ids)
     chunks.spill()  # the memory is for blocks
-    blocks.resident_bytes = places.nbytes
-    return blocks, feature_ids
+    blocks.resident_bytes = sum(numbers.nbytes for numbers in places)
+    return blocks, list(feature_ids)

@@ -48,7 +48,7 @@ class Trees(TokenAnswers):
         """(n + 1, n + 1) float64: of the arc from h to m, as ``best_tree`` takes them."""
         n = self.length(i)
         scores = np.empty(((n + 1) * n, 1))
-        column_scores(self.table, self.arc_bounds[i], w, scores)
+        column_scores(self.table, self.arc_bounds[i], 0, self.table.shape[1], w, 0, scores)
         weights = np.zeros((n + 1, n + 1))
         weights[:, 1:] = scores.reshape(n + 1, n)
         return weights

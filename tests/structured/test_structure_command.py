@@ -12,6 +12,7 @@ from support.file_cases import sentences
 from blocksvm.commands import info, structure
 from blocksvm.structured.column_text import read_columns
 from blocksvm.structured.evaluation import chunk_counts, chunks_of
+from blocksvm.structured.structured_model import load_structured
 from blocksvm.structured.templates import Templates, attribute_of
 
 MEMORY = 100_000_000
@@ -120,7 +121,53 @@ def test_two_tokens_share_a_feature_where_the_parts_are_equal(tmp_path):
         assert ids.min() >= 0
 
 
-@pytest.mark.parametrize("template", ["", "w", "w[0]|", "x[0]", "c2[0]", "w.upper[0]", "w[0]||w[1]"])
+def switches(seed: int, n: int) -> str:
+    """Sentences whose label changes after each x, and stays after each other word: neither words nor neighbouring labels
+    alone tell it."""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for _ in range(n):
+        label = 0
+        for word in rng.choice(["x", "a", "b"], rng.integers(2, 12)).tolist():
+            label ^= word == "x"
+            lines.append(f"{word} {'AB'[label]}")
+        lines.append("")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(("template", "exact"), [("w[0] y[-1]|w[0]", True), ("w[0] w[-1] w[-1]|w[0]", False)])
+def test_pairs_of_labels_that_look_at_the_words(tmp_path, run_in_process, template, exact):
+    for name, seed in (("train", 0), ("test", 1)):
+        (tmp_path / name).write_text(switches(seed, 100))
+    model = tmp_path / "m.h5"
+    told = run_in_process(structure.main, "train", tmp_path / "train", model, "--task", "tags", "--template", template,
+                          "--learner", "perceptron", "--epochs", "5")  # fmt: skip
+    assert told.code == 0, told.err
+    accuracy = json.loads(run_in_process(structure.main, "evaluate", model, tmp_path / "test", "--json").out)[
+        "accuracy"
+    ]
+    assert (accuracy == 1.0) == exact
+    kept = load_structured(model)
+    assert len(kept.pair_ids) == (3 if exact else 0)
+    assert len(kept.weights) == 2 * len(kept.feature_ids) + 6 * (len(kept.pair_ids) + 1)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "",
+        "w",
+        "w[0]|",
+        "x[0]",
+        "c2[0]",
+        "w.upper[0]",
+        "w[0]||w[1]",
+        "y[-1]",
+        "y[-1] w[0]",
+        "y[-1]|w[0]",
+        "y[0]|w[0] w[0]",
+    ],
+)
 def test_what_is_no_template(texts, tmp_path, run_in_process, template):
     told = run_in_process(structure.main, "train", texts / "train", tmp_path / "m.h5", "--task", "chunks",
                           "--learner", "perceptron", "--template", template)  # fmt: skip

@@ -18,10 +18,10 @@ LAST = {"weights": "last"}
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.5, 3.0]))
-def test_decoding_is_enumeration(seed, scale):
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.5, 3.0]), st.sampled_from([0, 4]))
+def test_decoding_is_enumeration(seed, scale, n_pairs):
     """With weights of few values many scores are equal."""
-    structure, examples = sequences(seed, lengths=(3, 1, 4))
+    structure, examples = sequences(seed, lengths=(3, 1, 4), n_pairs=n_pairs)
     w = np.round(np.random.default_rng(seed + 1).normal(size=structure.n_weights)) * scale
     agrees(structure, examples, w)
 

@@ -174,19 +174,25 @@ def text_of(n: int, seed: int = 5, longest: int = 20) -> str:
 FEATURES = {"template": None, "min_count": 1}
 
 
-def test_parts_of_a_text_are_its_examples(tmp_path):
+@pytest.mark.parametrize("template", [None, "y[-1]|w[0] w[0] t[-1] y[-1]|t[0]|t[-1]"])
+def test_parts_of_a_text_are_its_examples(tmp_path, template):
     """In a file or in memory: the same tables by the ids of features, whatever the parts."""
     text = tmp_path / "text"
     text.write_text(text_of(400).rstrip("\n"))
-    whole = training_of("chunks", str(text), FEATURES, PLENTY)
-    few = training_of("chunks", str(text), FEATURES, 1_000_000, tmp_path)
+    features = FEATURES | {"template": template}
+    whole = training_of("chunks", str(text), features, PLENTY)
+    few = training_of("chunks", str(text), features, 1_000_000, tmp_path)
     assert isinstance(whole.blocks, Whole) and isinstance(few.blocks, Spooled)
     assert few.about == whole.about and few.blocks.n_weights == whole.blocks.n_weights
     assert len(few.blocks.counts) > 10 and few.blocks.n_examples == 400
     one, other = (t.blocks.block(np.arange(len(t.blocks.counts))).structure for t in (whole, few))
     np.testing.assert_array_equal(one.bounds, other.bounds)
     np.testing.assert_array_equal(one.answers, other.answers)
-    np.testing.assert_array_equal(whole.feature_ids[one.table], few.feature_ids[other.table])
+    plain = one.plain
+    assert other.plain == plain and one.n_pairs == len(whole.pair_ids) == len(few.pair_ids) == other.n_pairs
+    np.testing.assert_array_equal(whole.feature_ids[one.table[:, :plain]], few.feature_ids[other.table[:, :plain]])
+    np.testing.assert_array_equal(whole.pair_ids[one.table[:, plain:]], few.pair_ids[other.table[:, plain:]])
+    assert (one.table.shape[1] > plain) == (template is not None)
     part: ExampleBlock = few.blocks.block(np.array([2, 5]))
     assert part.structure.n_examples == few.blocks.counts[[2, 5]].sum() == part.bounds[-1]
     first = int(few.blocks.counts[:5].sum())

@@ -10,17 +10,22 @@ from blocksvm.structured.sequences import Sequences
 N_FEATURES, N_LABELS = 6, 3
 
 
-def sequences(seed: int, lengths=(3, 1, 4, 2, 4)) -> tuple[Sequences, list[reference.Example]]:
+def sequences(seed: int, lengths=(3, 1, 4, 2, 4), n_pairs: int = 0) -> tuple[Sequences, list[reference.Example]]:
+    """n_pairs: features of pairs of labels, of two templates."""
     rng = np.random.default_rng(seed)
     n = sum(lengths)
     features = rng.integers(-1, N_FEATURES, size=(n, 3)).astype(np.int32)
     labels = rng.integers(0, N_LABELS, n).astype(np.int32)
+    pairs = rng.integers(-1, n_pairs, size=(n, 2 if n_pairs else 0)).astype(np.int32)
     bounds = np.append(0, np.cumsum(lengths))
     examples = [
-        reference.sequence_example(features[a:b], tuple(labels[a:b].tolist()), N_FEATURES, N_LABELS)
+        reference.sequence_example(
+            features[a:b], tuple(labels[a:b].tolist()), N_FEATURES, N_LABELS, pairs[a:b], n_pairs
+        )  # fmt: skip
         for a, b in zip(bounds[:-1], bounds[1:], strict=True)
     ]
-    return Sequences(features, bounds, labels, N_FEATURES, N_LABELS), examples
+    table = np.hstack([features, pairs])
+    return Sequences(table, bounds, labels, N_FEATURES, N_LABELS, features.shape[1], n_pairs), examples
 
 
 def dense(row, d: int) -> np.ndarray:
