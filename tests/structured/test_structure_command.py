@@ -122,8 +122,8 @@ def test_two_tokens_share_a_feature_where_the_parts_are_equal(tmp_path):
 
 
 def switches(seed: int, n: int) -> str:
-    """Sentences whose label changes after each x, and stays after each other word: neither words nor neighbouring labels
-    alone tell it."""
+    """Sentences whose label changes after each x, and stays after each other word: neither words nor neighbouring
+    labels alone tell it."""
     rng = np.random.default_rng(seed)
     lines = []
     for _ in range(n):

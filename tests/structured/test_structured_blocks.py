@@ -23,6 +23,7 @@ from blocksvm.structured.structured_checkpoint import StructuredCheckpoint
 from blocksvm.structured.structured_run import fit_structure
 from blocksvm.structured.structured_settings import RUN
 from blocksvm.structured.task import training_of
+from blocksvm.structured.templates import WITH_TAGS
 
 LENGTHS = (2, 1, 3, 2, 1, 2, 3)
 PLENTY = 2_000_000_000
@@ -174,7 +175,7 @@ def text_of(n: int, seed: int = 5, longest: int = 20) -> str:
 FEATURES = {"template": None, "min_count": 1}
 
 
-@pytest.mark.parametrize("template", [None, "y[-1]|w[0] w[0] t[-1] y[-1]|t[0]|t[-1]"])
+@pytest.mark.parametrize("template", [None, f"y[-1]|w[0] {WITH_TAGS} y[-1]|t[0]|t[-1]"])
 def test_parts_of_a_text_are_its_examples(tmp_path, template):
     """In a file or in memory: the same tables by the ids of features, whatever the parts."""
     text = tmp_path / "text"
