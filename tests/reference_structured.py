@@ -207,10 +207,17 @@ def tree_example(rows: np.ndarray, gold: tuple, d: int) -> Example:
     return Example(outputs, phi, outputs.index(tuple(gold)), rho)
 
 
-def lattice_example(nodes: list[tuple], rows: np.ndarray, gold: set, length: int, sizes: tuple[int, int]) -> Example:
+def lattice_example(
+    nodes: list[tuple], rows: np.ndarray, gold: set, length: int, sizes: tuple[int, int],
+    pairs: np.ndarray | None = None, n_pairs: int = 0,
+) -> Example:  # fmt: skip
     """nodes (start, stop, kind) and rows (n, t) of their features; gold: the numbers of the right nodes, which are a
-    path; sizes: how many features and kinds there are."""
+    path; sizes: how many features and kinds there are.  pairs (n, s): features of each node with its kind and the one
+    before; each feature of nodes has a weight for each kind then, else one."""
     n_features, n_kinds = sizes
+    width = 1 if pairs is None else n_kinds
+    pairs = np.empty((len(rows), 0), int) if pairs is None else pairs
+    each, first = (n_kinds + 1) * n_kinds, n_features * width
 
     def paths(position: int):
         if position == length:
@@ -220,14 +227,16 @@ def lattice_example(nodes: list[tuple], rows: np.ndarray, gold: set, length: int
                 yield from ((v, *rest) for rest in paths(stop))
 
     outputs = list(paths(0))
-    phi = np.zeros((len(outputs), n_features + (n_kinds + 1) * n_kinds))
+    phi = np.zeros((len(outputs), first + (n_pairs + 1) * each))
     for number, path in enumerate(outputs):
         before = n_kinds
         for v in path:
             for f in rows[v]:
                 if f >= 0:
-                    phi[number, f] += 1.0
-            phi[number, n_features + before * n_kinds + nodes[v][2]] += 1.0
+                    phi[number, f * width + (nodes[v][2] if width > 1 else 0)] += 1.0
+            for g in (*pairs[v], n_pairs):  # the last one is always there
+                if g >= 0:
+                    phi[number, first + g * each + before * n_kinds + nodes[v][2]] += 1.0
             before = nodes[v][2]
     rho = np.array([len(set(path) ^ gold) for path in outputs], float)
     return Example(outputs, phi, outputs.index(tuple(sorted(gold))), rho)

@@ -43,6 +43,8 @@ TASKS = """tasks:
               for the root
   words       the words of lines without blanks; training lines have blanks
               between the words
+  tagged-words  the words of such lines, and their tags; training lines are
+              word/TAG word/TAG ...
   candidates  the best of a list of 'sentence ||| text ||| name=value ...', by
               --quality or --score
 """

@@ -68,7 +68,8 @@ def best_paths(scores, kinds, starts, ending, between, rows, k, paths, lengths):
     through nodes that come first counts.
 
     What follows a node depends on its kind alone: where more nodes end than there are kinds, the k best paths to each
-    kind are enough, and of equal scores the one through the kind that comes first counts.
+    kind are enough, and of equal scores the one through the kind that comes first counts.  In such lattices what comes
+    before a node is found once for all of its kind that start there, if they have the same row.
     """
     n = scores.shape[0]
     n_kinds = between.shape[2]
@@ -88,6 +89,10 @@ def best_paths(scores, kinds, starts, ending, between, rows, k, paths, lengths):
     group_best = np.empty((size, k))
     through, at_rank = np.empty((size, k), np.int32), np.empty((size, k), np.int32)
     place = np.full(n_kinds, -1, np.int64)
+    # by where nodes start and their kind: one of them, and its best paths without its own score
+    shared = crowded and between.shape[0] == 1
+    like = np.full((last + 1) * n_kinds if shared else 0, -1, np.int64)
+    best_before = np.empty((len(like), k))
     for p in range(1, last + 2):  # the last one stands for the end of all paths
         first, stop = (ending[p], ending[p + 1]) if p <= last else (n, n + 1)
         for v in range(first, stop):
@@ -100,6 +105,14 @@ def best_paths(scores, kinds, starts, ending, between, rows, k, paths, lengths):
                 n_paths[v] = 1
                 continue
             low = ending[start]
+            slot = start * n_kinds + kind
+            if shared and v < n and like[slot] >= 0:
+                u = like[slot]
+                n_paths[v] = n_paths[u]
+                for r in range(n_paths[u]):
+                    before[v, r], rank[v, r] = before[u, r], rank[u, r]
+                    best[v, r] = best_before[slot, r] + scores[v]
+                continue
             if n_groups[start]:
                 high = low + n_groups[start]
                 filled = continued(v, low, high, group_kinds, group_paths, group_best, own, kind, best, before, rank)
@@ -111,7 +124,11 @@ def best_paths(scores, kinds, starts, ending, between, rows, k, paths, lengths):
             n_paths[v] = filled
             if v < n:
                 for r in range(filled):
+                    if shared:
+                        best_before[slot, r] = best[v, r]
                     best[v, r] += scores[v]
+                if shared:
+                    like[slot] = v
         if p > last or stop - first <= n_kinds:
             continue
         for u in range(first, stop):

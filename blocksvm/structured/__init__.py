@@ -26,6 +26,7 @@ TASKS = Registry(
         "chunks": "blocksvm.structured.labelling:CHUNKS",
         "trees": "blocksvm.structured.parsing:TREES",
         "words": "blocksvm.structured.segmenting:WORDS",
+        "tagged-words": "blocksvm.structured.tagging:TAGGED_WORDS",
         "candidates": "blocksvm.structured.tuning:CANDIDATES",
     },
 )

@@ -12,7 +12,7 @@ from xxhash import xxh3_64_intdigest
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import shown_name
 from blocksvm.structured.column_text import read_text
-from blocksvm.structured.templates import mixed
+from blocksvm.structured.templates import BEFORE, groups_of, mixed, sorted_templates
 
 BLANKS = np.array([9, 11, 12, 13, 32, 0x3000], np.uint32)
 NEWLINE = 10
@@ -102,14 +102,16 @@ class SpanTemplates:
     word, types    all characters, or of each whether it is a capital, another letter, a digit or something else
     length, known  the number of characters; whether the span is a word of the dictionary
     first2, last3  the span's first two, its last three characters; before1, after2: those before it, after it
+    y[-1]          the tag before: such templates make features of two neighbouring tags
 
-    InputError where one is none.
+    Those of pairs of tags come last.  InputError where one is none.
     """
 
     def __init__(self, text: str):
         self.text = " ".join(text.split())
-        self.templates = [template.split("|") for template in self.text.split()]
-        if not self.templates:
+        names, self.n_pair_templates = sorted_templates(self.text)
+        self.templates = [[part for part in name.split("|") if part != BEFORE] for name in names]
+        if len(names) == self.n_pair_templates:
             raise InputError(f"{option('template', text)}: holds no template; give some such as 'word|known length'")
         for part in (part for parts in self.templates for part in parts):
             if PART.fullmatch(part) is None:
@@ -120,6 +122,11 @@ class SpanTemplates:
 
     def __len__(self) -> int:
         return len(self.templates)
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """As in ``Templates``."""
+        return groups_of(len(self), self.n_pair_templates)
 
     def ids(self, spans: Spans, number: int) -> np.ndarray:
         """The feature ids (n_spans,) int64 that one template makes."""

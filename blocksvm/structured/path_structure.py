@@ -48,7 +48,8 @@ class PathStructure(Structure):
         raise NotImplementedError
 
     def rows(self, i: int) -> tuple[int, int, np.ndarray]:
-        """(the first row of the table of the example, how many it has, which of them each node stands on (n_nodes,))"""
+        """(the first row of the table of the example, how many it has, which of them each node stands on (n_nodes,)):
+        of a structure with features of pairs."""
         raise NotImplementedError
 
     def node_costs(self, i: int) -> np.ndarray:
@@ -74,15 +75,14 @@ class PathStructure(Structure):
 
     def _paths(self, w, i: int, scores: np.ndarray, k: int) -> list[np.ndarray]:
         kinds, starts, ending = self.lattice(i)
-        first, n_rows, rows = self.rows(i)
         own, of_all = self.offsets
         between = w[of_all:].reshape(1, self.n_kinds + 1, self.n_kinds)
+        rows = np.zeros_like(kinds)
         if self.n_pairs:
+            first, n_rows, rows = self.rows(i)
             of_rows = np.empty((n_rows, between.size))
             column_scores(self.table, first, self.plain, self.table.shape[1], w, own, of_rows)
             between = of_rows.reshape(n_rows, *between.shape[1:]) + between
-        else:
-            rows = np.zeros_like(rows)
         paths, lengths = np.empty((k, len(ending) - 2), np.int32), np.empty(k, np.int64)
         n = best_paths(scores, kinds, starts, ending, between, rows, k, paths, lengths)
         return [self.output_of(i, paths[j, : lengths[j]]) for j in range(n)]

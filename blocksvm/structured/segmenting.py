@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.base.errors import InputError
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import shown_name
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.structured.character_lines import DEFAULT, LineText, Spans, SpanTemplates, read_lines
@@ -22,6 +22,7 @@ from blocksvm.structured.lattices import Lattices
 from blocksvm.structured.structured_model import StructuredModel
 from blocksvm.structured.structured_settings import FEATURES
 from blocksvm.structured.task import Examples, Learned, StructuredTask
+from blocksvm.structured.templates import BEFORE
 
 OFTEN = 2  # a word of the dictionary occurs so often
 MOST_KINDS = 256
@@ -48,14 +49,22 @@ class Segmented(Examples):
         return begins
 
     def lines(self, outputs) -> Iterator[str]:
-        begins, place = self.begins(outputs), 0
-        for s in range(len(self.text.lengths)):
-            yield "\n" * int(self.text.places[s] - place)
-            place = self.text.places[s] + 1
-            characters = slice(self.text.bounds[s], self.text.bounds[s + 1])
-            after = np.flatnonzero(begins[characters])[1:]
-            yield np.insert(self.text.characters[characters], after, 32).tobytes().decode("utf-32-le") + "\n"
-        yield "\n" * int(self.text.n_file_lines - place)
+        yield from spaced_lines(self.text, self.begins(outputs))
+
+
+def spaced_lines(text: LineText, begins: np.ndarray, tags: Iterator[str] | None = None) -> Iterator[str]:
+    """The lines of a text with blanks before the characters that begin a word, and perhaps with /TAG behind words."""
+    place = 0
+    for s in range(len(text.lengths)):
+        yield "\n" * int(text.places[s] - place)
+        place = text.places[s] + 1
+        characters = slice(text.bounds[s], text.bounds[s + 1])
+        after = np.flatnonzero(begins[characters])[1:]
+        line = np.insert(text.characters[characters], after, 32).tobytes().decode("utf-32-le")
+        if tags is not None:
+            line = " ".join(f"{word}/{next(tags)}" for word in line.split(" "))
+        yield line + "\n"
+    yield "\n" * int(text.n_file_lines - place)
 
 
 def words_of(text: LineText) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -81,13 +90,17 @@ class Segmenting(StructuredTask):
             raise InputError(f"{shown_name(text_name)}: has no blank within a line; put one between each two words")
         template = DEFAULT if settings["template"] is None else settings["template"]
         templates = SpanTemplates(template)
+        if templates.n_pair_templates:
+            raise InputError(
+                f"{option('template', template)}: {BEFORE} is for tags, which this task has not; leave it out"
+            )
         _, starts, stops = words_of(text)
         known, counts = np.unique(word_ids(text, starts, stops), return_counts=True)
         often = np.flatnonzero(counts >= OFTEN)
         dictionary = known[often[np.lexsort((known[often], -counts[often]))]]
         longest = settings["longest"]
         spans, places = spans_of(text, dictionary, longest, True)
-        self._require(text, len(spans.starts), len(templates), memory)
+        require_spans(text, len(spans.starts), len(templates), memory)
         table, (ids,) = collected(
             len(spans.starts), (len(templates),), lambda t: templates.ids(spans, t), settings["min_count"],
             memory - 80 * len(spans.starts)
@@ -101,19 +114,11 @@ class Segmenting(StructuredTask):
         templates = SpanTemplates(model.meta["template"])
         longest = FEATURES.restored(model.meta["settings"])["longest"]
         spans, places = spans_of(text, model.words, longest, False)
-        self._require(text, len(spans.starts), len(templates), memory)
+        require_spans(text, len(spans.starts), len(templates), memory)
         table = known_features(
             len(spans.starts), (len(templates),), lambda t: templates.ids(spans, t), [model.feature_ids]
         )  # fmt: skip
         return Segmented(lattices_of(spans, places, table, len(model.feature_ids), len(model.words)), text)
-
-    def _require(self, text: LineText, n_spans: int, n_templates: int, memory: int) -> None:
-        need = n_spans * (4 * n_templates + 80)
-        if need > memory:
-            raise InputError(
-                f"{shown_name(text.name)}: the features of all spans take {need / 1e6:,.0f} MB, more than the memory "
-                f"of {memory / 1e6:,.0f} MB; raise it, or give fewer lines or templates, or a smaller longest"
-            )
 
     def layout(self, meta):
         n_kinds = n_kinds_of(meta["n_words"])
@@ -134,6 +139,16 @@ class Segmenting(StructuredTask):
             "lines": len(outputs), "words": counts.gold, "precision": counts.precision, "recall": counts.recall,
             "F1": counts.f1, "whole lines": float(whole.mean()),
         }  # fmt: skip
+
+
+def require_spans(text: LineText, n_spans: int, n_templates: int, memory: int) -> None:
+    """InputError where the features of the spans do not fit in the memory."""
+    need = n_spans * (4 * n_templates + 80)
+    if need > memory:
+        raise InputError(
+            f"{shown_name(text.name)}: the features of all spans take {need / 1e6:,.0f} MB, more than the memory "
+            f"of {memory / 1e6:,.0f} MB; raise it, or give fewer lines or templates, or a smaller longest"
+        )
 
 
 def n_kinds_of(n_words: int) -> int:
@@ -174,13 +189,19 @@ def lattices_of(spans: Spans, places: np.ndarray, table: np.ndarray, n_features:
     kinds = np.where(places < 0, n_kinds - 1, np.minimum(places, n_kinds - 2))
     text = spans.text
     first = text.bounds[spans.lines]
+    return Lattices(
+        table, kinds, spans.lines, spans.starts - first, spans.stops - first, text.lengths, gold_spans(spans),
+        n_features, n_kinds,
+    )  # fmt: skip
+
+
+def gold_spans(spans: Spans) -> np.ndarray:
+    """(n_spans,) bool: those that are words of the text."""
+    text = spans.text
     # a span is right where a word begins at its start, the next one at its stop, and none between
     ends = np.append(np.cumsum(text.begins), 0)
     ends_word = np.append(text.begins, True)[spans.stops] | (spans.stops == text.bounds[spans.lines + 1])
-    right = text.begins[spans.starts] & ends_word & (ends[spans.starts] == ends[spans.stops - 1])
-    return Lattices(
-        table, kinds, spans.lines, spans.starts - first, spans.stops - first, text.lengths, right, n_features, n_kinds
-    )
+    return text.begins[spans.starts] & ends_word & (ends[spans.starts] == ends[spans.stops - 1])
 
 
 WORDS = Segmenting()

@@ -21,7 +21,7 @@ class StructuredModel:
     """meta: task, learner, settings, labels, template, certificate.
 
     feature_ids (n_features,), pair_ids (n_pairs,) int64, distinct: of features, and of those of pairs of answers; words
-    (n_words,) int64: hashes of the words of a task's dictionary, the most frequent first; weights (n_weights,) float64.
+    (n_words,) int64: a task's dictionary; weights (n_weights,) float64.
     """
 
     path: str

@@ -47,7 +47,7 @@ FEATURES = Settings((
     Setting("template", "features of tokens, e.g. 'w[-1]|w[0] w.suffix3[0]' (default: windows of columns)", kind=str,
             metavar="TEMPLATES"),
     Setting("min_count", "leave out features that occur fewer than N times", default=1, kind=int, least=1, metavar="N"),
-    Setting("longest", "for the task words: most characters of an unknown word", default=12, kind=int, least=1,
+    Setting("longest", "for words and tagged-words: most characters of an unknown word", default=12, kind=int, least=1,
             most=64, metavar="N"),
 ))  # fmt: skip
 SCORING = Settings((
