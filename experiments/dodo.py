@@ -141,6 +141,7 @@ MEASURED = {
                               test="reuters.t.svm", data="multilabel=True"),
         "dna": comparison("dna.scale", BOTH, "liblinear", "LinearSVC", test="dna.scale.t"),
     },
+    "mira": {"": "experiments.mira dna={dna.scale}:{dna.scale.t}"},
     "multiclass-online": {"news20": "experiments.multiclass_online {news20.svm} {news20.t.svm}",
                           "reuters": "experiments.multiclass_online {reuters.svm} {reuters.t.svm} --sets"},
     "regression": {loss: comparison("stars-train.svm", BOTH, "liblinear", test="stars-test.svm",
