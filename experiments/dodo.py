@@ -57,7 +57,8 @@ MADE = {
         f"tools/make_corpora.py books-dvd {PRODUCTS} {{@corpora}}/reviews",
     "corpora/20news-train.svm corpora/20news-test.svm": f"tools/make_corpora.py 20news {NEWS} {{@corpora}}/20news --l2",
     **{f"{name}.h5": f"blocksvm.split {{{text}}} {{{name}.h5}} --overwrite --quiet" for name, text in {
-        "a9a": "a9a", "imdb-w1": "imdb-w1.svm", "imdb-words": "imdb-words.svm", "zipf": "zipf.svm",
+        "a9a": "a9a", "abalone": "abalone_8d_train.libsvm", "dna": "dna.scale",
+        "imdb-w1": "imdb-w1.svm", "imdb-words": "imdb-words.svm", "zipf": "zipf.svm",
         "enron": "enron.svm", "news-words": "news-words.svm", "clicks": "clicks.svm",
         **{name: f"{name}.svm" for name in ("imdb-characters", "news-characters", "enron-w12", "zipf-other",
                                             "clicks-other")}}.items()},
@@ -89,13 +90,6 @@ SHARES = "blocksvm[memory=['1/8','1/32',all]]"
 TEXTS = ("enron", "news-words", "news-characters", "imdb-characters", "imdb-words", "zipf", "clicks")
 STREAMS = ("enron-names", "enron-shuffled", "imdb-w1", "imdb-words", "news-mideast", "news-words", "clicks-drift",
            "zipf")  # fmt: skip
-REPLAYED = (
-    "ogd --decay constant --step 0.01", "omd --mirror entropic --radius 20 --step 0.005",
-    "omd --mirror p-norm --p 5 --step 0.01", "pegasos --lambda 1e-3", "pegasos --lambda 1e-3 --unprojected",
-    "pegasos --lambda 1e-3 --loss logistic", "fobos --l1 1e-4 --step 0.3",
-    "fobos --l1 1e-4 --step 0.3 --half-steps next",
-    "hf-fobos --l1 1e-3 --p 3 --step 0.3", "adagrad-fobos --l1 1e-4 --step 0.1", "adagrad-rda --l1 1e-4 --step 0.1",
-)  # fmt: skip
 SETS = ("books", "dvd", "ob-2-1", "sb-2-1", "ob-8-1", "sb-8-1", "reut20", "ob-2-2", "ob-2-3", "sb-2-2", "sb-2-3")
 HELD_OUT = ("books", "a9a", "news-words", "enron", "imdb-words")
 CORPORA = " ".join(f"{{corpora/{name}.svm}}" for name in SETS)
@@ -164,8 +158,8 @@ MEASURED = {
                       "--categorical 'C*' --ignore Id"},
     "active": {"": "experiments.active a9a={a9a},0.1 imdb-w1={imdb-w1.svm},1 enron={enron.svm},1 "
                    "--figure {@tables}/active.png"},
-    "regret": {f"{name}-{number}": f"blocksvm.regret {{{name}.h5}} --learner {learner} --order shuffled --quiet"
-               for name in ("a9a", "imdb-w1") for number, learner in enumerate(REPLAYED)},
+    "regret": {"": "experiments.regret a9a={a9a.h5} imdb-w1={imdb-w1.h5} --numbers abalone={abalone.h5} "
+                   "--classes dna={dna.h5} --figure {@tables}/regret.png"},
     "structured": {"chunks": "experiments.structured --chunks {conll2000.zip}",
                    "trees": "experiments.structured --trees {dependency_treebank.zip}"},
     "hf-fobos": {"": f"experiments.hf_fobos {{@corpora}} --figure {{@tables}}/hf-fobos-h.png # {CORPORA}",

@@ -127,9 +127,7 @@ def machine() -> dict:
 
 
 @contextmanager
-def panels(
-    path: Path, n_rows: int = 1, n_columns: int = 1, size: tuple[float, float] = (5.5, 4.5), **layout
-) -> Iterator:
+def panels(path: Path, n_rows: int = 1, n_columns: int = 1, **layout) -> Iterator:
     """Axes (n_rows, n_columns) to draw on, of 5.5 x 4.5 inches each; the figure is then written as FILE.png and as
     FILE.svg beside it, whose bytes depend on what was drawn alone."""
     import matplotlib

@@ -1,8 +1,9 @@
 """A map to size a run by: seconds to a certified gap by disk speed, memory, working set and inner passes of a visit.
 
     python -m experiments.schedules STORE.h5 [--tol 1e-3] [--bandwidths 50,150,500,inf] [--shares 8,32]
-        [--schedules 1,3,10,overlap,auto] [--working-sets auto,none] [--repeats 1] [--json FILE]
+        [--schedules 1,3,10,overlap,auto] [--working-sets auto,none] [--repeats 1] [--figure FILE.png] [--json FILE]
 
+The figure is the map: seconds by bandwidth, a line for each schedule, a panel for each share and working set.
 Bandwidths are MB/s of compressed bytes at which a reader is held back.  All runs are made in one process, whose kernels
 are loaded.  A working set is left out (none) for the first share of the memory alone.
 """
@@ -17,7 +18,7 @@ import numpy as np
 
 from blocksvm.api.fit import fit
 from blocksvm.store.reader import Store
-from experiments.measuring import Tables, budget, listed, parser
+from experiments.measuring import Tables, budget, listed, panels, parser
 
 
 class SlowStore(Store):
@@ -52,14 +53,17 @@ def main() -> None:
     p.add_argument("--schedules", type=listed, default=("1", "3", "10", "overlap", "auto"))
     p.add_argument("--working-sets", type=listed, default=("auto", "none"))
     p.add_argument("--repeats", type=int, default=1)
+    p.add_argument("--figure", type=Path, metavar="FILE.png")
     options = p.parse_args()
     shares, schedules, sets = options.shares, options.schedules, options.working_sets
     tables = Tables(options)
     seconds_to_gap(options.store, float("inf"), memory=budget(options.store, shares[0]), tol=0.1)  # loads the kernels
     tables.begin(f"{options.store.stem}: seconds to a certified gap of {options.tol:g} (readings of all rows, MB read)",
                  "memory, working set, MB/s", *schedules, "auto / best fixed")  # fmt: skip
+    drawn: dict[str, dict[float, dict[str, float]]] = {}  # of a memory and set, by bandwidth: seconds by schedule
     for share in shares:
         for kind in sets if share == shares[0] else sets[:1]:
+            title = f"1/{share} of the memory, working set {kind}"
             for bandwidth in map(float, options.bandwidths):
                 given = {"memory": budget(options.store, share), "tol": options.tol, "working_set": kind}
                 cells, seconds = [], {}
@@ -70,10 +74,26 @@ def main() -> None:
                     ]
                     seconds[schedule] = median(run[0] for run in runs)
                     cells.append(f"{seconds[schedule]:.2f} ({runs[0][1]:.0f}, {runs[0][2]:.0f})")
+                drawn.setdefault(title, {})[bandwidth] = seconds
                 fixed = [seconds[s] for s in schedules if s.isdigit()]
                 ratio = f"{seconds['auto'] / min(fixed):.2f}" if fixed and "auto" in seconds else ""
                 tables.row(f"1/{share}, {kind}, {bandwidth:g}", *cells, ratio)
     tables.end()
+    if options.figure:
+        draw(options.figure, options.store.stem, drawn)
+
+
+def draw(path: Path, name: str, drawn: dict[str, dict[float, dict[str, float]]]) -> None:
+    with panels(path, 1, len(drawn)) as axes:
+        for one, (title, by_bandwidth) in zip(axes[0], drawn.items(), strict=True):
+            places = range(len(by_bandwidth))
+            for schedule in next(iter(by_bandwidth.values())):
+                one.plot(places, [seconds[schedule] for seconds in by_bandwidth.values()], marker="o", label=schedule)
+            labels = ["not held back" if b == float("inf") else f"{b:g} MB/s" for b in by_bandwidth]
+            one.set(title=f"{name}, {title}", yscale="log", ylabel="seconds to the gap")
+            one.set_xticks(places, labels)
+            one.grid(alpha=0.3)
+            one.legend(fontsize=8, title="inner passes")
 
 
 if __name__ == "__main__":
