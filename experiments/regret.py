@@ -27,7 +27,7 @@ LEARNERS = (
     "omd --mirror p-norm --p 5 --step 0.01", "pegasos --lambda 1e-3", "pegasos --lambda 1e-3 --unprojected",
     "pegasos --lambda 1e-3 --loss logistic", "fobos --l1 1e-4 --step 0.3", "hf-fobos --l1 1e-3 --p 3 --step 0.3",
     "adagrad-fobos --l1 1e-4 --step 0.1", "adagrad-rda --l1 1e-4 --step 0.1",
-    "adagrad-rda-squares --l1 1e-4 --step 0.1",
+    "adagrad-rda-squares --l1 1e-4",
 )  # fmt: skip
 OF_NUMBERS = ("pa --epsilon 1", "pa1 -C 0.1 --epsilon 1", "pa2 -C 0.1 --epsilon 1")
 OF_CLASSES = ("pa1 -C 0.1", "pa1 -C 0.1 --cost-rule max-loss", "pa2 -C 0.1 --cost-rule max-loss")
