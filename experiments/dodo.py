@@ -236,6 +236,16 @@ def task_measurements():
             yield measurement(page, what, commands)
 
 
+def task_provenance():
+    """The last lines of the pages of results: their data, with commits and days."""
+    return {"actions": [line_of("experiments.provenance")]}
+
+
+def task_stale():
+    """What has changed since the data of each page were measured."""
+    return {"actions": [line_of("experiments.provenance --stale")]}
+
+
 def task_figures():
     """The tables of README.md and docs/measurements.md, from experiments/results/data."""
     return {"actions": [line_of("experiments.figures")]}

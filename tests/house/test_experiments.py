@@ -25,7 +25,7 @@ from blocksvm.training.train_settings import TrainSettings
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))
 
-from experiments import active, convergence, curves, distance, figures, frequency, learners, measuring  # noqa: E402
+from experiments import active, convergence, curves, distance, figures, frequency, learners, measuring, provenance  # noqa: E402
 
 RESULTS = ROOT / "experiments" / "results"
 
@@ -51,7 +51,7 @@ def test_each_page_has_a_measurement(dodo):
     # and each script is one of a measurement's, but the one that makes the tables
     text = " ".join(commands_of(dodo))
     for path in (ROOT / "experiments").glob("*.py"):
-        if "\ndef main(" in path.read_text() and path.stem != "figures":
+        if "\ndef main(" in path.read_text() and path.stem not in ("figures", "provenance"):
             assert f"experiments.{path.stem} " in text, path
 
 
@@ -216,6 +216,28 @@ def test_a_result_of_benchopt_becomes_tables_and_a_figure(tmp_path, monkeypatch,
 def test_the_pages_have_the_figures_of_the_data():
     for path, text in figures.pages().items():
         assert path.read_text() == text, f"{path.name}: tools/bench figures makes its table"
+
+
+def test_the_pages_name_the_commits_of_their_data():
+    for path, text in provenance.pages_with_lines().items():
+        assert path.read_text() == text, f"{path.name}: tools/bench provenance writes its last line"
+    named = [path for page in provenance.measured_pages() for path in provenance.data_of(page)]
+    assert sorted(named) == sorted((RESULTS / "data").glob("*.json"))
+    assert all(provenance.data_of(page) for page in provenance.measured_pages())
+
+
+@pytest.mark.process
+def test_the_inputs_of_a_page(dodo):
+    def names(page: str) -> set[str]:
+        return {str(path.relative_to(ROOT)) for path in provenance.inputs_of(page, dodo.MEASURED)}
+
+    structured, transfer, zipf = names("structured"), names("transfer"), names("zipf")
+    assert {"experiments/structured.py", "experiments/measuring.py", "blocksvm/kernels/lattice_paths.py"} <= structured
+    assert "blocksvm/structured/tagging.py" in structured  # by its place in a registry
+    assert {"blocksvm/conversion/convert.py", "blocksvm/learners/rules/passive_aggressive.py"} <= transfer
+    assert not any(name.startswith(("blocksvm/structured", "blocksvm/theory")) for name in transfer)
+    assert "experiments/benchopt/objective.py" in zipf and "blocksvm/training/loop.py" in zipf
+    assert provenance.changes("0000000", {ROOT / "README.md"}) is None
 
 
 def test_a_figure_is_one_cell(tmp_path):
