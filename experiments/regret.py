@@ -48,7 +48,7 @@ def named(text: str) -> tuple[str, Path]:
 
 def costs_of(store: Path, file: Path) -> Path:
     """A file of costs for the store's labels."""
-    labels = described(store)["labels"]
+    labels = [label for label, _ in described(store)["labels"]]
     rows = [f"{a:g} " + " ".join(str(abs(i - j) + (i != j)) for j in range(len(labels))) for i, a in enumerate(labels)]
     file.write_text("\n".join([" ".join(f"{label:g}" for label in labels), *rows]) + "\n")
     return file
