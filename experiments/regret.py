@@ -62,12 +62,15 @@ def report(store: Path, learner: str, *more: object) -> dict:
 def show(tables: Tables, name: str, learner: str, found: dict) -> None:
     """A row for each bound that applies; RuntimeError where a proven one is exceeded."""
     (gap,) = [one["rel_gap"] for one in found["comparators"] if one["name"] == found["comparator"]] or [None]
-    for bound in (bound for bound in found["bounds"] if bound["applies"]):
+    shown = name, f"`{learner}`", f"{found['regret']:,.4g}", "" if gap is None else f"{gap:.1e}"
+    bounds = [bound for bound in found["bounds"] if bound["applies"]]
+    if not bounds:
+        tables.row(*shown, "none is known", "", "")
+    for bound in bounds:
         if bound["violated"] and bound["proven"]:
             raise RuntimeError(f"{name}, {learner}: {bound['name']} is exceeded")
         last = bound["table"][-1]
-        tables.row(name, f"`{learner}`", f"{found['regret']:,.4g}", "" if gap is None else f"{gap:.1e}", bound["name"],
-                   f"{last['measured']:,.4g}", f"{last['bound']:,.4g}")  # fmt: skip
+        tables.row(*shown, bound["name"], f"{last['measured']:,.4g}", f"{last['bound']:,.4g}")
 
 
 def draw(axes, learner: str, found: dict) -> None:
