@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,9 @@ DRAWN = (
     "omd --mirror entropic --radius 20 --step 0.005", "pegasos --lambda 1e-3", "fobos --l1 1e-4 --step 0.3",
     "hf-fobos --l1 1e-3 --p 3 --step 0.3", "adagrad-rda --l1 1e-4 --step 0.1",
 )  # fmt: skip
+
+
+STYLES = ("--", ":", "-.", (0, (1, 3)))  # of lines
 
 
 def named(text: str) -> tuple[str, Path]:
@@ -74,13 +78,20 @@ def show(tables: Tables, name: str, learner: str, found: dict) -> None:
 
 
 def draw(axes, learner: str, found: dict) -> None:
-    for number, bound in enumerate(bound for bound in found["bounds"] if bound["applies"] and len(bound["table"]) > 1):
+    colors: dict[str, str] = {}  # by quantity; the bounds of one have its colour, dashed and dotted
+    bounds: Counter[str] = Counter()  # drawn of each quantity
+    for bound in (bound for bound in found["bounds"] if bound["applies"]):
         t, measured, allowed = (np.array([row[key] for row in bound["table"]]) for key in ("t", "measured", "bound"))
+        quantity = bound["quantity"]
         if not (measured > 0.0).any() or not np.isfinite(allowed).any():
             continue
-        axes.plot(t, np.where(measured > 0.0, measured, np.nan), color=f"C{number}", label=bound["quantity"][:40])
-        axes.plot(t, np.where(allowed > 0.0, allowed, np.nan), color=f"C{number}", linestyle="--",
-                  label=f"bound: {bound['name'][:40]}")  # fmt: skip
+        if quantity not in colors:
+            colors[quantity] = f"C{len(colors)}"
+            axes.plot(t, np.where(measured > 0.0, measured, np.nan), color=colors[quantity], label=quantity)
+        style = STYLES[bounds[quantity] % len(STYLES)]
+        bounds[quantity] += 1
+        axes.plot(t, np.where(allowed > 0.0, allowed, np.nan), color=colors[quantity], linestyle=style,
+                  label=f"bound: {bound['name']}")  # fmt: skip
     axes.set(title=learner, xscale="log", yscale="log", xlabel="rounds")
     axes.legend(fontsize=7)
 
