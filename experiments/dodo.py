@@ -114,7 +114,8 @@ MEASURED = {
     "plan": {"": f"experiments.plan {' '.join(f'{{{name}.h5}}' for name in TEXTS)}",
              "unseen": "experiments.plan {enron-w12.h5} {zipf-other.h5} {clicks-other.h5}"},
     "threads": {"": f"experiments.threads {' '.join(f'{{{name}.h5}}' for name in TEXTS)}"},
-    "schedules": {name: f"experiments.schedules {{{name}.h5}} --figure {{@tables}}/schedules-{name}.png" for name in ("enron", "imdb-words")},
+    "schedules": {name: f"experiments.schedules {{{name}.h5}} --figure {{@tables}}/schedules-{name}.png"
+                  for name in ("enron", "imdb-words")},
     "codecs": {"": "experiments.codecs {zipf.h5} {imdb-words.h5}"},
     "commands": {name: f"experiments.start_up {{{name}.svm}}" for name in ("zipf", "imdb-words")},
     "streams": {"": "experiments.learners zipf={zipf.svm} --learners 'pa1 -C 0.1;ogd;arow;adagrad-fobos' --repeats 7 "
