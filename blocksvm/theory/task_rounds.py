@@ -43,12 +43,13 @@ SEVERAL = "more than two labels"
 class TaskLoss(Protocol):
     """The loss of a round.  solver: settings of the batch solver that makes comparators; uncertified: why these need
     not be the best, '' where they are; scales: the scores of scaled weights are the scaled scores; stretched: a factor
-    of weights that are compared, too."""
+    of weights that are compared, too; unlabelled: rows have no labels, w predicts them."""
 
     solver: Mapping
     uncertified: str
     scales: bool
     stretched: float
+    unlabelled: bool
 
     def scores(self, values: np.ndarray, block: Block, rows: np.ndarray | slice, fixed: bool) -> np.ndarray:
         """1 - l (m,) of these rows of a block by their decision values (m, k), of fixed weights or of a learner."""
@@ -70,6 +71,7 @@ class Classes:
     uncertified: str = ""
     scales: bool = True
     stretched: float = 1.0
+    unlabelled: bool = False
 
     def scores(self, values: np.ndarray, block: Block, rows: np.ndarray | slice, fixed: bool) -> np.ndarray:
         y = block.y[rows]
@@ -122,6 +124,7 @@ class UnlabelledRows:
     uncertified: str = "steps towards the centre of the rows"
     scales: bool = False
     stretched: float = 1.0
+    unlabelled: bool = True
 
     def scores(self, values: np.ndarray, block: Block, rows: np.ndarray | slice, fixed: bool) -> np.ndarray:
         return 1.0 - np.maximum(0.0, values[:, 0] - self.epsilon)
@@ -174,7 +177,7 @@ class TaskRows(ReplayRows):
         self.uncertified = task.uncertified
 
     def fixed(self, tell: Callable[[str], None]) -> Iterator[tuple[str, np.ndarray]] | None:
-        return centres(self, tell) if isinstance(self.task, UnlabelledRows) else None
+        return centres(self, tell) if self.task.unlabelled else None
 
     def scores(self, w: np.ndarray, bias: float) -> np.ndarray:
         """1 - l (T,) of fixed w (k * (d + 1),)."""
@@ -184,7 +187,7 @@ class TaskRows(ReplayRows):
             of_block = np.empty(block.n_samples)
             for rows, values in pieces_of_values(block.matrix, vectors, bias):
                 values = values.T
-                if isinstance(self.task, UnlabelledRows):
+                if self.task.unlabelled:
                     values = distances(values, block.sq_norms[rows][:, None], float(w @ w))
                 of_block[rows] = self.task.scores(values, block, rows, True)
             scores[first : first + block.n_samples] = of_block[order]
@@ -199,7 +202,7 @@ def replay_task(runner: Runner, rows: TaskRows, run: ReplayedRun, tell: Callable
     table = SetTable.of_membership(task.member) if isinstance(task, Sets) else None
     run.y[:] = 1
     for block, order, first in rows:
-        y = np.zeros(block.n_samples) if isinstance(task, UnlabelledRows) else block.y
+        y = np.zeros(block.n_samples) if task.unlabelled else block.y
         for start in range(0, block.n_samples, step):
             part = order[start : start + step]
             values = np.empty((len(part), runner.n_values))
