@@ -37,6 +37,7 @@ class MethodSettings(TypedDict, total=False):
     # pegasos
     batch: int | None
     dual: bool | None
+    iterate: str | None
     # online learners
     step: float | None
     decay: str | None

@@ -6,6 +6,7 @@ at the second} w[g, their tags]).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,16 +28,18 @@ class TaggedLattices(WordPaths):
     """Lattices whose nodes are made of spans when they are needed, since they are many times as many.
 
     table (n_spans, n_templates) int32: features of each span, -1: none, those of pairs of tags from the column
-    ``plain`` on; lines (n_spans,) rising, and within each line starts and stops (n_spans,) int32, sorted by stop, then
-    start; sets (n_spans,) int32: which of ``tag_sets``, the rising tags that a span may have, is that of each;
-    gold_tags (n_spans,) int32: the tag of a word of the gold path, -1 of others; lengths (n_lines,): positions of each
-    line; some path must lead from 0 to each length.  An output is the numbers of its nodes within the line.
+    ``plain`` on; sizes: numbers of features, and of those of pairs; spans (n_spans, 3): line, start and stop of each,
+    sorted by line, stop and start; sets (n_spans,) int32: which of ``tag_sets``, the rising tags that a span may have,
+    is that of each; gold_tags (n_spans,) int32: the tag of a word of the gold path, -1 of others; lengths (n_lines,):
+    positions of each line; some path must lead from 0 to each length.  An output is the numbers of its nodes within the
+    line.
     """
 
     def __init__(
-        self, table, lines, starts, stops, lengths, sets, tag_sets: list[list[int]], gold_tags, n_features: int,
-        n_tags: int, plain: int, n_pairs: int,
+        self, table, spans: np.ndarray, lengths, sets, tag_sets: list[list[int]], gold_tags, sizes: Sequence[int],
+        n_tags: int, plain: int,
     ):  # fmt: skip
+        lines, starts, stops = spans.T
         self.table = np.ascontiguousarray(table, dtype=np.int32)
         self.starts = np.ascontiguousarray(starts, dtype=np.int32)
         self.stops = np.ascontiguousarray(stops, dtype=np.int32)
@@ -46,7 +49,8 @@ class TaggedLattices(WordPaths):
         self.set_tags = np.concatenate(tag_sets).astype(np.int32)
         self.span_bounds = np.searchsorted(lines, np.arange(len(lengths) + 1)).astype(np.int64)
         self.lengths = np.asarray(lengths, np.int64)
-        self.n_features, self.n_pairs, self.plain = n_features, n_pairs, plain
+        self.n_features, self.n_pairs = sizes
+        self.plain = plain
         self.width = self.n_kinds = n_tags
         self.n_examples = len(lengths)
         self._last: tuple[int, Nodes] | None = None

@@ -236,8 +236,8 @@ def lattices_of(
     text = spans.text
     first = text.bounds[spans.lines]
     return TaggedLattices(
-        table, spans.lines, spans.starts - first, spans.stops - first, text.lengths, sets, tag_sets, gold_tags,
-        sizes[0], n_tags, templates.groups[0], sum(sizes[1:]),
+        table, np.stack([spans.lines, spans.starts - first, spans.stops - first], axis=1), text.lengths, sets, tag_sets,
+        gold_tags, (sizes[0], sum(sizes[1:])), n_tags, templates.groups[0],
     )  # fmt: skip
 
 

@@ -52,8 +52,8 @@ def lattices(seed: int, n_pairs: int, lengths=(4, 1, 3)) -> tuple[TaggedLattices
         ):
             columns[name].extend(more)
     c = {name: np.array(values) for name, values in columns.items()}
-    made = TaggedLattices(c["table"], c["lines"], c["starts"], c["stops"], lengths, c["sets"], TAG_SETS, c["gold"],
-                          N_FEATURES, N_TAGS, 2, n_pairs)  # fmt: skip
+    spans = np.stack([c["lines"], c["starts"], c["stops"]], axis=1)
+    made = TaggedLattices(c["table"], spans, lengths, c["sets"], TAG_SETS, c["gold"], (N_FEATURES, n_pairs), N_TAGS, 2)
     return made, examples
 
 
