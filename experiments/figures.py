@@ -62,15 +62,20 @@ def pages() -> dict[Path, str]:
     return found
 
 
+def renew(pages: dict[Path, str], check: bool, task: str) -> None:
+    """Write the pages as they are to be, or, to check them, end with 1 where one is not; task: of doit, that writes."""
+    for path, text in pages.items():
+        if check and path.read_text() != text:
+            raise SystemExit(f"{path.name}: not as the data have it; tools/bench {task} writes it")
+        if not check:
+            path.write_text(text)
+
+
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--check", action="store_true", help="write nothing; end with 1 where a page has another table")
     options = p.parse_args()
-    for path, text in pages().items():
-        if options.check and path.read_text() != text:
-            raise SystemExit(f"{path.name}: not as the data have it; tools/bench figures makes its table")
-        if not options.check:
-            path.write_text(text)
+    renew(pages(), options.check, "figures")
 
 
 if __name__ == "__main__":

@@ -23,8 +23,8 @@ from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "experiments" / "results"
+from experiments.figures import RESULTS, ROOT, renew
+
 BEGIN = "Measured: "
 OTHERS = ("README", "reliability")  # an overview; what campaigns wrote
 
@@ -167,11 +167,7 @@ def main() -> None:
     if options.stale:
         print("\n".join(stale(commands_of_pages())))
         return
-    for path, text in pages_with_lines().items():
-        if options.check and path.read_text() != text:
-            raise SystemExit(f"{path.name}: its last line is not as the data have it; tools/bench provenance writes it")
-        if not options.check:
-            path.write_text(text)
+    renew(pages_with_lines(), options.check, "provenance")
 
 
 if __name__ == "__main__":

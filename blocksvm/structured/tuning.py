@@ -106,8 +106,10 @@ def decoded(text: CandidateText, number: int) -> str:
         raise InputError(f"{shown_name(text.name)}, line {number + 1}: is not UTF-8 text; convert it") from None
 
 
-def quality_of(text: CandidateText, settings: Mapping, memory: int) -> np.ndarray | None:
-    """(n_candidates,) float64, by ``quality`` or ``score`` of the settings; None where neither is set."""
+def quality_of(text: CandidateText, settings: Mapping, memory: int) -> tuple[np.ndarray | None, list[list[str]] | None]:
+    """((n_candidates,) float64, by ``quality`` or ``score`` of the settings; the references of each list, where these
+    are compared with).  None where neither is set."""
+    references = None
     if settings.get("quality") is not None and settings.get("score") is not None:
         raise InputError(f"{option('quality')} and {option('score')} say the same thing; give one of them")
     if settings.get("quality") is not None:
@@ -125,7 +127,7 @@ def quality_of(text: CandidateText, settings: Mapping, memory: int) -> np.ndarra
         values = [score(decoded(text, j), references[i]) for j, i in enumerate(lists)]
         name = settings["score"]
     else:
-        return None
+        return None, None
     quality = np.empty(len(values))
     for j, value in enumerate(values):
         try:
@@ -134,7 +136,7 @@ def quality_of(text: CandidateText, settings: Mapping, memory: int) -> np.ndarra
             quality[j] = np.nan
         if not np.isfinite(quality[j]):
             raise InputError(f"{name}: gave {value!r} for candidate {j + 1}, which is not a finite number")
-    return quality
+    return quality, references
 
 
 def lines_of(name: str, memory: int) -> list[str]:
@@ -196,7 +198,7 @@ class Tuning(StructuredTask):
 
     def learn(self, text_name, settings, memory):
         text = read_candidates(text_name, memory)
-        quality = quality_of(text, settings, memory)
+        quality, _ = quality_of(text, settings, memory)
         if quality is None:
             raise InputError(
                 f"the quality of the candidates is needed: give {option('quality')}, a file with a number for each, or "
@@ -212,9 +214,9 @@ class Tuning(StructuredTask):
         text = read_candidates(text_name, memory)
         place = {int(feature_id): k for k, feature_id in enumerate(model.feature_ids)}
         places = np.array([place.get(int(feature_id), -1) for feature_id in name_ids(text.names)], np.int64)
-        structure = lists_of(text, places, quality_of(text, scoring, memory), len(model.feature_ids))
-        by_bleu = scoring.get("score") == bleu.NAME
-        return ListedCandidates(structure, text, references_of(text, scoring, memory) if by_bleu else None)
+        quality, references = quality_of(text, scoring, memory)
+        structure = lists_of(text, places, quality, len(model.feature_ids))
+        return ListedCandidates(structure, text, references if scoring.get("score") == bleu.NAME else None)
 
     def layout(self, meta):
         return 1, 0
