@@ -97,7 +97,7 @@ BOTH = "blocksvm[memory=['1/8',all]]"
 # a page of experiments/results: {what: commands}, with semicolons between them
 MEASURED = {
     "working-set": {name: comparison(f"{name}.svm", SHARES, "blocksvm[working_set=none]", "liblinear")
-                    for name in TEXTS},
+                    for name in (*TEXTS, "enron-w12", "news-mideast", "zipf-other", "clicks-other")},
     "zipf": {"": comparison("zipf.svm", "blocksvm[memory='139MB',cold=True]", *PEERS)},
     "imdb": {"": comparison("imdb-train.svm", "blocksvm[memory='33MB',cold=True]", *PEERS, test="imdb-test.svm")},
     "imdb-all": {"": comparison("imdb-words.svm", "blocksvm[memory='64MB',cold=True]", *PEERS)},

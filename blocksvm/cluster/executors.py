@@ -99,14 +99,15 @@ class OnThreads:
 
 
 class OnProcesses(OnThreads):
-    """n processes of this machine, kept by loky for the next tasks."""
+    """n processes of this machine, kept for the next tasks: joblib's own, since loky keeps one set in a process, and
+    joblib takes whatever it finds there for its own."""
 
     in_process = False
 
     def start(self) -> Executor:
-        from joblib.externals.loky import get_reusable_executor
+        from joblib.executor import get_memmapping_executor
 
-        return get_reusable_executor(self.n)
+        return get_memmapping_executor(self.n, max_nbytes=None)
 
     def hearing(self, work: Callable, stop: Callable[[], bool]) -> Callable:
         return work  # the processes are killed

@@ -6,6 +6,8 @@ import contextlib
 import gc
 import json
 import os
+import subprocess
+import sys
 import time
 import weakref
 from dataclasses import replace
@@ -517,3 +519,14 @@ def test_a_process_that_dies_is_told(grouped):
     with pytest.raises(InputError, match="has died, perhaps for lack of memory"):
         list(results(place, killed, [0, 1], lambda: False))
     assert sorted(results(place, abs, [-1, -2], lambda: False)) == [(0, 1), (1, 2)]  # others take their place
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_joblib_runs_tasks_of_its_own_after_ours():
+    """In a process of its own: loky keeps one set of processes, and joblib's first tasks take what is there."""
+    first = "list(OnProcesses(2, 1).start().map(abs, [-1, -2]))"
+    then = "joblib.Parallel(n_jobs=2)(joblib.delayed(abs)(n) for n in (-3, -4))"
+    code = f"import joblib; from blocksvm.cluster.executors import OnProcesses; print({first}, {then}, {first})"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[1, 2] [3, 4] [1, 2]\n", done.stderr
