@@ -4,17 +4,31 @@
 
 A row is the median of the repetitions of a solver at one tolerance or number of iterations.  P* is the largest dual
 that blocksvm has certified.  The second table: seconds until each solver's curve, straight lines between its points in
-logarithms, is at the primal at which blocksvm (the first of its configurations) ends with the tolerance --tol.
+logarithms, is at the primal at which blocksvm (the first of its configurations) ends with the tolerance --tol; the
+other figures there are of the first level at which it is.  Parameters that all runs of a solver share are not shown.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 from experiments.measuring import Tables, panels, parser
 
 FLOOR = 1e-9  # a distance below it is rounding
+TEXT = re.compile(r".*[\[,]text=([^],]*).*")
+
+
+def shown(names: list[str]) -> dict[str, str]:
+    """Names of solvers ("snapml[max_iter=10,n_jobs=1]") without the parameters that all of one program share."""
+    parsed = {name: (name.partition("[")[0], name.partition("[")[2].rstrip("]").split(",")) for name in names}
+    short = {}
+    for name, (program, given) in parsed.items():
+        shared = set.intersection(*(set(others) for whose, others in parsed.values() if whose == program))
+        own = ",".join(one for one in given if one not in shared)
+        short[name] = f"{program}[{own}]" if own else program
+    return short
 
 
 def points(frame) -> dict[str, list[dict]]:
@@ -41,6 +55,13 @@ def seconds_to(curve: list[tuple[float, float]], target: float) -> float | None:
     return None
 
 
+def told(row: dict, scores: list[str]) -> list[str]:
+    """What tables say of a level beside its seconds."""
+    readings = "" if math.isnan(row["objective_readings"]) else f"{row['objective_readings']:.1f}"
+    rest = [f"{row[score]:.4f}" for score in scores]
+    return [f"{row['time']:.3g}", f"{row['distance']:.1e}", readings, f"{row['objective_peak_mb']:.0f}", *rest]
+
+
 def figure(curves: dict[str, list[dict]], title: str, path: Path) -> None:
     """Both axes logarithmic; beside it each solver's peak memory."""
     with panels(path, n_columns=2, width_ratios=(2.2, 1)) as axes:
@@ -64,31 +85,41 @@ def main() -> None:
     p.add_argument("--figure", type=Path, metavar="FILE.png")
     options = p.parse_args()
     tables = Tables(options)
-    for (data, objective), frame in pd.read_parquet(options.result).groupby(["dataset_name", "objective_name"]):
-        curves = points(frame)
+    result = pd.read_parquet(options.result)
+    result["solver_name"] = result["solver_name"].map(shown(list(result["solver_name"].unique())))
+    for (dataset, objective), frame in result.groupby(["dataset_name", "objective_name"]):
+        data, curves = Path(TEXT.sub(r"\1", dataset)).stem, points(frame)
         every = [row for rows in curves.values() for row in rows]
         duals = [row["objective_dual"] for row in every if not math.isnan(row["objective_dual"])]
         optimum = max(duals, default=min(row["objective_value"] for row in every))
         scores = [c for c in every[0] if c.startswith(("objective_train", "objective_test"))]
+        of_runs = "whole run, s", "distance", "readings", "peak MB", *(c.removeprefix("objective_") for c in scores)
         tables.begin(f"{data}, {objective}, P* = {optimum:.8g}", "solver", "tolerance or iterations",
-                     "seconds (least-most)", "whole run, s", "distance", "readings", "peak MB",
-                     *(c.removeprefix("objective_") for c in scores))  # fmt: skip
+                     "seconds (least-most)", *of_runs)  # fmt: skip
         for solver, rows in curves.items():
             for row in rows:
                 row["distance"] = max(FLOOR, (row["objective_value"] - optimum) / optimum)
-                tables.row(solver, f"{row['stop_val']:g}", f"{row['seconds']:.3g} ({row['min']:.3g}-{row['max']:.3g})",
-                           f"{row['time']:.3g}", f"{row['distance']:.1e}",
-                           f"{row['objective_readings']:.1f}".replace("nan", ""),
-                           f"{row['objective_peak_mb']:.0f}", *(f"{row[c]:.4f}" for c in scores))  # fmt: skip
+                seconds = f"{row['seconds']:.3g} ({row['min']:.3g}-{row['max']:.3g})"
+                tables.row(solver, f"{row['stop_val']:g}", seconds, *told(row, scores))
         ours = next((rows for solver, rows in curves.items() if solver.startswith("blocksvm")), [])
         ended = next((row for row in ours if math.isclose(row["stop_val"], options.tol)), None)
         if ended is not None:
-            tables.begin(f"to the primal of blocksvm at {options.tol:g}, distance {ended['distance']:.1e}",
-                         "solver", "seconds", "times as long")  # fmt: skip
+            tables.begin(f"{data}, {objective}, to the primal of blocksvm at {options.tol:g}, distance "
+                         f"{ended['distance']:.1e}", "solver", "seconds", "times as long",
+                         "tolerance or iterations", *of_runs)  # fmt: skip
             for solver, rows in curves.items():
                 reached = seconds_to([(row["seconds"], row["distance"]) for row in rows], ended["distance"])
-                times = "" if reached is None else f"{reached / ended['seconds']:.2f}"
-                tables.row(solver, "not reached" if reached is None else f"{reached:.3g}", times)
+                if reached is None:
+                    tables.row(solver, "not reached", *[""] * (2 + len(of_runs)))
+                    continue
+                row = next(row for row in rows if row["distance"] <= ended["distance"])
+                tables.row(
+                    solver,
+                    f"{reached:.3g}",
+                    f"{reached / ended['seconds']:.2f}",
+                    f"{row['stop_val']:g}",
+                    *told(row, scores),
+                )
         if options.figure:
             figure(curves, data, options.figure)
     tables.end()

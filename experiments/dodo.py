@@ -77,11 +77,11 @@ UNPACK = {".xz": "xz -dc", ".gz": "gzip -dc", ".bz2": "bzip2 -dc"}
 
 
 def comparison(text: str, *solvers: str, test: str = "", data: str = "", objective: str = "", repeats: int = 3) -> str:
-    """A run of the benchopt benchmark, whose result experiments.curves makes a table of."""
+    """A run of the benchopt benchmark, of which experiments.curves makes tables; each program has a minute a repetition."""
     given = f"text={{{text}}}" + (f",test={{{test}}}" if test else "") + (f",{data}" if data else "")
     chosen = " ".join(f'-s "{solver}"' for solver in solvers)
     return (f"benchopt run experiments/benchopt -d 'svmlight[{given}]' -o 'linear[{objective}]' {chosen} -r {repeats} "
-            "--no-plot --no-cache -n 10 --timeout 1h --output {@tables}/%(name)s.parquet; "
+            "--no-plot --no-cache -n 10 --timeout 1m --output {@tables}/%(name)s.parquet; "
             "experiments.curves {@tables}/%(name)s.parquet --figure {@tables}/%(name)s.png")  # fmt: skip
 
 

@@ -196,20 +196,22 @@ def test_a_result_of_benchopt_becomes_tables_and_a_figure(tmp_path, monkeypatch,
 
     pytest.importorskip("matplotlib")
     nan = float("nan")
-    ours = "blocksvm[memory=1/8]"
-    rows = [(ours, 1e-2, 1.0, 1.5, 101.0, 99.0), (ours, 1e-3, 2.0, 2.5, 100.1, 100.0),
+    ours, other = "blocksvm[memory=1/8,seed=0]", "blocksvm[memory=all,seed=0]"
+    rows = [(ours, 1e-2, 1.0, 1.5, 101.0, 99.0), (ours, 1e-3, 2.0, 2.5, 100.1, 100.0), (other, 1e-2, 1, 1, 101.0, nan),
             ("liblinear", 1.0, nan, 4.0, 101.0, nan), ("liblinear", 0.1, nan, 16.0, 100.01, nan)]  # fmt: skip
     names = ["solver_name", "stop_val", "objective_seconds", "time", "objective_value", "objective_dual"]
     frame = pd.DataFrame(rows, columns=names).assign(objective_readings=nan, objective_peak_mb=100.0)
-    frame = frame.assign(dataset_name="rows", objective_name="linear", objective_test_accuracy=0.9)
+    frame = frame.assign(
+        dataset_name="svmlight[test=None,text=/data/rows.svm]", objective_name="linear", objective_test_accuracy=0.9
+    )
     frame.to_parquet(tmp_path / "result.parquet")
     given = [str(tmp_path / "result.parquet"), "--figure", str(tmp_path / "curves.png")]
     monkeypatch.setattr(sys, "argv", ["curves", *given])
     curves.main()
     out = capsys.readouterr().out
-    assert "P* = 100" in out and "| blocksvm[memory=1/8] | 0.001 | 2 (2-2) | 2.5 | 1.0e-03 |" in out
+    assert "rows, linear, P* = 100" in out and "| blocksvm[memory=1/8] | 0.001 | 2 (2-2) | 2.5 | 1.0e-03 |" in out
     # in the logarithm 1e-3 lies halfway between 1e-2 and 1e-4
-    assert "| liblinear | 8 | 4.00 |" in out
+    assert "| liblinear | 8 | 4.00 | 0.1 | 16 |" in out and "| blocksvm[memory=all] | not reached |" in out
     assert (tmp_path / "curves.png").stat().st_size > 1000
 
 
