@@ -77,7 +77,7 @@ UNPACK = {".xz": "xz -dc", ".gz": "gzip -dc", ".bz2": "bzip2 -dc"}
 
 
 def comparison(text: str, *solvers: str, test: str = "", data: str = "", objective: str = "", repeats: int = 3) -> str:
-    """A run of the benchopt benchmark, of which experiments.curves makes tables; each program has a minute a repetition."""
+    """A run of benchopt, of which experiments.curves makes tables; each program has a minute a repetition."""
     given = f"text={{{text}}}" + (f",test={{{test}}}" if test else "") + (f",{data}" if data else "")
     chosen = " ".join(f'-s "{solver}"' for solver in solvers)
     return (f"benchopt run experiments/benchopt -d 'svmlight[{given}]' -o 'linear[{objective}]' {chosen} -r {repeats} "
