@@ -1,11 +1,11 @@
-"""The tables of figures in README.md and docs/measurements.md, from the tables kept in experiments/results/data.
+"""The tables of README.md, docs/measurements.md and the pages of results, from those in experiments/results/data.
 
     python -m experiments.figures [--check]
 
-experiments/results/figures.json names them, one figure a row: what it is of, the program, the page whose data it is
-from, words that its table's title and its row contain, the column.  All are of one machine.  To renew a figure run
-its page (``tools/bench sources=DIR PAGE``), put the JSON from experiments/data/tables into experiments/results/data,
-and run this again.
+experiments/results/figures.json names the figures of the first two, one a row: what it is of, the program, the page
+whose data it is from, words that its table's title and its row contain, the column.  All are of one machine.  The
+others mark their tables (experiments/page_tables.py).  To renew a page run its measurement (``tools/bench sources=DIR
+PAGE``), put the JSON from experiments/data/tables into experiments/results/data, and run this again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import argparse
 import json
 import re
 from pathlib import Path
+
+from experiments.page_tables import filled
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "experiments" / "results"
@@ -51,7 +53,7 @@ def table(figures: list[dict], link: str) -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Both pages with their tables as the data have them."""
+    """The pages with their tables as the data have them."""
     figures, found = json.loads((RESULTS / "figures.json").read_text()), {}
     for path, link, chosen in (
         (ROOT / "README.md", "experiments/results", [figure for figure in figures if figure.get("readme")]),
@@ -59,6 +61,8 @@ def pages() -> dict[Path, str]:
     ):
         before, _, rest = path.read_text().partition(BEGIN)
         found[path] = f"{before}{BEGIN}\n\n{table(chosen, link)}\n\n{END}{rest.partition(END)[2]}"
+    for path in sorted(RESULTS.glob("*.md")):
+        found[path] = filled(path.read_text(), RESULTS / "data")
     return found
 
 

@@ -25,7 +25,18 @@ from blocksvm.training.train_settings import TrainSettings
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))
 
-from experiments import active, convergence, curves, distance, figures, frequency, learners, measuring, provenance  # noqa: E402
+from experiments import (  # noqa: E402
+    active,
+    convergence,
+    curves,
+    distance,
+    figures,
+    frequency,
+    learners,
+    measuring,
+    page_tables,
+    provenance,
+)
 
 RESULTS = ROOT / "experiments" / "results"
 
@@ -218,6 +229,27 @@ def test_a_result_of_benchopt_becomes_tables_and_a_figure(tmp_path, monkeypatch,
 def test_the_pages_have_the_figures_of_the_data():
     for path, text in figures.pages().items():
         assert path.read_text() == text, f"{path.name}: tools/bench figures makes its table"
+
+
+def test_a_table_of_a_page(tmp_path):
+    cells = {"x, all": ("1", "2"), "y, all": ("3", ""), "y, some": ("5", "6")}
+    tables = [{"title": title, "columns": ["solver", "s"], "rows": [["a", one], ["b", two]]}
+              for title, (one, two) in cells.items()]  # fmt: skip
+    kept = {"tables": tables}
+    (tmp_path / "page-one.json").write_text(json.dumps(kept))
+
+    def made(spec: str) -> str:
+        return page_tables.table_of(f"data=page-*; {spec}", tmp_path)
+
+    assert made("title=x") == "| solver | s |\n|---|---|\n| a | 1 |\n| b | 2 |\n"
+    assert made("title=all; rows=^b; columns=data | s") == "| data | s |\n|---|---|\n| x | 2 |\n| y | |\n"
+    assert made("title=all; cells=s; across=solver") == "| data | a | b |\n|---|---|---|\n| x | 1 | 2 |\n| y | 3 | |\n"
+    for wrong, why in (("title=none", "no such rows"), ("cells=s; across=solver", "two cells for y, a")):
+        with pytest.raises(ValueError, match=why):
+            made(wrong)
+    page = "Before.\n\n<!-- table: data=page-one; title=x; rows=a -->\nold\n<!-- end of the table -->\nAfter.\n"
+    again = page_tables.filled(page_tables.filled(page, tmp_path), tmp_path)
+    assert again == page.replace("old\n", "\n| solver | s |\n|---|---|\n| a | 1 |\n\n")
 
 
 def test_the_pages_name_the_commits_of_their_data():
