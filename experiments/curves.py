@@ -1,10 +1,10 @@
 """The result of a benchopt run as tables, and as a figure: distance to the optimum against seconds.
 
-    python -m experiments.curves RESULT.parquet [--tol 1e-3] [--figure FILE.png] [--json FILE]
+    python -m experiments.curves RESULT.parquet [--tol 1e-3 1e-5] [--figure FILE.png] [--json FILE]
 
 A row is the median of the repetitions of a solver at one tolerance or number of iterations.  P* is the largest dual
-that blocksvm has certified.  The second table: seconds until each solver's curve, straight lines between its points in
-logarithms, is at the primal at which blocksvm (the first of its configurations) ends with the tolerance --tol; the
+that blocksvm has certified.  The other tables: seconds until each solver's curve, straight lines between its points in
+logarithms, is at the primal at which blocksvm (the first of its configurations) ends with each tolerance of --tol; the
 other figures there are of the first level at which it is.  Parameters that all runs of a solver share are not shown.
 """
 
@@ -81,7 +81,7 @@ def main() -> None:
 
     p = parser(__doc__)
     p.add_argument("result", type=Path, metavar="RESULT.parquet")
-    p.add_argument("--tol", type=float, default=1e-3)
+    p.add_argument("--tol", type=float, nargs="+", default=[1e-3, 1e-5])
     p.add_argument("--figure", type=Path, metavar="FILE.png")
     options = p.parse_args()
     tables = Tables(options)
@@ -102,24 +102,20 @@ def main() -> None:
                 seconds = f"{row['seconds']:.3g} ({row['min']:.3g}-{row['max']:.3g})"
                 tables.row(solver, f"{row['stop_val']:g}", seconds, *told(row, scores))
         ours = next((rows for solver, rows in curves.items() if solver.startswith("blocksvm")), [])
-        ended = next((row for row in ours if math.isclose(row["stop_val"], options.tol)), None)
-        if ended is not None:
-            tables.begin(f"{data}, {objective}, to the primal of blocksvm at {options.tol:g}, distance "
-                         f"{ended['distance']:.1e}", "solver", "seconds", "times as long",
-                         "tolerance or iterations", *of_runs)  # fmt: skip
+        for tol in options.tol:
+            ended = next((row for row in ours if math.isclose(row["stop_val"], tol)), None)
+            if ended is None:
+                continue
+            tables.begin(f"{data}, {objective}, to the primal of blocksvm at {tol:g}, distance {ended['distance']:.1e}",
+                         "solver", "seconds", "times as long", "tolerance or iterations", *of_runs)  # fmt: skip
             for solver, rows in curves.items():
                 reached = seconds_to([(row["seconds"], row["distance"]) for row in rows], ended["distance"])
                 if reached is None:
                     tables.row(solver, "not reached", *[""] * (2 + len(of_runs)))
                     continue
                 row = next(row for row in rows if row["distance"] <= ended["distance"])
-                tables.row(
-                    solver,
-                    f"{reached:.3g}",
-                    f"{reached / ended['seconds']:.2f}",
-                    f"{row['stop_val']:g}",
-                    *told(row, scores),
-                )
+                level = [f"{reached:.3g}", f"{reached / ended['seconds']:.2f}", f"{row['stop_val']:g}"]
+                tables.row(solver, *level, *told(row, scores))
         if options.figure:
             figure(curves, data, options.figure)
     tables.end()

@@ -76,12 +76,14 @@ MAKERS = {file: files for files in MADE for file in files.split()}
 UNPACK = {".xz": "xz -dc", ".gz": "gzip -dc", ".bz2": "bzip2 -dc"}
 
 
-def comparison(text: str, *solvers: str, test: str = "", data: str = "", objective: str = "", repeats: int = 3) -> str:
-    """A run of benchopt, of which experiments.curves makes tables; each program has a minute a repetition."""
+def comparison(text: str, *solvers: str, test: str = "", data: str = "", objective: str = "", repeats: int = 3,
+               limit: int = 20) -> str:
+    """A run of benchopt, of which experiments.curves makes tables; limit: seconds of a repetition of a program, after
+    which it begins no other level."""
     given = f"text={{{text}}}" + (f",test={{{test}}}" if test else "") + (f",{data}" if data else "")
     chosen = " ".join(f'-s "{solver}"' for solver in solvers)
     return (f"benchopt run experiments/benchopt -d 'svmlight[{given}]' -o 'linear[{objective}]' {chosen} -r {repeats} "
-            "--no-plot --no-cache -n 10 --timeout 1m --output {@tables}/%(name)s.parquet; "
+            "--no-plot --no-cache -n 10 --timeout {limit} --output {@tables}/%(name)s.parquet; "
             "experiments.curves {@tables}/%(name)s.parquet --figure {@tables}/%(name)s.png")  # fmt: skip
 
 
@@ -96,9 +98,11 @@ CORPORA = " ".join(f"{{corpora/{name}.svm}}" for name in SETS)
 BOTH = "blocksvm[memory=['1/8',all]]"
 # a page of experiments/results: {what: commands}, with semicolons between them
 MEASURED = {
-    "working-set": {name: comparison(f"{name}.svm", SHARES, "blocksvm[working_set=none]", "liblinear")
-                    for name in (*TEXTS, "enron-w12", "news-mideast", "zipf-other", "clicks-other")},
-    "zipf": {"": comparison("zipf.svm", "blocksvm[memory='139MB',cold=True]", *PEERS)},
+    "working-set": {
+        name: comparison(f"{name}.svm", SHARES, "blocksvm[working_set=none]", "liblinear",
+                         limit=60 if name in ("zipf", "clicks") else 20)
+        for name in (*TEXTS, "enron-w12", "news-mideast", "zipf-other", "clicks-other")},
+    "zipf": {"": comparison("zipf.svm", "blocksvm[memory='139MB',cold=True]", *PEERS, limit=60)},
     "imdb": {"": comparison("imdb-train.svm", "blocksvm[memory='33MB',cold=True]", *PEERS, test="imdb-test.svm")},
     "imdb-all": {"": comparison("imdb-words.svm", "blocksvm[memory='64MB',cold=True]", *PEERS)},
     "roofline": {name: f"experiments.roofline {{{name}.h5}} {{{name}.svm}}" for name in ("zipf", "imdb-words")},
@@ -130,7 +134,7 @@ MEASURED = {
     "transfer": {"": "experiments.transfer {corpora/reviews-books.svm} {corpora/reviews-dvd.svm}"},
     "many-classes": {
         **{f"{name}-{loss}": comparison(f"{name}.svm", BOTH, "liblinear", "LinearSVC",
-                                        test=f"{name}.t.svm", objective=f"loss={loss}")
+                                        test=f"{name}.t.svm", objective=f"loss={loss}", limit=60)
            for name in ("news20-3", "news20") for loss in ("hinge", "crammer-singer")},
         "reuters": comparison("reuters.svm", BOTH, "liblinear", "LinearSVC",
                               test="reuters.t.svm", data="multilabel=True"),
