@@ -76,14 +76,15 @@ MAKERS = {file: files for files in MADE for file in files.split()}
 UNPACK = {".xz": "xz -dc", ".gz": "gzip -dc", ".bz2": "bzip2 -dc"}
 
 
-def comparison(text: str, *solvers: str, test: str = "", data: str = "", objective: str = "", repeats: int = 3,
-               limit: int = 20) -> str:
+def comparison(
+    text: str, *solvers: str, test: str = "", data: str = "", objective: str = "", repeats: int = 3, limit: int = 20
+) -> str:
     """A run of benchopt, of which experiments.curves makes tables; limit: seconds of a repetition of a program, after
     which it begins no other level."""
     given = f"text={{{text}}}" + (f",test={{{test}}}" if test else "") + (f",{data}" if data else "")
     chosen = " ".join(f'-s "{solver}"' for solver in solvers)
-    return (f"benchopt run experiments/benchopt -d 'svmlight[{given}]' -o 'linear[{objective}]' {chosen} -r {repeats} "
-            "--no-plot --no-cache -n 10 --timeout {limit} --output {@tables}/%(name)s.parquet; "
+    return (f"benchopt run experiments/benchopt -d 'svmlight[{given}]' -o 'linear[{objective}]' {chosen} -r {repeats} --timeout {limit} "
+            "--no-plot --no-cache -n 10 --output {@tables}/%(name)s.parquet; "
             "experiments.curves {@tables}/%(name)s.parquet --figure {@tables}/%(name)s.png")  # fmt: skip
 
 
