@@ -83,8 +83,8 @@ def comparison(
     which it begins no other level."""
     given = f"text={{{text}}}" + (f",test={{{test}}}" if test else "") + (f",{data}" if data else "")
     chosen = " ".join(f'-s "{solver}"' for solver in solvers)
-    return (f"benchopt run experiments/benchopt -d 'svmlight[{given}]' -o 'linear[{objective}]' {chosen} -r {repeats} --timeout {limit} "
-            "--no-plot --no-cache -n 10 --output {@tables}/%(name)s.parquet; "
+    return (f"benchopt run experiments/benchopt -d 'svmlight[{given}]' -o 'linear[{objective}]' {chosen} "
+            f"-r {repeats} --timeout {limit} --no-plot --no-cache -n 10 --output {{@tables}}/%(name)s.parquet; "
             "experiments.curves {@tables}/%(name)s.parquet --figure {@tables}/%(name)s.png")  # fmt: skip
 
 
