@@ -17,7 +17,13 @@ from pathlib import Path
 from experiments.measuring import Tables, panels, parser
 
 FLOOR = 1e-9  # a distance below it is rounding
-TEXT = re.compile(r".*[\[,]text=([^],]*).*")
+
+
+def named(dataset: str, objective: str) -> str:
+    """Its file's name ("svmlight[...,text=/data/enron.svm]"), with the loss where that is not the hinge."""
+    text, loss = re.search(r"[\[,]text=([^],]*)", dataset), re.search(r"[\[,]loss=([^],]*)", objective)
+    data = Path(text[1]).stem if text else dataset
+    return data if loss is None or loss[1] == "hinge" else f"{data} ({loss[1]})"
 
 
 def shown(names: list[str]) -> dict[str, str]:
@@ -88,7 +94,7 @@ def main() -> None:
     result = pd.read_parquet(options.result)
     result["solver_name"] = result["solver_name"].map(shown(list(result["solver_name"].unique())))
     for (dataset, objective), frame in result.groupby(["dataset_name", "objective_name"]):
-        data, curves = Path(TEXT.sub(r"\1", dataset)).stem, points(frame)
+        data, curves = named(dataset, objective), points(frame)
         every = [row for rows in curves.values() for row in rows]
         duals = [row["objective_dual"] for row in every if not math.isnan(row["objective_dual"])]
         optimum = max(duals, default=min(row["objective_value"] for row in every))

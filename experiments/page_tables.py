@@ -52,6 +52,8 @@ def table_of(spec: str, folder: Path) -> str:
         found = list(by_data.values())
     else:
         columns = given["columns"].split(" | ") if "columns" in given else list(found[0])[1:]
+        if unknown := set(columns) - set().union(*found):
+            raise ValueError(f"{spec}: no columns {unknown}")
     rows = [columns, *([record.get(name, "") for name in columns] for record in found)]
     head, *body = (f"| {' | '.join(row)} |\n".replace("|  |", "| |") for row in rows)
     return head + "|" + "---|" * len(columns) + "\n" + "".join(body)

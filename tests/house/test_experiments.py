@@ -244,7 +244,8 @@ def test_a_table_of_a_page(tmp_path):
     assert made("title=x") == "| solver | s |\n|---|---|\n| a | 1 |\n| b | 2 |\n"
     assert made("title=all; rows=^b; columns=data | s") == "| data | s |\n|---|---|\n| x | 2 |\n| y | |\n"
     assert made("title=all; cells=s; across=solver") == "| data | a | b |\n|---|---|---|\n| x | 1 | 2 |\n| y | 3 | |\n"
-    for wrong, why in (("title=none", "no such rows"), ("cells=s; across=solver", "two cells for y, a")):
+    for wrong, why in (("title=none", "no such rows"), ("cells=s; across=solver", "two cells for y, a"),
+                       ("columns=data | m", "no columns {'m'}")):  # fmt: skip
         with pytest.raises(ValueError, match=why):
             made(wrong)
     page = "Before.\n\n<!-- table: data=page-one; title=x; rows=a -->\nold\n<!-- end of the table -->\nAfter.\n"
