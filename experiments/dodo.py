@@ -88,6 +88,7 @@ def comparison(
             "experiments.curves {@tables}/%(name)s.parquet --figure {@tables}/%(name)s.png")  # fmt: skip
 
 
+LONG = {"limit": 60, "repeats": 1}  # where one level takes a peer many seconds
 PEERS = ("liblinear", "LinearSVC", "SGDClassifier", "snapml[n_jobs=[1,2]]", "vowpal-wabbit")
 SHARES = "blocksvm[memory=['1/8','1/32',all]]"
 TEXTS = ("enron", "news-words", "news-characters", "imdb-characters", "imdb-words", "zipf", "clicks")
@@ -101,9 +102,9 @@ BOTH = "blocksvm[memory=['1/8',all]]"
 MEASURED = {
     "working-set": {
         name: comparison(f"{name}.svm", SHARES, "blocksvm[working_set=none]", "liblinear",
-                         limit=60 if name in ("zipf", "clicks") else 20)
+                         **LONG if name in ("zipf", "clicks") else {})
         for name in (*TEXTS, "enron-w12", "news-mideast", "zipf-other", "clicks-other")},
-    "zipf": {"": comparison("zipf.svm", "blocksvm[memory='139MB',cold=True]", *PEERS, limit=60)},
+    "zipf": {"": comparison("zipf.svm", "blocksvm[memory='139MB',cold=True]", *PEERS, **LONG)},
     "imdb": {"": comparison("imdb-train.svm", "blocksvm[memory='33MB',cold=True]", *PEERS, test="imdb-test.svm")},
     "imdb-all": {"": comparison("imdb-words.svm", "blocksvm[memory='64MB',cold=True]", *PEERS)},
     "roofline": {name: f"experiments.roofline {{{name}.h5}} {{{name}.svm}}" for name in ("zipf", "imdb-words")},
@@ -135,7 +136,8 @@ MEASURED = {
     "transfer": {"": "experiments.transfer {corpora/reviews-books.svm} {corpora/reviews-dvd.svm}"},
     "many-classes": {
         **{f"{name}-{loss}": comparison(f"{name}.svm", BOTH, "liblinear", "LinearSVC",
-                                        test=f"{name}.t.svm", objective=f"loss={loss}", limit=60)
+                                        test=f"{name}.t.svm", objective=f"loss={loss}",
+                                        **LONG if name == "news20-3" else {})
            for name in ("news20-3", "news20") for loss in ("hinge", "crammer-singer")},
         "reuters": comparison("reuters.svm", BOTH, "liblinear", "LinearSVC",
                               test="reuters.t.svm", data="multilabel=True"),
