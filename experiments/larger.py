@@ -4,9 +4,9 @@ cache counts too), beside a smaller store with as many blocks; cost per nonzero 
     python -m experiments.larger BIG.h5 SMALL.h5 [--memory 2000] [--small-memory 250] [-C 0.02] [--tol 1e-2 1e-3]
         [--json FILE]
 
-Stores are those of ``tools/make_store.py``; --memory is in MB.  The cache is cold.  The first table, to the first gap, is
-of one pass a visit and no working set.  Its cost is that of the median outer iteration after the first one, without a
-certificate.  The second, to the other gap, is of the default settings.
+Stores are those of ``tools/make_store.py``; --memory is in MB.  The cache is cold.  The first table, to the first gap,
+is of one pass a visit and no working set.  Its cost is that of the median outer iteration after the first one, without
+a certificate.  The second, to the other gap, is of the default settings.
 """
 
 from __future__ import annotations
