@@ -8,8 +8,8 @@ A page marks the place of a table, and what it shows:
 
 ``data``: names of files, with patterns, in the order in which they are shown.  ``title``: words of the titles of their
 tables.  ``rows``: a regular expression that a row, its cells joined by " | ", contains.  ``columns``: their names, of
-which "data" is the title up to its first comma; without it all.  ``cells`` and ``across``: one row for each title, and
-one column for each value of the column ``across``.
+which "data" is the title up to its first comma or colon; without it all.  ``cells``, ``across`` and ``down``: a row for
+each value of the column ``down`` ("data" where nothing is said), a column for each of ``across``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def records(given: dict[str, str], folder: Path) -> Iterator[dict[str, str]]:
                 if given.get("title", "") in table["title"]:
                     for row in table["rows"]:
                         if re.search(given.get("rows", ""), " | ".join(row)):
-                            yield {"data": table["title"].partition(",")[0]} | dict(
+                            yield {"data": re.split("[,:]", table["title"])[0]} | dict(
                                 zip(table["columns"], row, strict=True)
                             )
 
@@ -42,14 +42,15 @@ def table_of(spec: str, folder: Path) -> str:
     if not found:
         raise ValueError(f"{spec}: no such rows in {folder}")
     if across := given.get("across"):
-        columns = ["data", *dict.fromkeys(record[across] for record in found)]
-        by_data: dict[str, dict[str, str]] = {}
+        down = given.get("down", "data")
+        columns = [down, *dict.fromkeys(record[across] for record in found)]
+        lines: dict[str, dict[str, str]] = {}
         for record in found:
-            cells = by_data.setdefault(record["data"], {"data": record["data"]})
+            cells = lines.setdefault(record[down], {down: record[down]})
             if record[across] in cells:
-                raise ValueError(f"{spec}: two cells for {record['data']}, {record[across]}")
+                raise ValueError(f"{spec}: two cells for {record[down]}, {record[across]}")
             cells[record[across]] = record[given["cells"]]
-        found = list(by_data.values())
+        found = list(lines.values())
     else:
         columns = given["columns"].split(" | ") if "columns" in given else list(found[0])[1:]
         if unknown := set(columns) - set().union(*found):
