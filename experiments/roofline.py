@@ -103,8 +103,8 @@ def main() -> None:
     (once, first), *later = in_child(liblinear, options.text.resolve(), options.C)
     next_one = next(one for one in later if one[0] > once)
     early, every = ((seconds - first) / (n - once) for n, seconds in (next_one, later[-1]))
-    tables.begin("A pass in memory beside LIBLINEAR's iteration, times as long LIBLINEAR takes in brackets",
-                 "", "first, s", "early, s", "all, s")  # fmt: skip
+    tables.begin(f"{path.stem}: a pass in memory, in brackets how many times as long LIBLINEAR's iteration takes",
+                 "program", "first, s", "early, s", "all, s")  # fmt: skip
     tables.row("LIBLINEAR -s 3", f"{first:.3f}", f"{early:.3f}", f"{every:.3f}")
     mine, settled = memory["first_pass"], memory["seconds_training"]
     tables.row("blocksvm", f"{mine:.3f} ({first / mine:.1f})", f"{settled:.3f} ({early / settled:.1f})",

@@ -246,9 +246,6 @@ def test_a_table_of_a_page(tmp_path):
     assert made("title=all; cells=s; across=solver") == "| data | a | b |\n|---|---|---|\n| x | 1 | 2 |\n| y | 3 | |\n"
     turned = "| solver | x | y |\n|---|---|---|\n| a | 1 | 3 |\n"
     assert made("title=all; rows=^a; cells=s; down=solver; across=data") == turned
-        made("title=all; cells=s; down=solver; across=data; rows=^a")
-        == "| solver | x | y |\n|---|---|---|\n| a | 1 | 3 |\n"
-    )
     for wrong, why in (("title=none", "no such rows"), ("cells=s; across=solver", "two cells for y, a"),
                        ("columns=data | m", "no columns {'m'}")):  # fmt: skip
         with pytest.raises(ValueError, match=why):
