@@ -44,7 +44,7 @@ def main() -> None:
             cells = (f"{warm[key]:.3g} / {cold[key]:.3g} = {warm[key] / cold[key]:.2f}" for key in cold)
             tables.row(what, f"{seconds:.1f}", *cells)
 
-        tables.begin(f"{options.data.stem}, gap {options.tol}: from the earlier model / from nothing",
+        tables.begin(f"{options.data.stem} to {options.tol}: from the earlier model / from nothing",
                      "change", "its seconds", "readings", "work", "seconds")  # fmt: skip
         for part in options.parts:
             n = round(len(lines) / (1.0 + part))

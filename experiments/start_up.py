@@ -48,7 +48,7 @@ def main() -> None:
         for memory, jobs in SETTINGS:
             given = ("--memory", memory, "--threads", jobs)
             commands[" ".join(map(str, ("split", *given)))] = ("split", options.text.resolve(), store, *given, *rest)
-        title = f"{size:,.0f} MB of text, medians of {options.repeats}"
+        title = f"{options.text.stem}: {size:,.0f} MB of text, medians of {options.repeats}"
         tables.begin(title, "command", "seconds", "MB/s of text", "peak MB")
         for what, given in commands.items():
             runs = [command(*given) for _ in range(options.repeats)]
@@ -59,7 +59,7 @@ def main() -> None:
         for folder in folders:
             folder.mkdir()
         rounds = [first_use(few, folder) for folder in folders]
-    title = f"the first use, {options.rows} rows, medians of {options.repeats}"
+    title = f"{options.text.stem}: the first use, {options.rows} rows, medians of {options.repeats}"
     tables.begin(title, "command", "wall, s", "processors, s")
     for state, name in rounds[0]:
         wall, cpu = (median(getattr(one[state, name], kind) for one in rounds) for kind in ("seconds", "cpu"))
