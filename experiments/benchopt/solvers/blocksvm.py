@@ -66,7 +66,7 @@ class Solver(BaseSolver):
         self.run_once(1.0)  # compiles kernels
 
     def get_next(self, tolerance):
-        return next_tolerance(tolerance)
+        return 1e-2 if tolerance > 1.0 else next_tolerance(tolerance)
 
     def pre_run_hook(self, tolerance):
         if self.cold:
