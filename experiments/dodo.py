@@ -77,7 +77,7 @@ UNPACK = {".xz": "xz -dc", ".gz": "gzip -dc", ".bz2": "bzip2 -dc"}
 
 
 def comparison(
-    text: str, *solvers: str, test: str = "", data: str = "", objective: str = "", repeats: int = 3, limit: int = 20
+    text: str, *solvers: str, test: str = "", data: str = "", objective: str = "", repeats: int = 3, limit: int = 15
 ) -> str:
     """A run of benchopt, of which experiments.curves makes tables; limit: seconds of a repetition of a program, after
     which it begins no other level."""
