@@ -4,6 +4,8 @@ Two classes and targets of a regression have one row of W; more classes, or sets
 losses are added up (``crammer-singer``: one loss a row).  Nothing of any solver that is measured is imported.
 """
 
+from functools import lru_cache
+
 import numpy as np
 from benchopt import BaseObjective
 from sklearn.datasets import load_svmlight_file
@@ -19,6 +21,7 @@ LOSSES = {
 }
 
 
+@lru_cache(4)  # benchopt asks for them again for each repetition of each solver
 def read(text, n_features=None, multilabel=False):
     """(X CSR float64 with int32 indices, labels) of svmlight text; column j is the feature of id j."""
     X, labels = load_svmlight_file(text, n_features=n_features, zero_based=True, multilabel=multilabel)
