@@ -155,8 +155,9 @@ MEASURED = {
     "free-bias": {name: comparison(text, BOTH, "libsvm", objective=f"bias=free,C={C}", repeats=1)
                   for name, text, C in (("a9a", "a9a", 0.1), ("phishing", "phishing.txt", 1))},
     "cross-validation": {"": "experiments.cross_validation {imdb-words.svm}",
-                         "groups": "experiments.fold_groups {news-words.h5}; experiments.fold_groups {enron.h5} "
-                                   "--costs 0.001,0.002,0.005,0.01,0.02,0.05,0.1,0.3,1"},
+                         "groups-news-words": "experiments.fold_groups {news-words.h5}",
+                         "groups-enron": "experiments.fold_groups {enron.h5} "
+                                         "--costs 0.001,0.002,0.005,0.01,0.02,0.05,0.1,0.3,1"},
     "incremental": {f"{data}-{tol}": f"experiments.incremental {{{text}}} --tol {tol}" for tol in ("1e-3", "1e-5")
                     for data, text in (("imdb-words", "imdb-words.svm"), ("a9a", "a9a"))},
     "estimators": {name: comparison(f"{name}.svm", "blocksvm-estimator", "LinearSVC",

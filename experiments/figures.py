@@ -3,7 +3,7 @@
     python -m experiments.figures [--check]
 
 experiments/results/figures.json names the figures of the first two, one a row: what it is of, the program, the page
-whose data it is from, words that its table's title and its row contain, the column.  All are of one machine.  The
+whose data it is from, words that its table's title and its row contain, the column.  Each row names its machine.  The
 others mark their tables (experiments/page_tables.py).  To renew a page run its measurement (``tools/bench sources=DIR
 PAGE``), put the JSON from experiments/data/tables into experiments/results/data, and run this again.
 """
@@ -19,24 +19,24 @@ from experiments.page_tables import filled
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "experiments" / "results"
-MACHINE = "AMD EPYC, 2 cores"
 BEGIN, END = "<!-- figures: tools/bench figures makes this table -->", "<!-- end of the figures -->"
 AROUND = re.compile(r" \(\d.*|^.* = ")  # of '0.5 (0.4-0.6)' the median is shown, of 'a / b = c' the quotient
 
 
 def cell_of(figure: dict, results: Path = RESULTS) -> tuple[str, str]:
-    """(figure, date) of the one cell that is meant; ValueError where there is none, several, or another machine's."""
+    """(figure, machine and day) of the one cell that is meant; ValueError where there is none, or several."""
     found = []
     for path in sorted((results / "data").glob(f"{figure['page']}*.json")):
         kept = json.loads(path.read_text())
-        for table in kept["tables"] if kept["machine"].startswith(MACHINE) else ():
+        for table in kept["tables"]:
             columns = [k for k, name in enumerate(table["columns"]) if name.startswith(figure["column"])]
             for row in table["rows"] if columns else ():
                 text = "\n".join([table["title"], *row])
                 if all(re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) for word in figure["words"]):
-                    found.append((AROUND.sub("", row[columns[0]]), kept["date"]))
+                    machine = kept["machine"].partition(",")[0].replace("(R)", "").removesuffix(" Processor")
+                    found.append((AROUND.sub("", row[columns[0]]), f"{machine}, {kept['date']}"))
     if len(found) != 1:
-        raise ValueError(f"{figure['page']}: {len(found)} cells on {MACHINE} for {figure['words']}, {figure['column']}")
+        raise ValueError(f"{figure['page']}: {len(found)} cells for {figure['words']}, {figure['column']}")
     return found[0]
 
 
@@ -44,10 +44,10 @@ def table(figures: list[dict], link: str) -> str:
     """Markdown; link: where the pages of results lie as seen from the page."""
     rows = ["| what | program | figure | from |", "|---|---|---|---|"]
     for figure in figures:
-        text, date = cell_of(figure)
+        text, origin = cell_of(figure)
         number, opened, remark = text.partition(" (")
         shown = f"{number} {figure['unit']}".strip() + opened + remark
-        source = f"[{figure['page']}.md]({link}/{figure['page']}.md), {date}"
+        source = f"[{figure['page']}.md]({link}/{figure['page']}.md), {origin}"
         rows.append(f"| {figure['what']} | {figure['program']} | {shown} | {source} |")
     return "\n".join(rows)
 
