@@ -23,9 +23,8 @@ from blocksvm.kernels.dual_cd_loops import Limits, PassArrays
 # rows was up to a quarter of the time where blocks are small.
 BATCHES = 16
 # Of a batch's rows: where more have moved, the next batch is not screened.  Where a part p moves, screening costs one
-# thread p of a pass, and N threads save 1 - 1/N - p.  On five data sets and one thread a half took 1.00 to 1.16 times
-# as long as never (1.42 times in memory on rows of which most stay free), a fifth 0.98 to 1.07; with 4 and 8 threads a
-# half gains at most a tenth over a fifth.
+# thread p of a pass, and N threads save 1 - 1/N - p.  On five data sets and one thread a half took 1.01 to 1.42 times
+# as long as never, a fifth 0.86 to 1.12; with 4 and 8 threads a half gains at most a tenth over a fifth.
 MOST_MOVING = 0.2
 
 NO_SHARES = np.empty(0)
