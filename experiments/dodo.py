@@ -77,7 +77,7 @@ UNPACK = {".xz": "xz -dc", ".gz": "gzip -dc", ".bz2": "bzip2 -dc"}
 
 
 def comparison(
-    text: str, *solvers: str, test: str = "", data: str = "", objective: str = "", repeats: int = 3, limit: int = 15
+    text: str, *solvers: str, test: str = "", data: str = "", objective: str = "", repeats: int = 3, limit: int = 12
 ) -> str:
     """A run of benchopt, of which experiments.curves makes tables; limit: seconds of a repetition of a program, after
     which it begins no other level."""
@@ -152,7 +152,7 @@ MEASURED = {
     "kernel": {"": "experiments.kernel a9a={a9a}:1:0.0081 phishing={phishing.txt}:1:0.1 "
                    "mushrooms={mushrooms.txt}:1:0.01 --repeats 1"},
     "kernel-online": {"": "experiments.kernel_online svmguide1={svmguide1.txt}:20 a9a={a9a}:{a9a.t}:0.05"},
-    "free-bias": {name: comparison(text, BOTH, "libsvm", objective=f"bias=free,C={C}", repeats=1)
+    "free-bias": {name: comparison(text, BOTH, "libsvm", objective=f"bias=free,C={C}", repeats=1, limit=120)
                   for name, text, C in (("a9a", "a9a", 0.1), ("phishing", "phishing.txt", 1))},
     "cross-validation": {"": "experiments.cross_validation {imdb-words.svm}",
                          "groups-news-words": "experiments.fold_groups {news-words.h5}",
