@@ -45,7 +45,7 @@ def measured(store: str, place: str, folds: int, costs: list[float]) -> tuple[fl
     if "loky" in place:
         from joblib.externals.loky import get_reusable_executor
 
-        get_reusable_executor().shutdown(wait=True)
+        get_reusable_executor(reuse=True).shutdown(wait=True)
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return seconds, sum(one.ru_utime + one.ru_stime for one in used), found.readings
 

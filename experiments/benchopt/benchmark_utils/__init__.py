@@ -38,7 +38,7 @@ def peak_mb():
 
 
 def forget_peak():
-    """Begin anew with what the process has now, since solvers follow each other in one; its MB."""
+    """Begin anew with what the process has now; its MB."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return peak_mb()

@@ -1,6 +1,6 @@
 """blocksvm's estimator LinearSVC, in memory on the matrix that its peers have."""
 
-from benchmark_utils import BY_TOLERANCE, forget_peak, next_tolerance, peak_mb
+from benchmark_utils import BY_TOLERANCE, next_tolerance, peak_mb
 from benchopt import BaseSolver
 
 from blocksvm.estimators import LinearSVC
@@ -17,7 +17,6 @@ class Solver(BaseSolver):
         return (False, None) if fits else (True, "takes hinge losses of two classes and a regularised bias here")
 
     def set_objective(self, X, Y, loss, C, bias, **other):
-        forget_peak()
         self.X, self.y, self.bias = X, Y[:, 0], bias
         self.settings = {"loss": loss.replace("-", "_"), "C": C, "fit_intercept": bias > 0}
         self.settings |= {"intercept_scaling": float(bias)} if bias > 0 else {}

@@ -7,7 +7,7 @@ which is compiled in.  Of sets of labels it makes a run a label.
 import ctypes
 
 import numpy as np
-from benchmark_utils import BY_TOLERANCE, forget_peak, next_tolerance, peak_mb
+from benchmark_utils import BY_TOLERANCE, next_tolerance, peak_mb
 from benchopt import BaseSolver
 from liblinear.liblinearutil import parameter, problem, train
 
@@ -27,7 +27,6 @@ class Solver(BaseSolver):
         return (True, "regularises its bias") if bias == "free" else (False, None)
 
     def set_objective(self, X, Y, loss, C, bias, epsilon, multilabel, **other):
-        forget_peak()
         self.bias, self.shape = bias, (Y.shape[1], X.shape[1])
         self.settings = f"-s {TYPES[loss]} -c {C!r} -p {epsilon!r} -B {bias or -1} -q"
         if multilabel or Y.shape[1] == 1:

@@ -3,7 +3,7 @@
 import warnings
 
 import numpy as np
-from benchmark_utils import BY_TOLERANCE, forget_peak, next_tolerance, peak_mb
+from benchmark_utils import BY_TOLERANCE, next_tolerance, peak_mb
 from benchopt import BaseSolver
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsRestClassifier
@@ -22,7 +22,6 @@ class Solver(BaseSolver):
         return (False, None) if fits else (True, "takes hinge losses and a regularised bias")
 
     def set_objective(self, X, Y, loss, C, bias, **other):
-        forget_peak()
         self.X, self.y = X, Y[:, 0] if Y.shape[1] == 1 else (Y > 0).astype(int)
         self.settings = {"loss": loss.replace("-", "_"), "C": C, "dual": True, "max_iter": self.max_iter}
         self.settings |= {"fit_intercept": bias > 0, "intercept_scaling": float(bias or 1), "random_state": 0}

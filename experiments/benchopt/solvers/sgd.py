@@ -1,7 +1,7 @@
 """scikit-learn's SGDClassifier in memory: alpha/2 ||w||^2 + mean hinge with alpha = 1/(C n) is P / (C n)."""
 
 import numpy as np
-from benchmark_utils import BY_ITERATIONS, forget_peak, peak_mb
+from benchmark_utils import BY_ITERATIONS, peak_mb
 from benchopt import BaseSolver
 from sklearn.linear_model import SGDClassifier
 
@@ -17,7 +17,6 @@ class Solver(BaseSolver):
         return (False, None) if fits else (True, "takes the hinge loss of two classes without a bias here")
 
     def set_objective(self, X, Y, C, **other):
-        forget_peak()
         self.X, self.y = X, Y[:, 0]
         self.settings = {"loss": "hinge", "alpha": 1.0 / (C * X.shape[0]), "tol": None, "fit_intercept": False}
 

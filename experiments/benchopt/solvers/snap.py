@@ -5,7 +5,7 @@ With tol=0 only max_iter ends a run.
 """
 
 import numpy as np
-from benchmark_utils import BY_ITERATIONS, forget_peak, peak_mb
+from benchmark_utils import BY_ITERATIONS, peak_mb
 from benchopt import BaseSolver
 from snapml import SupportVectorMachine
 
@@ -22,7 +22,6 @@ class Solver(BaseSolver):
         return (False, None) if fits else (True, "takes the hinge loss of two classes without a bias here")
 
     def set_objective(self, X, Y, C, **other):
-        forget_peak()
         self.X, self.y = X.astype(np.float32), Y[:, 0]
         self.settings = {"loss": "hinge", "regularizer": 1.0 / C, "fit_intercept": False, "tol": 0.0}
         self.settings |= {"n_jobs": self.n_jobs, "random_state": 0}
