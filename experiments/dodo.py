@@ -226,14 +226,16 @@ def task_data():
 
 
 def measurement(page: str, what: str, commands: str) -> dict:
-    """A task: its tables go to PAGE-WHAT.md, and as JSON where the last command is a script of experiments."""
+    """A task: its tables go to PAGE-WHAT.md, and as JSON where the last command is a script of experiments.
+
+    An earlier result of benchopt goes first, since it would write beside it."""
     name = f"{page}-{what}".strip("-")
     *before, last = [line_of(one) for one in commands.replace("%(name)s", name).split("; ")]
     keep = f" --json {TABLES / name}.json" if "-m experiments." in last else ""
     return {
         "basename": page, "name": what or "all", "targets": [TABLES / f"{name}.md"],
         "file_dep": [*map(path_of, files_of(commands)), *sorted(ROOT.glob("blocksvm/**/*.py"))],
-        "actions": [f"mkdir -p {TABLES}", *before,
+        "actions": [f"mkdir -p {TABLES}", f"rm -f {TABLES / name}.parquet", *before,
                     f"{last.partition(' # ')[0]}{keep} > {TABLES / name}.md"],
     }  # fmt: skip
 

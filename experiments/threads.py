@@ -56,7 +56,7 @@ def main() -> None:
     options = p.parse_args()
     tables, shares = Tables(options), options.shares.split(",")
     tables.begin("seconds of blocksvm train, and processor seconds", "data", "memory", "one thread", "auto", "ratio",
-                 "processor, one", "auto")  # fmt: skip
+                 "processor, one", "processor, auto")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         for store in options.stores:
             for share in shares:
