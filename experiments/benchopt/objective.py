@@ -7,7 +7,7 @@ losses are added up (``crammer-singer``: one loss a row).  Nothing of any solver
 from functools import lru_cache
 
 import numpy as np
-from benchmark_utils import forget_peak
+from benchmark_utils import forget_peak, peak_mb
 from benchopt import BaseObjective
 from sklearn.datasets import load_svmlight_file
 from sklearn.metrics import f1_score
@@ -64,25 +64,30 @@ class Objective(BaseObjective):
             self.test = X, targets(labels, self.classes, multilabel, self.regression)
 
     def get_objective(self):
-        forget_peak()  # a solver begins, and solvers follow each other in one process
+        X = self.X  # a solver begins, and solvers follow each other in one process
+        self.before_mb = forget_peak() - (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes) / 1e6
         names = ("text", "X", "Y", "loss", "C", "bias", "epsilon", "classes", "multilabel")
         return {name: getattr(self, name) for name in names}
 
-    def evaluate_result(self, coef, intercept=None, dual=None, seconds=None, readings=None, peak_mb=None):
+    def evaluate_result(self, coef, intercept=None, dual=None, seconds=None, readings=None, memory_mb=None):
         """coef (k, d) and intercept (k,); what only some solvers report is None elsewhere.
 
         ``seconds``: the solver's own clock where benchopt's includes the start of a process; ``dual``: its certified
-        lower bound of P.
+        lower bound of P; ``memory_mb``: the peak of a process of its own, where a solver has one.  Of those that train
+        in this process it is what it has come to have beside what there was, and the rows in CSR.
         """
+        memory_mb = peak_mb() - self.before_mb if memory_mb is None else memory_mb
         coef = np.atleast_2d(np.asarray(coef, np.float64))
         b = np.zeros(len(coef)) if intercept is None else np.asarray(intercept, np.float64)
         regularised = b / float(self.bias) if self.bias not in (0, "free") else 0.0 * b
         Z = self.X @ coef.T + b
         loss = float(LOSSES[self.loss](self.Y, Z, self.epsilon).sum())
         value = 0.5 * float((coef**2).sum() + (regularised**2).sum()) + self.C * loss
-        figures = {"dual": dual, "seconds": seconds, "readings": readings, "peak_mb": peak_mb}
+        figures = {"dual": dual, "seconds": seconds, "readings": readings, "peak_mb": memory_mb}
         figures = {name: np.nan if figure is None else float(figure) for name, figure in figures.items()}
-        return {"value": value} | self.scores(self.X, self.Y, Z, "train") | self.test_scores(coef, b) | figures
+        scores = self.scores(self.X, self.Y, Z, "train") | self.test_scores(coef, b)
+        forget_peak()  # of what was taken here
+        return {"value": value} | scores | figures
 
     def test_scores(self, coef, b):
         return {} if self.test is None else self.scores(*self.test, self.test[0] @ coef.T + b, "test")

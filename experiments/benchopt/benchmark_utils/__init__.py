@@ -1,6 +1,7 @@
 """Parts that the solvers of this benchmark share: when they stop, steps of a tolerance, files, and memory."""
 
 import atexit
+import gc
 import math
 import shutil
 import tempfile
@@ -30,8 +31,7 @@ def scratch_folder():
 
 
 def peak_mb():
-    """The largest memory that this process has had since ``forget_peak``, in MB, with the rows and what was imported;
-    NaN without /proc."""
+    """The largest memory that this process has had since ``forget_peak``, in MB; NaN without /proc."""
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
     return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmHWM:")), math.nan)
@@ -39,6 +39,7 @@ def peak_mb():
 
 def forget_peak():
     """Begin anew with what the process has now; its MB."""
+    gc.collect()
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return peak_mb()

@@ -76,7 +76,7 @@ class Solver(BaseSolver):
     def run(self, tolerance):
         files = [self.folder / name for name in ("store.h5", "model.h5")]
         more = ["--tol", min(tolerance, 1.0), "--log", self.folder / "trace.jsonl"]
-        self.peak_mb = self.call("train", *files, *self.given, *more)
+        self.memory_mb = self.call("train", *files, *self.given, *more)
 
     def get_result(self):
         model = blocksvm.load_model(self.folder / "model.h5")
@@ -94,5 +94,5 @@ class Solver(BaseSolver):
             "dual": events[-1]["dual"],
             "seconds": events[-1]["seconds"],
             "readings": sum(rows) / events[0]["n_samples"],
-            "peak_mb": self.peak_mb,
+            "memory_mb": self.memory_mb,
         }

@@ -1,6 +1,6 @@
 """blocksvm's estimator LinearSVC, in memory on the matrix that its peers have."""
 
-from benchmark_utils import BY_TOLERANCE, next_tolerance, peak_mb
+from benchmark_utils import BY_TOLERANCE, next_tolerance
 from benchopt import BaseSolver
 
 from blocksvm.estimators import LinearSVC
@@ -32,4 +32,4 @@ class Solver(BaseSolver):
 
     def get_result(self):
         dual = self.svm.objective_ - self.svm.dual_gap_
-        return {"coef": self.svm.coef_, "intercept": self.svm.intercept_, "dual": dual, "peak_mb": peak_mb()}
+        return {"coef": self.svm.coef_, "intercept": self.svm.intercept_, "dual": dual}

@@ -7,7 +7,7 @@ which is compiled in.  Of sets of labels it makes a run a label.
 import ctypes
 
 import numpy as np
-from benchmark_utils import BY_TOLERANCE, next_tolerance, peak_mb
+from benchmark_utils import BY_TOLERANCE, next_tolerance
 from benchopt import BaseSolver
 from liblinear.liblinearutil import parameter, problem, train
 
@@ -47,7 +47,7 @@ class Solver(BaseSolver):
         coef = np.zeros(self.shape)
         coef[:, :d] = W[:, :d]
         intercept = W[:, -1] * self.bias if self.bias else None
-        return {"coef": coef, "intercept": intercept, "peak_mb": peak_mb()}
+        return {"coef": coef, "intercept": intercept}
 
     def weights(self, model):
         """(1 or k, features and perhaps the constant one), in the order of the classes."""

@@ -1,7 +1,7 @@
 """libsvm's linear kernel in memory, through scikit-learn's SVC: the bias is not regularised."""
 
 import numpy as np
-from benchmark_utils import BY_TOLERANCE, next_tolerance, peak_mb
+from benchmark_utils import BY_TOLERANCE, next_tolerance
 from benchopt import BaseSolver
 from sklearn.svm import SVC
 
@@ -27,4 +27,4 @@ class Solver(BaseSolver):
         self.svm = SVC(kernel="linear", C=self.C, tol=min(tolerance, 1.0), cache_size=2000).fit(self.X, self.y)
 
     def get_result(self):
-        return {"coef": np.asarray(self.svm.coef_.todense()), "intercept": self.svm.intercept_, "peak_mb": peak_mb()}
+        return {"coef": np.asarray(self.svm.coef_.todense()), "intercept": self.svm.intercept_}

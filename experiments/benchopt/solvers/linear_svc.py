@@ -3,7 +3,7 @@
 import warnings
 
 import numpy as np
-from benchmark_utils import BY_TOLERANCE, next_tolerance, peak_mb
+from benchmark_utils import BY_TOLERANCE, next_tolerance
 from benchopt import BaseSolver
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsRestClassifier
@@ -41,5 +41,4 @@ class Solver(BaseSolver):
         return {
             "coef": coef,
             "intercept": np.hstack([part.intercept_ + np.zeros(1) for part in parts]),
-            "peak_mb": peak_mb(),
         }

@@ -1,7 +1,7 @@
 """scikit-learn's SGDClassifier in memory: alpha/2 ||w||^2 + mean hinge with alpha = 1/(C n) is P / (C n)."""
 
 import numpy as np
-from benchmark_utils import BY_ITERATIONS, peak_mb
+from benchmark_utils import BY_ITERATIONS
 from benchopt import BaseSolver
 from sklearn.linear_model import SGDClassifier
 
@@ -30,4 +30,4 @@ class Solver(BaseSolver):
             self.coef = sgd.fit(self.X, self.y).coef_
 
     def get_result(self):
-        return {"coef": self.coef, "peak_mb": peak_mb()}
+        return {"coef": self.coef}

@@ -52,7 +52,7 @@ class Solver(BaseSolver):
             w = np.fromiter(weights, np.float64, self.n_features)
             self.coef = w * self.contraction(w)
             self.workspace.finish()
-        return {"coef": self.coef, "peak_mb": peak_mb() - self.before_mb}
+        return {"coef": self.coef, "memory_mb": peak_mb() - self.before_mb}
 
     def contraction(self, w):
         """The factor that l2 has brought to all weights, which get_weight leaves out: by one prediction within +-1."""
