@@ -232,9 +232,12 @@ def measurement(page: str, what: str, commands: str) -> dict:
     name = f"{page}-{what}".strip("-")
     *before, last = [line_of(one) for one in commands.replace("%(name)s", name).split("; ")]
     keep = f" --json {TABLES / name}.json" if "-m experiments." in last else ""
+    scripts = re.findall(r"experiments\.(\w+)", commands)
+    code = ["blocksvm/**/*.py", *(f"experiments/{script}.py" for script in scripts)]
+    code += ["experiments/benchopt/**/*.py"] if before else []
     return {
         "basename": page, "name": what or "all", "targets": [TABLES / f"{name}.md"],
-        "file_dep": [*map(path_of, files_of(commands)), *sorted(ROOT.glob("blocksvm/**/*.py"))],
+        "file_dep": [*map(path_of, files_of(commands)), *(file for one in code for file in sorted(ROOT.glob(one)))],
         "actions": [f"mkdir -p {TABLES}", f"rm -f {TABLES / name}.parquet", *before,
                     f"{last.partition(' # ')[0]}{keep} > {TABLES / name}.md"],
     }  # fmt: skip
