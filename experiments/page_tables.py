@@ -9,8 +9,8 @@ A page marks the place of a table, and what it shows:
 ``data``: names of files, with patterns, in the order in which they are shown.  ``title``: words of the titles of their
 tables.  ``rows``: a regular expression that a row, its cells joined by " | ", contains.  ``columns``: their names, of
 which "data", where a table has none, is its title up to the first comma or colon; without it all.  ``cells``,
-``across`` and ``down``: a row for each value of the column ``down`` ("data" where nothing is said), a column for each of
-``across``.
+``across`` and ``down``: a row for each value of the column ``down`` ("data" where nothing is said), a column for each
+of ``across``.
 """
 
 from __future__ import annotations

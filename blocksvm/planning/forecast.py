@@ -110,7 +110,8 @@ def together(parts: dict[str, float], machine: Processors, sharing: float) -> tu
     """(seconds, the limit) of parts that go on side by side: disk, decoders, and the thread that trains, which has
     help in screening alone; all of them on so many processors."""
     n = machine.threads
-    shared = {name: s / (n if name in (DECODING, SCREENING) else 1) for name, s in parts.items()}
+    helped = {DECODING: n, SCREENING: max(1, n - 1) if parts[DECODING] else n}  # one is left to decoding
+    shared = {name: s / helped.get(name, 1) for name, s in parts.items()}
     training = shared[SCREENING] + shared[MOVING]
     work = sum(s for name, s in parts.items() if name != READING)
     processors = max(1.0, machine.processors * sharing / 2.0)

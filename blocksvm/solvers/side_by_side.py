@@ -27,6 +27,7 @@ class SideBySide(DualCD):
 
     capabilities = replace(DualCD.capabilities, free_bias=False, merges=False)
     prior: np.ndarray
+    passes_like_decoding = False  # those of several problems take longer
     rests_by_vector = False  # a row rests for each vector by itself
 
     def __init__(self, task: Task):

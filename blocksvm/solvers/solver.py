@@ -207,7 +207,9 @@ class Solver(Protocol):
     (m, k) bool: the labels of each of the rows' m sets, of a solver that has no problem; ranks: the decision values
     order the labels of a set, and nothing parts those in it from those outside; real_targets: the rows' labels are
     taken as real numbers, else they are classes; predicts_rows: it looks at no labels: its real target is 0, and its
-    decision value each row's distance; threads: for work whose result does not depend on how many they are.
+    decision value each row's distance; threads: for work whose result does not depend on how many they are;
+    passes_like_decoding: a pass over a block takes about as long as decoding the next one, to which one of the threads
+    is left.
     """
 
     name: str
@@ -226,6 +228,7 @@ class Solver(Protocol):
     real_targets: bool = False
     predicts_rows: bool = False
     threads: Threads = ALONE
+    passes_like_decoding: bool = False
 
     def plan_memory(self, budget: Budget, source: Source) -> None:
         """Take what is held beside the state and the blocks from the budget, before these are planned."""

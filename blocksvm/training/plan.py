@@ -114,8 +114,9 @@ class Plan:
         return self.source.label_kind == SETS
 
     def share_work(self, threads: Threads) -> None:
-        """Let threads share the work of the solver, and of what decodes blocks for it."""
-        self.solver.threads = threads
+        """Let threads share the work of the solver, and of what decodes blocks for it beside that."""
+        decoding = self.solver.passes_like_decoding and not self.blocks.partition.resident
+        self.solver.threads = Threads(max(1, threads.n - 1), threads.piece) if decoding else threads
         self.source.decode_by(threads.wanted, self.budget.total)
 
     def memory(self) -> dict[str, int]:

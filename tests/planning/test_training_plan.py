@@ -8,6 +8,7 @@ from support.class_cases import classes
 from support.training_cases import make_store, random_rows
 
 from blocksvm.base.errors import InputError
+from blocksvm.base.threads import Threads
 from blocksvm.planning.forecast import Processors
 from blocksvm.planning.sampled_run import SampledRun, sample_of
 from blocksvm.planning.training_plan import plan_training
@@ -105,3 +106,13 @@ def test_several_classes(stores):
 def test_what_certifies_nothing_has_no_plan(stores):
     with pytest.raises(InputError, match="solver=pegasos: a plan is made for dual-cd"):
         planned(stores[2], solver="pegasos")
+
+
+@pytest.mark.parametrize(("n_classes", "memory", "given", "train"), [
+    (2, "in memory", 4, 4), (2, "in blocks", 4, 3), (2, "in blocks", 1, 1), (4, "in blocks", 4, 4)
+])  # fmt: skip
+def test_one_thread_is_left_to_decoding(stores, n_classes, memory, given, train):
+    with Store(stores[n_classes]) as store:
+        plan = Plan(store, TrainSettings.of(memory=MEMORY[memory]))
+        plan.share_work(Threads(given))
+        assert plan.solver.threads.n == train
