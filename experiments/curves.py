@@ -38,12 +38,14 @@ def shown(names: list[str]) -> dict[str, str]:
 
 
 def points(frame) -> dict[str, list[dict]]:
-    """By solver, sorted by seconds: the median of each figure at each stopping value."""
+    """By solver, sorted by seconds: the median of each figure at each stopping value; of memory the largest, since a
+    repetition in one process may find what the one before it had taken."""
     frame = frame.assign(seconds=frame["objective_seconds"].fillna(frame["time"]))
     curves = {}
     for solver, runs in frame.groupby("solver_name", sort=False):
         figures = runs.groupby("stop_val")[[c for c in runs if c.startswith("objective_") and c != "objective_name"]]
         table = figures.median(numeric_only=True).join(runs.groupby("stop_val")[["seconds", "time"]].median())
+        table["objective_peak_mb"] = runs.groupby("stop_val")["objective_peak_mb"].max()
         bounds = runs.groupby("stop_val")["seconds"].agg(["min", "max"])
         curves[solver] = table.join(bounds).reset_index().sort_values("seconds").to_dict("records")
     return curves
