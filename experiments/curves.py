@@ -114,7 +114,7 @@ def main() -> None:
             ended = next((row for row in ours if math.isclose(row["stop_val"], tol)), None)
             if ended is None:
                 continue
-            tables.begin(f"{data}, {objective}, to the primal of blocksvm at {tol:g}, distance {ended['distance']:.1e}",
+            tables.begin(f"{data}, {objective}, to the primal certified at {tol:g}, distance {ended['distance']:.1e}",
                          "solver", "seconds", "times as long", "tolerance or iterations", *of_runs)  # fmt: skip
             at = {solver: seconds_to([(row["seconds"], row["distance"]) for row in rows], ended["distance"])
                   for solver, rows in curves.items()}  # fmt: skip
