@@ -46,7 +46,8 @@ def table(figures: list[dict], link: str) -> str:
     for figure in figures:
         text, origin = cell_of(figure)
         number, opened, remark = text.partition(" (")
-        shown = f"{number} {figure['unit']}".strip() + opened + remark
+        unit = figure["unit"] if number[0].isdigit() else ""  # a program may not have reached it
+        shown = f"{number} {unit}".strip() + opened + remark
         source = f"[{figure['page']}.md]({link}/{figure['page']}.md), {origin}"
         rows.append(f"| {figure['what']} | {figure['program']} | {shown} | {source} |")
     return "\n".join(rows)
