@@ -228,7 +228,7 @@ def task_data():
 def measurement(page: str, what: str, commands: str) -> dict:
     """A task: its tables go to PAGE-WHAT.md, and as JSON where the last command is a script of experiments.
 
-    An earlier result of benchopt goes first, since it would write beside it."""
+    An earlier result of benchopt is deleted first: benchopt would write beside it."""
     name = f"{page}-{what}".strip("-")
     *before, last = [line_of(one) for one in commands.replace("%(name)s", name).split("; ")]
     keep = f" --json {TABLES / name}.json" if "-m experiments." in last else ""

@@ -114,7 +114,8 @@ class Plan:
         return self.source.label_kind == SETS
 
     def share_work(self, threads: Threads) -> None:
-        """Let threads share the work of the solver, and of what decodes blocks for it beside that."""
+        """Let threads share the work of the solver, and the decoding of blocks.  Where that goes on beside passes which
+        take about as long, one of the threads is left to it."""
         decoding = self.solver.passes_like_decoding and not self.blocks.partition.resident
         self.solver.threads = Threads(max(1, threads.n - 1), threads.piece) if decoding else threads
         self.source.decode_by(threads.wanted, self.budget.total)

@@ -74,8 +74,8 @@ class Objective(BaseObjective):
         """coef (k, d) and intercept (k,); what only some solvers report is None elsewhere.
 
         ``seconds``: the solver's own clock where benchopt's includes the start of a process; ``dual``: its certified
-        lower bound of P; ``memory_mb``: the peak of a process of its own, where a solver has one.  Of those that train
-        in this process it is what it has come to have beside what there was, and the rows in CSR.
+        lower bound of P; ``memory_mb``: the peak of a process of its own, where a solver has one.  Of a solver that
+        trains in this process it is what it adds to the process, with the rows in CSR.
         """
         memory_mb = peak_mb() - self.before_mb if memory_mb is None else memory_mb
         coef = np.atleast_2d(np.asarray(coef, np.float64))
