@@ -38,8 +38,9 @@ def shown(names: list[str]) -> dict[str, str]:
 
 
 def points(frame) -> dict[str, list[dict]]:
-    """By solver, sorted by seconds: the median of each figure at each stopping value; of memory the largest, since a
-    repetition in one process may find what the one before it had taken."""
+    """By solver, sorted by seconds: the median of each figure at each stopping value, but at no iterations at all; of
+    memory the largest, since a repetition in one process may find what the one before it had taken."""
+    frame = frame[frame["stop_val"] > 0]
     frame = frame.assign(seconds=frame["objective_seconds"].fillna(frame["time"]))
     curves = {}
     for solver, runs in frame.groupby("solver_name", sort=False):
