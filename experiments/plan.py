@@ -55,8 +55,8 @@ def main() -> None:
                 )  # fmt: skip
     tables = Tables(options)
     tables.begin(f"{options.loss}, C {options.C}: the worst ratio of seconds first", "data", "memory", "nonzeros",
-                 "readings planned", "readings", "ratio", "seconds planned", "seconds", "ratio", "least and most",
-                 "seconds of the plan", "limit")  # fmt: skip
+                 "readings planned", "readings", "readings, ratio", "seconds planned", "seconds", "seconds, ratio",
+                 "least and most", "seconds of the plan", "limit")  # fmt: skip
     for name, share, nonzeros, expected, done, said, taken, cost, limit, seconds in sorted(
         found, key=lambda one: -factor(one[5] / one[6])
     ):
