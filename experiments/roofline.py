@@ -98,7 +98,8 @@ def main() -> None:
     tables.row("outer iteration, waiting", f"{run['seconds_waiting']:.3f}", "s")
     for what, seconds in bounds.items():
         tables.row(f"bound by {what}", f"{seconds:.3f}", "s")
-    tables.row("outer iteration in units of the largest bound", f"{run['seconds'] / max(bounds.values()):.2f}", "")
+    larger = max(bounds["decoding"], bounds["the kernel"])  # the system has the store in memory after the first reading
+    tables.row("outer iteration in units of the larger of decoding and kernel", f"{run['seconds'] / larger:.2f}", "")
     _, memory = [training(path, "all", options) for _ in range(2)][1]  # the first one compiles
     (once, first), *later = in_child(liblinear, options.text.resolve(), options.C)
     next_one = next(one for one in later if one[0] > once)
