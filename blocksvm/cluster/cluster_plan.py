@@ -77,6 +77,7 @@ def plan_gradients(
     budget: Budget, source: Source, solver: Solver, settings: TrainSettings, saved: dict | None
 ) -> BlockPlan:
     """Where ``plan_blocks`` plans the blocks of one machine: the answers under way."""
+    memory = budget.left
     parts = StoredParts(source, settings.seed)
     trial = next(array for array in solver.state_arrays if array.name == "trial")
     vectors = trial.n_bytes(source.n_features, 0)
@@ -89,7 +90,7 @@ def plan_gradients(
     budget.take("answers under way", under_way * answer)
     sizes = block_bytes_of_chunks(source) + chunks.n_rows * row_work_bytes(solver)
     block = max(int(sizes[some].sum()) for some in parts.parts)
-    return BlockPlan(source, parts, block, None, under_way)
+    return BlockPlan(source, parts, block, None, memory, under_way)
 
 
 def plan_batches(
@@ -99,6 +100,7 @@ def plan_batches(
     share = settings.working_set_share()
     if share is None:
         raise InputError(f"{option('working_set', 'none')}: a cluster sends rows for the working set; leave it out")
+    memory = budget.left
     batches = ScreenedBatches(source, settings.seed, settings.order)
     w = next(array for array in solver.state_arrays if array.name == "w")
     entries = w.n_bytes(source.n_features, 0)
@@ -114,7 +116,7 @@ def plan_batches(
     budget.require("two parts", 3 * part)
     under_way = int(min(MOST_UNDER_WAY, budget.left // part - 1))
     budget.take("parts under way", (under_way + 1) * part)
-    return BlockPlan(source, batches, part, set_bytes, under_way)
+    return BlockPlan(source, batches, part, set_bytes, memory, under_way)
 
 
 class ClusterPlan(Plan):

@@ -136,7 +136,7 @@ class Source(ABC):
 
     @abstractmethod
     def working_bytes(self, memory: int = 0) -> int:
-        """Memory that reading takes beside the block, where so much may be used in all."""
+        """Memory that reading takes beside the block, where so much may be used for both."""
 
     def decode_by(self, threads: int | None, memory: int) -> None:
         """Let so many threads, None: one a processor, make a block together, where they can; memory: as it was given to

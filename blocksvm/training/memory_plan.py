@@ -21,13 +21,14 @@ CHOOSING_BYTES = 48  # of a row of the block at work, while it is decided which 
 @dataclass(frozen=True)
 class BlockPlan:
     """Where the blocks of an outer iteration come from: the source, which of its chunks form which block, and the
-    memory for them; set_bytes: of the working set, None where there is none; under_way: of a cluster, how many parts
-    there is memory for."""
+    memory for them; set_bytes: of the working set, None where there is none; memory: what the solver's state leaves, of
+    which reading takes its part; under_way: of a cluster, how many parts there is memory for."""
 
     source: Source
     partition: Partition
     arena_bytes: int
     set_bytes: int | None
+    memory: int
     under_way: int = 0
 
     @property
@@ -72,7 +73,8 @@ def plan_blocks(
     alone = chunks.n_rows * 8 if source.in_memory else block
     work = chunks.n_rows * row_work_bytes(solver)
     edges = bytes_of_blocks(source, 0, 0)  # each block's arrays begin on a cache line
-    budget.take("reading", source.working_bytes(budget.total) + edges)
+    memory = budget.left
+    budget.take("reading", source.working_bytes(memory) + edges)
     budget.require("the rows of one chunk", int((alone + work).max()))
     beside = beside_the_set(source, solver)
     n = settings.block_chunks
@@ -94,7 +96,7 @@ def plan_blocks(
         partition = Partition(alone + work, need, *arguments)
         set_bytes = saved.get("set_bytes") if saved else copies if more <= budget.left else None
         take_set(budget, source, set_bytes, beside if saved is None else 0.0)
-        return BlockPlan(source, partition, arena, set_bytes)
+        return BlockPlan(source, partition, arena, set_bytes, memory)
     budget.take("reading", edges)
     set_bytes = set_bytes_within(budget, source, share, smallest, beside) if saved is None else saved.get("set_bytes")
     take_set(budget, source, set_bytes, beside if saved is None else 0.0)
@@ -103,7 +105,7 @@ def plan_blocks(
     budget.require("two blocks as the run was begun with" if saved else "two blocks", max(smallest, capacity))
     used = min(capacity, int(cost.sum()))
     budget.take("two blocks", used)
-    return BlockPlan(source, Partition(cost, capacity, *arguments), used // 2 + edges, set_bytes)
+    return BlockPlan(source, Partition(cost, capacity, *arguments), used // 2 + edges, set_bytes, memory)
 
 
 def beside_the_set(source: Source, solver: Solver) -> float:

@@ -118,7 +118,7 @@ class Plan:
         take about as long, one of the threads is left to it."""
         decoding = self.solver.passes_like_decoding and not self.blocks.partition.resident
         self.solver.threads = Threads(max(1, threads.n - 1), threads.piece) if decoding else threads
-        self.source.decode_by(threads.wanted, self.budget.total)
+        self.source.decode_by(threads.wanted, self.blocks.memory)
 
     def memory(self) -> dict[str, int]:
         """Bytes by name, as counted against the budget."""

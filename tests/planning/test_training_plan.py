@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 from support.class_cases import classes
 from support.training_cases import make_store, random_rows
 
@@ -116,3 +117,16 @@ def test_one_thread_is_left_to_decoding(stores, n_classes, memory, given, train)
         plan = Plan(store, TrainSettings.of(memory=MEMORY[memory]))
         plan.share_work(Threads(given))
         assert plan.solver.threads.n == train
+
+
+def test_decoders_live_in_a_part_of_what_the_weights_leave(tmp_path):
+    """Weights of many classes may take nearly all of the memory: blocks and decoders share the rest."""
+    memory = 600_000
+    X = sparse.random(600, 20_000, 0.0015, format="csr", random_state=0)
+    path = make_store(tmp_path, X, np.arange(600) % 4, "wide", 128)
+    with Store(path) as store:
+        plan = Plan(store, TrainSettings.of(memory=memory))
+        used = plan.memory()
+        left = memory - used["weights"] - used["alpha"] - used["tables"]
+        assert left - 100 < plan.blocks.memory <= left < memory / 3
+        assert store.working_bytes(plan.blocks.memory) <= used["reading"] < min(left / 8, store.working_bytes(memory))
