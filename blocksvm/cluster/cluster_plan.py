@@ -90,7 +90,7 @@ def plan_gradients(
     budget.take("answers under way", under_way * answer)
     sizes = block_bytes_of_chunks(source) + chunks.n_rows * row_work_bytes(solver)
     block = max(int(sizes[some].sum()) for some in parts.parts)
-    return BlockPlan(source, parts, block, None, memory, under_way)
+    return BlockPlan(source, parts, block, None, memory, under_way=under_way)
 
 
 def plan_batches(
@@ -116,7 +116,7 @@ def plan_batches(
     budget.require("two parts", 3 * part)
     under_way = int(min(MOST_UNDER_WAY, budget.left // part - 1))
     budget.take("parts under way", (under_way + 1) * part)
-    return BlockPlan(source, batches, part, set_bytes, memory, under_way)
+    return BlockPlan(source, batches, part, set_bytes, memory, under_way=under_way)
 
 
 class ClusterPlan(Plan):

@@ -66,6 +66,7 @@ class StartEvent(TypedDict):
     under_way: int
     capacity: int
     set_bytes: int | None
+    unit_bytes: int | None
     memory_plan: dict[str, int]
     versions: dict[str, str]
 

@@ -16,7 +16,7 @@ from blocksvm.model.events import UNTRACED, RunEvent
 from blocksvm.model.solver_state import open_state
 
 # of a run's settings, those that decide which rows a visit has: passes mean the same only where these are equal
-SIZES = ("resident", "capacity", "set_bytes", "blocks")
+SIZES = ("resident", "capacity", "set_bytes", "unit_bytes", "blocks")
 OF_BLOCKS = ("seed", "partition", "block_chunks", "order", "working_set")
 
 
@@ -128,7 +128,7 @@ def load_replay(path: Path) -> RecordedPasses:
         chosen_events = chosen_events or [event for event in events if event["event"] == "outer"]
         passes, set_passes = _joined(chosen_events, "passes"), _joined(chosen_events, "set_passes")
         start = next((event for event in events if event["event"] in ("start", "resume")), {})
-        blocks = {key: start[key] for key in ("resident", "capacity", "set_bytes", "blocks") if key in start}
+        blocks = {key: start[key] for key in SIZES if key in start}
         fingerprint, settings = start.get("fingerprint"), start
     settings = {"working_set": "none"} | settings  # older runs had none
     if not passes or not all(isinstance(number, int) for number in [*passes, *set_passes]):

@@ -128,13 +128,13 @@ def plan_training(
     about = Sample(
         sample.n_samples, sample.n_nonzeros, len(sample.chunks), len(store.chunks), time.perf_counter() - began
     )  # fmt: skip
-    objects = from_objects(store, rows, 1.0 if rows.blocks == 1 else counts.readings, settings.memory)
+    objects = from_objects(store, rows, 1.0 if rows.blocks == 1 else counts.readings, whole.blocks.unit_bytes)
     return TrainingPlan(about, rows, rates, counts, whole.memory(), machine, run, enough, cluster, objects)
 
 
-def from_objects(store: Store, rows: DataSize, readings: float, memory: int) -> FromObjects | None:
+def from_objects(store: Store, rows: DataSize, readings: float, unit_bytes: int | None) -> FromObjects | None:
     """Of a run that reads all rows so often: two ranges a unit, one of rows and one of entries."""
-    requests, n_bytes = round(readings * 2 * len(store.units(memory))), round(readings * rows.stored_bytes)
+    requests, n_bytes = round(readings * 2 * len(store.units(unit_bytes))), round(readings * rows.stored_bytes)
     price = store.price(requests, n_bytes)
     return None if price is None else FromObjects(readings, requests, n_bytes, price)
 

@@ -143,9 +143,13 @@ class Source(ABC):
         ``working_bytes``."""
         return
 
-    def units(self, memory: int) -> np.ndarray | None:
-        """The first chunks of those that are read, and so drawn, together, where so much memory may be used in all;
-        None: each chunk is read alone."""
+    def unit_bytes(self, memory: int) -> int | None:
+        """Stored bytes of the chunks that are read, and so drawn, together; memory: as it was given to
+        ``working_bytes``; None: each chunk is read alone."""
+        return None
+
+    def units(self, n_bytes: int | None) -> np.ndarray | None:
+        """The first chunks of those that are drawn together, where these have so many bytes; None: each is alone."""
         return None
 
     def foresee(self, blocks: list[np.ndarray]) -> None:

@@ -192,9 +192,11 @@ class Store(Source):
         self.bytes = self.bytes.within(share, most_bytes(int(MEMORY_SHARE * memory)))
         self._start_decoders(most if threads is None else min(threads, most))
 
-    def units(self, memory: int) -> np.ndarray | None:
-        sizes = self.parts.sizes()
-        return units_of(sizes, unit_bytes(sizes, int(MEMORY_SHARE * memory)))
+    def unit_bytes(self, memory: int) -> int | None:
+        return unit_bytes(self.parts.sizes(), int(MEMORY_SHARE * memory))
+
+    def units(self, n_bytes: int | None) -> np.ndarray | None:
+        return None if n_bytes is None else units_of(self.parts.sizes(), n_bytes)
 
     def read_rows(self, chunk: int) -> np.ndarray:
         """The row records of a chunk (ROW dtype, or WEIGHTED_ROW), verified."""

@@ -22,13 +22,15 @@ CHOOSING_BYTES = 48  # of a row of the block at work, while it is decided which 
 class BlockPlan:
     """Where the blocks of an outer iteration come from: the source, which of its chunks form which block, and the
     memory for them; set_bytes: of the working set, None where there is none; memory: what the solver's state leaves, of
-    which reading takes its part; under_way: of a cluster, how many parts there is memory for."""
+    which reading takes its part; unit_bytes: of the chunks that are drawn together, None where each is alone;
+    under_way: of a cluster, how many parts there is memory for."""
 
     source: Source
     partition: Partition
     arena_bytes: int
     set_bytes: int | None
     memory: int
+    unit_bytes: int | None = None
     under_way: int = 0
 
     @property
@@ -64,7 +66,7 @@ def plan_blocks(
     six times as long as in blocks with one), else two blocks, the one at work and the one being read, and rows kept
     between readings.
 
-    saved: {"resident", "capacity", "set_bytes"} of the run that is resumed, whose blocks must be
+    saved: {"resident", "capacity", "set_bytes", "unit_bytes"} of the run that is resumed, whose blocks must be
     formed again.  Raises InputError with the whole need where not even the smallest blocks fit.
     """
     share = settings.working_set_share()
@@ -79,7 +81,10 @@ def plan_blocks(
     beside = beside_the_set(source, solver)
     n = settings.block_chunks
     order = "stored" if solver.capabilities.in_order else settings.order
-    drawn = StoredChunks(chunks.n_rows, source.shuffled, source.units(budget.total))
+    unit_bytes = source.unit_bytes(memory)
+    if saved is not None:  # older checkpoints do not say it: it followed from the whole memory
+        unit_bytes = saved.get("unit_bytes", source.unit_bytes(budget.total))
+    drawn = StoredChunks(chunks.n_rows, source.shuffled, source.units(unit_bytes))
     arguments = (n, settings.partition, order, settings.seed, drawn)
     need = int((alone + work).sum()) + (0 if share is None else working_set.MEMBER_BYTES * source.n_samples)
     copies = None if share is None else _copies(source)
@@ -96,7 +101,7 @@ def plan_blocks(
         partition = Partition(alone + work, need, *arguments)
         set_bytes = saved.get("set_bytes") if saved else copies if more <= budget.left else None
         take_set(budget, source, set_bytes, beside if saved is None else 0.0)
-        return BlockPlan(source, partition, arena, set_bytes, memory)
+        return BlockPlan(source, partition, arena, set_bytes, memory, unit_bytes)
     budget.take("reading", edges)
     set_bytes = set_bytes_within(budget, source, share, smallest, beside) if saved is None else saved.get("set_bytes")
     take_set(budget, source, set_bytes, beside if saved is None else 0.0)
@@ -105,7 +110,7 @@ def plan_blocks(
     budget.require("two blocks as the run was begun with" if saved else "two blocks", max(smallest, capacity))
     used = min(capacity, int(cost.sum()))
     budget.take("two blocks", used)
-    return BlockPlan(source, Partition(cost, capacity, *arguments), used // 2 + edges, set_bytes, memory)
+    return BlockPlan(source, Partition(cost, capacity, *arguments), used // 2 + edges, set_bytes, memory, unit_bytes)
 
 
 def beside_the_set(source: Source, solver: Solver) -> float:

@@ -148,6 +148,7 @@ class Plan:
             "resident": blocks.partition.resident,
             "capacity": int(blocks.partition.capacity),
             "set_bytes": blocks.set_bytes,
+            "unit_bytes": blocks.unit_bytes,
         }
 
     def check_resumed(self, saved: Mapping, path: Path) -> None:

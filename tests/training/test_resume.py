@@ -230,6 +230,19 @@ def test_blocks_stay_as_they_were_when_memory_changes(store, tmp_path):
         train(store, memory=small, checkpoint=checkpoint, resume=True, **settings)
 
 
+def test_chunks_that_were_drawn_together_stay_together_when_memory_changes(tmp_path):
+    """How many are, follows from the memory; a set of held-out rows takes some of it as well."""
+    X, y = random_rows(n=20_000, d=200, density=0.06, zero_rows=0, copies=0)
+    store = make_store(tmp_path, X, y, chunk_nonzeros=256)
+    settings = {"schedule": "2", "max_outer": 2, "tol": 0.0, "working_set": "none"}
+    whole = train(store, memory=345_000, **settings)
+    checkpoint = tmp_path / "run.ckpt"
+    train(store, memory=345_000, checkpoint=checkpoint, stop=stop_after(5), **settings)
+    resumed = train(store, memory=10**9, checkpoint=checkpoint, resume=True, **settings)
+    assert resumed.same(whole)
+    assert train(store, memory=10**9, **settings).events[0]["unit_bytes"] > whole.events[0]["unit_bytes"]
+
+
 @pytest.mark.slow
 def test_an_overlap_run_is_resumed_and_its_checkpoint_replays(rows, tmp_path):
     cut = {"chunk_rows": np.arange(0, 160, 10)}
