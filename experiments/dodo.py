@@ -43,6 +43,7 @@ MADE = {
     "enron-shuffled.svm": f"{WORDS} {{enron-shuffled.svm}} --seed 1",
     "zipf.svm": "tools/make_zipf.py {zipf.svm}",
     "clicks.svm": "tools/make_clicks.py {clicks.svm}",
+    "short.svm": "tools/make_zipf.py {short.svm} --rows 800000 --features 100000 --mean-nonzeros 8 --noise 0.05",
     "zipf-other.svm": "tools/make_zipf.py {zipf-other.svm} --rows 600000 --seed 7 --mean-nonzeros 40",
     "clicks-other.svm": "tools/make_clicks.py {clicks-other.svm} --rows 1000000 --seed 7",
     "clicks-drift.svm": "tools/make_clicks.py {clicks-drift.svm} --rows 1000000 --drift 1",
@@ -61,7 +62,7 @@ MADE = {
         "imdb-w1": "imdb-w1.svm", "imdb-words": "imdb-words.svm", "zipf": "zipf.svm",
         "enron": "enron.svm", "news-words": "news-words.svm", "clicks": "clicks.svm",
         **{name: f"{name}.svm" for name in ("imdb-characters", "news-characters", "enron-w12", "zipf-other",
-                                            "clicks-other")}}.items()},
+                                            "clicks-other", "short")}}.items()},
     **{f"{name}-train.h5 {name}-test.h5":
            f"blocksvm.split {texts} {{{name}-train.h5}} --holdout {share} {{{name}-test.h5}} --overwrite --quiet"
        for name, texts, share in (
@@ -114,9 +115,11 @@ MEASURED = {
         f"{{{name}-train.h5}},{{{name}-test.h5}}" for name in (*HELD_OUT[2:], "imdb-characters")
     ) + " --figure {@tables}/distance.png"},
     "lbfgs": {name: f"experiments.lbfgs {{{name}.h5}}" for name in ("a9a", "news-words", "enron", "clicks")},
-    "cluster": {name: f"experiments.cluster {{enron.h5}} {{news-words.h5}} {{zipf.h5}} {{clicks.h5}} {options}"
-                for name, options in (("hinge", ""), ("seed", "--seed 1"), ("squared", "--loss squared-hinge"),
-                                      ("large", "-C 10"), ("logistic", "--loss logistic"))},
+    "cluster": {name: "experiments.cluster {news-words.h5} {enron.h5} {imdb-characters.h5} {zipf-other.h5} "
+                      f"{{clicks-other.h5}} {{short.h5}} {options}"
+                for name, options in (("hinge", "--seeds 0,1,2"), ("squared", "--loss squared-hinge"),
+                                      ("large", "-C 10"), ("logistic", "--loss logistic"),
+                                      ("commands", "{zipf.h5} --commands 3"))},
     "plan": {"": f"experiments.plan {' '.join(f'{{{name}.h5}}' for name in TEXTS)}",
              "unseen": "experiments.plan {enron-w12.h5} {zipf-other.h5} {clicks-other.h5}"},
     "threads": {"": f"experiments.threads {' '.join(f'{{{name}.h5}}' for name in TEXTS)}"},
@@ -170,7 +173,8 @@ MEASURED = {
     "regret": {"": "experiments.regret a9a={a9a.h5} imdb-w1={imdb-w1.h5} --numbers abalone={abalone.h5} "
                    "--classes dna={dna.h5} --figure {@tables}/regret.png"},
     "structured": {"chunks": "experiments.structured --chunks {conll2000.zip}",
-                   "trees": "experiments.structured --trees {dependency_treebank.zip}"},
+                   "trees": "experiments.structured --trees {dependency_treebank.zip}",
+                   "blocks": "experiments.structured --blocks {conll2000.zip}"},
     "hf-fobos": {"": f"experiments.hf_fobos {{@corpora}} --figure {{@tables}}/hf-fobos-h.png # {CORPORA}",
                  "frequency": f"experiments.frequency {{@corpora}} --figure {{@tables}}/frequency.png # {CORPORA}"},
     "cloud": {"": "experiments.cloud {zipf.h5} {enron.h5} {news-words.h5} {clicks.h5}",
