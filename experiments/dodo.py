@@ -70,7 +70,7 @@ MADE = {
            ("news-words", "{news-words.svm}", 0.1), ("imdb-words", "{imdb-words.svm}", 0.1),
            ("imdb-characters", "{imdb-characters.svm}", 0.1))},
     "big.h5": f"{BIG} {{big.h5}} --rows 56000000",
-    **{f"scale-{size}.h5": f"{BIG} {{scale-{size}.h5}} --rows {16_000 * size}" for size in (10, 30, 100, 300)},
+    **{f"scale-{size}.h5": f"{BIG} {{scale-{size}.h5}} --rows {16_000 * size}" for size in (10, 30, 100, 300, 750)},
     "small.h5": f"{BIG} {{small.h5}} --rows 1120000",
 }  # fmt: skip
 MAKERS = {file: files for files in MADE for file in files.split()}
@@ -180,7 +180,8 @@ MEASURED = {
     "cloud": {"": "experiments.cloud {zipf.h5} {enron.h5} {news-words.h5} {clicks.h5}",
               "networks": "experiments.cloud {zipf.h5} --latency 20 --latency 50 --latency 200 --rate 50 --rate 200 "
               "--rate 500 --repeats 1",
-              "unseen": "experiments.cloud {enron-w12.h5} {zipf-other.h5} {clicks-other.h5}"},
+              "unseen": "experiments.cloud {enron-w12.h5} {zipf-other.h5} {clicks-other.h5} {short.h5}",
+              "larger": "experiments.cloud {scale-750.h5} --memory 1000000000 -C 0.02 --repeats 1"},
     "scale": {"": "experiments.scale {scale-10.h5} {scale-30.h5} {scale-100.h5} {scale-300.h5} {big.h5}"},
     "larger-than-memory": {"": "experiments.larger {big.h5} {small.h5}"},
 }  # fmt: skip
