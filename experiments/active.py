@@ -64,8 +64,9 @@ def main() -> None:
     p.add_argument("--seeds", type=int, default=5)
     p.add_argument("--figure", type=Path, metavar="FILE.png", help="accuracy against labels")
     options = p.parse_args()
-    tables, curves = Tables(options), {}
-    tables.begin(f"{options.seeds} draws", "data", "labels by", "learner", "labels asked for", "test accuracy")
+    tables, curves, passes = Tables(options), {}, []
+    tables.begin(f"test accuracy in per cent by the number of labels, means of {options.seeds} draws", "data",
+                 "labels by", "learner", *(f"{n:,}" for n in COUNTS), "all")  # fmt: skip
     for one in options.data:
         name, _, rest = one.partition("=")
         path, _, C = rest.partition(",")
@@ -91,18 +92,28 @@ def main() -> None:
             for chosen in from_pool(train, rows, np.arange(10), counts):
                 note("smallest margins", "machine", len(chosen), len(chosen), train(chosen))
             for count in (*counts, len(pool)):
-                note("random", "machine", count, count, train(np.arange(count)))
-                note("random", "pa1", count, count, fit(rows[:count], labels[:count], **online).model.weights)
+                at = "all" if count == len(pool) else count
+                note("random", "machine", at, count, train(np.arange(count)))
+                note("random", "pa1", at, count, fit(rows[:count], labels[:count], **online).model.weights)
             for b in QUERIES:
                 events = []
                 passed = fit(rows, labels, query=b, seed=seed, on_event=events.append, **online)
                 asked = [event["asked"] for event in events if event["event"] == "outer"][-1]
-                note(f"as they pass, b = {b:g}", "pa1", b, asked, passed.model.weights)
-        for (way, learner, _), found in results.items():
+                note("as they pass", "pa1", b, asked, passed.model.weights)
+        cells: dict[tuple[str, str], dict] = {}
+        for (way, learner, at), found in results.items():
             asked, right = np.array(found).T
-            tables.row(name, way, learner, f"{asked.mean():,.0f}", f"{right.mean():.2%} ± {right.std():.2%}")
-            kind = f"{way.partition(',')[0]}, {learner}"
-            curves.setdefault(name, {}).setdefault(kind, []).append((asked.mean(), 100.0 * right.mean()))
+            n, mean, deviation = asked.mean(), 100.0 * right.mean(), 100.0 * right.std()
+            curves.setdefault(name, {}).setdefault(f"{way}, {learner}", []).append((n, mean))
+            if way == "as they pass":
+                passes.append((name, f"{at:g}", f"{n:,.0f}", f"{mean:.2f} ± {deviation:.2f}"))
+            else:
+                cells.setdefault((way, learner), {})[at] = f"{mean:.2f}"
+        for kind, by_count in cells.items():
+            tables.row(name, *kind, *(by_count.get(at, "") for at in (*COUNTS, "all")))
+    tables.begin("--query b, one pass of pa1", "data", "b", "labels asked for", "test accuracy, %")
+    for row in passes:
+        tables.row(*row)
     if options.figure:
         with panels(options.figure, n_columns=len(curves)) as axes:
             for (name, kinds), ax in zip(curves.items(), axes[0], strict=True):
