@@ -57,7 +57,7 @@ def table_of(spec: str, folder: Path) -> str:
         if unknown := set(columns) - set().union(*found):
             raise ValueError(f"{spec}: no columns {unknown}")
     rows = [columns, *([record.get(name, "") for name in columns] for record in found)]
-    head, *body = (f"| {' | '.join(row)} |\n".replace("|  |", "| |") for row in rows)
+    head, *body = (re.sub(r"\|  (?=\|)", "| ", f"| {' | '.join(row)} |\n") for row in rows)
     return head + "|" + "---|" * len(columns) + "\n" + "".join(body)
 
 
