@@ -211,7 +211,7 @@ class PartitionMeta(Struct):
     resident: bool
     capacity: Size
     set_bytes: Size | None = None
-    unit_bytes: Size | None = None
+    unit_bytes: Count | None = None
 
 
 class RatioMeta(Struct):

@@ -34,6 +34,8 @@ from blocksvm.model.trace import load_replay, replayed_by
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import Checkpoint
+from blocksvm.training.plan import Plan
+from blocksvm.training.train_settings import TrainSettings
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +233,7 @@ def test_blocks_stay_as_they_were_when_memory_changes(store, tmp_path):
 
 
 def test_chunks_that_were_drawn_together_stay_together_when_memory_changes(tmp_path):
-    """How many are, follows from the memory; a set of held-out rows takes some of it as well."""
+    """How many chunks these are follows from the memory that the run was begun with."""
     X, y = random_rows(n=20_000, d=200, density=0.06, zero_rows=0, copies=0)
     store = make_store(tmp_path, X, y, chunk_nonzeros=256)
     settings = {"schedule": "2", "max_outer": 2, "tol": 0.0, "working_set": "none"}
@@ -241,6 +243,12 @@ def test_chunks_that_were_drawn_together_stay_together_when_memory_changes(tmp_p
     resumed = train(store, memory=10**9, checkpoint=checkpoint, resume=True, **settings)
     assert resumed.same(whole)
     assert train(store, memory=10**9, **settings).events[0]["unit_bytes"] > whole.events[0]["unit_bytes"]
+    # older checkpoints do not say it: it followed from the whole memory
+    older = describe_checkpoint(checkpoint)
+    del older["partition"]["unit_bytes"]
+    with Store(store) as rows:
+        plan = Plan(rows, TrainSettings(memory=10**9, working_set="none"), resume=older)
+        assert plan.blocks.unit_bytes == rows.unit_bytes(10**9)
 
 
 @pytest.mark.slow
