@@ -40,10 +40,9 @@ from blocksvm.training.train_settings import TrainSettings
 class Fitted:
     """A run's end: the model, how the run ended, and what saving it needs.
 
-    status 'converged', 'max-outer', 'max-passes', 'max-seconds' or 'interrupted'; certificate of exactly this model
-    (None where interrupted); alpha (n_samples,) float64 in the source's order, or None for a method without dual
-    variables.
-    """
+    status 'converged', 'rounding', 'max-outer', 'max-passes', 'max-seconds' or 'interrupted'; certificate of exactly
+    this model (None where interrupted); alpha (n_samples,) float64 in the source's order, or None for a method without
+    dual variables."""
 
     model: Model = field(repr=False)
     status: str

@@ -99,7 +99,7 @@ class ScreeningContext(SolverContext):
         sums.problem = problem  # at the same w, other problems may have ended
         sums.clear()
         sums.threads = solver.threads
-        alpha, scores = state["alpha"], sums.scores(block)
+        alpha, scores, within = state["alpha"], sums.scores(block), sums.within(block)
         allowed = not part.checked or problem.allows(alpha, block)
         member = np.zeros(block.n_samples, bool)
         if part.members is not None:
@@ -108,7 +108,7 @@ class ScreeningContext(SolverContext):
         light = without_entries(block, looked_at)
         entries = {a.name: state[a.name][looked_at] for a in solver.state_arrays if a.axis == "row" and a.in_visits}
         share = np.empty(len(looked_at))
-        sums.add(scores[looked_at], light, entries["alpha"])
+        sums.add(scores[looked_at], light, entries["alpha"], within[looked_at])
         solver.shares(light, scores[looked_at], state | entries, share)
         can_move = (share > 0.0) & ~member[looked_at]
         sent = can_move & (share >= part.least)

@@ -15,19 +15,20 @@ points, gradients and r, the scale, (d + 1, width) as base/vectors.py has them.
 import numpy as np
 
 from blocksvm.kernels import kernel
-from blocksvm.kernels.loss_placeholders import conjugate, derivative, direction, feasible, second_derivative, value
+from blocksvm.kernels.loss_placeholders import derivative, direction, feasible, second_derivative, terms_of_gap
 from blocksvm.kernels.prefetch import value_at
 
-TERMS = 4  # of a row, which are added up
+TERMS = 7  # of a row, which are added up
 
 
-def dual_of_derivative(scores, targets, costs, p, alpha, coefficients, terms):
+def dual_of_derivative(scores, within, lengths, targets, costs, p, alpha, coefficients, terms):
     """The dual variables alpha (n,) that belong to the scores <w, x_i>, a = -derivative / direction, at which the loss
     and its conjugate have no gap; compiled once for each loss.
 
-    targets, costs (n,) float64: a row of cost 0 is no part of the problem.  coefficients (n,): a direction, by which
-    w(a) is added up; terms (4, n): the row's loss, its share of the gap (as ``certificate_sums`` has it), the
-    magnitude of what that is added up from, and (z - y)^2.
+    within, lengths, targets, costs (n,) float64: the scores are known to +- within; ||x_i||; a row of cost 0 is no part
+    of the problem.  coefficients (n,): a direction, by which w(a) is added up; terms (7, n): the row's loss, its share
+    of the gap, the magnitude of what that is added up from, by how much loss and share may be larger, as
+    ``terms_of_gap`` has them, |a direction| ||x||, and (z - y)^2.
     """
     for i in range(scores.shape[0]):
         c = costs[i]
@@ -38,15 +39,16 @@ def dual_of_derivative(scores, targets, costs, p, alpha, coefficients, terms):
         z, target = scores[i], targets[i]
         side = direction(target, p)
         a = feasible(-derivative(z, target, c, p) / side, target, c, p)
-        suffered = value(z, target, c, p)
-        conjugated = conjugate(a, target, c, p)
-        product = a * side * z
+        suffered, share, _, magnitude, more, wider, _ = terms_of_gap(a, z, within[i], target, c, p)
         alpha[i] = a
         coefficients[i] = a * side
         terms[0, i] = suffered
-        terms[1, i] = suffered + (conjugated + product)
-        terms[2, i] = suffered + abs(conjugated) + abs(product)
-        terms[3, i] = (z - target) * (z - target)
+        terms[1, i] = share
+        terms[2, i] = magnitude
+        terms[3, i] = more
+        terms[4, i] = wider
+        terms[5, i] = abs(a * side) * lengths[i]
+        terms[6, i] = (z - target) * (z - target)
 
 
 def curvatures_of(scores, targets, costs, p, out):

@@ -7,6 +7,7 @@ from blocksvm.kernels import inlined
 # A row at a bound whose gradient lies farther than this beyond it is not expected to move soon.
 NEAR = 0.2
 AT_REST = -1.0  # in the place of such a row's share of the gap
+UNIT_ROUNDOFF = 2.0**-53  # of double precision: the largest relative error of one operation
 FREE = 1.0e-290  # a row between its bounds comes before one at a bound, where the gap has nothing of either
 
 
@@ -69,6 +70,30 @@ def row_cost(cost, weights, y, i):
     if weights is not None:
         c *= weights[i]
     return c
+
+
+def terms_of_gap(a, z, within, y, c, p):
+    """Of a row whose decision value is known to be z +- within: the loss at z; the row's term of P(w) - D(a), value +
+    conjugate + a direction z; a direction z; the magnitude of what the term is added up from; and by how much the loss,
+    the term and a direction z may be larger at the true decision value.  The first two are convex, so that they are
+    largest at an end."""
+    coefficient = a * direction(y, p)
+    suffered = value(z, y, c, p)
+    conjugated = conjugate(a, y, c, p)
+    product = coefficient * z
+    within += 3.0 * UNIT_ROUNDOFF * (abs(z) + abs(y))  # what the distance from the target rounds off
+    below = value(z - within, y, c, p) - suffered
+    above = value(z + within, y, c, p) - suffered
+    slope = coefficient * within
+    return (
+        suffered,
+        suffered + (conjugated + product),
+        product,
+        suffered + abs(conjugated) + abs(product),
+        max(below, above, 0.0),
+        max(below - slope, above + slope, 0.0),
+        abs(slope),
+    )
 
 
 def share_of_gap(a, z, y, c, p):

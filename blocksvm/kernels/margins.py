@@ -3,7 +3,7 @@
 import numpy as np
 
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.loss_placeholders import conjugate, direction, row_cost, value
+from blocksvm.kernels.loss_placeholders import row_cost, terms_of_gap
 from blocksvm.kernels.prefetch import WEIGHTS_AHEAD, add_row, dot, hot_run, prefetch_weights, products, value_at
 
 
@@ -19,31 +19,38 @@ def decision_values(indptr, indices, values, w, bias, out):
         out[i] = dot(indices, values, indptr[i], indptr[i + 1], w) + constant
 
 
-def certificate_sums(scores, y, weights, alpha, cost, p):
-    """The sums over a block's rows that a certificate needs, given scores <w, x_i>; compiled once for each loss.
+def certificate_sums(scores, within, y, weights, alpha, cost, p):
+    """The sums over a block's rows that a certificate needs, given scores <w, x_i> that are known to +- within (n,);
+    compiled once for each loss.
 
-    y (n,) int16 or float64; weights (n,) float64 or None; alpha (n,) float64, or None for a primal method; cost (3,)
-    float64 by the sign of y; p: the loss's own settings.  Returns the sums of value; of the row's share of the gap,
-    value + conjugate + a direction z, which is never negative but by rounding; of a direction z; and of the three
-    terms' magnitudes, to which the rounding of the gap is proportional.
+    y (n,) int16 or float64; weights (n,) float64 or None; alpha (n,) float64, or None for a primal method, which is as
+    0; cost (3,) float64 by the sign of y; p: the loss's own settings.  Returns the sums of what ``terms_of_gap`` has of
+    each row (7,).
     """
-    loss = gap = inner = magnitude = 0.0
+    sums = np.zeros(7)
     for i in range(scores.shape[0]):
         c = row_cost(cost, weights, y, i)
         if c == 0.0:
             continue
-        target = float(y[i])
-        z = scores[i]
-        suffered = value(z, target, c, p)
-        loss += suffered
-        if alpha is not None:
-            a = alpha[i]
-            conjugated = conjugate(a, target, c, p)
-            product = a * direction(target, p) * z
-            gap += suffered + (conjugated + product)
-            inner += product
-            magnitude += suffered + abs(conjugated) + abs(product)
-    return loss, gap, inner, magnitude
+        a = 0.0 if alpha is None else alpha[i]
+        terms = terms_of_gap(a, scores[i], within[i], float(y[i]), c, p)
+        for t in range(7):
+            sums[t] += terms[t]
+    return sums
+
+
+@kernel
+def sizes_of_products(indptr, indices, values, w, width, bias, out):
+    """``out[i, c] = sum_j |w_jc x_ij|`` with the constant feature, for w (d + 1, width) one row after the other; out
+    (n, k).  The rounding of a decision value is proportional to it."""
+    last = w.shape[0] - width
+    for i in range(out.shape[0]):
+        for c in range(out.shape[1]):
+            out[i, c] = abs(w[last + c] * bias)
+        for e in range(indptr[i], indptr[i + 1]):
+            size = abs(value_at(values, e))
+            for c in range(out.shape[1]):
+                out[i, c] += size * abs(w[indices[e] * width + c])
 
 
 @kernel

@@ -27,6 +27,7 @@ from blocksvm.kernels.loss_placeholders import (
     share_of_gap,
     stationarity,
     step,
+    terms_of_gap,
     value,
 )
 from blocksvm.kernels.prefetch import HOT_WEIGHTS, ROW_AHEAD, WEIGHTS_AHEAD, prefetch, prefetch_row, value_at
@@ -310,9 +311,8 @@ def several_decision_values(indptr, indices, values, w, width, bias, out):
             out[i, c] = z[c]
 
 
-def several_certificate_sums(scores, codes, reals, weights, alpha, sides, costs, p, live, out):
-    """``out`` (k, 4) gains, for each live problem, what ``certificate_sums`` returns: the sums over rows of value, of the
-    share of the gap, of a direction z, and of the terms' magnitudes; scores, alpha (n, k)."""
+def several_certificate_sums(scores, within, codes, reals, weights, alpha, sides, costs, p, live, out):
+    """``out`` (k, 7) gains, for each live problem, what ``certificate_sums`` returns; scores, within, alpha (n, k)."""
     for i in range(scores.shape[0]):
         importance = importance_of(weights, i)
         code = codes[i]
@@ -322,16 +322,9 @@ def several_certificate_sums(scores, codes, reals, weights, alpha, sides, costs,
             cost = cost_of(costs, side, c) * importance
             if cost == 0.0:
                 continue
-            target = target_of(side, reals, i)
-            z = scores[i, c]
-            a = alpha[i, c]
-            suffered = value(z, target, cost, p)
-            conjugated = conjugate(a, target, cost, p)
-            product = a * direction(target, p) * z
-            out[c, 0] += suffered
-            out[c, 1] += suffered + (conjugated + product)
-            out[c, 2] += product
-            out[c, 3] += suffered + abs(conjugated) + abs(product)
+            terms = terms_of_gap(alpha[i, c], scores[i, c], within[i, c], target_of(side, reals, i), cost, p)
+            for t in range(7):
+                out[c, t] += terms[t]
 
 
 def several_shares(scores, codes, reals, weights, alpha, sides, costs, p, live, scale, rest, pauses, out):

@@ -76,13 +76,13 @@ def aware_step(z, y, q, h, p):
 
 @inlined
 def conjugate(a, y, c, p):
-    """c times minus the entropy of a / c."""
+    """c times minus the entropy of a / c; where a is far below c, log(1 - a / c) is what c - a has rounded off."""
     lower, upper = a / c, (c - a) / c
     total = 0.0
     if lower > 0.0:
         total += lower * np.log(lower)
     if upper > 0.0:
-        total += upper * np.log(upper)
+        total += upper * (np.log1p(-lower) if lower < 0.5 else np.log(upper))
     return c * total
 
 

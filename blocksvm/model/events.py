@@ -23,6 +23,7 @@ class _Figures(TypedDict):
     rmse: float | None
     alpha_factors: NotRequired[tuple[float, float] | None]
     by_class: NotRequired[dict[str, list[float]] | None]
+    rounding: float | None
 
 
 class _Suffered(TypedDict):

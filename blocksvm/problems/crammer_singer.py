@@ -75,8 +75,9 @@ class CrammerSingerSums(SideBySideSums):
         super().__init__(problem, w, prior)
         self.w_sq, self.distance_sq, self.along = (math.fsum(column.tolist()) for column in self.norms.T[:3])
 
-    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray) -> None:
+    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray, within: np.ndarray | None = None) -> None:
         """Add a block: its scores, and alpha (n, k) of its rows."""
-        self.parts.append(crammer_singer_sums(scores, block.y, block.weights, alpha, self.problem.costs))
+        within = self.within(block) if within is None else within
+        self.parts.append(crammer_singer_sums(scores, within, block.y, block.weights, alpha, self.problem.costs))
         self.gap_of_rows += self.parts[-1][1]
         self.count_classes(scores, block)

@@ -10,7 +10,8 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.kernels.kernel_machine_loops import POLYNOMIAL
-from blocksvm.problems.problem import Certificate, Problem, certified, make_problem
+from blocksvm.kernels.loss_placeholders import UNIT_ROUNDOFF
+from blocksvm.problems.problem import OF_TERMS, Certificate, Problem, certified, make_problem, rounding_of_sums
 from blocksvm.problems.support_rows import KERNELS
 from blocksvm.sources.source import Source
 
@@ -80,15 +81,43 @@ def best_bias(scores: np.ndarray, sides: np.ndarray) -> float:
     return low
 
 
-def certificate_of(free_bias: bool, scores: np.ndarray, sides: np.ndarray, alpha: np.ndarray) -> tuple:
-    """(Certificate, b) of dual variables and the scores that belong to them.  Raises InputError as ``certified``."""
+def errors_of_values(settings: Mapping, source: Source, constant: float) -> tuple[float, float]:
+    """(the largest kernel value of a source's rows, with a constant added; by how much one may be off by rounding)."""
+    longest = min(source.n_features, int(source.chunks.nnz.max())) + 8.0
+    square = source.max_norm**2
+    if settings["kernel"] == "rbf":  # |x|^2 + |z|^2 - 2 <x, z> has the sizes of its three parts
+        largest, operations = 1.0, 2.0 + 4.0 * settings["gamma"] * square * longest
+    elif settings["kernel"] == "linear":
+        largest, operations = square, longest
+    else:
+        largest = (settings["gamma"] * square + settings["coef0"]) ** settings["degree"]
+        operations = settings["degree"] * longest
+    return largest + constant, UNIT_ROUNDOFF * (operations * largest + largest + constant)
+
+
+def certificate_of(
+    free_bias: bool, scores: np.ndarray, sides: np.ndarray, alpha: np.ndarray, within: float = 0.0
+) -> tuple:
+    """(Certificate, b) of dual variables and the scores that belong to them, each of which may be off by ``within``.
+    Raises InputError as ``certified``."""
     bias = best_bias(scores, sides) if free_bias else 0.0
     cost, signs = np.abs(sides), np.sign(sides)
     margins = signs * (scores + bias)
     losses = cost * np.maximum(0.0, 1.0 - margins)
-    primal = 0.5 * float((alpha * signs * scores).sum()) + float(losses.sum())
+    n, product = len(scores), float((alpha * signs * scores).sum())
+    primal = 0.5 * product + float(losses.sum())
     of_rows = float((losses + alpha * (margins - 1.0)).sum())
     magnitude = float(np.abs(losses).sum() + np.abs(alpha * margins).sum() + alpha.sum())
+    # a row's loss and its share of the gap are largest at an end of the interval that its margin is known to lie in
+    off = within + 4.0 * UNIT_ROUNDOFF * (np.abs(scores) + abs(bias) + 1.0)
+    more = cost * np.maximum(0.0, 1.0 - margins + off) - losses
+    wider = np.maximum(more - alpha * off, cost * np.maximum(0.0, 1.0 - margins - off) - losses + alpha * off)
+    moved = 0.5 * float((alpha * off).sum())
+    bounds = (
+        float(more.sum()) + moved + rounding_of_sums(n, magnitude),
+        float(np.maximum(wider, 0.0).sum()) + OF_TERMS * magnitude + rounding_of_sums(n, max(of_rows, 0.0)),
+    )
     labelled = int((sides != 0.0).sum())
     right = int(((margins > 0.0) | ((margins == 0.0) & (sides < 0.0))).sum())
-    return Certificate(primal, *certified(primal, of_rows, of_rows, magnitude), right / max(1, labelled)), bias
+    *figures, rounding = certified(primal, of_rows, of_rows, magnitude, *bounds, 0.5 * product - moved)
+    return Certificate(*figures, right / max(1, labelled), rounding=rounding), bias

@@ -9,11 +9,17 @@ P(w) for every feasible a and every w, and
     P(w) - D(a) = sum_i [value_i + conjugate_i + a_i direction_i z_i] + 1/2 ||w - w(a)||^2,
 
 a sum of terms that are never negative.
+
+Rounding is counted, by its first-order bounds (Higham, Accuracy and Stability of Numerical Algorithms, 2002, sec. 3.1
+and 4.2): a computed z_i lies within (m + 2) u sum_j |w_j x_ij| of the true one, of m additions,
+u = 2^-53.  The loss and the gap's term of the row are convex in z_i, so that they are at most what they are at the ends
+of that interval.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -25,11 +31,13 @@ from blocksvm.base.settings import Settings
 from blocksvm.base.threads import ALONE, Threads
 from blocksvm.kernels.dual_cd_loops import dual_coefficients, make_feasible
 from blocksvm.kernels.free_bias_loops import sums_by_side
+from blocksvm.kernels.loss_placeholders import UNIT_ROUNDOFF
 from blocksvm.kernels.margins import (
     add_rows,
     certificate_sums,
     decision_values,
     inner_with_difference,
+    sizes_of_products,
     squared_distance,
     sum_of_squares,
 )
@@ -44,6 +52,8 @@ LARGEST = 1e50  # of sum_i C_i ||x_i||, and of 1 / C_i: squares and quotients of
 
 ROUNDING_OF_W = 2.0**-49  # relative: a drift of the weights that anything held in double precision may have
 ROUNDING = 1e-9  # relative to the magnitude of what is added up: a dual that lies further above the primal is wrong
+OF_TERMS = 32.0 * UNIT_ROUNDOFF  # of their magnitudes: what the functions of a loss round off, at most
+CLOSE = 1e-11  # of the unit of decision values: where they are known as well, a cheap bound is good enough
 
 
 @dataclass(frozen=True)
@@ -208,9 +218,12 @@ class Certificate:
     """Primal, dual and gap over all rows for one fixed w; dual and rel_gap are None for a primal method, all three for
     an online learner.  accuracy: the share of the rows with a label whose label is predicted; None where targets are
     real numbers.  rmse: of these, the root of the mean squared error of the rows; None where some were not read.
+    Whatever was rounded, P(w) <= primal, D(a) >= dual, and the relative gap <= rel_gap; rounding: the part of rel_gap
+    that is the bound of what was rounded.
     alpha_factors: with a free bias, by which the saved dual variables with a direction < 0 and above 0 are to be
     multiplied, so that sum a direction = 0: the dual is theirs.  by_class: of several problems, one a
-    class, the primal, dual and rel_gap of each; then primal and dual are their sums, and rel_gap the largest."""
+    class, the primal, dual, rel_gap and rounding of each; then primal and dual are their sums, and the others those of
+    the largest gap."""
 
     primal: float | None
     dual: float | None
@@ -219,6 +232,22 @@ class Certificate:
     rmse: float | None = None
     alpha_factors: tuple[float, float] | None = None
     by_class: dict[str, list[float]] | None = None
+    rounding: float | None = None
+
+    def ends(self, tol: float) -> str | None:
+        """Why a run with this tolerance ends here: 'converged'; 'rounding' where some of its problems have not, and
+        cannot (``decided_by_rounding``); None where one goes on."""
+        if self.rel_gap is None or self.rel_gap <= tol:
+            return None if self.rel_gap is None else "converged"
+        of_each = {"rel_gap": [self.rel_gap], "rounding": [self.rounding or 0.0]} | (self.by_class or {})
+        gaps, rounding = np.array(of_each["rel_gap"]), np.array(of_each["rounding"])
+        return "rounding" if ((gaps <= tol) | decided_by_rounding(gaps, rounding, tol)).all() else None
+
+
+def decided_by_rounding(rel_gap, rounding, tol: float):
+    """Whether the bound of what a certificate's sums have rounded off is above the tolerance, and half of the gap or
+    more: then a better w has no better certificate.  Of floats or of arrays."""
+    return (rounding > tol) & (0.5 * rel_gap <= rounding)
 
 
 class CertificateSums:
@@ -247,6 +276,7 @@ class CertificateSums:
         if problem.free_bias:  # the constant feature's weight has no part in the norms
             self.constant = problem.bias * float(w[-1])
             w, prior = w[:-1], prior if prior is None else prior[:-1]
+        self.lengths = np.sqrt([sum_of_squares(self.w)])
         self.w_sq = sum_of_squares(w)
         self.distance_sq = self.w_sq  # ||w - w0||^2, never by a difference of squares
         self.along = self.w_sq  # <w, w - w0>
@@ -284,23 +314,30 @@ class CertificateSums:
         self.threads.over_rows(fill, indptr)
         return scores
 
-    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None) -> None:
-        """Add a block: scores <w, x_i> (n,) float64, alpha (n,) float64 of its rows or None."""
+    def within(self, block: Block) -> np.ndarray:
+        """(n,): by how much the scores of a block's rows may be off."""
+        return errors_of_scores(block, self.w.reshape(-1, 1), self.lengths, self.problem).reshape(-1)
+
+    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None, within: np.ndarray | None = None) -> None:
+        """Add a block: scores <w, x_i> (n,) float64, alpha (n,) float64 of its rows or None; within: as the method of
+        that name has it, where the block is without its entries."""
         problem = self.problem
         self.dual = alpha is not None
-        row = (scores, block.y, block.weights, alpha, self.cost, problem.parameters)
-        self.parts.append(self.sums_of_rows(*row))
+        within = self.within(block) if within is None else within
+        row = (block.y, block.weights, alpha, self.cost, problem.parameters)
+        self.parts.append(self.sums_of_rows(scores, within, *row))
         self.gap_of_rows += self.parts[-1][1]
         if self.repair is not None and self.dual:
-            self.repair.add(problem.loss.compiled(sums_by_side)(*row, block.sq_norms))
+            self.repair.add(problem.loss.compiled(sums_by_side)(scores, *row, block.sq_norms))
         if not problem.real:
             self.correct += int(np.count_nonzero(predicted(scores) == block.y))
             self.labelled += int(np.count_nonzero(block.y))
         elif self.squared_errors is not None:
             self.squared_errors.append(squared_distance(scores, block.y))
 
-    def _total(self, column: int) -> float:
-        return math.fsum(part[column] for part in self.parts)
+    def _totals(self) -> list[float]:
+        """What ``certificate_sums`` has of all blocks."""
+        return [math.fsum(column) for column in np.array(self.parts).reshape(-1, 7).T.tolist()]
 
     def gap_so_far(self) -> float:
         """About the sum of the gap's terms of the blocks added, by one addition a block."""
@@ -308,7 +345,7 @@ class CertificateSums:
 
     def _along(self) -> float:
         """The length of the drift w - w(a) along w: |<w, w - w(a)>| / ||w||."""
-        product = self._total(2)
+        product = self._totals()[2]
         if self.repair is not None:  # <w, x_i> without the bias
             product -= self.constant * self.repair.net()
         drift = abs(product - self.along)
@@ -321,7 +358,9 @@ class CertificateSums:
 
     def certificate(self) -> Certificate:
         """Raises InputError where the sums are not finite, or the dual lies above the primal beyond rounding."""
-        primal = 0.5 * self.distance_sq + self._total(0)
+        loss, of_rows, product, magnitude, more, wider, moved = self._totals()
+        primal = 0.5 * self.distance_sq + loss
+        more += rounding_of_sums(self.problem.n_samples, loss) + rounding_of_sums(len(self.w), primal)
         accuracy = None if self.problem.real else self.correct / max(1, self.labelled)
         rmse = None
         if self.squared_errors is not None:
@@ -331,14 +370,22 @@ class CertificateSums:
         if not self.dual:
             if not math.isfinite(primal):
                 raise overflowed()
-            return Certificate(primal, None, None, accuracy, rmse)
-        along, of_rows = self._along(), self._total(1)
-        magnitude = self._total(3) + self.distance_sq
-        gap = of_rows + 0.5 * along * along + (0.0 if self.repair is None else self.repair.cost())
-        dual, rel_gap = certified(primal, gap, of_rows, magnitude)
-        return Certificate(
-            primal, dual, rel_gap, accuracy, rmse, None if self.repair is None else self.repair.factors()
-        )
+            return Certificate(primal + more, None, None, accuracy, rmse)
+        along = self._along()
+        wider += OF_TERMS * magnitude + rounding_of_sums(self.problem.n_samples, of_rows)
+        wider += (along + 0.5 * self._along_within(magnitude, moved)) * self._along_within(magnitude, moved)
+        gap, factors = of_rows + 0.5 * along * along, None
+        if self.repair is not None:
+            gap += self.repair.cost()
+            factors = self.repair.factors()
+            wider += (1.0 - min(factors)) * moved
+        figures = certified(primal, gap, of_rows, magnitude + self.distance_sq, more, wider, 0.5 * self.distance_sq)
+        return Certificate(*figures[:3], accuracy, rmse, factors, rounding=figures[3])
+
+    def _along_within(self, magnitude: float, moved: float) -> float:
+        """By how much the length of ``_along`` may be larger: moved: by how much sum_i a_i direction_i z_i may be."""
+        rounded = moved + rounding_of_sums(self.problem.n_samples, magnitude) + rounding_of_sums(len(self.w), self.w_sq)
+        return rounded / math.sqrt(self.w_sq) if self.w_sq > 0.0 else rounded
 
 
 class SumsApart(CertificateSums):
@@ -354,8 +401,9 @@ class SumsApart(CertificateSums):
     def __init__(self, problem: Problem, w: np.ndarray, prior: np.ndarray | None = None):
         super().__init__(problem, w, prior)
         self.rebuilt = np.zeros(len(w)) if prior is None or not len(prior) else prior.copy()
+        self.added_lengths = 0.0
 
-    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None) -> None:
+    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None, within: np.ndarray | None = None) -> None:
         if alpha is not None:
             problem = self.problem
             row = (alpha, block.y, block.weights, self.cost, problem.parameters)
@@ -363,20 +411,51 @@ class SumsApart(CertificateSums):
             coefficients = np.empty(len(alpha))
             problem.loss.compiled(dual_coefficients)(*row, coefficients)
             add_rows(*block.matrix, coefficients, problem.bias, self.rebuilt)
-        super().add(scores, block, alpha)
+            self.added_lengths += float(np.abs(coefficients) @ np.sqrt(block.sq_norms + problem.bias**2))
+        super().add(scores, block, alpha, within)
 
     def _along(self) -> float:
         w, rebuilt = (self.w[:-1], self.rebuilt[:-1]) if self.problem.free_bias else (self.w, self.rebuilt)
         return math.sqrt(squared_distance(w, rebuilt))
 
+    def _along_within(self, magnitude: float, moved: float) -> float:
+        """Of the sum of the rows, whose additions round."""
+        return rounding_of_sums(self.problem.n_samples, self.added_lengths)
+
     def drift(self) -> float:
         return 0.0
 
 
-def certified(primal: float, gap: float, of_rows: float, magnitude: float) -> tuple[float, float]:
-    """(dual, relative gap); of_rows: the gap's terms of the rows, which are never negative; magnitude: of what they are
-    added up from.  InputError where the sums are not finite, or the dual lies above the primal beyond rounding."""
-    if not (math.isfinite(primal) and math.isfinite(gap)):
+def errors_of_scores(block: Block, w: np.ndarray, lengths: np.ndarray, problem) -> np.ndarray:
+    """(n, k): by how much the decision values of a block's rows may be off at w (d + 1, width), whose k vectors have
+    these lengths: m u sum_j |w_j x_ij|, of m operations one after the other; that sum is ||w|| ||x_i|| at most, which
+    costs nothing."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        operations = np.diff(block.indptr) + 2.0
+        if w.shape[1] == 1:  # four sums are made beside each other
+            np.minimum(operations, 0.25 * operations + 6.0, out=operations)
+        out = np.multiply.outer(np.sqrt(block.sq_norms + problem.bias**2), lengths)
+        out *= UNIT_ROUNDOFF * operations[:, None]
+        if not out.max(initial=0.0) <= CLOSE * problem.unit:
+            sizes_of_products(*block.matrix, w.reshape(-1), w.shape[1], problem.bias, out)
+            out *= UNIT_ROUNDOFF * operations[:, None]
+    return out
+
+
+def rounding_of_sums(n: int, total):
+    """By how much a sum of n terms that are not negative may be off, where they are added one after the other."""
+    return UNIT_ROUNDOFF * (n + 8.0) * total
+
+
+def certified(
+    primal: float, gap: float, of_rows: float, magnitude: float, more: float, wider: float, least: float
+) -> tuple[float, float, float, float]:
+    """(primal, dual, relative gap, the part of it that is rounding) with what was rounded counted.
+
+    of_rows: the gap's terms of the rows, which are never negative; magnitude: of what they are added up from; more,
+    wider: by how much primal and gap may be off; least: what the primal is in any case.  InputError where the sums are
+    not finite, or the dual lies above the primal beyond rounding."""
+    if not (math.isfinite(primal + more) and math.isfinite(gap + wider)):
         raise overflowed()
     if of_rows < -ROUNDING * magnitude:
         raise InputError(
@@ -384,8 +463,12 @@ def certified(primal: float, gap: float, of_rows: float, magnitude: float) -> tu
             "explains; the dual variables are not feasible, or the values too large for double precision: scale them, "
             "or choose a smaller C"
         )
-    gap = gap if gap > 0.0 else 0.0
-    return primal - gap, gap / abs(primal) if primal else gap
+    gap = max(gap, 0.0) + wider
+    least = max(primal - more, (1.0 - ROUNDING) * least)
+    # of a primal of 0 the absolute gap; where no part of it is known, no relative gap is
+    unit = least if least > 0.0 else sys.float_info.min if primal + more > 0.0 else 1.0
+    rel_gap, rounding = (min(part / unit, sys.float_info.max) for part in (gap, wider))
+    return primal + more, primal - more - gap, rel_gap, rounding
 
 
 def as_near(alpha: np.ndarray, near: np.ndarray) -> bool:

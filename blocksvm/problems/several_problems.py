@@ -26,6 +26,7 @@ from blocksvm.kernels.several_loops import (
 from blocksvm.losses import get_loss
 from blocksvm.losses.loss import Loss
 from blocksvm.problems.problem import (
+    OF_TERMS,
     ROUNDING_OF_W,
     Certificate,
     CertificateSums,
@@ -33,14 +34,17 @@ from blocksvm.problems.problem import (
     certified,
     check_costs,
     class_factors,
+    decided_by_rounding,
+    errors_of_scores,
+    rounding_of_sums,
     sums_by_class,
     weight_of_losses,
 )
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
-PRIMAL, DUAL, REL_GAP = range(3)  # of each problem's certified figures
-CERTIFIED = ("primal", "dual", "rel_gap")
+PRIMAL, DUAL, REL_GAP, ROUNDING = range(4)  # of each problem's certified figures
+CERTIFIED = ("primal", "dual", "rel_gap", "rounding")
 SETS_AT_ONCE = 256  # of which membership is made numbers
 
 
@@ -68,7 +72,7 @@ class SeveralProblems:
     """What is minimised, problem by problem.
 
     sides: of the rows, by their kind.  cost (k, 2): C times class weight, of a row on the side -1 and +1, without the
-    row's weight.  certified (k, 3): primal, dual and relative gap of
+    row's weight.  certified (k, 4): primal, dual, relative gap and its rounding of
     the problems that are at their end; an infinite gap: of those that are not.  predicts: what the decision values of
     all problems say together of a row: NUMBERS or STRINGS, the one class of the largest, SETS, all labels of a value
     above 0, None: nothing.  kinds(block): the codes (n,) int16 of its rows, None: ``Block.y``.  real: targets are real
@@ -95,10 +99,10 @@ class SeveralProblems:
 
     @property
     def live(self) -> np.ndarray:
-        """(t,) int32: the problems whose certified gap is above the tolerance, or that have none."""
+        """(t,) int32: the problems that are not at their end."""
         if self.certified is None:
             return np.arange(self.n_problems, dtype=np.int32)
-        return np.flatnonzero(~(self.certified[:, REL_GAP] <= self.tol)).astype(np.int32)
+        return np.flatnonzero(~at_their_end(self.certified, self.tol)).astype(np.int32)
 
     def codes(self, block: Block) -> np.ndarray:
         """(n,) int16: the kinds of a block's rows."""
@@ -118,6 +122,23 @@ class SeveralProblems:
     def sums(self, w: np.ndarray, prior: np.ndarray | None = None) -> SeveralSums:
         """For a certificate of w (k, d + 1)."""
         return SeveralSums(self, w, prior)
+
+
+def at_their_end(figures: np.ndarray, tol: float) -> np.ndarray:
+    """(k,) bool: which problems have a gap (k, 4) within the tolerance, or one that rounding keeps above it."""
+    gaps = figures[:, REL_GAP]
+    return (gaps <= tol) | decided_by_rounding(gaps, figures[:, ROUNDING], tol)
+
+
+def several_certified(figures: np.ndarray, accuracy: float | None, rmse: float | None = None, each: bool = True):
+    """The Certificate of problems with these figures (k, 4): the sums of primals and duals, and the largest of the
+    gaps; each: it has those of each problem, too."""
+    primals, duals, gaps, rounding = figures.T.tolist()
+    largest = gaps.index(max(gaps))
+    by_class = dict(zip(CERTIFIED, figures.T.tolist(), strict=True)) if each else None
+    return Certificate(
+        math.fsum(primals), math.fsum(duals), gaps[largest], accuracy, rmse, None, by_class, rounding[largest]
+    )
 
 
 def each_against_the_rest(settings: Mapping, bias: float, source: Source, tol: float) -> SeveralProblems:
@@ -215,6 +236,7 @@ class SideBySideSums(CertificateSums):
             columns = together(copied)
         self.w = columns
         self.norms = norms_of(columns, problem.n_problems, prior)
+        self.lengths = np.sqrt(self.norms[:, 0])
         self.clear()
 
     def scores(self, block: Block) -> np.ndarray:
@@ -229,6 +251,10 @@ class SideBySideSums(CertificateSums):
 
         self.threads.over_rows(fill, indptr, width)
         return scores
+
+    def within(self, block: Block) -> np.ndarray:
+        """(n, k): by how much they may be off."""
+        return errors_of_scores(block, self.w, self.lengths, self.problem)
 
     def count_classes(self, scores: np.ndarray, block: Block) -> None:
         """Which rows' class has the largest decision value."""
@@ -248,15 +274,15 @@ class SeveralSums(SideBySideSums):
     def clear(self) -> None:
         self.live = self.problem.live
         self.correct = self.labelled = 0
-        self.totals = np.zeros((self.problem.n_problems, 4))
+        self.totals = np.zeros((self.problem.n_problems, 7))
 
-    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray) -> None:
+    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray, within: np.ndarray | None = None) -> None:
         """Add a block: its scores, and alpha (n, k) of its rows."""
         problem, codes = self.problem, self.problem.codes(block)
         sums = np.zeros_like(self.totals)
         self.sums_of_rows(
-            scores, codes, problem.reals(block), block.weights, alpha, problem.sides.table, problem.cost,
-            problem.parameters, self.live, sums,
+            scores, self.within(block) if within is None else within, codes, problem.reals(block), block.weights,
+            alpha, problem.sides.table, problem.cost, problem.parameters, self.live, sums,
         )  # fmt: skip
         self.totals += sums
         if problem.predicts == SETS:
@@ -284,17 +310,19 @@ class SeveralSums(SideBySideSums):
         """The sums of primals and duals, and the largest of the relative gaps; those that were certified before are as
         they were.  Raises InputError as ``CertificateSums`` does."""
         problem = self.problem
-        figures = np.empty((problem.n_problems, 3)) if problem.certified is None else problem.certified.copy()
-        primal = 0.5 * self.norms[:, 1] + self.totals[:, 0]
-        of_rows, magnitude = self.totals[:, 1], self.totals[:, 3] + self.norms[:, 1]
-        gap = of_rows + 0.5 * np.square(self._along())
+        figures = np.empty((problem.n_problems, len(CERTIFIED)))
+        if problem.certified is not None:
+            figures[:] = problem.certified
+        n, d = problem.n_samples, len(self.w)
+        losses, of_rows, _, magnitude, more, wider, moved = self.totals.T
+        distances, squares, along = self.norms[:, 1], self.norms[:, 0], self._along()
+        primal = 0.5 * distances + losses
+        more = more + rounding_of_sums(n, losses) + rounding_of_sums(d, primal)
+        rounded = moved + rounding_of_sums(n, magnitude) + rounding_of_sums(d, squares)
+        rounded = np.divide(rounded, np.sqrt(squares), out=rounded.copy(), where=squares > 0.0)
+        wider = wider + OF_TERMS * magnitude + rounding_of_sums(n, of_rows) + (along + 0.5 * rounded) * rounded
+        gap = of_rows + 0.5 * np.square(along)
+        sums = np.stack([primal, gap, of_rows, magnitude + distances, more, wider, 0.5 * distances], axis=1)
         for c in self.live.tolist():
-            dual_and_gap = certified(float(primal[c]), float(gap[c]), float(of_rows[c]), float(magnitude[c]))
-            figures[c] = primal[c], *dual_and_gap
-        return Certificate(
-            math.fsum(figures[:, PRIMAL].tolist()),
-            math.fsum(figures[:, DUAL].tolist()),
-            float(figures[:, REL_GAP].max()),
-            None if problem.predicts is None else self.correct / max(1, self.labelled),
-            by_class=dict(zip(CERTIFIED, figures.T.tolist(), strict=True)),
-        )
+            figures[c] = certified(*sums[c].tolist())
+        return several_certified(figures, None if problem.predicts is None else self.correct / max(1, self.labelled))

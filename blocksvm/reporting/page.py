@@ -29,6 +29,7 @@ from blocksvm.reporting.svg import COLOURS, IDLE, READS, REST, TRAINS, drawn, ti
 MOST_ROWS = 200  # of a table of iterations
 ENDS = {
     "converged": "converged",
+    "rounding": "ended by the rounding of double precision",
     "max-outer": "ended by its number of outer iterations",
     "max-passes": "ended by its number of passes",
     "max-seconds": "ended by its time",

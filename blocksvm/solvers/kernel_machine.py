@@ -24,10 +24,12 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Setting
 from blocksvm.kernels.kernel_machine_loops import kernel_rows, kernel_sums, pairs, singles
+from blocksvm.kernels.loss_placeholders import UNIT_ROUNDOFF
 from blocksvm.problems.kernel_problem import (
     KERNEL_SETTINGS,
     certificate_of,
     described_kernel,
+    errors_of_values,
     function_of,
     kernel_problem,
     known_of_kernel,
@@ -65,7 +67,8 @@ LEAST_ROWS = 64  # of a piece of work
 
 class KernelMachine(HoldsRows, CertifiesItself):
     """scores (n,): f without b; sides (n,): y_i C_i; change (n,): what the last visit to the rows in memory added to
-    a_i y_i; fresh (n,): the row's score has taken the changes in; place (n,): of a row in memory, else -1."""
+    a_i y_i; fresh (n,): the row's score has taken the changes in; place (n,): of a row in memory, else -1; moved:
+    sum_i |change_i| of all visits, and their number, to which the rounding of scores is proportional."""
 
     name = "kernel"
     needs_output = True
@@ -82,6 +85,7 @@ class KernelMachine(HoldsRows, CertifiesItself):
         StateArray("fresh", "row", dtype=np.uint8, in_model=False),
         StateArray("place", "row", dtype=np.int32, in_model=False),
         StateArray("bias", "scalar", 1, in_model=False),
+        StateArray("moved", "scalar", 2, in_model=False),
     )
 
     def __init__(self, task: Task):
@@ -92,6 +96,7 @@ class KernelMachine(HoldsRows, CertifiesItself):
         self.prior = np.empty(0)
         self.function = function_of(self.settings)
         self.constant = 0.0 if task.free_bias else task.bias**2
+        self.largest, self.off = errors_of_values(self.settings, source, self.constant)
 
     def plan_memory(self, budget: Budget, source: Source) -> None:
         """As many rows with their matrix as half of the memory holds."""
@@ -161,6 +166,7 @@ class KernelMachine(HoldsRows, CertifiesItself):
             maximise(*dual, within, MOST_STEPS * len(members))
             state["alpha"][members] = np.abs(beta)
             state["change"][members] = beta - before
+            state["moved"] += np.abs(beta - before).sum(), 1.0
         self.moved = self.columns_of_moved(state)
 
     def choose(self, state: State) -> None:
@@ -269,7 +275,11 @@ class KernelMachine(HoldsRows, CertifiesItself):
 
     def certificate(self, state: State) -> Certificate:
         """Of the scores and dual variables at the end of a reading; no rows are needed."""
-        certificate, bias = certificate_of(self.problem.free_bias, state["scores"], state["sides"], state["alpha"])
+        # additions of some thousand changes a visit, and of that sum to the score
+        moved, visits = state["moved"].tolist()
+        within = moved * (self.off + UNIT_ROUNDOFF * (self.limits[0] + visits + 8.0) * self.largest)
+        arrays = state["scores"], state["sides"], state["alpha"]
+        certificate, bias = certificate_of(self.problem.free_bias, *arrays, within)
         state["bias"][0] = bias
         return certificate
 

@@ -18,9 +18,23 @@ from blocksvm.base.memory import Budget
 from blocksvm.base.vectors import width_of
 from blocksvm.kernels.lbfgs_loops import TERMS, add_up, gradient_of, scale_by
 from blocksvm.losses import require
-from blocksvm.problems.problem import Certificate, certified, make_problem, problem_settings
+from blocksvm.problems.problem import (
+    OF_TERMS,
+    Certificate,
+    certified,
+    make_problem,
+    problem_settings,
+    rounding_of_sums,
+)
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
-from blocksvm.problems.several_problems import CERTIFIED, DUAL, PRIMAL, REL_GAP, SeveralProblems, each_against_the_rest
+from blocksvm.problems.several_problems import (
+    CERTIFIED,
+    REL_GAP,
+    SeveralProblems,
+    at_their_end,
+    each_against_the_rest,
+    several_certified,
+)
 from blocksvm.solvers.quasi_newton import PAIRS, SEARCH, Evaluation, Search, SearchArrays, over_features
 from blocksvm.solvers.row_gradients import RowGradients
 from blocksvm.solvers.solver import (
@@ -49,12 +63,11 @@ class LBFGS(CertifiesItself):
 
     State, of k vectors side by side: trial, the point that this reading evaluates; gradient, w(a) - w0 as the rows are
     added, then that of P there; fresh, its dual variables; point, before: the last point that was accepted, and its
-    gradient; scale, pairs, gram: as kernels/lbfgs_loops.py has them; search (k, .): as ``Search`` has it; sums
-    (2, 4 k): of the rows' terms, and of what their additions rounded off; counts: rows whose label is predicted, rows
-    with one; figures (k, 3): primal, dual and relative gap of the points evaluated last.  w, alpha, certified (k, 3),
-    measures (accuracy, root of the mean squared error): of the point with the smallest gap so far, of several problems
-    with the smallest of their largest gaps.
-    """
+    gradient; scale, pairs, gram: as kernels/lbfgs_loops.py has them; search (k, .): as ``Search`` has it; sums (2, 7
+    k): of the rows' terms, and of what their additions rounded off; counts: rows whose label is predicted, rows with
+    one; figures (k, 4): primal, dual, relative gap and its rounding of the points evaluated last.  w, alpha, certified
+    (k, 4), measures (accuracy, root of the mean squared error): of the point with the smallest gap so far, of several
+    problems with the smallest of their largest gaps."""
 
     name = "lbfgs"
     needs_output = False
@@ -118,8 +131,8 @@ class LBFGS(CertifiesItself):
         return state[name].reshape(self.n_vectors, -1)
 
     def live(self, state: State) -> np.ndarray:
-        """The problems whose gap is above the tolerance: the points of the others stay."""
-        return np.flatnonzero(~(self.by_problem(state, "figures")[:, REL_GAP] <= self.tol))
+        """The problems that are not at their end: the points of the others stay."""
+        return np.flatnonzero(~at_their_end(self.by_problem(state, "figures"), self.tol))
 
     def started(self, state: State) -> bool:
         """A point has been evaluated."""
@@ -188,9 +201,14 @@ class LBFGS(CertifiesItself):
             trial, point, gradient = (self.columns(state, name) for name in ("trial", "point", "gradient"))
             arguments = trial, point, self.prior, gradient, c
             distance, square, along = over_features(self.threads, gradient_of, arguments, np.zeros(3)).tolist()
-            loss, of_rows, magnitude, _ = totals[c].tolist()
-            primal = 0.5 * distance + loss
-            figures[c] = primal, *certified(primal, of_rows + 0.5 * square, of_rows, magnitude + distance)
+            loss, of_rows, magnitude, more, wider, lengths, _ = totals[c].tolist()
+            primal, n = 0.5 * distance + loss, self.problem.n_samples
+            more += rounding_of_sums(0, loss) + rounding_of_sums(len(trial), primal)
+            # the gradient is the sum of the rows, one after the other, and what is subtracted from it
+            rounded = rounding_of_sums(n, lengths) + rounding_of_sums(len(trial), math.sqrt(distance))
+            wider += OF_TERMS * magnitude + rounding_of_sums(0, of_rows) + (math.sqrt(square) + 0.5 * rounded) * rounded
+            gap, size = of_rows + 0.5 * square, magnitude + distance
+            figures[c] = certified(primal, gap, of_rows, size, more, wider, 0.5 * distance)
             evaluated[c] = Evaluation(primal, square, along)
         self.keep_best(state, float(totals[0, TERMS - 1]))
         for c in self.live(state).tolist():
@@ -233,14 +251,8 @@ class LBFGS(CertifiesItself):
         """Of the best point; no rows are needed."""
         figures = self.by_problem(state, "certified")
         accuracy, rmse = state["measures"].tolist()
-        return Certificate(
-            math.fsum(figures[:, PRIMAL].tolist()),
-            math.fsum(figures[:, DUAL].tolist()),
-            float(figures[:, REL_GAP].max()),
-            None if self.real_targets else accuracy,
-            rmse if self.real_targets else None,
-            by_class=dict(zip(CERTIFIED, figures.T.tolist(), strict=True)) if self.several else None,
-        )
+        right, error = (None, rmse) if self.real_targets else (accuracy, None)
+        return several_certified(figures, right, error, each=self.several)
 
     def dual_variables(self, state: State) -> np.ndarray:
         return state["alpha"]

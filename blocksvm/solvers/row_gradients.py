@@ -15,8 +15,8 @@ from blocksvm.base.threads import Threads, slices
 from blocksvm.kernels.lbfgs_loops import TERMS, add_squares, curvatures_of, dual_of_derivative
 from blocksvm.kernels.margins import add_rows, decision_values
 from blocksvm.kernels.several_loops import add_rows_to_several, several_decision_values
-from blocksvm.problems.problem import Problem, predicted
-from blocksvm.problems.several_problems import SeveralProblems
+from blocksvm.problems.problem import Problem, errors_of_scores, predicted
+from blocksvm.problems.several_problems import SeveralProblems, norms_of
 from blocksvm.sources.block import Block
 
 
@@ -39,6 +39,7 @@ class RowGradients:
         self.problem, self.w, self.total, self.diagonal, self.threads = problem, w, total, diagonal, threads
         self.several = problem if isinstance(problem, SeveralProblems) else None
         self.live = set(live.tolist())
+        self.lengths = np.sqrt(norms_of(w, 1 if self.several is None else self.several.n_problems)[:, 0])
         self.evaluated = problem.loss.compiled(dual_of_derivative)
         self.curved = problem.loss.compiled(curvatures_of)
 
@@ -90,13 +91,16 @@ class RowGradients:
             decision_values(*matrix, w, bias, scores.reshape(-1)[rows])
         else:
             several_decision_values(*matrix, w, width, bias, scores[rows])
+        part = block[rows]
+        within, norms = errors_of_scores(part, self.w, self.lengths, self.problem), np.sqrt(part.sq_norms + bias**2)
         right = self._count_right(scores[rows], block.y[rows])
         for c in range(k):
             z = np.ascontiguousarray(scores[rows, c])
             of_rows, coefficients, of_c = np.empty_like(z), np.zeros_like(z), np.empty((TERMS, len(z)))
             if c in self.live:
                 targets, costs = self._targets_and_costs(c, block, rows)
-                self.evaluated(z, targets, costs, self.problem.parameters, of_rows, coefficients, of_c)
+                known = z, np.ascontiguousarray(within[:, c]), norms
+                self.evaluated(*known, targets, costs, self.problem.parameters, of_rows, coefficients, of_c)
                 alpha[rows, c] = of_rows
                 terms[TERMS * c : TERMS * (c + 1), rows] = of_c
                 if self.diagonal is not None:

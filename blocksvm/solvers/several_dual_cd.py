@@ -26,7 +26,7 @@ from blocksvm.kernels.several_loops import (
     several_shares,
 )
 from blocksvm.problems.problem import Certificate
-from blocksvm.problems.several_problems import CERTIFIED, REL_GAP, SeveralProblems, each_against_the_rest
+from blocksvm.problems.several_problems import CERTIFIED, REL_GAP, SeveralProblems, at_their_end, each_against_the_rest
 from blocksvm.solvers.dual_cd import CONJUGATE, OUTERS, Shrinking
 from blocksvm.solvers.side_by_side import SideBySide
 from blocksvm.solvers.solver import (
@@ -56,7 +56,7 @@ class SeveralDualCD(SideBySide, SeveralProblemsSolver):
     """``DualCD`` of each of several problems, by threads: one has those of a lane (kernels/several_loops.py).
 
     state["conjugates"], ["seen"], ["scale"] (k,): of each problem the sum of the conjugates, the gap that this reading
-    has seen, and what its shares of the gap are multiplied by; ["certified"] (3 k,): as ``SeveralProblems`` has it.
+    has seen, and what its shares of the gap are multiplied by; ["certified"] (4 k,): as ``SeveralProblems`` has it.
     """
 
     rests_by_vector = True
@@ -181,7 +181,7 @@ class SeveralDualCD(SideBySide, SeveralProblemsSolver):
         figures, live = state["certified"].reshape(-1, len(CERTIFIED)), self.live(state)
         assert certificate.by_class is not None
         certified = np.array([certificate.by_class[name] for name in CERTIFIED]).T
-        ended = certified[:, REL_GAP] <= self.problem.tol
+        ended = at_their_end(certified, self.problem.tol)
         figures[ended] = certified[ended]
         return half_below(certified[live, REL_GAP])
 

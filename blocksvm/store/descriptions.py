@@ -133,6 +133,7 @@ class CertificateMeta(Struct):
     rmse: float | None = None
     alpha_factors: Pair | None = None
     by_class: ByClassMeta | None = None
+    rounding: float | None = None
 
 
 class PlattMeta(Struct, tag_field="kind", tag="platt"):

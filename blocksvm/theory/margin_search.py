@@ -365,7 +365,9 @@ class _Search:
             best = look.upper = min(best, look.upper)
             self.on_event({"event": "bounds", "C": C, "lower": look.lower, "upper": best, "at_bound": look.at_bound})
             settled = look.lower >= (1.0 - tol) * best
-            over = fitted.status in ("max-outer", "max-seconds") or C * typical > LARGEST_COST or to < LAST_TOL
+            over = (
+                fitted.status in ("rounding", "max-outer", "max-seconds") or C * typical > LARGEST_COST or to < LAST_TOL
+            )
             if settled or best < least * plane.radius or over:
                 return plane, look, settled
             if look.at_bound:

@@ -53,8 +53,8 @@ class OuterLoop(Run):
             final = None if status == "interrupted" else self._last_certificate()
             if final is None:
                 status = "interrupted"
-            elif final.rel_gap is not None and final.rel_gap <= self.plan.settings.tol:
-                status = "converged"
+            else:
+                status = final.ends(self.plan.settings.tol) or status
             return self.end(status, final)
 
     def _iterate(self) -> str:
@@ -175,7 +175,7 @@ class OuterLoop(Run):
             if isinstance(solver, SeveralProblemsSolver):
                 reached = solver.certified(self.state, certificate)
             policy.learn(progress.gap_of, progress.gap, reached)
-            if working_set is None or certificate.rel_gap is None or certificate.rel_gap <= tol:
+            if working_set is None or certificate.rel_gap is None or certificate.ends(tol):
                 break
             self.reader.request(self.following()[0], self.following()[1:])
             progress.begin_cycle(plan.blocks.work_of_reading, certificate.primal)

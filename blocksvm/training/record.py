@@ -204,12 +204,12 @@ class Tally:
 
 @dataclass(frozen=True)
 class Result:
-    """A run's end.  status 'converged', 'max-outer', 'max-passes', 'max-seconds' or 'interrupted'; w (n_vectors *
-    (d + 1),), the constant feature's weight last; alpha (l,) or None; certificate of exactly this w and alpha, or None
-    where interrupted; passes of every visit, set_passes of every one to the working set; memory by name as planned;
-    note: a sentence about what the run has shown; support: of a solver whose result is no vector of weights, the rows
-    that it stands on; cause, advice: of a run that a limit has ended before its tolerance, why and what to do
-    (``cause_of``), else None."""
+    """A run's end.  status 'converged', 'rounding' (no better certificate can be had in double precision), 'max-outer',
+    'max-passes', 'max-seconds' or 'interrupted'; w (n_vectors * (d + 1),), the constant feature's weight last; alpha
+    (l,) or None; certificate of exactly this w and alpha, or None where interrupted; passes of every visit, set_passes
+    of every one to the working set; memory by name as planned; note: a sentence about what the run has shown; support:
+    of a solver whose result is no vector of weights, the rows that it stands on; cause, advice: of a run that a limit
+    has ended before its tolerance, why and what to do (``cause_of``), else None."""
 
     status: str
     w: np.ndarray
@@ -226,7 +226,7 @@ class Result:
     advice: str | None = None
 
 
-UNCERTIFIED = {name: None for name in ("primal", "dual", "rel_gap", "accuracy", "rmse")}
+UNCERTIFIED = {name: None for name in ("primal", "dual", "rel_gap", "accuracy", "rmse", "rounding")}
 
 
 def start_event(plan: Plan, progress: Progress) -> StartEvent:
@@ -310,9 +310,8 @@ def end_event(result: Result, last: dict | None) -> EndEvent:
 def ended(progress: Progress, plan: Plan, state: State, seconds: float) -> str | None:
     """At the end of an outer iteration: why another one is not begun, or None."""
     settings, solver = plan.settings, plan.solver
-    rel_gap = progress.certificate["rel_gap"] if progress.current and progress.certificate else None
-    if rel_gap is not None and rel_gap <= settings.tol:
-        return "converged"
+    if progress.current and progress.certificate and (end := Certificate(**progress.certificate).ends(settings.tol)):
+        return end
     if solver.finished(state) or stalled(solver, progress.estimates, settings.tol):
         return "converged"
     if progress.outers_done() >= settings.outer_limit():
@@ -331,7 +330,7 @@ def stalled(solver: Solver, estimates: list[float | None], tol: float) -> bool:
 
 
 LARGE, LONG = 1e4, 30.0  # of C ||x||^2, and of the largest norm: above them they are called the cause
-SCALE, LARGE_C, LIMIT = "scale", "large C", "limit"
+SCALE, LARGE_C, LIMIT, ROUNDING = "scale", "large C", "limit", "rounding"
 
 
 def cause_of(plan: Plan, status: str, certificate: Certificate | None) -> tuple[str | None, str | None]:
@@ -340,12 +339,18 @@ def cause_of(plan: Plan, status: str, certificate: Certificate | None) -> tuple[
     A pass of coordinate descent brings the dual less the larger C ||x||^2 is, as that is the curvature's part that the
     penalty does not even out: above ``LARGE`` it is the cause, of the rows' norms where these are above ``LONG``.
     """
-    tol, source, ended = plan.settings.tol, plan.source, status.startswith("max-")
+    tol, source, ended = plan.settings.tol, plan.source, status == ROUNDING or status.startswith("max-")
     if not ended or certificate is None or certificate.rel_gap is None or certificate.rel_gap <= tol:
         return None, None
     problem = plan.solver.problem
     C = 1.0 if problem is None else float(np.max(problem.cost))
     far = f"the gap {certificate.rel_gap:.1e} is above {option('tol', tol)}"
+    if status == ROUNDING:
+        return ROUNDING, (
+            f"not certified: {far}, as double precision knows the objective to {certificate.rounding:.1e} of it only, "
+            f"where decision values are sums of large products; scale the features, by {option('scale', 'max-abs')} of "
+            f"split, or lower {option('C')}"
+        )
     more = f"raise {option(status.replace('-', '_'))}, and go on by {option('warm_start')}, or accept the gap"
     if C * source.max_norm**2 <= LARGE:
         return LIMIT, f"not converged: {far} as {option(status.replace('-', '_'))} ended the run; {more}"

@@ -70,8 +70,8 @@ class HeldOutSums(SeveralSums):
         self.places = np.full(folds.count, -1)  # of each fold among those that are trained
         self.places[folds.trained] = np.arange(self.n_trained)
 
-    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray) -> None:
-        super().add(scores, block, alpha)
+    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray, within: np.ndarray | None = None) -> None:
+        super().add(scores, block, alpha, within)
         _, n_C, classes = self.values.shape
         by_fold = scores.reshape(block.n_samples, n_C, self.n_trained, classes)
         places = self.places[self.of_rows[block.rows]]

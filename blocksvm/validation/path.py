@@ -360,7 +360,8 @@ def score(
             z, losses = held[rows, number].T, 0.0
             for c in range(classes):
                 side = y if classes == 1 else np.where(y == c, 1, -1).astype(np.int16)
-                losses += sums(np.ascontiguousarray(z[c]), side, importance, None, one, problem.parameters)[0]
+                exact = np.zeros(len(rows))
+                losses += sums(np.ascontiguousarray(z[c]), exact, side, importance, None, one, problem.parameters)[0]
             scores.loss[place] = losses / max(weight, 1e-300)
             if problem.real:
                 scores.rmse[place] = math.sqrt(np.square(z[0] - y).mean())

@@ -258,6 +258,7 @@ def train_summary(result) -> list[str]:
     """The lines that end a training run."""
     ends = {
         "converged": "converged",
+        "rounding": "ended by the rounding of double precision",
         "max-outer": "ended by --max-outer",
         "max-passes": "ended by --max-passes",
         "max-seconds": "ended by --max-seconds",

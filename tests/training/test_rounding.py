@@ -1,0 +1,171 @@
+"""Rounding is counted: a certificate claims no more than sums in long double show, however the numbers are scaled."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from reference_losses import LONG, REFERENCES
+from scipy import sparse
+from support.training_cases import random_rows, train
+
+from blocksvm.problems import problem
+from blocksvm.sources.matrix import Matrix
+
+N, D = 16, 4
+CASES = 92  # of each kind; eleven kinds
+KINDS = {
+    "hinge": {},
+    "squared-hinge": {},
+    "logistic": {},
+    "epsilon-insensitive": {"epsilon": 0.3},
+    "huber": {"delta": 0.7},
+    "lbfgs": {"solver": "lbfgs", "loss": "logistic"},
+    "classes": {"loss": "hinge"},
+    "crammer-singer": {"loss": "hinge", "multiclass": "crammer-singer"},
+    "free bias": {"loss": "hinge", "bias": "free"},
+    "kernel": {"solver": "kernel", "loss": None},
+    "pegasos": {"solver": "pegasos", "dual": True, "loss": "hinge"},
+}
+
+
+def drawn(kind: str, number: int):
+    """(X, y, settings): columns of one size or of each its own, from 1e-12 to 1e12, whole numbers or not; the labels of
+    a plane, of few rows wrong or none; C from 1e-8 to 1e8."""
+    rng = np.random.default_rng([number, len(kind)])
+    X = rng.standard_normal((N, D)) * (rng.random((N, D)) < 0.8)
+    z = X @ rng.standard_normal(D) + rng.choice([0.0, 0.3]) * rng.standard_normal(N)
+    if rng.random() < 0.5:
+        X += 3.0 * np.sign(z)[:, None] * rng.random(D)  # separable by far
+    X *= 10.0 ** rng.uniform(-12, 12, D if rng.random() < 0.3 else 1)
+    y = np.where(z > 0, 1.0, -1.0)
+    if kind in ("epsilon-insensitive", "huber"):
+        y = z * 10.0 ** rng.uniform(-3, 6)
+    elif kind in ("classes", "crammer-singer"):
+        y = np.digitize(z, [-0.5, 0.5]).astype(float)
+        y[:3] = 0.0, 1.0, 2.0
+    else:
+        y[:2] = 1.0, -1.0
+    settings = {"C": 10.0 ** rng.uniform(-8, 8), "max_outer": 12, "tol": 1e-6, "loss": kind} | KINDS[kind]
+    if kind == "kernel":
+        settings |= {"kernel": "linear" if rng.random() < 0.5 else "rbf", "gamma": 1.0 / np.square(X).sum(axis=1).max()}
+        settings["bias"] = 0.0
+    return X, y, {name: value for name, value in settings.items() if value is not None}
+
+
+def objectives(X, y, w, alpha, C, loss, bound=None):
+    """[(P(w), D(alpha), by how much these sums in long double may be off)]; w, X, alpha as they were given."""
+    reference = REFERENCES[loss]
+    p = tuple(LONG(value) for value in (bound or ()))
+    z, u = X @ w, (alpha * (y if reference.labels else LONG(1))) @ X
+    losses = [reference.value(a, b, C, p) for a, b in zip(z, y, strict=True)]
+    conjugates = [reference.conjugate(a, b, C, p) for a, b in zip(alpha, y, strict=True)]
+    size = w @ w + u @ u + sum(losses) + sum(abs(a) for a in conjugates) + (C * abs(np.log(C)) * len(y))
+    return (w @ w) / 2 + sum(losses), -sum(conjugates) - (u @ u) / 2, size * LONG(2.0**-58)
+
+
+def truth(kind, X, y, settings, result):
+    """The same of each problem that a run has solved."""
+    X, C = X.astype(LONG), LONG(settings["C"])
+    w, alpha = result.w.astype(LONG), result.alpha.astype(LONG).reshape(len(y), -1)
+    alpha = alpha[:, 0] if alpha.shape[1] == 1 else alpha
+    loss = settings.get("loss", "hinge")
+    if kind == "classes":
+        W, A = w.reshape(3, -1)[:, :D], alpha
+        return [objectives(X, np.where(y == c, 1, -1), W[c], A[:, c], C, loss) for c in range(3)]
+    if kind == "crammer-singer":
+        W, A = w.reshape(3, -1)[:, :D], alpha
+        classes, rows = y.astype(int), np.arange(N)
+        other = np.ones((N, 3), LONG)
+        other[rows, classes] = 0
+        v = X @ W.T + other
+        losses, u = v.max(axis=1) - v[rows, classes], A.T @ X
+        primal, dual = (W * W).sum() / 2 + C * losses.sum(), -(u * u).sum() / 2 - (A * other).sum()
+        return [(primal, dual, (abs(primal) + (u * u).sum() + abs(A).sum()) * LONG(2.0**-58))]
+    if kind == "kernel":
+        K = X @ X.T
+        if settings["kernel"] == "rbf":
+            squares = np.diag(K)
+            K = np.exp(-LONG(settings["gamma"]) * (squares[:, None] + squares - 2 * K))
+        f, signed = K @ (alpha * y), alpha * y
+        square = signed @ f
+        primal = square / 2 + C * np.maximum(0, 1 - y * f).sum()
+        return [(primal, alpha.sum() - square / 2, (abs(primal) + alpha.sum()) * LONG(2.0**-54))]
+    if kind == "free bias":
+        below, above = (LONG(factor) for factor in result.certificate.alpha_factors)
+        alpha = alpha * np.where(y > 0, above, below)
+        X, w = np.c_[X, np.ones(N)], np.append(w[:D], LONG(result.bias) * w[D])
+        P, D_of_alpha, off = objectives(X, y, w, alpha, C, loss)
+        square, net = (
+            (w[D] ** 2) / 2,
+            (alpha * y).sum(),
+        )  # of the bias, which is no part of the norms; 0 but for rounding
+        return [(P - square, D_of_alpha + net**2 / 2, off + abs(net * w[D]) + square * LONG(2.0**-60))]
+    bound = {"epsilon-insensitive": ("epsilon",), "huber": ("delta",)}.get(loss, ())
+    return [objectives(X, y, w[: X.shape[1]], alpha, C, loss, [settings[name] for name in bound])]
+
+
+def result_of(X, y, settings):
+    """The run's result, and the value of the constant feature."""
+    run = train(Matrix(sparse.csr_matrix(X), y), **settings)
+    return SimpleNamespace(**vars(run.result), bias=run.loop.plan.solver.bias)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_certificate_claims_more_than_is_true(kind):
+    counted = decided = 0
+    for number in range(CASES):
+        X, y, settings = drawn(kind, number)
+        result = result_of(X, y, settings)
+        certificate = result.certificate
+        claims = [(certificate.primal, certificate.dual, certificate.rel_gap)]
+        if certificate.by_class:
+            claims = list(zip(*(certificate.by_class[name] for name in ("primal", "dual", "rel_gap")), strict=True))
+        for (primal, dual, rel_gap), (P, D_of_alpha, off) in zip(
+            claims, truth(kind, X, y, settings, result), strict=True
+        ):
+            assert primal >= P - off and dual <= D_of_alpha + off, (number, settings)
+            assert rel_gap * P >= P - D_of_alpha - 2 * off, (number, settings, float((P - D_of_alpha) / P), rel_gap)
+            counted += certificate.rounding > 0.0
+        decided += result.status == "rounding"
+        assert (result.status == "converged") == (certificate.rel_gap <= settings["tol"])
+        assert (result.cause == "rounding") == (result.status == "rounding")
+    assert counted, "the bounds are counted"
+    assert decided or kind in ("lbfgs", "kernel", "pegasos"), "where they are above the tolerance, they end the run"
+
+
+def test_without_the_bound_of_decision_values_certificates_claim_too_much(monkeypatch):
+    monkeypatch.setattr(problem, "errors_of_scores", lambda block, w, *more: np.zeros((block.n_samples, w.shape[1])))
+    result = far_apart(1e4)
+    X, y = rows_far_apart()
+    ((P, D_of_alpha, _),) = truth("hinge", X, y, {"C": 1e4, "loss": "hinge"}, result)
+    assert result.status == "converged" and result.certificate.rel_gap <= 1e-3 < (P - D_of_alpha) / P
+
+
+def rows_far_apart():
+    """Whole numbers of 1e7, separable by far: w is some 1e-7, and C times the rounding of 1 - y z above ||w||^2."""
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(300) < 0.5, 1.0, -1.0)
+    return np.round(1e7 * (y[:, None] * rng.uniform(0.3, 1.0, (300, 3)) + 0.15 * rng.standard_normal((300, 3)))), y
+
+
+def far_apart(C: float):
+    X, y = rows_far_apart()
+    return train(Matrix(sparse.csr_matrix(X), y), C=C).result
+
+
+@pytest.mark.parametrize("C", [1.0, 1e4])
+def test_a_run_that_rounding_decides_ends_and_says_what_to_do(C):
+    result = far_apart(C)
+    assert result.status == result.cause == "rounding" and result.outer < 20
+    assert result.certificate.rel_gap > result.certificate.rounding > 1e-3
+    assert "double precision knows the objective to" in result.advice and "scale=max-abs" in result.advice
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_on_ordinary_rows_rounding_is_next_to_nothing(loss):
+    certificate = train(Matrix(*random_rows(n=200, d=50, seed=2)), loss=loss, tol=1e-4).result.certificate
+    assert 0.0 < certificate.rounding < 1e-12 * certificate.primal + 1e-13
+    assert certificate.rel_gap == pytest.approx((certificate.primal - certificate.dual) / certificate.primal, rel=1e-6)
