@@ -120,8 +120,6 @@ MEASURED = {
                 for name, options in (("hinge", "--seeds 0,1,2"), ("squared", "--loss squared-hinge"),
                                       ("large", "-C 10"), ("logistic", "--loss logistic"),
                                       ("commands", "{zipf.h5} --commands 3"))},
-    "plan": {"": f"experiments.plan {' '.join(f'{{{name}.h5}}' for name in TEXTS)}",
-             "unseen": "experiments.plan {enron-w12.h5} {zipf-other.h5} {clicks-other.h5}"},
     "threads": {"": f"experiments.threads {' '.join(f'{{{name}.h5}}' for name in TEXTS)}"},
     "schedules": {name: f"experiments.schedules {{{name}.h5}} --figure {{@tables}}/schedules-{name}.png"
                   for name in ("enron", "imdb-words")},

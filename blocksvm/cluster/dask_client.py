@@ -137,14 +137,6 @@ def closed(resource) -> None:
         resource.close(timeout=ANSWER)
 
 
-def count_workers(address: str, security) -> int:
-    """Threads of the workers that are there now, or will be (local:N); InputError as ``dask_client``."""
-    if address.startswith("local:"):
-        return n_local(address)
-    with dask_client(address, security) as client:
-        return sum(client.nthreads(callback_timeout=ANSWER).values())
-
-
 def n_local(address: str) -> int:
     """N of local:N."""
     n = address.removeprefix("local:")

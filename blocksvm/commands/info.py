@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.base.errors import InputError, option_string, printable
+from blocksvm.base.errors import InputError, printable
 from blocksvm.base.objects.remote_path import place
-from blocksvm.cli.console import Parser, size
+from blocksvm.cli.console import Parser
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import (
-    add_cluster,
-    add_objects,
-    add_settings,
-    add_threads,
-    chosen_values,
-    cluster_of,
-    n_threads,
-)
+from blocksvm.cli.options import add_cluster, add_objects, cluster_of
 from blocksvm.cli.outputs import outputs_of
-from blocksvm.problems.problem_settings import WITH_CLASSES
-from blocksvm.training.run_settings import RUN_SETTINGS
-
-PLANNED = ("bias", "schedule", "working_set", "memory", "tol")
-TYPES = {"memory": size}
 
 
 def parser() -> Parser:
@@ -35,22 +22,12 @@ def parser() -> Parser:
     add_json(p, "the description")
     p.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
     add_cluster(p, "verify a store", copies=True)
-    add_objects(p, priced=True)
-    group = p.add_argument_group("what training on a store would take")
-    group.add_argument("--plan", action="store_true", help="train a sample, and add up the time and memory of all rows")
-    group.add_argument("--workers", type=int, metavar="K", help="plan a run on K workers of a cluster, too")
-    add_threads(group)
-    add_settings(p, "settings of the planned run", WITH_CLASSES)
-    add_settings(p, "the planned run", RUN_SETTINGS, PLANNED, TYPES)
+    add_objects(p)
     return p
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    planned = {**chosen_values(options, WITH_CLASSES), **chosen_values(options, RUN_SETTINGS)}
-    for name in ("workers", "threads", *planned):
-        if not options.plan and getattr(options, name) is not None:
-            raise InputError(f"{option_string(name)}: is for --plan; add it, or leave {option_string(name)} out")
     outputs_of(options, [options.file])
 
     from blocksvm.store.hdf5_files import MAKERS, open_hdf5, read_meta, text_attribute, version_attribute
@@ -65,16 +42,11 @@ def main(arguments: list[str]) -> int:
     elif options.cluster is not None:
         raise InputError("--cluster: is for --verify; add it, or leave --cluster out")
     top = None if options.top is None else strongest_weights(path, kind, options.top)
-    plan = plan_of(path, kind, planned, options) if options.plan else None
-    from dataclasses import asdict
-
     from blocksvm.cli.display.file_lines import all_settings, description_lines, weight_lines
 
     if options.json:
         about = meta if "method" not in meta else meta | {"settings": all_settings(meta)}
         figures = {"kind": kind, "format_version": version, "bytes": path.stat().st_size, **about}
-        if plan is not None:
-            figures["plan"] = asdict(plan) | {"seconds": plan.run.total}
         if top is not None:
             figures["top"] = [{"label": label, "features": [vars(one) for one in features]} for label, features in top]
         if emit_json(options, figures):
@@ -83,31 +55,9 @@ def main(arguments: list[str]) -> int:
         print(f"{name:<14} {printable(str(value))}")
     if options.verify:
         print(f"{'verified':<14} every checksum matches")
-    if plan is not None:
-        from blocksvm.cli.display.plan_lines import plan_lines
-
-        for name, value in plan_lines(plan):
-            print(f"{name:<14} {value}")
     for line in weight_lines(top or []):
         print(line)
     return 0
-
-
-def plan_of(path, kind: str, planned: dict, options):
-    """What training on the store by these settings would take."""
-    if kind != "store":
-        raise InputError(f"{path}: is a {kind}; --plan is for a store")
-    if options.workers is not None and options.workers < 1:
-        raise InputError(f"--workers {options.workers}: must be 1 or more")
-    from blocksvm.planning.forecast import Processors
-    from blocksvm.planning.training_plan import plan_training
-    from blocksvm.store.reader import Store
-    from blocksvm.training.train_settings import TrainSettings
-
-    settings = TrainSettings.of(**planned)
-    processors = n_threads(None)
-    with Store(path) as store:
-        return plan_training(store, settings, Processors(options.threads or processors, processors), options.workers)
 
 
 def strongest_weights(path, kind: str, n: int) -> list:

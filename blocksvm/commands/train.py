@@ -6,7 +6,6 @@ import sys
 from textwrap import fill
 
 from blocksvm.base.errors import InputError, option_string
-from blocksvm.base.objects.remote_path import place
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import names_of
 from blocksvm.cli.console import (
@@ -27,7 +26,6 @@ from blocksvm.cli.options import (
     add_settings,
     add_threads,
     chosen_values,
-    is_on_cluster,
     refusal,
     saved_in,
     value_of,
@@ -46,7 +44,6 @@ EXAMPLES = """examples:
 """
 TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
 METHOD = ("bias", "schedule", "working_set", "partition", "block_chunks", "order", "memory", "seed")
-AUTO = "auto"  # in place of a solver's name
 END = ("tol", "max_outer", "max_passes", "max_seconds")
 
 
@@ -62,9 +59,8 @@ def parser(solver: str, settings: Settings) -> Parser:
     p.add_argument("model", metavar="MODEL.h5", help="the model to write")
     method = p.add_argument_group("the solver")
     known = Known(NAMES)
-    method.add_argument("--solver", metavar="NAME", choices=Known((*NAMES, AUTO)),
-                        help="dual-cd (default), another name of the list below, or auto: on a cluster lbfgs, where a "
-                        "plan says that it is quicker")  # fmt: skip
+    method.add_argument("--solver", metavar="NAME", choices=known,
+                        help="dual-cd (default), or another name of the list below")  # fmt: skip
     method.add_argument("--learner", metavar="NAME", choices=known, help="an online learner of the list below")
     method.add_argument("--help-solver", metavar="NAME", choices=known,
                         help="show the settings of a solver or learner, and exit")  # fmt: skip
@@ -99,7 +95,7 @@ def solver_of(arguments: list[str]) -> tuple[str, Settings]:
         return "dual-cd", WITH_CLASSES
     from blocksvm.learners.engine.methods import get_method
 
-    if name == AUTO or (name is None and continued is None):
+    if name is None and continued is None:
         name = "dual-cd"
     if name is None:
         from blocksvm.model.model_file import describe_model
@@ -137,8 +133,6 @@ def main(arguments: list[str]) -> int:
         about = read_meta(file)
     keywords = {"solver": options.solver, "learner": options.learner}
     keywords |= chosen_values(options, declared) | chosen_values(options, RUN_SETTINGS)
-    if options.solver == AUTO:
-        keywords["solver"] = solver_by_plan(options, keywords)
     if options.continue_from is None:
         settings = TrainSettings.of(**keywords)
     else:
@@ -169,25 +163,6 @@ def main(arguments: list[str]) -> int:
     if not options.quiet:
         print(f"next: blocksvm predict {options.model} NEW.svm", file=sys.stderr)
     return 0
-
-
-def solver_by_plan(options, keywords: dict) -> str:
-    """What ``--solver auto`` is; a run that goes on keeps its own."""
-
-    from blocksvm.model.solver_state import describe_checkpoint
-    from blocksvm.planning.solver_choice import choose_solver
-
-    if options.resume and options.checkpoint is not None and place(options.checkpoint).exists():
-        return describe_checkpoint(options.checkpoint)["method"]["name"]
-    workers = None
-    if is_on_cluster(options):
-        from blocksvm.cluster.dask_client import count_workers
-
-        workers = count_workers(options.cluster, options.security)
-    name, why = choose_solver(options.store, workers, **keywords)
-    if not options.quiet:
-        print(f"--solver {AUTO}: {name}; {why}", file=sys.stderr)
-    return name
 
 
 def help_text(name: str) -> str:

@@ -35,7 +35,7 @@ LEVELS = [
     ["training", "streaming"],
     ["cluster"],
     ["api"],
-    ["validation", "planning"],
+    ["validation"],
     ["exchange", "reporting"],
     ["theory", "structured"],  # wings, which stand on the house
     ["estimators"],

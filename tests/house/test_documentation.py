@@ -59,7 +59,6 @@ FILES = {
     "memory.md": ["rows.svm"],
     "online.md": ["clicks.svm", "more.svm"],
     "operations.md": ["monday.svm", "tuesday.svm", "new.svm"],
-    "planning.md": ["rows.svm"],
     "predicting.md": ["train.svm", "new.svm"],
     "python.md": ["train.svm", "new.svm"],
     "reports.md": ["rows.svm"],
