@@ -10,7 +10,6 @@ from blocksvm.cli.outputs import outputs_of, print_written
 EPILOG = """examples:
   blocksvm report run.jsonl -o report.html
   blocksvm report hinge.jsonl logistic.jsonl -o both.html --png both.png
-  blocksvm report run.jsonl --watch               (while the run goes on)
 """
 
 
@@ -26,10 +25,6 @@ def parser() -> Parser:
     )
     what.add_argument("--png", metavar="FILE.png", help="write the charts as a picture (needs matplotlib)")
     what.add_argument("--overwrite", action="store_true", help="replace existing outputs")
-    watching = p.add_argument_group("while a run goes on")
-    watching.add_argument("--watch", action="store_true",
-                          help="serve the page to browsers on this machine, and update it, until Ctrl-C")  # fmt: skip
-    watching.add_argument("--port", type=int, metavar="N", help="port of --watch (default: a free one)")
     return p
 
 
@@ -38,16 +33,14 @@ def main(arguments: list[str]) -> int:
 
     from blocksvm.base.outputs.writing import written_text, written_whole
 
-    if not (options.output or options.png or options.watch):
-        raise InputError("nothing to make; add -o FILE.html, --png FILE.png or --watch")
-    if options.port is not None and not options.watch:
-        raise InputError("--port is for --watch; leave it out, or add --watch")
+    if not (options.output or options.png):
+        raise InputError("nothing to make; add -o FILE.html or --png FILE.png")
     traces = [place(name) for name in options.traces]
     outputs = outputs_of(options, options.traces, {"report": options.output, "figure": options.png})
     from blocksvm.reporting.page import page_of
     from blocksvm.reporting.runs import load_runs
 
-    runs = load_runs(traces, unfinished=options.watch)
+    runs = load_runs(traces)
     if "report" in outputs:
         with written_text(outputs["report"], options.overwrite) as file:
             file.write(page_of(runs))
@@ -57,17 +50,4 @@ def main(arguments: list[str]) -> int:
         with written_whole(outputs["figure"], options.overwrite) as file:
             draw(runs, file)
     print_written(options, outputs)
-    if options.watch:
-        watch(traces, options.port or 0)
     return 0
-
-
-def watch(traces: list, port: int) -> None:
-    """Serve the page until Ctrl-C or SIGTERM."""
-    from contextlib import suppress
-
-    from blocksvm.reporting.server import Pages
-
-    with Pages(traces, port) as pages, suppress(KeyboardInterrupt):
-        print(f"{pages.url} shows the runs; Ctrl-C ends this", flush=True)
-        pages.serve_forever()

@@ -143,14 +143,12 @@ class Event:
         return InputError(f"{self.where}: {str(name)[:40]!r} {what}; name a trace that a run wrote")
 
 
-def load_runs(paths: list[Path], unfinished: bool = False) -> list[TracedRun]:
-    """A run for each trace, named by its file.  unfinished: also of a trace without an event yet.
+def load_runs(paths: list[Path]) -> list[TracedRun]:
+    """A run for each trace, named by its file.
 
     InputError for another file, with its line; an incomplete last line is left out.
     """
-    return [
-        load_run(path, name, unfinished) for path, name in zip(paths, distinct_names([*map(str, paths)]), strict=True)
-    ]
+    return [load_run(path, name) for path, name in zip(paths, distinct_names([*map(str, paths)]), strict=True)]
 
 
 def distinct_names(names: list[str]) -> list[str]:
@@ -165,7 +163,7 @@ def distinct_names(names: list[str]) -> list[str]:
     return [f"{name} ({k + 1})" if short.count(name) > 1 else name for k, name in enumerate(short)]
 
 
-def load_run(path: Path, name: str, unfinished: bool = False) -> TracedRun:
+def load_run(path: Path, name: str) -> TracedRun:
     """One run, see ``load_runs``."""
     if not path.is_file():
         raise InputError(f"{path}: no such file; name a trace that train or stream wrote")
@@ -183,7 +181,7 @@ def load_run(path: Path, name: str, unfinished: bool = False) -> TracedRun:
         run.status = str(values.get("status") or "ended") if kind == "end" else None
         if kind == "end":
             run.gap = event.number("rel_gap")
-    if not (run.settings or run.iterations or run.online or unfinished):
+    if not (run.settings or run.iterations or run.online):
         raise InputError(f"{path}: holds no run; name a trace that train or stream wrote")
     return run
 

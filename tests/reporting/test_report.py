@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import http.client
 import itertools
 import json
 import re
 import shutil
-import signal
-import socket
-import struct
 import subprocess
-import sys
-import threading
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.places import ROOT
 from support.training_cases import make_store, random_rows, run_in_process
 
 from blocksvm.api.fit import fit
@@ -29,7 +22,6 @@ from blocksvm.reporting import charts
 from blocksvm.reporting.charts import in_bytes, in_seconds
 from blocksvm.reporting.page import page_of
 from blocksvm.reporting.runs import distinct_names, load_runs
-from blocksvm.reporting.server import HERE, Pages
 from blocksvm.reporting.svg import HALF_A_LETTER, LANES_WIDTH, MOST_SPANS, WIDTH, drawn, merged, timeline
 from blocksvm.store.reader import Store
 
@@ -377,86 +369,9 @@ def test_a_picture(tmp_path, events, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-# -- while a run goes on -------------------------------------------------------------------------------------------
-
-
-def asked(pages, path="/", host=None):
-    connection = http.client.HTTPConnection("127.0.0.1", pages.server_address[1], timeout=10)
-    connection.request("GET", path, headers={} if host is None else {"Host": host})
-    answer = connection.getresponse()
-    text = answer.read().decode()
-    connection.close()
-    return answer.status, answer.getheader("Refresh"), text
-
-
-def test_a_page_that_follows_a_run(tmp_path, events):
-    path = tmp_path / "run.jsonl"
-    path.write_text("")
-    with Pages([path]) as pages:
-        thread = threading.Thread(target=pages.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            assert pages.server_address[0] == "127.0.0.1"
-            status, refresh, text = asked(pages)
-            assert (status, refresh) == (200, "2")
-            written(path, [*events[:2], '{"event": "ou'], end="")
-            status, refresh, text = asked(pages)
-            assert (status, refresh) == (200, "2") and "Gap against time" in text
-            written(path, ["bad"])
-            status, refresh, text = asked(pages)
-            assert status == 500 and "run.jsonl:1: is not a line of a trace" in text
-            written(path, events)
-            status, refresh, text = asked(pages)
-            assert (status, refresh) == (200, None) and text == page_of(load_runs([path]))
-            assert asked(pages, "/etc/passwd")[0] == 404
-            # another site's name that is made to lead here
-            assert asked(pages, host="evil.example")[0] == 404
-        finally:
-            pages.shutdown()
-            thread.join()
-        for taken in (pages.server_address[1], 10**6):
-            with pytest.raises(InputError, match="choose another"):
-                Pages([path], taken)
-
-
-def test_who_closes_before_the_page_has_come_is_no_error(trace, capfd, monkeypatch):
-    handled = threading.Event()
-    finish = Pages.shutdown_request
-    monkeypatch.setattr(Pages, "shutdown_request", lambda self, request: (finish(self, request), handled.set()))
-    with Pages([trace]) as pages:
-        thread = threading.Thread(target=pages.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            with socket.create_connection((HERE, pages.server_address[1]), timeout=10) as client:
-                client.sendall(f"GET / HTTP/1.1\r\nHost: {HERE}\r\n\r\n".encode())
-                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed by a reset
-            assert handled.wait(10.0)
-        finally:
-            pages.shutdown()
-            thread.join()
-    assert capfd.readouterr().err == ""
-
-
-@pytest.mark.process
-def test_watching_ends_on_an_interrupt(trace):
-    command = [sys.executable, "-m", "blocksvm.report", str(trace), "--watch"]
-    child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    line = child.stdout.readline()
-    port = re.search(r"^http://127\.0\.0\.1:(\d+)/ ", line)[1]
-    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=10)
-    connection.request("GET", "/")
-    assert connection.getresponse().status == 200
-    connection.close()
-    child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=20)
-    assert (child.returncode, out, err) == (0, "", "")
-
-
 def test_what_was_not_asked_for(trace, capsys):
     code, _, err = run_in_process(capsys, main, trace)
     assert code == 2 and "nothing to make" in err
-    code, _, err = run_in_process(capsys, main, trace, "--port", "80", "-o", "x.html")
-    assert code == 2 and "--port is for --watch" in err
 
 
 def test_a_trace_is_a_table_of_pandas_in_one_line(trace, events):

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from itertools import combinations
 
 import numpy as np
 import pytest
 from support import browser
-from support.places import ROOT
 from support.training_cases import make_store, random_rows
 
 from blocksvm.api.fit import fit
@@ -229,40 +226,6 @@ def test_paper_shows_all_charts_in_dark_letters(page, scheme):
     told = re.findall(rb"/Alt \((.*?)\)", printed, re.S)
     for title in page.titles:
         assert any(title.encode() in one.replace(b"\\", b"") for one in told), (title, told)
-
-
-def test_the_page_of_a_run_that_goes_on_follows_it(traces, chromium, tmp_path):
-    """As ``report --watch`` serves it: the page comes again by itself, with what the trace has since been told."""
-    lines = traces[0].read_text().splitlines(keepends=True)
-    growing = tmp_path / "growing.jsonl"
-    outers = [number for number, line in enumerate(lines) if json.loads(line)["event"] == "outer"]
-    growing.write_text("".join(lines[: outers[1] + 1]))
-    command = [sys.executable, "-m", "blocksvm.report", str(growing), "--watch"]
-    child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    try:
-        address = child.stdout.readline().split()[0]
-        page = chromium.page()
-        page.show(*PHONE, "dark")
-        page.open(address)
-        points = "document.querySelector('svg.chart')?.querySelectorAll('circle').length ?? 0"
-        assert page.value(points) == 2
-        assert "going on" in page.value("document.body.textContent")
-        growing.write_text("".join(lines))
-        for _ in range(5):  # what came meanwhile may have been made of the trace as it was before
-            loads = page.loads
-            chromium.wait(lambda known=loads: page.loads > known)
-            if page.value(points) == len(outers):
-                break
-        assert page.value(points) == len(outers)
-        assert "converged" in page.value("document.body.textContent")
-        # a run that has ended is not asked for again, and nothing was asked of another machine
-        before = len(page.requests)
-        page.value("new Promise((done) => setTimeout(done, 2500))")
-        assert len(page.requests) == before
-        assert page.said == [] and set(page.requests) == {address}
-    finally:
-        child.terminate()
-        child.communicate(timeout=20)
 
 
 CELLS = """
