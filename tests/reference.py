@@ -688,39 +688,6 @@ def dual_cd_with_rest(X, y, C_rows, loss, outer_orders, beyond=0.2, visits=3, be
     return w, alpha, visited, estimates
 
 
-def extrapolated(X, y, alpha, before, w, C_rows, loss, farthest=1e4, halvings=6, enough=0.1):
-    """A step along what passes have done to the rows between their bounds, projected onto these.
-
-    X dense, with the constant feature where there is one; w may have a prior in it.  m_i = alpha_i - before_i where
-    0 < alpha_i < U_i, else 0; theta = slope / curvature of D along m, at most ``farthest``, is halved until
-    D(new) - D(alpha) >= ``enough`` <gradient, new - alpha> and > 0 of new = clip(alpha + theta m) (Bertsekas 1976), at
-    most ``halvings`` - 1 times.
-
-    Returns (theta, alpha, w); theta = 0 where there is no such step.
-    """
-    upper, diagonal = box(loss, C_rows)
-    free = (alpha > 0) & (alpha < upper)
-    move = np.where(free, alpha - before, 0.0)
-    gradient = 1.0 - y * (X @ w) - diagonal * alpha
-    slope = float(gradient @ move)
-    if slope <= 0.0:
-        return 0.0, alpha, w
-    along = X.T @ (y * move)
-    curvature = float(along @ along + diagonal @ move**2)
-    theta = min(slope / curvature, farthest) if curvature > 0.0 else farthest
-    for _ in range(halvings):
-        new = np.clip(alpha + theta * move, 0.0, upper)
-        change = X.T @ (y * (new - alpha))
-        gain = (new - alpha).sum() - w @ change - 0.5 * change @ change - 0.5 * diagonal @ (new**2 - alpha**2)
-        if gain > 0 and gain >= enough * gradient @ (new - alpha):
-            return theta, new, w + change
-        theta *= 0.5
-    return 0.0, alpha, w
-
-
-# -- support vector regression (Ho, Lin, JMLR 13, 2012) ------------------------------------------------------------
-
-
 def regression_primal(X, y, w, C, epsilon, squared, prior=0.0):
     """1/2 ||w - w0||^2 + sum C_i max(0, |x_i w - y_i| - epsilon), or its square; X dense, C a number or (n,)."""
     beyond = np.maximum(0.0, np.abs(X @ w - y) - epsilon)

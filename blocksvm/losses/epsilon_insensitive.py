@@ -154,7 +154,6 @@ SQUARED_LOSS = _loss(
     "C (z - y)^2 / 2: ridge regression",
     HALF_SQUARED | {"width": no_width},
     curvature=1.0,
-    quadratic=True,
     besides=(second_derivative,),
     known_as={"scikit-learn": {"SGDRegressor": "squared_error", "SGDClassifier": "squared_error"}},
 )

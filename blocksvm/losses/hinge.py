@@ -79,7 +79,7 @@ def direction(y, p):
 def functions_of(name: str, upper, diagonal) -> dict:
     """The functions of a loss with this bound and diagonal, inlined functions of c, by the names that ``Loss`` has."""
     functions = with_parts(name, {"upper": upper, "diagonal": diagonal}, stationarity, step, feasible)
-    return functions | {"direction": direction, "quadratic": True}
+    return functions | {"direction": direction}
 
 
 def _loss(name: str, summary: str, parts: dict, **more) -> Loss:

@@ -61,9 +61,8 @@ class Loss:
     Every run begins with a = 0, which must be allowed.  targets: one of the constants above; summary: one line of help;
     settings: of the loss; curvature: times c the largest second derivative by z, where the first one has no
     bound; slope_bound: times c the largest absolute derivative; zero_from: the margin y z from which on the loss is 0;
-    quadratic: the conjugate is one polynomial of a, of degree 2 at most; ball: ||w*||^2 <= ball * sum C where that is
-    known to hold without a prior and with every bias regularised (None: of two classes, 2 value(0) / c, since
-    1/2 ||w*||^2 <= P(w*) <= P(0)); judged_by: the loss by which regret is measured, where it is not this one; known_as:
+    ball: ||w*||^2 <= ball * sum C where that is known to hold without a prior and with every bias regularised (None: of
+    two classes, 2 value(0) / c, since 1/2 ||w*||^2 <= P(w*) <= P(0)); judged_by: the loss by which regret is measured, where it is not this one; known_as:
     names of the loss in other programs, by program.
     """
 
@@ -84,7 +83,6 @@ class Loss:
     curvature: float = 0.0
     slope_bound: float = np.inf
     zero_from: float = np.inf
-    quadratic: bool = False
     ball: float | None = None
     judged_by: str | None = None
     known_as: Mapping[str, Any] = field(default_factory=dict)

@@ -9,9 +9,6 @@ from blocksvm.problems.problem_settings import WITH_CLASSES, learns_together
 from blocksvm.solvers.dual_cd import DualCD, settings_of
 from blocksvm.solvers.solver import Method, Solver, Task
 
-# tolerance below which steps along many passes are worth their memory (extrapolated_dual_cd.py)
-EXTRAPOLATED = 1e-4
-
 
 def make(task: Task) -> Solver:
     """For two classes or real targets one problem; for more classes, or sets of labels, one a class, or one of all."""
@@ -30,10 +27,6 @@ def make(task: Task) -> Solver:
         return SeveralDualCD(task)
     if settings["multiclass"] is not None:
         raise InputError(f"{option('multiclass')}: is for more than two classes; leave it out")
-    if task.working_set and task.tol < EXTRAPOLATED and loss.quadratic:
-        from blocksvm.solvers.extrapolated_dual_cd import DualCDWithExtrapolation
-
-        return DualCDWithExtrapolation(task)
     return DualCD(task)
 
 

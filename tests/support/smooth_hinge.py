@@ -103,7 +103,6 @@ SMOOTH_HINGE = Loss(
     settings=Settings((Setting("width", "below margin 1, where the loss is quadratic", 0.5, above=0.0),)),
     slope_bound=1.0,
     zero_from=1.0,
-    quadratic=True,
 )
 # a loss with nothing but a value and a derivative
 BARE = Loss("bare", "the same without any other part", value, derivative, settings=SMOOTH_HINGE.settings)
