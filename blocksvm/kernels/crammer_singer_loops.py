@@ -18,7 +18,7 @@ import numpy as np
 from blocksvm.base.vectors import LINE
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.dual_cd_loops import NEGLIGIBLE
-from blocksvm.kernels.loss_placeholders import AT_REST, FREE, NEAR, UNIT_ROUNDOFF, importance_of
+from blocksvm.kernels.loss_placeholders import AT_REST, FREE, NEAR, SUMS, UNIT_ROUNDOFF, importance_of
 from blocksvm.kernels.prefetch import ROW_AHEAD, WEIGHTS_AHEAD, prefetch, prefetch_row
 from blocksvm.kernels.several_loops import add_row_to, all_lanes, entries_ahead, prefetch_lanes, row_scores
 
@@ -173,14 +173,14 @@ def crammer_singer_pass(rows, order, bias, cost, limits, arrays, width):
 @kernel
 def crammer_singer_sums(scores, within, y, weights, alpha, cost):
     """The sums over a block's rows that a certificate needs, given scores (n, k) that are known to +- within (n, k): as
-    ``certificate_sums`` has them (7,), of the rows' shares of the gap, and of sum_k a_k <w_k, x>.
+    ``certificate_sums`` has them, of the rows' shares of the gap, and of sum_k a_k <w_k, x>.
 
     Loss and share are largest of k functions, linear in the scores: class j's share has the slope C [k = j] - slack_k.
     """
     k = scores.shape[1]
     v = np.empty(k)
     off = np.empty(k)
-    sums = np.zeros(7)
+    sums = np.zeros(SUMS)
     for i in range(scores.shape[0]):
         label = y[i]
         c = cost[label] * importance_of(weights, i)
@@ -191,13 +191,14 @@ def crammer_singer_sums(scores, within, y, weights, alpha, cost):
             off[j] = within[i, j] + 4.0 * UNIT_ROUNDOFF * (abs(scores[i, j]) + 1.0)
         lost, share, projected, excess = row_state(v, alpha[i], label, c)
         largest = v[label] + lost
-        product = slopes = moved = 0.0
+        product = slopes = moved = products = 0.0
         size = c * lost
         for j in range(k):
             product += alpha[i, j] * scores[i, j]
             size += abs(alpha[i, j] * v[j])
             slopes += ((c if j == label else 0.0) - alpha[i, j]) * off[j]
-            moved += abs(alpha[i, j]) * off[j]
+            moved += abs(alpha[i, j]) * within[i, j]
+            products += abs(alpha[i, j] * scores[i, j])
         more = wider = 0.0
         for j in range(k):
             slack = (c if j == label else 0.0) - alpha[i, j]
@@ -212,6 +213,7 @@ def crammer_singer_sums(scores, within, y, weights, alpha, cost):
         sums[4] += more
         sums[5] += wider
         sums[6] += moved
+        sums[7] += products
     return sums
 
 

@@ -39,7 +39,7 @@ def dual_of_derivative(scores, within, lengths, targets, costs, p, alpha, coeffi
         z, target = scores[i], targets[i]
         side = direction(target, p)
         a = feasible(-derivative(z, target, c, p) / side, target, c, p)
-        suffered, share, _, magnitude, more, wider, _ = terms_of_gap(a, z, within[i], target, c, p)
+        suffered, share, _, magnitude, more, wider, _, _ = terms_of_gap(a, z, within[i], target, c, p)
         alpha[i] = a
         coefficients[i] = a * side
         terms[0, i] = suffered

@@ -72,15 +72,19 @@ def row_cost(cost, weights, y, i):
     return c
 
 
+SUMS = 8  # numbers that ``terms_of_gap`` has of a row
+
+
 def terms_of_gap(a, z, within, y, c, p):
     """Of a row whose decision value is known to be z +- within: the loss at z; the row's term of P(w) - D(a), value +
-    conjugate + a direction z; a direction z; the magnitude of what the term is added up from; and by how much the loss,
-    the term and a direction z may be larger at the true decision value.  The first two are convex, so that they are
-    largest at an end."""
+    conjugate + a direction z; a direction z; the magnitude of what the term is added up from; by how much the loss, the
+    term and a direction z may be larger at the true decision value; and |a direction z|.  Loss and term are convex, so
+    that they are largest at an end."""
     coefficient = a * direction(y, p)
     suffered = value(z, y, c, p)
     conjugated = conjugate(a, y, c, p)
     product = coefficient * z
+    moved = abs(coefficient) * within
     within += 3.0 * UNIT_ROUNDOFF * (abs(z) + abs(y))  # what the distance from the target rounds off
     below = value(z - within, y, c, p) - suffered
     above = value(z + within, y, c, p) - suffered
@@ -92,7 +96,8 @@ def terms_of_gap(a, z, within, y, c, p):
         suffered + abs(conjugated) + abs(product),
         max(below, above, 0.0),
         max(below - slope, above + slope, 0.0),
-        abs(slope),
+        moved,
+        abs(product),
     )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.loss_placeholders import row_cost, terms_of_gap
+from blocksvm.kernels.loss_placeholders import SUMS, row_cost, terms_of_gap
 from blocksvm.kernels.prefetch import WEIGHTS_AHEAD, add_row, dot, hot_run, prefetch_weights, products, value_at
 
 
@@ -25,16 +25,16 @@ def certificate_sums(scores, within, y, weights, alpha, cost, p):
 
     y (n,) int16 or float64; weights (n,) float64 or None; alpha (n,) float64, or None for a primal method, which is as
     0; cost (3,) float64 by the sign of y; p: the loss's own settings.  Returns the sums of what ``terms_of_gap`` has of
-    each row (7,).
+    each row (SUMS,).
     """
-    sums = np.zeros(7)
+    sums = np.zeros(SUMS)
     for i in range(scores.shape[0]):
         c = row_cost(cost, weights, y, i)
         if c == 0.0:
             continue
         a = 0.0 if alpha is None else alpha[i]
         terms = terms_of_gap(a, scores[i], within[i], float(y[i]), c, p)
-        for t in range(7):
+        for t in range(SUMS):
             sums[t] += terms[t]
     return sums
 

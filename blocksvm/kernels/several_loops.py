@@ -20,6 +20,7 @@ from blocksvm.kernels.dual_cd_loops import NEGLIGIBLE
 from blocksvm.kernels.lanes import eight, four, plus, put, times
 from blocksvm.kernels.loss_placeholders import (
     AT_REST,
+    SUMS,
     conjugate,
     direction,
     feasible,
@@ -312,7 +313,7 @@ def several_decision_values(indptr, indices, values, w, width, bias, out):
 
 
 def several_certificate_sums(scores, within, codes, reals, weights, alpha, sides, costs, p, live, out):
-    """``out`` (k, 7) gains, for each live problem, what ``certificate_sums`` returns; scores, within, alpha (n, k)."""
+    """``out`` (k, SUMS) gains, for each live problem, what ``certificate_sums`` returns; scores, within, alpha (n, k)."""
     for i in range(scores.shape[0]):
         importance = importance_of(weights, i)
         code = codes[i]
@@ -323,7 +324,7 @@ def several_certificate_sums(scores, within, codes, reals, weights, alpha, sides
             if cost == 0.0:
                 continue
             terms = terms_of_gap(alpha[i, c], scores[i, c], within[i, c], target_of(side, reals, i), cost, p)
-            for t in range(7):
+            for t in range(SUMS):
                 out[c, t] += terms[t]
 
 

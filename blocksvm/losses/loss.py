@@ -62,8 +62,8 @@ class Loss:
     settings: of the loss; curvature: times c the largest second derivative by z, where the first one has no
     bound; slope_bound: times c the largest absolute derivative; zero_from: the margin y z from which on the loss is 0;
     ball: ||w*||^2 <= ball * sum C where that is known to hold without a prior and with every bias regularised (None: of
-    two classes, 2 value(0) / c, since 1/2 ||w*||^2 <= P(w*) <= P(0)); judged_by: the loss by which regret is measured, where it is not this one; known_as:
-    names of the loss in other programs, by program.
+    two classes, 2 value(0) / c, since 1/2 ||w*||^2 <= P(w*) <= P(0)); judged_by: the loss by which
+    regret is measured, where it is not this one; known_as: names of the loss in other programs, by program.
     """
 
     name: str

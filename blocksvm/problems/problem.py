@@ -31,7 +31,7 @@ from blocksvm.base.settings import Settings
 from blocksvm.base.threads import ALONE, Threads
 from blocksvm.kernels.dual_cd_loops import dual_coefficients, make_feasible
 from blocksvm.kernels.free_bias_loops import sums_by_side
-from blocksvm.kernels.loss_placeholders import UNIT_ROUNDOFF
+from blocksvm.kernels.loss_placeholders import SUMS, UNIT_ROUNDOFF
 from blocksvm.kernels.margins import (
     add_rows,
     certificate_sums,
@@ -337,7 +337,7 @@ class CertificateSums:
 
     def _totals(self) -> list[float]:
         """What ``certificate_sums`` has of all blocks."""
-        return [math.fsum(column) for column in np.array(self.parts).reshape(-1, 7).T.tolist()]
+        return [math.fsum(column) for column in np.array(self.parts).reshape(-1, SUMS).T.tolist()]
 
     def gap_so_far(self) -> float:
         """About the sum of the gap's terms of the blocks added, by one addition a block."""
@@ -358,7 +358,7 @@ class CertificateSums:
 
     def certificate(self) -> Certificate:
         """Raises InputError where the sums are not finite, or the dual lies above the primal beyond rounding."""
-        loss, of_rows, product, magnitude, more, wider, moved = self._totals()
+        loss, of_rows, _, magnitude, more, wider, moved, products = self._totals()
         primal = 0.5 * self.distance_sq + loss
         more += rounding_of_sums(self.problem.n_samples, loss) + rounding_of_sums(len(self.w), primal)
         accuracy = None if self.problem.real else self.correct / max(1, self.labelled)
@@ -373,7 +373,8 @@ class CertificateSums:
             return Certificate(primal + more, None, None, accuracy, rmse)
         along = self._along()
         wider += OF_TERMS * magnitude + rounding_of_sums(self.problem.n_samples, of_rows)
-        wider += (along + 0.5 * self._along_within(magnitude, moved)) * self._along_within(magnitude, moved)
+        off = self._along_within(moved, products)
+        wider += (along + 0.5 * off) * off
         gap, factors = of_rows + 0.5 * along * along, None
         if self.repair is not None:
             gap += self.repair.cost()
@@ -382,9 +383,10 @@ class CertificateSums:
         figures = certified(primal, gap, of_rows, magnitude + self.distance_sq, more, wider, 0.5 * self.distance_sq)
         return Certificate(*figures[:3], accuracy, rmse, factors, rounding=figures[3])
 
-    def _along_within(self, magnitude: float, moved: float) -> float:
-        """By how much the length of ``_along`` may be larger: moved: by how much sum_i a_i direction_i z_i may be."""
-        rounded = moved + rounding_of_sums(self.problem.n_samples, magnitude) + rounding_of_sums(len(self.w), self.w_sq)
+    def _along_within(self, moved: float, products: float) -> float:
+        """By how much the length of ``_along`` may be larger: moved, products: by how much
+        sum_i a_i direction_i z_i may be by the rounding of z, and the sum of its terms' absolute values."""
+        rounded = moved + rounding_of_sums(self.problem.n_samples, products) + rounding_of_sums(len(self.w), self.w_sq)
         return rounded / math.sqrt(self.w_sq) if self.w_sq > 0.0 else rounded
 
 
@@ -418,7 +420,7 @@ class SumsApart(CertificateSums):
         w, rebuilt = (self.w[:-1], self.rebuilt[:-1]) if self.problem.free_bias else (self.w, self.rebuilt)
         return math.sqrt(squared_distance(w, rebuilt))
 
-    def _along_within(self, magnitude: float, moved: float) -> float:
+    def _along_within(self, moved: float, products: float) -> float:
         """Of the sum of the rows, whose additions round."""
         return rounding_of_sums(self.problem.n_samples, self.added_lengths)
 

@@ -17,6 +17,7 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import MOST_LABELS, SETS, Labels, members_of, require_labels
 from blocksvm.base.vectors import side_by_side, together
+from blocksvm.kernels.loss_placeholders import SUMS
 from blocksvm.kernels.several_loops import (
     several_certificate_sums,
     several_decision_values,
@@ -274,7 +275,7 @@ class SeveralSums(SideBySideSums):
     def clear(self) -> None:
         self.live = self.problem.live
         self.correct = self.labelled = 0
-        self.totals = np.zeros((self.problem.n_problems, 7))
+        self.totals = np.zeros((self.problem.n_problems, SUMS))
 
     def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray, within: np.ndarray | None = None) -> None:
         """Add a block: its scores, and alpha (n, k) of its rows."""
@@ -314,11 +315,11 @@ class SeveralSums(SideBySideSums):
         if problem.certified is not None:
             figures[:] = problem.certified
         n, d = problem.n_samples, len(self.w)
-        losses, of_rows, _, magnitude, more, wider, moved = self.totals.T
+        losses, of_rows, _, magnitude, more, wider, moved, products = self.totals.T
         distances, squares, along = self.norms[:, 1], self.norms[:, 0], self._along()
         primal = 0.5 * distances + losses
         more = more + rounding_of_sums(n, losses) + rounding_of_sums(d, primal)
-        rounded = moved + rounding_of_sums(n, magnitude) + rounding_of_sums(d, squares)
+        rounded = moved + rounding_of_sums(n, products) + rounding_of_sums(d, squares)
         rounded = np.divide(rounded, np.sqrt(squares), out=rounded.copy(), where=squares > 0.0)
         wider = wider + OF_TERMS * magnitude + rounding_of_sums(n, of_rows) + (along + 0.5 * rounded) * rounded
         gap = of_rows + 0.5 * np.square(along)

@@ -48,7 +48,7 @@ def test_a_pass_is_each_problem_s_own_pass(loss, K, ended, weighted):
     solver = SeveralDualCD(Task({"loss": loss, "C": 0.7}, source, bias=0.5, working_set=True))
     state = {a.name: np.zeros(a.shape(D, N), a.dtype) for a in solver.state_arrays}
     solver.start(state)
-    state["certified"].reshape(K, 3)[list(ended)] = 0.0
+    state["certified"].reshape(K, 4)[list(ended)] = 0.0
     state["scale"][:] = np.resize((1.0, 2.0, 0.5, 3.0), K)
     block, XB = source.read_block(np.array([0]), None), dense(X, 0.5)
     W, A = np.zeros((K, D + 1)), np.zeros((K, N))
@@ -154,7 +154,7 @@ def test_a_class_that_is_done_is_left_as_it_is(rows):
     def watch(event):
         loop = run.get("loop")
         if event["event"] == "outer" and loop is not None:
-            gaps = loop.state["certified"].reshape(K, 3)[:, 2]
+            gaps = loop.state["certified"].reshape(K, 4)[:, 2]
             for c in np.flatnonzero(gaps <= 1e-3).tolist():
                 own = loop.state["w"][:, c].copy(), loop.state["alpha"][:, c].copy()
                 first = kept.setdefault(c, own)
@@ -313,7 +313,9 @@ def test_the_problems_know_which_are_at_their_end(rows):
     problems = SeveralDualCD(Task({}, Matrix(*rows), tol=0.1)).problem
     assert isinstance(problems, SeveralProblems)
     assert problems.live.tolist() == [0, 1, 2, 3]
-    certified = np.array([[1.0, 1.0, 0.1], [1.0, 0.5, 0.5], [0.0, 0.0, np.inf], [0.0, 0.0, np.nan]])
+    # rel_gap and rounding: within the tolerance, above it, none, unknown, and above it by rounding
+    last = [(0.1, 0.0), (0.5, 0.2), (np.inf, 0.0), (np.nan, 0.0), (0.5, 0.3)]
+    certified = np.array([(1.0, 0.5, *figures) for figures in last])
     from dataclasses import replace
 
     assert replace(problems, certified=certified).live.tolist() == [1, 2, 3]
@@ -336,7 +338,7 @@ def test_weights_that_have_drifted_are_made_anew(rows, rule):
     before, sums = state["w"].copy(), state["sums"].copy()
     done = [2] if rule == "rest" else []
     if done:
-        state["certified"].reshape(K, 3)[done] = 0.0
+        state["certified"].reshape(K, 4)[done] = 0.0
     state["w"] += 0.1
     drifted = state["w"].copy()
     solver.rebuild(state, iter([block]))

@@ -119,7 +119,7 @@ def test_certificate_sums_equal_the_reference_at_any_point(rows, loss, seed):
         inner = w @ reference.weights_of(Xb, y, alpha)
         assert sums.drift() == pytest.approx(abs(inner - w @ w) / (w @ w) if w.any() else abs(inner), abs=1e-9)
         if w is not other and w.any():
-            assert found.dual == pytest.approx(dual, rel=1e-12)
+            assert found.dual == pytest.approx(dual, rel=1e-11)
             assert found.rel_gap == pytest.approx(reference.relative_gap(primal, dual), rel=1e-9)
             assert sums.drift() < 1e-12
 
@@ -355,7 +355,7 @@ def test_a_matrix_of_zeros_and_rows_without_entries_converge():
         run = train(Matrix(X, y), loss=loss, C=2.0, tol=1e-6, schedule="1")
         assert run.result.status == "converged"
         # w = 0, each loss is 1
-        assert run.result.certificate.primal == run.result.certificate.dual == pytest.approx(60.0)
+        assert (run.result.certificate.primal, run.result.certificate.dual) == pytest.approx((60.0, 60.0))
         assert not run.w.any()
 
 
