@@ -175,7 +175,8 @@ MEASURED = {
     "structured": {"chunks": "experiments.structured --chunks {conll2000.zip}",
                    "trees": "experiments.structured --trees {dependency_treebank.zip}",
                    "blocks": "experiments.structured --blocks {conll2000.zip}"},
-    "hf-fobos": {"": f"experiments.hf_fobos {{@corpora}} --figure {{@tables}}/hf-fobos-h.png # {CORPORA}",
+    "hf-fobos": {"": f"experiments.hf_fobos {CORPORA} --methods 'p = 1,p = 2,FOBOS' "
+                     "--figure {@tables}/hf-fobos-h.png",
                  "frequency": f"experiments.frequency {{@corpora}} --figure {{@tables}}/frequency.png # {CORPORA}"},
     "cloud": {"": "experiments.cloud {zipf.h5} {enron.h5} {news-words.h5} {clicks.h5}",
               "networks": "experiments.cloud {zipf.h5} --latency 20 --latency 50 --latency 200 --rate 50 --rate 200 "
