@@ -2,17 +2,18 @@
 of several classes in kernel form, which differ in what they minimise, in the margin, and in how many classes they hold
 off.
 
-    python -m experiments.mira [NAME=TRAIN:TEST ...] [--epochs 20] [--draws 3] [--json FILE]
+    python -m experiments.mira [NAME=TRAIN:TEST ...] [--noise 0,0.2] [--kernels linear,rbf] [--epochs 20] [--draws 3]
+        [--json FILE]
 
-Beside the texts the 1,797 digits of scikit-learn, 64 pixels, a third held out at random.  A model is sum_i a_i
-K(x_i, .) with a_i (k,) a number for each class; ``last`` and ``mean`` are its accuracy on held-out rows by the last a
-and by the mean after each row, ``errors`` the wrong predictions of the last epoch.  The first lines are the package's
-own learners.
+--noise: shares of the training labels that are drawn anew.  Beside the texts the 1,797 digits of scikit-learn, 64
+pixels, a third held out at random.  A model is sum_i a_i K(x_i, .) with a_i (k,) a number for each class; ``last`` and
+``mean`` are its accuracy on held-out rows by the last a and by the mean after each row, ``errors`` the wrong
+predictions of the last epoch.  The first lines are the package's own learners.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.datasets import load_digits, load_svmlight_files
@@ -20,7 +21,7 @@ from sklearn.datasets import load_digits, load_svmlight_files
 from blocksvm import fit
 from blocksvm.kernels.crammer_singer_loops import best_row
 from blocksvm.kernels.multipliers import separate_slacks
-from experiments.measuring import Tables, parser
+from experiments.measuring import Tables, listed, parser
 
 KERNELS = {
     "linear": lambda G, p, q: G,
@@ -61,6 +62,14 @@ def draws(texts: list[str], n: int):
             order = np.random.default_rng(seed).permutation(len(y))
             yield name, seed, Rows(X[order].toarray(), np.searchsorted(classes, y[order]), X_test.toarray(),
                                    np.searchsorted(classes, y_test))  # fmt: skip
+
+
+def noisy(rows: Rows, share: float, seed: int) -> Rows:
+    """A share of the training labels drawn anew, each class as likely."""
+    rng, y = np.random.default_rng([seed, 9]), rows.y.copy()
+    drawn = rng.permutation(len(y))[: round(share * len(y))]
+    y[drawn] = rng.integers(0, y.max() + 1, len(drawn))
+    return replace(rows, y=y)
 
 
 def step_of(rule: tuple, scores: np.ndarray, right: int, q: float, C: float, first: bool) -> np.ndarray | None:
@@ -118,14 +127,18 @@ def learned(rows: Rows, kernel, rule: tuple, C: float, epochs: int, seed: int) -
 def main() -> None:
     p = parser(__doc__)
     p.add_argument("texts", nargs="*", metavar="NAME=TRAIN:TEST")
+    p.add_argument("--noise", type=lambda text: list(map(float, listed(text))), default=[0.0])
+    p.add_argument("--kernels", type=listed, default=list(KERNELS))
     p.add_argument("--epochs", type=int, default=20)
     p.add_argument("--draws", type=int, default=3)
     options = p.parse_args()
     tables = Tables(options)
     every = list(draws(options.texts, options.draws))
-    for name in dict.fromkeys(name for name, _, _ in every):
-        sets = [(seed, rows) for other, seed, rows in every if other == name]
-        tables.begin(f"{name}, {options.epochs} epochs", "kernel", "update", "C", "errors", "last", "mean")
+    names = dict.fromkeys(name for name, _, _ in every)
+    for name, noise in ((name, noise) for name in names for noise in options.noise):
+        sets = [(seed, noisy(rows, noise, seed)) for other, seed, rows in every if other == name]
+        told = f", {noise:.0%} of the labels drawn anew" if noise else ""
+        tables.begin(f"{name}, {options.epochs} epochs{told}", "kernel", "update", "C", "errors", "last", "mean")
         for learner, more in (("mira", {}), ("pa", {}), ("pa1", {"C": 0.01})):
             found = []
             for seed, rows in sets:
@@ -133,7 +146,7 @@ def main() -> None:
                 models = [fit(rows.X, rows.y, average=average, **given).model for average in (False, True)]
                 found.append([100.0 * np.mean(model.predict(rows.X_test) == rows.y_test) for model in models])
             tables.row("linear", f"`{learner}`", more.get("C", ""), "", *(f"{x:.1f}" for x in np.mean(found, axis=0)))
-        for kernel, rule in ((kernel, rule) for kernel in KERNELS for rule in RULES):
+        for kernel, rule in ((kernel, rule) for kernel in options.kernels for rule in RULES):
             for C in (np.inf, 0.01) if RULES[rule][0] == "change" else (np.inf,):
                 found = [learned(rows, KERNELS[kernel], RULES[rule], C, options.epochs, seed) for seed, rows in sets]
                 errors, last, mean = np.mean(found, axis=0)
