@@ -60,7 +60,8 @@ MADE = {
         f"tools/make_corpora.py books-dvd {PRODUCTS} {{@corpora}}/reviews",
     "corpora/20news-train.svm corpora/20news-test.svm": f"tools/make_corpora.py 20news {NEWS} {{@corpora}}/20news --l2",
     **{f"{name}.h5": f"blocksvm.split {{{text}}} {{{name}.h5}} --overwrite --quiet" for name, text in {
-        "a9a": "a9a", "splice": "splice.txt", "phishing": "phishing.txt", "short-noisy": "short-noisy.svm", "abalone": "abalone_8d_train.libsvm", "dna": "dna.scale",
+        "a9a": "a9a", "splice": "splice.txt", "phishing": "phishing.txt", "short-noisy": "short-noisy.svm",
+        "abalone": "abalone_8d_train.libsvm", "dna": "dna.scale",
         "imdb-w1": "imdb-w1.svm", "imdb-words": "imdb-words.svm", "zipf": "zipf.svm",
         "enron": "enron.svm", "news-words": "news-words.svm", "clicks": "clicks.svm",
         **{name: f"{name}.svm" for name in ("imdb-characters", "news-characters", "enron-w12", "zipf-other",
@@ -69,9 +70,9 @@ MADE = {
            f"blocksvm.split {texts} {{{name}-train.h5}} --holdout {share} {{{name}-test.h5}} --overwrite --quiet"
        for name, texts, share in (
            ("books", "{corpora/books.svm}", 0.2), ("a9a", "{a9a} {a9a.t}", 0.2), ("splice", "{splice.txt}", 0.2),
-           ("phishing", "{phishing.txt}", 0.2), ("short-noisy", "{short-noisy.svm}", 0.2), ("enron", "{enron.svm}", 0.1),
-           ("news-words", "{news-words.svm}", 0.1), ("imdb-words", "{imdb-words.svm}", 0.1),
-           ("imdb-characters", "{imdb-characters.svm}", 0.1))},
+           ("phishing", "{phishing.txt}", 0.2), ("short-noisy", "{short-noisy.svm}", 0.2),
+           ("enron", "{enron.svm}", 0.1), ("news-words", "{news-words.svm}", 0.1),
+           ("imdb-words", "{imdb-words.svm}", 0.1), ("imdb-characters", "{imdb-characters.svm}", 0.1))},
     "big.h5": f"{BIG} {{big.h5}} --rows 56000000",
     **{f"scale-{size}.h5": f"{BIG} {{scale-{size}.h5}} --rows {16_000 * size}" for size in (10, 30, 100, 300, 750)},
     "small.h5": f"{BIG} {{small.h5}} --rows 1120000",
