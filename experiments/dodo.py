@@ -156,7 +156,8 @@ MEASURED = {
         "dna": comparison("dna.scale", BOTH, "liblinear", "LinearSVC", test="dna.scale.t"),
     },
     "mira": {"": "experiments.mira dna={dna.scale}:{dna.scale.t}",
-             "noise": "experiments.mira dna={dna.scale}:{dna.scale.t} --noise 0.1,0.3 --kernels linear"},
+             "noise": "experiments.mira dna={dna.scale}:{dna.scale.t} --built-in digits,wine,cancer "
+                      "--noise 0,0.1,0.3 --learners-only --draws 10"},
     "multiclass-online": {"news20": "experiments.multiclass_online {news20.svm} {news20.t.svm}",
                           "reuters": "experiments.multiclass_online {reuters.svm} {reuters.t.svm} --sets"},
     "regression": {loss: comparison("stars-train.svm", BOTH, "liblinear", test="stars-test.svm",

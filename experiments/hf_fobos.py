@@ -200,8 +200,7 @@ def main() -> None:
     options = p.parse_args()
     tables, pool = Tables(options), Parallel(options.jobs, return_as="generator")
     for values in options.inputs:
-        plan = f"{options.folds} folds, {options.epochs} epochs, values: {values}"
-        tables.begin(plan, "set", "", *options.methods)
+        tables.begin(f"{values}: {options.folds} folds, {options.epochs} epochs", "set", "what", *options.methods)
         corpora = [load(path, values) for path in options.files]
         given = options.methods, options.folds, options.epochs, options.seed, GRID
         searches, curves = pool(delayed(run_set)(corpus, *given) for corpus in corpora), []
@@ -209,7 +208,7 @@ def main() -> None:
             for cells in rows_of(corpus.name, found, GRID):
                 tables.row(corpus.name, *cells)
             curves += [(corpus.name, method, one[..., 0].mean(axis=1)) for method, one in found.items()]
-        tables.begin(f"accuracy % by lambda, {plan}", "set", "", *(f"{l1:g}" for l1 in GRID))
+        tables.begin(f"{values}: accuracy % by lambda", "set", "method", *(f"{l1:g}" for l1 in GRID))
         for name, method, means in curves:
             tables.row(name, method, *(f"{100.0 * mean:.2f}" for mean in means))
     if options.figure:
