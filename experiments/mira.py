@@ -6,9 +6,9 @@ off.
         [--json FILE]
 
 --noise: shares of the training labels that are drawn anew.  Beside the texts sets of scikit-learn, the 1,797 digits
-of 64 pixels among them, a third held out at random.  A model is sum_i a_i K(x_i, .) with a_i (k,) a number for each class; ``last`` and
-``mean`` are its accuracy on held-out rows by the last a and by the mean after each row, ``errors`` the wrong
-predictions of the last epoch.  The first lines are the package's own learners.
+of 64 pixels among them, a third held out at random.  A model is sum_i a_i K(x_i, .) with a_i (k,) a number for each
+class; ``last`` and ``mean`` are its accuracy on held-out rows by the last a and by the mean after each row, ``errors``
+the wrong predictions of the last epoch.  The first lines are the package's own learners.
 """
 
 from __future__ import annotations
