@@ -115,8 +115,11 @@ MEASURED = {
     "imdb": {"": comparison("imdb-train.svm", "blocksvm[memory='33MB',cold=True]", *PEERS, test="imdb-test.svm")},
     "imdb-all": {"": comparison("imdb-words.svm", "blocksvm[memory='64MB',cold=True]", *PEERS)},
     "roofline": {name: f"experiments.roofline {{{name}.h5}} {{{name}.svm}}" for name in ("zipf", "imdb-words")},
-    "convergence": {name: f"experiments.convergence {{{name}-train.h5}},{{{name}-test.h5}} --most {most}"
-                    for name, most in zip((*HELD_OUT, *OTHER), (200, 200, 60, 60, 60, 100, 60, 60), strict=True)},
+    "convergence": {
+        **{name: f"experiments.convergence {{{name}-train.h5}},{{{name}-test.h5}} --most {most}"
+           for name, most in zip(HELD_OUT, (200, 200, 60, 60, 60), strict=True)},
+        **{name: f"experiments.convergence {{{name}-train.h5}},{{{name}-test.h5}} --most 40 --only "
+                 "numbers,passes,baselines" for name in OTHER}},
     "distance": {"": "experiments.distance " + " ".join(
         f"{{{name}-train.h5}},{{{name}-test.h5}}" for name in (*HELD_OUT[2:], "imdb-characters")
     ) + " --figure {@tables}/distance.png"},
@@ -158,7 +161,7 @@ MEASURED = {
     },
     "mira": {"": "experiments.mira dna={dna.scale}:{dna.scale.t}",
              "noise": "experiments.mira dna={dna.scale}:{dna.scale.t} --built-in digits,wine,cancer "
-                      "--noise 0,0.1,0.3 --learners-only --draws 10"},
+                      "--noise 0,0.1,0.3 --learners-only --draws 5"},
     "multiclass-online": {"news20": "experiments.multiclass_online {news20.svm} {news20.t.svm}",
                           "reuters": "experiments.multiclass_online {reuters.svm} {reuters.t.svm} --sets"},
     "regression": {loss: comparison("stars-train.svm", BOTH, "liblinear", test="stars-test.svm",
@@ -182,8 +185,8 @@ MEASURED = {
                       "--categorical 'C*' --ignore Id"},
     "active": {"": "experiments.active a9a={a9a},0.1 imdb-w1={imdb-w1.svm},1 enron={enron.svm},1 "
                    "--figure {@tables}/active.png",
-               "other": "experiments.active splice={splice.txt},0.1 phishing={phishing.txt},1 "
-                        "mushrooms={mushrooms.txt},1 short-noisy={short-noisy.svm},1"},
+               "other": "experiments.active phishing={phishing.txt},1 mushrooms={mushrooms.txt},1 "
+                        "short-noisy={short-noisy.svm},1"},
     "regret": {"": "experiments.regret a9a={a9a.h5} imdb-w1={imdb-w1.h5} --numbers abalone={abalone.h5} "
                    "--classes dna={dna.h5} --figure {@tables}/regret.png"},
     "structured": {"chunks": "experiments.structured --chunks {conll2000.zip}",
