@@ -186,7 +186,7 @@ MEASURED = {
     "active": {"": "experiments.active a9a={a9a},0.1 imdb-w1={imdb-w1.svm},1 enron={enron.svm},1 "
                    "--figure {@tables}/active.png",
                "other": "experiments.active phishing={phishing.txt},1 mushrooms={mushrooms.txt},1 "
-                        "short-noisy={short-noisy.svm},1"},
+                        "short-noisy={short-noisy.svm},1 --seeds 3"},
     "regret": {"": "experiments.regret a9a={a9a.h5} imdb-w1={imdb-w1.h5} --numbers abalone={abalone.h5} "
                    "--classes dna={dna.h5} --figure {@tables}/regret.png"},
     "structured": {"chunks": "experiments.structured --chunks {conll2000.zip}",
