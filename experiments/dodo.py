@@ -194,8 +194,8 @@ MEASURED = {
                    "blocks": "experiments.structured --blocks {conll2000.zip}"},
     "hf-fobos": {"": f"experiments.hf_fobos {CORPORA} --methods 'p = 2,FOBOS' --figure {{@tables}}/hf-fobos-h.png",
                  "many-classes": f"experiments.hf_fobos {MANY} --methods 'p = 2,FOBOS'",
-                 "other": "experiments.hf_fobos {splice.txt} {phishing.txt} {a9a} {short-noisy.svm} "
-                          "--methods 'p = 2,FOBOS' --inputs counts",
+                 "other": "experiments.hf_fobos {splice.txt} {phishing.txt} {a9a} --methods 'p = 2,FOBOS' "
+                          "--inputs counts",
                  "frequency": f"experiments.frequency {{@corpora}} --figure {{@tables}}/frequency.png # {CORPORA}"},
     "cloud": {"": "experiments.cloud {zipf.h5} {enron.h5} {news-words.h5} {clicks.h5}",
               "networks": "experiments.cloud {zipf.h5} --latency 20 --latency 50 --latency 200 --rate 50 --rate 200 "
