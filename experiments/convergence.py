@@ -1,7 +1,8 @@
 """The findings of Yu, Hsieh, Chang, Lin (KDD 2010; TKDD 5, 2012) about training in blocks, counted again in outer
 iterations: which rows form a block, how many blocks, inner passes, orders, Pegasos' updates, averages of blocks.
 
-    python -m experiments.convergence TRAIN.h5,TEST.h5 ... [--tol 1e-3] [--most 300] [--seed 0] [--json FILE]
+    python -m experiments.convergence TRAIN.h5,TEST.h5 ... [--only numbers,passes,baselines] [--tol 1e-3] [--most 300]
+        [--seed 0] [--json FILE]
 
 TEST: rows held out of the store (``split --holdout``).  All is hinge loss with C = 1, no bias, rows in memory that are
 visited as if they were read block by block: what is counted does not depend on the disk.  A cell is the number of outer
@@ -24,7 +25,7 @@ from blocksvm.training.partition import Partition
 from blocksvm.training.plan import Plan
 from blocksvm.training.train_settings import TrainSettings
 from blocksvm.training.working_set import bytes_of_set
-from experiments.measuring import Tables, parser
+from experiments.measuring import Tables, listed, parser
 
 MEMORY = 1 << 40  # bytes: what the machine has; blocks are given in chunks, the working set in bytes
 SET_SHARE = 0.1  # of the nonzeros, for the working set of runs with one
@@ -135,8 +136,8 @@ def blocks_of(rows: Rows, n_blocks: int, chunks: int = 1) -> tuple[int, int]:
     return chunk, -(-n_chunks // n_blocks)
 
 
-def tables_of_blocks(tables: Tables, rows: Rows, stop: dict, tol: float) -> None:
-    """Which rows form a block, and how many blocks there are."""
+def table_of_kinds(tables: Tables, rows: Rows, stop: dict, tol: float) -> None:
+    """Which rows form a block."""
     n = len(rows.y)
     tables.begin(f"{rows.name}: outer iterations by the rows of a block; one pass a visit",
                  "blocks", "without a working set", "with one")  # fmt: skip
@@ -154,6 +155,11 @@ def tables_of_blocks(tables: Tables, rows: Rows, stop: dict, tol: float) -> None
         both = [run(rows, chunk, with_set=with_set, schedule="1", block_chunks=many, **stop, **more)
                 for with_set in (False, True)]  # fmt: skip
         tables.row(name, *(one.cell(tol) for one in both))
+
+
+def table_of_numbers(tables: Tables, rows: Rows, stop: dict, tol: float) -> None:
+    """How many blocks there are."""
+    n = len(rows.y)
     tables.begin(f"{rows.name}: outer iterations by the number of blocks; one pass a visit", "blocks", "fixed",
                  "redrawn", "fixed, with a working set", "redrawn, with one")  # fmt: skip
     for number in NUMBERS:
@@ -167,8 +173,8 @@ def tables_of_blocks(tables: Tables, rows: Rows, stop: dict, tol: float) -> None
             tables.row(number, *cells)
 
 
-def tables_of_visits(tables: Tables, rows: Rows, stop: dict, tol: float) -> None:
-    """Inner passes, and orders."""
+def table_of_passes(tables: Tables, rows: Rows, stop: dict, tol: float) -> None:
+    """Inner passes."""
     chunk, many = blocks_of(rows, BLOCKS, 50)
     tables.begin(f"{rows.name}: outer iterations (passes over a row) by inner passes; {BLOCKS} blocks, no working set",
                  "schedule", "fixed blocks", "redrawn blocks")  # fmt: skip
@@ -178,6 +184,11 @@ def tables_of_visits(tables: Tables, rows: Rows, stop: dict, tol: float) -> None
             ended = run(rows, chunk, schedule=schedule, block_chunks=many, partition=kind, **stop)
             cells.append(f"{ended.cell(tol)} ({ended.passes:.0f})")
         tables.row(schedule, *cells)
+
+
+def table_of_orders(tables: Tables, rows: Rows, stop: dict, tol: float) -> None:
+    """Orders of rows and of blocks."""
+    chunk, many = blocks_of(rows, BLOCKS, 50)
     tables.begin(f"{rows.name}: outer iterations by orders; one pass a visit, no working set", "rows of a block",
                  f"{BLOCKS} fixed blocks, redrawn", "once", "stored", "all rows in one block")  # fmt: skip
     one_block = blocks_of(rows, 1)
@@ -194,7 +205,7 @@ def solved_blocks(rows: Rows, C: float) -> list[np.ndarray]:
     return [fit(rows.X[part], rows.y[part], C=C).model.weights for part in parts]
 
 
-def table_of_baselines(tables: Tables, rows: Rows) -> None:
+def table_of_baselines(tables: Tables, rows: Rows, stop: dict, tol: float) -> None:
     """Weights after equal readings, by their distance to the optimum."""
     best = fit(rows.X, rows.y, tol=EXACT, max_outer=1000)
     assert best.certificate is not None
@@ -224,8 +235,15 @@ def table_of_baselines(tables: Tables, rows: Rows) -> None:
         row(f"the optimum of one block of {BLOCKS} at C = {C}", alone[0])
 
 
+TABLES = {
+    "kinds": table_of_kinds, "numbers": table_of_numbers, "passes": table_of_passes, "orders": table_of_orders,
+    "baselines": table_of_baselines,
+}  # fmt: skip
+
+
 def main() -> None:
     p = parser(__doc__)
+    p.add_argument("--only", type=listed, default=list(TABLES), help=f"of the tables {', '.join(TABLES)}")
     p.add_argument("stores", nargs="+", metavar="TRAIN.h5,TEST.h5")
     p.add_argument("--tol", type=float, default=1e-3)
     p.add_argument("--most", type=int, default=300, help="outer iterations")
@@ -235,9 +253,8 @@ def main() -> None:
     stop = {"tol": options.tol, "max_outer": options.most, "seed": options.seed}
     for name in options.stores:
         rows = load(name)
-        tables_of_blocks(tables, rows, stop, options.tol)
-        tables_of_visits(tables, rows, stop, options.tol)
-        table_of_baselines(tables, rows)
+        for only in options.only:
+            TABLES[only](tables, rows, stop, options.tol)
     tables.end()
 
 

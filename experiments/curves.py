@@ -1,6 +1,7 @@
 """The result of a benchopt run as tables, and as a figure: distance to the optimum against seconds.
 
     python -m experiments.curves RESULT.parquet [--tol 1e-3 1e-5] [--figure FILE.png] [--json FILE]
+    python -m experiments.curves KEPT.json --figure FILE.png     draws the figure again
 
 A row is the median of the repetitions of a solver at one tolerance or number of iterations.  P* is the largest dual
 that blocksvm has certified.  The other tables: seconds until each solver's curve, straight lines between its points in
@@ -10,6 +11,7 @@ other figures there are of the first level at which it is.  Parameters that all 
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from pathlib import Path
@@ -17,6 +19,17 @@ from pathlib import Path
 from experiments.measuring import Tables, panels, parser
 
 FLOOR = 1e-9  # a distance below it is rounding
+TICKS = [float(f"{digit}e{power}") for power in range(-3, 4) for digit in (1, 2, 5)]  # seconds
+PROGRAMS = {
+    "liblinear": "LIBLINEAR", "LinearSVC": "scikit-learn LinearSVC", "SGDClassifier": "scikit-learn SGDClassifier",
+    "snapml": "Snap ML", "vowpal-wabbit": "Vowpal Wabbit",
+}  # fmt: skip
+PARAMETERS = {"n_jobs=1": "one thread", "n_jobs=2": "two threads", "update=default": "", "update=sgd": "--sgd"}
+TITLES = {
+    "imdb-words": "IMDB, 50,000 reviews: 29.2 M nonzeros, hinge loss",
+    "imdb-train": "IMDB, 25,000 reviews: 14.8 M nonzeros, hinge loss",
+    "zipf": "planted rows: 63.9 M nonzeros, hinge loss",
+}
 
 
 def named(dataset: str, objective: str) -> str:
@@ -71,28 +84,53 @@ def told(row: dict, scores: list[str]) -> list[str]:
     return [f"{row['time']:.3g}", f"{row['distance']:.1e}", readings, f"{row['objective_peak_mb']:.0f}", *rest]
 
 
-def figure(curves: dict[str, list[dict]], title: str, path: Path) -> None:
-    """Both axes logarithmic; beside it each solver's peak memory."""
+def named_plainly(solver: str) -> str:
+    """ "LIBLINEAR" for "liblinear"; what is in brackets tells runs of one program apart."""
+    program, _, given = solver.partition("[")
+    more = PARAMETERS.get(given.rstrip("]"), given.rstrip("]"))
+    return PROGRAMS.get(program, program) + (f", {more}" if more else "")
+
+
+def figure(table: dict, path: Path) -> None:
+    """Of a table of all levels, as it is kept: seconds and distances, both axes logarithmic, and peak memory."""
+    from matplotlib.ticker import NullFormatter
+
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
     with panels(path, n_columns=2, width_ratios=(2.2, 1)) as axes:
         left, right = axes[0]
-        for solver, rows in curves.items():
-            lines = [row["seconds"] for row in rows], [row["distance"] for row in rows]
-            (line,) = left.loglog(*lines, "o-", label=solver, lw=2.5 if solver.startswith("blocksvm") else 1.2)
-            right.barh(solver, max(row["objective_peak_mb"] for row in rows), color=line.get_color())
-        left.set(xlabel="seconds of training", ylabel="relative distance to the optimum", title=title)
+        for solver in dict.fromkeys(row["solver"] for row in rows):
+            levels = [row for row in rows if row["solver"] == solver and row["tolerance or iterations"] != "0"]
+            ours, name = solver.startswith("blocksvm"), named_plainly(solver)
+            seconds = [float(row["seconds (least-most)"].partition(" ")[0]) for row in levels]
+            distances = [float(row["distance"]) for row in levels]
+            (line,) = left.loglog(
+                seconds, distances, "o-", label=name, lw=2.5 if ours else 1.2, zorder=3 if ours else 2
+            )
+            peak = max(float(row["peak MB"]) for row in levels)
+            right.barh(name, peak, color=line.get_color())
+            right.annotate(f" {peak:,.0f}", (peak, name), va="center", fontsize=8)
+        data = table["title"].partition(", linear")[0]
+        left.set(xlabel="seconds of training", ylabel="relative distance to the optimum", title=TITLES.get(data, data))
+        lowest, highest = left.get_xlim()
+        left.set_xticks(ticks := [one for one in TICKS if lowest <= one <= highest], [f"{one:g}" for one in ticks])
+        left.xaxis.set_minor_formatter(NullFormatter())
         left.legend(fontsize=8)
         right.invert_yaxis()
-        right.set(xlabel="peak memory of the process, MB")
+        right.margins(x=0.2)
+        right.set(title="peak memory, MB", xlabel="blocksvm: Python included;\nthe others: beside Python")
 
 
 def main() -> None:
     import pandas as pd
 
     p = parser(__doc__)
-    p.add_argument("result", type=Path, metavar="RESULT.parquet")
+    p.add_argument("result", type=Path, metavar="RESULT.parquet", help="or a file that --json has written")
     p.add_argument("--tol", type=float, nargs="+", default=[1e-3, 1e-5])
     p.add_argument("--figure", type=Path, metavar="FILE.png")
     options = p.parse_args()
+    if options.result.suffix == ".json":
+        figure(json.loads(options.result.read_text())["tables"][0], options.figure)
+        return
     tables = Tables(options)
     result = pd.read_parquet(options.result)
     result["solver_name"] = result["solver_name"].map(shown(list(result["solver_name"].unique())))
@@ -128,7 +166,8 @@ def main() -> None:
                 level = [f"{reached:.3g}", f"{reached / shortest:.2f}", f"{row['stop_val']:g}"]
                 tables.row(solver, *level, *told(row, scores))
         if options.figure:
-            figure(curves, data, options.figure)
+            figure(next(one for one in tables.tables if one["title"].startswith(f"{data}, {objective}, P*")),
+                   options.figure)  # fmt: skip
     tables.end()
 
 

@@ -44,6 +44,8 @@ MADE = {
     "zipf.svm": "tools/make_zipf.py {zipf.svm}",
     "clicks.svm": "tools/make_clicks.py {clicks.svm}",
     "short.svm": "tools/make_zipf.py {short.svm} --rows 800000 --features 100000 --mean-nonzeros 8 --noise 0.05",
+    "short-noisy.svm":
+        "tools/make_zipf.py {short-noisy.svm} --rows 40000 --features 20000 --mean-nonzeros 8 --noise 0.2",
     "zipf-other.svm": "tools/make_zipf.py {zipf-other.svm} --rows 600000 --seed 7 --mean-nonzeros 40",
     "clicks-other.svm": "tools/make_clicks.py {clicks-other.svm} --rows 1000000 --seed 7",
     "clicks-drift.svm": "tools/make_clicks.py {clicks-drift.svm} --rows 1000000 --drift 1",
@@ -58,7 +60,8 @@ MADE = {
         f"tools/make_corpora.py books-dvd {PRODUCTS} {{@corpora}}/reviews",
     "corpora/20news-train.svm corpora/20news-test.svm": f"tools/make_corpora.py 20news {NEWS} {{@corpora}}/20news --l2",
     **{f"{name}.h5": f"blocksvm.split {{{text}}} {{{name}.h5}} --overwrite --quiet" for name, text in {
-        "a9a": "a9a", "abalone": "abalone_8d_train.libsvm", "dna": "dna.scale",
+        "a9a": "a9a", "splice": "splice.txt", "phishing": "phishing.txt", "short-noisy": "short-noisy.svm",
+        "abalone": "abalone_8d_train.libsvm", "dna": "dna.scale",
         "imdb-w1": "imdb-w1.svm", "imdb-words": "imdb-words.svm", "zipf": "zipf.svm",
         "enron": "enron.svm", "news-words": "news-words.svm", "clicks": "clicks.svm",
         **{name: f"{name}.svm" for name in ("imdb-characters", "news-characters", "enron-w12", "zipf-other",
@@ -66,9 +69,10 @@ MADE = {
     **{f"{name}-train.h5 {name}-test.h5":
            f"blocksvm.split {texts} {{{name}-train.h5}} --holdout {share} {{{name}-test.h5}} --overwrite --quiet"
        for name, texts, share in (
-           ("books", "{corpora/books.svm}", 0.2), ("a9a", "{a9a} {a9a.t}", 0.2), ("enron", "{enron.svm}", 0.1),
-           ("news-words", "{news-words.svm}", 0.1), ("imdb-words", "{imdb-words.svm}", 0.1),
-           ("imdb-characters", "{imdb-characters.svm}", 0.1))},
+           ("books", "{corpora/books.svm}", 0.2), ("a9a", "{a9a} {a9a.t}", 0.2), ("splice", "{splice.txt}", 0.2),
+           ("phishing", "{phishing.txt}", 0.2), ("short-noisy", "{short-noisy.svm}", 0.2),
+           ("enron", "{enron.svm}", 0.1), ("news-words", "{news-words.svm}", 0.1),
+           ("imdb-words", "{imdb-words.svm}", 0.1), ("imdb-characters", "{imdb-characters.svm}", 0.1))},
     "big.h5": f"{BIG} {{big.h5}} --rows 56000000",
     **{f"scale-{size}.h5": f"{BIG} {{scale-{size}.h5}} --rows {16_000 * size}" for size in (10, 30, 100, 300, 750)},
     "small.h5": f"{BIG} {{small.h5}} --rows 1120000",
@@ -95,9 +99,11 @@ SHARES = "blocksvm[memory=['1/8','1/32',all]]"
 TEXTS = ("enron", "news-words", "news-characters", "imdb-characters", "imdb-words", "zipf", "clicks")
 STREAMS = ("enron-names", "enron-shuffled", "imdb-w1", "imdb-words", "news-mideast", "news-words", "clicks-drift",
            "zipf")  # fmt: skip
-SETS = ("books", "dvd", "ob-2-1", "sb-2-1", "ob-8-1", "sb-8-1", "reut20", "ob-2-2", "ob-2-3", "sb-2-2", "sb-2-3")
+SETS = ("books", "dvd", "ob-2-1", "sb-2-1", "ob-2-2", "ob-2-3", "sb-2-2", "sb-2-3")
 HELD_OUT = ("books", "a9a", "news-words", "enron", "imdb-words")
+OTHER = ("splice", "phishing", "short-noisy")  # dense rows; short ones with noisy labels
 CORPORA = " ".join(f"{{corpora/{name}.svm}}" for name in SETS)
+MANY = " ".join(f"{{corpora/{name}.svm}}" for name in ("ob-8-1", "sb-8-1", "reut20"))
 BOTH = "blocksvm[memory=['1/8',all]]"
 # a page of experiments/results: {what: commands}, with semicolons between them
 MEASURED = {
@@ -109,12 +115,16 @@ MEASURED = {
     "imdb": {"": comparison("imdb-train.svm", "blocksvm[memory='33MB',cold=True]", *PEERS, test="imdb-test.svm")},
     "imdb-all": {"": comparison("imdb-words.svm", "blocksvm[memory='64MB',cold=True]", *PEERS)},
     "roofline": {name: f"experiments.roofline {{{name}.h5}} {{{name}.svm}}" for name in ("zipf", "imdb-words")},
-    "convergence": {name: f"experiments.convergence {{{name}-train.h5}},{{{name}-test.h5}} --most {most}"
-                    for name, most in zip(HELD_OUT, (200, 200, 60, 60, 60), strict=True)},
+    "convergence": {
+        **{name: f"experiments.convergence {{{name}-train.h5}},{{{name}-test.h5}} --most {most}"
+           for name, most in zip(HELD_OUT, (200, 200, 60, 60, 60), strict=True)},
+        **{name: f"experiments.convergence {{{name}-train.h5}},{{{name}-test.h5}} --most 40 --only "
+                 "numbers,passes,baselines" for name in OTHER}},
     "distance": {"": "experiments.distance " + " ".join(
         f"{{{name}-train.h5}},{{{name}-test.h5}}" for name in (*HELD_OUT[2:], "imdb-characters")
     ) + " --figure {@tables}/distance.png"},
-    "lbfgs": {name: f"experiments.lbfgs {{{name}.h5}}" for name in ("a9a", "news-words", "enron", "clicks")},
+    "lbfgs": {**{name: f"experiments.lbfgs {{{name}.h5}}" for name in ("news-words", "enron", "clicks")},
+              **{name: f"experiments.lbfgs {{{name}.h5}} -C 1,100" for name in ("a9a", *OTHER)}},
     "cluster": {name: "experiments.cluster {news-words.h5} {enron.h5} {imdb-characters.h5} {zipf-other.h5} "
                       f"{{clicks-other.h5}} {{short.h5}} {options}"
                 for name, options in (("hinge", "--seeds 0,1,2"), ("squared", "--loss squared-hinge"),
@@ -134,7 +144,10 @@ MEASURED = {
                          "imdb={imdb-train.svm},{imdb-test.svm}" for what in ("redundant", "grown")},
                 "drift": "experiments.new_data drift clicks-drift={clicks-drift.svm} clicks-other={clicks-other.svm} "
                          "enron-names={enron-names.svm}"},
-    "transfer": {"": "experiments.transfer {corpora/reviews-books.svm} {corpora/reviews-dvd.svm}"},
+    "transfer": {"": "experiments.transfer {corpora/reviews-books.svm} {corpora/reviews-dvd.svm}",
+                 **{name: f"experiments.transfer {{{text}}} --by {feature} --draws 10" for name, text, feature in
+                    (("a9a", "a9a", 72), ("mushrooms", "mushrooms.txt", 3), ("phishing", "phishing.txt", 36))},
+                 "unrelated": "experiments.transfer {mushrooms.txt} {phishing.txt} --draws 10"},
     "many-classes": {
         **{f"{name}-{loss}": comparison(f"{name}.svm", BOTH, "liblinear", "LinearSVC",
                                         test=f"{name}.t.svm", objective=f"loss={loss}",
@@ -144,7 +157,9 @@ MEASURED = {
                               test="reuters.t.svm", data="multilabel=True"),
         "dna": comparison("dna.scale", BOTH, "liblinear", "LinearSVC", test="dna.scale.t"),
     },
-    "mira": {"": "experiments.mira dna={dna.scale}:{dna.scale.t}"},
+    "mira": {"": "experiments.mira dna={dna.scale}:{dna.scale.t}",
+             "noise": "experiments.mira dna={dna.scale}:{dna.scale.t} --built-in digits,wine,cancer "
+                      "--noise 0,0.1,0.3 --learners-only --draws 5"},
     "multiclass-online": {"news20": "experiments.multiclass_online {news20.svm} {news20.t.svm}",
                           "reuters": "experiments.multiclass_online {reuters.svm} {reuters.t.svm} --sets"},
     "regression": {loss: comparison("stars-train.svm", BOTH, "liblinear", test="stars-test.svm",
@@ -167,13 +182,18 @@ MEASURED = {
     "documents": {"": "experiments.documents {imdb.tsv} --table {criteo2014_train.tiny.csv} --label Label "
                       "--categorical 'C*' --ignore Id"},
     "active": {"": "experiments.active a9a={a9a},0.1 imdb-w1={imdb-w1.svm},1 enron={enron.svm},1 "
-                   "--figure {@tables}/active.png"},
+                   "--figure {@tables}/active.png",
+               "other": "experiments.active phishing={phishing.txt},1 mushrooms={mushrooms.txt},1 "
+                        "short-noisy={short-noisy.svm},1 --seeds 3"},
     "regret": {"": "experiments.regret a9a={a9a.h5} imdb-w1={imdb-w1.h5} --numbers abalone={abalone.h5} "
                    "--classes dna={dna.h5} --figure {@tables}/regret.png"},
     "structured": {"chunks": "experiments.structured --chunks {conll2000.zip}",
                    "trees": "experiments.structured --trees {dependency_treebank.zip}",
                    "blocks": "experiments.structured --blocks {conll2000.zip}"},
-    "hf-fobos": {"": f"experiments.hf_fobos {{@corpora}} --figure {{@tables}}/hf-fobos-h.png # {CORPORA}",
+    "hf-fobos": {"": f"experiments.hf_fobos {CORPORA} --methods 'p = 2,FOBOS' --figure {{@tables}}/hf-fobos-h.png",
+                 "many-classes": f"experiments.hf_fobos {MANY} --methods 'p = 2,FOBOS'",
+                 "other": "experiments.hf_fobos {splice.txt} {phishing.txt} {a9a} --methods 'p = 2,FOBOS' "
+                          "--inputs counts",
                  "frequency": f"experiments.frequency {{@corpora}} --figure {{@tables}}/frequency.png # {CORPORA}"},
     "cloud": {"": "experiments.cloud {zipf.h5} {enron.h5} {news-words.h5} {clicks.h5}",
               "networks": "experiments.cloud {zipf.h5} --latency 20 --latency 50 --latency 200 --rate 50 --rate 200 "

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
-from experiments.hf_fobos import GRID, METHODS, Corpus, Plan, Search, learn, load, split
+from experiments.hf_fobos import GRID, METHODS, Corpus, best, learn, load, run_set
 from experiments.measuring import Tables, listed, panels, parser
 
 ROWS, NOISE = 10_000, 200
@@ -23,6 +23,7 @@ FREQUENT, RARE = 0.5, 0.01  # shares of rows with the two features
 TELLING = 0.9  # P(y = 1 | either)
 PLANTED_GRID = np.append(0.0, 10.0 ** np.arange(-5.0, 1.51, 0.25))  # of lambda
 KEPT = 0.5  # of the frequent feature's weight without a threshold
+FOLDS = 5
 BINS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1 << 30)  # rows with a feature
 
 
@@ -77,7 +78,7 @@ def zeros_by_frequency(corpus: Corpus, w: np.ndarray) -> list[float]:
 def tables_of_set(tables: Tables, corpus: Corpus, epochs: int, seed: int) -> dict[str, list[float]]:
     """The curves of zeros by method."""
     order = order_of(corpus, epochs, seed)
-    splits = split(len(corpus.y), 5, epochs, seed)
+    found = run_set(corpus, METHODS, FOLDS, epochs, seed, GRID)
     rows = np.bincount(corpus.X.indices)
     bins = [low for low, high in zip(BINS[:-1], BINS[1:], strict=True) if ((rows >= low) & (rows < high)).any()]
     names = [f"{low}" if high == low + 1 else f"{low}-{high - 1}" if high < BINS[-1] else f"{low} or more"
@@ -86,21 +87,22 @@ def tables_of_set(tables: Tables, corpus: Corpus, epochs: int, seed: int) -> dic
                  "method", "lambda", "accuracy %", *names, "all")  # fmt: skip
     curves = {}
     for method in METHODS:
-        found = Search(corpus, method, splits, epochs).run(GRID, Plan(2, 3, 2))
-        w = weights(corpus, method, found["l1"], order)
+        l1 = GRID[best(found[method])]
+        w = weights(corpus, method, l1, order)
         curves[method] = zeros_by_frequency(corpus, w)
-        tables.row(method, f"{found['l1']:g}", f"{100.0 * np.mean(found['accuracy']):.2f}",
+        tables.row(method, f"{l1:g}", f"{100.0 * found[method][..., 0].mean(axis=1).max():.2f}",
                    *(f"{share:.0f}" for share in curves[method]),
                    f"{100.0 * np.mean(w[: len(rows)] == 0.0):.1f}")  # fmt: skip
     tables.begin(f"{corpus.name}: subgradient steps and FOBOS on the same problem, {epochs} epochs", "lambda",
                  *(f"{method}: {what}" for method in ("subgradient", "FOBOS")
                    for what in ("weights 0, %", "below 1e-3, %", "accuracy %")))  # fmt: skip
+    found |= run_set(corpus, ("subgradient",), FOLDS, epochs, seed, GRID)
+    accuracy = {method: one[..., 0].mean(axis=1) for method, one in found.items()}
     for l1 in GRID[2:]:
         cells = []
         for method in ("subgradient", "FOBOS"):
             w = weights(corpus, method, l1, order)[: len(rows)]
-            accuracy = Search(corpus, method, splits, epochs).scores(l1, len(splits), epochs)
-            cells += [np.mean(w == 0.0), np.mean(np.abs(w) < 1e-3), np.mean([right for right, _ in accuracy])]
+            cells += [np.mean(w == 0.0), np.mean(np.abs(w) < 1e-3), accuracy[method][GRID.index(l1)]]
         tables.row(f"{l1:g}", *(f"{100.0 * cell:.2f}" for cell in cells))
     return curves
 

@@ -1,8 +1,10 @@
 """Transfer: few labels of one domain, regularised towards a model of another (``--prior``).
 
     python -m experiments.transfer FIRST.svm SECOND.svm [--labels 10,20,...] [--draws 20] [-C 1] [--json FILE]
+    python -m experiments.transfer ROWS.svm --by FEATURE ...
 
-Both texts number their features alike (tools/make_corpora.py books-dvd).  In each direction a model of all rows of one
+Both texts number their features alike (tools/make_corpora.py books-dvd); --by: the rows that have a feature are one
+domain, those that do not the other.  In each direction a model of all rows of one
 domain, and so many labels of the other, whose other rows are the test; rows are scaled to length 1.  Hinge loss; all
 machines have the same C.
 """
@@ -28,7 +30,14 @@ def load(path: Path, n_features: int | None = None) -> tuple[scipy.sparse.csr_ma
     X, y = load_svmlight_file(str(path), n_features=n_features, zero_based=False)
     norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
     X.data /= np.repeat(np.where(norms > 0.0, norms, 1.0), np.diff(X.indptr))
-    return X, np.where(y > 0.0, 1.0, -1.0)
+    return X, np.where(y == y.max(), 1.0, -1.0)
+
+
+def parted(path: Path, feature: int) -> dict:
+    """Two domains: the rows with and without a feature, numbered from 1."""
+    X, y = load(path)
+    has = X[:, feature - 1].toarray().ravel() != 0.0
+    return {f"{path.stem} with {feature}": (X[has], y[has]), f"{path.stem} without": (X[~has], y[~has])}
 
 
 def accuracies(other, target, n_labels: int, C: float, seed: int, model: Path, w: np.ndarray) -> list[float]:
@@ -52,13 +61,17 @@ def accuracies(other, target, n_labels: int, C: float, seed: int, model: Path, w
 
 def main() -> None:
     p = parser(__doc__)
-    p.add_argument("texts", nargs=2, type=Path, metavar="TEXT.svm")
+    p.add_argument("texts", nargs="+", type=Path, metavar="TEXT.svm")
+    p.add_argument("--by", type=int, metavar="FEATURE", help="parts the rows of one text")
     p.add_argument("--labels", type=listed, default=("10", "20", "50", "100", "200", "500", "1000"))
     p.add_argument("--draws", type=int, default=20)
     p.add_argument("-C", type=float, default=1.0)
     options = p.parse_args()
-    n_features = max(load(path)[0].shape[1] for path in options.texts)
-    domains = {path.stem.rpartition("-")[2]: load(path, n_features) for path in options.texts}
+    if options.by:
+        domains = parted(options.texts[0], options.by)
+    else:
+        n_features = max(load(path)[0].shape[1] for path in options.texts)
+        domains = {path.stem.rpartition("-")[2]: load(path, n_features) for path in options.texts}
     tables = Tables(options)
     with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as folder:
         for name, other_name in (tuple(domains), tuple(reversed(domains))):

@@ -18,6 +18,7 @@ from blocksvm.base.settings import Settings, plain
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.formats.recipe import Recipe
 from blocksvm.learners.engine.joint_map import JOINT, place_of, trusted
+from blocksvm.model.decision_values import Pieces
 from blocksvm.model.model_file import describe_model, load_model, model_feature_ids, model_fingerprint, recipe_of
 from blocksvm.model.solver_state import open_state
 from blocksvm.sources.source import Source
@@ -147,6 +148,41 @@ class InitialModels:
             out[positions] = theirs
             out[-1] = intercept / bias if intercept else 0.0
         return prior.ravel()
+
+
+A_GUESS, HARDLY_BETTER = 0.5, 0.6  # areas under the ROC curve
+
+
+def doubt_of_prior(path: Path, pieces: Pieces, y: np.ndarray) -> str:
+    """A sentence where a prior model tells hardly more of some rows than a guess would, else "".
+
+    pieces: its decision values of the rows, of which the first piece is enough; y: their classes (int16), or real
+    targets (float64), as a block has them.
+    """
+    rows, values = next(pieces)
+    y = y[rows]
+    if y.dtype == np.float64:
+        known = np.isfinite(y)
+        error, spread = np.mean((values[0] - y)[known] ** 2), np.var(y[known])
+        found = f"squared error {error:.3g}, of their mean {spread:.3g}" if error >= spread else ""
+    else:
+        classes = [y > 0] if len(values) == 1 else [y == label for label in range(len(values))]
+        both = [(one, of) for one, of in zip(values, classes, strict=True) if of.any() and not of.all()]
+        area = np.mean([area_under_curve(one, of) for one, of in both]) if both else 1.0
+        found = f"area under the ROC curve {area:.2f}, of a guess {A_GUESS}" if area < HARDLY_BETTER else ""
+    return found and (
+        f"{path}: tells hardly more of these rows than a guess ({found}, in {len(y):,} rows), so it seems to be of "
+        f"unrelated data; leave {option('prior')} out"
+    )
+
+
+def area_under_curve(values: np.ndarray, positive: np.ndarray) -> float:
+    """The share of pairs of a positive row and another one in which the positive one has the larger of the values (n,),
+    ties counting half; positive (n,) bool, of both kinds."""
+    _, number, ties = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(ties) - 0.5 * (ties - 1))[number]  # from 1
+    n = np.count_nonzero(positive)
+    return float(ranks[positive].sum() - n * (n + 1) / 2) / (n * (len(values) - n))
 
 
 def check_plain(path: Path, saved: Mapping) -> None:

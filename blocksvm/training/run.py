@@ -10,9 +10,13 @@ from typing import cast
 
 import numpy as np
 
+from blocksvm.base.labels import SETS
+from blocksvm.base.log import LOG
 from blocksvm.base.vectors import on_lines
+from blocksvm.model.decision_values import decision_pieces
 from blocksvm.model.events import RunEvent
 from blocksvm.model.saved_run import load_saved_run
+from blocksvm.model.takeover import doubt_of_prior
 from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.solver import HoldsRows, SavedRun
 from blocksvm.sources.block import Block
@@ -60,6 +64,7 @@ class Run:
         self.make_executor = executor
         self.began = time.perf_counter() if began is None else began
         self.progress, self.tally = Progress(), Tally()
+        self.doubt: str | None = None  # of the prior model, once a block has been read
         self.unchecked: Path | None = None  # the checkpoint whose dual variables no certificate has seen yet
         if plan.resume is not None and checkpoint is not None:
             plan.check_resumed(plan.resume, checkpoint.path)
@@ -108,11 +113,14 @@ class Run:
             support = solver.support(self.state, self.every_row)
         result = Result(
             status, self.weights(), solver.dual_variables(self.state), final, progress.outers_done(), self.seconds(),
-            progress.passes, progress.set_passes, plan.memory(), solver.summary(self.state), support,
+            progress.passes, progress.set_passes, plan.memory(), self.note(), support,
             *cause_of(plan, status, final),
         )  # fmt: skip
         self.watch.on_event(end_event(result, progress.certificate))
         return result
+
+    def note(self) -> str:
+        return "\n".join(filter(None, (self.plan.solver.summary(self.state), self.doubt)))
 
     def weights(self) -> np.ndarray:
         """The w that certificates, held-out accuracy and the model are about."""
@@ -137,7 +145,20 @@ class Run:
         """Blocks one after the other, each read while the one before it is worked on; then: those that follow."""
         for block in self.reader.blocks(blocks, then):
             self.tally.count_reading(self.reader.cost)
+            if self.doubt is None:
+                self._judge_prior(block)
             yield block
+
+    def _judge_prior(self, block: Block) -> None:
+        """By the first block that is read."""
+        path, solver, self.doubt = self.plan.initial_models.prior, self.plan.solver, ""
+        if path is None or self.plan.source.label_kind == SETS:
+            return
+        prior = solver.prior.reshape(solver.n_vectors, -1) if solver.prior.ndim == 1 else solver.prior.T
+        pieces = decision_pieces(block.matrix, prior[: solver.n_vectors], solver.bias, None)
+        self.doubt = doubt_of_prior(path, pieces, block.y)
+        if self.doubt:
+            LOG.warning("%s", self.doubt)
 
     def every_row(self) -> Iterator[Block]:
         """All rows, in the order of the source."""

@@ -96,23 +96,27 @@ def dense(corpus, method: str, l1: float, part) -> tuple[float, float, np.ndarra
 
 
 def test_the_table_holds_what_dense_learners_find(corpus):
-    found = hf_fobos.run_set(corpus, FOLDS, EPOCHS, SEED, GRID)
+    """Each lambda on every fold, with all epochs."""
+    found = hf_fobos.run_set(corpus, hf_fobos.METHODS, FOLDS, EPOCHS, SEED, GRID)
     splits = hf_fobos.split(len(corpus.y), FOLDS, EPOCHS, SEED)
-    assert list(found) == list(hf_fobos.METHODS)
-    lines = {cells[0]: cells[1:] for cells in hf_fobos.rows_of("tiny", found)}
-    for column, (method, one) in enumerate(found.items()):
-        again = [dense(corpus, method, one["l1"], part) for part in splits]
-        accuracy, zeros = np.array([a for a, _, _ in again]), np.array([z for _, z, _ in again])
-        assert one["accuracy"] == pytest.approx(accuracy)
-        assert one["zeros"] == pytest.approx(zeros)
+    lines = {cells[0]: cells[1:] for cells in hf_fobos.rows_of("tiny", found, GRID)}
+    for column, method in enumerate(hf_fobos.METHODS):
+        again = np.array([[dense(corpus, method, l1, part)[:2] for part in splits] for l1 in GRID])
+        assert found[method] == pytest.approx(again)
+        means = again[..., 0].mean(axis=1)
+        chosen = max(range(len(GRID)), key=lambda k, means=means: (round(means[k], 12), k))
+        accuracy, zeros = again[chosen].T
+        assert lines["lambda"][column] == f"{GRID[chosen]:g}"
         assert lines["accuracy %"][column] == f"{100 * accuracy.mean():.2f} ± {100 * accuracy.std(ddof=1):.2f}"
         assert lines["zero weights %"][column] == f"{100 * zeros.mean():.1f}"
-    first = 2 if corpus.classes == 2 else 1
-    for one in found.values():
-        assert [(step["folds"], step["epochs"]) for step in one["steps"]] == [(first, 1), (first, 4), (FOLDS, 4)]
-        last = one["steps"][-1]["accuracy"]
-        assert max(last.values()) == last[f"{one['l1']:g}"] == pytest.approx(np.mean(one["accuracy"]))
-    assert any(0.0 < share < 1.0 for one in found.values() for share in one["zeros"])
+    assert any(0.0 < share < 1.0 for one in found.values() for share in one[..., 1].ravel())
+
+
+def test_the_lambda_of_a_fold_may_be_that_of_the_others():
+    found = np.zeros((2, 3, 2))
+    found[..., 0] = [[0.9, 0.5, 0.5], [0.6, 0.6, 0.7]]
+    assert hf_fobos.best(found) == 1  # the means are equal: the larger lambda
+    assert list(hf_fobos.by_other_folds(found)) == [0.6, 0.5, 0.5]
 
 
 @pytest.mark.parametrize("method", hf_fobos.NORMS)
@@ -127,24 +131,22 @@ def test_a_whole_run(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
     write(tmp_path / "two.svm", *counts(2))
     write(tmp_path / "books.svm", *counts(3))
-    given = ["--sets", "books,two", "--inputs", "counts,tf-idf-l2", "--unseen", "two", "--folds", "3"]
-    given += ["--epochs", "2", "--jobs", "1"]
+    given = [str(tmp_path / "books.svm"), str(tmp_path / "two.svm"), "--methods", "p = 2,FOBOS"]
+    given += ["--inputs", "counts,tf-idf-l2", "--folds", "3", "--epochs", "2", "--jobs", "1"]
     files = ["--figure", str(tmp_path / "h.png"), "--json", str(tmp_path / "kept.json")]
-    monkeypatch.setattr(sys, "argv", ["hf_fobos", str(tmp_path), *given, *files])
+    monkeypatch.setattr(sys, "argv", ["hf_fobos", *given, *files])
     monkeypatch.setattr(hf_fobos, "GRID", GRID)
     hf_fobos.main()
-    counted, scaled, held_out = json.loads((tmp_path / "kept.json").read_text())["tables"]
-    assert [row[0] for row in counted["rows"][::5]] == ["books", "two"] and len(scaled["rows"]) == 10
-    assert [row[:2] for row in held_out["rows"]] == [
-        [name, rows] for name in ("books", "two", "two") for rows in ("counts", "tf-idf-l2")
-    ]
-    assert all(0.0 <= float(cell) <= 100.0 for row in held_out["rows"] for cell in row[2:])
-    assert "| books | the paper | 85.23 | 85.52 | 85.14 | 85.05 | 84.98 |" in capsys.readouterr().out
+    counted, curves, scaled, _ = json.loads((tmp_path / "kept.json").read_text())["tables"]
+    assert [row[0] for row in counted["rows"][::7]] == ["books", "two"] and len(scaled["rows"]) == 14
+    assert [row[:2] for row in curves["rows"]] == [[s, m] for s in ("books", "two") for m in ("p = 2", "FOBOS")]
+    best = counted["rows"][0][2].partition(" ")[0]  # the accuracy shown is the best of its method's curve
+    assert best == max(curves["rows"][0][2:], key=float)
+    assert "| books | the paper | 85.52 | 84.98 |" in capsys.readouterr().out
     assert (tmp_path / "h.png").stat().st_size > 1000 and "<svg" in (tmp_path / "h.svg").read_text()
 
 
-def test_labels_that_are_no_classes_are_refused(tmp_path):
-    for labels in ("0 1", "1 2 3", "0 2 3"):
-        (tmp_path / "odd.svm").write_text("".join(f"{label} 1:1\n" for label in labels.split()))
-        with pytest.raises(ValueError, match="labels must be"):
-            hf_fobos.load(tmp_path / "odd.svm")
+@pytest.mark.parametrize(("labels", "expected"), [("0 1", [-1, 1]), ("1 2 3", [0, 1, 2])])
+def test_labels_become_signs_or_classes(tmp_path, labels, expected):
+    (tmp_path / "few.svm").write_text("".join(f"{label} 1:1\n" for label in labels.split()))
+    assert list(hf_fobos.load(tmp_path / "few.svm").y) == expected

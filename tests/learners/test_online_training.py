@@ -20,6 +20,7 @@ from blocksvm.commands.stream import main as stream_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.learners import LEARNERS, get_learner
 from blocksvm.model.model_file import load_model
+from blocksvm.model.takeover import area_under_curve
 from blocksvm.sources.matrix import Matrix
 
 LEARNED = [name for name in LEARNERS if name != "pegasos"]  # as a solver, pegasos is the one with sub-batches
@@ -237,6 +238,44 @@ def test_dual_cd_is_regularised_towards_a_prior_model(tmp_path, loss, bias):
     assert reference.primal(wide, v, plain.w, np.full(80, 0.3), loss) < reference.primal(
         wide, v, run.w, np.full(80, 0.3), loss
     )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"loss": "logistic", "solver": "lbfgs"}, {"solver": "pa1", "average": True, "max_outer": 2},
+     {"loss": "epsilon-insensitive"}, {"multiclass": "rest"}, {"multiclass": "crammer-singer"}],
+    ids=str,
+)  # fmt: skip
+def test_a_prior_that_tells_nothing_of_the_rows_is_told_and_a_related_one_is_not(tmp_path, caplog, settings):
+    rng = np.random.default_rng(3)
+    W = rng.standard_normal((24, 3 if "multiclass" in settings else 1))
+
+    def rows(features: slice):
+        """Rows of these features alone, and their labels."""
+        X = np.zeros((200, 24))
+        X[:, features] = rng.standard_normal((200, 12))
+        scores = X @ W
+        if settings.get("loss") == "epsilon-insensitive":
+            return X, 100.0 * scores[:, 0]
+        return X, scores.argmax(axis=1) if "multiclass" in settings else np.where(scores[:, 0] > 4.0, 1.0, -1.0)
+
+    mine, others = slice(12), slice(12, 24)
+    fit(*rows(mine), **settings).save(tmp_path / "related.h5")
+    fit(*rows(others), **settings).save(tmp_path / "unrelated.h5")
+    X, y = rows(mine)
+    related = fit(X, y, prior=tmp_path / "related.h5", **settings)
+    assert "unrelated" not in caplog.text + related.result.note
+    unrelated = fit(X, y, prior=tmp_path / "unrelated.h5", **settings)
+    assert "unrelated.h5: tells hardly more of these rows than a guess (" in caplog.text
+    assert "in 200 rows), so it seems to be of unrelated data; leave prior out" in unrelated.result.note
+
+
+def test_the_area_under_the_curve_counts_pairs():
+    rng = np.random.default_rng(4)
+    values, positive = rng.integers(0, 6, 50) / 2.0, rng.random(50) < 0.3
+    over, under = values[positive][:, None], values[~positive][None]
+    expected = np.mean((over > under) + 0.5 * (over == under))
+    assert area_under_curve(values, positive) == pytest.approx(expected)
 
 
 def test_a_resumed_run_must_have_the_same_prior(tmp_path):
