@@ -55,13 +55,26 @@ def object_settings() -> ObjectSettings:
 
 
 class RemotePath(PosixPath):
-    """Of an object, as ``place`` makes it; outside a run, each path is an object of its own."""
+    """Of an object, as ``place`` makes it; outside a run, each path is an object of its own.  url: as it was given,
+    of which the parts of a path have lost some characters ('//', '/.'); "" of a path that was made of another."""
 
     own: RemoteObject | None = None
+    url = ""
 
     def __str__(self) -> str:
+        if self.url:
+            return self.url
         scheme, _, rest = super().__str__().partition(":/")
         return f"{scheme}://{rest}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RemotePath) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __reduce__(self) -> tuple:
+        return place, (str(self),)
 
     def __fspath__(self) -> str:
         return str(self)
@@ -80,6 +93,7 @@ class RemotePath(PosixPath):
     def anew(self) -> RemotePath:
         """The same, of whatever state it is in now."""
         path = RemotePath(str(self))
+        path.url = str(self)
         path.use(object_settings())
         return path
 
@@ -133,7 +147,9 @@ def place(name: str | os.PathLike[str]) -> Path:
         return name
     text = os.fspath(name)
     if is_url(text):
-        return RemotePath(without_secrets(text))
+        path = RemotePath(text)
+        path.url = without_secrets(text)
+        return path
     if text.startswith(FILE):
         if not text.startswith(f"{FILE}/"):
             raise InputError(f"{text}: names another machine; give the path of a file here, or another URL")
