@@ -100,6 +100,13 @@ def test_a_regulariser_that_changes_is_that_of_each_round(case):
     assert any("with r_t as it was in each round" in note for note in made.notes)
 
 
+@pytest.mark.parametrize(("case", "told"), [({"p": 2.0}, True), ({"p": 2.0, "cap": 0.5}, False), ({"p": 3.0}, False)])
+def test_a_cap_that_hf_fobos_lacks_is_told(case, told):
+    X, y, _ = sample(n=30, seed=2)
+    notes = regret_report.measure_regret(Matrix(X, y), "hf-fobos", l1=0.1, **case).notes
+    assert any(note.startswith("cap, the V of the paper, is not given: for p up to 2") for note in notes) == told
+
+
 small = st.builds(
     sample,
     n=st.integers(4, 60),
