@@ -114,6 +114,23 @@ class Setting:
         return finite
 
 
+SEEDS = "a whole number from 0 to 2**63 - 1"
+
+
+def seed_of(value) -> int:
+    """The seed of a random order; InputError for what is none."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = -1
+    if not 0 <= number < 2**63 or not (isinstance(value, str) or number == value):
+        raise InputError(f"{option('seed', value)}: is not {SEEDS}")
+    return number
+
+
+SEED = Setting("seed", "seed of all random orders (default 0)", default=0, kind=seed_of, metavar="N")
+
+
 @dataclass(frozen=True)
 class Settings:
     """The settings that something takes, in the order of their help; exclusive: pairs that say the same thing,

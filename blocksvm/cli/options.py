@@ -16,7 +16,7 @@ from blocksvm.base.objects.object_settings import OBJECT_SETTINGS, PRICES
 from blocksvm.base.objects.remote_path import place
 from blocksvm.base.objects.urls import is_url
 from blocksvm.base.settings import Settings
-from blocksvm.base.user_code import by_user
+from blocksvm.base.user_code import by_options
 from blocksvm.cli.console import Known, duration, size, threads
 from blocksvm.formats import AUTO, FORMATS, settings_offered
 
@@ -37,7 +37,7 @@ def value_of(arguments: Sequence[str], *flags: str) -> str | None:
                 last_value = value
             elif number + 1 < len(arguments):
                 last_value = arguments[number + 1]
-    by_user(last_value)
+    by_options(arguments)
     return last_value
 
 

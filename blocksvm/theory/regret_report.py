@@ -13,7 +13,7 @@ from blocksvm.api.setting_keywords import RegretSettings
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS, refuse_weights, require_labels, require_numbers
 from blocksvm.base.memory import MEMORY, Budget
-from blocksvm.base.settings import Setting, Settings, plain
+from blocksvm.base.settings import SEED, Setting, Settings, plain
 from blocksvm.base.user_code import by_user
 from blocksvm.learners import LEARNERS, get_learner
 from blocksvm.learners.engine.learner import NO_TARGETS, NUMBERS, of_classes
@@ -33,7 +33,7 @@ from blocksvm.theory.task_rounds import SEVERAL, TaskLoss, TaskRows, check_task,
 
 REPLAY = Settings((
     Setting("order", "order of the replay", "stored", str, ("stored", "shuffled")),
-    Setting("seed", "seed of a shuffled order", 0, int, least=0),
+    SEED,
     MEMORY,
     Setting("average", "also measure the mean of the learner's weights", False, bool),
     Setting("batch", "rows of a round, of pegasos", 1, int),
