@@ -81,4 +81,10 @@ def test_rows_without_entries_have_no_plan(run_in_process, tmp_path):
 
 @pytest.mark.parametrize("settings", ["--working-set none", "--bias free", "--schedule 2", "-C 100 --tol 1e-5"])
 def test_settings_of_the_run_are_taken(run_in_process, store, settings):
-    assert run_in_process(info.main, str(store), "--plan", *settings.split(), "--quiet").code == 0
+    """The same sampled run makes the same counts, another one others."""
+    counts = []
+    for words in ("", "", settings):
+        ran = run_in_process(info.main, str(store), "--plan", *words.split(), "--quiet", "--json", "-")
+        assert ran.code == 0
+        counts.append(json.loads(ran.out)["plan"]["counts"])
+    assert counts[0] == counts[1] != counts[2]

@@ -182,6 +182,22 @@ def test_a_bound_divided_by_a_large_factor_is_violated(name):
     pytest.fail("the bound is never near to what it bounds")
 
 
+@pytest.mark.parametrize(("name", "case"), [("ftl", {"radius": 1.0}), ("forel-exact", {"step": 1.0})])
+def test_half_a_bound_of_the_exact_learners_is_violated(name, case):
+    """Or the tests of these bounds could not fail."""
+    X, y, _ = sample(n=24, d=4, seed=1, noise=0.3)
+    made = regret_report.measure_regret(Matrix(X, y), name, **case)
+    [bound] = [one.bound for one in made.bounds if one.bound.name in theory_of(EXACT[name]).bounds]
+
+    def half(run, u):
+        base = getattr(u, bound.regret)
+        return base + (bound.right(run, u) - base) / 2.0
+
+    for right, violated in ((bound.right, False), (half, True)):
+        found = [regret_report.judge(replace(bound, right=right), made.run, [u], u) for u in made.comparators]
+        assert any(one.applies for one in found) and any(one.violated for one in found) == violated
+
+
 def test_assumptions_that_fail_are_named():
     X, y, plane = sample(n=60, seed=3, noise=0.3)
     noisy = [0.5 * plane]
