@@ -104,8 +104,12 @@ def place_of(value, setting: str) -> str:
 
 def object_at(place: str):
     """The same of a place of this package: of a registry's line."""
-    module, _, attribute = place.partition(":")
+    name, _, attribute = place.partition(":")
     try:
-        return getattr(import_module(module), attribute)
+        module = import_module(name)
     except (AttributeError, ValueError) as error:
         raise ImportError(str(error)) from error
+    if not hasattr(module, attribute):  # a file of the same name may come before the user's, as Python's own sched.py
+        where = getattr(module, "__file__", None) or "a module of Python's own"
+        raise ImportError(f"{name} is {where}, which has no {attribute}; if you mean another file, rename that")
+    return getattr(module, attribute)

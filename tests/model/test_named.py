@@ -240,3 +240,11 @@ def test_a_word_elsewhere_permits_no_file_to_name_code(folder, tmp_path, marker,
         done = run_in_process(command.main, *words)
         assert (done.code, marker.exists()) == (2, False)
         assert f"names {PLACE} as its format" in done.last_line
+
+
+def test_a_module_that_another_file_hides_is_told(marker):
+    """A user's sched.py, where Python's own comes first."""
+    with pytest.raises(ImportError, match=r"^sched is \S+/sched.py, which has no MINE; if you mean another file"):
+        user_code.object_at("sched:MINE")
+    with pytest.raises(ImportError, match="^sys is a module of Python's own, which has no MINE"):
+        user_code.object_at("sys:MINE")
