@@ -12,6 +12,7 @@ import gzip
 import os
 import pkgutil
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -269,3 +270,9 @@ def test_help_fits_into_80_columns(words, run_in_process, monkeypatch):
     shown = run_in_process(module_of(words[0]).main, *words[1:], "--help")
     assert shown.code == 0 and "usage:" in shown.out
     assert [line for line in shown.out.splitlines() if len(line) > 80] == []
+
+
+def test_the_site_shows_no_marks_that_are_for_the_tests():
+    pages = runpy.run_path(str(ROOT / "tools" / "pages.py"))
+    shown = pages["on_page_markdown"]("```sh no-run\nblocksvm [info](docs/trace.md)\n```\n", None, None, None)
+    assert shown == "```sh\nblocksvm [info](trace.md)\n```\n"
