@@ -101,7 +101,7 @@ class Setting:
         if self.above is not None and self.below is not None:
             return f"between {self.above:g} and {self.below:g}"
         if self.least is not None and self.most is not None:
-            return f"from {self.least:g} to {self.most:g}"
+            return f"from {self.least:g} to {'2**63 - 1' if self.most == 2**63 - 1 else format(self.most, 'g')}"
         if self.least is not None:
             return f"{self.least:g} or more"
         finite = "a number" if self.infinite else "a finite number"
@@ -114,21 +114,7 @@ class Setting:
         return finite
 
 
-SEEDS = "a whole number from 0 to 2**63 - 1"
-
-
-def seed_of(value) -> int:
-    """The seed of a random order; InputError for what is none."""
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        number = -1
-    if not 0 <= number < 2**63 or not (isinstance(value, str) or number == value):
-        raise InputError(f"{option('seed', value)}: is not {SEEDS}")
-    return number
-
-
-SEED = Setting("seed", "seed of all random orders (default 0)", default=0, kind=seed_of, metavar="N")
+SEED = Setting("seed", "seed of all random orders", default=0, kind=int, least=0, most=2**63 - 1)
 
 
 @dataclass(frozen=True)

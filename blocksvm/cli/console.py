@@ -24,7 +24,7 @@ from blocksvm.base.memory import BESIDES, megabytes, memory_limit, size_in_bytes
 from blocksvm.base.objects.object_settings import ObjectSettings
 from blocksvm.base.objects.remote_path import use_object_settings
 from blocksvm.base.objects.urls import arguments_without_secrets
-from blocksvm.base.settings import SEEDS, seed_of
+from blocksvm.base.settings import SEED
 from blocksvm.base.user_code import by_options, by_user, clear_user_places
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
 from blocksvm.cli.standard import OutputClosed, standard_streams
@@ -86,9 +86,9 @@ def processes(text: str) -> int:
 def seed(text: str) -> int:
     """As ``SEED`` takes it."""
     try:
-        return seed_of(text)
+        return SEED.checked(text)
     except InputError:
-        raise argparse.ArgumentTypeError(f"'{text}' is not {SEEDS}") from None
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 to 2**63 - 1") from None
 
 
 class Value(str):

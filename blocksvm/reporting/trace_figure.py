@@ -1,4 +1,5 @@
-"""The charts of runs as one picture, drawn by matplotlib: each curve's colour, marker and width, told once."""
+"""The charts of runs as one picture, drawn by matplotlib; of equal curves the earlier ones are wider, with other
+markers beside those of the later ones."""
 
 from __future__ import annotations
 
@@ -8,12 +9,9 @@ from typing import IO
 from blocksvm.reporting.charts import Chart, Series, progress_charts, working_charts
 from blocksvm.reporting.runs import TracedRun
 
-COLUMNS = 3
-WIDTH = 6 * COLUMNS  # cells of a row, which its charts share evenly, one or two of them as well
+COLUMNS, CELLS = 3, 6  # charts in a row at most; cells of a row, which its charts share evenly
 COLOURS = ("#0969da", "#bc4c00", "#1a7f37", "#8250df", "#cf222e", "#1b7c83", "#7d4e00", "#bf3989")  # those of the page
-MARKERS = "osD^vPX*"
-MARKED = 10  # points of a curve that have a marker, at most about so many
-DEPTHS = 3  # by so many steps curves are wider that lie below others: of equal ones an edge remains
+MARKERS, MARKED = "osD^vPX*", 10  # of these about so many on a curve
 
 
 def draw(runs: Sequence[TracedRun], file: IO[bytes]) -> None:
@@ -32,53 +30,43 @@ def figure_of(runs: Sequence[TracedRun]):
     if not charts:
         figure.text(0.5, 0.5, "no figures yet", ha="center")
         return figure
-    grid = figure.add_gridspec(rows, WIDTH)
-    names = {name_of(series, runs): None for chart in charts for series in chart.series}
-    numbers = {name: number for number, name in enumerate(names)}
-    first, told = 0, {}
+    grid, told = figure.add_gridspec(rows, CELLS), {}
+    names = list(dict.fromkeys(_named(series, runs)[0] for chart in charts for series in chart.series))
+    left = iter(charts)
     for row in range(rows):
-        columns = -(-(len(charts) - first) // (rows - row))
-        for column, chart in enumerate(charts[first : first + columns]):
-            width = WIDTH // columns
-            axes = figure.add_subplot(grid[row, column * width : (column + 1) * width])
-            _draw(axes, chart, runs, numbers, told)
-        first += columns
+        columns = (len(charts) + rows - 1 - row) // rows
+        for k, cells in zip(range(0, CELLS, CELLS // columns), [CELLS // columns] * columns, strict=True):
+            _draw(figure.add_subplot(grid[row, k : k + cells]), next(left), runs, names, told)
     # a label literally: without formulas, and not hidden by a leading '_'
     texts = [" " * name.startswith("_") + name.replace("$", r"\$") for name in told]
-    figure.legend(told.values(), texts, loc="outside upper center", ncols=min(len(texts), 2 * widest), fontsize=9)
+    figure.legend(told.values(), texts, loc="outside upper center", ncols=2 * widest, fontsize=9)
     return figure
 
 
-def name_of(series: Series, runs: Sequence[TracedRun]) -> str:
-    """What the legend calls a curve: its run, or its run and learner."""
+def _named(series: Series, runs: Sequence[TracedRun]) -> tuple[str, str]:
+    """(what the legend calls a curve: its run, or its run and learner; what tells it from the run's other curves)."""
     run = runs[series.run]
-    return series.label if len(run.online) > 1 and _kind(series, runs) in run.online else run.name
+    kind = series.label.removeprefix(run.name).removeprefix(", ")
+    return (series.label, "") if len(run.online) > 1 and kind in run.online else (run.name, kind)
 
 
-def _kind(series: Series, runs: Sequence[TracedRun]) -> str:
-    """What the label of a curve has beside the name of its run."""
-    return series.label.removeprefix(runs[series.run].name).removeprefix(", ")
-
-
-def _draw(axes, chart: Chart, runs: Sequence[TracedRun], numbers: dict[str, int], told: dict) -> None:
+def _draw(axes, chart: Chart, runs: Sequence[TracedRun], names: list[str], told: dict) -> None:
     """Draw a chart; told: a curve of each name so far, for the legend."""
+    numbers = sorted({names.index(_named(series, runs)[0]) for series in chart.series})
     title = chart.title
-    of_chart = sorted({numbers[name_of(series, runs)] for series in chart.series})
     for series in chart.series:
-        name = name_of(series, runs)
-        number, below = numbers[name], min(DEPTHS, len(of_chart) - 1 - of_chart.index(numbers[name]))
-        second = series.second and name != series.label  # several learners have names, and colours, of their own
-        if second:
-            title = f"{chart.title} (dashed: {_kind(series, runs)})"
+        name, kind = _named(series, runs)
+        number = names.index(name)
+        above = min(3, len(numbers) - 1 - numbers.index(number))  # curves that may hide this one
+        dashed = series.second and kind != ""
+        title = f"{chart.title} (dashed: {kind})" if dashed else title
         sure = [k for k, point in enumerate(series.points) if point.marked]
         step = max(1, len(sure) // MARKED)
-        [line] = axes.plot(
-            [point.x for point in series.points], [point.y for point in series.points], ls="--" if second else "-",
-            color=COLOURS[number % len(COLOURS)], marker=MARKERS[number % len(MARKERS)],
-            lw=1.2 + 0.9 * below, ms=3.5 + 1.2 * below, zorder=2 + number / len(numbers),
-            markevery=sure[number * step // len(numbers) :: step],  # those of several stand beside each other
+        [told[name]] = axes.plot(
+            [point.x for point in series.points], [point.y for point in series.points], ls="--" if dashed else "-",
+            color=COLOURS[number % len(COLOURS)], marker=MARKERS[number % len(MARKERS)], lw=1.2 + 0.9 * above,
+            ms=3.5 + 1.2 * above, zorder=2 + number / len(names), markevery=sure[number * step // len(names) :: step],
         )  # fmt: skip
-        told.setdefault(name, line)
     axes.set(xscale="log" if chart.x.log else "linear", yscale="log" if chart.y.log else "linear")
     axes.set(xlabel=chart.x.label, ylabel=chart.y.label)
     axes.set_title(title, fontsize=10)

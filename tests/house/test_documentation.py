@@ -12,7 +12,6 @@ import gzip
 import os
 import pkgutil
 import re
-import runpy
 import shlex
 import subprocess
 import sys
@@ -273,6 +272,5 @@ def test_help_fits_into_80_columns(words, run_in_process, monkeypatch):
 
 
 def test_the_site_shows_no_marks_that_are_for_the_tests():
-    pages = runpy.run_path(str(ROOT / "tools" / "pages.py"))
-    shown = pages["on_page_markdown"]("```sh no-run\nblocksvm [info](docs/trace.md)\n```\n", None, None, None)
+    shown = made_pages.on_page_markdown("```sh no-run\nblocksvm [info](docs/trace.md)\n```\n", None, None, None)
     assert shown == "```sh\nblocksvm [info](trace.md)\n```\n"

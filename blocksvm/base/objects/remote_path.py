@@ -67,15 +67,6 @@ class RemotePath(PosixPath):
         scheme, _, rest = super().__str__().partition(":/")
         return f"{scheme}://{rest}"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, RemotePath) and str(self) == str(other)
-
-    def __hash__(self) -> int:
-        return hash(str(self))
-
-    def __reduce__(self) -> tuple:
-        return place, (str(self),)
-
     def __fspath__(self) -> str:
         return str(self)
 
@@ -93,7 +84,7 @@ class RemotePath(PosixPath):
     def anew(self) -> RemotePath:
         """The same, of whatever state it is in now."""
         path = RemotePath(str(self))
-        path.url = str(self)
+        path.url = self.url
         path.use(object_settings())
         return path
 
@@ -147,8 +138,8 @@ def place(name: str | os.PathLike[str]) -> Path:
         return name
     text = os.fspath(name)
     if is_url(text):
-        path = RemotePath(text)
-        path.url = without_secrets(text)
+        path = RemotePath(url := without_secrets(text))
+        path.url = url
         return path
     if text.startswith(FILE):
         if not text.startswith(f"{FILE}/"):
