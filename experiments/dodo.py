@@ -262,7 +262,7 @@ def measurement(page: str, what: str, commands: str) -> dict:
         "basename": page, "name": what or "all", "targets": [TABLES / f"{name}.md"],
         "file_dep": [*map(path_of, files_of(commands)), *(file for one in code for file in sorted(ROOT.glob(one)))],
         "actions": [f"mkdir -p {TABLES}", f"rm -f {TABLES / name}.parquet", *before,
-                    f"{last.partition(' # ')[0]}{keep} > {TABLES / name}.md"],
+                    f"{last.partition(' # ')[0]}{keep} > {TABLES / name}.md", f"echo the table: {TABLES / name}.md"],
     }  # fmt: skip
 
 

@@ -101,7 +101,7 @@ class Setting:
         if self.above is not None and self.below is not None:
             return f"between {self.above:g} and {self.below:g}"
         if self.least is not None and self.most is not None:
-            return f"from {self.least:g} to {self.most:g}"
+            return f"from {self.least:g} to {'2**63 - 1' if self.most == 2**63 - 1 else format(self.most, 'g')}"
         if self.least is not None:
             return f"{self.least:g} or more"
         finite = "a number" if self.infinite else "a finite number"
@@ -112,6 +112,9 @@ class Setting:
         if self.most is not None:
             return f"{finite} of at most {self.most:g}"
         return finite
+
+
+SEED = Setting("seed", "seed of all random orders", default=0, kind=int, least=0, most=2**63 - 1)
 
 
 @dataclass(frozen=True)

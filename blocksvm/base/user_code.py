@@ -8,27 +8,39 @@ trace names besides is refused, whichever way it came here; ``names_of`` says wh
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
 
 from blocksvm.base.errors import InputError, option
 
+# the settings that name code; a place in any other one permits nothing
+CODE = ("solver", "learner", "loss", "schedule", "format", "joint", "task", "score", "help-solver", "help-learner")
+
 _by_user: set[str] = set()
 _file: ContextVar[str | None] = ContextVar("file", default=None)  # whose names are being followed
 
 
 def by_user(*values) -> None:
-    """Note values that the user has given: texts, or mappings of them, which may be places.  Those given while the
-    names of a file are followed are the file's, and count for nothing."""
+    """Note values that the user has given for settings that name code: texts, which may be places ('a:b', or several,
+    'a:b,c:d'), or settings with their values, of which only those of ``CODE`` count.  Those given while the names of a
+    file are followed are the file's, and count for nothing."""
     if _file.get() is not None:
         return
     for value in values:
         if isinstance(value, Mapping):
-            by_user(*value.values())
+            by_user(*(one for name, one in value.items() if name in CODE or isinstance(one, Mapping)))
         elif isinstance(value, str):
-            _by_user.update((value, value.partition("=")[2], *value.split(",")))
+            _by_user.update((value, *value.split(",")))
+
+
+def by_options(arguments: Sequence[str]) -> None:
+    """The same of a command's arguments, '--loss a:b' or '--loss=a:b'."""
+    for number, argument in enumerate(arguments):
+        flag, equals, value = argument.partition("=")
+        if flag.startswith("--") and flag[2:] in CODE:
+            by_user(value if equals else "".join(arguments[number + 1 : number + 2]))
 
 
 def clear_user_places() -> set[str]:
@@ -92,8 +104,12 @@ def place_of(value, setting: str) -> str:
 
 def object_at(place: str):
     """The same of a place of this package: of a registry's line."""
-    module, _, attribute = place.partition(":")
+    name, _, attribute = place.partition(":")
     try:
-        return getattr(import_module(module), attribute)
+        module = import_module(name)
     except (AttributeError, ValueError) as error:
         raise ImportError(str(error)) from error
+    if not hasattr(module, attribute):  # a file of the same name may come before the user's, as Python's own sched.py
+        where = getattr(module, "__file__", None) or "a module of Python's own"
+        raise ImportError(f"{name} is {where}, which has no {attribute}; if you mean another file, rename that")
+    return getattr(module, attribute)

@@ -24,7 +24,8 @@ from blocksvm.base.memory import BESIDES, megabytes, memory_limit, size_in_bytes
 from blocksvm.base.objects.object_settings import ObjectSettings
 from blocksvm.base.objects.remote_path import use_object_settings
 from blocksvm.base.objects.urls import arguments_without_secrets
-from blocksvm.base.user_code import by_user, clear_user_places
+from blocksvm.base.settings import SEED
+from blocksvm.base.user_code import by_options, by_user, clear_user_places
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
 from blocksvm.cli.standard import OutputClosed, standard_streams
 from blocksvm.kernels.notices import show_with
@@ -83,14 +84,11 @@ def processes(text: str) -> int:
 
 
 def seed(text: str) -> int:
-    """A whole number of 64 bits, as generators take it."""
+    """As ``SEED`` takes it."""
     try:
-        value = int(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value < 2**63:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 to 2**63 - 1")
-    return value
+        return SEED.checked(text)
+    except InputError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 to 2**63 - 1") from None
 
 
 class Value(str):
@@ -152,7 +150,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args=None, namespace=None):
         """As argparse does it, once values are told from options."""
         args = sys.argv[1:] if args is None else args
-        by_user(*args)
+        by_options(args)
         return super().parse_known_args(self._separated(args), namespace)
 
     def parse_args(self, args=None, namespace=None):

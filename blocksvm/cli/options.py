@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.objects.object_settings import OBJECT_SETTINGS, PRICES
+from blocksvm.base.objects.remote_path import place
+from blocksvm.base.objects.urls import is_url
 from blocksvm.base.settings import Settings
-from blocksvm.base.user_code import by_user
+from blocksvm.base.user_code import by_options
 from blocksvm.cli.console import Known, duration, size, threads
 from blocksvm.formats import AUTO, FORMATS, settings_offered
 
@@ -35,7 +37,7 @@ def value_of(arguments: Sequence[str], *flags: str) -> str | None:
                 last_value = value
             elif number + 1 < len(arguments):
                 last_value = arguments[number + 1]
-    by_user(last_value)
+    by_options(arguments)
     return last_value
 
 
@@ -144,6 +146,11 @@ def files_named(names: Sequence[str], quiet: bool = False) -> list[str]:
 
     paths: list[str] = []
     for name in names:
+        if is_url(name):
+            if ("*" in name or "?" in name) and not place(name).exists():
+                raise InputError(f"{name}: no such object; patterns are for files of this machine: name each object")
+            paths.append(name)
+            continue
         if os.path.isdir(name):
             candidates = [entry.path for entry in os.scandir(name) if entry.is_file()]
             _check_folders(name)

@@ -122,10 +122,10 @@ class Assignment:
         if wanted is None or wanted.done:
             return self._assign(now)
         wanted.failures.append(worker)
-        if len(wanted.failures) >= MOST_FAILURES or not set(self.workers) - set(wanted.failures):
+        if len(wanted.failures) >= MOST_FAILURES:
             return [GiveUp(f"worker {worker}: {text}")]
         self._wait([number])
-        return [Say(f"worker {worker}: {text}; its part goes to another"), *self._assign(now)]
+        return [Say(f"worker {worker}: {text}; its part is made again"), *self._assign(now)]
 
     def taken(self, number: int, now: float) -> list[Instruction]:
         """The answer has been used, or the part is not wanted any more."""

@@ -120,7 +120,10 @@ class Job:
 
 
 class Context:
-    """What a worker holds of a job; closing it closes the store."""
+    """What a worker holds of a job; closing it closes the store.  lock: held while it answers; closed: another job has
+    taken its place."""
+
+    closed = False
 
     def __init__(self, store: Store):
         self.store = store
@@ -168,18 +171,26 @@ contexts_lock = threading.Lock()
 
 def context_of(job: Job) -> Context:
     """This process's context of a job, made where there is none yet."""
+    old = []
     with contexts_lock:
         if job.key not in contexts:
             while len(contexts) >= CONTEXTS:
-                contexts.pop(next(iter(contexts))).close()
+                old.append(contexts.pop(next(iter(contexts))))
             contexts[job.key] = open_context(job)
-        return contexts[job.key]
+        made = contexts[job.key]
+    for one in old:
+        with one.lock:  # once it has answered
+            one.closed = True
+            one.close()
+    return made
 
 
 def run_part(job: Job, part: Part, weights: Weights | None, context: Context | None = None) -> Answer | Missing:
     """The answer to a part; weights: what makes its version of w, None where the worker should have it."""
     context = context or context_of(job)
     with context.lock:  # one part at a time, each by all of the worker's threads
+        if context.closed:
+            return run_part(job, part, weights)
         if weights is not None and not context.take(weights):
             return Missing(part.number)
         if part.version != NO_VERSION and part.version not in context.versions:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.objects.remote_path import file_size
-from blocksvm.base.user_code import by_user
 from blocksvm.cli.console import Parser, size
 from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import (
@@ -89,7 +88,6 @@ def main(arguments: list[str]) -> int:
     from blocksvm.model.probabilities import known_link, link_of
 
     description = describe_model(options.model)
-    by_user(options.loss)
     if options.loss not in (None, trained_loss := description["method"]["settings"].get("loss")):
         raise InputError(f"{option('loss', options.loss)}: {options.model} has the loss {trained_loss}; leave it out")
     link = link_of(description, options.model) if options.probabilities else known_link(description)

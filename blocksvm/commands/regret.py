@@ -116,6 +116,8 @@ def shown(report) -> list[str]:
         if value is not None
     )
     gap = "" if best.rel_gap is None else f", certified to a relative gap of {best.rel_gap:.1e}"
+    if report.gap_in_ball is not None:
+        gap = f"; at most {report.gap_in_ball:.1e} of its loss above the least in the learner's ball"
     lines = [
         f"learner     {run.name}{f' ({settings})' if settings else ''}",
         f"rows        {run.T:,}, {run.d:,} features, max ||x|| {run.R[-1]:.4g}",

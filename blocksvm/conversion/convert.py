@@ -21,6 +21,7 @@ from blocksvm.base.objects.urls import READ_AHEAD, is_url
 from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
+from blocksvm.base.settings import SEED
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.conversion.destination import Destination, RowOrder
 from blocksvm.conversion.existing_rows import ExistingRows
@@ -91,6 +92,7 @@ class SplitSettings:
 
     def __post_init__(self):
         object.__setattr__(self, "memory", MEMORY.checked(self.memory))
+        object.__setattr__(self, "seed", SEED.checked(self.seed))
         by_user(self.format)
         _ = self.recipe  # its settings are checked
 

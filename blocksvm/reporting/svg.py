@@ -109,7 +109,7 @@ TRAINS = (
     ("waiting", "waiting for a block", lambda one: one.waiting),
 )
 READS = (("reading", "reading", lambda one: one.reading), ("decoding", "decoding", lambda one: one.decoding))
-REST = ("rest", "certificates and all else")
+REST = ("rest", "not measured apart (certificates, decisions, writing, compiling)")
 IDLE = ("idle", "idle")
 
 

@@ -19,6 +19,7 @@ from blocksvm.base.labels import Labels
 from blocksvm.base.log import LOG
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
+from blocksvm.base.settings import SEED
 from blocksvm.base.user_code import by_user
 from blocksvm.formats import AUTO, get_format, remarks
 from blocksvm.formats.format import ReaderOptions
@@ -89,6 +90,7 @@ class StreamSettings:
 
     def __post_init__(self):
         object.__setattr__(self, "memory", MEMORY.checked(self.memory))
+        object.__setattr__(self, "seed", SEED.checked(self.seed))
         by_user(self.learner, self.joint, self.format, self.settings)
 
     @property

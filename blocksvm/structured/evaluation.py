@@ -42,7 +42,7 @@ def parts_of(label: str) -> tuple[str, str]:
 def starts_chunk(before: str, label: str) -> bool:
     """Whether a chunk starts at a token of this label after one of the label ``before``."""
     (old_tag, old_type), (tag, kind) = parts_of(before), parts_of(label)
-    if tag in "[]" or (old_tag, tag) in BETWEEN or (old_tag == "O" and tag in ("B", "I", "E")):
+    if tag in ("[", "]") or (old_tag, tag) in BETWEEN or (old_tag == "O" and tag in ("B", "I", "E")):
         return True
     return tag not in ("O", ".") and old_type != kind
 
@@ -50,7 +50,7 @@ def starts_chunk(before: str, label: str) -> bool:
 def ends_chunk(before: str, label: str) -> bool:
     """Whether a chunk ends with the token of the label ``before``, followed by one of this label."""
     (old_tag, old_type), (tag, kind) = parts_of(before), parts_of(label)
-    if old_tag in "[]" or (old_tag, tag) in BETWEEN or (old_tag in ("B", "I", "E") and tag == "O"):
+    if old_tag in ("[", "]") or (old_tag, tag) in BETWEEN or (old_tag in ("B", "I", "E") and tag == "O"):
         return True
     return old_tag not in ("O", ".") and old_type != kind
 

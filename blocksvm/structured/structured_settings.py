@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from blocksvm.base.memory import MEMORY
-from blocksvm.base.settings import Setting, Settings
+from blocksvm.base.settings import SEED, Setting, Settings
 
 C = Setting("C", "weight of the losses: a larger one fits more closely", default=1.0, above=0.0)
 MEAN, LAST = "mean", "last"
@@ -40,7 +40,7 @@ AGGRESSIVE = Settings((AGAINST, WEIGHTS))
 
 RUN = Settings((
     Setting("epochs", "most passes over the examples", default=10, kind=int, least=1, metavar="N"),
-    Setting("seed", "seed of the order of the examples", default=0, kind=int, least=0, most=2**63 - 1),
+    SEED,
     replace(MEMORY, help="memory to use, in bytes, or as 500MB or 2GB (default 2GB)", default=2_000_000_000),
 ))  # fmt: skip
 FEATURES = Settings((

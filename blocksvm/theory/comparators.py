@@ -45,13 +45,15 @@ EDGE_STEPS, EDGE, WEAKEST = 8, 0.99, 1e-6  # bisections towards the edge of a ba
 
 @dataclass(frozen=True)
 class FixedWeights:
-    """Weights (d + 1,), the last of the constant feature, with the certificate of their training."""
+    """Weights (d + 1,), the last of the constant feature, with the certificate of their training.  floor: by it no
+    weights in the learner's ball have a smaller loss."""
 
     name: str
     w: np.ndarray
     C: float | None = None
     status: str = ""
     rel_gap: float | None = None
+    floor: float = -math.inf
 
 
 # Vectors of all features beside those of a solver: the weights, their copy when scaled, feature ids, sums.
@@ -67,7 +69,7 @@ class Comparator:
     t r(u); linear sum <z_t, u>; hinge, hinge_squares; tau_hinge sum tau_t hinge_t(u); margin (K,): the least y <u, x>
     so far; distance: ||w_t - u|| is at most this (FOBOS), reach: ||w_t - u||_inf;
     weighted (K,): sum 2 eta_t f_t(u) + 2 eta_t+1/2 r(u); varying: sum f_t(u) + r_t(u) over all rounds (HF-FOBOS); slack
-    (K,): the least that is left in the inequality of one round (each_round.py).
+    (K,): the least that is left in the inequality of one round (each_round.py); floor as ``FixedWeights`` has it.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Comparator:
     weighted: np.ndarray | None
     varying: float | None
     slack: np.ndarray | None
+    floor: float
 
 
 def measure(run: ReplayedRun, u: FixedWeights, scores: np.ndarray) -> Comparator:
@@ -107,7 +110,7 @@ def measure(run: ReplayedRun, u: FixedWeights, scores: np.ndarray) -> Comparator
         apart = np.maximum(run.high - w[: run.d], w[: run.d] - run.low)
         distance, reach = float(np.sqrt(np.sum(apart**2))), float(apart.max(initial=0.0))
     return Comparator(
-        **{name: getattr(u, name) for name in ("name", "C", "status", "rel_gap")},
+        **{name: getattr(u, name) for name in ("name", "C", "status", "rel_gap", "floor")},
         norm=norm,
         norm_1=float(np.abs(w).sum()),
         norm_dual=run.mirror.norm(w, run.settings),
@@ -158,7 +161,13 @@ def _scaled(
 ) -> Comparator:
     w = factor * u.w
     scores = factor * scores if rows.scales else rows.scores(w, run.bias)
-    return measure(run, FixedWeights(name, w, u.C, "scaled"), scores)
+    return measure(run, FixedWeights(name, w, u.C, "scaled", floor=u.floor), scores)
+
+
+def floor_in_ball(run: ReplayedRun, least: float, C: float) -> float:
+    """Of no weights in the ball is the loss smaller, where 1/2 ||u||^2 + C loss(u) >= ``least`` for all u: in it
+    ||u||_2 <= ||u||_1 <= B, or ||u||_2 <= B."""
+    return -math.inf if run.ball is None or run.regulariser else (least - 0.5 * run.ball[1] ** 2) / C
 
 
 def path(run: ReplayedRun) -> list[float]:
@@ -269,8 +278,10 @@ def certified(
             fitted.save(previous)
             vectors = np.atleast_2d(fitted.model.weights)
             constant = np.atleast_1d(fitted.model.intercept / run.bias if run.bias else np.zeros(len(vectors)))
-            gap = None if fitted.certificate is None else fitted.certificate.rel_gap
-            u = FixedWeights(f"C = {C:.4g}", np.column_stack([vectors, constant]).ravel(), C, fitted.status, gap)
+            found = fitted.certificate
+            gap, least = (None, -math.inf) if found is None else (found.rel_gap, found.dual)
+            w = np.column_stack([vectors, constant]).ravel()
+            u = FixedWeights(f"C = {C:.4g}", w, C, fitted.status, gap, floor_in_ball(run, least, C))
             del fitted  # with its blocks
             yield u
             del u
@@ -319,7 +330,7 @@ def smooth(
         status = "converged" if rel_gap <= TOLERANCE else "max-steps"
         whole = np.zeros(source.n_features + 1)
         whole[:-1][used] = w
-        yield FixedWeights(f"C = {C:.4g}", whole, C, status, rel_gap)
+        yield FixedWeights(f"C = {C:.4g}", whole, C, status, rel_gap, floor_in_ball(run, primal - gap, C))
 
 
 def of_l1(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> Iterator[FixedWeights]:
@@ -351,7 +362,9 @@ def lasso(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str],
         w, gap = l1_optimum.least(X, losses, np.full(X.shape[1], l1), TOLERANCE)
         whole = np.zeros(run.d + 1)
         whole[:-1][used] = w
-        return FixedWeights(f"l1 = {l1:.4g}", whole, None, "converged" if gap <= TOLERANCE else "max-steps", gap)
+        least = (1.0 - gap) * (losses.total(X @ w) + l1 * float(np.abs(w).sum()))
+        status, floor = "converged" if gap <= TOLERANCE else "max-steps", least - l1 * run.ball[1]
+        return FixedWeights(f"l1 = {l1:.4g}", whole, None, status, gap, floor)
 
     if most > 0.0:
         yield from on_the_edge(run, find, 1.0, 1.0 / WEAKEST)

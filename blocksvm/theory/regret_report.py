@@ -13,7 +13,7 @@ from blocksvm.api.setting_keywords import RegretSettings
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS, refuse_weights, require_labels, require_numbers
 from blocksvm.base.memory import MEMORY, Budget
-from blocksvm.base.settings import Setting, Settings, plain
+from blocksvm.base.settings import SEED, Setting, Settings, plain
 from blocksvm.base.user_code import by_user
 from blocksvm.learners import LEARNERS, get_learner
 from blocksvm.learners.engine.learner import NO_TARGETS, NUMBERS, of_classes
@@ -33,7 +33,7 @@ from blocksvm.theory.task_rounds import SEVERAL, TaskLoss, TaskRows, check_task,
 
 REPLAY = Settings((
     Setting("order", "order of the replay", "stored", str, ("stored", "shuffled")),
-    Setting("seed", "seed of a shuffled order", 0, int, least=0),
+    SEED,
     MEMORY,
     Setting("average", "also measure the mean of the learner's weights", False, bool),
     Setting("batch", "rows of a round, of pegasos", 1, int),
@@ -73,7 +73,8 @@ class Judged:
 @dataclass(frozen=True)
 class RegretReport:
     """The regret and its bounds.  best: the comparator of least loss on all rows; least (K,): the least loss of any
-    comparator on the rows so far; notes: sentences for the reader."""
+    comparator on the rows so far; notes: sentences for the reader; gap_in_ball: of learners in a ball, how far the loss
+    of best is from the least in it at most, relatively."""
 
     run: ReplayedRun
     comparators: list[Comparator]
@@ -83,6 +84,11 @@ class RegretReport:
     notes: list[str]
     memory: dict[str, int]
     mean: Comparator | None = None
+
+    @property
+    def gap_in_ball(self) -> float | None:
+        loss, floor = float(self.best.judged[-1]), max(u.floor for u in self.comparators)
+        return max(0.0, loss - max(0.0, floor)) / loss if floor > -math.inf and loss > 0.0 else None
 
     @property
     def regret(self) -> np.ndarray:
@@ -120,6 +126,7 @@ class RegretReport:
             "regret": float(self.regret[-1]),
             "regret_with_r_of_each_round": regret_of_rounds(run, self.comparators),
             "comparator": self.best.name,
+            "comparator_gap_in_ball": self.gap_in_ball,
             "notes": self.notes,
             "table": self.table(),
             "comparators": [_comparator(u) for u in self.comparators],
@@ -347,6 +354,16 @@ def _notes(
         notes.append("a mistake is a round with a loss of 1 or more")
     if rows.uncertified:
         notes.append(f"u is the best of those tried, without a proof that it is the best there is: {rows.uncertified}")
+    if rows.uncertified == "" and rows.n_vectors > 1 and rows.source.labels.kind == NUMBERS:
+        notes.append(
+            f"the {rows.n_vectors} different labels are taken for classes; {option('targets', NUMBERS)} takes them for "
+            "numbers"
+        )
+    if "cap" in run.settings and run.settings["cap"] is None and run.settings["p"] <= 2.0:
+        notes.append(
+            f"{option('cap')}, the V of the paper, is not given: for p up to 2 nothing bounds the heights h, and with "
+            "them no bound of the regret is proven"
+        )
     if best.rel_gap is not None and best.rel_gap > TOLERANCE:
         notes.append(f"u is certified to a relative gap of {best.rel_gap:.1e} only, not to {TOLERANCE:g}")
     if run.l1_weights_of_rounds is not None:

@@ -156,7 +156,7 @@ def check_task(learner: Learner | ExactLearner, settings: Mapping, what: str, ma
     if not (theory_of(learner).passive_aggressive or (counts_mistakes and what == SEVERAL)):
         raise InputError(
             f"{learner.name}: with {what} regret is measured of {'perceptron, ' * (what == SEVERAL)}pa, pa1 and pa2; "
-            "choose one of them, or a store of two"
+            "choose one of them"
         )
     if settings.get("learn_radius"):
         raise InputError(
@@ -164,7 +164,7 @@ def check_task(learner: Learner | ExactLearner, settings: Mapping, what: str, ma
             "begin at 0; leave it out"
         )
     if max_rows is not None:
-        raise InputError(f"{option('max_rows')}: is for stores of two labels; leave it out")
+        raise InputError(f"{option('max_rows')}: with {what} all rows are replayed; leave it out, or split fewer rows")
 
 
 class TaskRows(ReplayRows):

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from blocksvm.base.memory import MEMORY
-from blocksvm.base.settings import Setting, Settings
+from blocksvm.base.settings import SEED, Setting, Settings
 
 FREE = "free"  # the bias that is not regularised
 PARTITIONS = ("redrawn", "fixed")
@@ -33,7 +33,7 @@ RUN_SETTINGS = Settings((
     Setting("order", "order of the rows: shuffled (default) or stored (the default of regret)",
             default="shuffled", kind=str, choices=ORDERS),
     MEMORY,
-    Setting("seed", "seed of all random orders", default=0, kind=int, least=-(2**63), most=2**63 - 1),
+    SEED,
     Setting("tol", "certified relative gap at which training ends", default=1e-3, least=0.0),
     Setting("max_outer", "most outer iterations; for an online learner, epochs", kind=int, least=1, metavar="N"),
     Setting("max_passes", "most passes over each row, those over the working set not counted", kind=int, least=1,

@@ -93,11 +93,15 @@ def test_a_worker_without_the_weights_gets_them_whole():
     assert decisions.missed(2, "w0", 2.0) == [Submit(2, "w0", -1)]
 
 
-def test_a_part_that_fails_everywhere_ends_the_run():
-    decisions, _ = begun(2, 1)
-    came = decisions.failed(1, "w0", "no such file", 1.0)
-    assert submitted(came) == [(1, "w1")]
-    assert decisions.failed(1, "w1", "no such file", 2.0) == [GiveUp("worker w1: no such file")]
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_a_part_that_fails_three_times_ends_the_run(n):
+    """Each time with a worker with which it has not failed, if there is one."""
+    decisions, came = begun(n, 1)
+    for failure in range(3):
+        [(number, worker)] = submitted(came)
+        assert (number, worker) == (1, f"w{failure}" if failure < n else worker)
+        came = decisions.failed(1, worker, "no such file", 1.0 + failure)
+    assert came == [GiveUp(f"worker {worker}: no such file")]
 
 
 def test_without_a_worker_the_run_waits_for_its_time():

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import reference
 
-from blocksvm.cluster.job import Context, Weights
+from blocksvm.cluster import job
+from blocksvm.cluster.job import NO_VERSION, Context, Weights, run_part
 from blocksvm.kernels.version_loops import bring_near
 
 
@@ -61,3 +64,44 @@ def test_workers_make_the_version_that_was_meant(changed, single):
         assert number in context.versions and len(context.versions) <= 2
     unknown = Weights(9, np.zeros(1), np.zeros(1, np.int32), base=1)
     assert not context.take(unknown)
+
+
+class OpenUntilClosed(Context):
+    """Answers, while its store is open, with its key; ``go``: when."""
+
+    def __init__(self, key, started, go):
+        self.open, self.key, self.started, self.go = True, key, started, go
+        super().__init__(SimpleNamespace(close=lambda: setattr(self, "open", False)))
+
+    def answer(self, part):
+        self.started.set()
+        assert self.go.wait(60)
+        assert self.open
+        return self.key
+
+
+def test_a_job_that_takes_the_place_of_another_lets_it_answer_first(monkeypatch):
+    """Also a part that has its context already, and waits for its turn: it is made by a new one."""
+    monkeypatch.setattr(job, "contexts", {})
+    started, go, made = Event(), Event(), []
+
+    def opened(one):
+        made.append(one.key)
+        return OpenUntilClosed(one.key, started, go)
+
+    monkeypatch.setattr(job, "open_context", opened)
+    jobs = [SimpleNamespace(key=f"job {k}") for k in range(job.CONTEXTS + 1)]
+    part = SimpleNamespace(number=1, version=NO_VERSION)
+    with ThreadPoolExecutor(3) as pool:
+        first = [pool.submit(run_part, jobs[0], part, None) for _ in range(2)]
+        assert started.wait(60)
+        for one in jobs[1:-1]:
+            job.context_of(one)
+        evicting = pool.submit(job.context_of, jobs[-1])
+        while jobs[0].key in job.contexts:
+            assert not evicting.done()
+        assert not evicting.done()
+        go.set()
+        assert [answer.result(60) for answer in first] == ["job 0"] * 2
+        assert evicting.result(60).key == jobs[-1].key
+    assert made.count("job 0") in (1, 2) and made[: len(jobs)] == [one.key for one in jobs]

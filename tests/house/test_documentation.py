@@ -268,3 +268,8 @@ def test_help_fits_into_80_columns(words, run_in_process, monkeypatch):
     shown = run_in_process(module_of(words[0]).main, *words[1:], "--help")
     assert shown.code == 0 and "usage:" in shown.out
     assert [line for line in shown.out.splitlines() if len(line) > 80] == []
+
+
+def test_the_site_shows_no_marks_that_are_for_the_tests():
+    shown = made_pages.on_page_markdown("```sh no-run\nblocksvm [info](docs/trace.md)\n```\n", None, None, None)
+    assert shown == "```sh\nblocksvm [info](trace.md)\n```\n"

@@ -56,6 +56,22 @@ def commands_of(dodo) -> list[str]:
     return [dodo.line_of(line.partition(" # ")[0]) for line in lines if not line.startswith("benchopt")]
 
 
+def test_a_measurement_tells_where_its_table_is(dodo):
+    tasks = [task for task in dodo.task_measurements() if task["name"]]
+    assert tasks
+    for task in tasks:
+        assert task["actions"][-1] == f"echo the table: {task['targets'][0]}"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("tool", ["bench", "docs", "test"])
+def test_a_tool_tells_what_it_does_and_begins_nothing(tool):
+    for word in ("--help", "-h"):
+        done = subprocess.run(["sh", ROOT / "tools" / tool, word], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert f"tools/{tool}" in done.stdout and len(done.stdout) < 800
+
+
 def test_each_page_has_a_measurement(dodo):
     pages = {path.stem for path in RESULTS.glob("*.md")} - {"README", "reliability"}  # campaigns make the last one
     assert pages <= set(dodo.MEASURED)

@@ -29,6 +29,7 @@ def folder(tmp_path_factory):
     for name, code in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE.read_text(), re.DOTALL):
         (folder / name).write_text(code)
     assert sorted(path.name for path in folder.iterdir()) == [
+        "first_learner.py",
         "my_format.py",
         "my_learner.py",
         "my_loss.py",
@@ -78,8 +79,11 @@ def weights_by_column(path, d=20) -> np.ndarray:
 
 
 @pytest.mark.process
-def test_the_learner_is_its_rule(folder):
-    run(folder, [*command_with("--least 0.5 --max-outer 3"), "--overwrite", "--order", "stored"])
+@pytest.mark.parametrize(
+    ("command", "step"), [("first_learner:MINE --step 0.1", 0.1), ("--least 0.5 --max-outer 3", 1.0)]
+)
+def test_the_learner_is_its_rule(folder, command, step):
+    run(folder, [*command_with(command), "--overwrite", "--order", "stored"])
     learned = weights_by_column(folder / "model.h5")
     X, y = rows_of(folder)
     with h5py.File(folder / "store.h5") as file:
@@ -89,7 +93,7 @@ def test_the_learner_is_its_rule(folder):
         for i in order:
             x = X[i].toarray().ravel()
             if y[i] * (w @ x) <= 0.5:
-                w += y[i] * x
+                w += step * y[i] * x
     np.testing.assert_allclose(learned, w, rtol=1e-10, atol=1e-12)
 
 

@@ -212,6 +212,39 @@ def test_what_is_made_of_a_files_names_is_not_the_users(marker):
         user_code.by_user(PLACE, {"loss": PLACE})
         with pytest.raises(InputError, match="m.h5: names chosen_by_a_file:THING as its loss"):
             get_loss(PLACE)
-    user_code.by_user({"loss": "a:b", "more": {"joint": "c:d"}}, "e:f,g:h", "--loss=i:j", None, 3)
-    for place in ("a:b", "c:d", "e:f", "g:h", "i:j"):
+    user_code.by_user({"loss": "a:b", "more": {"joint": "c:d"}}, "e:f,g:h", None, 3)
+    for place in ("a:b", "c:d", "e:f", "g:h"):
         user_code.require_named(place, "loss")
+
+
+def test_a_place_counts_only_where_code_is_named(marker):
+    user_code.by_user({"labels": "a:b", "more": {"header": "c:d"}})
+    user_code.by_options(
+        ["e:f", "--label", "g:h", "-l", "i:j", "k,l:m", "--valid=n:o", "--loss", "p:q", "--format=r:s"]
+    )
+    named = {
+        place for place in ("a:b", "c:d", "e:f", "g:h", "i:j", "l:m", "n:o", "p:q", "r:s") if user_code.is_named(place)
+    }
+    assert named == {"p:q", "r:s"}
+
+
+@pytest.mark.parametrize("option", ["--temp {}", "--temp={}"])
+def test_a_word_elsewhere_permits_no_file_to_name_code(folder, tmp_path, marker, run_in_process, monkeypatch, option):
+    """A folder that is called like a place, and an output."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / PLACE).mkdir()
+    forged(folder / "store.h5", tmp_path / "s.h5", ("recipe", "format"), PLACE)
+    forged(folder / "model.h5", tmp_path / "m.h5", ("text", "format"), PLACE)
+    for command, *words in ((split, folder / "rows.svm", "s.h5", "--append", *option.format(PLACE).split()),
+                            (predict, "m.h5", folder / "rows.svm", PLACE)):  # fmt: skip
+        done = run_in_process(command.main, *words)
+        assert (done.code, marker.exists()) == (2, False)
+        assert f"names {PLACE} as its format" in done.last_line
+
+
+def test_a_module_that_another_file_hides_is_told(marker):
+    """A user's sched.py, where Python's own comes first."""
+    with pytest.raises(ImportError, match=r"^sched is \S+/sched.py, which has no MINE; if you mean another file"):
+        user_code.object_at("sched:MINE")
+    with pytest.raises(ImportError, match="^sys is a module of Python's own, which has no MINE"):
+        user_code.object_at("sys:MINE")

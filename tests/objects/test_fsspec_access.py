@@ -31,6 +31,9 @@ def test_files_are_read_and_written(memory):
             assert file.read() == text
     with pytest.raises(InputError, match="was made by another run"), written_whole(path, overwrite=False):
         pass
+    with written_whole(place("memory://folder/run#1?x%20y")) as file:
+        file.write(b"third")
+    assert memory.cat("/folder/run#1?x%20y") == b"third"
     with pytest.raises(InputError, match="is a folder"):
         place("memory://folder").exists()
     path.unlink()

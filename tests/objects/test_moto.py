@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from support.training_cases import make_store, random_rows, train
 
@@ -50,6 +52,22 @@ def test_objects_are_written_and_read(bucket, size):
             remote.read(17, 900)
     path.unlink()
     assert not path.exists()
+
+
+@pytest.mark.parametrize("key", ["a%20b.svm", "a b.svm", "run#1.h5", "run?x.h5"])
+def test_a_key_is_taken_character_by_character(bucket, key):
+    import boto3
+
+    with written_whole(place(f"{bucket}/{key}")) as file:
+        file.write(b"rows")
+    client = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"], region_name="us-east-1")
+    assert client.get_object(Bucket="bucket", Key=key)["Body"].read() == b"rows"
+    assert bytes(place(f"{bucket}/{key}").remote.read(0, 9)) == b"rows"
+
+
+def test_a_bucket_that_is_missing_is_told(bucket):
+    with pytest.raises(InputError, match=r"^s3://other/rows.svm: there is no such bucket; check its name"):
+        place("s3://other/rows.svm").exists()
 
 
 def test_a_store(bucket, tmp_path):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import socket
+
 import pytest
 from support.object_server import Fault
 
@@ -13,6 +17,7 @@ from blocksvm.base.objects.remote_object import RemoteObject
 from blocksvm.base.objects.remote_path import RemotePath, absolute_name, objects_met_once, place
 from blocksvm.base.objects.urls import arguments_without_secrets, with_secrets, without_secrets
 from blocksvm.base.outputs.writing import open_text, written_whole
+from blocksvm.cli.options import files_named
 
 DATA = bytes(range(251)) * 1000
 
@@ -140,9 +145,85 @@ def test_a_path_of_an_object():
         place("file://host/x.h5")
 
 
+@pytest.mark.parametrize("key", ["a%20b.svm", "a b.svm", "run#1.h5", "run?x.h5", "d/100%25+ü*[1].h5"])
+def test_a_key_is_taken_character_by_character(server, key):
+    path = place(f"s3://bucket/{key}")
+    assert str(path) == str(pickle.loads(pickle.dumps(path))) == f"s3://bucket/{key}"
+    assert arguments_without_secrets([str(path)]) == [str(path)]
+    with written_whole(path, overwrite=False) as file:
+        file.write(b"rows")
+    assert list(server.objects.data) == [f"bucket/{key}"]
+    assert files_named([str(path)]) == [str(path)]
+    with open_input(path) as file:
+        assert file.read() == b"rows"
+    path.unlink()
+    assert not server.objects.data
+
+
+def test_a_url_of_the_web_goes_by_its_rules(server):
+    """Percent-encoding is undone, a query goes to the server, a fragment to nobody; '//' is no '/'."""
+    for name in ("a b.svm", "d//e.svm"):
+        server.objects.put(name, DATA)
+    for url in ("a%20b.svm", "a b.svm", "a%20b.svm?signature=x", "a%20b.svm#part", "d//e.svm"):
+        assert place(server.url(url)).stat().st_size == len(DATA)
+    assert [seen[1] for seen in server.seen][2:] == ["/a%20b.svm?signature=x", "/a%20b.svm", "/d//e.svm"]
+
+
+@pytest.mark.parametrize("key", ["d//e.svm", "/e.svm", "d/", "d/../e.svm", "./e.svm", "a\tb", "a/b\x7f/c"])
+def test_a_key_that_obstore_cannot_name_is_refused(server, key):
+    with pytest.raises(InputError, match="obstore cannot name a key with a part .* give the object another key"):
+        place(f"s3://bucket/{key}").exists()
+    assert not server.seen
+
+
+def test_a_bucket_and_a_pattern_are_not_objects(server):
+    for url in ("s3://bucket", "s3://bucket/", server.url("")):
+        with pytest.raises(InputError) as refusal:
+            place(url).exists()
+        assert str(refusal.value) == f"{url}: names no object; give one with its key, as {url.rstrip('/')}/rows.svm"
+    with pytest.raises(
+        InputError, match=r"^s3://bucket/\*.svm: no such object; patterns are for files of this machine"
+    ):
+        files_named(["s3://bucket/*.svm"])
+
+
+def test_what_no_further_request_would_mend_is_told_at_once(server, monkeypatch):
+    def refusal() -> str:
+        with pytest.raises(InputError) as told:
+            place("s3://bucket/rows.svm").exists()
+        return str(told.value)
+
+    endpoint = os.environ["AWS_ENDPOINT_URL"]
+    monkeypatch.delenv("AWS_ALLOW_HTTP")
+    assert refusal() == (
+        "s3://bucket/rows.svm: its endpoint has no TLS; give one that begins with https://, or allow that "
+        "(AWS_ALLOW_HTTP=true)"
+    )
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint.replace("http:", "https:"))
+    assert refusal().endswith("its endpoint has no TLS; give it with http://, and AWS_ALLOW_HTTP=true")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint.removeprefix("http://"))
+    assert refusal().startswith("AWS_ENDPOINT_URL=127.0.0.1:") and refusal().endswith(
+        "give it with http:// or https://"
+    )
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://no.such.invalid")
+    assert "no machine has the name of its server" in refusal() or "name resolution" in refusal()
+    assert not server.seen
+
+
+def test_why_a_server_could_not_be_reached_is_told(server, monkeypatch):
+    with socket.socket() as taken:  # a port on which nobody listens
+        taken.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{taken.getsockname()[1]}")
+        with pytest.raises(
+            InputError, match="6 requests .* the last one with: Connection refused; look after the conn"
+        ):
+            place("s3://bucket/rows.svm").exists()
+
+
 def test_secrets_of_a_url_are_not_in_its_name():
     url = "https://me:word@host/a/b.h5?signature=xyz#part"
     assert str(place(url)) == without_secrets(url) == "https://host/a/b.h5"
+    assert place(url).name == "b.h5" and place(url).parts[-2:] == ("a", "b.h5")
     assert with_secrets("https://host/a/b.h5") == url
     assert without_secrets("abfss://container@account.dfs.core.windows.net/x") == (
         "abfss://container@account.dfs.core.windows.net/x"

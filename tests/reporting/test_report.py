@@ -21,7 +21,7 @@ from blocksvm.model.events import UNTRACED
 from blocksvm.reporting import charts
 from blocksvm.reporting.charts import in_bytes, in_seconds
 from blocksvm.reporting.page import page_of
-from blocksvm.reporting.runs import distinct_names, load_runs
+from blocksvm.reporting.runs import distinct_names, load_run, load_runs
 from blocksvm.reporting.svg import HALF_A_LETTER, LANES_WIDTH, MOST_SPANS, WIDTH, drawn, merged, timeline
 from blocksvm.store.reader import Store
 
@@ -367,6 +367,36 @@ def test_a_picture(tmp_path, events, capsys):
     code, _, err = run_in_process(capsys, main, odd, written(tmp_path / "s.jsonl", STREAM), "--png", picture)
     assert (code, err) == (0, "")
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_curves_of_a_picture_are_told_apart(tmp_path, events):
+    """Of equal ones too: by colour, marker and width; the legend is there once, and the grid has no holes."""
+    pytest.importorskip("matplotlib")
+    from blocksvm.reporting.trace_figure import figure_of
+
+    names = ["first", "second", "stream"]
+    runs = [load_run(written(tmp_path / f"{name}.jsonl", events), name) for name in names[:2]]
+    runs.append(load_run(written(tmp_path / "stream.jsonl", STREAM), "stream"))
+    figure = figure_of(runs)
+    [legend] = figure.legends
+    told = [text.get_text() for text in legend.get_texts()]
+    assert told[:2] == names[:2] and len(told) == len(set(told)) > 2
+    for axes in figure.axes:
+        assert axes.get_legend() is None and axes.lines
+        looks = {
+            (line.get_color(), line.get_marker(), line.get_linewidth(), line.get_linestyle()) for line in axes.lines
+        }
+        assert len(looks) == len(axes.lines)
+        first = [line for line in axes.lines if line.get_color() == axes.lines[0].get_color()]
+        assert all(line.get_linewidth() > other.get_linewidth() for line in first for other in axes.lines
+                   if other not in first and other.get_zorder() > line.get_zorder())  # fmt: skip
+    rows = {}
+    for axes in figure.axes:
+        place = axes.get_subplotspec()
+        rows.setdefault(place.rowspan.start, []).append((place.colspan.start, place.colspan.stop))
+    for spans in rows.values():
+        assert spans[0][0] == 0 and spans[-1][1] == figure.axes[0].get_gridspec().ncols
+        assert all(before[1] == after[0] for before, after in zip(spans, spans[1:], strict=False))
 
 
 def test_what_was_not_asked_for(trace, capsys):

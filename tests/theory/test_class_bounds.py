@@ -136,6 +136,6 @@ def test_separable_classes_and_the_command(tmp_path, capsys):
         assert "does not apply: ||x|| = 1 fails" in out or learner == "perceptron"
     for options, what in ((("--learner", "arow"), "regret is measured of perceptron, pa, pa1 and pa2"),
                           (("--learner", "ftl"), "regret is measured of perceptron, pa, pa1 and pa2"),
-                          (("--learner", "pa", "--max-rows", 50), "is for stores of two labels")):  # fmt: skip
+                          (("--learner", "pa", "--max-rows", 50), "with more than two labels all rows")):  # fmt: skip
         code, out, err = run_in_process(capsys, regret_main, store, *options)
         assert (code, what in err.splitlines()[-1]) == (2, True), err

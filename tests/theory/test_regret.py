@@ -100,6 +100,13 @@ def test_a_regulariser_that_changes_is_that_of_each_round(case):
     assert any("with r_t as it was in each round" in note for note in made.notes)
 
 
+@pytest.mark.parametrize(("case", "told"), [({"p": 2.0}, True), ({"p": 2.0, "cap": 0.5}, False), ({"p": 3.0}, False)])
+def test_a_cap_that_hf_fobos_lacks_is_told(case, told):
+    X, y, _ = sample(n=30, seed=2)
+    notes = regret_report.measure_regret(Matrix(X, y), "hf-fobos", l1=0.1, **case).notes
+    assert any(note.startswith("cap, the V of the paper, is not given: for p up to 2") for note in notes) == told
+
+
 small = st.builds(
     sample,
     n=st.integers(4, 60),
@@ -173,6 +180,22 @@ def test_a_bound_divided_by_a_large_factor_is_violated(name):
                     return
     assert applied, "no data met its assumptions"
     pytest.fail("the bound is never near to what it bounds")
+
+
+@pytest.mark.parametrize(("name", "case"), [("ftl", {"radius": 1.0}), ("forel-exact", {"step": 1.0})])
+def test_half_a_bound_of_the_exact_learners_is_violated(name, case):
+    """Or the tests of these bounds could not fail."""
+    X, y, _ = sample(n=24, d=4, seed=1, noise=0.3)
+    made = regret_report.measure_regret(Matrix(X, y), name, **case)
+    [bound] = [one.bound for one in made.bounds if one.bound.name in theory_of(EXACT[name]).bounds]
+
+    def half(run, u):
+        base = getattr(u, bound.regret)
+        return base + (bound.right(run, u) - base) / 2.0
+
+    for right, violated in ((bound.right, False), (half, True)):
+        found = [regret_report.judge(replace(bound, right=right), made.run, [u], u) for u in made.comparators]
+        assert any(one.applies for one in found) and any(one.violated for one in found) == violated
 
 
 def test_assumptions_that_fail_are_named():

@@ -13,6 +13,7 @@ from support.training_cases import make_store, run_in_process
 
 from blocksvm.base.errors import InputError
 from blocksvm.commands.regret import main as regret_main
+from blocksvm.commands.regret import shown
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import comparators
 from blocksvm.theory.comparators import FixedWeights, measure
@@ -182,6 +183,13 @@ def test_learners_in_a_ball_are_compared_with_the_best_in_it(learner, case, powe
     drawn *= radius / np.linalg.norm(drawn, ord=power, axis=1)[:, None]
     least = np.maximum(0.0, 1.0 - y[:, None] * (X @ drawn.T)).sum(axis=0).min()
     assert best <= least * (1.0 + 5e-3)
+    floor = max(u.floor for u in made.comparators)
+    assert 0.98 * best <= floor <= least  # which is proven
+    assert made.gap_in_ball == pytest.approx((best - floor) / best)
+    assert made.described()["comparator_gap_in_ball"] == made.gap_in_ball
+    assert any("of its loss above the least in the learner's ball" in line for line in shown(made))
+    wide = measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), learner, **{**case, "radius": 1e4})
+    assert wide.gap_in_ball is None or wide.gap_in_ball <= 1.0
     assert comparators.length_in(made.run, made.best) >= 0.98 * radius
 
 
@@ -237,9 +245,21 @@ def test_the_command(tmp_path, capsys):
         (("pa", "--targets", "none", "--epsilon", 1, "--learn-radius"), "begins at a weight that is not 0"),
         (("ogd", "--targets", "none"), "learns from labels alone"),
         (("pa", "--targets", "numbers", "--max-rows", 3), ""),
+        (("pa", "--targets", "none", "--max-rows", 3), "--max-rows: with rows alone all rows are replayed; leave it"),
     ):
         code, _, err = run_in_process(capsys, regret_main, store, "--learner", *options)
         assert (code == 2) == bool(what), (options, err)
         assert what in err
     with pytest.raises(InputError, match="with rows alone regret is measured of pa, pa1 and pa2"):
         measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "perceptron", targets="none")
+
+
+def test_labels_that_are_numbers_are_told_to_be_classes():
+    X = scipy.sparse.csr_matrix(np.eye(6))
+    told = "the 3 different labels are taken for classes; targets=numbers takes them for numbers"
+    for y, classes in (([1.0, 2, 3, 1, 2, 3], True), (["a", "b", "c"] * 2, False), ([1.0, 2, 1, 2, 1, 2], False)):
+        notes = measure_regret(Matrix(X, y), "pa1").notes
+        assert (told in notes) == classes, notes
+    assert told not in measure_regret(Matrix(X, [1.0, 2, 3, 1, 2, 3]), "pa1", targets="numbers").notes
+    sets = measure_regret(Matrix(X, [(1,), (2,), (3,), (1, 2), (2,), (3,)]), "pa1").notes
+    assert not any("are taken for classes" in note for note in sets)

@@ -13,6 +13,7 @@ import reference
 import scipy.sparse
 from support.training_cases import looped, make_store, random_rows, rows_of_store, svmlight, train
 
+import blocksvm
 from blocksvm.base.errors import InputError
 from blocksvm.losses import get_loss
 from blocksvm.model.model_file import load_model
@@ -402,7 +403,7 @@ def test_other_than_two_labels_are_an_error(tmp_path, labels, expected):
         ({"block_chunks": 0}, "block_chunks=0: must be"),
         ({"max_outer": 0}, "max_outer=0: must be"),
         ({"max_seconds": 0.0}, "max_seconds=0: must be"),
-        ({"seed": 2**63}, "seed=9223372036854775808: must be from"),
+        ({"seed": 2**63}, "seed=9223372036854775808: must be from 0 to 2"),
         ({"batch": 2}, "batch: dual-cd does not accept it; it accepts loss, C, lam, class_weight"),
         ({"solver": "pegasos", "schedule": "tol:0.1"}, "pegasos has not"),
         ({"class_weight": {2.0: 1.0}}, "class_weight=2=1: no row has this label; the labels are -1 and 1"),
@@ -511,3 +512,20 @@ def test_held_out_rows_of_other_labels_are_refused(rows, tmp_path):
     valid = make_store(tmp_path, X, np.where(y > 0, 5, 6), name="valid")
     with Store(store) as source, Store(valid) as held_out, pytest.raises(InputError, match="no row labelled -1 or 1"):
         looped(source, valid=held_out)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 1.5, "x", float("nan")])
+def test_a_seed_is_the_same_everywhere(tmp_path, seed):
+    (tmp_path / "rows.svm").write_text("1 1:1\n-1 1:-1\n")
+    rows = Matrix(np.array([[1.0], [-1.0]]), [1, -1])
+    for refused in (
+        lambda: blocksvm.fit(rows, seed=seed),
+        lambda: blocksvm.fit(rows, learner="pa1", seed=seed),
+        lambda: blocksvm.cross_validate(rows, C=[1.0], seed=seed),
+        lambda: blocksvm.maximum_margin(rows, seed=seed),
+        lambda: blocksvm.measure_regret(rows, "pa1", seed=seed),
+        lambda: blocksvm.Stream(learner="pa1", query=1.0, seed=seed),
+        lambda: blocksvm.write_store(tmp_path / "rows.svm", tmp_path / "s.h5", seed=seed),
+    ):
+        with pytest.raises(InputError, match=rf"^seed={seed}: (is not a whole number|must be from 0 to 2\*\*63 - 1)$"):
+            refused()

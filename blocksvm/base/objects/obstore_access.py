@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.objects.access import Access, Changed, Identity, RangeAnswer, Ready, TooMany, TryAgain
-from blocksvm.base.objects.urls import with_secrets
+from blocksvm.base.objects.urls import of_web, with_secrets
 
 SCHEMES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https")
 STATUS = re.compile(r"status: (\d{3})")
@@ -27,6 +27,17 @@ OF_CLOUD = {"s3": "AWS", "s3a": "AWS", "gs": "GOOGLE"}  # others: Azure
 CLIENT_SETTINGS = ("allow_http", "allow_invalid_certificates", "proxy_url", "proxy_ca_certificate", "proxy_excludes",
                    "connect_timeout", "http2_only", "user_agent")  # fmt: skip
 NO_RANGES = "Range request not supported"
+NO_NAME = re.compile(r"(^|/)(\.{0,2}|[^/]*[\x00-\x1f\x7f][^/]*)(/|$)")  # a part of a key that the library cannot name
+# what an error that no further try would mend has in its details -> what is wrong, and what to do
+OF_SETTINGS = {
+    "BadScheme": "its endpoint has no TLS; give one that begins with https://, or allow that ({cloud}_ALLOW_HTTP=true)",
+    "InvalidContentType": "its endpoint has no TLS; give it with http://, and {cloud}_ALLOW_HTTP=true",
+    "InvalidCertificate": "the certificate of its server is not one that this machine trusts; check the endpoint",
+    "Name or service not known": "no machine has the name of its server; check the endpoint, and the region",
+    "NoSuchBucket": "there is no such bucket; check its name, the endpoint and the region",
+    "ContainerNotFound": "there is no such container; check its name and the account",
+}
+REASON = re.compile(r'(?:message|error): "([^"]+)"')
 
 
 class ObstoreAccess(Access):
@@ -34,17 +45,32 @@ class ObstoreAccess(Access):
 
     def __init__(self, url: str, silence: float):
         super().__init__(url)
-        parts = urlsplit(with_secrets(url))
-        folder, _, name = parts.path.rpartition("/")
-        self.base = urlunsplit(parts._replace(path=folder))
-        self.name = unquote(name)
+        scheme, _, rest = with_secrets(url).partition("://")
+        scheme = scheme.lower()
+        if of_web(url):
+            parts = urlsplit(with_secrets(url))
+            folder, _, name = parts.path.rpartition("/")
+            self.base, self.name = urlunsplit(parts._replace(path=folder)), unquote(name)
+        else:
+            bucket, _, self.name = rest.partition("/")
+            self.base = f"{scheme}://{bucket}"
+        if not self.name:
+            raise InputError(f"{url}: names no object; give one with its key, as {url.rstrip('/')}/rows.svm")
+        if NO_NAME.search(self.name):
+            raise InputError(
+                f"{url}: obstore cannot name a key with a part that is empty, '.' or '..', or that has a control "
+                "character; give the object another key"
+            )
         self.options: Any = {"read_timeout": f"{int(1000 * silence)}ms", "timeout": "1h"}
-        cloud = OF_CLOUD.get(parts.scheme, "AZURE")
+        self.cloud = OF_CLOUD.get(scheme, "AZURE")
         for setting in CLIENT_SETTINGS:
-            if value := os.environ.get(f"{cloud}_{setting.upper()}"):
+            if value := os.environ.get(f"{self.cloud}_{setting.upper()}"):
                 self.options[setting] = value == "true" if value in ("true", "false") else value
-        if parts.scheme == "http":
+        if scheme == "http":
             self.options["allow_http"] = True
+        for name in (f"{self.cloud}_ENDPOINT_URL", f"{self.cloud}_ENDPOINT"):
+            if (value := os.environ.get(name)) and not of_web(value):
+                raise InputError(f"{name}={value}: is no URL; give it with http:// or https://")
         self.store = self._store(0)
 
     def _store(self, retries: int) -> Any:
@@ -54,7 +80,9 @@ class ObstoreAccess(Access):
         try:
             return from_url(self.base, client_options=self.options, retry_config={"max_retries": retries})
         except (BaseError, ValueError) as error:
-            raise InputError(f"{self.url}: is no URL of an object ({_line(error)}); check it") from None
+            raise InputError(
+                f"{self.url}: cannot be opened ({_line(error)}); check it, and the settings in the environment"
+            ) from None
 
     async def get(self, start: int, stop: int, condition: str, ready: Ready) -> RangeAnswer:
         import obstore
@@ -123,6 +151,9 @@ class ObstoreAccess(Access):
         if not isinstance(error, known.BaseError | OSError):
             return error
         status = int(found[1]) if (found := STATUS.search(str(error))) else 0
+        for sign, told in OF_SETTINGS.items():
+            if sign in str(error):
+                return InputError(f"{self.url}: {told.format(cloud=self.cloud)}")
         if isinstance(error, FileNotFoundError):
             return self.missing()
         if isinstance(error, known.PreconditionError) or status in (412, 416):
@@ -146,5 +177,6 @@ def _identity(meta) -> Identity:
 
 def _line(error: BaseException) -> str:
     """A library's sentence without the URL's secrets, which it may quote."""
-    text = str(error).partition("\n")[0]
+    reasons = REASON.findall(str(error))  # of the connection, which the first line does not have
+    text = reasons[-1] if reasons else str(error).partition("\n")[0]
     return re.sub(r"\S+://\S+", "the object", text)[:200]

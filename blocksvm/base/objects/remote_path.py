@@ -55,11 +55,15 @@ def object_settings() -> ObjectSettings:
 
 
 class RemotePath(PosixPath):
-    """Of an object, as ``place`` makes it; outside a run, each path is an object of its own."""
+    """Of an object, as ``place`` makes it; outside a run, each path is an object of its own.  url: as it was given,
+    of which the parts of a path have lost some characters ('//', '/.'); "" of a path that was made of another."""
 
     own: RemoteObject | None = None
+    url = ""
 
     def __str__(self) -> str:
+        if self.url:
+            return self.url
         scheme, _, rest = super().__str__().partition(":/")
         return f"{scheme}://{rest}"
 
@@ -80,6 +84,7 @@ class RemotePath(PosixPath):
     def anew(self) -> RemotePath:
         """The same, of whatever state it is in now."""
         path = RemotePath(str(self))
+        path.url = self.url
         path.use(object_settings())
         return path
 
@@ -133,7 +138,9 @@ def place(name: str | os.PathLike[str]) -> Path:
         return name
     text = os.fspath(name)
     if is_url(text):
-        return RemotePath(without_secrets(text))
+        path = RemotePath(url := without_secrets(text))
+        path.url = url
+        return path
     if text.startswith(FILE):
         if not text.startswith(f"{FILE}/"):
             raise InputError(f"{text}: names another machine; give the path of a file here, or another URL")

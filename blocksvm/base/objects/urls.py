@@ -1,5 +1,9 @@
 """URLs of objects as names: what of them is shown and written down, and what is a secret (a signature, a password),
-which stays in this process."""
+which stays in this process.
+
+A URL of the web goes by the web's rules: percent-encoding, a query, a fragment.  In every other scheme all that follows
+the bucket is the object's key, character by character.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +25,18 @@ def is_url(name: str) -> bool:
     return URL.match(name) is not None and not name.startswith(FILE)
 
 
+def of_web(url: str) -> bool:
+    """Whether a URL goes by the web's rules."""
+    return url.partition("://")[0].lower() in WEB
+
+
 def without_secrets(url: str) -> str:
-    """The URL without a query (which may be a signature) and, of the web, without user and password; this process
-    remembers the whole of it for requests."""
+    """A URL of the web without its query (which may be a signature), user and password; this process remembers the
+    whole of it for requests.  Any other as it is."""
+    if not of_web(url):
+        return url
     parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2] if parts.scheme in WEB else parts.netloc  # abfss://container@account
-    shown = urlunsplit((parts.scheme, host, parts.path, "", ""))
+    shown = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
     if shown != url:
         _given[shown] = url
     return shown
