@@ -138,7 +138,9 @@ def main(arguments: list[str]) -> int:
         best = cv.best(options.select)
         figures = cv.described() | {"store": options.store, "best": cv.path[best]}
         if not emit_json(options, figures):
-            print("\n".join(shown(cv, best, options.select)))
+            by = options.select or ("rmse" if cv.real else "accuracy")
+            of_best = [f"-C {cv.path[best]:g}: {by} {cv.mean(by)[best]:.5f}"]
+            print("\n".join(of_best if options.quiet else shown(cv, best, by)))
         if "figure" in outputs:
             from blocksvm.validation.validation_figure import draw
 
@@ -222,7 +224,7 @@ class CvProgress:
             self.line.show(f"{self.part}: iteration {event['outer']}{reached}, {event['classes_done']} done{left}")
 
 
-def shown(cv, best: int, by: str | None = None) -> list[str]:
+def shown(cv, best: int, by: str) -> list[str]:
     """The figures as lines for a person: mean over the folds and their standard deviation, the largest gap.  by: the
     measure of the best."""
     import numpy as np
@@ -242,7 +244,6 @@ def shown(cv, best: int, by: str | None = None) -> list[str]:
         rows.append([f"{C:g}", *cells, f"{cv.rel_gap[number].max():.1e}", marks])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    by = by or names[0]
     near = np.abs(cv.mean(by) - cv.mean(by)[best]) <= spread_of(getattr(cv, by)[best])
     if near.sum() > 1:
         least = min(C for C, is_near in zip(cv.path, near, strict=True) if is_near)

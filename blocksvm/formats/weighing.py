@@ -76,5 +76,8 @@ class WeighingReader:
         if names is not None:
             names = names[0], names[1][positions[:nnz]], names[2][positions[:nnz]]
         largest = float(sq_norms[:rows].max(initial=0.0))
-        batch = replace(batch, ids=batch.ids[:nnz], values=batch.values[:nnz], names=names, largest=largest)
+        left_out = len(batch.ids) - nnz if rows == len(batch) else 0
+        batch = replace(
+            batch, ids=batch.ids[:nnz], values=batch.values[:nnz], names=names, largest=largest, left_out=int(left_out)
+        )
         return batch.until(rows, BEYOND.format(recipe.dtype))

@@ -1,5 +1,7 @@
 """Predictions from text and stores: the user's labels, the source's order, the model's own reading of text."""
 
+import json
+import shutil
 import subprocess
 import sys
 
@@ -271,6 +273,51 @@ def test_another_normalisation_is_said(trained, tmp_path, run_in_process):
     done = run_in_process(main, trained / "model.h5", tmp_path / "l2.h5", tmp_path / "out.txt")
     assert done.code == 0
     assert "--normalize none, this store's with l2" in done.err
+
+
+def test_entries_that_the_model_does_not_know_are_counted(trained, tmp_path, run_in_process):
+    """Two in each of 57 rows, in text and in a store, also where this is read in parts."""
+    known = (trained / "test.svm").read_text().count(":") - 2 * 57
+    for name, memory in (("test.svm", "1GB"), ("test.h5", "1GB")):
+        done = run_in_process(main, trained / "model.h5", trained / name, tmp_path / f"{name}.txt", "--json",
+                              "--memory", memory)  # fmt: skip
+        figures = json.loads(done.out)
+        assert (figures["entries"], figures["unknown_entries"]) == (known + 2 * 57, 2 * 57)
+    scorer = StoreScorer(trained / "model.h5", trained / "test.h5", MEMORY, n_jobs=2)
+    scorer.budget.take("all but some rows", scorer.budget.left - 10 * scorer.row_bytes)
+    assert len(list(scorer.scores())) > 1
+    assert (scorer.coverage.entries, scorer.coverage.unknown) == (known + 2 * 57, 2 * 57)
+
+
+def test_entries_that_have_no_factor_are_unknown(trained, tmp_path, run_in_process):
+    split_rows([str(trained / "train.svm")], tmp_path / "s.h5", SplitSettings(scale="max-abs"))
+    with open_store(tmp_path / "s.h5") as store:
+        fit(store, tol=1e-2).save(tmp_path / "m.h5")
+    (tmp_path / "new.svm").write_text("3 900:1\n7 901:2 902:1\n")
+    done = run_in_process(main, tmp_path / "m.h5", tmp_path / "new.svm", tmp_path / "p.txt", "--json")
+    figures = json.loads(done.out)
+    assert (figures["entries"], figures["unknown_entries"]) == (3, 3)
+    assert "warning: of the 3 entries none is of a feature" in done.err
+
+
+def test_quiet_leaves_one_line(trained, tmp_path, run_in_process):
+    (tmp_path / "other.svm").write_text("3 900:1\n\n7 901:2\n")
+    done = run_in_process(main, trained / "model.h5", tmp_path / "other.svm", tmp_path / "p.txt", "--quiet")
+    assert done.err == "" and done.out == "accuracy 0.500000 (1 of 2 rows)\n"
+
+
+def test_a_folder_and_a_pattern_are_read_as_their_files(trained, tmp_path, run_in_process):
+    lines = (trained / "test.svm").read_text().splitlines(keepends=True)
+    (tmp_path / "day").mkdir()
+    for name, part in (("b.svm", lines[20:]), ("a.svm", lines[:20]), ("_SUCCESS", [])):
+        (tmp_path / "day" / name).write_text("".join(part))
+    expected = run_in_process(main, trained / "model.h5", trained / "test.svm", "--scores").out
+    for given in (tmp_path / "day", tmp_path / "day" / "?.svm"):
+        done = run_in_process(main, trained / "model.h5", given, "--scores")
+        assert done.code == 0 and done.out == expected
+    shutil.copy(trained / "test.h5", tmp_path / "day" / "c.svm")
+    done = run_in_process(main, trained / "model.h5", tmp_path / "day")
+    assert done.code == 2 and "c.svm: is a store, and predicted alone" in done.last_line
 
 
 # one run of twenty ends in a fault of memory within HDF5 itself, where the damage is in its own tables of names

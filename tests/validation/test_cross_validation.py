@@ -305,10 +305,13 @@ def test_what_a_fold_cannot_measure_is_told_and_chooses_nothing(rows, tmp_path, 
     """7 rows of the rarer class in 10 folds: three folds have none of it, and no area under the curve."""
     X, _ = rows
     y = np.where(np.arange(N) % 29 == 3, 1.0, -1.0)
-    cv_main([str(make_store(tmp_path, X, y)), "-C", "0.01,1", "--folds", "10", "--select", "auc", "--quiet"])
+    cv_main([str(make_store(tmp_path, X, y)), "-C", "0.01,1", "--folds", "10", "--select", "auc"])
     text = capsys.readouterr().out
     assert re.search(r"auc: the rows of fold \d+, \d+, \d+ are of one class, so that its mean leaves them out", text)
     assert "nan" not in text
+    cv_main([str(tmp_path / "rows.h5"), "-C", "0.01,1", "--folds", "10", "--select", "auc", "--quiet"])
+    captured = capsys.readouterr()
+    assert re.fullmatch(r"-C (0.01|1): auc 0\.\d{5}\n", captured.out) and captured.err == ""
     found = cross_validate(Matrix(X, y), (0.01, 1.0), 10)
     there = ~np.isnan(found.auc[0])
     assert there.sum() == 7
