@@ -224,7 +224,7 @@ class CvProgress:
             self.line.show(f"{self.part}: iteration {event['outer']}{reached}, {event['classes_done']} done{left}")
 
 
-def shown(cv, best: int, by: str) -> list[str]:
+def shown(cv, best: int, by: str | None = None) -> list[str]:
     """The figures as lines for a person: mean over the folds and their standard deviation, the largest gap.  by: the
     measure of the best."""
     import numpy as np
@@ -243,6 +243,7 @@ def shown(cv, best: int, by: str) -> list[str]:
         marks = "best" if number == best else ""
         rows.append([f"{C:g}", *cells, f"{cv.rel_gap[number].max():.1e}", marks])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    by = by or names[0]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     near = np.abs(cv.mean(by) - cv.mean(by)[best]) <= spread_of(getattr(cv, by)[best])
     if near.sum() > 1:
