@@ -195,7 +195,7 @@ class TextScorer:
         rows, self.empty = 0, 0
         with inputs_of(inputs, self.recipe) as text:
             recipe = settled(text, self.recipe, self.budget.total)
-            self.empty -= recipe.options.get("header") == "yes"
+            self.empty -= len(inputs) * (recipe.options.get("header") == "yes")
             reader = reader_of(ReaderOptions(recipe, labelled=False, factors=self.factors))
             share = EXPANSION / reader.expansion
             n_bytes = int(share * self.piece_bytes)

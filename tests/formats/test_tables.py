@@ -577,6 +577,13 @@ def test_rows_of_which_a_model_knows_no_feature(model, tmp_path, capsys):
         assert code == 0 and "warning" not in err and json.loads(out)["unknown_entries"] == 0
 
 
+def test_the_header_of_each_table_is_no_blank_line(model, tmp_path, capsys):
+    for name in "ab":
+        written(tmp_path / f"{name}.csv", "x,c\n2.5,r\n")
+    code, out, err = run_in_process(capsys, predict, model, tmp_path / "?.csv")
+    assert (code, out) == (0, "1\n1\n") and "blank line" not in err
+
+
 def test_a_table_that_lacks_columns_of_the_model(model, tmp_path, capsys):
     less = written(tmp_path / "less.csv", "x,new\n2.5,1\n-1.5,2\n")
     code, out, err = run_in_process(capsys, predict, model, less)

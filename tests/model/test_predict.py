@@ -1,6 +1,7 @@
 """Predictions from text and stores: the user's labels, the source's order, the model's own reading of text."""
 
 import json
+import pickle
 import shutil
 import subprocess
 import sys
@@ -379,8 +380,10 @@ def test_files_are_predicted_from_python(trained, tmp_path):
         np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-14)
         np.testing.assert_array_equal(predict_files(given, inputs, **more), labels)
     np.testing.assert_array_equal(predict_files(model, [text, text]), np.tile(labels, 2))
-    with pytest.raises(InputError, match="lies in no file"):
-        predict_files(fit(np.eye(2), [0, 1]).model, text)
+    with open_store(trained / "train.h5") as rows:
+        fitted = fit(rows, bias=0.5, tol=1e-6, schedule="20")
+    np.testing.assert_array_equal(predict_files(fitted.model, text), labels)
+    np.testing.assert_array_equal(predict_files(fitted.model, store), labels)
     with pytest.raises(InputError, match="nothing.svm: no such file"):
         predict_files(model, "nothing.svm")
     with pytest.raises(InputError, match="model.h5: is a model, and rows are predicted"):
@@ -390,8 +393,9 @@ def test_files_are_predicted_from_python(trained, tmp_path):
     with pytest.raises(InputError, match="probabilities"):
         predict_files(model, text, "probabilities")
     (tmp_path / "other.svm").write_text("3 900:1\n7 901:2\n")
-    with pytest.warns(InputWarning, match="none is of a feature that"):
-        predict_files(model, tmp_path / "other.svm")
+    for given, name in ((model, "model.h5"), (fitted.model, "the model")):
+        with pytest.warns(InputWarning, match=f"none is of a feature that .*{name} knows"):
+            predict_files(given, tmp_path / "other.svm")
 
 
 def test_a_model_has_the_names_of_its_features(tmp_path):
@@ -401,8 +405,15 @@ def test_a_model_has_the_names_of_its_features(tmp_path):
         fitted = fit(store)
         fitted.save(tmp_path / "m.h5")
     model = load_model(tmp_path / "m.h5")
+    assert fitted.model.feature_names == model.feature_names  # of a store that was closed
+    assert pickle.loads(pickle.dumps(fitted.model)).feature_names == model.feature_names
     assert sorted(model.feature_names) == ["colour=blue", "colour=green", "colour=red", "size"]
     weights = dict(zip(model.feature_names, model.weights, strict=True))
     assert weights["colour=red"] > 0 > weights["colour=blue"]
     assert list(predict_files(model, tmp_path / "t.csv")[:4]) == [1.0, 0.0, 1.0, 0.0]
+    (tmp_path / "less.csv").write_text("colour\nred\n")
+    with pytest.warns(InputWarning, match="columns that the rows before had and the table lacks, taken as empty: 1"):
+        predict_files(fitted.model, tmp_path / "less.csv")
+    (tmp_path / "t.h5").unlink()
+    assert fitted.model.feature_names is None
     assert fit(np.eye(2), [0, 1]).model.feature_names is None
