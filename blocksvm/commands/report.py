@@ -9,7 +9,7 @@ from blocksvm.cli.outputs import outputs_of, print_written
 
 EPILOG = """examples:
   blocksvm report run.jsonl -o report.html
-  blocksvm report hinge.jsonl logistic.jsonl -o both.html --png both.png
+  blocksvm report hinge.jsonl logistic.jsonl -o both.html --figure both.png
   blocksvm report run.jsonl --watch               (while the run goes on)
 """
 
@@ -24,7 +24,7 @@ def parser() -> Parser:
     what.add_argument(
         "-o", "--output", metavar="FILE.html", help="write the report as a page, one file that loads nothing else"
     )
-    what.add_argument("--png", metavar="FILE.png", help="write the charts as a picture (needs matplotlib)")
+    what.add_argument("--figure", metavar="FILE.png", help="write the charts as a picture (needs matplotlib)")
     what.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     watching = p.add_argument_group("while a run goes on")
     watching.add_argument("--watch", action="store_true",
@@ -38,12 +38,12 @@ def main(arguments: list[str]) -> int:
 
     from blocksvm.base.outputs.writing import written_text, written_whole
 
-    if not (options.output or options.png or options.watch):
-        raise InputError("nothing to make; add -o FILE.html, --png FILE.png or --watch")
+    if not (options.output or options.figure or options.watch):
+        raise InputError("nothing to make; add -o FILE.html, --figure FILE.png or --watch")
     if options.port is not None and not options.watch:
         raise InputError("--port is for --watch; leave it out, or add --watch")
     traces = [place(name) for name in options.traces]
-    outputs = outputs_of(options, options.traces, {"report": options.output, "figure": options.png})
+    outputs = outputs_of(options, options.traces, {"report": options.output, "figure": options.figure})
     from blocksvm.reporting.page import page_of
     from blocksvm.reporting.runs import load_runs
 
