@@ -15,8 +15,9 @@ from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.objects.remote_path import place as place_path
 from blocksvm.base.settings import n_threads
+from blocksvm.formats import FORMATS, get_format
 from blocksvm.learners.engine.joint_map import place_of
-from blocksvm.model.model_file import Model, describe_model, labels_predicted
+from blocksvm.model.model_file import Model, describe_model, labels_predicted, recipe_of
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.scoring import StoreScorer, TextScorer, is_store
 
@@ -47,7 +48,7 @@ def predict_files(
     names, budget, threads = names_of_inputs(inputs), MEMORY.checked(memory), n_threads(n_jobs)
     with file_of(model) as path:
         description = describe_model(path)
-        if description["text"]["format"] == "documents":
+        if (name := recipe_of(description, path).format) in FORMATS and hasattr(get_format(name), "ngrams"):
             _check_texts(names)
         link = link_of(description, str(path)) if kind == PROBABILITIES else None
         scorer: TextScorer | StoreScorer
