@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Unpack
@@ -22,6 +22,7 @@ from blocksvm.base.user_code import by_user
 from blocksvm.learners.engine.joint_map import place_of
 from blocksvm.learners.engine.methods import get_method
 from blocksvm.model.events import RunEvent
+from blocksvm.model.feature_names import NamedRows
 from blocksvm.model.model_file import Model, joint_of, make_model
 from blocksvm.model.takeover import InitialModels
 from blocksvm.problems.problem import Certificate
@@ -117,7 +118,7 @@ def fit(
     described = describe_result(loop, result)
     ids = initial_models.feature_ids(source, 0, plan.n_features)
     joint = joint_of(described, place_of(described), "the model")  # the user has named the map just now
-    model = make_model("", ids, result.w, described, result.support, joint)
+    model = replace(make_model("", ids, result.w, described, result.support, joint), rows=NamedRows.of(source))
     return Fitted(model, result.status, result.certificate, result.alpha, loop, result)
 
 
@@ -136,6 +137,8 @@ def _on(cluster, source: Source) -> tuple[Callable[..., Plan], Callable[..., Out
         workers = DaskWorkers(cluster, None, LOG.warning)
     elif isinstance(cluster, ThreadWorkers):
         workers = cluster
+    elif not hasattr(cluster, "scheduler"):
+        raise InputError(f"{option('cluster', cluster)}: needs a scheduler's address, local:N, or a distributed.Client")
     else:
         workers = DaskWorkers(cluster.scheduler.address, cluster.security, LOG.warning)
     return ClusterPlan, partial(make_cluster_loop, cluster=Cluster(workers, TIMEOUT, LOG.warning))

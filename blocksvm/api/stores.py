@@ -20,7 +20,8 @@ def write_store(
     progress: Callable[[SplitProgress], None] | None = None,
     **settings: Unpack[StoreSettings],
 ) -> dict:
-    """Convert text, tables or matrices to a store (and a second one of held-out rows); returns its description.
+    """Convert text, tables or matrices to a store (and a second one of held-out rows); returns its description,
+    as ``blocksvm info --json`` writes it (n_samples, n_features, n_nonzeros, labels with their numbers of rows, ...).
 
     inputs: a path or several, plain or compressed, or "-" for standard input; progress is called with a
     ``SplitProgress`` after each piece; settings: named as the options of ``blocksvm split`` are, those of the format

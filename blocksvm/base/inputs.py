@@ -43,8 +43,15 @@ def one_run() -> Iterator[InputsOfRun]:
 
 
 def names_of_inputs(inputs: str | Path | Iterable[str | Path]) -> list[str]:
-    """A path or several, as Python users give them."""
-    return [os.fspath(path) for path in ([inputs] if isinstance(inputs, str | os.PathLike) else inputs)]
+    """A path or several, as Python users give them; InputError for rows in memory."""
+    names = [inputs] if isinstance(inputs, str | os.PathLike) else inputs
+    listed = [] if hasattr(names, "shape") or not isinstance(names, Iterable) else list(names)
+    if not listed or not all(isinstance(name, str | os.PathLike) for name in listed):
+        raise InputError(
+            f"the input is {type(inputs).__name__}, and names of files are needed; write rows in memory to a file "
+            "first, as table.to_parquet or scipy.sparse.save_npz does, or give them to fit and Model.predict"
+        )
+    return [os.fspath(name) for name in listed]
 
 
 def require_same(path: str | Path, status: os.stat_result) -> None:

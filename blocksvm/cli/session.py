@@ -132,7 +132,9 @@ class Session:
                     f"calibrating: outer iteration {event['outer']}, {event['classes_done']} of {FOLDS} folds done"
                 )
 
-        calibration = calibrated(source, self.settings, self.options.calibrate, show, self.stop)
+        calibration = calibrated(
+            source, self.settings, self.options.calibrate, show, self.stop, Threads(self.options.threads)
+        )
         line.close()
         return calibration
 

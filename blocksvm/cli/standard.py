@@ -100,8 +100,8 @@ def is_closed(stream) -> bool:
 
 @contextlib.contextmanager
 def standard_streams() -> Iterator[None]:
-    """While a command runs, ``sys.stdout`` and ``sys.stderr`` exist and fail as said above; who reads ``sys.stdin``
-    finds it None where it was closed."""
+    """While a command runs, ``sys.stdout`` and ``sys.stderr`` exist and fail as said above, and write an escape for a
+    character that their encoding lacks; who reads ``sys.stdin`` finds it None where it was closed."""
     before = sys.stdout, sys.stderr
     # numbers 0 to 2 are taken before a file of ours gets one, into which a library's messages would be written
     for number in range(3):
@@ -111,7 +111,13 @@ def standard_streams() -> Iterator[None]:
             os.open(os.devnull, os.O_RDWR)
     sys.stdout = Results(Nowhere() if sys.stdout is None else sys.stdout)
     sys.stderr = Diagnostics(Nowhere() if sys.stderr is None else sys.stderr)
+    wrappers = [(stream, stream.errors) for stream in before if isinstance(stream, io.TextIOWrapper)]
+    for stream, _ in wrappers:
+        stream.reconfigure(errors="backslashreplace")
     try:
         yield
     finally:
+        for stream, errors in wrappers:
+            if not stream.closed:
+                stream.reconfigure(errors=errors)
         sys.stdout, sys.stderr = before

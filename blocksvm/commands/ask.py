@@ -94,7 +94,7 @@ def pool_scorer(options):
     from blocksvm.model.scoring import StoreScorer, TextScorer, read_already
 
     threads = n_threads(options.threads)
-    if read_already(options.pool, settings):
+    if read_already([options.pool], settings):
         store_scorer = StoreScorer(options.model, options.pool, options.memory, joint=options.joint, n_jobs=threads)
         return store_scorer, store_scorer.scores()
     scorer = TextScorer(options.model, options.memory, options.format, options.joint, settings, threads)

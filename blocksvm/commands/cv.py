@@ -79,14 +79,15 @@ def parser() -> Parser:
 
 
 def values_of(text: str) -> list[float]:
-    """Of C: numbers with commas between them, or LOW:HIGH:N, so many from one to the other by equal factors."""
+    """Of C: numbers with commas between them, or LOW:HIGH:N, so many from one to the other by equal factors, each
+    rounded to the digits that are printed, so that a printed C is the one that was trained with."""
     if ":" not in text:
         return [float(part) for part in text.split(",")]
     low, high, count = text.split(":")
     least, largest, n = float(low), float(high), int(count)
     if not 0.0 < least < largest < math.inf or not 2 <= n <= 1000:
         raise ValueError
-    return [least * (largest / least) ** (k / (n - 1)) for k in range(n)]
+    return [float(f"{least * (largest / least) ** (k / (n - 1)):g}") for k in range(n)]
 
 
 def path_of(text: str | None) -> list[float] | None:
@@ -129,6 +130,7 @@ def main(arguments: list[str]) -> int:
 
     saver = checkpoint and PathCheckpoint(checkpoint, options.checkpoint_seconds, resumes(options, checkpoint))
     with Store(options.store) as store:
+        check_select(options.select, store, settings.get("loss"))
         cv = validated(options, store, path or PATH, stop=stop, checkpoint=saver, **settings)
         if cv.status == "interrupted":
             saved = saved_in(checkpoint) if cv.fold_groups == 1 else ""
@@ -136,7 +138,9 @@ def main(arguments: list[str]) -> int:
         best = cv.best(options.select)
         figures = cv.described() | {"store": options.store, "best": cv.path[best]}
         if not emit_json(options, figures):
-            print("\n".join(shown(cv, best, options.select)))
+            by = options.select or ("rmse" if cv.real else "accuracy")
+            of_best = [f"-C {cv.path[best]:g}: {by} {cv.mean(by)[best]:.5f}"]
+            print("\n".join(of_best if options.quiet else shown(cv, best, by)))
         if "figure" in outputs:
             from blocksvm.validation.validation_figure import draw
 
@@ -151,6 +155,19 @@ def main(arguments: list[str]) -> int:
             fitted.save(outputs["model"], options.overwrite)
     print_written(options, outputs)
     return 0
+
+
+def check_select(measure: str | None, store, loss: str | None) -> None:
+    """InputError where the models of a loss have no such measure on the rows of a store."""
+    from blocksvm.losses import get_loss
+
+    binary = store.labels is not None and store.labels.binary
+    of_classes = ("accuracy", "auc", "loss") if binary else ("accuracy", "loss")
+    measures = ("loss", "rmse") if get_loss(loss or "hinge").of_numbers else of_classes
+    if measure not in (None, *measures):
+        raise InputError(
+            f"--select {measure}: is no measure of these rows and this loss; choose {' or '.join(measures)}"
+        )
 
 
 def validated(options, store, path: list[float], **more):
@@ -210,8 +227,6 @@ class CvProgress:
 def shown(cv, best: int, by: str | None = None) -> list[str]:
     """The figures as lines for a person: mean over the folds and their standard deviation, the largest gap.  by: the
     measure of the best."""
-    import math
-
     import numpy as np
 
     from blocksvm.cli.display.number_texts import fitted
@@ -223,17 +238,28 @@ def shown(cv, best: int, by: str | None = None) -> list[str]:
         cells = []
         for name in names:
             values = getattr(cv, name)[number]
-            spread = float(np.std(values, ddof=1)) if cv.folds > 1 else math.nan
+            spread = spread_of(values)
             cells += [fitted(cv.mean(name)[number], 8, places=5), fitted(spread, 8, places=5)]
         marks = "best" if number == best else ""
         rows.append([f"{C:g}", *cells, f"{cv.rel_gap[number].max():.1e}", marks])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     by = by or names[0]
-    near = np.abs(cv.mean(by) - cv.mean(by)[best]) <= np.std(getattr(cv, by)[best], ddof=1 if cv.folds > 1 else 0)
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    near = np.abs(cv.mean(by) - cv.mean(by)[best]) <= spread_of(getattr(cv, by)[best])
     if near.sum() > 1:
         least = min(C for C, is_near in zip(cv.path, near, strict=True) if is_near)
         lines.append(f"{near.sum()} values of C lie within the spread (+-) of the best; the smallest is -C {least:g}")
+    lacking = [str(fold + 1) for fold in np.flatnonzero(np.isnan(cv.auc[0])).tolist()] if "auc" in names else []
+    if lacking:
+        lines.append(f"auc: the rows of fold {', '.join(lacking)} are of one class, so that its mean leaves them out")
     problems = len(cv.path) * cv.folds
     lines.append(f"{problems} problems in {cv.seconds:.1f}s and {cv.readings:.0f} readings of the rows")
     return lines
+
+
+def spread_of(values) -> float:
+    """The standard deviation of the figures of the folds that have one; 0 of a single one."""
+    import numpy as np
+
+    there = values[~np.isnan(values)]
+    return float(np.std(there, ddof=1)) if len(there) > 1 else 0.0

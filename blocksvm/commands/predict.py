@@ -19,6 +19,7 @@ from blocksvm.cli.options import (
     add_threads,
     chosen_values,
     cluster_of,
+    files_named,
     n_threads,
 )
 from blocksvm.cli.outputs import outputs_of
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from blocksvm.model.scoring import Scores, StoreScorer, TextScorer
 
 SMALL = 1 << 22  # bytes: a piece of text
+LABELS_SHOWN = 10
 EPILOG = """Where the rows have labels, accuracy and other measures are printed.
 Without OUTPUT predictions go to standard output and measures to standard error.
 
@@ -45,7 +47,8 @@ examples:
 def parser() -> Parser:
     p = Parser("predict", "Predict the labels of text, plain or compressed, or of a store.", EPILOG)
     p.add_argument("model", metavar="MODEL.h5", help="a model of train, stream or import")
-    p.add_argument("input", metavar="INPUT", help="text with or without labels (- for standard input), or a store")
+    p.add_argument("input", metavar="INPUT", help="text with or without labels (- for standard input), a folder or a "
+                   "quoted pattern of such files, or a store")  # fmt: skip
     p.add_argument("output", metavar="OUTPUT", nargs="?", help="file for the predictions, a line for each row")
     add_format(p.add_argument_group("the input"), "that of the training data")
     add_settings(p, "where the input is written otherwise than the training data", all_choices(), PREDICTED)
@@ -91,8 +94,9 @@ def main(arguments: list[str]) -> int:
     if options.loss not in (None, trained_loss := description["method"]["settings"].get("loss")):
         raise InputError(f"{option('loss', options.loss)}: {options.model} has the loss {trained_loss}; leave it out")
     link = link_of(description, options.model) if options.probabilities else known_link(description)
-    output = predictions_of(options, tuple(description["labels"]))
-    scorer, pieces = scorer_of(options, description, link)
+    inputs = files_named([options.input], options.quiet)
+    output = predictions_of(options, inputs, tuple(description["labels"]))
+    scorer, pieces = scorer_of(options, inputs, description, link)
     from blocksvm.model.measures import measures_of
 
     measures = measures_of(scorer.model, link, scorer.budget)
@@ -104,14 +108,15 @@ def main(arguments: list[str]) -> int:
         if scorer.note:
             print(scorer.note, file=sys.stderr)
     write_predictions(options, output, pieces, scorer, measures, link if options.probabilities else None)
-    show_remarks(options, scorer)
+    if not options.quiet:
+        show_remarks(options, scorer)
     show_measures(options, output, scorer, measures)
     return 0
 
 
-def predictions_of(options, labels: tuple) -> Path | None:
+def predictions_of(options, inputs: list[str], labels: tuple) -> Path | None:
     """The file for the predictions, None where they go to standard output; InputError where they cannot be written."""
-    outputs = outputs_of(options, [options.model, options.input], {"predictions": options.output}, labels)
+    outputs = outputs_of(options, [options.model, *inputs], {"predictions": options.output}, labels)
     if "predictions" not in outputs and options.json == "-":
         raise InputError("--json goes to standard output, where the predictions go; name an OUTPUT for these")
     if "predictions" not in outputs and is_closed(sys.stdout):
@@ -119,26 +124,26 @@ def predictions_of(options, labels: tuple) -> Path | None:
     return outputs.get("predictions")
 
 
-def scorer_of(options, description: dict, link) -> tuple[TextScorer | StoreScorer, Iterator[Scores]]:
-    """The scorer of the input's rows, and their scores, piece by piece."""
+def scorer_of(options, inputs: list[str], description: dict, link) -> tuple[TextScorer | StoreScorer, Iterator[Scores]]:
+    """The scorer of the inputs' rows, and their scores, piece by piece."""
     settings = {name: value for name, value in chosen_values(options, all_choices()).items() if name in PREDICTED}
     from blocksvm.model.scoring import StoreScorer, TextScorer, read_already
 
-    store = read_already(options.input, settings)
+    store = read_already(inputs, settings)
     cluster = cluster_of(options)
     if cluster is not None and not store:
         raise InputError(f"--cluster: its workers score a store; split {options.input} first")
     if cluster is not None and options.threads is not None:
         raise InputError("--threads: workers have as many as their cluster gives them; leave it out")
-    threads = 1 if cluster is not None else threads_for(options)
+    threads = 1 if cluster is not None else threads_for(options, inputs)
     if not store:
         text_scorer = TextScorer(options.model, options.memory, options.format, options.joint, settings, threads,
                                  options.explain)  # fmt: skip
-        return text_scorer, text_scorer.scores([options.input])
+        return text_scorer, text_scorer.scores(inputs)
     labels, sets = description["labels"], description.get("multilabel", False)
     by_values = options.scores or len(labels) in (0, 2) or sets or link is not None
     more = {"with_values": by_values, "joint": options.joint, "explain": options.explain}
-    scorer = StoreScorer(options.model, options.input, options.memory, n_jobs=threads, **more)
+    scorer = StoreScorer(options.model, inputs[0], options.memory, n_jobs=threads, **more)
     if cluster is not None:
         from blocksvm.cluster.scoring_job import scoring_by
 
@@ -146,10 +151,10 @@ def scorer_of(options, description: dict, link) -> tuple[TextScorer | StoreScore
     return scorer, scorer.scores()
 
 
-def threads_for(options) -> int:
+def threads_for(options, inputs: list[str]) -> int:
     """As many as are asked for, by default one a processor, or one alone where there is little to read."""
-    n_bytes = file_size(options.input) if options.input != "-" else None
-    small = n_bytes is not None and n_bytes < SMALL
+    sizes = [file_size(name) if name != "-" else None for name in inputs]
+    small = None not in sizes and sum(sizes) < SMALL
     return 1 if options.threads is None and small else n_threads(options.threads)
 
 
@@ -179,7 +184,7 @@ def write_predictions(options, output, pieces: Iterator[Scores], scorer, measure
 
 def show_remarks(options, scorer) -> None:
     """Print what was left out, or is not as it looks."""
-    if scorer.empty and not options.quiet:
+    if scorer.empty:
         print(f"{options.input}: {scorer.empty:,} blank line{'s' if scorer.empty > 1 else ''} or comments have no "
               "prediction: the predictions are those of the rows, in their order", file=sys.stderr)  # fmt: skip
     for note in scorer.coverage.notes:
@@ -189,17 +194,31 @@ def show_remarks(options, scorer) -> None:
 
 
 def show_measures(options, output, scorer, measures) -> None:
-    """Print what the predictions are worth, or write it as ``--json`` says."""
+    """Print what the predictions are worth, or write it as ``--json`` says; where there is to be quiet, one line."""
     if options.json:
         names = {"model": options.model, "input": options.input, "output": options.output}
         figures = names | {"rows": measures.rows, "lines_without_row": scorer.empty}
         if emit_json(options, figures | measures.figures() | scorer.coverage.figures()):
             return
     results = sys.stderr if output is None else sys.stdout
-    for sentence in measures.sentences():
+    sentences = measures.sentences()
+    for sentence in sentences[:1] if options.quiet else sentences:
         print(sentence, file=results)
-    if output is not None:
-        print(f"{measures.rows:,} predictions in {output}")
+    if not options.quiet:
+        written = "" if output is None else f"{measures.rows:,} predictions in {output}"
+        columns = columns_of(options, scorer.model)
+        if written or columns:
+            print("; ".join(filter(None, (written, columns))), file=results)
+
+
+def columns_of(options, model) -> str:
+    """What the columns of the predictions are, where there are several."""
+    from blocksvm.base.labels import listed
+
+    labels = model.labels
+    if not (options.probabilities or (options.scores and (len(labels) > 2 or model.multilabel))):
+        return ""
+    return f"columns: {listed(labels[:LABELS_SHOWN])}{', ...' if len(labels) > LABELS_SHOWN else ''}"
 
 
 def explained(texts: Iterator[str], contributions, explainer) -> str:

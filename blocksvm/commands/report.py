@@ -9,7 +9,7 @@ from blocksvm.cli.outputs import outputs_of, print_written
 
 EPILOG = """examples:
   blocksvm report run.jsonl -o report.html
-  blocksvm report hinge.jsonl logistic.jsonl -o both.html --png both.png
+  blocksvm report hinge.jsonl logistic.jsonl -o both.html --figure both.png
 """
 
 
@@ -23,7 +23,9 @@ def parser() -> Parser:
     what.add_argument(
         "-o", "--output", metavar="FILE.html", help="write the report as a page, one file that loads nothing else"
     )
-    what.add_argument("--png", metavar="FILE.png", help="write the charts as a picture (needs matplotlib)")
+    what.add_argument(
+        "--figure", "--png", metavar="FILE.png", help="write the charts as a picture (needs matplotlib)"
+    )
     what.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     return p
 
@@ -33,10 +35,10 @@ def main(arguments: list[str]) -> int:
 
     from blocksvm.base.outputs.writing import written_text, written_whole
 
-    if not (options.output or options.png):
-        raise InputError("nothing to make; add -o FILE.html or --png FILE.png")
+    if not (options.output or options.figure):
+        raise InputError("nothing to make; add -o FILE.html or --figure FILE.png")
     traces = [place(name) for name in options.traces]
-    outputs = outputs_of(options, options.traces, {"report": options.output, "figure": options.png})
+    outputs = outputs_of(options, options.traces, {"report": options.output, "figure": options.figure})
     from blocksvm.reporting.page import page_of
     from blocksvm.reporting.runs import load_runs
 

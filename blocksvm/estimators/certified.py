@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from blocksvm.api.fit import Fitted
 from blocksvm.base.errors import InputError
-from blocksvm.base.settings import Settings
+from blocksvm.base.settings import Settings, n_threads
+from blocksvm.base.threads import Threads
 from blocksvm.base.user_code import by_user
 from blocksvm.estimators.estimator import INTERCEPT, MACHINE, Classifier, Estimator, EstimatorRun, Regressor
 from blocksvm.estimators.fit_rows import FLOATS, compressed, is_store, pieces_of
@@ -47,6 +48,8 @@ TRAINING = (
     Parameter("max_seconds", RUN_SETTINGS["max_seconds"].default, RUN_SETTINGS["max_seconds"].help),
 )  # fmt: skip
 WORKING_SET = Parameter("working_set", "auto", f"{RUN_SETTINGS['working_set'].help}; auto is none for matrices")
+PENALTY = Parameter("penalty", "l2", "l2, as in scikit-learn; there is no other")
+DUAL = Parameter("dual", "auto", "auto or True, as in scikit-learn: it is always the dual that is solved")
 CALIBRATE = Parameter("calibrate", None, "probabilities from five folds held out: platt or isotonic, of two classes")
 
 
@@ -77,7 +80,8 @@ class Minimiser(Estimator):
         if isinstance(loss, str) and ":" not in loss:
             loss = loss.replace("_", "-")
             if loss not in self.losses:
-                raise InputError(f"loss={loss}: choose one of {', '.join(self.losses)}, or a Loss of your own")
+                choices = ", ".join(self.losses).replace("-", "_")
+                raise InputError(f"loss={self.loss}: choose one of {choices}, or a Loss of your own")
         by_user(loss)
         name = check_loss(loss)
         if get_loss(name).of_numbers != get_loss(self.losses[0]).of_numbers:
@@ -103,6 +107,10 @@ class Minimiser(Estimator):
         """Train on X (n, d), dense or scipy sparse, with labels y (n,) and weights (n,) of 0 or more; on a store's
         path; or on an iterable of batches (X, y) or (X, y, sample_weight), or an object with ``next(input_data)`` and
         ``reset()``.  Raises ValueError for what is wrong with them."""
+        if self.parameters.get("penalty") is PENALTY and self.penalty != "l2":
+            raise InputError(f"penalty={self.penalty}: the penalty is l2; AdaGradClassifier has sparse weights")
+        if self.parameters.get("dual") is DUAL and self.dual not in (True, "auto"):
+            raise InputError(f"dual={self.dual}: the dual is solved, which has the same optimum; leave it out")
         with self._training(X, y, sample_weight) as training:
             target, run = self._run_settings(training)
             settings = self._solver_settings(training)
@@ -124,7 +132,8 @@ class Minimiser(Estimator):
             raise InputError(f"calibrate={self.calibrate}: choose one of {PLATT}, {ISOTONIC}, or None")
         run = run | {"schedule": "auto", "max_outer": self.max_iter, "tol": TOL if self.tol is None else self.tol}
         train_settings = TrainSettings.of(**run, **settings, memory=self._memory(training), seed=self._seed())
-        self.calibration_ = calibrated(training.source, train_settings, self.calibrate)
+        threads = Threads(n_threads(self.n_jobs))
+        self.calibration_ = calibrated(training.source, train_settings, self.calibrate, threads=threads)
 
     def _begin(self, problem: tuple) -> SavedRun | None:
         """The dual variables of the last fit, if it was of the same problem up to C and the weights of classes."""
@@ -188,7 +197,8 @@ class LinearClassifier(Classifier, Minimiser):
 
 @with_parameters(
     Parameter("loss", "squared_hinge", "hinge or squared_hinge, or a ``Loss`` of your own, or its place"),
-    *parameters_of(WITH_CLASSES, "loss", "lam"), *INTERCEPT, *TRAINING, WORKING_SET, CALIBRATE, *MACHINE,
+    *parameters_of(WITH_CLASSES, "loss", "lam"), *INTERCEPT, *TRAINING, WORKING_SET, CALIBRATE, PENALTY, DUAL,
+    *MACHINE,
 )  # fmt: skip
 class LinearSVC(LinearClassifier):
     """The linear support vector machine, to a certified optimum; it has the objective of scikit-learn's LinearSVC.
@@ -206,7 +216,13 @@ class LinearSVC(LinearClassifier):
 
 
 @with_parameters(
-    *parameters_of(WITH_CLASSES, "loss", "lam", "multiclass"), *INTERCEPT, *TRAINING, WORKING_SET, *MACHINE
+    *parameters_of(WITH_CLASSES, "loss", "lam", "multiclass"),
+    *INTERCEPT,
+    *TRAINING,
+    WORKING_SET,
+    PENALTY,
+    DUAL,
+    *MACHINE,
 )
 class LogisticClassifier(LinearClassifier):
     """Logistic regression with an l2 penalty, to a certified optimum; of several classes each against the others.
@@ -223,7 +239,7 @@ class LogisticClassifier(LinearClassifier):
     Parameter("loss", "epsilon_insensitive", "epsilon_insensitive or squared_epsilon_insensitive, or a ``Loss`` of "
               "your own, or its place"),
     *parameters_of(PROBLEM_SETTINGS, "loss", "lam", "class_weight"),
-    *parameters_of(get_loss("epsilon-insensitive").settings), *INTERCEPT, *TRAINING, WORKING_SET, *MACHINE,
+    *parameters_of(get_loss("epsilon-insensitive").settings), *INTERCEPT, *TRAINING, WORKING_SET, DUAL, *MACHINE,
 )  # fmt: skip
 class LinearSVR(Regressor, Minimiser):
     """Linear support vector regression, to a certified optimum; with ``loss='squared_epsilon_insensitive'`` and

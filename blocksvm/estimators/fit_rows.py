@@ -164,6 +164,7 @@ def columns_of(source: Store) -> np.ndarray:
 
 def by_source(store: Store, values_of_chunk) -> np.ndarray:
     """The results of ``values_of_chunk(chunk)`` for the rows of all chunks, in the order of the store's text."""
-    sources = np.concatenate([store.read_rows(chunk)["source"] for chunk in range(len(store.chunks))])
-    parts = [values_of_chunk(chunk) for chunk in range(len(store.chunks))]
-    return np.concatenate(parts)[np.argsort(sources, kind="stable")]
+    sources, parts = zip(
+        *((store.read_rows(chunk)["source"], values_of_chunk(chunk)) for chunk in range(len(store.chunks))), strict=True
+    )
+    return np.concatenate(parts)[np.argsort(np.concatenate(sources), kind="stable")]

@@ -96,15 +96,27 @@ def export_model(
     form, target = form_of(format), place(path)
     if names is not None and not form.named:
         raise InputError(f"{option('names')}: is for {', '.join(n for n in FORMS if FORMS[n].named)}; leave it out")
-    inputs = [place(name) for name in (model if not isinstance(model, Model) else model.path, names) if name]
+    inputs = [place(name) for name in (getattr(model, "path", model), names) if isinstance(name, str | Path) and name]
     check_outputs({form.kind: target}, overwrite, inputs)
-    loaded = model if isinstance(model, Model) else load_model(model)
+    loaded = model_given(model)
     more = {} if names is None else {"names": place(names)}
     with advising(loaded), written_whole(target, overwrite) as file:
         return form.write(loaded, file, **more)
 
 
-def to_estimator(model: Model):
+def model_given(model: Model | str | Path) -> Model:
+    """The model, or that of a file; InputError for what is neither."""
+    if isinstance(model, str | Path):
+        return load_model(model)
+    if not isinstance(model, Model):
+        raise InputError(
+            f"{type(model).__name__}: is no model of blocksvm; give one, its file, or the model of what fit returns "
+            "(fitted.model); from_estimator makes one of a linear estimator that is fitted"
+        )
+    return model
+
+
+def to_estimator(model: Model | str | Path):
     """A fitted estimator with the same decision values and predictions: LinearSVC, LogisticRegression, LinearSVR, or
     SGDClassifier and SGDRegressor for the losses that these do not have (and for the logistic one of more than two
     classes, whose probabilities are then ours).
@@ -114,6 +126,7 @@ def to_estimator(model: Model):
     too much memory.  Warns where the model is calibrated, or has a loss that no estimator has.
     """
     sklearn_models.require()
+    model = model_given(model)
     with advising(model):
         estimator, _, lacking = sklearn_models.estimator_of(model)
     if lacking:

@@ -45,9 +45,10 @@ def steps_before(linear: Linear, recipe: Recipe, names: list[str]) -> tuple[Line
         note = "its rows are texts, as in predict(['a text'])"
     else:
         known, everything, order = _of_dicts(names)
-        note = "its rows are dicts by name, of a table by column, as in predict([{'size': 2.5, 'colour': 'red'}])"
+        note = ("its rows are dicts by name, of a table by column, as in predict([{'size': 2.5, 'colour': 'red'}]), or "
+                "predict(frame.to_dict('records')) of a data frame")  # fmt: skip
     by_column = replace(linear, ids=np.arange(len(order)), weights=linear.weights[:, order], least_columns=1)
-    steps = [("known", known)]
+    steps = [("known", known), *([] if plan is not None else [("missing", _without_missing(len(names)))])]
     if linear.factors:
         from sklearn.feature_extraction.text import TfidfTransformer
 
@@ -92,6 +93,14 @@ def _of_dicts(names: list[str]) -> tuple[Any, Any, np.ndarray]:
 
     known = DictVectorizer(sort=False).fit([dict.fromkeys(names, 0.0)])
     return known, FeatureHasher(n_features=HASHES, alternate_sign=False), np.arange(len(names))
+
+
+def _without_missing(n: int):
+    """The step that takes nan for a missing value, which is no entry."""
+    from scipy.sparse import csr_matrix
+    from sklearn.impute import SimpleImputer
+
+    return SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True).fit(csr_matrix((1, n)))
 
 
 def _union(steps: list[tuple[str, Any]]):

@@ -84,9 +84,9 @@ def best_row(v, a, y, c, q, edges, new):
 
 @kernel
 def crammer_singer_pass(rows, order, bias, cost, limits, arrays, width):
-    """One inner pass over the rows in ``order``; arguments and results as ``dual_cd_pass`` has them, with alpha (n, k) and
-    cost (k,) by class, where the projected gradients are never below 0.  A row at a corner whose excess lies above
-    ``limits.above`` is dropped."""
+    """One inner pass over the rows in ``order``; rows, limits and arrays as ``dual_cd_pass`` has them, but with alpha
+    (n, k); bias, cost (k + 1,) by class, width: as above.  Returns what it does, but not how many rows move; projected
+    gradients are never below 0.  A row at a corner whose excess lies above ``limits.above`` is dropped."""
     indptr, indices, values, y, weights, sq_norms = rows
     shrink_above, _, rest_beyond, rest_visits = limits
     w, alpha, active, rest, pauses, share = arrays

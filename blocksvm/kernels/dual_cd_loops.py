@@ -3,7 +3,7 @@
     max_a  D(a) = -sum_i conjugate(a_i, y_i, c_i) - 1/2 ||w0 + sum_i a_i direction(y_i) x_i||^2 + constant
 
 one a_i at a time, with w = w0 + sum_i a_i direction(y_i) x_i maintained.  The loops are compiled once for each loss, with
-the loss's functions in the place of those of loss.py (``Loss.compiled``).
+the loss's functions in the place of those of loss_placeholders.py (``Loss.compiled``).
 """
 
 from typing import NamedTuple

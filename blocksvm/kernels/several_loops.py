@@ -174,7 +174,7 @@ def several_dual_cd_pass(rows, reals, order, objective, sides, limits, live, rea
     rest[i, c]: 0, row i is visited for problem c; 1, not in passes over a working set, where it has no share, nor again
     in this visit; 1 + r: nor in the next r readings; NEVER: it is no part of the problem.
 
-    Returns as ``dual_cd_pass`` does, of all problems together.
+    Returns as ``dual_cd_pass`` does, of all problems together, but not how many rows move.
     """
     indptr, indices, values, codes, weights, sq_norms = rows
     bias, costs, p = objective

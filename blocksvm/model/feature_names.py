@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,28 @@ class NamePieces:
     n_bytes: int
     text_at: Callable[[int, int], np.ndarray]
     ends_at: Callable[[int, int], np.ndarray]
+
+    def listed(self, n: int) -> list[str]:
+        """Those of the first n features."""
+        text, ends = self.text_at(0, self.n_bytes).tobytes(), self.ends_at(0, n).tolist()
+        return [text[start:stop].decode() for start, stop in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+@dataclass(frozen=True)
+class NamedRows:
+    """What ``names_of`` needs of a source, so that it is not held."""
+
+    path: str | Path
+    fingerprint: str
+    n_features: int
+    meta: Mapping
+
+    @classmethod
+    def of(cls, source) -> NamedRows | None:
+        """None where its features have no names."""
+        if not getattr(source, "meta", {}).get("named", False):
+            return None
+        return cls(source.path, source.fingerprint, source.n_features, {"named": True})
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from blocksvm.problems.distance import DISTANCE
 SHOWN = 5  # labels that a sentence names
 MOST_CLASSES = 50  # that get a line each
 RELIABILITY_BINS = 10
+EPSILON = float(np.finfo(np.float64).eps)  # probabilities are this far from 0 and 1 for a logarithm, as scikit-learn's
 
 # Decision values are counted by the upper bits of their float32, which leave eleven bits of the fraction.
 RANK_BITS = 20
@@ -180,8 +181,7 @@ class Probabilities:
         """probabilities (n, k) of the labels, places (n,) of each row's own among them."""
         n, k = probabilities.shape
         likelihood = probabilities[np.arange(n), places]
-        with np.errstate(divide="ignore"):
-            self.log_loss -= float(np.log(likelihood).sum())
+        self.log_loss -= float(np.log(np.clip(likelihood, EPSILON, 1.0 - EPSILON)).sum())
         if k == 2:
             self.brier += float(np.square(1.0 - likelihood).sum())
             larger, positive = probabilities[:, 1], places == 1

@@ -24,7 +24,7 @@ from blocksvm.learners.engine.joint_map import place_of, trusted
 from blocksvm.losses import check_loss
 from blocksvm.model.decision_values import sets_of
 from blocksvm.model.expansion_rows import read_support, write_support
-from blocksvm.model.feature_names import NamePieces, names_in, write_feature_names
+from blocksvm.model.feature_names import NamedRows, NamePieces, names_in, names_of, write_feature_names
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.solver_state import Piecewise, whole, write_state
 from blocksvm.problems.distance import DISTANCE, Distance
@@ -123,7 +123,8 @@ class Model:
     certificate, versions.  Of k > 2 classes: weights (k, d), intercept (k,), labels the k classes, rising; the
     same where rows have sets of k labels.  support: of a machine with a kernel, the rows that it stands on, whose
     indices are places in feature_ids; the weights are then 0.  joint: of a model of joint features of row and class,
-    which are 0 .. d - 1, the map that makes them; weights (d,), of any number of classes.
+    which are 0 .. d - 1, the map that makes them; weights (d,), of any number of classes.  rows: those that a model
+    without a file was trained on.
     """
 
     path: str
@@ -134,6 +135,7 @@ class Model:
     meta: dict
     support: Support | None = None
     joint: JointFeatures | None = None
+    rows: NamedRows | None = None
 
     def __repr__(self) -> str:
         labels = listed(self.labels[:5]) + (", ..." if len(self.labels) > 5 else "")
@@ -164,8 +166,12 @@ class Model:
 
     @property
     def feature_names(self) -> list[str] | None:
-        """The names of the features, in the order of ``feature_ids``; None where the model's file has none."""
-        return names_in(self.path) if self.path else None
+        """The names of the features, in the order of ``feature_ids``, '' for one without; None where the model's file,
+        or the store that it was trained on, has none, or is another one now."""
+        if self.path or self.rows is None:
+            return names_in(self.path) if self.path else None
+        with names_of(self.rows) as names:
+            return None if names is None else names.listed(len(self.feature_ids))
 
     def decision_function(self, X) -> np.ndarray:
         """<w, x> + intercept for the rows of a matrix whose columns are feature ids (scipy sparse, dense, lists: what

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -69,13 +70,16 @@ class Scores:
 
 class ScoredRows(NamedTuple):
     """Rows of a store's chunk (m,), in its order: their source numbers, labels as the store has them, the classes
-    predicted, decision values (m, k) and contributions, where these are wanted."""
+    predicted, decision values (m, k) and contributions, where these are wanted; how many entries they have, and how
+    many of these are of features that the model does not know."""
 
     source: np.ndarray
     label: np.ndarray
     classes: np.ndarray
     values: np.ndarray | None
     contributions: Contributions | None
+    n_entries: int
+    n_unknown: int
 
 
 # score(chunks, low, high, take): take(rows) those of the chunks whose source numbers are low .. high - 1
@@ -107,10 +111,12 @@ class Coverage:
         self.entries: int | None = None  # of rows that are read by their features
         self.unknown = self.labels = 0
         self.notes: list[str] = []
+        self.counting = Lock()
 
     def count(self, entries: int, unknown: int) -> None:
-        self.entries = (self.entries or 0) + entries
-        self.unknown += unknown
+        with self.counting:  # threads that score a store's chunks come here at once
+            self.entries = (self.entries or 0) + entries
+            self.unknown += unknown
 
     def figures(self) -> dict:
         """As JSON has them."""
@@ -189,7 +195,7 @@ class TextScorer:
         rows, self.empty = 0, 0
         with inputs_of(inputs, self.recipe) as text:
             recipe = settled(text, self.recipe, self.budget.total)
-            self.empty -= recipe.options.get("header") == "yes"
+            self.empty -= len(inputs) * (recipe.options.get("header") == "yes")
             reader = reader_of(ReaderOptions(recipe, labelled=False, factors=self.factors))
             share = EXPANSION / reader.expansion
             n_bytes = int(share * self.piece_bytes)
@@ -199,6 +205,8 @@ class TextScorer:
                 self.empty += batch.origin.n_records - len(batch)
                 labels = batch.label_array()
                 self.coverage.labels += int(np.count_nonzero(has_label(labels)))
+                if self.joint is None:
+                    self.coverage.count(batch.left_out, batch.left_out)
                 for part, values, contributions in self._values(batch.indptr, batch.ids, batch.values):
                     yield Scores(by_row(values), classes_of(values), labels[part], contributions)
         self.coverage.notes = counter.notes()
@@ -266,7 +274,7 @@ class StoreScorer:
         self.row_bytes += 16 * n_explained + 8 * (n_explained > 0)
         with Store(path) as store:
             need = (8 + 8 * n_vectors) * (d + 1) + IdIndex.n_bytes(d)
-            need += 8 * width_of(n_vectors) * (store.n_features + 1)
+            need += (8 * width_of(n_vectors) + 1) * (store.n_features + 1)
             need += (
                 GATHERED_BYTES
                 + support_bytes(description, store.n_features)
@@ -290,10 +298,9 @@ class StoreScorer:
             self.ids = None
             self.coverage = Coverage(loaded.path)
             if self.joint is None:
-                self.weights, places, n_known = _matched_weights(loaded, store)
-                if not n_known:
-                    self.coverage.count(store.n_nonzeros, store.n_nonzeros)
+                self.weights, places, self.unknown = _matched_weights(loaded, store)
             else:
+                self.unknown = np.empty(0, bool)
                 check_hashes(loaded, store)
                 self.weights, places = loaded.weights, np.empty(0, np.int64)
                 ids = store.feature_ids(0, store.n_features)
@@ -305,11 +312,13 @@ class StoreScorer:
             self.explainer = Explainer(n_explained, path, self.budget) if n_explained else None
             # from here on the weights are only needed by the store's own features
             self.model = replace(loaded, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
+            self.some_unknown = bool(self.unknown.any())
             self.arena_bytes = largest_chunk_bytes(store)
-            self.budget.take("weights", 8 * width_of(n_vectors) * (store.n_features + 1))
+            self.budget.take("weights", (8 * width_of(n_vectors) + 1) * (store.n_features + 1))
             if self.joint is not None:
                 self.budget.take("joint features of some rows", joint_bytes(self.joint) + 8 * store.n_features)
             chunk = self.arena_bytes + 48 * int(store.chunks.n_rows.max())
+            chunk += 2 * int(store.chunks.nnz.max()) * self.some_unknown
             values = piece_bytes(n_vectors, 2 * n_explained)
             # further threads, each with decoders of its own, as far as half of what is left holds them; a map from
             # outside may not be made for threads
@@ -358,14 +367,21 @@ class StoreScorer:
         if not chosen.any():
             return
         block = reader.read_block(np.array([chunk]), arena)
+        indptr, indices, _ = block.matrix
         for part, values, contributions in self._values(block.matrix):
             selected = chosen[part]
+            lengths, n_unknown = np.diff(indptr[part.start : part.stop + 1]), 0
+            if self.some_unknown:
+                unknown = self.unknown[indices[indptr[part.start] : indptr[part.stop]]]
+                n_unknown = int(np.count_nonzero(unknown & np.repeat(selected, lengths)))
             yield ScoredRows(
                 rows["source"][part][selected],
                 rows["label"][part][selected],
                 classes_of(values)[selected].astype(np.int32),
                 values.T[selected] if self.with_values else None,
                 None if contributions is None else Contributions(*(of_part[selected] for of_part in contributions)),
+                int(lengths[selected].sum()),
+                n_unknown,
             )
 
     def _between(self, store: Store, score_chunks: ScoreChunks, low: int, high: int) -> Iterator[Scores]:
@@ -379,6 +395,8 @@ class StoreScorer:
 
         def take(rows: ScoredRows) -> None:
             """Each row to its place, which no other has."""
+            if self.joint is None:
+                self.coverage.count(rows.n_entries, rows.n_unknown)
             places = np.searchsorted(sources, rows.source)
             labels[places], classes[places] = rows.label, rows.classes
             if all_values is not None:
@@ -403,12 +421,15 @@ class StoreScorer:
         yield from explained_pieces(matrix, self.weights, self.completion, self.explainer)
 
 
-def read_already(name: str, settings: Mapping) -> bool:
-    """Whether an input is a store, whose rows were read when it was made; InputError for settings of their text."""
-    store = is_store(name)
+def read_already(names: Sequence[str], settings: Mapping) -> bool:
+    """Whether the input is a store, whose rows were read when it was made; InputError for settings of their text, and
+    for a store among other files."""
+    store = next((name for name in names if is_store(name)), None)
+    if store is not None and len(names) > 1:
+        raise InputError(f"{store}: is a store, and predicted alone; name it, or text without stores")
     for setting in settings if store else ():
-        raise InputError(f"{option(setting)}: {name} is a store, which was read already; leave it out")
-    return store
+        raise InputError(f"{option(setting)}: {store} is a store, which was read already; leave it out")
+    return store is not None
 
 
 def is_store(name: str) -> bool:
@@ -433,10 +454,10 @@ def is_store(name: str) -> bool:
 GATHERED_BYTES = 3 * 8 * (1 << 17)  # ids, positions and weights of a stored piece of ids
 
 
-def _matched_weights(model: Model, store: Store) -> tuple[np.ndarray, np.ndarray, int]:
+def _matched_weights(model: Model, store: Store) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The model's weights (k, d + 1) by the store's features, the intercept last; k = 1 for two classes.  Of a machine
-    with a kernel which of the store's features each of the model's is, -1 for none.  And how many of the store's
-    features the model knows.
+    with a kernel which of the store's features each of the model's is, -1 for none.  And which of the store's features
+    the model does not know, (d,) bool.
 
     InputError where the store's features are hashed otherwise than the model's.
     """
@@ -444,17 +465,17 @@ def _matched_weights(model: Model, store: Store) -> tuple[np.ndarray, np.ndarray
     index = IdIndex(len(model.feature_ids)).fill([(0, model.feature_ids)])
     places = np.full(0 if model.support is None else len(model.feature_ids), -1)
     theirs = np.atleast_2d(model.weights)
-    gathered, n_known = side_by_side(len(theirs), store.n_features + 1), 0
+    gathered, unknown = side_by_side(len(theirs), store.n_features + 1), np.ones(store.n_features, bool)
     for start, ids in store.feature_id_pieces():
         positions = index.find(ids if bits is not None else hashed(ids, model.bits))
         known = np.flatnonzero(positions >= 0)
-        n_known += len(known)
+        unknown[start + known] = False
         if len(places):
             places[positions[known]] = start + known
         for mine, weights in zip(gathered, theirs, strict=True):
             mine[start + known] = weights[positions[known]]
     gathered[:, -1] = model.intercept
-    return gathered, places, n_known
+    return gathered, places, unknown
 
 
 def joint_bytes(joint) -> int:

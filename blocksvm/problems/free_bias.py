@@ -34,7 +34,7 @@ def constant_value(source: Source) -> float:
 
 
 class Repair:
-    """Adds up ``kernels.free_bias.sums_by_side`` over the blocks of a certificate."""
+    """Adds up ``kernels.free_bias_loops.sums_by_side`` over the blocks of a certificate."""
 
     def __init__(self, parts: Sequence[np.ndarray] = ()):
         self.parts = list(parts)

@@ -32,7 +32,9 @@ class SideBySide(DualCD):
 
     def __init__(self, task: Task):
         if task.free_bias:
-            raise InputError(f"{option('bias=free')}: is for two classes; give the value of a constant feature instead")
+            raise InputError(
+                f"{option('bias=free')}: is for two classes or real targets; give the value of a constant feature"
+            )
         self.settings = settings_of(task.settings).resolve(task.settings, self.name)
         self.problem = self.stated(task)
         self.bias, self.real_targets = self.problem.bias, self.problem.real

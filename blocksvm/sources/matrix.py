@@ -184,21 +184,40 @@ def _array_of(X) -> np.ndarray:
     """Dense rows as float32 or float64."""
     if np.ma.isMaskedArray(X) and np.ma.getmaskarray(X).any():
         raise InputError("the matrix has masked values; fill them, or leave their rows out")
-    if hasattr(X, "dtypes") and hasattr(X, "to_numpy"):  # a frame: its columns of nullable types would be objects
+    frame = X if hasattr(X, "dtypes") and hasattr(X, "to_numpy") else None
+    if frame is not None:  # its columns of nullable types would be objects
         try:
             X = X.to_numpy(dtype=np.float64, na_value=np.nan)
-        except TypeError:
+        except (TypeError, ValueError):
             X = X.to_numpy()
-        except ValueError as error:
-            raise InputError(f"the matrix holds what is no number ({error}); make numbers of it") from None
     try:
         array = np.asarray(X)
+        if array.ndim < 2 and array.size and isinstance(array.flat[0], str):
+            raise InputError(
+                "the matrix holds texts; write_store makes rows of a file of them, predict_files predicts those of a "
+                "file, and to_estimator(model).predict(texts) those in memory"
+            )
         return array.astype(_real(array.dtype), copy=False)
     except (TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
+        if frame is not None:
+            raise InputError(
+                f"the column {_column_of_words(frame)} of the table holds what is no number; pandas.get_dummies(table) "
+                "makes columns of 0 and 1 of words, and write_store makes features of the words of a file of the table"
+            ) from None
         raise InputError(f"the matrix holds what is no number ({str(error).splitlines()[0]}); give rows of "
                          "numbers, all of one length") from None  # fmt: skip
+
+
+def _column_of_words(frame) -> str:
+    """The first column of a data frame that is not made of numbers."""
+    for name in frame.columns:
+        try:
+            np.asarray(frame[name]).astype(np.float64)
+        except (TypeError, ValueError):
+            return str(name)
+    return str(frame.columns[0])
 
 
 def _real(dtype) -> np.dtype:

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import expit
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.threads import Threads
 from blocksvm.model.measures import places_of
 from blocksvm.model.probabilities import ISOTONIC, PLATT
 from blocksvm.solvers.dual_methods import METHOD
@@ -51,6 +52,7 @@ def calibrated(
     kind: str,
     on_event: Callable[[dict], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
+    threads: Threads | None = None,
 ) -> dict | None:
     """The calibration of a model of these settings, by which it makes probabilities; None where the user stopped.
 
@@ -70,6 +72,7 @@ def calibrated(
     reduced = replace(settings, method=method_settings)
     method = replace(METHOD, make=partial(HeldOutCD, path=[1.0 if C is None else C], folds=folds))
     plan = Plan(source, reduced, method=method, besides={"folds": 32 * source.n_samples + (24 << BITS)})
+    plan.share_work(threads or Threads(1))
     loop = OuterLoop(plan, Watch(on_event, stop))
     if loop.run().status == "interrupted":
         return None

@@ -58,6 +58,12 @@ def cross_validate(
     train_settings = TrainSettings.of(**settings)
     if not train_settings.capabilities.cross_validates:
         raise InputError(f"{option('solver', train_settings.solver)}: cross-validation uses dual-cd; leave it out")
+    if train_settings.free_bias:
+        raise InputError(
+            f"{option('bias', 'free')}: the problems of all folds are trained side by side, which needs a constant "
+            f"feature; choose C with {option('bias', 1)}, whose regularisation matters little where rows are many, and "
+            f"train with {option('bias', 'free')} at that C"
+        )
     task, watch = PathTask(path, folds, groups, at_once, train_settings), Watch(on_event, stop)
     if n_groups == 1:
         return follow_path(source, task, chosen_folds(source, task), Threads(n_threads(n_jobs)), watch, checkpoint)

@@ -22,7 +22,7 @@ from blocksvm.cluster.executors import OnDask, SharedStore, configured, results
 from blocksvm.sources.source import Source
 from blocksvm.training.run import Watch
 from blocksvm.validation.folds import Folds, folds_of
-from blocksvm.validation.path import FIGURES, CrossValidation, PathTask, digest, follow_path
+from blocksvm.validation.path import FIGURES, CrossValidation, PathTask, digest, follow_path, trains_on_numbers
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def train_group(group: FoldGroup, stop: Callable[[], bool] = lambda: False) -> C
 
 def chosen_folds(source: Source, path: PathTask) -> Folds:
     """The fold of each row."""
-    return folds_of(source, path.folds, path.settings.seed, path.groups)
+    return folds_of(source, path.folds, path.settings.seed, path.groups, trains_on_numbers(path.settings))
 
 
 def in_groups(source: Source, path: PathTask, n_groups: int, n_jobs: int | None, watch: Watch) -> CrossValidation:

@@ -1,4 +1,5 @@
-"""The fold in which each row is held out: a keyed hash of the row's number in its input, or of its group."""
+"""The fold in which each row is held out: a keyed hash of the row's number in its input, or of its group.  A class that
+this would spread unevenly is dealt out in equal parts; all others are left as they are drawn, which needs no order."""
 
 from __future__ import annotations
 
@@ -34,10 +35,11 @@ class Folds:
         return list(range(self.count) if self.some is None else self.some)
 
 
-def folds_of(source: Source, count: int, seed: int, groups: str | None = None) -> Folds:
+def folds_of(source: Source, count: int, seed: int, groups: str | None = None, real: bool = False) -> Folds:
     """Folds of a source's rows.  groups: a file with a line for each row of the source's input; rows of equal lines are
-    held out together.  InputError where the file has another number of lines."""
-    of_rows = np.empty(source.n_samples, np.uint8)
+    held out together; real: labels are numbers.  InputError where the file has another number of lines."""
+    of_rows, keys = np.empty(source.n_samples, np.uint8), np.empty(source.n_samples if groups is None else 0, np.uint64)
+    classes = np.zeros(len(keys), np.int16)
     by_input = None if groups is None else _of_groups(groups, count, seed)
     wanted = int(getattr(source, "meta", {}).get("source_rows", source.n_samples))
     if by_input is not None and len(by_input) != wanted:
@@ -45,9 +47,31 @@ def folds_of(source: Source, count: int, seed: int, groups: str | None = None) -
             f"{shown_name(groups)}: has {len(by_input):,} lines, and {source.name} was made of {wanted:,} rows; "
             f"{option('groups')} needs one a row"
         )
-    for rows, numbers, *_ in _records(source):
-        of_rows[rows] = _of_keys(numbers, count, seed) if by_input is None else by_input[numbers]
+    for rows, numbers, labels, _ in _records(source):
+        if by_input is not None:
+            of_rows[rows] = by_input[numbers]
+            continue
+        row_keys(numbers, _keyed(seed), keys[rows])
+        if not real and source.labels is not None:
+            classes[rows] = labels + 1
+    if by_input is None:
+        of_rows[:] = keys % np.uint64(count)
+        deal_evenly(of_rows, count, keys, classes)
     return Folds(of_rows, count)
+
+
+def deal_evenly(of_rows: np.ndarray, count: int, keys: np.ndarray, classes: np.ndarray) -> None:
+    """Deal out the rows of each class of which some fold has less than half of its share, in the order of their keys
+    and beginning with the fold that has the fewest rows; classes (n,): whole numbers from 0 on."""
+    counts = np.zeros((int(classes.max(initial=0)) + 1, count), np.int64)
+    np.add.at(counts, (classes, of_rows), 1)
+    uneven = np.flatnonzero(2 * count * counts.min(axis=1) < counts.sum(axis=1))
+    sizes = counts.sum(axis=0) - counts[uneven].sum(axis=0)
+    for code in uneven.tolist():
+        rows = np.flatnonzero(classes == code)
+        rows = rows[np.argsort(keys[rows], kind="stable")]
+        of_rows[rows] = np.argsort(sizes, kind="stable")[np.arange(len(rows)) % count]
+        sizes += np.bincount(of_rows[rows], minlength=count)
 
 
 def codes_by_fold(folds: Folds, y: np.ndarray, k: int) -> np.ndarray:
@@ -86,10 +110,8 @@ def _records(source: Source) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np
             yield rows, records["source"].astype(np.int64), source.coding.y(records["label"]), weights
 
 
-def _of_keys(numbers: np.ndarray, count: int, seed: int) -> np.ndarray:
-    keys = np.empty(len(numbers), np.uint64)
-    row_keys(numbers, np.uint64((seed ^ SALT) % 2**64), keys)
-    return (keys % np.uint64(count)).astype(np.uint8)
+def _keyed(seed: int) -> np.uint64:
+    return np.uint64((seed ^ SALT) % 2**64)
 
 
 def _of_groups(name: str, count: int, seed: int) -> np.ndarray:
@@ -97,6 +119,6 @@ def _of_groups(name: str, count: int, seed: int) -> np.ndarray:
     parts = []
     for piece in TextInputs([name]).pieces(PIECE_BYTES, LineLimit(LONGEST_LINE, lambda n_bytes: 4 * n_bytes)):
         keys = np.empty(piece.end, np.uint64)
-        n = line_keys(piece.text, piece.end, np.uint64((seed ^ SALT) % 2**64), keys)
+        n = line_keys(piece.text, piece.end, _keyed(seed), keys)
         parts.append((keys[:n] % np.uint64(count)).astype(np.uint8))
     return np.concatenate(parts) if parts else np.empty(0, np.uint8)

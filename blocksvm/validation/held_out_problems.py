@@ -178,7 +178,7 @@ class HeldOutCD(SeveralDualCD):
         state["sums"][CONJUGATE] = math.fsum(state["conjugates"].tolist())
 
     def last(self, state: State) -> tuple:
-        """``earlier`` for the next part of the path."""
+        """``previous`` for the next part of the path."""
         width = self.n_vectors // len(self.path)
         first = self.n_vectors - width
         w, alpha = (state[name][:, first : self.n_vectors].copy() for name in ("w", "alpha"))

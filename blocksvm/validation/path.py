@@ -73,14 +73,23 @@ class CrossValidation:
         return not np.isnan(self.rmse).all()
 
     def mean(self, name: str) -> np.ndarray:
-        """(n_C,) over the folds, each by its rows."""
-        return np.average(getattr(self, name), axis=1, weights=self.rows)
+        """(n_C,) over the folds that it can be measured on, each by its rows; nan where there are none."""
+        values = getattr(self, name)
+        weights = np.where(np.isnan(values), 0, self.rows)
+        totals = weights.sum(axis=1)
+        sums = np.where(weights > 0, values * weights, 0.0).sum(axis=1)
+        return np.divide(sums, totals, out=np.full(len(values), math.nan), where=totals > 0)
 
     def best(self, by: str | None = None) -> int:
-        """The place of the best C: of the largest accuracy or auc, or the least loss or rmse; of equals the first."""
+        """The place of the best C: of the largest accuracy or auc, or the least loss or rmse; of equals the first.
+        InputError where no fold has such a figure."""
         by = by or ("rmse" if self.real else "accuracy")
         values = self.mean(by)
-        return int(np.argmin(values if by in ("loss", "rmse") else -values))
+        if np.isnan(values).all():
+            raise InputError(
+                f"{option('select', by)}: no fold has rows of two classes to measure it by; choose another"
+            )
+        return int(np.nanargmin(values if by in ("loss", "rmse") else -values))
 
     def described(self) -> dict:
         """For JSON."""
@@ -323,7 +332,7 @@ def check_folds(source: Source, folds: Folds, y: np.ndarray, train_settings: Tra
         values = source.labels.values
         raise InputError(
             f"{source.name}: all rows of label {label_text(values[place])} are in fold {fold + 1} of {folds.count}, so "
-            "that a model would be trained without them; choose other folds"
+            "that a model would be trained without them; it takes two such rows or more, or other groups of rows"
         )
 
 

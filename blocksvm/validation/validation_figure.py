@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import IO
 
-import numpy as np
-
 from blocksvm.validation.path import CrossValidation
 
 
@@ -18,12 +16,12 @@ def draw(scores: CrossValidation, file: IO[bytes]) -> None:
     for axes, (name, title) in zip(figure.subplots(1, 2), (names | {"loss": "loss"}).items(), strict=True):
         values = getattr(scores, name)
         for fold in range(scores.folds):
-            axes.plot(scores.path, values[:, fold], color="0.75", linewidth=1)
+            label = "one fold each" if fold == 0 else None
+            axes.plot(scores.path, values[:, fold], color="0.75", linewidth=1, label=label)
         axes.plot(scores.path, scores.mean(name), color="C0", marker="o", label=f"mean of {scores.folds} folds")
         best = scores.best(name)
-        axes.axvline(scores.path[best], color="C3", linestyle=":", label=f"C = {scores.path[best]:g}")
+        axes.axvline(scores.path[best], color="C3", linestyle=":", label=f"best mean, at C = {scores.path[best]:g}")
         axes.set(xscale="log", xlabel="C", title=f"{title} of the held-out rows")
-        if np.isfinite(values).all():
-            axes.legend(fontsize=8)
+        axes.legend(fontsize=8)
         axes.grid(alpha=0.3)
     figure.savefig(file, format="png", dpi=150)

@@ -24,6 +24,7 @@ from support.training_cases import command, make_store, random_rows, run_in_proc
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.cli.console import Parser
+from blocksvm.cli.console import run as run_command
 from blocksvm.cli.display import training
 from blocksvm.cli.display.folding import wrap_text
 from blocksvm.cli.display.number_texts import clock, counted, fitted, megabytes
@@ -35,6 +36,7 @@ from blocksvm.commands.cv import shown as table_of_cv
 from blocksvm.commands.info import main as info_main
 from blocksvm.commands.predict import main as predict_main
 from blocksvm.commands.regret import main as regret_main
+from blocksvm.commands.split import main as split_main
 from blocksvm.commands.stream import main as stream_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.sources.matrix import Matrix
@@ -321,7 +323,7 @@ def test_one_json_object_for_scripts(store, tmp_path, capsys):
     told = json.loads(out)
     assert told["rows"] == 200 == len(out_file.read_text().splitlines())
     assert {"accuracy", "balanced_accuracy", "macro_f1", "roc_auc"} < set(told)
-    _, plain, _ = run_in_process(capsys, predict_main, model, store, out_file, "--quiet", "--overwrite")
+    _, plain, _ = run_in_process(capsys, predict_main, model, store, out_file, "--overwrite")
     assert f"accuracy {told['accuracy']:.6f} " in plain and f"ROC AUC {told['roc_auc']:.6f}" in plain
     code, _, err = run_in_process(capsys, predict_main, model, store, "--json")
     assert code == 2 and "--json goes to standard output" in err
@@ -412,6 +414,29 @@ def test_quiet_says_nothing_but_results(store, tmp_path, capsys):
     assert "certified relative gap" in out
     code, out, err = run_in_process(capsys, train_main, store, tmp_path / "n.h5", "--quiet", "--json")
     assert (code, err) == (0, "") and json.loads(out)["status"] == "converged"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_character_that_an_output_lacks_is_escaped(tmp_path, monkeypatch, encoding):
+    """Names of files, columns, categories and labels; files are written in UTF-8 whatever the locale is."""
+    table, store, model, out = (tmp_path / name for name in ("zahlen-\u0142.csv", "\u0142.h5", "m.h5", "p.txt"))
+    rows = "kauf,gr\u00f6\u00dfe,stra\u03c3e\n" + "\u0142a,1.5,\u03b1\nnein,-2.5,\u03b2\n" * 20
+    table.write_text(rows, encoding="utf-8")
+    for main, *given in (
+        (split_main, table, store, "--label", "kauf", "--categorical", "auto,kauf"), (train_main, store, model),
+        (info_main, model, "--top", "3"), (info_main, store), (predict_main, model, table),
+        (predict_main, model, table, out), (predict_main, model, tmp_path / "\u017cadne.csv"),
+    ):  # fmt: skip
+        streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict") for _ in range(2)]
+        monkeypatch.setattr(sys, "stdout", streams[0])
+        monkeypatch.setattr(sys, "stderr", streams[1])
+        with pytest.raises(SystemExit) as ended:
+            run_command(main, [str(one) for one in given])
+        shown = b"".join(stream.buffer.getvalue() for stream in streams if not stream.flush())
+        assert ended.value.code == (2 if "adne" in str(given[-1]) else 0)
+        assert (rb"\u0142" if b"adne" not in shown else rb"\u017c") in shown
+        assert streams[0].errors == "strict"
+    assert out.read_text(encoding="utf-8") == "\u0142a\nnein\n" * 20
 
 
 def test_labels_of_plus_and_minus_one_on_the_command_line(store, tmp_path, capsys):

@@ -145,13 +145,22 @@ def test_what_was_not_reached_is_said():
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [({"C": -1.0}, "C=-1"), ({"loss": "logistic"}, "loss=logistic: choose one of squared-hinge, hinge"),
+    [({"C": -1.0}, "C=-1"), ({"loss": "logistic"}, "loss=logistic: choose one of squared_hinge, hinge"),
      ({"intercept_scaling": 0.0}, "intercept_scaling=0"), ({"memory": "much"}, "memory: 'much' is not a size"),
-     ({"tol": -1.0}, "tol"), ({"max_iter": 0}, "max_outer=0")],
+     ({"tol": -1.0}, "tol"), ({"max_iter": 0}, "max_outer=0"),
+     ({"loss": "hinge2"}, "loss=hinge2: choose one of squared_hinge, hinge, or a Loss"),
+     ({"penalty": "l1"}, "penalty=l1: the penalty is l2"), ({"dual": False}, "dual=False: the dual is solved")],
 )  # fmt: skip
 def test_what_is_wrong_with_parameters_is_said_by_fit(wrong, said):
     with pytest.raises(InputError, match=said):
         LinearSVC(**wrong).fit(X, Y)
+
+
+def test_what_scikit_learn_says_otherwise_is_accepted():
+    expected = LinearSVC().fit(X, Y).coef_
+    for given in (LinearSVC(penalty="l2", dual=True), LinearSVC(dual="auto")):
+        np.testing.assert_array_equal(given.fit(X, Y).coef_, expected)
+    assert LinearSVR(dual=True).fit(X, Y).dual_gap_ >= 0.0
 
 
 # ------------------------------------------------------------------------------------------------ kinds of rows

@@ -205,6 +205,18 @@ def test_what_liblinear_cannot_say(tmp_path, model, words):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_is_no_model_is_named(tmp_path):
+    pytest.importorskip("sklearn")
+    from blocksvm.estimators import LinearSVC
+
+    X, y = random_rows(n=30, d=6)
+    for thing in (LinearSVC().fit(X, y), blocksvm.fit(X, y), None):
+        with pytest.raises(InputError, match=r": is no model of blocksvm; give one, .*; from_estimator makes one"):
+            blocksvm.to_estimator(thing)
+        with pytest.raises(InputError, match=": is no model of blocksvm"):
+            blocksvm.export_model(thing, tmp_path / "m.csv", "table")
+
+
 def test_what_is_no_linear_model(tmp_path):
     X, y = random_rows(seed=4)
     kernel = fit(Matrix(X, y), solver="kernel", gamma=0.5).model

@@ -118,6 +118,10 @@ def test_a_pipeline_scores_dicts_of_columns_as_predict_does(tmp_path, run_in_pro
     command(run_in_process, split, tmp_path / f"train.{form}", tmp_path / "s.h5", "--categorical", "auto,zip", *weighed)
     command(run_in_process, train, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1", "--tol", "0.1")
     assert_alike(run_in_process, tmp_path / "m.h5", rows[60:], tmp_path / f"new.{form}")
+    if "--normalize" not in weighed:
+        pipeline, pandas = joblib.load(tmp_path / "m.joblib"), pytest.importorskip("pandas")
+        of_frame = pipeline.predict(pandas.DataFrame(rows[60:]).to_dict("records"))  # nan where a cell is missing
+        assert np.array_equal(of_frame, pipeline.predict(rows[60:]))
 
 
 def test_vowpal_wabbits_features_by_name(tmp_path, run_in_process):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -60,6 +61,10 @@ def test_the_strongest_are_the_strongest(folder, name, n_vectors):
 def test_info_lists_them(folder, tmp_path, capsys):
     code, out, _ = run_in_process(capsys, info, folder / "two.model.h5", "--top", "2")
     assert code == 0 and "the largest weights, above 0 for yes" in out and "  color=c1" in out
+    code, out, _ = run_in_process(capsys, info, folder / "three.model.h5", "--top", "2")
+    lines = out.partition("the largest weights of each label\n")[2].splitlines()
+    assert [line.split("  ")[0] for line in lines] == ["a", "b", "c"]
+    assert re.fullmatch(r"a  [-+][\d.]+ [\w=]+, [-+][\d.]+ [\w=]+", lines[0])
     code, out, _ = run_in_process(capsys, info, folder / "three.model.h5", "--top", "9", "--json")
     top = json.loads(out)["top"]
     assert [one["label"] for one in top] == ["a", "b", "c"]

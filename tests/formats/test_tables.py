@@ -561,11 +561,11 @@ def model(tmp_path_factory):
 
 
 def test_rows_of_which_a_model_knows_no_feature(model, tmp_path, capsys):
-    other = written(tmp_path / "t.csv", "label;x;c\n1;2.5;r\n0;-1.5;g\n")
+    other = written(tmp_path / "t.svm", "1 1:2.5\n0 2:-1.5\n")
     warning = f"of the 2 entries none is of a feature that {model} knows, so that all rows score alike"
-    code, _, err = run_in_process(capsys, predict, model, other)
+    code, _, err = run_in_process(capsys, predict, model, other, "--format", "svmlight")
     assert code == 0 and f"warning: {warning}" in err
-    code, out, err = run_in_process(capsys, predict, model, other, tmp_path / "p.txt", "--json")
+    code, out, err = run_in_process(capsys, predict, model, other, tmp_path / "p.txt", "--json", "--format", "svmlight")
     told = json.loads(out)
     assert code == 0 and (told["entries"], told["unknown_entries"]) == (2, 2) and warning in err
     split_rows([str(written(tmp_path / "o.csv", "label,y\n1,2\n0,1\n"))], tmp_path / "o.h5")
@@ -575,6 +575,25 @@ def test_rows_of_which_a_model_knows_no_feature(model, tmp_path, capsys):
     for name in ("t.csv", "s.h5"):
         code, out, err = run_in_process(capsys, predict, model, model.parent / name, tmp_path / f"{name}.txt", "--json")
         assert code == 0 and "warning" not in err and json.loads(out)["unknown_entries"] == 0
+
+
+def test_the_header_of_each_table_is_no_blank_line(model, tmp_path, capsys):
+    for name in "ab":
+        written(tmp_path / f"{name}.csv", "x,c\n2.5,r\n")
+    code, out, err = run_in_process(capsys, predict, model, tmp_path / "?.csv")
+    assert (code, out) == (0, "1\n1\n") and "blank line" not in err
+
+
+def test_a_table_that_lacks_columns_of_the_model(model, tmp_path, capsys):
+    less = written(tmp_path / "less.csv", "x,new\n2.5,1\n-1.5,2\n")
+    code, out, err = run_in_process(capsys, predict, model, less)
+    assert code == 0 and out == "1\n0\n"
+    assert f"lacks, taken as empty: 1 (the first, c, at {less}:1)" in err
+    for text in ("label;x;c\n1;2.5;r\n", "label,y\n1,2\n"):
+        none = written(tmp_path / "none.csv", text)
+        code, _, err = run_in_process(capsys, predict, model, none)
+        assert code == 2
+        assert f"{none}:1: the table has none of the columns that the model was trained on (x, c); " in err
 
 
 def test_a_test_of_which_a_stream_knows_no_feature(tmp_path, capsys):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
+import os
 import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -98,6 +100,16 @@ def test_the_script_is_the_module():
 
 
 # ------------------------------------------------------------------------------------------------ metadata
+
+
+@pytest.mark.process
+def test_an_archive_is_refused_in_one_sentence(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name in ("__init__.py", "__init__.pyi"):
+            archive.write(ROOT / "blocksvm" / name, f"blocksvm/{name}")
+    line = [sys.executable, "-c", "import blocksvm"]
+    done = subprocess.run(line, cwd=tmp_path, env=os.environ | {"PYTHONPATH": "a.zip"}, capture_output=True, text=True)
+    assert "blocksvm compiles its kernels from files; install it by pip, or unpack the archive" in done.stderr
 
 
 def test_licence_and_types():

@@ -12,13 +12,16 @@ from support.fold_cases import dense, looped
 from support.training_cases import make_store, random_rows, run_in_process, svmlight
 
 from blocksvm.base.errors import InputError
+from blocksvm.base.threads import Threads
 from blocksvm.commands.info import main as info_main
 from blocksvm.commands.predict import main as predict_main
 from blocksvm.commands.train import main as train_main
+from blocksvm.estimators import LinearSVC
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.descriptions import parse
 from blocksvm.store.hdf5_files import open_hdf5, read_meta
+from blocksvm.training.plan import Plan
 from blocksvm.training.train_settings import TrainSettings
 from blocksvm.validation.calibration import FOLDS, binned, calibrated, isotonic, platt
 from blocksvm.validation.folds import folds_of
@@ -91,6 +94,18 @@ def test_the_rows_have_not_been_seen_by_the_models_that_value_them():
     exact = platt(z[order], (y[order] < 0).astype(float), (y[order] > 0).astype(float))
     assert found["slope"] == pytest.approx(exact["slope"], rel=1e-2)
     assert found["intercept"] == pytest.approx(exact["intercept"], abs=1e-2)
+
+
+def test_threads_share_the_work_and_change_nothing(monkeypatch):
+    X, y = random_rows(n=200, d=30, seed=3)
+    used = []
+    share = Plan.share_work
+    monkeypatch.setattr(Plan, "share_work", lambda plan, threads: used.append(threads.n) or share(plan, threads))
+    given = Matrix(X, y), TrainSettings.of(C=0.5, tol=1e-3), "platt"
+    assert calibrated(*given, threads=Threads(2)) == calibrated(*given)
+    assert used == [2, 1]
+    LinearSVC(calibrate="platt", n_jobs=2, tol=1e-2).fit(X, y)
+    assert used[2:] == [2, 2]
 
 
 @pytest.mark.parametrize("kind", ["platt", "isotonic"])

@@ -15,7 +15,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.commands.predict import main as predict_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.conversion.convert import split_rows
-from blocksvm.model.measures import ClassMeasures, RealMeasures
+from blocksvm.model.measures import ClassMeasures, Probabilities, RealMeasures
 from blocksvm.model.model_file import load_model
 from blocksvm.model.probabilities import each, logistic, one_of_several
 from blocksvm.model.scoring import Scores
@@ -117,6 +117,14 @@ def test_probabilities():
     np.testing.assert_allclose(logistic(values).sum(axis=1), 1.0, rtol=1e-15)
 
 
+def test_a_probability_of_0_costs_what_scikit_learn_has_it_cost():
+    found = Probabilities()
+    probabilities = np.array([[1.0, 0.0], [0.25, 0.75], [0.0, 1.0]])
+    found.count(probabilities, np.array([1, 1, 1]))
+    expected = metrics.log_loss([1, 1, 1], probabilities, labels=[0, 1])
+    assert found.figures()["log_loss"] == pytest.approx(expected, rel=1e-12)
+
+
 def test_real_numbers_far_from_zero():
     rng = np.random.default_rng(0)
     targets = 1e6 + rng.normal(size=800)
@@ -167,6 +175,7 @@ def test_predict_writes_probabilities_and_says_what_they_are_worth(fitted, capsy
         told = float(out.partition("log-loss ")[2].split(",")[0].split()[0])
         assert told == pytest.approx(metrics.log_loss(y == 1, expected[:, 1]), abs=1e-5)
         assert f"ROC AUC {metrics.roc_auc_score(y, expected[:, 1]):.4f}"[:-1] in out
+        assert out.splitlines()[-1] == f"200 predictions in {out_file}; columns: -1, 1"
 
 
 def test_probabilities_of_a_loss_that_has_none(fitted, capsys):

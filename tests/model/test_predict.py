@@ -1,5 +1,8 @@
 """Predictions from text and stores: the user's labels, the source's order, the model's own reading of text."""
 
+import json
+import pickle
+import shutil
 import subprocess
 import sys
 
@@ -273,6 +276,51 @@ def test_another_normalisation_is_said(trained, tmp_path, run_in_process):
     assert "--normalize none, this store's with l2" in done.err
 
 
+def test_entries_that_the_model_does_not_know_are_counted(trained, tmp_path, run_in_process):
+    """Two in each of 57 rows, in text and in a store, also where this is read in parts."""
+    known = (trained / "test.svm").read_text().count(":") - 2 * 57
+    for name, memory in (("test.svm", "1GB"), ("test.h5", "1GB")):
+        done = run_in_process(main, trained / "model.h5", trained / name, tmp_path / f"{name}.txt", "--json",
+                              "--memory", memory)  # fmt: skip
+        figures = json.loads(done.out)
+        assert (figures["entries"], figures["unknown_entries"]) == (known + 2 * 57, 2 * 57)
+    scorer = StoreScorer(trained / "model.h5", trained / "test.h5", MEMORY, n_jobs=2)
+    scorer.budget.take("all but some rows", scorer.budget.left - 10 * scorer.row_bytes)
+    assert len(list(scorer.scores())) > 1
+    assert (scorer.coverage.entries, scorer.coverage.unknown) == (known + 2 * 57, 2 * 57)
+
+
+def test_entries_that_have_no_factor_are_unknown(trained, tmp_path, run_in_process):
+    split_rows([str(trained / "train.svm")], tmp_path / "s.h5", SplitSettings(scale="max-abs"))
+    with open_store(tmp_path / "s.h5") as store:
+        fit(store, tol=1e-2).save(tmp_path / "m.h5")
+    (tmp_path / "new.svm").write_text("3 900:1\n7 901:2 902:1\n")
+    done = run_in_process(main, tmp_path / "m.h5", tmp_path / "new.svm", tmp_path / "p.txt", "--json")
+    figures = json.loads(done.out)
+    assert (figures["entries"], figures["unknown_entries"]) == (3, 3)
+    assert "warning: of the 3 entries none is of a feature" in done.err
+
+
+def test_quiet_leaves_one_line(trained, tmp_path, run_in_process):
+    (tmp_path / "other.svm").write_text("3 900:1\n\n7 901:2\n")
+    done = run_in_process(main, trained / "model.h5", tmp_path / "other.svm", tmp_path / "p.txt", "--quiet")
+    assert done.err == "" and done.out == "accuracy 0.500000 (1 of 2 rows)\n"
+
+
+def test_a_folder_and_a_pattern_are_read_as_their_files(trained, tmp_path, run_in_process):
+    lines = (trained / "test.svm").read_text().splitlines(keepends=True)
+    (tmp_path / "day").mkdir()
+    for name, part in (("b.svm", lines[20:]), ("a.svm", lines[:20]), ("_SUCCESS", [])):
+        (tmp_path / "day" / name).write_text("".join(part))
+    expected = run_in_process(main, trained / "model.h5", trained / "test.svm", "--scores").out
+    for given in (tmp_path / "day", tmp_path / "day" / "?.svm"):
+        done = run_in_process(main, trained / "model.h5", given, "--scores")
+        assert done.code == 0 and done.out == expected
+    shutil.copy(trained / "test.h5", tmp_path / "day" / "c.svm")
+    done = run_in_process(main, trained / "model.h5", tmp_path / "day")
+    assert done.code == 2 and "c.svm: is a store, and predicted alone" in done.last_line
+
+
 # one run of twenty ends in a fault of memory within HDF5 itself, where the damage is in its own tables of names
 @pytest.mark.slow
 @pytest.mark.skipif(h5py.version.hdf5_version_tuple < (1, 14, 5), reason="HDF5 crashes on damaged files")
@@ -332,8 +380,10 @@ def test_files_are_predicted_from_python(trained, tmp_path):
         np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-14)
         np.testing.assert_array_equal(predict_files(given, inputs, **more), labels)
     np.testing.assert_array_equal(predict_files(model, [text, text]), np.tile(labels, 2))
-    with pytest.raises(InputError, match="lies in no file"):
-        predict_files(fit(np.eye(2), [0, 1]).model, text)
+    with open_store(trained / "train.h5") as rows:
+        fitted = fit(rows, bias=0.5, tol=1e-6, schedule="20")
+    np.testing.assert_array_equal(predict_files(fitted.model, text), labels)
+    np.testing.assert_array_equal(predict_files(fitted.model, store), labels)
     with pytest.raises(InputError, match="nothing.svm: no such file"):
         predict_files(model, "nothing.svm")
     with pytest.raises(InputError, match="model.h5: is a model, and rows are predicted"):
@@ -343,8 +393,9 @@ def test_files_are_predicted_from_python(trained, tmp_path):
     with pytest.raises(InputError, match="probabilities"):
         predict_files(model, text, "probabilities")
     (tmp_path / "other.svm").write_text("3 900:1\n7 901:2\n")
-    with pytest.warns(InputWarning, match="none is of a feature that"):
-        predict_files(model, tmp_path / "other.svm")
+    for given, name in ((model, "model.h5"), (fitted.model, "the model")):
+        with pytest.warns(InputWarning, match=f"none is of a feature that .*{name} knows"):
+            predict_files(given, tmp_path / "other.svm")
 
 
 def test_a_model_has_the_names_of_its_features(tmp_path):
@@ -354,8 +405,15 @@ def test_a_model_has_the_names_of_its_features(tmp_path):
         fitted = fit(store)
         fitted.save(tmp_path / "m.h5")
     model = load_model(tmp_path / "m.h5")
+    assert fitted.model.feature_names == model.feature_names  # of a store that was closed
+    assert pickle.loads(pickle.dumps(fitted.model)).feature_names == model.feature_names
     assert sorted(model.feature_names) == ["colour=blue", "colour=green", "colour=red", "size"]
     weights = dict(zip(model.feature_names, model.weights, strict=True))
     assert weights["colour=red"] > 0 > weights["colour=blue"]
     assert list(predict_files(model, tmp_path / "t.csv")[:4]) == [1.0, 0.0, 1.0, 0.0]
+    (tmp_path / "less.csv").write_text("colour\nred\n")
+    with pytest.warns(InputWarning, match="columns that the rows before had and the table lacks, taken as empty: 1"):
+        predict_files(fitted.model, tmp_path / "less.csv")
+    (tmp_path / "t.h5").unlink()
+    assert fitted.model.feature_names is None
     assert fit(np.eye(2), [0, 1]).model.feature_names is None

@@ -364,7 +364,7 @@ def test_a_picture(tmp_path, events, capsys):
     pytest.importorskip("matplotlib")
     odd = written(tmp_path / "_$x$.jsonl", [events[0] | {"C": 2.0}, *events[1:]])
     picture = tmp_path / "runs.png"
-    code, _, err = run_in_process(capsys, main, odd, written(tmp_path / "s.jsonl", STREAM), "--png", picture)
+    code, _, err = run_in_process(capsys, main, odd, written(tmp_path / "s.jsonl", STREAM), "--figure", picture)
     assert (code, err) == (0, "")
     assert picture.read_bytes().startswith(b"\x89PNG")
 

@@ -102,7 +102,7 @@ SCENARIOS = [
     Scenario("export-sklearn", "export in/a-model.h5 out/e.joblib --format sklearn", {"out/e.joblib": "text"}, part=40),
     Scenario("export-onnx", "export in/a-model.h5 out/e.onnx --format onnx", {"out/e.onnx": "text"}),
     Scenario("report", "report in/a.jsonl -o out/r.html --quiet", {"out/r.html": "text"}, part=40),
-    Scenario("report-png", "report in/a.jsonl --png out/r.png --quiet", {"out/r.png": "text"}),
+    Scenario("report-png", "report in/a.jsonl --figure out/r.png --quiet", {"out/r.png": "text"}),
     Scenario("import", "import in/a.liblinear out/m.h5", MODEL),
     Scenario(
         "margin",

@@ -96,6 +96,41 @@ def test_a_learner_that_takes_no_average_is_named(rows):
         blocksvm.fit(*rows, learner=WITHOUT_MEAN, average=True)
 
 
+def test_words_in_a_table_are_answered_with_how_to_make_numbers_of_them(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"size": [1.0, 2.0], "colour": ["red", "blue"]})
+    with pytest.raises(InputError, match=r"the column colour of the table holds what is no number; pandas.get_dummies"):
+        blocksvm.fit(frame, [0, 1])
+    assert blocksvm.fit(pandas.get_dummies(frame), [0, 1]).status == "converged"
+    for given in (frame, np.eye(2), [frame], 3):
+        with pytest.raises(InputError, match="and names of files are needed; write rows in memory to a file first"):
+            blocksvm.write_store(given, tmp_path / "s.h5")
+
+
+def test_texts_in_memory_are_answered_with_what_predicts_them(tmp_path):
+    (tmp_path / "mail.tsv").write_text("spam\twin money now\nham\tsee you at lunch\n" * 5)
+    blocksvm.write_store(tmp_path / "mail.tsv", tmp_path / "mail.h5", format="documents")
+    with blocksvm.open_store(tmp_path / "mail.h5") as store:
+        fitted = blocksvm.fit(store)
+    fitted.save(tmp_path / "m.h5")
+    texts = ["win money", "lunch"]
+    with pytest.raises(InputError, match=r"texts; .* to_estimator\(model\).predict\(texts\) those in memory"):
+        fitted.model.predict(texts)
+    with pytest.raises(InputError, match=r"win money: no such file; to_estimator\(model\).predict\(texts\) predicts"):
+        blocksvm.predict_files(tmp_path / "m.h5", texts)
+    pytest.importorskip("sklearn")
+    for model in (blocksvm.load_model(tmp_path / "m.h5"), tmp_path / "m.h5"):
+        assert blocksvm.to_estimator(model).predict(texts).tolist() == ["spam", "ham"]
+
+
+def test_a_cluster_that_is_none_is_named(store):
+    with (
+        blocksvm.open_store(store) as source,
+        pytest.raises(InputError, match="cluster=3: needs a scheduler's address"),
+    ):
+        blocksvm.fit(source, cluster=3)
+
+
 def test_files_and_stores_in_the_place_of_rows_are_named(rows, store, tmp_path):
     model = blocksvm.fit(*rows).model
     text = tmp_path / "new.svm"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -31,6 +33,8 @@ from support.training_cases import (
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.executors import SharedStore, configured, results
 from blocksvm.commands.cv import main as cv_main
+from blocksvm.commands.cv import values_of
+from blocksvm.kernels.shuffle import row_keys
 from blocksvm.model.model_file import load_model
 from blocksvm.solvers.dual_methods import METHOD
 from blocksvm.sources.matrix import Matrix
@@ -40,9 +44,10 @@ from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.train_settings import TrainSettings
 from blocksvm.validation.cross import cross_validate
-from blocksvm.validation.folds import folds_of
+from blocksvm.validation.folds import SALT, folds_of
 from blocksvm.validation.held_out_problems import HeldOutCD
 from blocksvm.validation.path import PathCheckpoint
+from blocksvm.validation.validation_figure import draw
 
 CHUNKS = np.arange(0, N, 20)
 
@@ -96,7 +101,7 @@ def test_each_problem_is_that_of_its_training_rows(rows, loss, blocks):
     if real:
         y = X @ np.arange(15.0) / 5 + np.random.default_rng(1).standard_normal(N)
     source = Matrix(X, y, weights=weights, chunk_rows=CHUNKS)
-    folds = folds_of(source, 3, 0)
+    folds = folds_of(source, 3, 0, real=real)
     more = {} if real else {"class_weight": {1.0: 2.0}}
     loop = looped(source, folds, loss=loss, block_chunks=blocks, **more)
     assert loop.result.status == "converged"
@@ -193,7 +198,7 @@ def test_real_targets(rows):
     y = X @ np.arange(15.0) / 5 + np.random.default_rng(1).standard_normal(N)
     given = GIVEN | {"loss": "squared-epsilon-insensitive", "epsilon": 0.1}
     found = cross_validate(Matrix(X, y), PATH, 3, **given)
-    folds = folds_of(Matrix(X, y), 3, 0)
+    folds = folds_of(Matrix(X, y), 3, 0, real=True)
     W = looped(Matrix(X, y), folds, **given).result.w
     for j in range(3):
         for fold in range(3):
@@ -243,9 +248,8 @@ def test_a_user_who_wants_to_stop_is_heard(rows):
         ({"C": "0.1,1"}, "needs finite numbers above 0, e.g. "),
         ({"lam": 1.0}, "goes along a path of C"),
         ({"solver": "arow"}, "cross-validation uses dual-cd"),
-        ({"bias": "free"}, "is for two classes"),
+        ({"bias": "free"}, "choose C with bias=1, .* and train with bias=free at that C"),
         ({"multiclass": "crammer-singer"}, "trains each class against the others"),
-        ({"folds": 90}, "has no rows; choose fewer folds"),
     ],
 )
 def test_what_cannot_be_is_refused(rows, more, expected):
@@ -256,8 +260,81 @@ def test_what_cannot_be_is_refused(rows, more, expected):
 def test_a_fold_with_all_rows_of_a_class_is_named(rows):
     X, _ = rows
     y = np.where(np.arange(N) == 17, 1.0, -1.0)
-    with pytest.raises(InputError, match=r"all rows of label 1 are in fold \d of 3"):
+    with pytest.raises(InputError, match=r"all rows of label 1 are in fold \d of 3, .* takes two such rows or more"):
         cross_validate(Matrix(X, y), PATH, 3)
+
+
+def test_more_folds_than_rows_or_groups_are_refused(rows, tmp_path):
+    X, y = rows
+    with pytest.raises(InputError, match="fold 6 of 50 has no rows; choose fewer folds"):
+        cross_validate(Matrix(X[:5], y[:5]), PATH, 50)
+    (tmp_path / "groups.txt").write_text("a\nb\n" * (N // 2))
+    with pytest.raises(InputError, match="has no rows; choose fewer folds"):
+        cross_validate(Matrix(X, y), PATH, 3, groups=str(tmp_path / "groups.txt"))
+
+
+@pytest.mark.parametrize("count", [3, 10, 90])
+def test_few_rows_of_a_class_are_dealt_out_in_equal_parts(rows, tmp_path, count):
+    """Whatever the order of the store; a class that the draw has spread well enough is left as it was drawn."""
+    X, _ = rows
+    y = np.where(np.arange(N) % 29 == 3, 1.0, -1.0)  # 7 rows
+    y[np.arange(N) % 40 == 5] = 2.0
+    of_rows = folds_of(Matrix(X, y), count, 0).of_rows
+    for label in (1.0, 2.0) if count < 90 else (-1.0, 1.0, 2.0):
+        by_fold = np.bincount(of_rows[y == label], minlength=count)
+        assert by_fold.max() - by_fold.min() <= 1
+    sizes = np.bincount(of_rows, minlength=count)
+    assert sizes.min() >= N / count / 2
+    store = make_store(tmp_path, X, y, chunk_nonzeros=64, seed=9)
+    with open_store(store) as opened:
+        numbers = np.concatenate([opened.read_rows(k)["source"] for k in range(len(opened.chunks))])
+        np.testing.assert_array_equal(folds_of(opened, count, 0).of_rows, of_rows[numbers])
+    drawn = np.empty(N, np.uint64)
+    row_keys(np.arange(N), np.uint64(SALT), drawn)
+    if count == 3:
+        np.testing.assert_array_equal(of_rows[y < 0], (drawn % np.uint64(3))[y < 0])
+
+
+def test_folds_of_real_targets_are_filled(rows):
+    X, _ = rows
+    sizes = np.bincount(folds_of(Matrix(X, np.arange(N) / 7.0), 70, 0, real=True).of_rows, minlength=70)
+    assert sizes.min() == 2 and sizes.max() == 3
+
+
+def test_what_a_fold_cannot_measure_is_told_and_chooses_nothing(rows, tmp_path, capsys):
+    """7 rows of the rarer class in 10 folds: three folds have none of it, and no area under the curve."""
+    X, _ = rows
+    y = np.where(np.arange(N) % 29 == 3, 1.0, -1.0)
+    cv_main([str(make_store(tmp_path, X, y)), "-C", "0.01,1", "--folds", "10", "--select", "auc"])
+    text = capsys.readouterr().out
+    assert re.search(r"auc: the rows of fold \d+, \d+, \d+ are of one class, so that its mean leaves them out", text)
+    assert "nan" not in text
+    cv_main([str(tmp_path / "rows.h5"), "-C", "0.01,1", "--folds", "10", "--select", "auc", "--quiet"])
+    captured = capsys.readouterr()
+    assert re.fullmatch(r"-C (0.01|1): auc 0\.\d{5}\n", captured.out) and captured.err == ""
+    found = cross_validate(Matrix(X, y), (0.01, 1.0), 10)
+    there = ~np.isnan(found.auc[0])
+    assert there.sum() == 7
+    expected = [np.average(values[there], weights=found.rows[there]) for values in found.auc]
+    np.testing.assert_allclose(found.mean("auc"), expected, rtol=1e-12)
+    assert found.best("auc") == int(np.argmax(expected))
+    found.auc[:] = np.nan
+    with pytest.raises(
+        InputError, match="select=auc: no fold has rows of two classes to measure it by; choose another"
+    ):
+        found.best("auc")
+
+
+@pytest.mark.parametrize(
+    ("measure", "loss", "expected"),
+    [("auc", "hinge", "accuracy or loss"), ("rmse", "hinge", "accuracy or loss"),
+     ("accuracy", "epsilon-insensitive", "loss or rmse"), ("auc", "epsilon-insensitive", "loss or rmse")],
+)  # fmt: skip
+def test_a_measure_that_the_rows_do_not_have_is_refused_before_training(rows, tmp_path, measure, loss, expected):
+    X, _ = rows
+    store = make_store(tmp_path, X, np.arange(N) % 3 + 0.0)
+    with pytest.raises(InputError, match=f"--select {measure}: is no measure of these .*; choose {expected}$"):
+        cv_main([str(store), "--select", measure, "--loss", loss])
 
 
 # -- the command ------------------------------------------------------------------------------------------------------
@@ -290,6 +367,19 @@ def test_the_command(rows, tmp_path, capsys):
 
 
 @pytest.mark.process
+def test_what_the_figure_shows_is_named(rows, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *_, **__: drawn.append(figure))
+    draw(cross_validate(Matrix(*rows), values_of("0.001:1:3"), 3, tol=0.1), io.BytesIO())
+    labels = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in drawn[0].axes]
+    assert [names[:2] for names in labels] == [["one fold each", "mean of 3 folds"]] * 2
+    assert all(re.fullmatch(r"best mean, at C = (0.001|0.0316228|1)", names[2]) for names in labels)
+
+
+def test_a_printed_cost_is_the_one_that_is_trained_with():
+    assert values_of("0.001:1:3") == [0.001, 0.0316228, 1.0]
+
+
 def test_help_is_quick_and_whole():
     done = command("--help", module="cv")
     assert done.returncode == 0

@@ -188,7 +188,13 @@ def description_lines(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, st
 
 
 def weight_lines(top: list) -> list[str]:
-    """The features of the largest weights, those of each class under its label."""
+    """The features of the largest weights, a line each; of several classes those of each on the line of its label."""
+    if len(top) > 1:
+        texts = [", ".join(f"{one.weight:+.4g} {quoted_name(str(one))}" for one in features) for _, features in top]
+        labels = [listed([label]) for label, _ in top]
+        width = max(map(len, labels))
+        lines = [f"{label:<{width}}  {text}" for label, text in zip(labels, texts, strict=True)]
+        return ["", "the largest weights of each label", *lines]
     lines = []
     for label, features in top:
         lines += ["", "the largest weights" + ("" if label is None else f", above 0 for {listed([label])}")]

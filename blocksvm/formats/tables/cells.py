@@ -33,10 +33,12 @@ from blocksvm.formats.tables.table_layout import (
     Dialect,
     Looks,
     TableLayout,
+    columns_before,
     decided_kinds,
     has_header,
     layout_of,
     remarks,
+    some_of,
 )
 from blocksvm.formats.text.row_labels import WORDS, are_words, labels_at, without_missing
 from blocksvm.formats.text.text_source import TextPiece, quoted, utf8_lines
@@ -152,6 +154,10 @@ class CellReader:
         unnamed = layout.names.count("")
         if begins and unnamed:
             notes["columns without a name, which were left out (give them one in the header)"] = unnamed, 0, ""
+        missing = [name for name in columns_before(self.options) if name not in layout.names] if begins else []
+        if missing:
+            what = "columns that the rows before had and the table lacks, taken as empty"
+            notes[what] = len(missing), 0, some_of(missing)
         for column in np.flatnonzero(looks[:, 1]).tolist():
             if layout.decided[column] or self.reading.labelled:
                 _, n, line, start = looks[column].tolist()

@@ -101,9 +101,8 @@ def named_by(patterns: str | None, names: list[str], setting: str, missing: bool
 
 
 def all_columns(names: list[str]) -> str:
-    """Columns as a sentence lists them."""
-    shown = [name if len(name) <= LONGEST_SHOWN else f"{name[: LONGEST_SHOWN - 3]}..." for name in names[:SHOWN]]
-    return f"the columns are {', '.join(shown)}{', ...' if len(names) > SHOWN else ''}"
+    """All that there are."""
+    return f"the columns are {some_of(names)}"
 
 
 def chosen_categories(options: Mapping, names: list[str]) -> tuple[str, bool]:
@@ -111,6 +110,22 @@ def chosen_categories(options: Mapping, names: list[str]) -> tuple[str, bool]:
     listed = options["categorical"].split(",")
     auto = "auto" in listed and "auto" not in names
     return ",".join(name for name in listed if name != "auto" or not auto), auto
+
+
+def columns_before(options: Mapping) -> list[str]:
+    """The columns that the first rows had features of, where a header names them, as far as they are known."""
+    kinds = options.get(KINDS)
+    if kinds is None or options["header"] == "no":
+        return []
+    named = ",".join(filter(None, (options["numeric"], options["categorical"]))).split(",")
+    named = [name for name in named if name not in ("", "auto", options["label"]) and not re.search(r"[*?[]", name)]
+    return list(dict.fromkeys((*kinds["numeric"], *kinds["categorical"], *named)))
+
+
+def some_of(names: list[str]) -> str:
+    """Columns as a sentence lists them."""
+    shown = [name if len(name) <= LONGEST_SHOWN else f"{name[: LONGEST_SHOWN - 3]}..." for name in names[:SHOWN]]
+    return f"{', '.join(shown)}{', ...' if len(names) > SHOWN else ''}"
 
 
 def has_header(names: list[str], options: Mapping) -> bool:
@@ -148,6 +163,12 @@ def layout_of(names: list[str], options: Mapping, labelled: bool) -> TableLayout
         )
     if again is not None:
         raise InputError(f"the header names the column {again} twice; rename one")
+    before = columns_before(options)
+    if not labelled and before and not set(before) & set(names):
+        raise InputError(
+            f"the table has none of the columns that the model was trained on ({some_of(before)}); "
+            f"{all_columns(names)}; are its separators others?"
+        )
     others = [name for name in names if name != label]
     patterns, auto = chosen_categories(options, names)
     # labels are of a kind, too, but only where they are named themselves, not by a pattern; and of rows that are read
