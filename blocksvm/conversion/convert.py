@@ -205,21 +205,47 @@ def extend(
     settings: SplitSettings | None = None,
     drop: str | None = None,
     progress: Callable[[SplitProgress], None] | None = None,
+    once: bool = False,
 ) -> dict:
     """Add the rows of some text to a store, leave rows out of it, or both; returns the store's new description.
 
     inputs: as ``split`` takes them, may be empty; settings: those of the store (``settings_of_store``, the default);
-    drop: which rows are left out, see ``conversion/dropping.py``.  The changed store is written beside the old one and
-    takes its name when it is whole: after any fault there is the old store or the new one.  Chunks that keep their rows
-    are copied as they are.  Raises InputError as ``split`` does, and where the store is none.
+    drop: which rows are left out, see ``conversion/dropping.py``; once: inputs that were added before are skipped, and
+    named under "skipped" in what is returned, and where no other is left the store stays as it is.  The changed store
+    is written beside the old one and takes its name when it is whole: after any fault there is the old store or the new
+    one.  Chunks that keep their rows are copied as they are.  Raises InputError as ``split`` does, where the store is
+    none, and, without ``once``, where an input was added before.
     """
     path = place(store)
     if not inputs and drop is None:
         raise InputError(f"{path}: nothing to do; give text whose rows are added, or {option('drop')}")
     settings = settings_of_store(path, {}) if settings is None else settings
-    with ExistingRows(path, drop, settings.memory) as existing:
+    with ExistingRows(path) as existing:
         require_counted_factors(existing.store, inputs)
-        return _convert(inputs, None, path, settings, None, progress, existing)
+        skipped = existing.added(inputs)
+        if skipped and not once:
+            raise AddedBeforeError(skipped[0], path)
+        new = [name for name in inputs if name not in skipped]
+        if skipped and not new:
+            return existing.store.meta | {"skipped": skipped}
+        existing.look(drop, settings.memory)
+        try:
+            meta = _convert(new, None, path, settings, None, progress, existing)
+        except AddedBeforeError:
+            if not once or new != ["-"]:
+                raise
+            return existing.store.meta | {"skipped": inputs}
+        return meta | ({"skipped": skipped} if once else {})
+
+
+class AddedBeforeError(InputError):
+    """The rows of an input are in the store already."""
+
+    def __init__(self, name: str, store: Path):
+        super().__init__(
+            f"{shown_name(name)}: was added to {store} before (the same name, size and content); leave it out, or add "
+            f"what is new alone by {option('append_once', True)}; under another name its rows are added once more"
+        )
 
 
 @one_run()
@@ -315,6 +341,9 @@ class _Split:
             elif self.inputs:
                 with closing(self._read(pool)) as batches:
                     self._spool(batches, destinations)
+                for source, _ in self.sources if self.existing is not None else ():
+                    if self.existing.has_source(source):  # standard input: files were compared before
+                        raise AddedBeforeError(source.name, self.outputs[0])
             if self.inputs or self.batches is not None:
                 self._require_rows(destinations)
             # each store takes its name only when all of them are whole

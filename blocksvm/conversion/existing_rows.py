@@ -12,8 +12,11 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import open_input
-from blocksvm.base.objects.remote_path import RemotePath
+from blocksvm.base.objects.remote_path import RemotePath, absolute_name, file_size
+from blocksvm.base.row_batch import shown_name
 from blocksvm.conversion.dropping import dropping
+from blocksvm.formats.file_reader import fingerprint_of_input
+from blocksvm.formats.text.text_source import TextSource
 from blocksvm.sources.source import Step
 from blocksvm.store import codec
 from blocksvm.store.arrays import PIECE
@@ -30,17 +33,14 @@ class ExistingRows:
     value is 1; weighted: some row has another weight.  A chunk that keeps all its rows is copied as it is.
     """
 
-    def __init__(self, path: Path, drop: str | None, memory: int):
-        """drop: the rule by which rows are left out, see ``dropping``; memory: bytes for their numbers and places.
-        Raises InputError where the rule does not fit the store, or leaves none of its rows."""
+    def __init__(self, path: Path):
+        """``look`` at it before its rows are used."""
         self.path = path
         self.state = _state_of(path)
         self.store = Store(path)
         self.lock: io.BufferedReader | None = None
         try:
             self._lock()
-            self.rule = None if drop is None else dropping(drop, self.store, memory // 2)
-            self._look(memory // 2, drop)
         except BaseException:
             self.close()
             raise
@@ -56,12 +56,18 @@ class ExistingRows:
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(
-                f"{self.path}: is being changed by another command; it stays as it is now, try again"
-            ) from None
+            raise InputError(f"{self.path}: {self._held_by()}; it stays as it is now, try again") from None
         except OSError:  # a file system without locks
             pass
         self.require_unchanged()
+
+    def _held_by(self) -> str:
+        """Who has locked it: our commands by a lock of their own, h5py by one that readers share."""
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return "is being changed by another command"
+        return "is open for reading in another program, which locks it (h5py does unless locking=False); close it there"
 
     def __enter__(self) -> ExistingRows:
         return self
@@ -75,9 +81,36 @@ class ExistingRows:
         if self.lock is not None:
             self.lock.close()
 
-    def _look(self, memory: int, drop: str | None) -> None:
-        """Count the rows that stay, and find their labels and the places of the others."""
-        store = self.store
+    def added(self, inputs: list[str]) -> list[str]:
+        """Those of the inputs whose rows were added before: files of the same name, size and content."""
+        known = self._known_sources()
+        found = []
+        for name in inputs:
+            same = () if name == "-" else known.get((absolute_name(name), file_size(name)), ())
+            if same and fingerprint_of_input(name) in same:
+                found.append(name)
+        return found
+
+    def has_source(self, source: TextSource) -> bool:
+        """The same of an input that has been read."""
+        name = absolute_name(shown_name(source.name))
+        return source.fingerprint in self._known_sources().get((name, source.stored_bytes), ())
+
+    def _known_sources(self) -> dict[tuple[str, int | None], list[str]]:
+        """Fingerprints of all that was read into the store, by name and size."""
+        known: dict[tuple[str, int | None], list[str]] = {}
+        for source in self.store.meta["sources"]:
+            key = absolute_name(source["name"]), source.get("bytes")
+            known.setdefault(key, []).append(source.get("fingerprint", ""))
+        return known
+
+    def look(self, drop: str | None, memory: int) -> None:
+        """Count the rows that stay, and find their labels and the places of the others.
+
+        drop: the rule by which rows are left out, see ``dropping``; memory: bytes for their numbers and places.  Raises
+        InputError where the rule does not fit the store, or leaves none of its rows."""
+        store, memory = self.store, memory // 2
+        self.rule = None if drop is None else dropping(drop, store, memory)
         table = store.coding.source_labels
         self.n_rows, self.dropped = store.n_samples, np.empty(0, np.int64)
         labelled = store.n_unlabelled < store.n_samples

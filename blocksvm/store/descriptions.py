@@ -31,6 +31,8 @@ class SourceMeta(Struct):
     name: str
     text_bytes: Size
     first_row: Size = 0
+    bytes: Size | None = None
+    fingerprint: str = ""
 
 
 class StepMeta(Struct):

@@ -3,6 +3,9 @@ fault, and that an earlier run's dual variables find their rows."""
 
 from __future__ import annotations
 
+import gzip
+import io
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +18,7 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from support.stored_rows import in_source_order, read_with_h5py
 from support.training_cases import looped, opened, rows_of_store, train
 
@@ -425,6 +429,40 @@ def test_what_does_not_fit_changes_nothing(tmp_path, monkeypatch, run_in_process
     assert sorted(os.listdir(tmp_path)) == names
 
 
+@pytest.mark.parametrize("name", ["b.svm", "b.svm.gz", "b.npz", "-"])
+def test_the_very_same_input_is_added_once(tmp_path, monkeypatch, run_in_process, name):
+    """A job that is retried after it has added its rows does not double them."""
+    monkeypatch.chdir(tmp_path)
+    np.save("y.npy", np.array([1.0, -1.0] * 4))
+    more = ("--labels-from", "y.npy") if name.endswith("npz") else ()
+
+    def split(*arguments, seed=2):
+        """8 rows in an input of this name."""
+        text = b"".join(text_of(8, seed))
+        (tmp_path / "b.svm").write_bytes(text)
+        (tmp_path / "b.svm.gz").write_bytes(gzip.compress(text))
+        sparse.save_npz("b.npz", sparse.csr_matrix(np.eye(8, 3) * seed))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+        return run_in_process(main, name, "s.h5", *arguments, *more)
+
+    assert split(seed=1).code == split("--append").code == 0
+    before = (tmp_path / "s.h5").read_bytes()
+    ended = split("--append", "--drop", "oldest:2")
+    assert ended.code == 2 and "was added to s.h5 before" in ended.last_line and "--append-once" in ended.last_line
+    ended = split("--append-once", "--drop", "oldest:2")
+    shown = "standard input" if name == "-" else name
+    assert (ended.code, ended.out) == (0, f"skipped: {shown} (added before); s.h5 stays as it is\n")
+    assert json.loads(split("--append-once", "--json").out)["skipped"] == [name]
+    assert (tmp_path / "s.h5").read_bytes() == before
+    # other content under the same name is added, and what is new beside what is not
+    ended = split("--append-once", "--drop", "oldest:2", seed=3)
+    assert ended.code == 0 and "8 rows added, 2 rows of 16 left out" in ended.out and "skipped" not in ended.out
+    if name == "b.svm":
+        write(tmp_path / "c.svm", text_of(3, 9))
+        ended = run_in_process(main, "./b.svm", "c.svm", "s.h5", "--append-once")
+        assert "skipped: ./b.svm (added before)\n" in ended.out and "3 rows added" in ended.out
+
+
 def test_a_store_that_was_changed_meanwhile_stays(tmp_path):
     store = tmp_path / "s.h5"
     split_rows([write(tmp_path / "a.svm", text_of(5, 1))], store, SplitSettings(**OPTIONS))
@@ -558,4 +596,27 @@ def test_of_two_changes_at_once_none_is_lost(tmp_path):
     assert refused
     with open_store(store) as found:
         assert found.n_samples == 350
-    extend([more], store)
+    extend([write(tmp_path / "c.svm", text_of(5, 3))], store)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("mode", "added", "read"),
+    [("r", "is open for reading in another program", None),
+     ("r+", "is open for writing in another program", "is open for writing in another program")],
+)  # fmt: skip
+def test_a_store_that_another_program_has_open_is_not_called_damaged(tmp_path, run_in_process, mode, added, read):
+    store = tmp_path / "s.h5"
+    split_rows([write(tmp_path / "a.svm", text_of(30, 1))], store, SplitSettings(**OPTIONS))
+    program = f"import h5py; file = h5py.File({str(store)!r}, {mode!r}); print('open', flush=True); input()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", program], **pipes) as other:
+        other.stdout.readline()
+        ended = run_in_process(main, write(tmp_path / "b.svm", text_of(5, 2)), store, "--append")
+        assert ended.code == 2 and added in ended.last_line
+        ended = run_in_process(info, store)
+        assert (ended.code, read is None or read in ended.last_line) == (0 if read is None else 2, True)
+        other.communicate(b"\n")
+    assert run_in_process(main, tmp_path / "b.svm", store, "--append").code == 0
+    with h5py.File(store), pytest.raises(InputError, match="is open in this program by h5py"):
+        Store(store)

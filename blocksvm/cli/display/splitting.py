@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from blocksvm.base.row_batch import shown_name
 from blocksvm.cli.display.line import Line
 from blocksvm.cli.display.number_texts import clock, labels_line, megabytes, rows
 
@@ -63,6 +64,13 @@ def parsers(processes: int | None) -> str:
     if processes is None:
         return ""
     return f"{'all' if processes < 0 else processes} process{'' if processes == 1 else 'es'}, "
+
+
+def skipped_lines(store: str, meta: dict, unchanged: bool) -> list[str]:
+    """What was not added, as it had been before; unchanged: nor was anything else."""
+    end = f"; {store} stays as it is" if unchanged else ""
+    names = ", ".join(map(shown_name, meta.get("skipped", ())))
+    return [f"skipped: {names} (added before){end}"] if names else []
 
 
 def split_summary(path: Path, meta: dict, seconds: float) -> str:
