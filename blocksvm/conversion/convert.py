@@ -23,12 +23,13 @@ from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.conversion.destination import Destination, RowOrder
-from blocksvm.conversion.existing_rows import ExistingRows
+from blocksvm.conversion.existing_rows import PARTNERS, AddedBeforeError, ExistingRows
 from blocksvm.conversion.factor_counts import (
     BYTES_KNOWN,
     StoreFactors,
     factors_like,
     known_factors,
+    left_out_notes,
     require_counted_factors,
 )
 from blocksvm.conversion.label_table import RowError
@@ -47,7 +48,7 @@ from blocksvm.formats.recipe import FACTORS, UNCHANGED, Recipe
 from blocksvm.formats.text.text_source import LineLimit, TextSource
 from blocksvm.kernels.shuffle import row_keys
 from blocksvm.store.creation import create_together
-from blocksvm.store.hdf5_files import open_hdf5, read_meta
+from blocksvm.store.hdf5_files import open_hdf5, read_meta, write_meta
 from blocksvm.store.history import write_steps
 from blocksvm.store.tables import write_lines
 
@@ -238,16 +239,6 @@ def extend(
         return meta | ({"skipped": skipped} if once else {})
 
 
-class AddedBeforeError(InputError):
-    """The rows of an input are in the store already."""
-
-    def __init__(self, name: str, store: Path):
-        super().__init__(
-            f"{shown_name(name)}: was added to {store} before (the same name, size and content); leave it out, or add "
-            f"what is new alone by {option('append_once', True)}; under another name its rows are added once more"
-        )
-
-
 @one_run()
 def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout_store, progress, existing=None):
     store = place(store)
@@ -293,6 +284,8 @@ class _Split:
         self.lines = LineTable()
         self.counter = RecordCounter()
         self.notes: list[str] = []  # on what the first lines decided
+        self.left_out = np.empty(0, np.int64)  # ids of features without a factor, as many as are counted
+        self.most_left_out = settings.memory // 2048
         self.weights = None if settings.weights is None else RowWeights(str(settings.weights))
         self.sources: list[tuple[TextSource, int]] = []  # and the number of its first row
         memory, jobs = settings.memory - READ_AHEAD * any(map(is_url, inputs or ())), settings.n_jobs
@@ -353,10 +346,15 @@ class _Split:
                 if metas and destination.factors is not None and self.known is None:
                     destination.factors.known = destinations[0].counted_factors()
                 metas.append(self._write(destination, file, pool))
+            if len(metas) > 1:  # each names the other
+                metas[0]["holdout_fingerprint"] = metas[1]["fingerprint"]
+                metas[1]["training_fingerprint"] = metas[0]["fingerprint"]
+            for file, meta in zip(files, metas, strict=True):
+                write_meta(file, meta)
             if self.existing is not None:
                 self.existing.require_unchanged()
         LOG.info("%d rows, %d features in %s", metas[0]["n_samples"], metas[0]["n_features"], self.outputs[0])
-        for note in metas[0].get("notes", []):
+        for note in [*metas[0].get("notes", []), *left_out_notes(metas[0], self.outputs[0])]:
             LOG.warning("%s", note)
         return metas[0]
 
@@ -405,7 +403,9 @@ class _Split:
             "recipe": before.get("recipe", self.recipe.plain()),
             "source_rows": self.rows,
             **self._notes(before),
+            **self._left_out(),
             **self._factors_from(destination, before),
+            **{name: before[name] for name in PARTNERS if name in before},
         }  # fmt: skip
         if len(table[0]) or self.lines.n_known:
             write_lines(file, *self.lines.tables(table))
@@ -420,6 +420,13 @@ class _Split:
         """The notes of a description, if any: what was left out or read otherwise than it looks."""
         notes = before.get("notes", []) + self.notes + self.counter.notes()
         return {"notes": notes} if notes else {}
+
+    def _left_out(self) -> dict:
+        """The entries of a description on features of the rows read that have no factor."""
+        if self.known is None or not self.inputs:
+            return {}
+        n = len(self.left_out)
+        return {"features_left_out": n, **({"more_left_out": True} if n >= self.most_left_out else {})}
 
     def _factors_from(self, destination: Destination, before: dict) -> dict:
         """The entry of a description for the store on whose rows factors were counted, where that is another one."""
@@ -466,6 +473,8 @@ class _Split:
                         if not self.sources or self.sources[-1][0] is not batch.origin.source:
                             self.sources.append((batch.origin.source, self.rows))
                         self.lines.add(self.rows, batch)
+                        if batch.left_out is not None and len(batch.left_out):
+                            self.left_out = np.union1d(self.left_out, batch.left_out)[: self.most_left_out]
                         yield batch
 
     def _spool(self, batches: Iterable[RowBatch], destinations: list[Destination]) -> None:
@@ -482,6 +491,7 @@ class _Split:
                 record = int(batch.origin.records[error.row - (self.rows - len(batch))])
                 raise InputError(self.counter.at(batch, record - batch.origin.n_records, str(error))) from None
             destinations[0].table.hold("the rows' lines", self.lines.n_bytes)
+            destinations[0].table.hold("the features that are left out", 3 * self.left_out.nbytes)  # as they are joined
             self._report("reading", batch.origin.fraction)
         for destination in destinations:
             destination.placed()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input
 from blocksvm.base.objects.remote_path import RemotePath, absolute_name, file_size
 from blocksvm.base.row_batch import shown_name
@@ -24,6 +24,20 @@ from blocksvm.store.history import pieces_of
 from blocksvm.store.reader import Store
 from blocksvm.store.schema import WEIGHTED_ROW
 from blocksvm.store.writer import StoreWriter
+
+PARTNERS = ("holdout_fingerprint", "training_fingerprint")  # entries of a description that name another store
+# of a description, what that of the changed store begins with
+INHERITED = ("settings", "sources", "recipe", "source_rows", "idf_from", *PARTNERS)
+
+
+class AddedBeforeError(InputError):
+    """The rows of an input are in the store already."""
+
+    def __init__(self, name: str, store: Path):
+        super().__init__(
+            f"{shown_name(name)}: was added to {store} before (the same name, size and content); leave it out, or add "
+            f"what is new alone by {option('append_once', True)}; under another name its rows are added once more"
+        )
 
 
 class ExistingRows:
@@ -251,8 +265,7 @@ class ExistingRows:
     def described(self) -> dict:
         """The part of its description that the description of the changed store begins with."""
         meta = self.store.meta
-        inherited = ("settings", "sources", "recipe", "source_rows", "idf_from")
-        return {name: meta[name] for name in inherited if name in meta}
+        return {name: meta[name] for name in INHERITED if name in meta}
 
 
 def _state_of(path: Path) -> tuple | None:

@@ -46,6 +46,15 @@ def require_counted_factors(store: Store, inputs: list[str]) -> None:
         )
 
 
+def left_out_notes(meta: dict, store: str | Path) -> list[str]:
+    """The sentence on features of the rows read last that have no factor, as it was counted before; or none."""
+    if not (n := meta.get("features_left_out", 0)):
+        return []
+    more, factor = " or more" * meta.get("more_left_out", False), Recipe.of_store(meta, store).factor
+    cure = "" if "idf_from" in meta else "; split all rows anew to learn them"
+    return [f"new features left out: {n:,}{more} ({meta.get('idf_from', store)} has no {factor} for them{cure})"]
+
+
 @dataclass
 class StoreFactors:
     """The factors of the values of a store's features.

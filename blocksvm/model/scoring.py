@@ -32,6 +32,7 @@ from blocksvm.formats.text.text_source import LineLimit, TextPiece
 from blocksvm.model.decision_values import classes_of, decision_pieces, piece_bytes, rows_of_piece
 from blocksvm.model.expansion_rows import support_bytes
 from blocksvm.model.explanations import Contributions, Explainer, contributions_wanted
+from blocksvm.model.held_out import stranger_note
 from blocksvm.model.model_factors import BYTES as FACTOR_BYTES
 from blocksvm.model.model_factors import factors_of_model
 from blocksvm.model.model_file import Model, describe_model, hashed, joint_of, labels_predicted, load_model, recipe_of
@@ -289,6 +290,8 @@ class StoreScorer:
                 )
             self.ids = None
             self.coverage = Coverage(loaded.path)
+            if description["fingerprint"] and (stranger := stranger_note(store.meta, store.name, description)):
+                self.coverage.notes.append(stranger)
             if self.joint is None:
                 self.weights, places, n_known = _matched_weights(loaded, store)
                 if not n_known:

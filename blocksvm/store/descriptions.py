@@ -72,6 +72,8 @@ class StoreMeta(Struct):
     named: bool = False
     idf_fingerprint: str = ""
     idf_from: str = ""
+    holdout_fingerprint: str = ""
+    training_fingerprint: str = ""
     recipe: dict = {}
     history: list[StepMeta] = []
 
@@ -192,6 +194,7 @@ class ModelMeta(Struct):
     calibration: PlattMeta | IsotonicMeta | None = None
     kernel: KernelMeta | None = None
     idf_fingerprint: str | None = None
+    holdout_fingerprint: str | None = None
     set_passes: list[Size] = []
 
     def __post_init__(self) -> None:

@@ -104,6 +104,7 @@ def describe_result(loop: OuterLoop, result: Result) -> dict:
         "prior": None if plan.initial_models.prior is None else str(plan.initial_models.prior),
         "prior_fingerprint": plan.initial_models.fingerprints[1],
         "idf_fingerprint": described.get("idf_fingerprint"),
+        **{name: described[name] for name in ("holdout_fingerprint",) if name in described},
         "text": Recipe.of_store(described, source.name, dtype).plain(),
         "values": {0: "ones", 4: "float32", 8: "float64"}[source.value_bytes],
         "certificate": None if result.certificate is None else asdict(result.certificate),

@@ -195,7 +195,7 @@ def test_every_room_has_its_floor():
 def test_files_explain_themselves_and_are_not_too_long(path):
     text = path.read_text()
     assert ast.get_docstring(ast.parse(text))
-    assert text.count("\n") <= 520
+    assert text.count("\n") <= 560
 
 
 LONGEST_CLASS = 260  # lines

@@ -24,7 +24,9 @@ from support.training_cases import looped, opened, rows_of_store, train
 
 from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info
+from blocksvm.commands.predict import main as predict
 from blocksvm.commands.split import main
+from blocksvm.commands.train import main as train_command
 from blocksvm.conversion.convert import SplitSettings, extend, settings_of_store, split_rows
 from blocksvm.model.solver_state import open_state
 from blocksvm.store.history import Shift
@@ -620,3 +622,33 @@ def test_a_store_that_another_program_has_open_is_not_called_damaged(tmp_path, r
     assert run_in_process(main, tmp_path / "b.svm", store, "--append").code == 0
     with h5py.File(store), pytest.raises(InputError, match="is open in this program by h5py"):
         Store(store)
+
+
+def test_held_out_rows_of_another_store_are_noted(tmp_path, monkeypatch, run_in_process):
+    """A command that replaces both stores and is killed between their renames leaves rows of two splits."""
+    monkeypatch.chdir(tmp_path)
+    split = ("a.svm", "s.h5", "--holdout", "0.3", "h.h5", "--overwrite")
+    noted = "h.h5 was held out of another store than the one trained on"
+
+    def warned(*more) -> list[bool]:
+        """By train, and by predict; of --json, too."""
+        trained = run_in_process(train_command, "s.h5", "m.h5", "--valid", "h.h5", "--overwrite", *more)
+        predicted = run_in_process(predict, "m.h5", "h.h5", "out.txt", "--overwrite", "--json")
+        assert trained.code == predicted.code == 0
+        assert json.loads(predicted.out)["notes"] == [line[6:] for line in predicted.err.split("\n") if noted in line]
+        return [noted in trained.err, noted in predicted.err]
+
+    for seed in (1, 2):
+        write(tmp_path / "a.svm", text_of(60, seed))
+        (tmp_path / "h.h5").rename("old.h5") if seed == 2 else None
+        assert run_in_process(main, *split).code == 0
+        assert warned() == [False, False]
+    # either of them may be changed
+    for k, store in enumerate(("s.h5", "h.h5")):
+        assert run_in_process(main, write(tmp_path / f"{k}.svm", text_of(9, 3 + k)), store, "--append").code == 0
+        assert warned() == [False, False]
+    (tmp_path / "old.h5").rename("h.h5")
+    assert warned() == [True, True] and warned("--quiet")[0] is False
+    # rows that never were held out of a store, and models of none, are not
+    assert run_in_process(main, "0.svm", "h.h5", "--overwrite").code == 0
+    assert warned() == [False, False]

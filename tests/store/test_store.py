@@ -26,7 +26,7 @@ from blocksvm.store import codec, reader, schema
 from blocksvm.store.arrays import read_array, write_array
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.decoder import Decoder
-from blocksvm.store.hdf5_files import open_hdf5
+from blocksvm.store.hdf5_files import open_hdf5, write_meta
 from blocksvm.store.reader import Store
 from blocksvm.store.schema import ROW
 from blocksvm.store.writer import StoreWriter
@@ -150,7 +150,7 @@ def one_row_chunks(path: Path, n: int) -> Path:
         rows["source"] = np.arange(n)
         writer.append(rows, np.zeros(n, np.int32), np.ones(n, np.float32))
         meta = {"settings": {"order": "stored"}, "sources": [], "source_rows": n}
-        writer.finish(1, lambda start, stop: np.array([7]), meta)
+        write_meta(file, writer.finish(1, lambda start, stop: np.array([7]), meta))
     return path
 
 
@@ -311,7 +311,7 @@ def test_what_a_kernel_must_not_see_is_refused(tmp_path, indices, values, norm, 
         writer.append(rows, np.array(indices, np.int32), np.array(values))
         writer.max_sq_norm = 2.0
         meta = {"settings": {"order": "stored"}, "sources": [], "source_rows": 1}
-        writer.finish(2, lambda start, stop: np.array([4, 7]), meta)
+        write_meta(file, writer.finish(2, lambda start, stop: np.array([4, 7]), meta))
     with Store(path) as store, pytest.raises(InputError, match=f"chunk 0: .*{what}"):
         store.verify()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from blocksvm.base.row_batch import shown_name
 from blocksvm.cli.display.line import Line
 from blocksvm.cli.display.number_texts import clock, labels_line, megabytes, rows
+from blocksvm.conversion.factor_counts import left_out_notes
 
 
 class SplitDisplay:
@@ -82,7 +83,7 @@ def split_summary(path: Path, meta: dict, seconds: float) -> str:
         f"{path}: {rows(n)}, {meta['n_features']:,} features, {nnz:,} nonzeros"
         f"{' (all values are 1)' if meta['values'] == 'ones' else ''}",
         f"labels: {labels_line(meta)}",
-        *(f"note: {note}" for note in meta.get("notes", [])),
+        *(f"note: {note}" for note in [*meta.get("notes", []), *left_out_notes(meta, path)]),
         f"{megabytes(stored)} in {meta['n_chunks']:,} chunk{'s' if meta['n_chunks'] > 1 else ''}: "
         f"{stored / max(1, nnz):.2f} bytes a nonzero, {stored / max(1, text):.0%} of the text's {megabytes(text)}",
     ]
