@@ -117,6 +117,7 @@ def fit(
         loop.allocate()
         _fill_state(loop.state, state)
     result = loop.run()
+    loop.working_set = None  # who keeps the model does not keep rows
     described = describe_result(loop, result)
     ids = initial_models.feature_ids(source, 0, plan.n_features)
     joint = joint_of(described, place_of(described), "the model")  # the user has named the map just now

@@ -25,6 +25,7 @@ from blocksvm.base.user_code import by_user, names_of
 from blocksvm.conversion.destination import Destination, RowOrder
 from blocksvm.conversion.existing_rows import PARTNERS, AddedBeforeError, ExistingRows
 from blocksvm.conversion.factor_counts import (
+    BYTES_COUNTED,
     BYTES_KNOWN,
     StoreFactors,
     factors_like,
@@ -274,9 +275,8 @@ class _Split:
         self.existing: ExistingRows | None = existing  # rows that the first of the outputs has already
         self.recipe = settings.recipe
         self.known = None  # the factors by which rows are weighed as they are read
-        if self.recipe.factor and existing is not None:
-            self.known = known_factors(existing.store)
-        elif settings.like is not None:
+        weighed = bool(self.recipe.factor) and existing is not None
+        if settings.like is not None:
             self.known = factors_like(settings.like)
         self.began = time.perf_counter()
         self.first = 0 if existing is None else existing.store.meta["source_rows"]
@@ -295,8 +295,9 @@ class _Split:
         self.piece_bytes = int(min(8_000_000, max(65_536, memory // (40 * (self.parsers + 2)))))
         self.spool_bytes = memory // (8 * len(outputs))
         pieces = EXPANSION * (self.parsers + 2) * self.piece_bytes
-        if settings.processes is not None and self.known is not None:
-            pieces += self.parsers * BYTES_KNOWN * len(self.known.by_feature)  # which each process has
+        if settings.processes is not None and (weighed or self.known is not None):  # which each process has
+            n_known = existing.n_features if weighed else len(self.known.by_feature)
+            pieces += self.parsers * BYTES_KNOWN * n_known
         self.lane_bytes = (memory - pieces - memory // 8) // len(outputs)
         if self.lane_bytes - self.spool_bytes < SMALLEST_TABLE:
             which, who = ("n_jobs", "threads") if settings.processes is None else ("processes", "processes")
@@ -304,6 +305,10 @@ class _Split:
                 f"{option('memory', Bytes(memory))} is too small for {self.parsers} {who}, which take "
                 f"{pieces / 1e6:.0f}MB for text; lower {option(which)} or raise {option('memory')}"
             )
+        if existing is not None:
+            beside = (BYTES_KNOWN + BYTES_COUNTED) * weighed
+            existing.require_memory(self.lane_bytes - self.spool_bytes, beside)
+            self.known = known_factors(existing.store) if weighed else None
         # a bucket is in memory as it was spooled and as it is written, for each job and the one being cut
         self.bucket_bytes = max(500_000, memory // (8 * (jobs + 1)))
 

@@ -15,6 +15,7 @@ from blocksvm.base.inputs import open_input
 from blocksvm.base.objects.remote_path import RemotePath, absolute_name, file_size
 from blocksvm.base.row_batch import shown_name
 from blocksvm.conversion.dropping import dropping
+from blocksvm.conversion.feature_ids import BYTES_AN_ID, FULLEST, NameTable
 from blocksvm.formats.file_reader import fingerprint_of_input
 from blocksvm.formats.text.text_source import TextSource
 from blocksvm.sources.source import Step
@@ -174,15 +175,24 @@ class ExistingRows:
     def left_out(self, rows: np.ndarray) -> np.ndarray:
         return np.zeros(len(rows), bool) if self.rule is None else self.rule.chosen(rows["source"])
 
+    def require_memory(self, n_bytes: int, beside: int) -> None:
+        """InputError, before any is read, where the features with their names and ``beside`` bytes for each take more
+        than so many bytes."""
+        d, names = self.n_features, self.store.name_bytes
+        need = NameTable.bytes_of(names, d if names else 0) + int((BYTES_AN_ID + 4 / FULLEST + beside) * d)
+        if need > n_bytes:
+            what = "features with their names" if names else "features"
+            raise InputError(
+                f"{self.path}: its {d:,} {what} take {need / 1e6:,.0f} MB, more than the {n_bytes / 1e6:,.0f} MB that "
+                f"{option('memory')} leaves for them; raise {option('memory')}"
+            )
+
     def features(self) -> Iterator[tuple[np.ndarray, tuple | None]]:
         """(ids, their names as ``RowBatch`` has them or None) of the features in their order, piece by piece."""
         for start in range(0, self.n_features, PIECE):
             stop = min(start + PIECE, self.n_features)
-            names = self.store.feature_names(start, stop)
-            if names is not None:
-                encoded = [name.encode() for name in names]
-                last = np.cumsum([len(name) for name in encoded], dtype=np.int64)
-                names = b"".join(encoded), last - np.diff(last, prepend=0), last
+            texts = self.store.feature_texts(start, stop)
+            names = None if texts is None else (texts[0], texts[1][:-1], texts[1][1:])
             yield self.store.feature_ids(start, stop), names
 
     def steps(self) -> Iterator[Step]:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 
 import h5py
 import numpy as np
@@ -28,6 +29,7 @@ from blocksvm.commands.predict import main as predict
 from blocksvm.commands.split import main
 from blocksvm.commands.train import main as train_command
 from blocksvm.conversion.convert import SplitSettings, extend, settings_of_store, split_rows
+from blocksvm.conversion.feature_ids import gather_spans
 from blocksvm.model.solver_state import open_state
 from blocksvm.store.history import Shift
 from blocksvm.store.reader import Store, open_store
@@ -652,3 +654,27 @@ def test_held_out_rows_of_another_store_are_noted(tmp_path, monkeypatch, run_in_
     # rows that never were held out of a store, and models of none, are not
     assert run_in_process(main, "0.svm", "h.h5", "--overwrite").code == 0
     assert warned() == [False, False]
+
+
+def test_a_store_whose_names_do_not_fit_is_refused_before_they_are_read(tmp_path):
+    lines = [f"1 | {' '.join(f'{100 * row + k:0100d}' for k in range(100))}\n".encode() for row in range(1000)]
+    store, more = tmp_path / "s.h5", write(tmp_path / "b.vw", [b"-1 | a b\n"])
+    split_rows([write(tmp_path / "a.vw", lines)], store, SplitSettings(n_jobs=2))
+    tracemalloc.start()
+    with pytest.raises(InputError, match="its 100,000 features with their names take 14 MB"):
+        extend([more], store, settings_of_store(store, {}, memory=16_000_000))
+    assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    tracemalloc.stop()
+    extend([more], store)
+    with open_store(store) as found:
+        assert set(found.feature_names(0, 100_002)) == {"a", "b", *(f"{k:0100d}" for k in range(100_000))}
+
+
+def test_spans_are_gathered_without_a_multiple_of_them():
+    text, ends = np.arange(4_000_000, dtype=np.uint8), np.arange(0, 4_000_001, 100)
+    order = np.random.default_rng(1).permutation(len(ends) - 1)
+    tracemalloc.start()
+    found = gather_spans(text, ends[:-1][order], ends[1:][order])
+    assert tracemalloc.get_traced_memory()[1] < 12_000_000
+    tracemalloc.stop()
+    np.testing.assert_array_equal(found, text.reshape(-1, 100)[order].ravel())
