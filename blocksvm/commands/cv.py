@@ -214,7 +214,7 @@ def shown(cv, best: int, by: str | None = None) -> list[str]:
 
     import numpy as np
 
-    from blocksvm.cli.display.number_texts import fitted
+    from blocksvm.cli.display.number_texts import fitted, number_of
 
     names = ["rmse", "loss"] if cv.real else ["accuracy", "loss"]
     names += ["auc"] if not np.isnan(cv.auc).all() else []
@@ -235,5 +235,5 @@ def shown(cv, best: int, by: str | None = None) -> list[str]:
         least = min(C for C, is_near in zip(cv.path, near, strict=True) if is_near)
         lines.append(f"{near.sum()} values of C lie within the spread (+-) of the best; the smallest is -C {least:g}")
     problems = len(cv.path) * cv.folds
-    lines.append(f"{problems} problems in {cv.seconds:.1f}s and {cv.readings:.0f} readings of the rows")
+    lines.append(f"{problems} problems in {cv.seconds:.1f}s and {number_of(round(cv.readings), 'reading')} of the rows")
     return lines

@@ -28,9 +28,9 @@ from blocksvm.conversion.factor_counts import (
     BYTES_COUNTED,
     BYTES_KNOWN,
     StoreFactors,
+    factor_notes,
     factors_like,
     known_factors,
-    left_out_notes,
     require_counted_factors,
 )
 from blocksvm.conversion.label_table import RowError
@@ -359,7 +359,7 @@ class _Split:
             if self.existing is not None:
                 self.existing.require_unchanged()
         LOG.info("%d rows, %d features in %s", metas[0]["n_samples"], metas[0]["n_features"], self.outputs[0])
-        for note in [*metas[0].get("notes", []), *left_out_notes(metas[0], self.outputs[0])]:
+        for note in [*metas[0].get("notes", []), *factor_notes(metas[0], self.outputs[0])]:
             LOG.warning("%s", note)
         return metas[0]
 

@@ -223,7 +223,13 @@ def test_a_table_of_raw_numbers_reaches_the_tolerance(tmp_path, run_in_process):
                 fitted = blocksvm.fit(store, tol=1e-3, max_outer=20)
             assert (fitted.status == "converged") == (kind is not None)
     # and without a scale the last line of train says what to do
-    assert run_in_process(split_command, text, tmp_path / "raw.h5").code == 0
+    # and split says it, of rows that are not scaled yet
+    noted = []
+    for given in ([], ["--scale", "max-abs"], ["--normalize", "l2"]):
+        done = run_in_process(split_command, text, tmp_path / "raw.h5", "--overwrite", *given)
+        noted.append("note: rows are long (norms up to" in done.out and "--scale max-abs evens them out" in done.out)
+    assert noted == [True, False, False]
+    assert run_in_process(split_command, text, tmp_path / "raw.h5", "--overwrite").code == 0
     done = run_in_process(train, tmp_path / "raw.h5", tmp_path / "m.h5", "--max-outer", "20")
     assert "scale them, by --scale max-abs of split" in done.out
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from blocksvm.base.objects.object_settings import dollars
-from blocksvm.cli.display.number_texts import megabytes, rows
+from blocksvm.cli.display.number_texts import megabytes, number_of, rows
 from blocksvm.planning.forecast import DECODING, MOVING, READING, SCREENING, reading_parts, worker_parts
 from blocksvm.planning.training_plan import OnWorkers, TrainingPlan
 
@@ -18,8 +18,8 @@ def plan_lines(plan: TrainingPlan) -> list[tuple[str, str]]:
     where = "all rows in memory" if resident else f"{data.blocks:,} blocks"
     memory = ", ".join(f"{name} {megabytes(value)}" for name, value in plan.memory.items() if value)
     lines = [
-        ("plan", f"made in {sample.seconds:.1f} s of {rows(sample.n_samples)}, every "
-         f"{sample.of_chunks / sample.n_chunks:.3g}th chunk, {sample.n_nonzeros:,} nonzeros"),
+        ("plan", f"made in {sample.seconds:.1f} s of {rows(sample.n_samples)}, {sample.n_chunks:,} of "
+         f"{number_of(sample.of_chunks, 'chunk')}, {sample.n_nonzeros:,} nonzeros"),
         ("memory", f"{megabytes(data.memory)}, {where}: {memory}"),
         ("readings", f"{counts.readings:.3g}: {counts.outers} outer iterations and {counts.certificates:.3g} for "
          f"certificates; passes over the working set: {counts.set_passes:.1f} times all nonzeros"),
