@@ -203,6 +203,8 @@ def check_options(options, changes: bool) -> None:
         raise InputError(f"--min-count {options.min_count}: must be 1 or more")
     if not options.inputs and options.append:
         raise InputError(f"--append: give the text whose rows are added to {options.store}")
+    if options.append_once and "-" in options.inputs:
+        raise InputError("--append-once: what standard input holds is known only once it is read; give a file")
     if not options.inputs and options.drop is None:
         raise InputError(f"{options.store}: give text to read before the store's name (see --help)")
     if not options.inputs and options.weights:

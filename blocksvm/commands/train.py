@@ -144,7 +144,11 @@ def main(arguments: list[str]) -> int:
     else:
         settings = TrainSettings.continuing(options.continue_from, **keywords)
     if options.resume and options.checkpoint is not None and not options.overwrite:
-        options.overwrite = has_ended(options, settings)
+        from blocksvm.training.checkpoint import is_result_of
+
+        options.overwrite = is_result_of(place(options.model), place(options.checkpoint), settings)
+        if options.overwrite and not options.quiet:
+            print(f"{options.model}: is the model of this run, which had ended; it is written again", file=sys.stderr)
     # the model that a run starts from may be replaced by its result
     inputs = [options.store, options.valid, options.prior]
     named = {"model": options.model, "checkpoint": options.checkpoint, "log": options.log}
@@ -171,16 +175,6 @@ def main(arguments: list[str]) -> int:
     if not options.quiet:
         print(f"next: blocksvm predict {options.model} NEW.svm", file=sys.stderr)
     return 0
-
-
-def has_ended(options, settings) -> bool:
-    """Whether the run that is to be resumed has written its model already; this is said, and the same is written."""
-    from blocksvm.training.checkpoint import is_result_of
-
-    ended = is_result_of(place(options.model), place(options.checkpoint), settings)
-    if ended and not options.quiet:
-        print(f"{options.model}: is the model of this run, which had ended; it is written again", file=sys.stderr)
-    return ended
 
 
 def solver_by_plan(options, keywords: dict) -> str:

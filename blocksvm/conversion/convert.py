@@ -23,7 +23,7 @@ from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.conversion.destination import Destination, RowOrder
-from blocksvm.conversion.existing_rows import PARTNERS, AddedBeforeError, ExistingRows
+from blocksvm.conversion.existing_rows import PARTNERS, ExistingRows
 from blocksvm.conversion.factor_counts import (
     BYTES_COUNTED,
     BYTES_KNOWN,
@@ -226,17 +226,15 @@ def extend(
         require_counted_factors(existing.store, inputs)
         skipped = existing.added(inputs)
         if skipped and not once:
-            raise AddedBeforeError(skipped[0], path)
+            raise InputError(
+                f"{skipped[0]}: was added to {path} before (the same name, size and content); leave it out, or add "
+                f"what is new alone by {option('append_once', True)}; under another name its rows are added once more"
+            )
         new = [name for name in inputs if name not in skipped]
         if skipped and not new:
             return existing.store.meta | {"skipped": skipped}
         existing.look(drop, settings.memory)
-        try:
-            meta = _convert(new, None, path, settings, None, progress, existing)
-        except AddedBeforeError:
-            if not once or new != ["-"]:
-                raise
-            return existing.store.meta | {"skipped": inputs}
+        meta = _convert(new, None, path, settings, None, progress, existing)
         return meta | ({"skipped": skipped} if once else {})
 
 
@@ -339,9 +337,6 @@ class _Split:
             elif self.inputs:
                 with closing(self._read(pool)) as batches:
                     self._spool(batches, destinations)
-                for source, _ in self.sources if self.existing is not None else ():
-                    if self.existing.has_source(source):  # standard input: files were compared before
-                        raise AddedBeforeError(source.name, self.outputs[0])
             if self.inputs or self.batches is not None:
                 self._require_rows(destinations)
             # each store takes its name only when all of them are whole

@@ -13,11 +13,9 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input
 from blocksvm.base.objects.remote_path import RemotePath, absolute_name, file_size
-from blocksvm.base.row_batch import shown_name
 from blocksvm.conversion.dropping import dropping
 from blocksvm.conversion.feature_ids import BYTES_AN_ID, FULLEST, NameTable
 from blocksvm.formats.file_reader import fingerprint_of_input
-from blocksvm.formats.text.text_source import TextSource
 from blocksvm.sources.source import Step
 from blocksvm.store import codec
 from blocksvm.store.arrays import PIECE
@@ -29,16 +27,6 @@ from blocksvm.store.writer import StoreWriter
 PARTNERS = ("holdout_fingerprint", "training_fingerprint")  # entries of a description that name another store
 # of a description, what that of the changed store begins with
 INHERITED = ("settings", "sources", "recipe", "source_rows", "idf_from", *PARTNERS)
-
-
-class AddedBeforeError(InputError):
-    """The rows of an input are in the store already."""
-
-    def __init__(self, name: str, store: Path):
-        super().__init__(
-            f"{shown_name(name)}: was added to {store} before (the same name, size and content); leave it out, or add "
-            f"what is new alone by {option('append_once', True)}; under another name its rows are added once more"
-        )
 
 
 class ExistingRows:
@@ -98,26 +86,12 @@ class ExistingRows:
 
     def added(self, inputs: list[str]) -> list[str]:
         """Those of the inputs whose rows were added before: files of the same name, size and content."""
-        known = self._known_sources()
-        found = []
-        for name in inputs:
-            same = () if name == "-" else known.get((absolute_name(name), file_size(name)), ())
-            if same and fingerprint_of_input(name) in same:
-                found.append(name)
-        return found
-
-    def has_source(self, source: TextSource) -> bool:
-        """The same of an input that has been read."""
-        name = absolute_name(shown_name(source.name))
-        return source.fingerprint in self._known_sources().get((name, source.stored_bytes), ())
-
-    def _known_sources(self) -> dict[tuple[str, int | None], list[str]]:
-        """Fingerprints of all that was read into the store, by name and size."""
         known: dict[tuple[str, int | None], list[str]] = {}
         for source in self.store.meta["sources"]:
             key = absolute_name(source["name"]), source.get("bytes")
             known.setdefault(key, []).append(source.get("fingerprint", ""))
-        return known
+        same = {name: known.get((absolute_name(name), file_size(name)), ()) for name in inputs if name != "-"}
+        return [name for name, those in same.items() if those and fingerprint_of_input(name) in those]
 
     def look(self, drop: str | None, memory: int) -> None:
         """Count the rows that stay, and find their labels and the places of the others.

@@ -211,11 +211,11 @@ class WorkingSet:
         names = ("rows", "lengths", "share", "member", "sums")
         rows, lengths, share, member, sums = arrays = [saved.get(name, none) for name in names]
         n, most = len(rows), len(self.slots)
-        sound = [array.dtype for array in arrays] == [array.dtype for array in self.saved().values()]
+        sound: bool = [array.dtype for array in arrays] == [array.dtype for array in self.saved().values()]
         sound = sound and len(lengths) == len(share) == len(member) == n <= len(self.member) and len(sums) == 4
-        sound = sound and ((lengths >= 0) & (lengths <= self.capacity)).all() and lengths.sum() <= self.capacity
-        sound = sound and not np.isnan(share).any() and not np.isnan(sums).any()
-        if not sound or not ((rows >= 0) & (rows < most)).all() or len(np.unique(rows)) < n:
+        sound = sound and not np.isnan(share).any() and not np.isnan(sums).any() and len(np.unique(rows)) == n
+        wrong = not sound or (rows < 0) | (rows >= most) | (lengths < 0) | (lengths > self.capacity)
+        if np.any(wrong) or lengths.sum() > self.capacity:
             raise InputError("the checkpoint's working set is of another run, or damaged; start afresh")
         self.held.rows[:n], self.held_share[:n], self.member[:n] = rows, share, member != 0
         self.held.indptr[: n + 1] = np.append(0, np.cumsum(lengths))

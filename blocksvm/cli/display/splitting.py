@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from blocksvm.base.row_batch import shown_name
 from blocksvm.cli.display.line import Line
 from blocksvm.cli.display.number_texts import clock, labels_line, megabytes, number_of, rows, sizes
 from blocksvm.conversion.factor_counts import factor_notes
@@ -70,8 +69,7 @@ def parsers(processes: int | None) -> str:
 def skipped_lines(store: str, meta: dict, unchanged: bool) -> list[str]:
     """What was not added, as it had been before; unchanged: nor was anything else."""
     end = f"; {store} stays as it is" if unchanged else ""
-    names = ", ".join(map(shown_name, meta.get("skipped", ())))
-    return [f"skipped: {names} (added before){end}"] if names else []
+    return [f"skipped: {', '.join(meta['skipped'])} (added before){end}"] if meta.get("skipped") else []
 
 
 def split_summary(path: Path, meta: dict, seconds: float) -> str:
