@@ -293,9 +293,9 @@ class _Split:
         self.piece_bytes = int(min(8_000_000, max(65_536, memory // (40 * (self.parsers + 2)))))
         self.spool_bytes = memory // (8 * len(outputs))
         pieces = EXPANSION * (self.parsers + 2) * self.piece_bytes
-        if settings.processes is not None and (weighed or self.known is not None):  # which each process has
-            n_known = existing.n_features if weighed else len(self.known.by_feature)
-            pieces += self.parsers * BYTES_KNOWN * n_known
+        n_known = existing.n_features if weighed else 0 if self.known is None else len(self.known.by_feature)
+        if settings.processes is not None:
+            pieces += self.parsers * BYTES_KNOWN * n_known  # which each process has
         self.lane_bytes = (memory - pieces - memory // 8) // len(outputs)
         if self.lane_bytes - self.spool_bytes < SMALLEST_TABLE:
             which, who = ("n_jobs", "threads") if settings.processes is None else ("processes", "processes")
