@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import os
 import random
 import shutil
 import subprocess
@@ -439,7 +438,7 @@ def test_a_block_is_the_same_whoever_decodes_its_runs(tmp_path, monkeypatch, dam
 @pytest.mark.parametrize("memory", [0, 2_000_000, 20_000_000])
 def test_decoders_live_in_their_part_of_the_memory(tmp_path, monkeypatch, n, memory):
     """As many as are asked for and fit; what is counted for them does not depend on that, nor what they read."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr("blocksvm.store.reader.n_processors", lambda: 64)
     text = tmp_path / "t.svm"
     text.write_text("".join(f"{i % 2} {i % 13 + 1}:{i + 1} {i % 7 + 20}:1 {i % 5 + 30}:3\n" for i in range(3_000)))
     path = tmp_path / "s.h5"
@@ -455,5 +454,9 @@ def test_decoders_live_in_their_part_of_the_memory(tmp_path, monkeypatch, n, mem
         assert sum(held) > 0
         assert sum(held) <= counted == store.working_bytes(memory)
         assert counted <= memory / 32 or not memory
+        # nor more than a container gives processors, however many the machine has
+        monkeypatch.setattr("blocksvm.store.reader.n_processors", lambda: 5)
+        store.decode_by(n, memory)
+        assert len(store.decoders) == max(2, min(len(held), 5))
     for name in ("indptr", "indices", "values", "y", "sq_norms", "rows"):
         assert getattr(block, name).tobytes() == getattr(expected, name).tobytes()
