@@ -24,6 +24,7 @@ from blocksvm.conversion.parallel_parsing import ordered_map
 from blocksvm.kernels.hash_table import scramble
 from blocksvm.sources.source import chunk_nonzeros
 from blocksvm.store.creation import create_hdf5
+from blocksvm.store.hdf5_files import write_meta
 from blocksvm.store.schema import ROW
 from blocksvm.store.writer import StoreWriter
 
@@ -133,6 +134,7 @@ def main() -> None:
                     "duplicates": "error", "holdout": 0.0}  # fmt: skip
         meta = {"settings": settings, "sources": [], "source_rows": options.rows}
         meta = writer.finish(options.features, lambda start, stop: np.arange(start, stop), meta)
+        write_meta(file, meta)
     size = options.out.stat().st_size
     print(
         f"{options.out}: {meta['n_samples']:,} rows, {meta['n_features']:,} features, {meta['n_nonzeros']:,} nonzeros; "

@@ -103,6 +103,8 @@ def fit(
     )
     make_plan, make_loop = (Plan, OuterLoop) if cluster is None else _on(cluster, source)
     plan = make_plan(source, train_settings, initial_models=initial_models, valid=valid)
+    if plan.held_out is not None and plan.held_out.note:
+        LOG.warning("%s", plan.held_out.note)
     plan.share_work(threads)
     begin = warm_start if isinstance(warm_start, SavedRun) else _path(warm_start)
 
@@ -115,6 +117,7 @@ def fit(
         loop.allocate()
         _fill_state(loop.state, state)
     result = loop.run()
+    loop.working_set = None  # who keeps the model does not keep rows
     described = describe_result(loop, result)
     ids = initial_models.feature_ids(source, 0, plan.n_features)
     joint = joint_of(described, place_of(described), "the model")  # the user has named the map just now

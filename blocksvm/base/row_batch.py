@@ -50,7 +50,7 @@ class RowBatch:
     batch.  open_quote: the byte that the bad record's first line leaves open, so that its rest follows in the next
     ones; -1: none.  largest: no ||x||^2 of the rows lies above it.  notes: of what was left out or taken otherwise than
     it looks (a noun in the plural), (how many, the record of the first, what that looks like or ''), 0-based likewise.
-    left_out: entries of features without a factor, which the rows lack.
+    left_out: ids of entries that were left out since their features have no factor (None: rows are not weighed).
     """
 
     labels: np.ndarray | list
@@ -64,7 +64,7 @@ class RowBatch:
     largest: float = 0.0
     open_quote: int = -1
     notes: Mapping[str, tuple[int, int, str]] = field(default_factory=dict)
-    left_out: int = 0
+    left_out: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.indptr) - 1

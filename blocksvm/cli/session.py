@@ -57,6 +57,8 @@ class Session:
             resume = self._resume()
             replayed = load_replay(place(options.replay)) if options.replay else None
             plan = self._plan(source, valid, resume, replayed)
+            if plan.held_out is not None and plan.held_out.note and not options.quiet:
+                print(f"note: {plan.held_out.note}", file=sys.stderr)
             display = TrainDisplay(sys.stderr, options.quiet)
             writers = [display.show]
             checkpoint = self.outputs.get("checkpoint")

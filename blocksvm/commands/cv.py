@@ -229,7 +229,7 @@ def shown(cv, best: int, by: str | None = None) -> list[str]:
     measure of the best."""
     import numpy as np
 
-    from blocksvm.cli.display.number_texts import fitted
+    from blocksvm.cli.display.number_texts import fitted, number_of
 
     names = ["rmse", "loss"] if cv.real else ["accuracy", "loss"]
     names += ["auc"] if not np.isnan(cv.auc).all() else []
@@ -253,7 +253,7 @@ def shown(cv, best: int, by: str | None = None) -> list[str]:
     if lacking:
         lines.append(f"auc: the rows of fold {', '.join(lacking)} are of one class, so that its mean leaves them out")
     problems = len(cv.path) * cv.folds
-    lines.append(f"{problems} problems in {cv.seconds:.1f}s and {cv.readings:.0f} readings of the rows")
+    lines.append(f"{problems} problems in {cv.seconds:.1f}s and {number_of(round(cv.readings), 'reading')} of the rows")
     return lines
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.cli.console import Parser
+from blocksvm.cli.console import Parser, size
 
 FORMATS = ("liblinear", "table", "parquet", "sklearn", "onnx")
 EPILOG = """examples:
@@ -26,6 +26,7 @@ def parser() -> Parser:
         metavar="STORE.h5",
         help="for table, parquet and sklearn: take the features' names from this store (default: from the model)",
     )
+    p.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
     p.add_argument("--overwrite", action="store_true", help="replace an existing OUT")
     return p
 
@@ -35,8 +36,9 @@ def main(arguments: list[str]) -> int:
     from blocksvm.exchange.forms import export_model
 
     notes = export_model(
-        options.model, options.output, options.format, names=options.names, overwrite=options.overwrite
-    )
+        options.model, options.output, options.format, names=options.names, overwrite=options.overwrite,
+        memory=options.memory,
+    )  # fmt: skip
     if not options.quiet:
         for note in notes:
             print(f"note: {note}", file=sys.stderr)

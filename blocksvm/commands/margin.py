@@ -54,14 +54,14 @@ def main(arguments: list[str]) -> int:
     settings = MARGIN_SETTINGS.checked(chosen_values(options, MARGIN_SETTINGS), "margin")
     stop = catch_signals()
     from blocksvm.cli.display.line import Line
+    from blocksvm.cli.display.number_texts import sizes
     from blocksvm.store.reader import Store
     from blocksvm.theory.margin_search import maximum_margin
 
     line = Line(sys.stderr, options.quiet)
     with Store(options.store) as store, ExitStack() as stack:
         if not options.quiet:
-            print(f"{options.store}: {store.n_samples:,} rows, {store.n_features:,} features, "
-                  f"{store.n_nonzeros:,} nonzeros", file=sys.stderr)  # fmt: skip
+            print(f"{options.store}: {sizes(store.n_samples, store.n_features, store.n_nonzeros)}", file=sys.stderr)
         listed = None
         if options.support_vectors:
             file = stack.enter_context(written_text(outputs["support vectors"], options.overwrite))
@@ -117,6 +117,7 @@ class MarginProgress:
 def shown(report) -> list[str]:
     """The report as lines for a person."""
     from blocksvm.base.labels import label_text
+    from blocksvm.cli.display.number_texts import number_of
 
     lines = margin_lines(report)
     for pair in report.contradictions:
@@ -138,7 +139,7 @@ def shown(report) -> list[str]:
             f"{v.alpha:12.5g} {v.margin:12.6g}  {label_text(v.label):>5}  {v.origin}" for v in report.support[:LISTED]
         ]
         lines.append("")
-    lines.append(f"{report.seconds:.1f}s and {report.readings} readings of the rows")
+    lines.append(f"{report.seconds:.1f}s and {number_of(report.readings, 'reading')} of the rows")
     return lines
 
 

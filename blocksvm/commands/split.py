@@ -69,6 +69,11 @@ def add_changes(changed) -> None:
         "--append", action="store_true", help="add the rows to the store, by the settings it was made with"
     )
     changed.add_argument(
+        "--append-once",
+        action="store_true",
+        help="the same, but skip an input that was added before (the same name, size and content)",
+    )
+    changed.add_argument(
         "--drop",
         metavar="ROWS",
         help="remove rows from the store: a file of their numbers, one a line, counted from 1 in the order of reading; "
@@ -123,6 +128,7 @@ def main(arguments: list[str]) -> int:
     options.inputs = files_named(options.inputs, options.quiet)
     from pathlib import Path
 
+    options.append |= options.append_once
     changes = options.append or options.drop is not None
     share, held_out = holdout_of(options, changes)
     # what can be refused is refused before anything is compiled
@@ -130,19 +136,21 @@ def main(arguments: list[str]) -> int:
     check_files(options, changes, held_out)
     settings = split_settings(options, changes, share)
     from blocksvm.cli.display.folding import wrap_text
-    from blocksvm.cli.display.splitting import SplitDisplay, split_summary
+    from blocksvm.cli.display.splitting import SplitDisplay, skipped_lines, split_summary
     from blocksvm.conversion.convert import extend, split_rows
 
     folder = Path(options.temp or local_place(place(options.store)).parent)
     with place_of_tasks(options, options.inputs, folder), SplitDisplay(sys.stderr, options.quiet) as display:
         display.begin(options.inputs, settings)
         if changes:
-            meta = extend(options.inputs, options.store, settings, options.drop, display.show)
+            meta = extend(options.inputs, options.store, settings, options.drop, display.show, options.append_once)
         else:
             meta = split_rows(options.inputs, options.store, settings, held_out, display.show)
     of_run = {"store": options.store, "holdout": held_out and str(held_out), "seconds": display.seconds}
     if not emit_json(options, of_run | meta):
-        print(wrap_text(split_summary(place(options.store), meta, display.seconds), sys.stdout))
+        unchanged = options.append and set(options.inputs) <= set(meta.get("skipped", ()))
+        summary = "" if unchanged else split_summary(place(options.store), meta, display.seconds)
+        print(wrap_text("\n".join([*skipped_lines(options.store, meta, unchanged), summary]).strip(), sys.stdout))
         if held_out is not None:
             print(f"held-out rows in {held_out}")
     if not options.quiet:
@@ -195,6 +203,8 @@ def check_options(options, changes: bool) -> None:
         raise InputError(f"--min-count {options.min_count}: must be 1 or more")
     if not options.inputs and options.append:
         raise InputError(f"--append: give the text whose rows are added to {options.store}")
+    if options.append_once and "-" in options.inputs:
+        raise InputError("--append-once: what standard input holds is known only once it is read; give a file")
     if not options.inputs and options.drop is None:
         raise InputError(f"{options.store}: give text to read before the store's name (see --help)")
     if not options.inputs and options.weights:

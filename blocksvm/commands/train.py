@@ -137,6 +137,12 @@ def main(arguments: list[str]) -> int:
         settings = TrainSettings.of(**keywords)
     else:
         settings = TrainSettings.continuing(options.continue_from, **keywords)
+    if options.resume and options.checkpoint is not None and not options.overwrite:
+        from blocksvm.training.checkpoint import is_result_of
+
+        options.overwrite = is_result_of(place(options.model), place(options.checkpoint), settings)
+        if options.overwrite and not options.quiet:
+            print(f"{options.model}: is the model of this run, which had ended; it is written again", file=sys.stderr)
     # the model that a run starts from may be replaced by its result
     inputs = [options.store, options.valid, options.prior]
     named = {"model": options.model, "checkpoint": options.checkpoint, "log": options.log}

@@ -24,10 +24,12 @@ from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.settings import SEED
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.conversion.destination import Destination, RowOrder
-from blocksvm.conversion.existing_rows import ExistingRows
+from blocksvm.conversion.existing_rows import PARTNERS, ExistingRows
 from blocksvm.conversion.factor_counts import (
+    BYTES_COUNTED,
     BYTES_KNOWN,
     StoreFactors,
+    factor_notes,
     factors_like,
     known_factors,
     require_counted_factors,
@@ -48,7 +50,7 @@ from blocksvm.formats.recipe import FACTORS, UNCHANGED, Recipe
 from blocksvm.formats.text.text_source import LineLimit, TextSource
 from blocksvm.kernels.shuffle import row_keys
 from blocksvm.store.creation import create_together
-from blocksvm.store.hdf5_files import open_hdf5, read_meta
+from blocksvm.store.hdf5_files import open_hdf5, read_meta, write_meta
 from blocksvm.store.history import write_steps
 from blocksvm.store.tables import write_lines
 
@@ -207,21 +209,35 @@ def extend(
     settings: SplitSettings | None = None,
     drop: str | None = None,
     progress: Callable[[SplitProgress], None] | None = None,
+    once: bool = False,
 ) -> dict:
     """Add the rows of some text to a store, leave rows out of it, or both; returns the store's new description.
 
     inputs: as ``split`` takes them, may be empty; settings: those of the store (``settings_of_store``, the default);
-    drop: which rows are left out, see ``conversion/dropping.py``.  The changed store is written beside the old one and
-    takes its name when it is whole: after any fault there is the old store or the new one.  Chunks that keep their rows
-    are copied as they are.  Raises InputError as ``split`` does, and where the store is none.
+    drop: which rows are left out, see ``conversion/dropping.py``; once: inputs that were added before are skipped, and
+    named under "skipped" in what is returned, and where no other is left the store stays as it is.  The changed store
+    is written beside the old one and takes its name when it is whole: after any fault there is the old store or the new
+    one.  Chunks that keep their rows are copied as they are.  Raises InputError as ``split`` does, where the store is
+    none, and, without ``once``, where an input was added before.
     """
     path = place(store)
     if not inputs and drop is None:
         raise InputError(f"{path}: nothing to do; give text whose rows are added, or {option('drop')}")
     settings = settings_of_store(path, {}) if settings is None else settings
-    with ExistingRows(path, drop, settings.memory) as existing:
+    with ExistingRows(path) as existing:
         require_counted_factors(existing.store, inputs)
-        return _convert(inputs, None, path, settings, None, progress, existing)
+        skipped = existing.added(inputs)
+        if skipped and not once:
+            raise InputError(
+                f"{skipped[0]}: was added to {path} before (the same name, size and content); leave it out, or add "
+                f"what is new alone by {option('append_once', True)}; under another name its rows are added once more"
+            )
+        new = [name for name in inputs if name not in skipped]
+        if skipped and not new:
+            return existing.store.meta | {"skipped": skipped}
+        existing.look(drop, settings.memory)
+        meta = _convert(new, None, path, settings, None, progress, existing)
+        return meta | ({"skipped": skipped} if once else {})
 
 
 @one_run()
@@ -259,9 +275,8 @@ class _Split:
         self.existing: ExistingRows | None = existing  # rows that the first of the outputs has already
         self.recipe = settings.recipe
         self.known = None  # the factors by which rows are weighed as they are read
-        if self.recipe.factor and existing is not None:
-            self.known = known_factors(existing.store)
-        elif settings.like is not None:
+        weighed = bool(self.recipe.factor) and existing is not None
+        if settings.like is not None:
             self.known = factors_like(settings.like)
         self.began = time.perf_counter()
         self.first = 0 if existing is None else existing.store.meta["source_rows"]
@@ -269,6 +284,8 @@ class _Split:
         self.lines = LineTable()
         self.counter = RecordCounter()
         self.notes: list[str] = []  # on what the first lines decided
+        self.left_out = np.empty(0, np.int64)  # ids of features without a factor, as many as are counted
+        self.most_left_out = settings.memory // 2048
         self.weights = None if settings.weights is None else RowWeights(str(settings.weights))
         self.sources: list[tuple[TextSource, int]] = []  # and the number of its first row
         memory, jobs = settings.memory - READ_AHEAD * any(map(is_url, inputs or ())), settings.n_jobs
@@ -278,8 +295,9 @@ class _Split:
         self.piece_bytes = int(min(8_000_000, max(65_536, memory // (40 * (self.parsers + 2)))))
         self.spool_bytes = memory // (8 * len(outputs))
         pieces = EXPANSION * (self.parsers + 2) * self.piece_bytes
-        if settings.processes is not None and self.known is not None:
-            pieces += self.parsers * BYTES_KNOWN * len(self.known.by_feature)  # which each process has
+        n_known = existing.n_features if weighed else 0 if self.known is None else len(self.known.by_feature)
+        if settings.processes is not None:
+            pieces += self.parsers * BYTES_KNOWN * n_known  # which each process has
         self.lane_bytes = (memory - pieces - memory // 8) // len(outputs)
         if self.lane_bytes - self.spool_bytes < SMALLEST_TABLE:
             which, who = ("n_jobs", "threads") if settings.processes is None else ("processes", "processes")
@@ -287,6 +305,10 @@ class _Split:
                 f"{option('memory', Bytes(memory))} is too small for {self.parsers} {who}, which take "
                 f"{pieces / 1e6:.0f}MB for text; lower {option(which)} or raise {option('memory')}"
             )
+        if existing is not None:
+            beside = (BYTES_KNOWN + BYTES_COUNTED) * weighed
+            existing.require_memory(self.lane_bytes - self.spool_bytes, beside)
+            self.known = known_factors(existing.store) if weighed else None
         # a bucket is in memory as it was spooled and as it is written, for each job and the one being cut
         self.bucket_bytes = max(500_000, memory // (8 * (jobs + 1)))
 
@@ -326,10 +348,15 @@ class _Split:
                 if metas and destination.factors is not None and self.known is None:
                     destination.factors.known = destinations[0].counted_factors()
                 metas.append(self._write(destination, file, pool))
+            if len(metas) > 1:  # each names the other
+                metas[0]["holdout_fingerprint"] = metas[1]["fingerprint"]
+                metas[1]["training_fingerprint"] = metas[0]["fingerprint"]
+            for file, meta in zip(files, metas, strict=True):
+                write_meta(file, meta)
             if self.existing is not None:
                 self.existing.require_unchanged()
         LOG.info("%d rows, %d features in %s", metas[0]["n_samples"], metas[0]["n_features"], self.outputs[0])
-        for note in metas[0].get("notes", []):
+        for note in [*metas[0].get("notes", []), *factor_notes(metas[0], self.outputs[0])]:
             LOG.warning("%s", note)
         return metas[0]
 
@@ -378,7 +405,9 @@ class _Split:
             "recipe": before.get("recipe", self.recipe.plain()),
             "source_rows": self.rows,
             **self._notes(before),
+            **self._left_out(),
             **self._factors_from(destination, before),
+            **{name: before[name] for name in PARTNERS if name in before},
         }  # fmt: skip
         if len(table[0]) or self.lines.n_known:
             write_lines(file, *self.lines.tables(table))
@@ -393,6 +422,13 @@ class _Split:
         """The notes of a description, if any: what was left out or read otherwise than it looks."""
         notes = before.get("notes", []) + self.notes + self.counter.notes()
         return {"notes": notes} if notes else {}
+
+    def _left_out(self) -> dict:
+        """The entries of a description on features of the rows read that have no factor."""
+        if self.known is None or not self.inputs:
+            return {}
+        n = len(self.left_out)
+        return {"features_left_out": n, **({"more_left_out": True} if n >= self.most_left_out else {})}
 
     def _factors_from(self, destination: Destination, before: dict) -> dict:
         """The entry of a description for the store on whose rows factors were counted, where that is another one."""
@@ -439,6 +475,8 @@ class _Split:
                         if not self.sources or self.sources[-1][0] is not batch.origin.source:
                             self.sources.append((batch.origin.source, self.rows))
                         self.lines.add(self.rows, batch)
+                        if batch.left_out is not None and len(batch.left_out):
+                            self.left_out = np.union1d(self.left_out, batch.left_out)[: self.most_left_out]
                         yield batch
 
     def _spool(self, batches: Iterable[RowBatch], destinations: list[Destination]) -> None:
@@ -455,6 +493,7 @@ class _Split:
                 record = int(batch.origin.records[error.row - (self.rows - len(batch))])
                 raise InputError(self.counter.at(batch, record - batch.origin.n_records, str(error))) from None
             destinations[0].table.hold("the rows' lines", self.lines.n_bytes)
+            destinations[0].table.hold("the features that are left out", 3 * self.left_out.nbytes)  # as they are joined
             self._report("reading", batch.origin.fraction)
         for destination in destinations:
             destination.placed()

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input
-from blocksvm.base.objects.remote_path import RemotePath
+from blocksvm.base.objects.remote_path import RemotePath, absolute_name, file_size
 from blocksvm.conversion.dropping import dropping
+from blocksvm.conversion.feature_ids import BYTES_AN_ID, FULLEST, NameTable
+from blocksvm.formats.file_reader import fingerprint_of_input
 from blocksvm.sources.source import Step
 from blocksvm.store import codec
 from blocksvm.store.arrays import PIECE
@@ -21,6 +23,10 @@ from blocksvm.store.history import pieces_of
 from blocksvm.store.reader import Store
 from blocksvm.store.schema import WEIGHTED_ROW
 from blocksvm.store.writer import StoreWriter
+
+PARTNERS = ("holdout_fingerprint", "training_fingerprint")  # entries of a description that name another store
+# of a description, what that of the changed store begins with
+INHERITED = ("settings", "sources", "recipe", "source_rows", "idf_from", *PARTNERS)
 
 
 class ExistingRows:
@@ -30,17 +36,14 @@ class ExistingRows:
     value is 1; weighted: some row has another weight.  A chunk that keeps all its rows is copied as it is.
     """
 
-    def __init__(self, path: Path, drop: str | None, memory: int):
-        """drop: the rule by which rows are left out, see ``dropping``; memory: bytes for their numbers and places.
-        Raises InputError where the rule does not fit the store, or leaves none of its rows."""
+    def __init__(self, path: Path):
+        """``look`` at it before its rows are used."""
         self.path = path
         self.state = _state_of(path)
         self.store = Store(path)
         self.lock: io.BufferedReader | None = None
         try:
             self._lock()
-            self.rule = None if drop is None else dropping(drop, self.store, memory // 2)
-            self._look(memory // 2, drop)
         except BaseException:
             self.close()
             raise
@@ -56,12 +59,18 @@ class ExistingRows:
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(
-                f"{self.path}: is being changed by another command; it stays as it is now, try again"
-            ) from None
+            raise InputError(f"{self.path}: {self._held_by()}; it stays as it is now, try again") from None
         except OSError:  # a file system without locks
             pass
         self.require_unchanged()
+
+    def _held_by(self) -> str:
+        """Who has locked it: our commands by a lock of their own, h5py by one that readers share."""
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return "is being changed by another command"
+        return "is open for reading in another program, which locks it (h5py does unless locking=False); close it there"
 
     def __enter__(self) -> ExistingRows:
         return self
@@ -75,9 +84,22 @@ class ExistingRows:
         if self.lock is not None:
             self.lock.close()
 
-    def _look(self, memory: int, drop: str | None) -> None:
-        """Count the rows that stay, and find their labels and the places of the others."""
-        store = self.store
+    def added(self, inputs: list[str]) -> list[str]:
+        """Those of the inputs whose rows were added before: files of the same name, size and content."""
+        known: dict[tuple[str, int | None], list[str]] = {}
+        for source in self.store.meta["sources"]:
+            key = absolute_name(source["name"]), source.get("bytes")
+            known.setdefault(key, []).append(source.get("fingerprint", ""))
+        same = {name: known.get((absolute_name(name), file_size(name)), ()) for name in inputs if name != "-"}
+        return [name for name, those in same.items() if those and fingerprint_of_input(name) in those]
+
+    def look(self, drop: str | None, memory: int) -> None:
+        """Count the rows that stay, and find their labels and the places of the others.
+
+        drop: the rule by which rows are left out, see ``dropping``; memory: bytes for their numbers and places.  Raises
+        InputError where the rule does not fit the store, or leaves none of its rows."""
+        store, memory = self.store, memory // 2
+        self.rule = None if drop is None else dropping(drop, store, memory)
         table = store.coding.source_labels
         self.n_rows, self.dropped = store.n_samples, np.empty(0, np.int64)
         labelled = store.n_unlabelled < store.n_samples
@@ -127,15 +149,24 @@ class ExistingRows:
     def left_out(self, rows: np.ndarray) -> np.ndarray:
         return np.zeros(len(rows), bool) if self.rule is None else self.rule.chosen(rows["source"])
 
+    def require_memory(self, n_bytes: int, beside: int) -> None:
+        """InputError, before any is read, where the features with their names and ``beside`` bytes for each take more
+        than so many bytes."""
+        d, names = self.n_features, self.store.name_bytes
+        need = NameTable.bytes_of(names, d if names else 0) + int((BYTES_AN_ID + 4 / FULLEST + beside) * d)
+        if need > n_bytes:
+            what = "features with their names" if names else "features"
+            raise InputError(
+                f"{self.path}: its {d:,} {what} take {need / 1e6:,.0f} MB, more than the {n_bytes / 1e6:,.0f} MB that "
+                f"{option('memory')} leaves for them; raise {option('memory')}"
+            )
+
     def features(self) -> Iterator[tuple[np.ndarray, tuple | None]]:
         """(ids, their names as ``RowBatch`` has them or None) of the features in their order, piece by piece."""
         for start in range(0, self.n_features, PIECE):
             stop = min(start + PIECE, self.n_features)
-            names = self.store.feature_names(start, stop)
-            if names is not None:
-                encoded = [name.encode() for name in names]
-                last = np.cumsum([len(name) for name in encoded], dtype=np.int64)
-                names = b"".join(encoded), last - np.diff(last, prepend=0), last
+            texts = self.store.feature_texts(start, stop)
+            names = None if texts is None else (texts[0], texts[1][:-1], texts[1][1:])
             yield self.store.feature_ids(start, stop), names
 
     def steps(self) -> Iterator[Step]:
@@ -218,8 +249,7 @@ class ExistingRows:
     def described(self) -> dict:
         """The part of its description that the description of the changed store begins with."""
         meta = self.store.meta
-        inherited = ("settings", "sources", "recipe", "source_rows", "idf_from")
-        return {name: meta[name] for name in inherited if name in meta}
+        return {name: meta[name] for name in INHERITED if name in meta}
 
 
 def _state_of(path: Path) -> tuple | None:

@@ -17,6 +17,11 @@ from blocksvm.store.arrays import PIECE
 from blocksvm.store.reader import Store
 from blocksvm.store.tables import read_factors
 
+LONG_ROW = 1e3  # a norm that counts of words in documents seldom have
+LONG_ROWS = (
+    "rows are long (norms up to {:.3g}), as where features are of very different size; {} evens them out, so that "
+    "training reaches its tolerance"
+)
 BYTES_COUNTED = 8  # a feature, while they are counted, beside its sums
 BYTES_KNOWN = 8 + IdIndex.n_bytes(1_000_000) // 1_000_000  # a feature, where they are known
 
@@ -44,6 +49,18 @@ def require_counted_factors(store: Store, inputs: list[str]) -> None:
             f"{store.name}: has the {Recipe.of_store(store.meta, store.name).factor} of {store.meta['idf_from']}, for "
             f"its own features only; split all rows anew with {option('like', store.meta['idf_from'])}"
         )
+
+
+def factor_notes(meta: dict, store: str | Path) -> list[str]:
+    """The sentence on features of the rows read last that have no factor, as it was counted before, or on rows of a new
+    store that want a scale; or none."""
+    recipe = Recipe.of_store(meta, store)
+    if not (n := meta.get("features_left_out", 0)):
+        wants_one = meta["max_norm"] > LONG_ROW and not (recipe.l2 or recipe.factor or meta.get("history"))
+        return [LONG_ROWS.format(meta["max_norm"], option("scale", LARGEST))] if wants_one else []
+    more, factor = " or more" * meta.get("more_left_out", False), recipe.factor
+    cure = "" if "idf_from" in meta else "; split all rows anew to learn them"
+    return [f"new features left out: {n:,}{more} ({meta.get('idf_from', store)} has no {factor} for them{cure})"]
 
 
 @dataclass

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.row_batch import runs
 from blocksvm.kernels.hash_table import add_counts, find_or_add, rebuild_slots
 from blocksvm.sources.frequency import by_falling_count
+from blocksvm.store.arrays import PIECE
 
 BYTES_AN_ID = 8 + 4  # the id and its count
 FULLEST = 0.6  # share of slots that may be taken: beyond it, a new id is compared with many others first
@@ -134,9 +136,13 @@ class NameTable:
         self.ends = np.empty(most, np.int64)  # memory that is not touched is not taken
         self.n_known = 0
 
+    @staticmethod
+    def bytes_of(text_bytes: int, n_ids: int) -> int:
+        return text_bytes + text_bytes // 8 + 8 * n_ids
+
     @property
     def n_bytes(self) -> int:
-        return len(self.text) + len(self.text) // 8 + 8 * self.n_known
+        return self.bytes_of(len(self.text), self.n_known)
 
     def add(self, names: tuple | None, positions: np.ndarray, n_ids: int) -> None:
         """Name the ids that came with a batch: ``names`` of its entries (see ``RowBatch``), or None; positions (nnz,)
@@ -169,9 +175,12 @@ class NameTable:
 
 def gather_spans(text: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
     """``text[first[k]:last[k]]`` for all k, one after the other."""
-    lengths = last - first
-    places = np.cumsum(lengths) - lengths
-    return text[np.arange(int(lengths.sum())) + np.repeat(first - places, lengths)]
+    bounds = np.append(0, np.cumsum(last - first))
+    out = np.empty(int(bounds[-1]), np.uint8)
+    for a, b in runs(bounds, PIECE):  # each byte's place takes 8 bytes
+        ahead = np.repeat(first[a:b] - bounds[a:b], last[a:b] - first[a:b])
+        out[bounds[a] : bounds[b]] = text[np.arange(bounds[a], bounds[b]) + ahead]
+    return out
 
 
 class IdIndex:

@@ -85,13 +85,15 @@ class ParsedRows:
     fault: tuple[int, str] | None = None
     notes: Mapping = field(default_factory=dict)
     error: Exception | None = None
+    left_out: np.ndarray | None = None
 
 
 def parsed(reader: Reader, piece: TextPiece, dtype: str, buffer: ParseBuffer | None = None) -> RowBatch:
     """Rows of a piece, their values as they will be stored: of the dtype wanted, or None where all are 1."""
     batch = reader.parse(piece, buffer)
     values = None if batch.values is None or (batch.values == 1.0).all() else batch.values.astype(dtype)
-    return replace(batch, ids=batch.ids.astype(np.int64, copy=False), values=values)
+    left_out = None if batch.left_out is None else np.unique(batch.left_out)
+    return replace(batch, ids=batch.ids.astype(np.int64, copy=False), values=values, left_out=left_out)
 
 
 _readers: dict[Path, Reader] = {}  # that of the run which this process works for, by its folder
@@ -166,6 +168,7 @@ def put_rows(path: Path, batch: RowBatch) -> ParsedRows:
     return ParsedRows(
         len(batch), n_entries, n_distinct, len(labels), "" if batch.values is None else batch.values.dtype.name,
         batch.weights is not None, -1 if names is None else len(text), batch.origin.n_records, batch.fault, batch.notes,
+        left_out=batch.left_out,
     )  # fmt: skip
 
 
@@ -192,7 +195,7 @@ def take_rows(path: Path, answer: ParsedRows, piece: TextPiece) -> NumberedBatch
     origin = Origin(piece.source, piece.fraction, answer.n_records, records)
     return NumberedBatch(
         labels, indptr, places, values, origin, weights, names, answer.fault, notes=answer.notes, distinct=distinct,
-        counts=counts,
+        counts=counts, left_out=answer.left_out,
     )  # fmt: skip
 
 

@@ -10,16 +10,19 @@ from functools import partial
 from pathlib import Path
 
 from blocksvm.base.errors import InputError, InputWarning, one_of, option
-from blocksvm.base.memory import MEMORY
+from blocksvm.base.memory import MEMORY, Budget
 from blocksvm.base.objects.remote_path import place
 from blocksvm.base.optional_libraries import require_library
 from blocksvm.base.outputs.checks import check_outputs
 from blocksvm.base.outputs.writing import written_whole
 from blocksvm.exchange import liblinear, onnx, sklearn_models, weights_table
 from blocksvm.exchange.linear import WrongForm, linear_of
-from blocksvm.model.model_file import Model, load_model
+from blocksvm.model.model_file import Model, describe_model, load_model
+from blocksvm.store.arrays import require_length
+from blocksvm.store.hdf5_files import damage_named, group, has, open_hdf5
 
 DEFAULT_MEMORY = 1_000_000_000
+LINE_BYTES, STRING_BYTES = 100, 120  # of a cell of a table as Python has it; of a string beside its text, and its place
 
 
 @dataclass(frozen=True)
@@ -86,18 +89,26 @@ def export_model(
     *,
     names: str | Path | None = None,
     overwrite: bool = False,
+    memory: int | str = DEFAULT_MEMORY,
 ) -> tuple[str, ...]:
     """Write a linear model as other programs read it; returns notes for users of the file.
 
     format: 'liblinear' (its text model), 'table' (CSV of weights by feature id), 'parquet' (the same), 'sklearn' (as
-    ``to_estimator``, by joblib) or 'onnx'; names: a store whose features have names, for tables and 'sklearn'.  Raises
-    InputError where the form has no such model, where a library is missing, and where ``path`` cannot be written.
+    ``to_estimator``, by joblib) or 'onnx'; names: a store whose features have names, for tables and 'sklearn'; memory:
+    bytes for the model and the names.  Raises InputError where the form has no such model, where a library is missing,
+    where that is too little, and where ``path`` cannot be written.
     """
     form, target = form_of(format), place(path)
     if names is not None and not form.named:
         raise InputError(f"{option('names')}: is for {', '.join(n for n in FORMS if FORMS[n].named)}; leave it out")
     inputs = [place(name) for name in (getattr(model, "path", model), names) if isinstance(name, str | Path) and name]
     check_outputs({form.kind: target}, overwrite, inputs)
+    budget = Budget(MEMORY.checked(memory))
+    if isinstance(model, str | Path):
+        budget.reserve("the model", model_bytes(describe_model(model)))
+    named_by = names or getattr(model, "path", model)
+    if form.named and isinstance(named_by, str | Path) and named_by:
+        budget.reserve("names of features", name_bytes(named_by))
     loaded = model_given(model)
     more = {} if names is None else {"names": place(names)}
     with advising(loaded), written_whole(target, overwrite) as file:
@@ -114,6 +125,22 @@ def model_given(model: Model | str | Path) -> Model:
             "(fitted.model); from_estimator makes one of a linear estimator that is fitted"
         )
     return model
+
+
+def model_bytes(description: dict) -> int:
+    """What a linear model takes with its form by rising ids: its weights and ids twice, their order and a check, and
+    the lines of a table that are written at once."""
+    d, k = description["n_features"], description["n_vectors"]
+    return (17 * k + 40) * d + LINE_BYTES * (k + 3) * weights_table.AT_ONCE
+
+
+def name_bytes(path: str | Path) -> int:
+    """What the names of a model's or a store's features take as strings, and while these are made and ordered."""
+    with open_hdf5(path, "model", "store") as file, damage_named(file):
+        features = group(file, "features")
+        if not has(features, "names"):
+            return 0
+        return 3 * require_length(features, "names", None) + STRING_BYTES * require_length(features, "ids", None)
 
 
 def to_estimator(model: Model | str | Path):

@@ -9,7 +9,7 @@ takes no memory for a longer one (``require_fit``).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,7 +24,7 @@ from blocksvm.base.row_batch import Origin, RowBatch, runs
 from blocksvm.formats import AUTO, get_format
 from blocksvm.formats.choices import chosen
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
-from blocksvm.formats.text.text_source import LineLimit, TextInputs, TextSource
+from blocksvm.formats.text.text_source import LineLimit, OpenText, TextInputs, TextSource
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.kernels.numbers import FINE
 from blocksvm.kernels.svmlight_loops import BIG_NORM, DUPLICATE, close_rows
@@ -172,6 +172,14 @@ def fingerprint_of(*names: str) -> str:
             while piece := file.read(DIGESTED):
                 digest.update(piece)
     return digest.hexdigest()
+
+
+def fingerprint_of_input(name: str) -> str:
+    """The fingerprint that the source of this file has once its rows have been read."""
+    if magic_of(name) is not None:
+        return fingerprint_of(name)
+    with closing(OpenText(name, lambda: False)) as text:
+        return text.fingerprint()
 
 
 class RowBuffer(ParseBuffer):

@@ -67,18 +67,17 @@ class WeighingReader:
         """As ``Reader.parse``."""
         recipe = self.recipe
         batch = self.reader.parse(piece, buffer)
-        known = self.factors.find(batch.ids)
-        left_out = int(np.count_nonzero(known < 0))
         sq_norms, positions = np.empty(len(batch)), np.empty(0 if batch.names is None else len(batch.ids), np.int64)
+        found = self.factors.find(batch.ids)
+        left_out = batch.ids[found < 0]
         rows = weigh_rows(
-            batch.indptr, batch.ids, known, batch.values, self.factors.by_feature, recipe.l2,
+            batch.indptr, batch.ids, found, batch.values, self.factors.by_feature, recipe.l2,
             recipe.single, sq_norms, positions,
         )  # fmt: skip
         nnz, names = batch.indptr[rows], batch.names
         if names is not None:
             names = names[0], names[1][positions[:nnz]], names[2][positions[:nnz]]
         largest = float(sq_norms[:rows].max(initial=0.0))
-        batch = replace(
-            batch, ids=batch.ids[:nnz], values=batch.values[:nnz], names=names, largest=largest, left_out=left_out
-        )
+        batch = replace(batch, ids=batch.ids[:nnz], values=batch.values[:nnz], names=names, largest=largest,
+                        left_out=left_out)  # fmt: skip
         return batch.until(rows, BEYOND.format(recipe.dtype))

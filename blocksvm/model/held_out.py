@@ -4,11 +4,11 @@ or of real targets the root of the mean squared error."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from blocksvm.base.errors import InputError
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import NUMBERS, SETS, Labels, label_text
 from blocksvm.base.memory import Budget
 from blocksvm.base.vectors import side_by_side, width_of
@@ -31,6 +31,22 @@ def held_out_figures(
     if held_out is not None:
         figures["valid_rmse" if held_out.real else "valid_accuracy"] = held_out.score(weights(), bias, completion())
     return figures
+
+
+def stranger_note(held_out: Mapping, name: str, trained: Mapping) -> str:
+    """The sentence on rows that were held out of another store than that which a model is trained on; ''.
+
+    held_out: the description of their store, of this name; trained: of the training store, or of its model.  Either may
+    have been changed since they were split; a store or model of before does not say it.
+    """
+    its_states = {held_out.get("fingerprint"), *(step["fingerprint"] for step in held_out.get("history", ()))}
+    of = held_out.get("training_fingerprint")
+    if not of or of == trained["fingerprint"] or trained.get("holdout_fingerprint") in its_states:
+        return ""
+    return (
+        f"{name} was held out of another store than the one trained on (or that was split anew since), so some of its "
+        f"rows may be among those trained on; split both again, by {option('holdout')}"
+    )
 
 
 class HeldOut:
@@ -68,6 +84,8 @@ class HeldOut:
     def match(self, train: Source, budget: Budget) -> None:
         """Find each held-out feature among the training features (before the blocks are allocated)."""
         budget.require("matching of held-out features", IdIndex.n_bytes(train.n_features))
+        described = {"fingerprint": train.fingerprint} | getattr(train, "meta", {})
+        self.note = stranger_note(getattr(self.source, "meta", {}), self.source.name, described)
         index = IdIndex(train.n_features).fill(train.feature_id_pieces())
         self.mapping = np.empty(self.source.n_features, np.int32)
         for start, ids in self.source.feature_id_pieces():

@@ -33,6 +33,7 @@ from blocksvm.formats.text.text_source import LineLimit, TextPiece
 from blocksvm.model.decision_values import classes_of, decision_pieces, piece_bytes, rows_of_piece
 from blocksvm.model.expansion_rows import support_bytes
 from blocksvm.model.explanations import Contributions, Explainer, contributions_wanted
+from blocksvm.model.held_out import stranger_note
 from blocksvm.model.model_factors import BYTES as FACTOR_BYTES
 from blocksvm.model.model_factors import factors_of_model
 from blocksvm.model.model_file import Model, describe_model, hashed, joint_of, labels_predicted, load_model, recipe_of
@@ -206,7 +207,8 @@ class TextScorer:
                 labels = batch.label_array()
                 self.coverage.labels += int(np.count_nonzero(has_label(labels)))
                 if self.joint is None:
-                    self.coverage.count(batch.left_out, batch.left_out)
+                    left_out = 0 if batch.left_out is None else len(batch.left_out)
+                    self.coverage.count(left_out, left_out)
                 for part, values, contributions in self._values(batch.indptr, batch.ids, batch.values):
                     yield Scores(by_row(values), classes_of(values), labels[part], contributions)
         self.coverage.notes = counter.notes()
@@ -297,6 +299,8 @@ class StoreScorer:
                 )
             self.ids = None
             self.coverage = Coverage(loaded.path)
+            if description["fingerprint"] and (stranger := stranger_note(store.meta, store.name, description)):
+                self.coverage.notes.append(stranger)
             if self.joint is None:
                 self.weights, places, self.unknown = _matched_weights(loaded, store)
             else:

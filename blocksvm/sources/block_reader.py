@@ -42,6 +42,7 @@ class BlockReader:
     def __exit__(self, *exception) -> None:
         self.pool.shutdown(wait=True, cancel_futures=True)
         self.source.close()
+        self.arenas, self.resident_block, self.pending = [], None, None  # whoever keeps the reader has not their memory
 
     def request(self, chunks: np.ndarray, then: Sequence[np.ndarray] = ()) -> None:
         """Start to read a block, unless it is stored or under way; then: those that will be requested next."""

@@ -31,6 +31,8 @@ class SourceMeta(Struct):
     name: str
     text_bytes: Size
     first_row: Size = 0
+    bytes: Size | None = None
+    fingerprint: str = ""
 
 
 class StepMeta(Struct):
@@ -70,6 +72,8 @@ class StoreMeta(Struct):
     named: bool = False
     idf_fingerprint: str = ""
     idf_from: str = ""
+    holdout_fingerprint: str = ""
+    training_fingerprint: str = ""
     recipe: dict = {}
     history: list[StepMeta] = []
 
@@ -191,6 +195,7 @@ class ModelMeta(Struct):
     calibration: PlattMeta | IsotonicMeta | None = None
     kernel: KernelMeta | None = None
     idf_fingerprint: str | None = None
+    holdout_fingerprint: str | None = None
     set_passes: list[Size] = []
 
     def __post_init__(self) -> None:

@@ -27,6 +27,13 @@ MAKERS = {
     "structure-checkpoint": "blocksvm structure train --checkpoint",
 }
 
+# words of HDF5 on a sound file that someone has open -> ours
+HELD_OPEN = {
+    "already open for write": "is open for writing in another program, or was when that was killed; close it there, or "
+    "make it again where none has it open",
+    "locking flag values": "is open in this program by h5py; close it there, or open it with locking=False",
+}
+
 
 def kind_text(kind: str) -> str:
     """A kind of file in words."""
@@ -119,6 +126,9 @@ def _opened(path: Path, wanted: str, maker: str) -> OpenHdf5:
             return OpenHdf5(opened(path), "r")
         file = OpenHdf5(path, "r", locking=False)
     except OSError as error:
+        for words, sentence in HELD_OPEN.items():
+            if words in str(error):
+                raise InputError(f"{path}: {sentence}") from error
         raise damage(path, error, "is truncated or damaged") from error
     try:
         require_same(path, os.fstat(file.id.get_vfd_handle()))

@@ -17,6 +17,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, labels_of
 from blocksvm.base.objects.object_settings import ObjectSettings
 from blocksvm.base.objects.remote_path import RemotePath, place
+from blocksvm.base.threads import n_processors
 from blocksvm.sources.block import INDEX_BYTES, Arena, Block
 from blocksvm.sources.source import ChunkTable, Source, Step, largest_chunk_bytes, new_block
 from blocksvm.store import codec
@@ -28,7 +29,7 @@ from blocksvm.store.history import read_steps
 from blocksvm.store.part_table import open_parts
 from blocksvm.store.ranges import Span
 from blocksvm.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
-from blocksvm.store.tables import origins, read_labels, read_lines, read_strings
+from blocksvm.store.tables import origins, read_labels, read_lines, read_strings, read_text
 from blocksvm.store.units import most_bytes, unit_bytes, units_of
 
 # Threads that may decode a block together: one of the reader, one that waits for the block and helps (``help``), and
@@ -79,7 +80,7 @@ class Store(Source):
         return DiskBytes(self.path, os.dup(self.file.id.get_vfd_handle()), self._spans_of)
 
     def _start_decoders(self, most: int) -> None:
-        self.decoders = [Decoder(self) for _ in range(max(2, min(most, os.cpu_count() or 1)))]
+        self.decoders = [Decoder(self) for _ in range(max(2, min(most, n_processors())))]
         self.under_way: SharedWork | None = None
         self.pool = ThreadPoolExecutor(max(1, len(self.decoders) - 2), thread_name_prefix="blocksvm-decoder")
 
@@ -262,6 +263,17 @@ class Store(Source):
         features = self._group("features")
         require_length(features, "name_ends", self.n_features)
         return read_strings(features, "names", "name_ends", start, stop)
+
+    @property
+    def name_bytes(self) -> int:
+        """Of all features' names, 0 where they have none."""
+        return require_length(self._group("features"), "names", None) if self.meta.get("named", False) else 0
+
+    def feature_texts(self, start: int, stop: int) -> tuple[bytes, np.ndarray] | None:
+        """The names of some features as UTF-8, one after the other, and where each begins and the last ends."""
+        if not self.meta.get("named", False):
+            return None
+        return read_text(self._group("features"), "names", "name_ends", start, stop)
 
     @cached_property
     def lines(self) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ from xxhash import xxh3_128_hexdigest
 
 from blocksvm.store import codec
 from blocksvm.store.arrays import blosc_dataset, write_array, write_arrays
-from blocksvm.store.hdf5_files import create_group, write_meta
+from blocksvm.store.hdf5_files import create_group
 from blocksvm.store.row_counts import RowCounts
 from blocksvm.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
 from blocksvm.store.tables import write_labels, write_names
@@ -194,7 +194,7 @@ class StoreWriter:
         names: tuple[np.ndarray, Callable] | None = None,
         factors: np.ndarray | None = None,
     ) -> dict:
-        """Write what is open, the tables and the description; returns the whole description.
+        """Write what is open, and the tables; returns the whole description, which ``write_meta`` ends the file with.
 
         feature_ids(start, stop): the users' ids (int64) of these features; meta: what the description has besides the
         counts; labels: the distinct labels, rising, where they are strings or sets; names: (lengths, text_at) of the
@@ -247,9 +247,7 @@ class StoreWriter:
             "parts_checksum": codec.checksum(parts.tobytes()),
             "fingerprint": xxh3_128_hexdigest(content),
         }
-        meta |= self.counts.beyond_numbers(labels, names is not None)
-        write_meta(self.file, meta)
-        return meta
+        return meta | self.counts.beyond_numbers(labels, names is not None)
 
 
 def _sync(descriptor: int) -> None:

@@ -17,13 +17,14 @@ from blocksvm.formats.recipe import Recipe
 from blocksvm.model.expansion_rows import describe_support
 from blocksvm.model.feature_names import names_of
 from blocksvm.model.model_factors import factors_of_source
-from blocksvm.model.model_file import save_model
-from blocksvm.model.solver_state import open_state, save_checkpoint, whole
+from blocksvm.model.model_file import describe_model, save_model
+from blocksvm.model.solver_state import describe_checkpoint, open_state, save_checkpoint, whole
 from blocksvm.model.versions import versions
 from blocksvm.solvers.solver import State
 from blocksvm.store.descriptions import typed
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress, Result, Tally
+from blocksvm.training.train_settings import TrainSettings
 
 if TYPE_CHECKING:
     from blocksvm.training.loop import OuterLoop
@@ -104,6 +105,7 @@ def describe_result(loop: OuterLoop, result: Result) -> dict:
         "prior": None if plan.initial_models.prior is None else str(plan.initial_models.prior),
         "prior_fingerprint": plan.initial_models.fingerprints[1],
         "idf_fingerprint": described.get("idf_fingerprint"),
+        **{name: described[name] for name in ("holdout_fingerprint",) if name in described},
         "text": Recipe.of_store(described, source.name, dtype).plain(),
         "values": {0: "ones", 4: "float32", 8: "float64"}[source.value_bytes],
         "certificate": None if result.certificate is None else asdict(result.certificate),
@@ -140,3 +142,20 @@ def save_result(
     factors = None if plan.solver.n_features else factors_of_source(plan.source, plan.n_features)
     with nullcontext() if plan.solver.n_features else names_of(plan.source) as names:
         save_model(path, ids, whole(result.w), state, description, overwrite, result.support, names, factors)
+
+
+def is_result_of(model: Path, checkpoint: Path, settings: TrainSettings) -> bool:
+    """Whether the model is that of the checkpoint's run, which ended by the settings given now: what a command leaves
+    that is killed once its model has its name."""
+    if not (model.exists() and checkpoint.exists()):
+        return False
+    try:
+        made, saved = describe_model(model), describe_checkpoint(checkpoint)
+    except InputError:  # that it is no such file is said where it is used
+        return False
+    same = ("method", "fingerprint", "n_features", "cost", "partition", "earlier")
+    return (
+        all(made.get(name) == saved[name] for name in same)
+        and all(made[name] == saved["progress"][name] for name in ("passes", "set_passes"))
+        and made["settings"] == settings.run_settings() | {"max_outer": settings.outer_limit()}
+    )

@@ -96,15 +96,15 @@ def plan_blocks(
     resident = saved["resident"] if saved else alone_fits or need + more <= budget.left
 
     if resident and (n is None or n >= len(chunks)):
+        set_bytes = saved.get("set_bytes") if saved else copies if need + more <= budget.left else None
+        take_set(budget, source, set_bytes, beside)
         budget.reserve("all rows", need)
         arena = 0 if source.in_memory else int(alone.sum()) + edges
         partition = Partition(alone + work, need, *arguments)
-        set_bytes = saved.get("set_bytes") if saved else copies if more <= budget.left else None
-        take_set(budget, source, set_bytes, beside if saved is None else 0.0)
         return BlockPlan(source, partition, arena, set_bytes, memory, unit_bytes)
     budget.take("reading", edges)
     set_bytes = set_bytes_within(budget, source, share, smallest, beside) if saved is None else saved.get("set_bytes")
-    take_set(budget, source, set_bytes, beside if saved is None else 0.0)
+    take_set(budget, source, set_bytes, beside)
     capacity = saved["capacity"] if saved else smallest if n else budget.left
     # a resumed run forms the blocks that it was begun with: what else is asked for needs memory beside them
     budget.require("two blocks as the run was begun with" if saved else "two blocks", max(smallest, capacity))

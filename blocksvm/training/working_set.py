@@ -207,21 +207,22 @@ class WorkingSet:
 
     def restore(self, saved: dict[str, np.ndarray], blocks: Iterable[Block]) -> None:
         """The same rows again; blocks: all rows, once."""
-        rows, lengths, share, member = (saved.get(name, np.empty(0)) for name in ("rows", "lengths", "share", "member"))
+        none = np.empty(0, bool)  # which no array of ours is of
+        names = ("rows", "lengths", "share", "member", "sums")
+        rows, lengths, share, member, sums = arrays = [saved.get(name, none) for name in names]
         n, most = len(rows), len(self.slots)
-        sound = n <= len(self.member) and len(lengths) == len(share) == len(member) == n
-        sound = (
-            sound and len(saved.get("sums", ())) == 4 and bool((lengths >= 0).all()) and lengths.sum() <= self.capacity
-        )
-        sound = sound and not np.isnan(share).any() and not np.isnan(saved["sums"]).any()
-        if not sound or not ((rows >= 0) & (rows < most)).all() or len(np.unique(rows)) < n:
-            raise InputError("the checkpoint's working set is of another run; start afresh")
+        sound: bool = [array.dtype for array in arrays] == [array.dtype for array in self.saved().values()]
+        sound = sound and len(lengths) == len(share) == len(member) == n <= len(self.member) and len(sums) == 4
+        sound = sound and not np.isnan(share).any() and not np.isnan(sums).any() and len(np.unique(rows)) == n
+        wrong = not sound or (rows < 0) | (rows >= most) | (lengths < 0) | (lengths > self.capacity)
+        if np.any(wrong) or lengths.sum() > self.capacity:
+            raise InputError("the checkpoint's working set is of another run, or damaged; start afresh")
         self.held.rows[:n], self.held_share[:n], self.member[:n] = rows, share, member != 0
         self.held.indptr[: n + 1] = np.append(0, np.cumsum(lengths))
         self.slots[rows] = np.arange(n, dtype=np.int32)
         chosen = self.member[:n] > 0
         self.used[:] = n, np.count_nonzero(chosen), lengths[chosen].sum()
-        self.least, self.reached, self.seen, self.left_out = saved["sums"].tolist()
+        self.least, self.reached, self.seen, self.left_out = sums.tolist()
         held = arrays_of(self.held)
         counts = [bring_back(*arrays_of(block), self.slots, *held, self.capacity) for block in blocks] if n else []
         if sum(counts) != n or min(counts, default=0) < 0:

@@ -27,7 +27,7 @@ from blocksvm.cli.console import Parser
 from blocksvm.cli.console import run as run_command
 from blocksvm.cli.display import training
 from blocksvm.cli.display.folding import wrap_text
-from blocksvm.cli.display.number_texts import clock, counted, fitted, megabytes
+from blocksvm.cli.display.number_texts import clock, counted, fitted, megabytes, number_of, sizes
 from blocksvm.cli.display.streaming import StreamDisplay
 from blocksvm.cli.display.training import TrainDisplay, fitting
 from blocksvm.commands.cv import CvProgress
@@ -110,6 +110,16 @@ def test_a_number_that_is_fitted_is_whole(width):
 def extreme_epoch(number, loss):
     return epoch(number) | {"rows": 8_000_000_000 * number, "cumulative_loss": 8e9 * loss * number, "seconds": 9e7,
                             "mistakes": 8_000_000_000 * number, "valid_accuracy": 1.0}  # fmt: skip
+
+
+def test_one_of_a_thing_is_named_in_the_singular(tmp_path, run_in_process):
+    assert (number_of(1, "row"), number_of(0, "row"), number_of(1234, "pass")) == ("1 row", "0 rows", "1,234 passes")
+    assert sizes(1, 1, 1) == "1 row, 1 feature, 1 nonzero"
+    (tmp_path / "a.svm").write_text("1 1:1\n")
+    printed = run_in_process(split_main, tmp_path / "a.svm", tmp_path / "s.h5", "--threads", "1")
+    found = printed.out + printed.err + run_in_process(info_main, tmp_path / "s.h5").out
+    assert "1 row, 1 feature, 1 nonzero" in found and "in 1 chunk:" in found and "1 thread" in found
+    assert re.findall(r"(?<![\d,.])1 [a-z]+s\b(?!/)", found) == []
 
 
 @pytest.mark.parametrize("loss", [1e-300, 1e22])

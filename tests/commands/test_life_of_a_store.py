@@ -37,7 +37,7 @@ class LifeOfAStore(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="life-"))
-        self.rows, self.n_read, self.trained = {}, 0, None
+        self.rows, self.n_read, self.n_written, self.trained = {}, 0, 0, None
 
     def teardown(self):
         shutil.rmtree(self.folder)
@@ -46,8 +46,9 @@ class LifeOfAStore(RuleBasedStateMachine):
         unheard(words, here=self.folder)
 
     def write(self, rows) -> None:
-        """Rows that a command reads next, in ``rows.svm``."""
-        (self.folder / "rows.svm").write_text(text_of(rows))
+        """Rows that a command reads next, in ``rows.svm``: never the very same file twice."""
+        self.n_written += 1
+        (self.folder / "rows.svm").write_text(text_of(rows) + f"# {self.n_written}\n")
 
     def add(self, rows) -> None:
         self.rows |= dict(enumerate(rows, self.n_read))

@@ -18,6 +18,7 @@ from blocksvm.api.fit import fit
 from blocksvm.conversion.convert import split_rows
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.creation import create_hdf5
+from blocksvm.store.hdf5_files import write_meta
 from blocksvm.store.schema import ROW
 from blocksvm.store.writer import StoreWriter
 
@@ -42,7 +43,7 @@ def written_store(path, pieces: int, a_row: int, features: int):
         for piece in range(pieces):
             rows["source"] = np.arange(ROWS_OF_A_PIECE) + piece * ROWS_OF_A_PIECE
             writer.append(rows, indices.astype(np.int32).ravel(), values.ravel())
-        writer.finish(features, lambda start, stop: np.arange(start, stop), meta)
+        write_meta(file, writer.finish(features, lambda start, stop: np.arange(start, stop), meta))
     return path
 
 

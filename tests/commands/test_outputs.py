@@ -78,6 +78,16 @@ def test_only_what_we_wrote_is_replaced(tmp_path, rows):
             ['{\n  "blocksvm": "0.1.0",\n  "learner": "pa1"\n}\n'],
             ['{"learner": "blocksvm"}', "1\n", "[]"],
         ),
+        (
+            "table",
+            [
+                "id,weight\n,0.5\n3,-1e-07\n",
+                'id,name,idf,-1,1\n,(intercept),,0.5,1.0\n7,"a,b",2.5,0.0,-1.25\n',
+                "id,1\n2,-1.5e+20\n",
+            ],
+            ["id,weight\n1,2\n", "id,name\n1,ann\n", "id,price,day\n1,2.5,monday\n", "id,a\n1,\n", "id,a\nx,0.5\n"],
+        ),
+        ("rows", ["3\n7\n"], ["a\n"]),
         ("figure", ["%PDF-1.4", "<svg>", '<?xml version="1.0"?>'], ["1 1:1\n", "hello"]),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -22,8 +23,9 @@ from blocksvm.commands.export import main as export_main
 from blocksvm.commands.info import main as info_main
 from blocksvm.commands.predict import main as predict_main
 from blocksvm.exchange import liblinear
+from blocksvm.exchange.forms import model_bytes, name_bytes
 from blocksvm.exchange.linear import Linear, linear_of, model_of
-from blocksvm.model.model_file import load_model
+from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.sources.matrix import Matrix
 
 N, D = 150, 12
@@ -224,6 +226,30 @@ def test_what_is_no_linear_model(tmp_path):
         blocksvm.export_model(kernel, tmp_path / "m.csv", "table")
     with pytest.raises(InputError, match="choose one of liblinear"):
         blocksvm.export_model(kernel, tmp_path / "m.csv", "pickle")
+
+
+@pytest.mark.parametrize("form", ["table", "parquet"])
+def test_a_table_takes_what_is_counted(tmp_path, form):
+    """Refused before the weights are read where that is more than the memory."""
+    pytest.importorskip("pyarrow") if form == "parquet" else None
+    lines = [f"{(-1) ** row} | {' '.join(f'{100 * row + k:050d}' for k in range(100))}\n" for row in range(600)]
+    (tmp_path / "rows.vw").write_text("".join(lines))
+    blocksvm.write_store(tmp_path / "rows.vw", tmp_path / "s.h5")
+    with blocksvm.open_store(tmp_path / "s.h5") as store:
+        fit(store, max_outer=1).save(tmp_path / "m.h5")
+    need, names = model_bytes(describe_model(tmp_path / "m.h5")), name_bytes(tmp_path / "m.h5")
+    blocksvm.export_model(tmp_path / "m.h5", tmp_path / "first", form)  # what is imported and cached
+    for memory, peak in ((need + names, need + names), (need + names - 1, 10**6), (need - 1, 10**6)):
+        tracemalloc.start()
+        try:
+            blocksvm.export_model(tmp_path / "m.h5", tmp_path / f"{memory}", form, memory=memory)
+        except InputError as error:
+            refused = str(error)
+        assert tracemalloc.get_traced_memory()[1] <= peak
+        tracemalloc.stop()
+    # and is replaced
+    blocksvm.export_model(tmp_path / "m.h5", tmp_path / "first", form, overwrite=True)
+    assert (tmp_path / f"{need + names}").exists() and refused.startswith(f"memory={need - 1:_} is too small")
 
 
 def test_sets_of_labels_go_out_as_a_table_alone(tmp_path):

@@ -203,7 +203,7 @@ def test_what_is_wrong(corpus, tmp_path, capsys):
             del file["features/idf"]
     code, _, err = run_in_process(capsys, predict, model, corpus)
     assert code == 2 and "/features/idf: is missing or damaged" in err
-    code, _, err = run_in_process(capsys, split_command, corpus, store, "--append")
+    code, _, err = run_in_process(capsys, split_command, saved(tmp_path / "more.tsv", TEXT, LABELS), store, "--append")
     assert code == 2 and "/features/idf: is missing or damaged" in err
 
 

@@ -3,6 +3,8 @@ text that is predicted, and streams that go on; a table of raw numbers then reac
 
 from __future__ import annotations
 
+import json
+
 import h5py
 import numpy as np
 import pytest
@@ -172,6 +174,27 @@ def test_from_text_to_predictions_and_on(numbers, new, tmp_path, capsys):
     assert code == 2 and "was split with --scale max-abs, but deviation is given now" in err
 
 
+@pytest.mark.parametrize("kind", ["--scale max-abs", "--idf smooth --bits 20"])
+@pytest.mark.parametrize("jobs", [(), ("--jobs", "1")])
+def test_features_that_have_no_factor_are_counted(kind, jobs, tmp_path, capsys):
+    """What was not counted when the store was made is left out, and said, once a change."""
+    (tmp_path / "a.svm").write_text("1 1:4 2:1\n-1 1:-8\n")
+    (tmp_path / "b.svm").write_text("1 1:4 7:1 9:2\n-1 7:-8\n1 11:2 2:1\n")
+    (tmp_path / "c.svm").write_text("1 1:3\n")
+    store, factor = tmp_path / "s.h5", kind.split()[0][2:]
+    assert run_in_process(capsys, split_command, tmp_path / "a.svm", store, *kind.split())[0] == 0
+    code, out, _ = run_in_process(capsys, split_command, tmp_path / "b.svm", store, "--append", *jobs)
+    noted = f"note: new features left out: 3 ({store} has no {factor} for them; split all rows anew to learn them)"
+    assert code == 0 and noted in " ".join(out.split())
+    (tmp_path / "b.svm").rename(tmp_path / "d.svm")
+    _, out, _ = run_in_process(capsys, split_command, tmp_path / "d.svm", store, "--append", "--json", *jobs)
+    assert json.loads(out)["features_left_out"] == 3
+    _, out, _ = run_in_process(capsys, split_command, tmp_path / "c.svm", store, "--append", *jobs)
+    assert "left out:" not in out
+    _, out, _ = run_in_process(capsys, split_command, tmp_path / "d.svm", tmp_path / "l.h5", "--like", store, *jobs)
+    assert f"note: new features left out: 3 ({store} has no {factor} for them)" in " ".join(out.split())
+
+
 def test_a_stream_goes_on_with_the_models_scale(numbers, new, tmp_path, capsys):
     store, model, later, both = (tmp_path / f"{name}.h5" for name in ("s", "m", "later", "both"))
     text, other = svmlight(tmp_path / "t.svm", *numbers), svmlight(tmp_path / "new.svm", *new)
@@ -200,7 +223,13 @@ def test_a_table_of_raw_numbers_reaches_the_tolerance(tmp_path, run_in_process):
                 fitted = blocksvm.fit(store, tol=1e-3, max_outer=20)
             assert (fitted.status == "converged") == (kind is not None)
     # and without a scale the last line of train says what to do
-    assert run_in_process(split_command, text, tmp_path / "raw.h5").code == 0
+    # and split says it, of rows that are not scaled yet
+    noted = []
+    for given in ([], ["--scale", "max-abs"], ["--normalize", "l2"]):
+        done = run_in_process(split_command, text, tmp_path / "raw.h5", "--overwrite", *given)
+        noted.append("note: rows are long (norms up to" in done.out and "--scale max-abs evens them out" in done.out)
+    assert noted == [True, False, False]
+    assert run_in_process(split_command, text, tmp_path / "raw.h5", "--overwrite").code == 0
     done = run_in_process(train, tmp_path / "raw.h5", tmp_path / "m.h5", "--max-outer", "20")
     assert "scale them, by --scale max-abs of split" in done.out
 

@@ -195,10 +195,10 @@ def test_every_room_has_its_floor():
 def test_files_explain_themselves_and_are_not_too_long(path):
     text = path.read_text()
     assert ast.get_docstring(ast.parse(text))
-    assert text.count("\n") <= 530
+    assert text.count("\n") <= 560
 
 
-LONGEST_CLASS = 260  # lines
+LONGEST_CLASS = 300  # lines
 MOST_ARGUMENTS = 10  # of a function that is not compiled; in the core fewer
 MOST_OF_A_KERNEL = 16  # arguments of a function of kernels/ and learners/engine/loops.py
 CORE, MOST_IN_CORE = {"training", "solvers", "problems", "losses", "store", "sources", "validation"}, 8

@@ -17,6 +17,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,8 @@ from support.places import ROOT
 
 from blocksvm.base.errors import option_string
 from blocksvm.commands import COMMANDS, module_of
+from blocksvm.model.model_file import describe_model
+from blocksvm.store.reader import open_store
 
 sys.path.append(str(ROOT / "tools"))
 import pages as made_pages  # noqa: E402
@@ -49,7 +52,7 @@ ELSEWHERE = {"extending.md"}  # run with oracles by test_extending.py
 FILES = {
     "README.md": ["train-1.svm.gz", "train-2.svm.gz", "new.svm"],
     "checkpoints.md": ["monday.svm", "tuesday.svm"],
-    "converting.md": ["monday.svm", "tuesday.svm"],
+    "converting.md": ["monday.svm", "tuesday.svm", "wednesday.svm"],
     "cross-validation.md": ["rows.svm"],
     "exporting.md": ["rows.svm", "table.csv"],
     "faq.md": ["monday.svm", "wider.svm"],
@@ -140,6 +143,7 @@ def commands(code: str) -> list[str]:
 
 def shell(line: str, run_in_process) -> None:
     """Run a command line; of ours alone, in this process."""
+    line = line.replace("$(date +%F)", f"{date.today()}")
     words = shlex.split(line, comments=True)
     if words[:2] == ["python", "-m"] and words[2].startswith("blocksvm."):
         words = ["blocksvm", words[2].removeprefix("blocksvm."), *words[3:]]
@@ -152,6 +156,36 @@ def shell(line: str, run_in_process) -> None:
     env = os.environ | {"PATH": os.pathsep.join(paths), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["bash", "-euo", "pipefail", "-c", line], capture_output=True, text=True, env=env)
     assert done.returncode == 0, f"{line}\n{done.stderr}"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", ["operations.md", "recipes/nightly.md"])
+def test_what_is_done_each_night_can_be_done_in_the_third(name, tmp_path, monkeypatch, run_in_process):
+    """As it is printed: a job that is killed and repeated, too."""
+    monkeypatch.chdir(tmp_path)
+    for seed, file in enumerate(FILES.get(name, ())):
+        make(tmp_path / file, seed)
+    nights = [commands(code) for kind, code in blocks(name) if kind == "sh" and re.search("^mv ", code, re.MULTILINE)]
+    for kind, code in blocks(name):
+        if kind == "python":
+            exec(compile(code, name, "exec"), {})  # noqa: S102
+        for line in commands(code) if kind == "sh" and commands(code) not in nights else ():
+            shell(line, run_in_process)
+    store = next(word for line in nights[0] if line.startswith("blocksvm split") for word in line.split()[3:4])
+    with open_store(store) as found:
+        expected = found.n_samples
+    for night in range(3):
+        for file, seed in (("tuesday.svm", 10 + night), ("new.svm", 20 + night)):
+            make(tmp_path / file, seed)
+        expected += 300 - round(0.1 * expected)
+        for lines in nights:
+            # killed after each of its lines and begun again in the last night; repeated as a whole in the others
+            for n in range(1, len(lines) + 1) if night == 2 else (len(lines), len(lines)):
+                for line in lines[:n]:
+                    shell(line, run_in_process)
+        with open_store(store) as found:
+            assert found.n_samples == expected
+            assert describe_model("model.h5")["fingerprint"] == found.fingerprint
 
 
 @pytest.mark.process

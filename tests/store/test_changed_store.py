@@ -3,11 +3,14 @@ fault, and that an earlier run's dual variables find their rows."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 
 import h5py
 import numpy as np
@@ -15,13 +18,17 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from support.stored_rows import in_source_order, read_with_h5py
 from support.training_cases import looped, opened, rows_of_store, train
 
 from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info
+from blocksvm.commands.predict import main as predict
 from blocksvm.commands.split import main
+from blocksvm.commands.train import main as train_command
 from blocksvm.conversion.convert import SplitSettings, extend, settings_of_store, split_rows
+from blocksvm.conversion.feature_ids import gather_spans
 from blocksvm.model.solver_state import open_state
 from blocksvm.store.history import Shift
 from blocksvm.store.reader import Store, open_store
@@ -386,6 +393,7 @@ REFUSED = [
     (["s.h5", "--drop", "oldest:nan%"], "", "how many of the oldest rows?"),
     (["s.h5", "--drop", "oldest:0"], "", "leaves out no row"),
     (["s.h5", "--append"], "", "give the text whose rows are added"),
+    (["-", "s.h5", "--append-once"], "", "--append-once: what standard input holds"),
     (["s.h5"], "", "give text to read"),
     (["b.svm", "s.h5", "--drop", "oldest:1"], "", "add --append"),
     (["b.svm", "none.h5", "--append"], "", "no such store"),
@@ -423,6 +431,38 @@ def test_what_does_not_fit_changes_nothing(tmp_path, monkeypatch, run_in_process
     assert ended.last_line.startswith("blocksvm split: error: ")
     assert (tmp_path / "s.h5").read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == names
+
+
+@pytest.mark.parametrize("name", ["b.svm", "b.svm.gz", "b.npz"])
+def test_the_very_same_input_is_added_once(tmp_path, monkeypatch, run_in_process, name):
+    """A job that is retried after it has added its rows does not double them."""
+    monkeypatch.chdir(tmp_path)
+    np.save("y.npy", np.array([1.0, -1.0] * 4))
+    more = ("--labels-from", "y.npy") if name.endswith("npz") else ()
+
+    def split(*arguments, seed=2):
+        """8 rows in an input of this name."""
+        text = b"".join(text_of(8, seed))
+        (tmp_path / "b.svm").write_bytes(text)
+        (tmp_path / "b.svm.gz").write_bytes(gzip.compress(text))
+        sparse.save_npz("b.npz", sparse.csr_matrix(np.eye(8, 3) * seed))
+        return run_in_process(main, name, "s.h5", *arguments, *more)
+
+    assert split(seed=1).code == split("--append").code == 0
+    before = (tmp_path / "s.h5").read_bytes()
+    ended = split("--append", "--drop", "oldest:2")
+    assert ended.code == 2 and "was added to s.h5 before" in ended.last_line and "--append-once" in ended.last_line
+    ended = split("--append-once", "--drop", "oldest:2")
+    assert (ended.code, ended.out) == (0, f"skipped: {name} (added before); s.h5 stays as it is\n")
+    assert json.loads(split("--append-once", "--json").out)["skipped"] == [name]
+    assert (tmp_path / "s.h5").read_bytes() == before
+    # other content under the same name is added, and what is new beside what is not
+    ended = split("--append-once", "--drop", "oldest:2", seed=3)
+    assert ended.code == 0 and "8 rows added, 2 rows of 16 left out" in ended.out and "skipped" not in ended.out
+    if name == "b.svm":
+        write(tmp_path / "c.svm", text_of(3, 9))
+        ended = run_in_process(main, "./b.svm", "c.svm", "s.h5", "--append-once")
+        assert "skipped: ./b.svm (added before)\n" in ended.out and "3 rows added" in ended.out
 
 
 def test_a_store_that_was_changed_meanwhile_stays(tmp_path):
@@ -558,4 +598,81 @@ def test_of_two_changes_at_once_none_is_lost(tmp_path):
     assert refused
     with open_store(store) as found:
         assert found.n_samples == 350
+    extend([write(tmp_path / "c.svm", text_of(5, 3))], store)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("mode", "added", "read"),
+    [("r", "is open for reading in another program", None),
+     ("r+", "is open for writing in another program", "is open for writing in another program")],
+)  # fmt: skip
+def test_a_store_that_another_program_has_open_is_not_called_damaged(tmp_path, run_in_process, mode, added, read):
+    store = tmp_path / "s.h5"
+    split_rows([write(tmp_path / "a.svm", text_of(30, 1))], store, SplitSettings(**OPTIONS))
+    program = f"import h5py; file = h5py.File({str(store)!r}, {mode!r}); print('open', flush=True); input()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", program], **pipes) as other:
+        other.stdout.readline()
+        ended = run_in_process(main, write(tmp_path / "b.svm", text_of(5, 2)), store, "--append")
+        assert ended.code == 2 and added in ended.last_line
+        ended = run_in_process(info, store)
+        assert (ended.code, read is None or read in ended.last_line) == (0 if read is None else 2, True)
+        other.communicate(b"\n")
+    assert run_in_process(main, tmp_path / "b.svm", store, "--append").code == 0
+    with h5py.File(store), pytest.raises(InputError, match="is open in this program by h5py"):
+        Store(store)
+
+
+def test_held_out_rows_of_another_store_are_noted(tmp_path, monkeypatch, run_in_process):
+    """A command that replaces both stores and is killed between their renames leaves rows of two splits."""
+    monkeypatch.chdir(tmp_path)
+    split = ("a.svm", "s.h5", "--holdout", "0.3", "h.h5", "--overwrite")
+    noted = "h.h5 was held out of another store than the one trained on"
+
+    def warned(*more) -> list[bool]:
+        """By train, and by predict; of --json, too."""
+        trained = run_in_process(train_command, "s.h5", "m.h5", "--valid", "h.h5", "--overwrite", *more)
+        predicted = run_in_process(predict, "m.h5", "h.h5", "out.txt", "--overwrite", "--json")
+        assert trained.code == predicted.code == 0
+        assert json.loads(predicted.out)["notes"] == [line[6:] for line in predicted.err.split("\n") if noted in line]
+        return [noted in trained.err, noted in predicted.err]
+
+    for seed in (1, 2):
+        write(tmp_path / "a.svm", text_of(60, seed))
+        (tmp_path / "h.h5").rename("old.h5") if seed == 2 else None
+        assert run_in_process(main, *split).code == 0
+        assert warned() == [False, False]
+    # either of them may be changed
+    for k, store in enumerate(("s.h5", "h.h5")):
+        assert run_in_process(main, write(tmp_path / f"{k}.svm", text_of(9, 3 + k)), store, "--append").code == 0
+        assert warned() == [False, False]
+    (tmp_path / "old.h5").rename("h.h5")
+    assert warned() == [True, True] and warned("--quiet")[0] is False
+    # rows that never were held out of a store, and models of none, are not
+    assert run_in_process(main, "0.svm", "h.h5", "--overwrite").code == 0
+    assert warned() == [False, False]
+
+
+def test_a_store_whose_names_do_not_fit_is_refused_before_they_are_read(tmp_path):
+    lines = [f"1 | {' '.join(f'{100 * row + k:0100d}' for k in range(100))}\n".encode() for row in range(1000)]
+    store, more = tmp_path / "s.h5", write(tmp_path / "b.vw", [b"-1 | a b\n"])
+    split_rows([write(tmp_path / "a.vw", lines)], store, SplitSettings(n_jobs=2))
+    tracemalloc.start()
+    with pytest.raises(InputError, match="its 100,000 features with their names take 14 MB"):
+        extend([more], store, settings_of_store(store, {}, memory=16_000_000))
+    assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    tracemalloc.stop()
     extend([more], store)
+    with open_store(store) as found:
+        assert set(found.feature_names(0, 100_002)) == {"a", "b", *(f"{k:0100d}" for k in range(100_000))}
+
+
+def test_spans_are_gathered_without_a_multiple_of_them():
+    text, ends = np.arange(4_000_000, dtype=np.uint8), np.arange(0, 4_000_001, 100)
+    order = np.random.default_rng(1).permutation(len(ends) - 1)
+    tracemalloc.start()
+    found = gather_spans(text, ends[:-1][order], ends[1:][order])
+    assert tracemalloc.get_traced_memory()[1] < 12_000_000
+    tracemalloc.stop()
+    np.testing.assert_array_equal(found, text.reshape(-1, 100)[order].ravel())

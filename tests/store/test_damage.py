@@ -29,7 +29,7 @@ from blocksvm.sources.block import carve_block
 from blocksvm.store import anndata_file, codec, foreign
 from blocksvm.store.arrays import write_array
 from blocksvm.store.creation import create_hdf5
-from blocksvm.store.hdf5_files import damage_named, write_text_attribute
+from blocksvm.store.hdf5_files import damage_named, write_meta, write_text_attribute
 from blocksvm.store.reader import Store, check_ids, open_store
 from blocksvm.store.schema import ROW
 from blocksvm.store.writer import StoreWriter
@@ -200,7 +200,7 @@ def test_rows_whose_features_do_not_rise_are_refused(tmp_path):
             rows["length"], rows["sq_norm"] = (3, 1), 1.0
             writer.append(rows, np.array(indices, np.int32), np.ones(4))
             meta = {"settings": {"order": "stored"}, "sources": [], "source_rows": 2}
-            writer.finish(3, lambda start, stop: np.array([4, 7, 9]), meta)
+            write_meta(file, writer.finish(3, lambda start, stop: np.array([4, 7, 9]), meta))
         with Store(path) as store, pytest.raises(InputError, match="chunk 0: the features of a row do not rise"):
             store.verify()
 

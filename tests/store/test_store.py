@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import os
 import random
 import shutil
 import subprocess
@@ -26,7 +25,7 @@ from blocksvm.store import codec, reader, schema
 from blocksvm.store.arrays import read_array, write_array
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.decoder import Decoder
-from blocksvm.store.hdf5_files import open_hdf5
+from blocksvm.store.hdf5_files import open_hdf5, write_meta
 from blocksvm.store.reader import Store
 from blocksvm.store.schema import ROW
 from blocksvm.store.writer import StoreWriter
@@ -150,7 +149,7 @@ def one_row_chunks(path: Path, n: int) -> Path:
         rows["source"] = np.arange(n)
         writer.append(rows, np.zeros(n, np.int32), np.ones(n, np.float32))
         meta = {"settings": {"order": "stored"}, "sources": [], "source_rows": n}
-        writer.finish(1, lambda start, stop: np.array([7]), meta)
+        write_meta(file, writer.finish(1, lambda start, stop: np.array([7]), meta))
     return path
 
 
@@ -311,7 +310,7 @@ def test_what_a_kernel_must_not_see_is_refused(tmp_path, indices, values, norm, 
         writer.append(rows, np.array(indices, np.int32), np.array(values))
         writer.max_sq_norm = 2.0
         meta = {"settings": {"order": "stored"}, "sources": [], "source_rows": 1}
-        writer.finish(2, lambda start, stop: np.array([4, 7]), meta)
+        write_meta(file, writer.finish(2, lambda start, stop: np.array([4, 7]), meta))
     with Store(path) as store, pytest.raises(InputError, match=f"chunk 0: .*{what}"):
         store.verify()
 
@@ -439,7 +438,7 @@ def test_a_block_is_the_same_whoever_decodes_its_runs(tmp_path, monkeypatch, dam
 @pytest.mark.parametrize("memory", [0, 2_000_000, 20_000_000])
 def test_decoders_live_in_their_part_of_the_memory(tmp_path, monkeypatch, n, memory):
     """As many as are asked for and fit; what is counted for them does not depend on that, nor what they read."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr("blocksvm.store.reader.n_processors", lambda: 64)
     text = tmp_path / "t.svm"
     text.write_text("".join(f"{i % 2} {i % 13 + 1}:{i + 1} {i % 7 + 20}:1 {i % 5 + 30}:3\n" for i in range(3_000)))
     path = tmp_path / "s.h5"
@@ -455,5 +454,9 @@ def test_decoders_live_in_their_part_of_the_memory(tmp_path, monkeypatch, n, mem
         assert sum(held) > 0
         assert sum(held) <= counted == store.working_bytes(memory)
         assert counted <= memory / 32 or not memory
+        # nor more than a container gives processors, however many the machine has
+        monkeypatch.setattr("blocksvm.store.reader.n_processors", lambda: 5)
+        store.decode_by(n, memory)
+        assert len(store.decoders) == max(2, min(len(held), 5))
     for name in ("indptr", "indices", "values", "y", "sq_norms", "rows"):
         assert getattr(block, name).tobytes() == getattr(expected, name).tobytes()

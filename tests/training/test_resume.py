@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -440,6 +441,28 @@ def test_resume_without_a_file_says_so_and_starts(store, tmp_path, in_process):
     code, _, err = in_process(store, tmp_path / "b.h5", *options, "--checkpoint", checkpoint)
     assert code == 2
     assert f"{checkpoint}: exists already" in err
+
+
+def test_a_run_that_was_killed_after_its_model_had_its_name_is_done(store, tmp_path, in_process):
+    """The repeated command says so and ends well; a model of another run stays."""
+    options = ["--schedule", "1", "--max-outer", "4", "--tol", "0", "--checkpoint", tmp_path / "run.ckpt", "--resume"]
+    model, result = tmp_path / "m.h5", tmp_path / "result.json"
+    assert in_process(store, model, *options, "--quiet")[0] == 0
+    kept = tmp_path / "kept.h5"
+    shutil.copy(model, kept)
+    code, _, err = in_process(store, model, *options, "--json", result)
+    assert code == 0 and f"{model}: is the model of this run, which had ended" in err
+    assert_same_model(model, kept)
+    assert json.loads(result.read_text())["status"] == "max-outer"
+    # a run that is to go on, or a model of another one, or none of ours
+    for more in (["--max-outer", "5"], ["--tol", "1e-9"]):
+        code, _, err = in_process(store, model, *options, *more)
+        assert code == 2 and f"{model}: exists already" in err
+    assert in_process(store, kept, *options[:2], "--max-outer", "3", "--tol", "0", "--overwrite")[0] == 0
+    (tmp_path / "text").write_text("hello")
+    for other in (kept, tmp_path / "text"):
+        code, _, err = in_process(store, other, *options)
+        assert code == 2 and f"{other}: exists already" in err
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ it."""
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -22,7 +23,9 @@ from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.solver import SHARE, Task
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
+from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import LEAST_READ, MOST_PASSES
+from blocksvm.training.train_settings import TrainSettings
 from blocksvm.training.working_set import FILL_SHARE, LOWERED, WorkingSet, largest_first
 
 LOSSES = ("hinge", "squared-hinge", "logistic")
@@ -253,7 +256,8 @@ def test_a_saved_set_of_other_rows_is_refused(rows):
     for name, wrong in [
         ("rows", saved["rows"] + 1000), ("rows", np.append(saved["rows"][:-1], first)),
         ("lengths", saved["lengths"] + 1), ("lengths", -saved["lengths"]), ("share", saved["share"][1:]),
-        ("member", saved["member"][1:]), ("sums", np.zeros(2)),
+        ("member", saved["member"][1:]), ("sums", np.zeros(2)), ("rows", saved["rows"] + 0.0),
+        ("lengths", saved["lengths"] + 2**62), ("lengths", saved["lengths"] + 0.0), ("share", saved["member"]),
     ]:  # fmt: skip
         with pytest.raises(InputError, match="the checkpoint's working set"):
             WorkingSet(source, 20_000).restore(saved | {name: np.ascontiguousarray(wrong)}, iter(blocks))
@@ -362,6 +366,34 @@ def test_in_memory_its_rows_are_copied_where_there_is_room():
     assert max(event["set_nonzeros"] for event in ample.outer()) <= 0.25 * X.nnz
     assert counted["working set"] > 0
     assert tight.loop.working_set is None and "working set" not in tight.result.memory
+
+
+def test_a_resumed_run_counts_what_it_counted_when_it_was_begun():
+    """Of many classes a visit to the working set takes more than its rows."""
+    X, y = random_rows(n=2000, d=60, seed=3)
+    source = Matrix(X, np.arange(2000.0) % 12, chunk_rows=np.arange(0, 2000, 50))
+    whole = sum(Plan(source, TrainSettings(memory=10**9)).memory().values())
+    for memory in (10**9, whole // 2):
+        first = Plan(source, TrainSettings(memory=memory))
+        counted, saved = first.memory(), first.describe()
+        assert counted["visits to the working set"] > 10_000
+        assert Plan(source, TrainSettings(memory=memory), resume=saved).memory() == counted
+        with pytest.raises(InputError, match="is too small.*visits to the working set"):
+            Plan(source, TrainSettings(memory=sum(counted.values()) - 10_000), resume=saved)
+
+
+@pytest.mark.parametrize("memory", [10**9, 10**7])
+def test_what_was_fitted_keeps_no_rows(tmp_path, memory):
+    X = sparse.random(20_000, 60, density=0.5, random_state=1, format="csr")
+    path = make_store(tmp_path, X, np.where(X @ np.ones(60) > 15.0, 1.0, -1.0))
+    with open_store(path) as store:
+        fit(store, max_outer=1)  # what is compiled and cached
+        tracemalloc.start()
+        fitted = fit(store, memory=memory, max_outer=2)
+        kept, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert kept < 1_500_000 < 6_000_000 < most
+    fitted.save(tmp_path / "m.h5")
 
 
 def test_blocks_with_a_set_are_better_than_all_rows_without_one():

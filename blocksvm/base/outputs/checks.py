@@ -20,14 +20,14 @@ LONGEST_NAME = 230  # bytes; file systems allow 255
 HDF5_KINDS = ("store", "model", "checkpoint", "structure-checkpoint", "structure")  # none begins as one after it
 HDF5 = b"\x89HDF\r\n\x1a\n"
 HEAD_BYTES = 1 << 16  # bytes at a file's beginning that tell what it is
-# kinds of files that are told by their first bytes -> these
+# kinds of files that are told by their beginning -> its pattern; a table's last cell is a number as Python writes it
 BEGINNINGS = {
-    "support vectors": b"row,label,alpha,margin",
-    "LIBLINEAR model": b"solver_type ",
-    "table": b"id,",
-    "Parquet table": b"PAR1",
-    "estimator": b"\x80",
-    "ONNX model": b"\x08",
+    "support vectors": rb"row,label,alpha,margin",
+    "LIBLINEAR model": rb"solver_type ",
+    "table": rb"id,[^\n]+\n(\d*,[^\n]*?-?\d+(\.\d+(e[-+]\d+)?|e[-+]\d+)\n|$)",
+    "Parquet table": rb"PAR1",
+    "estimator": rb"(?s)\x80.*sklearn",
+    "ONNX model": rb"(?s)\x08.*blocksvm",
 }
 CONTINUED = ("checkpoint", "structure-checkpoint", "log")
 FIGURES = (b"\x89PNG", b"%PDF", b"<?xml", b"<svg", b"%!PS", b"\xff\xd8\xff")
@@ -132,6 +132,7 @@ def _article(kind: str | None) -> str:
         "log": "a trace",
         "predictions": "a file of predictions",
         "questions": "a list of rows",
+        "rows": "a list of rows",
         "json": "a JSON report",
         "support vectors": "a list of support vectors",
         "structure": "a structured model",
@@ -154,7 +155,7 @@ def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
     if kind == "figure":
         return start.lstrip().startswith(FIGURES)
     if kind in BEGINNINGS:
-        return start.startswith(BEGINNINGS[kind])
+        return re.match(BEGINNINGS[kind], start) is not None
     if kind == "report":
         return start.startswith(b"<!doctype html>") and b'content="blocksvm' in start
     if kind == "json":

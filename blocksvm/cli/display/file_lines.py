@@ -5,7 +5,7 @@ from __future__ import annotations
 from blocksvm.base.errors import printable
 from blocksvm.base.labels import listed
 from blocksvm.base.settings import shown
-from blocksvm.cli.display.number_texts import labels_line, loss_text, megabytes, rows
+from blocksvm.cli.display.number_texts import labels_line, loss_text, megabytes, number_of, rows
 from blocksvm.training.run_settings import FREE
 
 # settings that have a line of their own
@@ -76,10 +76,10 @@ def structure_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         ("structure", f"{megabytes(n_bytes)}, task {meta['task']}"),
         ("learner", meta["learner"]),
         ("settings", shown({k: v for k, v in meta["settings"].items() if k != "template"})),
-        ("features", f"{meta['n_features']:,}, {meta['n_weights']:,} weights"),
+        ("features", f"{meta['n_features']:,}, {number_of(meta['n_weights'], 'weight')}"),
         ("template", meta["template"] or None),
         ("labels", f"{len(labels):,}: {' '.join(labels[:MOST_LABELS_SHOWN])}" if labels else None),
-        ("trained on", f"{meta['trained_on']}, {meta['epochs']} epochs, {meta['seconds']:.1f}s"),
+        ("trained on", f"{meta['trained_on']}, {number_of(meta['epochs'], 'epoch')}, {meta['seconds']:.1f}s"),
         ("certificate", gap),
     ]
     return [(name, value) for name, value in lines if value is not None]
@@ -114,7 +114,11 @@ def structured_checkpoint_lines(meta: dict, n_bytes: int) -> list[tuple[str, str
         ("checkpoint", f"{megabytes(n_bytes)}, task {settings.pop('task')}"),
         ("learner", settings.pop("learner")),
         ("settings", shown({name: value for name, value in settings.items() if name != "template"})),
-        ("position", f"{progress['epoch']:,} epochs and {progress['visit']:,} blocks, {progress['seconds']:.1f}s"),
+        (
+            "position",
+            f"{number_of(progress['epoch'], 'epoch')} and {number_of(progress['visit'], 'block')}, "
+            f"{progress['seconds']:.1f}s",
+        ),
     ]
 
 
@@ -132,7 +136,7 @@ def linear_lines(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
 def checkpoint_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     """Of the state of a run."""
     progress = meta["progress"]
-    position = f"outer iteration {progress['outer']}, {progress['visit']} blocks visited in it"
+    position = f"outer iteration {progress['outer']}, {number_of(progress['visit'], 'block')} visited in it"
     return [*linear_lines("checkpoint", meta, n_bytes), ("position", position)]
 
 
@@ -143,7 +147,7 @@ def model_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         progress = meta["progress"]
         figures = [progress[name] for name in ("rows", "cumulative_loss", "mistakes")]
         loss = loss_text(*figures, progress.get("squared_errors"), progress.get("cumulative_cost"))
-        return [*lines, ("learned from", f"a stream of {progress['rows']:,} rows: {loss}")]
+        return [*lines, ("learned from", f"a stream of {rows(progress['rows'])}: {loss}")]
     if meta["status"] == "imported":
         return [*lines, ("trained by", meta["store"])]
     certificate = meta["certificate"]
@@ -153,11 +157,11 @@ def model_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     certified = [] if certificate["primal"] is None else [("certificate", certificate_text(certificate))]
     return [
         *lines,
-        ("trained on", f"{meta['store']} ({meta['n_samples']:,} rows)"),
+        ("trained on", f"{meta['store']} ({rows(meta['n_samples'])})"),
         *certified,
         *fit_lines(certificate),
         *([] if calibration is None else [("probabilities", f"calibrated on rows held out: {calibration['kind']}")]),
-        ("ended", f"{meta['status']} after {meta['outer']} outer iterations, {meta['seconds']:.1f}s"),
+        ("ended", f"{meta['status']} after {number_of(meta['outer'], 'outer iteration')}, {meta['seconds']:.1f}s"),
         ("versions", ", ".join(f"{name} {value}" for name, value in meta["versions"].items())),
     ]
 

@@ -68,9 +68,18 @@ def label(value) -> str:
     return label_text(tuple(value) if isinstance(value, list) else value)
 
 
+def number_of(n: int, what: str) -> str:
+    """'1 row' or '1,234 rows'; what: the noun in the singular."""
+    return f"{n:,} {what}{'' if n == 1 else 'es' if what.endswith('s') else 's'}"
+
+
+def sizes(n_rows: int, n_features: int, n_nonzeros: int) -> str:
+    """Of a matrix: '1,234 rows, 1 feature, 1,234 nonzeros'."""
+    return f"{rows(n_rows)}, {number_of(n_features, 'feature')}, {number_of(n_nonzeros, 'nonzero')}"
+
+
 def rows(n: int) -> str:
-    """'1 row' or '1,234 rows'."""
-    return "1 row" if n == 1 else f"{n:,} rows"
+    return number_of(n, "row")
 
 
 def labels_line(meta: dict) -> str:

@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 
 from blocksvm.cli.display.line import Line
-from blocksvm.cli.display.number_texts import clock, labels_line, megabytes, rows
+from blocksvm.cli.display.number_texts import clock, labels_line, megabytes, number_of, rows, sizes
+from blocksvm.conversion.factor_counts import factor_notes
 
 
 class SplitDisplay:
@@ -38,7 +39,7 @@ class SplitDisplay:
         names = "standard input" if names == "-" else names
         print(
             f"splitting {names}: up to {megabytes(settings.memory)} of memory, {parsers(settings.processes)}"
-            f"{settings.n_jobs} thread{'s' if settings.n_jobs > 1 else ''}",
+            f"{number_of(settings.n_jobs, 'thread')}",
             file=self.stream,
         )
 
@@ -53,7 +54,7 @@ class SplitDisplay:
         done = "" if progress.fraction is None else f"{progress.fraction:4.0%} "
         if progress.phase == "reading":
             rate = f"{progress.rows / spent:,.0f} rows/s, {progress.text_bytes / 1e6 / spent:,.0f} MB/s"
-            self.line.show(f"reading {done}{progress.rows:,} rows, {rate}{left}")
+            self.line.show(f"reading {done}{rows(progress.rows)}, {rate}{left}")
         else:
             self.line.show(f"writing {done}{left.lstrip(', ')}")
 
@@ -62,7 +63,13 @@ def parsers(processes: int | None) -> str:
     """The processes that parse, where there are others than this one."""
     if processes is None:
         return ""
-    return f"{'all' if processes < 0 else processes} process{'' if processes == 1 else 'es'}, "
+    return f"{'all processes' if processes < 0 else number_of(processes, 'process')}, "
+
+
+def skipped_lines(store: str, meta: dict, unchanged: bool) -> list[str]:
+    """What was not added, as it had been before; unchanged: nor was anything else."""
+    end = f"; {store} stays as it is" if unchanged else ""
+    return [f"skipped: {', '.join(meta['skipped'])} (added before){end}"] if meta.get("skipped") else []
 
 
 def split_summary(path: Path, meta: dict, seconds: float) -> str:
@@ -71,11 +78,10 @@ def split_summary(path: Path, meta: dict, seconds: float) -> str:
     text = sum(source["text_bytes"] for source in meta["sources"])
     nnz, n = meta["n_nonzeros"], meta["n_samples"]
     lines = [
-        f"{path}: {rows(n)}, {meta['n_features']:,} features, {nnz:,} nonzeros"
-        f"{' (all values are 1)' if meta['values'] == 'ones' else ''}",
+        f"{path}: {sizes(n, meta['n_features'], nnz)}{' (all values are 1)' if meta['values'] == 'ones' else ''}",
         f"labels: {labels_line(meta)}",
-        *(f"note: {note}" for note in meta.get("notes", [])),
-        f"{megabytes(stored)} in {meta['n_chunks']:,} chunk{'s' if meta['n_chunks'] > 1 else ''}: "
+        *(f"note: {note}" for note in [*meta.get("notes", []), *factor_notes(meta, path)]),
+        f"{megabytes(stored)} in {number_of(meta['n_chunks'], 'chunk')}: "
         f"{stored / max(1, nnz):.2f} bytes a nonzero, {stored / max(1, text):.0%} of the text's {megabytes(text)}",
     ]
     spent = clock(seconds) if seconds >= 10 else f"{seconds:.1f}s"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from blocksvm.base.settings import shown
 from blocksvm.cli.display.folding import wrap_text
-from blocksvm.cli.display.number_texts import counted, fitted, label, loss_text, megabytes, rmse
+from blocksvm.cli.display.number_texts import counted, fitted, label, loss_text, megabytes, number_of, rmse
 
 OF_EACH = ("mistakes", "squared_errors", "cumulative_cost")
 
@@ -123,14 +123,17 @@ class StreamDisplay:
         seconds = max(1e-9, report.seconds)
         rows, nonzeros = report.rows - self.rows_before, stream.nonzeros - self.nonzeros_before
         pace = f"{rows / seconds:,.0f} rows/s, {nonzeros / 1e6 / seconds:.1f} M nonzeros/s"
-        of_all = f"of all {report.rows:,} rows: " if self.rows_before else ""
+        of_all = f"of all {number_of(report.rows, 'row')}: " if self.rows_before else ""
         loss = loss_text(
             report.rows, report.cumulative_loss, report.mistakes, report.squared_errors, report.cumulative_cost
         )
         if report.auc is not None:
             loss += f", auc {report.auc:.4f}, log loss {report.log_loss:.4g}"
         of_all += f"{stream.leading.name} leads, " if report.learners is not None else ""
-        lines = [f"{rows:,} rows in {report.seconds:.1f}s ({pace}), {report.features:,} features; {of_all}{loss}"]
+        lines = [
+            f"{number_of(rows, 'row')} in {report.seconds:.1f}s ({pace}), "
+            f"{number_of(report.features, 'feature')}; {of_all}{loss}"
+        ]
         for number, of_pass in enumerate(report.passes or [], 1):
             if of_pass["rows"]:
                 seen_before = "" if number == 1 else ", of rows that were learned from before"

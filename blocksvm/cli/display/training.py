@@ -8,7 +8,7 @@ from blocksvm.base.objects.object_settings import dollars
 from blocksvm.base.settings import shown
 from blocksvm.cli.display.folding import width_of, wrap_text
 from blocksvm.cli.display.line import Line
-from blocksvm.cli.display.number_texts import clock, counted, fitted, megabytes, rmse
+from blocksvm.cli.display.number_texts import clock, counted, fitted, megabytes, number_of, rmse, sizes
 from blocksvm.problems.problem_settings import learns_together
 
 # column -> width
@@ -94,8 +94,7 @@ class TrainDisplay:
                 rule = " together" if learns_together(event.get("multiclass")) else ", each against the others"
                 method += f"; {self.n_vectors} classes{rule}"
         lines = [
-            f"{event['store']}: {event['n_samples']:,} rows, {event['n_features']:,} features, "
-            f"{event['n_nonzeros']:,} nonzeros",
+            f"{event['store']}: {sizes(event['n_samples'], event['n_features'], event['n_nonzeros'])}",
             f"{method}, seed {event['seed']}",
             f"memory {megabytes(sum(event['memory_plan'].values()))} of {megabytes(event['memory'])}: {plan}",
             "all rows stay in memory"
@@ -264,7 +263,7 @@ def train_summary(result) -> list[str]:
         "max-seconds": "ended by --max-seconds",
         "interrupted": "interrupted",
     }
-    outer = f"{result.outer} outer iteration{'s' if result.outer != 1 else ''}, {result.seconds:.1f}s"
+    outer = f"{number_of(result.outer, 'outer iteration')}, {result.seconds:.1f}s"
     certificate = result.certificate
     if certificate is None:
         return [f"{ends[result.status]} after {outer}"]

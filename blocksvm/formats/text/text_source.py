@@ -172,6 +172,13 @@ class OpenText:
         except (OSError, zlib.error, lzma.LZMAError, ValueError) as error:
             raise InputError(f"{name}: cannot be {verb} ({error}); get it again") from error
 
+    def fingerprint(self) -> str:
+        """Of all of its text, which is read meanwhile."""
+        digest, buffer = xxh3_128(self.mark), memoryview(bytearray(LOOKED_BYTES))
+        while n := self.take(buffer):
+            digest.update(buffer[:n])
+        return digest.hexdigest()
+
     def check_whole(self) -> None:
         """At the end: InputError where the file has become shorter than it was when it was opened."""
         size = self.source.stored_bytes
