@@ -144,7 +144,7 @@ class Parser(argparse.ArgumentParser):
         self.register("action", "store", Stored)
         self.refusal: Callable[[str], str | None] = lambda flag: None  # what to say of an option that is not known
         self.add_argument("--version", action="version", version=f"blocksvm {__version__}")
-        self.add_argument("--quiet", action="store_true", help="print no progress, only results and errors")
+        self.add_argument("--quiet", action="store_true", help="print one line or the table asked for, and errors")
 
     def error(self, message: str):
         self.exit(2, f"{self.prog}: error: {message} (see --help)\n")

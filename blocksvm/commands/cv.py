@@ -17,6 +17,7 @@ from blocksvm.cli.console import (
 )
 from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import (
+    UNCONVERGED,
     add_checkpoint,
     add_cluster,
     add_objects,
@@ -26,6 +27,7 @@ from blocksvm.cli.options import (
     joblib_cluster,
     resumes,
     saved_in,
+    unlimited,
     value_of,
 )
 from blocksvm.cli.outputs import outputs_of, print_written
@@ -135,8 +137,9 @@ def main(arguments: list[str]) -> int:
             raise Interrupted(f"interrupted; no results were written{saved}")
         best = cv.best(options.select)
         figures = cv.described() | {"store": options.store, "best": cv.path[best]}
+        missed = shortfall(cv, cv.settings["tol"])
         if not emit_json(options, figures):
-            print("\n".join(shown(cv, best, options.select)))
+            print("\n".join(missed + shown(cv, best, options.select)))
         if "figure" in outputs:
             from blocksvm.validation.validation_figure import draw
 
@@ -149,8 +152,21 @@ def main(arguments: list[str]) -> int:
             if fitted.status == "interrupted":
                 raise Interrupted("interrupted; no model was written")
             fitted.save(outputs["model"], options.overwrite)
+            if fitted.result.advice is not None:
+                missed = [f"{outputs['model']}: {fitted.result.advice}"]
+                if not options.quiet:
+                    print(missed[0], file=sys.stderr)
     print_written(options, outputs)
-    return 0
+    return UNCONVERGED if missed and unlimited(options) else 0
+
+
+def shortfall(cv, tol: float) -> list[str]:
+    """A sentence where problems have not reached their gap, as lines."""
+    n = int((cv.rel_gap > tol).sum())
+    if not n:
+        return []
+    return [f"not converged: {n} of {cv.rel_gap.size} problems have a gap above --tol {tol:g}; raise --max-outer, "
+            "leave the largest C out, or scale the rows (split --scale max-abs)"]  # fmt: skip
 
 
 def validated(options, store, path: list[float], **more):

@@ -22,7 +22,7 @@ from blocksvm.cli.options import (
     cluster_of,
     n_threads,
 )
-from blocksvm.cli.outputs import outputs_of
+from blocksvm.cli.outputs import outputs_of, print_results
 from blocksvm.cli.standard import is_closed
 from blocksvm.formats.choices import PREDICTED, all_choices
 
@@ -198,10 +198,8 @@ def show_measures(options, output, scorer, measures) -> None:
         if emit_json(options, figures | measures.figures() | scorer.coverage.figures()):
             return
     results = sys.stderr if output is None else sys.stdout
-    for sentence in measures.sentences():
-        print(sentence, file=results)
-    if output is not None:
-        print(f"{measures.rows:,} predictions in {output}")
+    written = [] if output is None else [f"{measures.rows:,} predictions in {output}"]
+    print_results(options, [*measures.sentences(), *written], results)
 
 
 def explained(texts: Iterator[str], contributions, explainer) -> str:

@@ -19,7 +19,7 @@ from blocksvm.cli.options import (
     place_of_tasks,
     value_of,
 )
-from blocksvm.cli.outputs import outputs_of
+from blocksvm.cli.outputs import outputs_of, print_results
 
 EPILOG = """examples:
   blocksvm split train.svm.gz store.h5
@@ -129,7 +129,6 @@ def main(arguments: list[str]) -> int:
     check_options(options, changes)
     check_files(options, changes, held_out)
     settings = split_settings(options, changes, share)
-    from blocksvm.cli.display.folding import wrap_text
     from blocksvm.cli.display.splitting import SplitDisplay, split_summary
     from blocksvm.conversion.convert import extend, split_rows
 
@@ -142,9 +141,8 @@ def main(arguments: list[str]) -> int:
             meta = split_rows(options.inputs, options.store, settings, held_out, display.show)
     of_run = {"store": options.store, "holdout": held_out and str(held_out), "seconds": display.seconds}
     if not emit_json(options, of_run | meta):
-        print(wrap_text(split_summary(place(options.store), meta, display.seconds), sys.stdout))
-        if held_out is not None:
-            print(f"held-out rows in {held_out}")
+        lines = split_summary(place(options.store), meta, display.seconds).split("\n")
+        print_results(options, lines if held_out is None else [*lines, f"held-out rows in {held_out}"])
     if not options.quiet:
         for line in next_steps(options.store, meta):
             print(line, file=sys.stderr)

@@ -33,7 +33,7 @@ from blocksvm.cli.options import (
     refusal,
     value_of,
 )
-from blocksvm.cli.outputs import outputs_of
+from blocksvm.cli.outputs import outputs_of, print_next, print_results
 from blocksvm.cli.standard import is_closed
 from blocksvm.learners import LEARNERS
 
@@ -212,7 +212,7 @@ def main(arguments: list[str]) -> int:
         if not done:  # within the block: predictions that were broken off get no name
             saved = f"; model saved in {options.model}" if options.model and stream.rows else "; nothing was saved"
             raise Interrupted(f"interrupted after {stream.rows:,} rows{saved}")
-    show_end(options, outputs, stream, display, files)
+    show_end(options, inputs, outputs, stream, display, files)
     return 0
 
 
@@ -279,9 +279,8 @@ def stream_settings(options, declared: Settings):
     )  # fmt: skip
 
 
-def show_end(options, outputs: dict, stream, display, files) -> None:
+def show_end(options, inputs: list[str], outputs: dict, stream, display, files) -> None:
     """Print how the stream ended, or write it as ``--json`` says."""
-    from blocksvm.cli.display.folding import wrap_text
     from blocksvm.streaming.stream_pass import notes_of
 
     if options.json:
@@ -289,12 +288,11 @@ def show_end(options, outputs: dict, stream, display, files) -> None:
         written = {kind: str(path) for kind, path in outputs.items()}
         if emit_json(options, ended | {"notes": notes_of(stream)} | written):
             return
-    to = sys.stderr if options.predictions == "-" else sys.stdout
-    notes = [f"note: {note}" for note in notes_of(stream)]
-    print(wrap_text("\n".join(display.summary(stream) + notes), to), file=to)
+    lines = display.summary(stream) + [f"note: {note}" for note in notes_of(stream)]
     if options.ask:
-        print(f"{files.n_questions:,} labels are asked for in {outputs['questions']}")
+        lines.append(f"{files.n_questions:,} labels are asked for in {outputs['questions']}")
     if "predictions" in outputs:
-        print(f"{files.predictions.rows:,} predictions in {outputs['predictions']}")
-    if options.model and not options.quiet:
-        print(f"next: blocksvm predict {options.model} NEW.svm", file=sys.stderr)
+        lines.append(f"{files.predictions.rows:,} predictions in {outputs['predictions']}")
+    print_results(options, lines, sys.stderr if options.predictions == "-" else sys.stdout)
+    if options.model:
+        print_next(options, inputs)

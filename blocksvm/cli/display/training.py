@@ -285,6 +285,4 @@ def train_summary(result) -> list[str]:
         lines.append(f"root mean squared error on the training rows {certificate.rmse:.6g}")
     if result.note:
         lines.append(result.note)
-    if result.advice:
-        lines.append(result.advice)
-    return lines
+    return [result.advice, *lines] if result.advice else lines
