@@ -41,7 +41,8 @@ class Progress:
     cycle_gain, cycle_work, last_worth, since_set: what ``PassStats`` begin with, and nonzeros of the blocks visited
     since the last pass over the set; estimates: of the primal, the latest; dual, gap: as the visits suggest them,
     gap_of: those of all 'rows', or those to the 'set' chosen by the last certificate; policy: when a certificate is
-    due; certificate: the last one taken, at the end of the iteration certified_outer; current: nothing has moved since;
+    due; certificate: the last one taken, at the end of the iteration certified_outer; best: that of the least primal,
+    at the end of best_outer, whose w the state has kept; current: nothing has moved since;
     outers_before: outer iterations of a run that this one continues; warm_started: it began at another one's end;
     seconds_before: of the run before it was resumed.
     """
@@ -66,6 +67,8 @@ class Progress:
     policy: CertificatePolicy = field(default_factory=CertificatePolicy)
     certificate: dict | None = None
     certified_outer: int = 0
+    best: dict | None = None
+    best_outer: int = 0
     current: bool = False
     outers_before: int = 0
     warm_started: bool = False
@@ -209,7 +212,8 @@ class Result:
     where interrupted; passes of every visit, set_passes of every one to the working set; memory by name as planned;
     note: a sentence about what the run has shown; support: of a solver whose result is no vector of weights, the rows
     that it stands on; cause, advice: of a run that a limit has ended before its tolerance, why and what to do
-    (``cause_of``), else None."""
+    (``cause_of``), else None; outer_of_weights: the outer iteration of w and its primal, where it is an earlier one
+    than that of alpha and the dual value."""
 
     status: str
     w: np.ndarray
@@ -224,6 +228,7 @@ class Result:
     support: Support | None = None
     cause: str | None = None
     advice: str | None = None
+    outer_of_weights: int | None = None
 
 
 UNCERTIFIED = {name: None for name in ("primal", "dual", "rel_gap", "accuracy", "rmse")}

@@ -283,6 +283,9 @@ def train_summary(result) -> list[str]:
         lines.append(f"accuracy on the training rows {certificate.accuracy:.4f}")
     elif certificate.rmse is not None:
         lines.append(f"root mean squared error on the training rows {certificate.rmse:.6g}")
+    if result.outer_of_weights is not None:
+        lines.append(f"the weights are those of outer iteration {result.outer_of_weights}, whose primal is the least "
+                     "that was certified")  # fmt: skip
     if result.note:
         lines.append(result.note)
     return [result.advice, *lines] if result.advice else lines
