@@ -172,9 +172,9 @@ class Parser(argparse.ArgumentParser):
         Positional arguments come first, since argparse takes them only where they stand together, and an option that
         lacks a value would take one; not where a subcommand begins, which has options of its own.
         """
-        options, places, values = [], [], 0
+        options, places, values, faults = [], [], 0, []
         for number, text in enumerate(arguments):
-            if text == "--":
+            if text == "--" and not faults:
                 return [*options, text, *places, *arguments[number + 1 :]]
             known = self._option(text)
             # a mistyped option is more likely than a value that begins with "--"
@@ -193,13 +193,10 @@ class Parser(argparse.ArgumentParser):
                 places.append(text)
                 continue
             elif text.startswith("-") and text[1:2] not in "0123456789.":
-                flag = text.partition("=")[0] if text.startswith("--") else text[:2]
-                if sentence := self.refusal(flag):
-                    raise InputError(sentence)
-                if flag in FOREIGN_OPTIONS:
-                    self.error(f"{flag}: no such option here; {FOREIGN_OPTIONS[flag]}")
-                self.error(f"unrecognized arguments: {text}{self._meant(text)}")
+                faults.append(self._fault(text))
             options.append(text)
+        if faults:
+            raise InputError("; ".join(dict.fromkeys(faults)))
         return [*places, *options]
 
     def _option(self, text: str) -> tuple[argparse.Action, bool] | None:
@@ -214,12 +211,20 @@ class Parser(argparse.ArgumentParser):
             return known[text[:2]], True
         return None
 
+    def _fault(self, text: str) -> str:
+        """What is said of an option that is not known."""
+        flag = text.partition("=")[0] if text.startswith("--") else text[:2]
+        if sentence := self.refusal(flag):
+            return sentence
+        answer = FOREIGN_OPTIONS.get(flag) or FOREIGN_OPTIONS.get("--" + flag[2:].replace("-", "_"))
+        return f"{flag}: no such option here; {answer or self._meant(text)}"
+
     def _meant(self, text: str) -> str:
-        """'; did you mean --overwrite?', or nothing."""
+        """The option of this command that may have been meant."""
         names = {name.lstrip("-").lower(): name for name in self._option_string_actions}
         typed = text.partition("=")[0].lstrip("-").lower()
         close = nearest(typed, names)
-        return f"; did you mean {names[close]}?" if close else ""
+        return f"did you mean {names[close]}?" if close else f"{self.prog} --help lists those that there are"
 
     def _check_value(self, action, value):
         if action.choices is not None and value not in action.choices:

@@ -198,7 +198,7 @@ class CvProgress:
         from time import perf_counter
 
         self.line = line
-        self.part = ""
+        self.part, self.done = "", 0
         self.now = perf_counter
         self.began: tuple[float, int] | None = None  # when, and how much of the path was done then
         self.end: float | None = None
@@ -210,13 +210,13 @@ class CvProgress:
             low, high = event["path"][0], event["path"][-1]
             self.part = f"C {low:g}" if low == high else f"C {low:g} to {high:g}"
             self.part += f" ({event['done'] + len(event['path'])} of {event['of']})"
-            now, done = self.now(), event["done"]
-            self.began = self.began or (now, done)
-            if done > self.began[1]:
-                self.end = now + (now - self.began[0]) / (done - self.began[1]) * (event["of"] - done)
+            now, self.done = self.now(), event["done"]
+            if self.began and self.done > self.began[1]:
+                self.end = now + (now - self.began[0]) / (self.done - self.began[1]) * (event["of"] - self.done)
         elif event["event"] == "groups":
             self.line.show(f"{event['done']} of {event['of']} groups of folds are done")
         elif event["event"] == "outer":
+            self.began = self.began or (self.now(), self.done)  # kernels have been compiled
             gap = event["rel_gap"] if event["rel_gap"] is not None else event["gap_estimate"]
             reached = f", gap {gap:.1e}" if gap is not None else ""
             left = "" if self.end is None else f", {clock(max(0.0, self.end - self.now()))} left"

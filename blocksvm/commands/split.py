@@ -141,7 +141,7 @@ def main(arguments: list[str]) -> int:
             meta = split_rows(options.inputs, options.store, settings, held_out, display.show)
     of_run = {"store": options.store, "holdout": held_out and str(held_out), "seconds": display.seconds}
     if not emit_json(options, of_run | meta):
-        lines = split_summary(place(options.store), meta, display.seconds).split("\n")
+        lines = split_summary(place(options.store), meta, display.seconds, display.rate(display.seconds))
         print_results(options, lines if held_out is None else [*lines, f"held-out rows in {held_out}"])
     if not options.quiet:
         for line in next_steps(options.store, meta):
