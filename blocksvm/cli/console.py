@@ -20,7 +20,7 @@ from typing import TypeVar
 from blocksvm import __version__
 from blocksvm.base.errors import InputError, nearest, one_of, system_sentence, use_option_names
 from blocksvm.base.inputs import one_run
-from blocksvm.base.memory import BESIDES, megabytes, memory_limit, size_in_bytes, with_unit
+from blocksvm.base.memory import BESIDES, megabytes, memory_limit, seconds_of, size_in_bytes
 from blocksvm.base.objects.object_settings import ObjectSettings
 from blocksvm.base.objects.remote_path import use_object_settings
 from blocksvm.base.objects.urls import arguments_without_secrets
@@ -36,12 +36,12 @@ TURN_SECONDS = 2e-4
 # them garbage, and looking through them 150 times takes a tenth of the time to start.
 OBJECTS_OF_MODULES = 200_000
 USUAL = gc.get_threshold()
+LEAST_ADDRESSES = 400_000_000  # bytes: OpenBLAS was seen to spin below 370 million
 LEAST_MEMORY = 5  # MB that are worth to be advised
 # Products of vectors here are short, or sparse and ours: after each of them OpenBLAS's other threads would wait in a
 # busy loop for the next one, and take their processors from the threads that read and parse.
 ONE_BLAS_THREAD = ("OPENBLAS_NUM_THREADS", "1")
 T = TypeVar("T")
-SECONDS = {"": 1, "S": 1, "M": 60, "H": 3600, "D": 86400}
 
 
 def argument(parse: Callable[[str], T]) -> Callable[[str], T]:
@@ -65,7 +65,7 @@ def size(text: str) -> int:
 @argument
 def duration(text: str) -> float:
     """Seconds from '90', '10m' or '2h'."""
-    return with_unit(text, SECONDS, "a duration such as 90, 10m or 2h")
+    return seconds_of(text)
 
 
 def threads(text: str) -> int | None:
@@ -282,6 +282,7 @@ def look_as_usual(phase: str, info: Mapping) -> None:
 def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequence, arguments: list[str]) -> int:
     """written: the outputs that have taken their names, which the sentence on an error names."""
     try:
+        require_addresses(arguments)
         code = main(arguments_without_secrets(arguments)) or 0
         sys.stdout.flush()
         return code
@@ -289,17 +290,38 @@ def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequ
         return _fail(prog, str(error) + _besides(written, str(error)), 2)
     except (KeyboardInterrupt, Interrupted) as error:
         return _fail(prog, str(error) or "interrupted", 130)
-    except ImportError:
-        if not _signals_seen:
+    except ImportError as error:
+        if _signals_seen:
+            return _fail(prog, "interrupted", 130)  # while numpy was imported, which takes any error for its own
+        if (error.name or "").partition(".")[0] == "blocksvm":
             raise
-        return _fail(prog, "interrupted", 130)  # while numpy was imported, which takes any error for its own
+        return _fail(
+            prog, f"a library cannot be loaded ({error}); install it again, or give the command more memory", 1
+        )
     except OutputClosed:
         return 0  # whoever read our output has seen enough
+    except RuntimeError as error:
+        if "can't start new thread" not in str(error):
+            raise
+        return _fail(prog, "the system starts no further thread; lower --threads, or raise its limit (ulimit -u)", 1)
     except MemoryError:
         return _fail(prog, "the machine has no more memory; lower --memory", 1)
     except OSError as error:
         text, code = system_sentence(error)
         return _fail(prog, text + _besides(written, text), code)
+
+
+def require_addresses(arguments: list[str]) -> None:
+    """InputError where a limit on the addresses of the process would have libraries, as they are loaded, wait for memory
+    for ever and take no signal."""
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESSES and not {"-h", "--help"} & set(arguments):
+        raise InputError(
+            f"the process may have {megabytes(limit)} of addresses (ulimit -v), and its libraries take "
+            f"{megabytes(LEAST_ADDRESSES)}; raise the limit"
+        )
 
 
 def _besides(written: Sequence, sentence: str) -> str:

@@ -71,11 +71,10 @@ def parser(learner: str, settings: Settings, format_name: str | None = None) -> 
     add_format(rows)
     rows.add_argument("--labels", metavar="NEG,POS", help="all labels that may occur (default: -1 and 1, or 0 and 1)")
     rows.add_argument("--bits", type=int, metavar="B", help="hash feature ids to 2^B (default: a table that grows)")
-    rows.add_argument("--normalize", choices=("none", "l2"), default="none", help="l2: scale each row to norm 1")
+    rows.add_argument("--normalize", choices=("none", "l2"), help="l2: scale each row to norm 1 (default none)")
     rows.add_argument(
         "--duplicates",
         choices=("error", "sum"),
-        default="error",
         help="a feature id that occurs twice in a row: an error (default), or sum the values",
     )
     rows.add_argument("--skip-bad", action="store_true", help="skip malformed lines; they are counted and shown")
@@ -90,7 +89,8 @@ def parser(learner: str, settings: Settings, format_name: str | None = None) -> 
     what.add_argument("--test", action="store_true", help="predict with --continue-from MODEL.h5, and learn nothing")
     more = p.add_argument_group("starting, watching, saving")
     more.add_argument("--prior", metavar="MODEL.h5", help="start from this model and regularise towards it")
-    more.add_argument("--continue-from", metavar="MODEL.h5", help="continue the learner of this model where it stopped")
+    more.add_argument("--continue-from", metavar="MODEL.h5", help="continue the learner of this model where it "
+                      "stopped, with the model's settings, those of the rows among them")  # fmt: skip
     more.add_argument("--model", metavar="MODEL.h5", help="the model to write at the end, and on Ctrl-C")
     more.add_argument("--save-every", type=int, metavar="ROWS", help="also write the model after every ROWS rows")
     more.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each line of progress")

@@ -55,6 +55,25 @@ def test_a_run_that_did_not_converge_tells_why(scale, settings, cause, advice):
         assert advice in end["advice"] and "not converged: the gap" in end["advice"]
 
 
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"loss": "logistic"}, True),
+        ({"loss": "squared-hinge", "C": 1e7}, True),
+        ({"loss": "hinge"}, False),
+        ({"loss": "logistic", "bias": "free"}, False),
+        ({"loss": "logistic", "solver": "lbfgs"}, False),
+    ],
+)
+def test_lbfgs_is_named_where_it_takes_the_problem_and_features_are_few(settings, named):
+    limit = {"max_outer": 1, "schedule": "1", "tol": 1e-10}
+    if "solver" in settings:
+        del limit["schedule"]
+    fitted = blocksvm.fit(*table(), **limit, **settings)
+    assert ("try solver=lbfgs, or raise max_outer" in fitted.result.advice) == named
+    assert "lbfgs" not in blocksvm.fit(*table(n=20), **limit, **settings).result.advice
+
+
 def test_the_last_lines_json_and_trace_of_train(tmp_path, run_in_process):
     X, y = table(scale=(1.0, 1e3, 1e6))
     lines = [f"{t:g},{','.join(f'{v:g}' for v in row)}" for t, row in zip(y, X, strict=True)]
