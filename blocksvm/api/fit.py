@@ -104,6 +104,8 @@ def fit(
     make_plan, make_loop = (Plan, OuterLoop) if cluster is None else _on(cluster, source)
     plan = make_plan(source, train_settings, initial_models=initial_models, valid=valid)
     plan.share_work(threads)
+    if plan.remark():
+        LOG.warning("%s", plan.remark())
     begin = warm_start if isinstance(warm_start, SavedRun) else _path(warm_start)
 
     def watched(event: RunEvent) -> None:

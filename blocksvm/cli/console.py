@@ -312,8 +312,7 @@ def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequ
 
 
 def require_addresses(arguments: list[str]) -> None:
-    """InputError where a limit on the addresses of the process would have libraries, as they are loaded, wait for memory
-    for ever and take no signal."""
+    """InputError where a limit on addresses would have libraries wait for memory for ever and take no signal."""
     import resource
 
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)

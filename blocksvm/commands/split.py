@@ -223,8 +223,7 @@ def check_files(options, changes: bool, held_out) -> None:
 
 def next_steps(store: str, meta: dict) -> list[str]:
     """The commands that a store can be trained with as it is; none where training would be refused."""
-    from blocksvm.base.labels import NUMBERS, SETS, members_of
-    from blocksvm.cli.display.number_texts import MANY
+    from blocksvm.base.labels import MANY, NUMBERS, SETS, members_of
 
     labels, kind = meta["labels"], meta.get("label_kind", NUMBERS)
     if not meta["n_features"] or meta.get("n_unlabelled"):

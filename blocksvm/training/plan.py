@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from blocksvm.base.errors import InputError, option, value_text
-from blocksvm.base.labels import NUMBERS, SETS, Labels, members_of
+from blocksvm.base.labels import MANY, NUMBERS, SETS, Labels, members_of
 from blocksvm.base.memory import Budget, TooLittleMemory
 from blocksvm.base.settings import plain
 from blocksvm.base.threads import Threads
@@ -130,6 +130,21 @@ class Plan:
     def label_list(self) -> list:
         """As descriptions have them: none where targets are real numbers."""
         return [] if self.labels is None else list(self.labels.values)
+
+    def remark(self) -> str:
+        """A sentence where classes look like targets of a regression, else ''."""
+        if (
+            self.labels is None
+            or self.multilabel
+            or self.source.label_kind != NUMBERS
+            or len(self.labels.values) <= MANY
+        ):
+            return ""
+        numbers = option("targets", "numbers") if self.method["learner"] else option("loss", "epsilon-insensitive")
+        n = f"{len(self.labels.values):,}"
+        return (
+            f"the labels are {n} distinct numbers, each taken for a class; where they are real targets, give {numbers}"
+        )
 
     @property
     def multilabel(self) -> bool:

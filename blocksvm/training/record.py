@@ -346,7 +346,7 @@ def lbfgs_takes(plan: Plan) -> bool:
     """The run is one of dual-cd on a problem that lbfgs takes, too."""
     solver, loss = plan.solver, plan.solver.settings.get("loss")
     together = learns_together(solver.settings.get("multiclass"))
-    smooth = solver.name == "dual-cd" and get_loss(loss).second_derivative is not None
+    smooth = solver.name == "dual-cd" and get_loss(str(loss)).second_derivative is not None
     return smooth and not together and not plan.settings.free_bias
 
 
@@ -356,11 +356,13 @@ def cause_of(plan: Plan, status: str, certificate: Certificate | None) -> tuple[
     A pass of coordinate descent brings the dual less the larger C ||x||^2 is, as that is the curvature's part that the
     penalty does not even out: above ``LARGE`` it is the cause, of the rows' norms where these are above ``LONG``.
     """
-    settings, source, gap = plan.settings, plan.source, certificate and certificate.rel_gap
+    if certificate is None or not status.startswith("max-"):
+        return None, None
+    settings, source, gap = plan.settings, plan.source, certificate.rel_gap
     tol, by_default = settings.tol, settings.ended_by_default(status)
     # without a dual value there is no gap: whoever gives such a run a limit wants so many readings
     misses = by_default and plan.solver.capabilities.minimises if gap is None else gap > tol
-    if not status.startswith("max-") or certificate is None or not misses:
+    if not misses:
         return None, None
     problem = plan.solver.problem
     C = 1.0 if problem is None else float(np.max(problem.cost))
