@@ -106,6 +106,8 @@ def fit(
     if plan.held_out is not None and plan.held_out.note:
         LOG.warning("%s", plan.held_out.note)
     plan.share_work(threads)
+    if plan.remark():
+        LOG.warning("%s", plan.remark())
     begin = warm_start if isinstance(warm_start, SavedRun) else _path(warm_start)
 
     def watched(event: RunEvent) -> None:

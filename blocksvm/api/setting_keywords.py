@@ -85,7 +85,7 @@ class PathSettings(MethodSettings, total=False):
     tol: float | None
     max_outer: int | None
     max_passes: int | None
-    max_seconds: float | None
+    max_seconds: float | str | None
 
 
 class CrossSettings(PathSettings, total=False):

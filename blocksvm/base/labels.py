@@ -19,6 +19,7 @@ from blocksvm.base.errors import CONTROLS, InputError, option, printable
 NUMBERS, STRINGS, SETS = "numbers", "strings", "sets"
 KINDS = (NUMBERS, STRINGS, SETS)
 MOST_LABELS = 10_000  # more distinct ones are not classes
+MANY = 100  # distinct numbers, which are rather targets of a regression than classes
 EXACT = 2.0**53  # whole numbers below it are told apart by float64
 MENDED = "mend it, or leave the row out"
 LABEL_BYTES = 200  # that a distinct label takes in a table beside its text, members and copies, at most

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,19 +41,30 @@ def size_in_bytes(text: str) -> int:
     return int(with_unit(text, UNITS, "a size such as 512MB or 2GB"))
 
 
-class MemorySetting(Setting):
-    """A number of bytes, or text such as '512MB' or '2GB'."""
+SECONDS = {"": 1, "S": 1, "M": 60, "H": 3600, "D": 86400}
+
+
+def seconds_of(text: str) -> float:
+    """Seconds from '90', '10m' or '2h'; ValueError for other texts."""
+    return with_unit(text, SECONDS, "a duration such as 90, 10m or 2h")
+
+
+@dataclass(frozen=True)
+class SettingWithUnit(Setting):
+    """A number, or text that ``parse`` makes one of: a size such as '512MB', or a duration such as '10m'."""
+
+    parse: Callable[[str], float] = size_in_bytes
 
     def checked(self, value):
-        if isinstance(value, str):
+        if isinstance(value, str) and value != "inf":  # as descriptions of files have it
             try:
-                value = size_in_bytes(value)
+                value = self.parse(value)
             except ValueError as error:
                 raise InputError(f"{option(self.name)}: {error}") from None
         return super().checked(value)
 
 
-MEMORY = MemorySetting("memory", "memory to use, in bytes, or as 500MB or 2GB (default 1GB)", default=1_000_000_000,
+MEMORY = SettingWithUnit("memory", "memory to use, in bytes, or as 500MB or 2GB (default 1GB)", default=1_000_000_000,
                        kind=int, least=1)  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from typing import TypeVar
 from blocksvm import __version__
 from blocksvm.base.errors import InputError, nearest, one_of, system_sentence, use_option_names
 from blocksvm.base.inputs import one_run
-from blocksvm.base.memory import BESIDES, megabytes, memory_limit, size_in_bytes, with_unit
+from blocksvm.base.memory import BESIDES, megabytes, memory_limit, seconds_of, size_in_bytes
 from blocksvm.base.objects.object_settings import ObjectSettings
 from blocksvm.base.objects.remote_path import use_object_settings
 from blocksvm.base.objects.urls import arguments_without_secrets
@@ -37,12 +37,12 @@ TURN_SECONDS = 2e-4
 # them garbage, and looking through them 150 times takes a tenth of the time to start.
 OBJECTS_OF_MODULES = 200_000
 USUAL = gc.get_threshold()
+LEAST_ADDRESSES = 400_000_000  # bytes: OpenBLAS was seen to spin below 370 million
 LEAST_MEMORY = 5  # MB that are worth to be advised
 # Products of vectors here are short, or sparse and ours: after each of them OpenBLAS's other threads would wait in a
 # busy loop for the next one, and take their processors from the threads that read and parse.
 ONE_BLAS_THREAD = ("OPENBLAS_NUM_THREADS", "1")
 T = TypeVar("T")
-SECONDS = {"": 1, "S": 1, "M": 60, "H": 3600, "D": 86400}
 
 
 def argument(parse: Callable[[str], T]) -> Callable[[str], T]:
@@ -66,7 +66,7 @@ def size(text: str) -> int:
 @argument
 def duration(text: str) -> float:
     """Seconds from '90', '10m' or '2h'."""
-    return with_unit(text, SECONDS, "a duration such as 90, 10m or 2h")
+    return seconds_of(text)
 
 
 def threads(text: str) -> int | None:
@@ -142,7 +142,7 @@ class Parser(argparse.ArgumentParser):
         self.register("action", "store", Stored)
         self.refusal: Callable[[str], str | None] = lambda flag: None  # what to say of an option that is not known
         self.add_argument("--version", action="version", version=f"blocksvm {__version__}")
-        self.add_argument("--quiet", action="store_true", help="print no progress, only results and errors")
+        self.add_argument("--quiet", action="store_true", help="print one line or the table asked for, and errors")
 
     def error(self, message: str):
         self.exit(2, f"{self.prog}: error: {message} (see --help)\n")
@@ -170,9 +170,9 @@ class Parser(argparse.ArgumentParser):
         Positional arguments come first, since argparse takes them only where they stand together, and an option that
         lacks a value would take one; not where a subcommand begins, which has options of its own.
         """
-        options, places, values = [], [], 0
+        options, places, values, faults = [], [], 0, []
         for number, text in enumerate(arguments):
-            if text == "--":
+            if text == "--" and not faults:
                 return [*options, text, *places, *arguments[number + 1 :]]
             known = self._option(text)
             # a mistyped option is more likely than a value that begins with "--"
@@ -191,13 +191,10 @@ class Parser(argparse.ArgumentParser):
                 places.append(text)
                 continue
             elif text.startswith("-") and text[1:2] not in "0123456789.":
-                flag = text.partition("=")[0] if text.startswith("--") else text[:2]
-                if sentence := self.refusal(flag):
-                    raise InputError(sentence)
-                if flag in FOREIGN_OPTIONS:
-                    self.error(f"{flag}: no such option here; {FOREIGN_OPTIONS[flag]}")
-                self.error(f"unrecognized arguments: {text}{self._meant(text)}")
+                faults.append(self._fault(text))
             options.append(text)
+        if faults:
+            raise InputError("; ".join(dict.fromkeys(faults)))
         return [*places, *options]
 
     def _option(self, text: str) -> tuple[argparse.Action, bool] | None:
@@ -212,12 +209,20 @@ class Parser(argparse.ArgumentParser):
             return known[text[:2]], True
         return None
 
+    def _fault(self, text: str) -> str:
+        """What is said of an option that is not known."""
+        flag = text.partition("=")[0] if text.startswith("--") else text[:2]
+        if sentence := self.refusal(flag):
+            return sentence
+        answer = FOREIGN_OPTIONS.get(flag) or FOREIGN_OPTIONS.get("--" + flag[2:].replace("-", "_"))
+        return f"{flag}: no such option here; {answer or self._meant(text)}"
+
     def _meant(self, text: str) -> str:
-        """'; did you mean --overwrite?', or nothing."""
+        """The option of this command that may have been meant."""
         names = {name.lstrip("-").lower(): name for name in self._option_string_actions}
         typed = text.partition("=")[0].lstrip("-").lower()
         close = nearest(typed, names)
-        return f"; did you mean {names[close]}?" if close else ""
+        return f"did you mean {names[close]}?" if close else f"{self.prog} --help lists those that there are"
 
     def _check_value(self, action, value):
         if action.choices is not None and value not in action.choices:
@@ -275,6 +280,7 @@ def look_as_usual(phase: str, info: Mapping) -> None:
 def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequence, arguments: list[str]) -> int:
     """written: the outputs that have taken their names, which the sentence on an error names."""
     try:
+        require_addresses(arguments)
         code = main(arguments_without_secrets(arguments)) or 0
         sys.stdout.flush()
         return code
@@ -282,17 +288,37 @@ def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequ
         return _fail(prog, str(error) + _besides(written, str(error)), 2)
     except (KeyboardInterrupt, Interrupted) as error:
         return _fail(prog, str(error) or "interrupted", 130)
-    except ImportError:
-        if not _signals_seen:
+    except ImportError as error:
+        if _signals_seen:
+            return _fail(prog, "interrupted", 130)  # while numpy was imported, which takes any error for its own
+        if (error.name or "").partition(".")[0] == "blocksvm":
             raise
-        return _fail(prog, "interrupted", 130)  # while numpy was imported, which takes any error for its own
+        return _fail(
+            prog, f"a library cannot be loaded ({error}); install it again, or give the command more memory", 1
+        )
     except OutputClosed:
         return 0  # whoever read our output has seen enough
+    except RuntimeError as error:
+        if "can't start new thread" not in str(error):
+            raise
+        return _fail(prog, "the system starts no further thread; lower --threads, or raise its limit (ulimit -u)", 1)
     except MemoryError:
         return _fail(prog, "the machine has no more memory; lower --memory", 1)
     except OSError as error:
         text, code = system_sentence(error)
         return _fail(prog, text + _besides(written, text), code)
+
+
+def require_addresses(arguments: list[str]) -> None:
+    """InputError where a limit on addresses would have libraries wait for memory for ever and take no signal."""
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESSES and not {"-h", "--help"} & set(arguments):
+        raise InputError(
+            f"the process may have {megabytes(limit)} of addresses (ulimit -v), and its libraries take "
+            f"{megabytes(LEAST_ADDRESSES)}; raise the limit"
+        )
 
 
 def _besides(written: Sequence, sentence: str) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MOST_OTHERS = 5  # solvers and learners that a sentence names as those that accept an option
 SOLVER_WORDS = ("--solver", "--learner")
+UNCONVERGED = 3  # the exit status where a limit that nobody gave has ended a run above its tolerance
 
 
 def value_of(arguments: Sequence[str], *flags: str) -> str | None:
@@ -249,9 +250,15 @@ def add_checkpoint(group, saved: str) -> None:
 def resumes(options, checkpoint: Path | None) -> bool:
     """There is a checkpoint to go on from; says so where there is none yet."""
     if options.resume and not checkpoint.exists():
-        print(f"{checkpoint}: no checkpoint yet; starting afresh", file=sys.stderr)
+        if not options.quiet:
+            print(f"{checkpoint}: no checkpoint yet; starting afresh", file=sys.stderr)
         return False
     return options.resume
+
+
+def unlimited(options) -> bool:
+    """No limit was given, so that one that ends a run is the default."""
+    return not any(getattr(options, name, None) for name in ("max_outer", "max_passes", "max_seconds"))
 
 
 def saved_in(checkpoint: Path | None) -> str:

@@ -5,8 +5,9 @@ Imports nothing heavy, so that ``--help`` is quick.
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from blocksvm.base.errors import InputError
@@ -38,8 +39,23 @@ def outputs_of(
     return outputs
 
 
+def print_results(options, lines: Sequence[str], to=None) -> None:
+    """Print the lines on how a command ended to standard output, or to another stream; with ``--quiet`` the first."""
+    from blocksvm.cli.display.folding import wrap_text
+
+    to = to or sys.stdout
+    print(wrap_text("\n".join(lines[:1] if options.quiet else lines), to), file=to)
+
+
+def print_next(options, learned_from: Iterable[str]) -> None:
+    """Say how the model predicts rows, in a file that is named as the first one of what it was learned from."""
+    if not options.quiet:
+        ending = re.search(r"\.\w+(\.(gz|bz2|xz|zst))?$", next(iter(learned_from), ""))
+        print(f"next: blocksvm predict {options.model} NEW{ending[0] if ending else '-TEXT'}", file=sys.stderr)
+
+
 def print_written(options, outputs: Mapping[str | None, Path]) -> None:
     """Print the names of the outputs, on standard error where ``--json`` goes to standard output."""
-    for kind, path in outputs.items():
+    for kind, path in outputs.items() if not options.quiet else ():
         if kind != "checkpoint":
             print(f"written to {path}", file=sys.stderr if getattr(options, "json", None) == "-" else sys.stdout)

@@ -103,6 +103,8 @@ class Session:
             from blocksvm.cluster.cluster_plan import ClusterPlan as make
         plan = make(source, self.settings, initial_models=initial_models, valid=valid, resume=resume, replay=passes)
         plan.share_work(Threads(self.options.threads))
+        if plan.remark() and not self.options.quiet:
+            print(f"note: {plan.remark()}", file=sys.stderr)
         if replayed:
             replayed.check(plan)
         return plan

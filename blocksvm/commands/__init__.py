@@ -32,12 +32,15 @@ COMMANDS = {
     "completion": "print a completion script for bash, zsh, fish, tcsh or PowerShell",
 }
 
+STATUS = """exit status: 0 done, 2 wrong input, 3 a limit that nobody gave ended a training
+above its --tol (the model is written), 130 interrupted, 1 anything else"""
+
 
 def overview() -> str:
     """The list of commands, a line each."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:{width}}  {what}" for name, what in COMMANDS.items()]
-    return "\n".join(["usage: blocksvm COMMAND ... (blocksvm COMMAND --help says more)", "", *lines])
+    return "\n".join(["usage: blocksvm COMMAND ... (blocksvm COMMAND --help says more)", "", *lines, "", STATUS])
 
 
 MODULES = {"import": "import_model"}  # command -> its module, where that has another name: a word of Python

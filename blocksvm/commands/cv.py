@@ -17,6 +17,7 @@ from blocksvm.cli.console import (
 )
 from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import (
+    UNCONVERGED,
     add_checkpoint,
     add_cluster,
     add_objects,
@@ -26,6 +27,7 @@ from blocksvm.cli.options import (
     joblib_cluster,
     resumes,
     saved_in,
+    unlimited,
     value_of,
 )
 from blocksvm.cli.outputs import outputs_of, print_written
@@ -137,10 +139,11 @@ def main(arguments: list[str]) -> int:
             raise Interrupted(f"interrupted; no results were written{saved}")
         best = cv.best(options.select)
         figures = cv.described() | {"store": options.store, "best": cv.path[best]}
+        missed = shortfall(cv, cv.settings["tol"])
         if not emit_json(options, figures):
             by = options.select or ("rmse" if cv.real else "accuracy")
             of_best = [f"-C {cv.path[best]:g}: {by} {cv.mean(by)[best]:.5f}"]
-            print("\n".join(of_best if options.quiet else shown(cv, best, by)))
+            print("\n".join(missed + (of_best if options.quiet else shown(cv, best, by))))
         if "figure" in outputs:
             from blocksvm.validation.validation_figure import draw
 
@@ -153,8 +156,21 @@ def main(arguments: list[str]) -> int:
             if fitted.status == "interrupted":
                 raise Interrupted("interrupted; no model was written")
             fitted.save(outputs["model"], options.overwrite)
+            if fitted.result.advice is not None:
+                missed = [f"{outputs['model']}: {fitted.result.advice}"]
+                if not options.quiet:
+                    print(missed[0], file=sys.stderr)
     print_written(options, outputs)
-    return 0
+    return UNCONVERGED if missed and unlimited(options) else 0
+
+
+def shortfall(cv, tol: float) -> list[str]:
+    """A sentence where problems have not reached their gap, as lines."""
+    n = int((cv.rel_gap > tol).sum())
+    if not n:
+        return []
+    return [f"not converged: {n} of {cv.rel_gap.size} problems have a gap above --tol {tol:g}; raise --max-outer, "
+            "leave the largest C out, or scale the rows (split --scale max-abs)"]  # fmt: skip
 
 
 def check_select(measure: str | None, store, loss: str | None) -> None:
@@ -199,7 +215,7 @@ class CvProgress:
         from time import perf_counter
 
         self.line = line
-        self.part = ""
+        self.part, self.done = "", 0
         self.now = perf_counter
         self.began: tuple[float, int] | None = None  # when, and how much of the path was done then
         self.end: float | None = None
@@ -211,13 +227,13 @@ class CvProgress:
             low, high = event["path"][0], event["path"][-1]
             self.part = f"C {low:g}" if low == high else f"C {low:g} to {high:g}"
             self.part += f" ({event['done'] + len(event['path'])} of {event['of']})"
-            now, done = self.now(), event["done"]
-            self.began = self.began or (now, done)
-            if done > self.began[1]:
-                self.end = now + (now - self.began[0]) / (done - self.began[1]) * (event["of"] - done)
+            now, self.done = self.now(), event["done"]
+            if self.began and self.done > self.began[1]:
+                self.end = now + (now - self.began[0]) / (self.done - self.began[1]) * (event["of"] - self.done)
         elif event["event"] == "groups":
             self.line.show(f"{event['done']} of {event['of']} groups of folds are done")
         elif event["event"] == "outer":
+            self.began = self.began or (self.now(), self.done)  # kernels have been compiled
             gap = event["rel_gap"] if event["rel_gap"] is not None else event["gap_estimate"]
             reached = f", gap {gap:.1e}" if gap is not None else ""
             left = "" if self.end is None else f", {clock(max(0.0, self.end - self.now()))} left"

@@ -49,7 +49,8 @@ class Narrator:
         self.say("   $ blocksvm " + " ".join(arguments))
         quiet = ["--quiet"] if self.quiet else []
         began = time.perf_counter()
-        child = subprocess.Popen([sys.executable, "-m", "blocksvm", *arguments, *quiet], cwd=self.folder)
+        child = subprocess.Popen([sys.executable, "-m", "blocksvm", *arguments, *quiet], cwd=self.folder,
+                                 stdout=subprocess.DEVNULL if self.quiet else None)  # fmt: skip
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         if child.returncode:
@@ -76,12 +77,13 @@ def main(arguments: list[str]) -> int:
         test(narrator, windows)
         from blocksvm.cli.display.number_texts import megabytes
 
-        print(
+        told = (
             f"\nIn short: {meta['n_nonzeros']:,} nonzeros trained to within {model['certificate']['rel_gap']:.1e} of "
             f"the optimum,\ncertified over all rows, in {model['seconds']:.1f}s with {memory / 1e6:.1f}MB for data and "
             f"weights (the whole process at its peak: {megabytes(peak)}, Python and its libraries included);\n"
             f"splitting took {split_seconds:.1f}s, everything {time.perf_counter() - began:.1f}s."
         )
+        print(" ".join(told.split()) if options.quiet else told)
         narrator.say(
             "\nNow with a file of your own, in svmlight format (label id:value id:value ...), plain or compressed:\n"
             "   blocksvm split YOURS.svm.gz store.h5 --holdout 0.1 test.h5\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from blocksvm.cli.console import Parser, size
-from blocksvm.cli.outputs import outputs_of
+from blocksvm.cli.outputs import outputs_of, print_results
 
 EPILOG = """example:
   blocksvm import liblinear.model model.h5
@@ -35,6 +35,6 @@ def main(arguments: list[str]) -> int:
         if model.labels
         else "real targets"
     )
-    print(f"{len(model.feature_ids):,} features with a weight, {what}")
-    print(f"model written to {options.model}")
+    lines = [f"{len(model.feature_ids):,} features with a weight, {what}", f"model written to {options.model}"]
+    print_results(options, lines)
     return 0

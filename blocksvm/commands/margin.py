@@ -6,7 +6,7 @@ import sys
 
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, duration, seed, size
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import add_objects, add_settings, chosen_values
+from blocksvm.cli.options import UNCONVERGED, add_objects, add_settings, chosen_values, unlimited
 from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.theory.margin_settings import MARGIN_SETTINGS
 
@@ -91,7 +91,7 @@ def main(arguments: list[str]) -> int:
         with written_whole(outputs["figure"], options.overwrite) as file:
             draw(report, labels, file)
     print_written(options, outputs)
-    return 0
+    return UNCONVERGED if report.limited and unlimited(options) else 0
 
 
 class MarginProgress:
@@ -119,7 +119,10 @@ def shown(report) -> list[str]:
     from blocksvm.base.labels import label_text
     from blocksvm.cli.display.number_texts import number_of
 
-    lines = margin_lines(report)
+    limited = (
+        "not converged: a training ended at --max-outer or --max-seconds, above its gap; raise it, or scale the rows"
+    )
+    lines = ([limited] if report.limited else []) + margin_lines(report)
     for pair in report.contradictions:
         first, second = label_text(pair.first_label), label_text(pair.second_label)
         lines.append(f"            the same but for their labels: {pair.first} ({first}) and {pair.second} ({second})")

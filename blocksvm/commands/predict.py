@@ -22,7 +22,7 @@ from blocksvm.cli.options import (
     files_named,
     n_threads,
 )
-from blocksvm.cli.outputs import outputs_of
+from blocksvm.cli.outputs import outputs_of, print_results
 from blocksvm.cli.standard import is_closed
 from blocksvm.formats.choices import PREDICTED, all_choices
 
@@ -201,24 +201,20 @@ def show_measures(options, output, scorer, measures) -> None:
         if emit_json(options, figures | measures.figures() | scorer.coverage.figures()):
             return
     results = sys.stderr if output is None else sys.stdout
-    sentences = measures.sentences()
-    for sentence in sentences[:1] if options.quiet else sentences:
-        print(sentence, file=results)
-    if not options.quiet:
-        written = "" if output is None else f"{measures.rows:,} predictions in {output}"
-        columns = columns_of(options, scorer.model)
-        if written or columns:
-            print("; ".join(filter(None, (written, columns))), file=results)
+    written = [] if output is None else [f"{measures.rows:,} predictions in {output}"]
+    columns = columns_of(options, scorer.model)
+    last = ["; ".join([*written, *columns])] if written or columns else []
+    print_results(options, [*measures.sentences(), *last], results)
 
 
-def columns_of(options, model) -> str:
+def columns_of(options, model) -> list[str]:
     """What the columns of the predictions are, where there are several."""
     from blocksvm.base.labels import listed
 
     labels = model.labels
     if not (options.probabilities or (options.scores and (len(labels) > 2 or model.multilabel))):
-        return ""
-    return f"columns: {listed(labels[:LABELS_SHOWN])}{', ...' if len(labels) > LABELS_SHOWN else ''}"
+        return []
+    return [f"columns: {listed(labels[:LABELS_SHOWN])}{', ...' if len(labels) > LABELS_SHOWN else ''}"]
 
 
 def explained(texts: Iterator[str], contributions, explainer) -> str:

@@ -23,9 +23,7 @@ def parser() -> Parser:
     what.add_argument(
         "-o", "--output", metavar="FILE.html", help="write the report as a page, one file that loads nothing else"
     )
-    what.add_argument(
-        "--figure", "--png", metavar="FILE.png", help="write the charts as a picture (needs matplotlib)"
-    )
+    what.add_argument("--figure", "--png", metavar="FILE.png", help="write the charts as a picture (needs matplotlib)")
     what.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     return p
 

@@ -19,7 +19,7 @@ from blocksvm.cli.options import (
     place_of_tasks,
     value_of,
 )
-from blocksvm.cli.outputs import outputs_of
+from blocksvm.cli.outputs import outputs_of, print_results
 
 EPILOG = """examples:
   blocksvm split train.svm.gz store.h5
@@ -135,7 +135,6 @@ def main(arguments: list[str]) -> int:
     check_options(options, changes)
     check_files(options, changes, held_out)
     settings = split_settings(options, changes, share)
-    from blocksvm.cli.display.folding import wrap_text
     from blocksvm.cli.display.splitting import SplitDisplay, skipped_lines, split_summary
     from blocksvm.conversion.convert import extend, split_rows
 
@@ -149,10 +148,10 @@ def main(arguments: list[str]) -> int:
     of_run = {"store": options.store, "holdout": held_out and str(held_out), "seconds": display.seconds}
     if not emit_json(options, of_run | meta):
         unchanged = options.append and set(options.inputs) <= set(meta.get("skipped", ()))
-        summary = "" if unchanged else split_summary(place(options.store), meta, display.seconds)
-        print(wrap_text("\n".join([*skipped_lines(options.store, meta, unchanged), summary]).strip(), sys.stdout))
-        if held_out is not None:
-            print(f"held-out rows in {held_out}")
+        lines = skipped_lines(options.store, meta, unchanged)
+        if not unchanged:
+            lines += split_summary(place(options.store), meta, display.seconds, display.rate(display.seconds))
+        print_results(options, lines if held_out is None else [*lines, f"held-out rows in {held_out}"])
     if not options.quiet:
         for line in next_steps(options.store, meta):
             print(line, file=sys.stderr)
@@ -235,8 +234,7 @@ def check_files(options, changes: bool, held_out) -> None:
 
 def next_steps(store: str, meta: dict) -> list[str]:
     """The commands that a store can be trained with as it is; none where training would be refused."""
-    from blocksvm.base.labels import NUMBERS, SETS, members_of
-    from blocksvm.cli.display.number_texts import MANY
+    from blocksvm.base.labels import MANY, NUMBERS, SETS, members_of
 
     labels, kind = meta["labels"], meta.get("label_kind", NUMBERS)
     if not meta["n_features"] or meta.get("n_unlabelled"):

@@ -33,7 +33,7 @@ from blocksvm.cli.options import (
     refusal,
     value_of,
 )
-from blocksvm.cli.outputs import outputs_of
+from blocksvm.cli.outputs import outputs_of, print_next, print_results
 from blocksvm.cli.standard import is_closed
 from blocksvm.learners import LEARNERS
 
@@ -71,11 +71,10 @@ def parser(learner: str, settings: Settings, format_name: str | None = None) -> 
     add_format(rows)
     rows.add_argument("--labels", metavar="NEG,POS", help="all labels that may occur (default: -1 and 1, or 0 and 1)")
     rows.add_argument("--bits", type=int, metavar="B", help="hash feature ids to 2^B (default: a table that grows)")
-    rows.add_argument("--normalize", choices=("none", "l2"), default="none", help="l2: scale each row to norm 1")
+    rows.add_argument("--normalize", choices=("none", "l2"), help="l2: scale each row to norm 1 (default none)")
     rows.add_argument(
         "--duplicates",
         choices=("error", "sum"),
-        default="error",
         help="a feature id that occurs twice in a row: an error (default), or sum the values",
     )
     rows.add_argument("--skip-bad", action="store_true", help="skip malformed lines; they are counted and shown")
@@ -90,7 +89,8 @@ def parser(learner: str, settings: Settings, format_name: str | None = None) -> 
     what.add_argument("--test", action="store_true", help="predict with --continue-from MODEL.h5, and learn nothing")
     more = p.add_argument_group("starting, watching, saving")
     more.add_argument("--prior", metavar="MODEL.h5", help="start from this model and regularise towards it")
-    more.add_argument("--continue-from", metavar="MODEL.h5", help="continue the learner of this model where it stopped")
+    more.add_argument("--continue-from", metavar="MODEL.h5", help="continue the learner of this model where it "
+                      "stopped, with the model's settings, those of the rows among them")  # fmt: skip
     more.add_argument("--model", metavar="MODEL.h5", help="the model to write at the end, and on Ctrl-C")
     more.add_argument("--save-every", type=int, metavar="ROWS", help="also write the model after every ROWS rows")
     more.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each line of progress")
@@ -212,7 +212,7 @@ def main(arguments: list[str]) -> int:
         if not done:  # within the block: predictions that were broken off get no name
             saved = f"; model saved in {options.model}" if options.model and stream.rows else "; nothing was saved"
             raise Interrupted(f"interrupted after {stream.rows:,} rows{saved}")
-    show_end(options, outputs, stream, display, files)
+    show_end(options, inputs, outputs, stream, display, files)
     return 0
 
 
@@ -279,9 +279,8 @@ def stream_settings(options, declared: Settings):
     )  # fmt: skip
 
 
-def show_end(options, outputs: dict, stream, display, files) -> None:
+def show_end(options, inputs: list[str], outputs: dict, stream, display, files) -> None:
     """Print how the stream ended, or write it as ``--json`` says."""
-    from blocksvm.cli.display.folding import wrap_text
     from blocksvm.streaming.stream_pass import notes_of
 
     if options.json:
@@ -289,12 +288,11 @@ def show_end(options, outputs: dict, stream, display, files) -> None:
         written = {kind: str(path) for kind, path in outputs.items()}
         if emit_json(options, ended | {"notes": notes_of(stream)} | written):
             return
-    to = sys.stderr if options.predictions == "-" else sys.stdout
-    notes = [f"note: {note}" for note in notes_of(stream)]
-    print(wrap_text("\n".join(display.summary(stream) + notes), to), file=to)
+    lines = display.summary(stream) + [f"note: {note}" for note in notes_of(stream)]
     if options.ask:
-        print(f"{files.n_questions:,} labels are asked for in {outputs['questions']}")
+        lines.append(f"{files.n_questions:,} labels are asked for in {outputs['questions']}")
     if "predictions" in outputs:
-        print(f"{files.predictions.rows:,} predictions in {outputs['predictions']}")
-    if options.model and not options.quiet:
-        print(f"next: blocksvm predict {options.model} NEW.svm", file=sys.stderr)
+        lines.append(f"{files.predictions.rows:,} predictions in {outputs['predictions']}")
+    print_results(options, lines, sys.stderr if options.predictions == "-" else sys.stdout)
+    if options.model:
+        print_next(options, inputs)

@@ -10,6 +10,7 @@ from blocksvm.base.settings import Settings
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, seed, size
 from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import (
+    UNCONVERGED,
     add_checkpoint,
     add_settings,
     add_threads,
@@ -19,7 +20,7 @@ from blocksvm.cli.options import (
     saved_in,
     value_of,
 )
-from blocksvm.cli.outputs import outputs_of
+from blocksvm.cli.outputs import outputs_of, print_results
 from blocksvm.structured.structured_settings import ALL_LEARNERS, FEATURES, OF_TASKS, RUN, SCORING
 
 ACTIONS = {
@@ -143,13 +144,13 @@ def train(arguments: list[str]) -> int:
         raise Interrupted(f"interrupted; no model was written{saved_in(checkpoint)}")
     model = structured_model(options.task, learned, options.learner, settings.all(), fitted, options.text)
     save_structured(output, model, options.overwrite)
-    for sentence in fit_lines(fitted):
-        print(sentence)
-    print(f"model written to {output} ({output.stat().st_size / 1e6:.1f} MB)")
+    advice = missed(fitted, settings)
+    written = f"model written to {output} ({output.stat().st_size / 1e6:.1f} MB)"
+    print_results(options, [*advice, *fit_lines(fitted), written])
     if options.test is not None:
         del learned  # its memory is needed
         report(task, model, options.test, settings.run["memory"])
-    return 0
+    return UNCONVERGED if advice and options.epochs is None else 0
 
 
 def help_text(name: str) -> str:
@@ -233,6 +234,15 @@ def fit(options, settings, learned, checkpoint, fingerprint: str | None):
     return fitted
 
 
+def missed(fitted, settings) -> list[str]:
+    """A sentence where the last epoch left the certified gap above the tolerance, as lines."""
+    tol, certificate = settings.learner_resolved.get("tol"), fitted.certificate
+    if certificate is None or tol is None or certificate["rel_gap"] <= tol:
+        return []
+    return [f"not converged: the gap {certificate['rel_gap']:.1e} is above --tol {tol:g} after the last of "
+            f"{fitted.epochs} epochs; raise --epochs, or accept the gap"]  # fmt: skip
+
+
 def fit_lines(fitted) -> list[str]:
     """A training as lines for a person."""
     epochs = "1 epoch" if fitted.epochs == 1 else f"{fitted.epochs} epochs"
@@ -258,7 +268,8 @@ def predict(arguments: list[str]) -> int:
         raise Interrupted("interrupted; nothing was written")
     with written_text(output, options.overwrite) as file:
         file.writelines(examples.lines(outputs))
-    print(f"{len(outputs):,} predictions in {output}")
+    if examples.gold is None or not options.quiet:
+        print(f"{len(outputs):,} predictions in {output}")
     if examples.gold is not None:
         show_figures(task.figures(examples, outputs))
     return 0

@@ -6,6 +6,7 @@ import sys
 from textwrap import fill
 
 from blocksvm.base.errors import InputError, option_string
+from blocksvm.base.objects.remote_path import place
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import names_of
 from blocksvm.cli.console import (
@@ -20,6 +21,7 @@ from blocksvm.cli.console import (
 from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import (
     SOLVER_WORDS,
+    UNCONVERGED,
     add_checkpoint,
     add_cluster,
     add_objects,
@@ -30,7 +32,7 @@ from blocksvm.cli.options import (
     saved_in,
     value_of,
 )
-from blocksvm.cli.outputs import outputs_of
+from blocksvm.cli.outputs import outputs_of, print_next, print_results
 from blocksvm.cli.standard import drawing
 from blocksvm.learners.engine.methods import NAMES
 from blocksvm.problems.problem_settings import WITH_CLASSES
@@ -41,6 +43,8 @@ EXAMPLES = """examples:
   blocksvm train store.h5 model.h5 -C 0.1 --loss squared-hinge --memory 4GB
   blocksvm train store.h5 model.h5 --solver arow --max-outer 3 --average
   blocksvm train store.h5 model.h5 --checkpoint run.ckpt --resume
+
+The exit status is 3 where the default --max-outer ends a run above --tol.
 """
 TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
 METHOD = ("bias", "schedule", "working_set", "partition", "block_chunks", "order", "memory", "seed")
@@ -163,11 +167,10 @@ def main(arguments: list[str]) -> int:
             f"interrupted in outer iteration {result.outer + 1}: {gap}{saved_in(outputs.get('checkpoint'))}"
         )
     if not emit_json(options, session.figures()):
-        from blocksvm.cli.display.folding import wrap_text
-
-        print(wrap_text("\n".join(lines), sys.stdout))
-    if not options.quiet:
-        print(f"next: blocksvm predict {options.model} NEW.svm", file=sys.stderr)
+        print_results(options, lines)
+    if result.advice is not None:
+        return UNCONVERGED if settings.ended_by_default(result.status) else 0
+    print_next(options, [source["name"] for source in about["sources"]])
     return 0
 
 

@@ -338,6 +338,7 @@ def take_weights(solver: DualCD, state: State, saved: SavedRun, ratio: np.ndarra
         and meta["method"]["settings"] == plain(solver.settings)
         and meta["settings"].get("bias", 0.0) == solver.bias
         and meta.get("prior_fingerprint") is None
+        and meta.get("outer_of_weights") is None
         and not any(meta.get("earlier", ()))
         and saved.lengths.get(space, {}).get(name) == len(state["w"])
         and "sums" in lengths

@@ -131,6 +131,7 @@ class PassResult:
     seen: float = 0.0
 
 
+BEST = "best"  # the state's array of the w whose certified primal is the smallest so far
 SHARE = "share"  # the visit array by which a solver tells the rows that can still move, see ``TellsShares``
 State = dict[str, np.ndarray]
 

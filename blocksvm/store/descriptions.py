@@ -242,6 +242,7 @@ class ProgressMeta(Struct):
     certificate: CertificateMeta | None
     outers_before: Size
     seconds_before: float
+    best: CertificateMeta | None = None
 
 
 class PathMeta(Struct):

@@ -119,7 +119,10 @@ def _opened(path: Path, wanted: str, maker: str) -> OpenHdf5:
     else:
         raise InputError(f"{path}: no permission to read it")
     with opened(path) as start:
-        if start.read(8) != b"\x89HDF\r\n\x1a\n":
+        first = start.read(12)
+        if first == b"solver_type " and "model" in wanted:
+            raise InputError(f"{path}: is a model of LIBLINEAR; make one of ours by blocksvm import {path} MODEL.h5")
+        if first[:8] != b"\x89HDF\r\n\x1a\n":
             raise InputError(f"{path}: is not a blocksvm {wanted} (not an HDF5 file); make one with {maker}")
     try:
         if isinstance(path, RemotePath):

@@ -141,11 +141,12 @@ class ParsedAhead:
         piped = any(not place(name).is_file() for name in inputs)
         # of a pipe one thread may wait for text while others parse
         works = [partial(copy_context().run, self._work) for _ in range(self.jobs + piped)]
-        workers = [threading.Thread(target=work, name=f"blocksvm-parse-{k}", daemon=True)
-                   for k, work in enumerate(works)]  # fmt: skip
-        for worker in workers:
-            worker.start()
+        workers: list[threading.Thread] = []
         try:
+            for k, work in enumerate(works):
+                worker = threading.Thread(target=work, name=f"blocksvm-parse-{k}", daemon=True)
+                worker.start()
+                workers.append(worker)
             while True:
                 if not turns.ready and not piped and self._takes_place(0.0):
                     self._advance()

@@ -58,8 +58,9 @@ class StreamSettings:
     targets: 'numbers' where labels are no classes, 'sets' where they are sets of these, 'none' where they are
     ignored; joint: the place of a map of row and class to joint features; bits: hash ids to 2^bits features, None: a
     table; query: b of selective sampling, None: ask for every label; forget: the part that forgetting.py takes back in
-    each round; memory: bytes; options: the format's own settings, by name; passes: over the inputs; test: predict only,
-    and learn nothing; idf, scale: those of the model with which it goes on.
+    each round; memory: bytes; normalize, duplicates: None is 'none' and 'error', or as the model has it with which the
+    stream goes on; options: the format's own settings, by name; passes: over the inputs; test: predict only, and learn
+    nothing; idf, scale: those of the model with which it goes on.
     """
 
     learner: str = ""
@@ -79,8 +80,8 @@ class StreamSettings:
     memory: int = 1_000_000_000
     n_jobs: int = 1
     seed: int = 0
-    normalize: str = "none"
-    duplicates: str = "error"
+    normalize: str | None = None
+    duplicates: str | None = None
     format: str = AUTO
     options: Mapping = field(default_factory=dict)
     passes: int = 1
@@ -96,9 +97,8 @@ class StreamSettings:
     @property
     def recipe(self) -> Recipe:
         """How text becomes features."""
-        return Recipe(
-            self.format, self.duplicates, self.bits, self.normalize, "float32", self.options, self.idf, self.scale
-        )
+        made = self.duplicates or "error", self.bits, self.normalize or "none"
+        return Recipe(self.format, *made, "float32", self.options, self.idf, self.scale)
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class StreamPass:
         self.counter = RecordCounter()
         self.entries = self.unknown = 0  # where nothing is learned: entries, and those of features that are not known
         if continue_from is not None:
-            go_on(continue_from, self.features)
+            go_on(continue_from, self.features, counts=not settings.test)
         self.n_known = self.features.n_features
         if prior_model is not None:
             take_prior(prior, prior_model, self)

@@ -64,6 +64,7 @@ def _going_on(path: Path, saved: dict, settings: StreamSettings) -> StreamSettin
         learner=method["name"],
         settings={name: value for name, value in resolved.items() if name not in COMMON_SETTINGS},
         bias=saved["settings"].get("bias", 0.0) if settings.bias is None else settings.bias,
+        bits=saved.get("bits") if settings.bits is None else settings.bits,
         **_format_of(path, saved, settings),
         **_weighing_of(path, saved, settings),
         **{name: resolved.get(name, COMMON_SETTINGS[name].default) for name in COMMON_SETTINGS.names()},
@@ -85,15 +86,19 @@ def _format_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
 
 
 def _weighing_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
-    """The settings that weigh values as the model did, where it multiplied them."""
+    """The settings that make values of the text as the model's were made."""
     recipe = recipe_of(saved, path)
+    if settings.normalize not in (None, recipe.normalize):
+        other = option("normalize", settings.normalize)
+        raise InputError(f"{path}: was learned with {option('normalize', recipe.normalize)}; leave {other} out")
+    read = {"normalize": recipe.normalize, "duplicates": settings.duplicates or recipe.duplicates}
     if not recipe.factor:
-        return {}
+        return read
     if recipe.bits is not None or settings.bits is not None:
         raise InputError(
             f"{path}: has the {recipe.factor} of hashed features, with which a stream does not go on; train again"
         )
-    return {name: getattr(recipe, name) for name in ("idf", "scale", "normalize", "duplicates")}
+    return read | {"idf": recipe.idf, "scale": recipe.scale}
 
 
 def factors_to_go_on(path: Path | None, factor: str) -> FeatureFactors:
@@ -110,8 +115,7 @@ def check_continued_stream(path: Path, stream: StreamPass) -> Labels | None:
     saved, settings, labels = describe_model(path), stream.settings, stream.targets.labels
     if saved.get("bits") != settings.bits:
         theirs = "a table of ids" if saved.get("bits") is None else f"features hashed to {saved['bits']} bits"
-        mine = f"without {option('bits')}" if settings.bits is None else f"with {option('bits', settings.bits)}"
-        raise InputError(f"{path}: has {theirs}, but learning would go on {mine}; continue with the same")
+        raise InputError(f"{path}: has {theirs}; leave {option('bits', settings.bits)} out")
     if labels is not None and list(labels.values) != saved["labels"]:
         raise InputError(
             f"{path}: has the labels {listed(saved['labels'])}, other ones than the stream; leave {option('labels')} "
@@ -128,8 +132,9 @@ def feature_ids(saved: SavedState, path: Path, bits: int | None) -> Iterator[tup
         yield start, ids
 
 
-def go_on(path: Path, features: StreamFeatures) -> None:
-    """Fill the new state of a stream's one learner from a model; InputError where the file is damaged."""
+def go_on(path: Path, features: StreamFeatures, counts: bool) -> None:
+    """Fill the new state of a stream's one learner from a model; counts: with its figures so far, which are none of a
+    test's.  InputError where the file is damaged."""
     saved = open_state(path)
     if features.table is not None:
         for _, ids in feature_ids(saved, path, features.bits):
@@ -146,7 +151,8 @@ def go_on(path: Path, features: StreamFeatures) -> None:
     for start, numbers in saved.pieces(saved.namespace, "features", FLOAT64):
         learner.put_back(start, numbers, features.n_features)
     saved.load(saved.namespace, "scalars", state.scalars)
-    saved.load(saved.namespace, "tally", state.tally[: lengths_saved["tally"]])
+    if counts:
+        saved.load(saved.namespace, "tally", state.tally[: lengths_saved["tally"]])
 
 
 def taken_over_bytes(prior: dict | None, factors: FeatureFactors | None) -> int:

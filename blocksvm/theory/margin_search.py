@@ -97,7 +97,7 @@ class MarginReport:
     contradictions: rows that are the same but for their label; radius: the largest norm of a row, with its constant
     feature; histogram: rows by class (2, 180) in ``BINS``, below and above them: outside (2, 2); perceptron:
     mistakes, epochs and Novikoff's bound of the mistakes, or None; settled: the bounds of a hard margin are within
-    ``tol`` of each other."""
+    ``tol`` of each other; status: how the last training ended."""
 
     hard: bool
     separable: bool | None
@@ -113,6 +113,12 @@ class MarginReport:
     outside: np.ndarray
     contradictions: list[Contradiction] = field(default_factory=list)
     perceptron: dict | None = None
+    status: str = "converged"
+
+    @property
+    def limited(self) -> bool:
+        """A limit has ended it before an answer."""
+        return self.status.startswith("max-") and not self.settled and not (self.hard and self.separable is False)
 
     def described(self) -> dict:
         """All figures as JSON holds them."""
@@ -302,6 +308,7 @@ def maximum_margin(
     return MarginReport(
         hard, True if look.lower > 0.0 else False if hopeless else None, settled, look, search.C, search.readings,
         time.perf_counter() - began, radius, resolved["bias"], support, histogram, outside, same, perceptron,
+        search.status,
     )  # fmt: skip
 
 
@@ -318,6 +325,7 @@ class _Search:
         self.stop = stop
         self.C = math.nan
         self.readings = 0
+        self.status = ""
 
     def fit_beside(self, **settings) -> Fitted:
         """Train in the memory that the figures of the plane leave."""
@@ -338,6 +346,7 @@ class _Search:
             on_event=self.on_event,
         )  # fmt: skip
         self.readings += fitted.result.outer
+        self.status = fitted.status
         return None if fitted.status == "interrupted" else fitted
 
     def soft(self, C: float):

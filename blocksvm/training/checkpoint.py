@@ -112,6 +112,7 @@ def describe_result(loop: OuterLoop, result: Result) -> dict:
         "kernel": None if result.support is None else describe_support(result.support),
         "status": result.status,
         "outer": result.outer + loop.progress.outers_before,
+        "outer_of_weights": result.outer_of_weights,
         "seconds": result.seconds,
         "passes": result.passes,
         "set_passes": result.set_passes,

@@ -175,6 +175,7 @@ class OuterLoop(Run):
             if isinstance(solver, SeveralProblemsSolver):
                 reached = solver.certified(self.state, certificate)
             policy.learn(progress.gap_of, progress.gap, reached)
+            self.offer_best(certificate)
             if working_set is None or certificate.rel_gap is None or certificate.ends(tol):
                 break
             self.reader.request(self.following()[0], self.following()[1:])

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from blocksvm.base.errors import InputError, option, value_text
-from blocksvm.base.labels import NUMBERS, SETS, Labels, members_of
-from blocksvm.base.memory import Budget
+from blocksvm.base.labels import MANY, NUMBERS, SETS, Labels, members_of
+from blocksvm.base.memory import Budget, TooLittleMemory
 from blocksvm.base.settings import plain
 from blocksvm.base.threads import Threads
 from blocksvm.base.vectors import width_of
@@ -15,11 +15,13 @@ from blocksvm.learners.engine.methods import get_method
 from blocksvm.model.held_out import HeldOut
 from blocksvm.model.solver_state import namespace
 from blocksvm.model.takeover import InitialModels
-from blocksvm.solvers.solver import Method, Solver, StateArray, Task
+from blocksvm.solvers.solver import BEST, Method, Solver, StateArray, Task, TellsShares
 from blocksvm.sources.source import Source
 from blocksvm.training.memory_plan import BlockPlan, plan_blocks, take_state
 from blocksvm.training.schedule import Replay, Schedule
 from blocksvm.training.train_settings import TrainSettings
+
+BEST_SHARE = 1 / 64  # of what is left for rows: a run keeps its best weights where these take no more
 
 
 class Plan:
@@ -89,8 +91,29 @@ class Plan:
         self.solver.plan_memory(self.budget, source)
         if self.held_out is not None:
             self.held_out.match(source, self.budget)
+        self.blocks = self._planned_blocks()
+
+    def _planned_blocks(self) -> BlockPlan:
+        """The blocks, beside the weights of the best certificate so far where these are few beside them; a resumed run
+        keeps what it has kept."""
+        resume, solver = self.resume, self.solver
         saved = None if resume is None else resume["partition"]
-        self.blocks = self.plan_rows(self.budget, source, self.solver, settings, saved)
+        best = StateArray(BEST, "feature", in_model=False, in_visits=False)
+        n_bytes = best.n_bytes(self.n_features, 0)
+        fits = n_bytes <= BEST_SHARE * self.budget.left
+        kept = fits if resume is None else BEST in resume["arrays"].get(self.namespace, {})
+        before = dict(self.budget.used)
+        if kept and solver.n_vectors == 1 and solver.capabilities.linear and isinstance(solver, TellsShares):
+            try:
+                self.budget.take("best weights", n_bytes)
+                blocks = self.plan_rows(self.budget, self.source, solver, self.settings, saved)
+                solver.state_arrays += (best,)
+                return blocks
+            except TooLittleMemory:
+                self.budget.used = before
+                if saved is not None:
+                    raise
+        return self.plan_rows(self.budget, self.source, solver, self.settings, saved)
 
     @property
     def namespace(self) -> str:
@@ -107,6 +130,21 @@ class Plan:
     def label_list(self) -> list:
         """As descriptions have them: none where targets are real numbers."""
         return [] if self.labels is None else list(self.labels.values)
+
+    def remark(self) -> str:
+        """A sentence where classes look like targets of a regression, else ''."""
+        if (
+            self.labels is None
+            or self.multilabel
+            or self.source.label_kind != NUMBERS
+            or len(self.labels.values) <= MANY
+        ):
+            return ""
+        numbers = option("targets", "numbers") if self.method["learner"] else option("loss", "epsilon-insensitive")
+        n = f"{len(self.labels.values):,}"
+        return (
+            f"the labels are {n} distinct numbers, each taken for a class; where they are real targets, give {numbers}"
+        )
 
     @property
     def multilabel(self) -> bool:

@@ -14,9 +14,11 @@ import numpy as np
 
 from blocksvm.base.errors import option
 from blocksvm.base.settings import plain
+from blocksvm.losses import get_loss
 from blocksvm.model.events import CertificateEvent, EndEvent, OuterEvent, StartEvent
 from blocksvm.model.versions import versions
 from blocksvm.problems.problem import Certificate
+from blocksvm.problems.problem_settings import learns_together
 from blocksvm.problems.support_rows import Support
 from blocksvm.solvers.solver import Solver, State
 from blocksvm.sources.source import ReadingCost
@@ -41,7 +43,8 @@ class Progress:
     cycle_gain, cycle_work, last_worth, since_set: what ``PassStats`` begin with, and nonzeros of the blocks visited
     since the last pass over the set; estimates: of the primal, the latest; dual, gap: as the visits suggest them,
     gap_of: those of all 'rows', or those to the 'set' chosen by the last certificate; policy: when a certificate is
-    due; certificate: the last one taken, at the end of the iteration certified_outer; current: nothing has moved since;
+    due; certificate: the last one taken, at the end of the iteration certified_outer; best: that of the least primal,
+    at the end of best_outer, whose w the state has kept; current: nothing has moved since;
     outers_before: outer iterations of a run that this one continues; warm_started: it began at another one's end;
     seconds_before: of the run before it was resumed.
     """
@@ -66,6 +69,8 @@ class Progress:
     policy: CertificatePolicy = field(default_factory=CertificatePolicy)
     certificate: dict | None = None
     certified_outer: int = 0
+    best: dict | None = None
+    best_outer: int = 0
     current: bool = False
     outers_before: int = 0
     warm_started: bool = False
@@ -209,7 +214,9 @@ class Result:
     (l,) or None; certificate of exactly this w and alpha, or None where interrupted; passes of every visit, set_passes
     of every one to the working set; memory by name as planned; note: a sentence about what the run has shown; support:
     of a solver whose result is no vector of weights, the rows that it stands on; cause, advice: of a run that a limit
-    has ended before its tolerance, why and what to do (``cause_of``), else None."""
+    has ended before its tolerance, why and what to do (``cause_of``), else None;
+    outer_of_weights: the outer iteration of w and its primal, where it is an earlier one than that of alpha and the
+    dual value."""
 
     status: str
     w: np.ndarray
@@ -224,6 +231,7 @@ class Result:
     support: Support | None = None
     cause: str | None = None
     advice: str | None = None
+    outer_of_weights: int | None = None
 
 
 UNCERTIFIED = {name: None for name in ("primal", "dual", "rel_gap", "accuracy", "rmse", "rounding")}
@@ -329,8 +337,17 @@ def stalled(solver: Solver, estimates: list[float | None], tol: float) -> bool:
     return max(known) - min(known) <= tol * abs(known[-1])
 
 
+FEW = 10  # times as many rows as features: lbfgs was ahead wherever dual-cd did not get on, but with separable rows
 LARGE, LONG = 1e4, 30.0  # of C ||x||^2, and of the largest norm: above them they are called the cause
 SCALE, LARGE_C, LIMIT, ROUNDING = "scale", "large C", "limit", "rounding"
+
+
+def lbfgs_takes(plan: Plan) -> bool:
+    """The run is one of dual-cd on a problem that lbfgs takes, too."""
+    solver, loss = plan.solver, plan.solver.settings.get("loss")
+    together = learns_together(solver.settings.get("multiclass"))
+    smooth = solver.name == "dual-cd" and get_loss(str(loss)).second_derivative is not None
+    return smooth and not together and not plan.settings.free_bias
 
 
 def cause_of(plan: Plan, status: str, certificate: Certificate | None) -> tuple[str | None, str | None]:
@@ -339,21 +356,31 @@ def cause_of(plan: Plan, status: str, certificate: Certificate | None) -> tuple[
     A pass of coordinate descent brings the dual less the larger C ||x||^2 is, as that is the curvature's part that the
     penalty does not even out: above ``LARGE`` it is the cause, of the rows' norms where these are above ``LONG``.
     """
-    tol, source, ended = plan.settings.tol, plan.source, status == ROUNDING or status.startswith("max-")
-    if not ended or certificate is None or certificate.rel_gap is None or certificate.rel_gap <= tol:
+    if certificate is None or not (status == ROUNDING or status.startswith("max-")):
+        return None, None
+    settings, source, gap = plan.settings, plan.source, certificate.rel_gap
+    tol, by_default = settings.tol, settings.ended_by_default(status)
+    # without a dual value there is no gap: whoever gives such a run a limit wants so many readings
+    misses = by_default and plan.solver.capabilities.minimises if gap is None else gap > tol
+    if not misses:
         return None, None
     problem = plan.solver.problem
     C = 1.0 if problem is None else float(np.max(problem.cost))
-    far = f"the gap {certificate.rel_gap:.1e} is above {option('tol', tol)}"
+    far = f"the gap {gap:.1e} is above" if gap is not None else "the primal still changes by more than"
+    far += f" {option('tol', tol)}"
     if status == ROUNDING:
         return ROUNDING, (
             f"not certified: {far}, as double precision knows the objective to {certificate.rounding:.1e} of it only, "
             f"where decision values are sums of large products; scale the features, by {option('scale', 'max-abs')} of "
             f"split, or lower {option('C')}"
         )
-    more = f"raise {option(status.replace('-', '_'))}, and go on by {option('warm_start')}, or accept the gap"
+    limit = option(status.replace("-", "_"))
+    more = f"raise {limit}, and go on by {option('warm_start')}, or accept the gap"
+    if FEW * source.n_features <= source.n_samples and lbfgs_takes(plan):
+        more = f"try {option('solver', 'lbfgs')}, or {more}"
     if C * source.max_norm**2 <= LARGE:
-        return LIMIT, f"not converged: {far} as {option(status.replace('-', '_'))} ended the run; {more}"
+        limit += f" (by default {settings.outer_limit():,})" if by_default else ""
+        return LIMIT, f"not converged: {far} as {limit} ended the run; {more}"
     if source.max_norm > LONG:
         return SCALE, (
             f"not converged: {far}, since rows are long (norms up to {source.max_norm:.3g}), as where features are of "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -17,8 +17,8 @@ from blocksvm.model.decision_values import decision_pieces
 from blocksvm.model.events import RunEvent
 from blocksvm.model.saved_run import load_saved_run
 from blocksvm.model.takeover import doubt_of_prior
-from blocksvm.problems.problem import Certificate
-from blocksvm.solvers.solver import HoldsRows, SavedRun
+from blocksvm.problems.problem import ROUNDING, Certificate
+from blocksvm.solvers.solver import BEST, HoldsRows, SavedRun
 from blocksvm.sources.block import Block
 from blocksvm.sources.block_reader import BlockReader
 from blocksvm.training.checkpoint import WORKING_SET, Checkpoint
@@ -107,6 +107,9 @@ class Run:
     def end(self, status: str, final: Certificate | None) -> Result:
         """The result of a run that ends with this status, which is also emitted as an event; final: the certificate of
         its state, None of an interrupted one."""
+        last = final
+        if final is not None and status not in ("converged", "interrupted"):
+            final = self.take_best(final)
         plan, progress, solver = self.plan, self.progress, self.plan.solver
         support = None
         if isinstance(solver, HoldsRows) and status != "interrupted":
@@ -114,7 +117,7 @@ class Run:
         result = Result(
             status, self.weights(), solver.dual_variables(self.state), final, progress.outers_done(), self.seconds(),
             progress.passes, progress.set_passes, plan.memory(), self.note(), support,
-            *cause_of(plan, status, final),
+            *cause_of(plan, status, final), None if final is last else progress.best_outer,
         )  # fmt: skip
         self.watch.on_event(end_event(result, progress.certificate))
         return result
@@ -169,6 +172,25 @@ class Run:
         progress = self.progress
         progress.certificate, progress.certified_outer, progress.current = asdict(certificate), progress.outer, True
         return certificate
+
+    def offer_best(self, certificate: Certificate) -> None:
+        """Keep the w of the smallest certified primal, which a run that is cut short delivers."""
+        progress = self.progress
+        if BEST in self.state and (progress.best is None or certificate.primal < progress.best["primal"]):
+            self.state[BEST][:] = self.weights()
+            progress.best, progress.best_outer = asdict(certificate), progress.outer
+
+    def take_best(self, last: Certificate) -> Certificate:
+        """The certificate of the result of a run that has not converged: w is that of the smallest certified primal,
+        alpha the last one, whose dual is the largest."""
+        best = self.progress.best
+        if best is None or last.primal is None or last.dual is None or not best["primal"] < last.primal:
+            return last
+        self.weights()[:] = self.state[BEST]
+        gap, primal = best["primal"] - last.dual, best["primal"]
+        figures = {name: best[name] for name in ("primal", "accuracy", "rmse")}
+        unit = primal if last.dual >= 0.0 else (1.0 - ROUNDING) * primal  # the primal is known but for rounding
+        return replace(last, **figures, rel_gap=gap / unit if primal else gap)
 
     def save(self) -> None:
         """Write the checkpoint: the state, where the run stands, and which rows the working set has."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from blocksvm.base.memory import MEMORY
+from blocksvm.base.memory import MEMORY, SettingWithUnit, seconds_of
 from blocksvm.base.settings import SEED, Setting, Settings
 
 FREE = "free"  # the bias that is not regularised
@@ -38,7 +38,9 @@ RUN_SETTINGS = Settings((
     Setting("max_outer", "most outer iterations; for an online learner, epochs", kind=int, least=1, metavar="N"),
     Setting("max_passes", "most passes over each row, those over the working set not counted", kind=int, least=1,
             metavar="N"),
-    Setting("max_seconds", "time limit, e.g. 600 or 10m; where it ends a run depends on the machine (default: none)",
-            default=math.inf, above=0.0, infinite=True, metavar="S"),
+    SettingWithUnit(
+        "max_seconds", "time limit, e.g. 600 or 10m; where it ends a run depends on the machine (default: none)",
+        default=math.inf, above=0.0, infinite=True, metavar="S", parse=seconds_of,
+    ),
 ))  # fmt: skip
 LIMITS = ("memory", "tol", "max_outer", "max_passes", "max_seconds")  # may change when a run is resumed

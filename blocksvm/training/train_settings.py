@@ -115,6 +115,10 @@ class TrainSettings:
     def outer_limit(self) -> int:
         return self.max_outer if self.max_outer is not None else self.capabilities.default_max_outer
 
+    def ended_by_default(self, status: str) -> bool:
+        """What ended a run before its tolerance is no limit that was given."""
+        return status == "rounding" or (status == "max-outer" and self.max_outer is None)
+
     def passes_left(self, made: int) -> float:
         """Of those that may be made over a row, after so many."""
         return math.inf if self.max_passes is None else self.max_passes - made

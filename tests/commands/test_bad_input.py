@@ -387,7 +387,7 @@ def test_existing_outputs_stay(tmp_path, refused):
         (["--dtype", "float16"], "invalid choice: 'float16'"),
         (["--normalize", "l1"], "invalid choice: 'l1'"),
         (["--duplicates", "keep"], "invalid choice: 'keep'"),
-        (["--unheard-of"], "unrecognized arguments: --unheard-of"),
+        (["--unheard-of"], "--unheard-of: no such option here; "),
     ],
 )
 def test_bad_arguments_are_named(tmp_path, refused, arguments, says):

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse
+from support.training_cases import make_store, random_rows
 
 import blocksvm
-from blocksvm.commands import predict, split, train
+from blocksvm.base.settings import Settings
+from blocksvm.commands import cv, margin, predict, split, structure, train
+from blocksvm.learners.engine.methods import get_method
+from blocksvm.theory.margin_settings import MARGIN_SETTINGS
+from blocksvm.training.train_settings import TrainSettings
 
 
 def table(n=200, scale=(1.0, 1.0, 1.0), seed=0):
@@ -49,6 +55,25 @@ def test_a_run_that_did_not_converge_tells_why(scale, settings, cause, advice):
         assert advice in end["advice"] and "not converged: the gap" in end["advice"]
 
 
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"loss": "logistic"}, True),
+        ({"loss": "squared-hinge", "C": 1e7}, True),
+        ({"loss": "hinge"}, False),
+        ({"loss": "logistic", "bias": "free"}, False),
+        ({"loss": "logistic", "solver": "lbfgs"}, False),
+    ],
+)
+def test_lbfgs_is_named_where_it_takes_the_problem_and_features_are_few(settings, named):
+    limit = {"max_outer": 1, "schedule": "1", "tol": 1e-10}
+    if "solver" in settings:
+        del limit["schedule"]
+    fitted = blocksvm.fit(*table(), **limit, **settings)
+    assert ("try solver=lbfgs, or raise max_outer" in fitted.result.advice) == named
+    assert "lbfgs" not in blocksvm.fit(*table(n=20), **limit, **settings).result.advice
+
+
 def test_the_last_lines_json_and_trace_of_train(tmp_path, run_in_process):
     X, y = table(scale=(1.0, 1e3, 1e6))
     lines = [f"{t:g},{','.join(f'{v:g}' for v in row)}" for t, row in zip(y, X, strict=True)]
@@ -68,6 +93,84 @@ def test_the_last_lines_json_and_trace_of_train(tmp_path, run_in_process):
     assert run_in_process(split.main, tmp_path / "raw.csv", tmp_path / "s.h5", *scaled).code == 0
     done = run_in_process(train.main, *common[:2], "--overwrite", "--json")
     assert json.loads(done.out)["cause"] is None
+
+
+LIMITED = [
+    ("two", "", 3),
+    ("two", "--max-outer 2", 0),
+    ("two", "--max-seconds 1e-6", 0),
+    ("two", "--solver lbfgs --loss logistic", 3),
+    ("two", "--solver kernel", 3),
+    ("two", "--solver pegasos --dual", 3),
+    ("two", "--solver pegasos", 3),
+    ("two", "--tol 0.999", 0),
+    ("two", "--learner pa1", 0),
+    ("three", "", 3),
+    ("three", "--multiclass crammer-singer", 3),
+    ("real", "--loss epsilon-insensitive", 3),
+]
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("causes")
+    X, y = random_rows(n=80, d=30, seed=4)
+    targets = {"two": y, "three": np.arange(80) % 3, "real": X @ np.ones(30)}
+    return {name: make_store(folder, X, target, name=name) for name, target in targets.items()}
+
+
+@pytest.fixture
+def two_readings(monkeypatch):
+    """Every solver has 2 as its default limit."""
+
+    def limited(name):
+        capabilities = get_method(name).capabilities
+        return replace(capabilities, default_max_outer=min(2, capabilities.default_max_outer))
+
+    changed = {name: limited(name) for name in ("dual-cd", "lbfgs", "kernel", "pegasos")}
+    monkeypatch.setattr(TrainSettings, "capabilities", property(lambda self: changed.get(
+        self.solver, get_method(self.solver, self.learner).capabilities)))  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "words", "code"), LIMITED)
+def test_a_default_limit_that_ends_a_training_above_its_gap_is_status_3(
+    stores, two_readings, tmp_path, run_in_process, rows, words, code
+):
+    words = ["--tol", "1e-9", *words.split()]
+    done = run_in_process(train.main, stores[rows], tmp_path / "m.h5", *words)
+    assert done.code == code, done.err
+    advised = code == 3 or "--max" in words[-2]
+    assert done.out.startswith("not converged: ") == advised
+    assert ("next: blocksvm predict" in done.err) == (not advised)
+    if code == 3:  # the model is that of the same limit, given
+        given = run_in_process(train.main, stores[rows], tmp_path / "given.h5", *words, "--max-outer", "2")
+        assert given.code == 0
+        assert given.out.startswith("not converged: ") == ("pegasos" not in words or "--dual" in words)
+        models = [blocksvm.load_model(tmp_path / name) for name in ("m.h5", "given.h5")]
+        assert np.array_equal(models[0].weights, models[1].weights)
+        assert "(by default 2)" in done.out.split("\n")[0]
+
+
+def test_other_commands_that_a_default_limit_ends_above_their_gap(stores, two_readings, tmp_path, run_in_process,
+                                                                   monkeypatch):  # fmt: skip
+    words = (stores["two"], "--tol", "1e-9", "-C", "1,10", "--folds", "2")
+    done = run_in_process(cv.main, *words, "--refit", tmp_path / "best.h5")
+    assert done.code == 3 and done.out.startswith("not converged: 4 of 4 problems") and "best.h5: not conv" in done.err
+    done = run_in_process(cv.main, *words, "--max-outer", "2", "--refit", tmp_path / "given.h5")
+    assert done.code == 0 and done.out.startswith("not converged: 4 of 4 problems") and "not conv" in done.err
+    assert run_in_process(cv.main, *words[:1], "-C", "1", "--tol", "0.9", "--folds", "2").code == 0
+
+    declared = tuple(replace(one, default=2) if one.name == "max_outer" else one for one in MARGIN_SETTINGS)
+    monkeypatch.setattr("blocksvm.theory.margin_search.MARGIN_SETTINGS", Settings(declared))
+    for words, code in (("-C 10 --tol 1e-9", 3), ("-C 10 --tol 1e-9 --max-outer 2", 0), ("-C 10 --tol 0.9", 0)):
+        done = run_in_process(margin.main, stores["two"], *words.split())
+        assert (done.code, done.out.startswith("not converged: ")) == (code, "1e-9" in words), done.err
+
+    (tmp_path / "tags.txt").write_text("the DT\ndog NN\nran VB\n\na DT\nran NN\n\n" * 3)
+    for words, code in (("", 3), ("--epochs 10", 0), ("--tol 0.99", 0)):
+        words = ["--task", "tags", "--learner", "frank-wolfe", "--tol", "1e-9", "--overwrite", *words.split()]
+        done = run_in_process(structure.main, "train", tmp_path / "tags.txt", tmp_path / "s.h5", *words)
+        assert (done.code, done.out.startswith("not converged: ")) == (code, words[-1] != "0.99"), done.err
 
 
 def test_what_cannot_be_read_is_told_as_that(run_in_process):

@@ -12,7 +12,7 @@ from support.training_cases import make_store, random_rows, stop_after
 from blocksvm import open_store
 from blocksvm.base.errors import InputError
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
-from blocksvm.commands import COMMANDS, completion, cv, info, overview, regret, stream, structure, train
+from blocksvm.commands import COMMANDS, completion, cv, info, overview, predict, regret, split, stream, structure, train
 from blocksvm.commands.completion import SHELLS
 from blocksvm.learners import LEARNERS
 from blocksvm.learners.engine.methods import NAMES
@@ -37,8 +37,22 @@ def store(tmp_path_factory):
         (stream.main, "--loss_function hinge", "--loss NAME"),
         (stream.main, "--csoaa 3", "--costs FILE"),
         (cv.main, "--random_state 1", "--seed N"),
-        (train.main, "-q", "quiet is --quiet; interactions"),
+        (train.main, "-q", "quiet is --quiet; Vowpal Wabbit's -q ab: interactions"),
         (train.main, "--qiet", "did you mean --quiet?"),
+        (train.main, "--max-iter 5", "--max-iter: no such option here; scikit-learn's max_iter is --max-outer N"),
+        (stream.main, "-d rows.vw", "-d FILE has no option: blocksvm stream FILE"),
+        (stream.main, "--bit_precision 24", "--bits N of split and stream"),
+        (split.main, "--interactions ab", "--interactions: no such option here; interactions have no option"),
+        # all at once
+        (train.main, "--kernl x --max_outr=3 -c 5 --l1 2 -- x", "--kernl: no such option here; "),
+        (
+            train.main,
+            "--kernl x --max_outr=3 -c 5 --l1 2",
+            "--max_outr: no such option here; did you mean --max-outer?",
+        ),
+        (train.main, "--kernl x --max_outr=3 -c 5 --l1 2", "; -c: no such option here; LIBLINEAR's C is -C"),
+        (train.main, "--kernl x --max_outr=3 -c 5 --l1 2", "; --l1: dual-cd does not accept it; it accepts"),
+        (cv.main, "--fold 3 --sed 4", "did you mean --folds?; --sed: no such option here; did you mean --seed?"),
     ],
 )
 def test_options_of_other_programs_are_answered_with_ours(store, run_in_process, main, words, says):
@@ -47,11 +61,19 @@ def test_options_of_other_programs_are_answered_with_ours(store, run_in_process,
     assert says in done.last_line
 
 
+def test_a_model_of_liblinear_is_to_be_imported(store, run_in_process, tmp_path):
+    (tmp_path / "m.model").write_text("solver_type L2R_L2LOSS_SVC_DUAL\nnr_class 2\n")
+    done = run_in_process(predict.main, tmp_path / "m.model", store)
+    assert done.code == 2
+    told = f"m.model: is a model of LIBLINEAR; make one of ours by blocksvm import {tmp_path / 'm.model'} MODEL.h5"
+    assert done.last_line.endswith(told)
+
+
 def test_hints_name_options_that_exist():
     known = {flag for parser in completion.commands()._subparsers._group_actions[0].choices.values()
              for flag in parser._option_string_actions}  # fmt: skip
     advised = {word.strip(",;:()") for hint in FOREIGN_OPTIONS.values() for word in hint.split() if word[:2] == "--"}
-    assert advised - known <= {"--power_t", "--coin", "--ftrl"}
+    assert advised - known <= {"--power_t", "--coin", "--ftrl", "--bit_precision"}
     assert all(hint[-1] not in ".;" for hint in FOREIGN_OPTIONS.values())
 
 

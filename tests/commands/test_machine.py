@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 from support.places import ROOT
@@ -13,6 +14,7 @@ from support.training_cases import command
 
 from blocksvm.base import memory
 from blocksvm.cli import console
+from blocksvm.commands import stream
 
 
 @pytest.mark.process
@@ -157,3 +159,67 @@ def test_a_budget_that_does_not_fit_is_told(machine, capsys):
     machine(1_024_000_000)
     parser.parse_args(["--memory", "800MB"])
     assert "than the machine has left, which is 1024MB" in capsys.readouterr().err
+
+
+def test_a_limit_on_addresses_that_libraries_would_wait_in_is_told(monkeypatch, run_in_process):
+    """OpenBLAS spins for ever where it gets no memory, and no signal is looked at meanwhile."""
+    import resource
+
+    ran = []
+
+    def main(arguments):
+        ran.append(arguments)
+
+    for limit, code in ((350_000_000, 2), (400_000_000, 0), (resource.RLIM_INFINITY, 0)):
+        monkeypatch.setattr(resource, "getrlimit", lambda what, limit=limit: (limit, resource.RLIM_INFINITY))
+        done = run_in_process(main, "x.svm")
+        assert done.code == code
+    assert len(ran) == 2
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (350_000_000, resource.RLIM_INFINITY))
+    assert "350MB of addresses (ulimit -v), and its libraries take 400MB" in run_in_process(main, "x").last_line
+    assert run_in_process(main, "--help").code == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (ImportError("libhdf5.so.320: failed to map segment", name="h5py"),
+         "a library cannot be loaded (libhdf5.so.320: failed to map segment); install it again"),
+        (RuntimeError("can't start new thread"), "the system starts no further thread; lower --threads"),
+    ],
+)  # fmt: skip
+def test_what_a_machine_does_not_give_ends_a_command_with_a_sentence(run_in_process, error, sentence):
+    def main(arguments):
+        raise error
+
+    done = run_in_process(main)
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert sentence in done.last_line
+
+
+def test_faults_of_ours_are_no_sentences():
+    for error in (ImportError("cannot import name", name="blocksvm.base"), RuntimeError("another")):
+
+        def main(arguments, error=error):
+            raise error
+
+        with pytest.raises(type(error)):
+            console.run(main, [])
+
+
+def test_a_stream_ends_where_no_thread_starts(tmp_path, run_in_process, monkeypatch):
+    (tmp_path / "rows.svm").write_text("1 1:1\n-1 2:1\n" * 10)
+    begun, start = [], threading.Thread.start
+
+    def start_one(thread):
+        if thread.name.startswith("blocksvm-parse"):
+            begun.append(thread)
+            if len(begun) > 1:
+                raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_one)
+    done = run_in_process(stream.main, tmp_path / "rows.svm", "--learner", "pa1", "--threads", "2", "--quiet")
+    assert done.code == 1 and "the system starts no further thread" in done.last_line
+    begun[0].join(5)
+    assert not begun[0].is_alive()

@@ -101,7 +101,7 @@ def test_held_out_accuracy_is_what_predict_prints(rows, store, tmp_path, run, ca
         (["--replay", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
         (["--valid", "nowhere.h5"], "nowhere.h5: no such file"),
         (["--resume"], "--resume needs --checkpoint FILE"),
-        (["--unknown"], "unrecognized arguments: --unknown"),
+        (["--unknown"], "--unknown: no such option here; "),
     ],
 )
 def test_wrong_arguments_are_one_line_and_exit_2(store, tmp_path, run, options, expected):

@@ -14,7 +14,7 @@ from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.stream import main
 from blocksvm.commands.train import main as train_main
-from blocksvm.model.model_file import describe_model
+from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.sources.matrix import Matrix
 from blocksvm.streaming import stream_saving
 from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
@@ -95,8 +95,8 @@ def test_a_model_is_gone_on_from_as_it_was_made_or_not_at_all(tmp_path, capsys):
         (model, options, "was learned with the prior model"),
         (model, (*options, "--prior", hashed), "was learned with the prior model"),
         (model, (*options, "--prior", prior, "--bits", "5"), "has a table of ids"),
-        (hashed, options, "has features hashed to 5 bits"),
-        (hashed, (*options, "--bits", "6"), "has features hashed to 5 bits"),
+        (hashed, (*options, "--bits", "6"), "has features hashed to 5 bits; leave --bits 6 out"),
+        (hashed, (*options, "--normalize", "l2"), "was learned with --normalize none; leave --normalize l2 out"),
         (hashed, (*options, "--bits", "5", "--labels", "1,2"), "has the labels -1, 1, other ones than the stream"),
         (prior, ("--learner", "pa1"), "was trained by dual-cd, which is no online learner"),
     ):
@@ -111,6 +111,35 @@ def test_a_model_is_gone_on_from_as_it_was_made_or_not_at_all(tmp_path, capsys):
     assert run_in_process(capsys, main, text, *again)[0] == 2
     assert run_in_process(capsys, main, text, *again, "--overwrite")[0] == 0
     assert describe_model(hashed)["n_samples"] == 120
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--learner", "ogd", "--step", "0.3", "--bits", "6", "--bias", "1"),
+        ("--learner", "pa1", "-C", "0.2", "--normalize", "l2", "--average"),
+        ("--learner", "arow", "--class-weight", "1=2,-1=1", "--bits", "7"),
+    ],
+)
+def test_a_test_and_a_continued_stream_need_no_more_than_the_model(tmp_path, capsys, options):
+    """As Vowpal Wabbit's ``-t -i``: all is the model's, and the figures are those of the test."""
+    X, y = random_rows(n=60, d=15, seed=8, dtype=np.float32)
+    texts = [text_of(tmp_path, X[rows], y[rows], name) for rows, name in ((slice(40), "a"), (slice(40, 60), "b"))]
+    model, files = tmp_path / "m.h5", ("--scores", "--overwrite", "--predictions")
+    assert run_in_process(capsys, main, texts[0], *options, "--model", model)[0] == 0
+    test = (texts[1], "--test", "--continue-from", model, *files, tmp_path / "p.txt")
+    code, out, err = run_in_process(capsys, main, *test)
+    assert code == 0, err
+    values = np.array((tmp_path / "p.txt").read_text().split(), float)
+    assert out.startswith("20 rows in ") and "of all" not in out
+    assert f"mistakes {np.mean(np.where(values > 0, 1, -1) != y[40:]):.4%}" in out
+    # to go on with both is to go on with all options given once more
+    whole = [*texts, *options, *files, tmp_path / "q.txt", "--model", tmp_path / "whole.h5"]
+    assert run_in_process(capsys, main, *whole)[0] == 0
+    assert run_in_process(capsys, main, texts[1], "--continue-from", model, "--model", tmp_path / "on.h5")[0] == 0
+    found, expected = (load_model(tmp_path / name) for name in ("on.h5", "whole.h5"))
+    np.testing.assert_array_equal(found.weights, expected.weights)
+    assert found.meta["text"] == expected.meta["text"] and found.meta["n_samples"] == 60
 
 
 @pytest.mark.parametrize("bits", [None, 6])

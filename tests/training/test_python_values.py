@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +13,12 @@ import blocksvm
 from blocksvm import InputError, Matrix
 from blocksvm.base.errors import Bytes, option, use_option_names
 from blocksvm.conversion.convert import SplitSettings
+from blocksvm.estimators import LinearSVC
 from blocksvm.learners.rules.passive_aggressive import PA1
 from blocksvm.losses.hinge import HINGE
 from blocksvm.streaming.stream_pass import StreamSettings
 from blocksvm.structured.structured_settings import RUN
+from blocksvm.theory.margin_settings import MARGIN_SETTINGS
 from blocksvm.training.train_settings import TrainSettings
 
 MY_LEARNER = replace(PA1, name="mine")
@@ -30,6 +33,22 @@ def rows():
 @pytest.fixture(scope="module")
 def store(tmp_path_factory, rows):
     return make_store(tmp_path_factory.mktemp("values"), *rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90.0), ("10m", 600.0), ("2h", 7200.0), ("inf", math.inf), (5, 5.0)]
+)
+def test_durations_are_numbers_or_texts(rows, text, seconds):
+    assert TrainSettings.of(max_seconds=text).max_seconds == seconds
+    assert MARGIN_SETTINGS.resolve({"max_seconds": text}, "margin")["max_seconds"] == seconds
+    assert blocksvm.fit(*rows, max_seconds=text).loop.plan.settings.max_seconds == seconds
+    assert LinearSVC(max_seconds=text).fit(*rows).status_ is not None
+
+
+@pytest.mark.parametrize("text", ["10x", "", "-3m", "0", "m"])
+def test_no_duration(text):
+    with pytest.raises(InputError, match="max_seconds: '.*' (is not a duration such as 90, 10m or 2h|must be above 0)"):
+        TrainSettings.of(max_seconds=text)
 
 
 @pytest.mark.parametrize("text", ["2GB", "1.5 GiB", "500MB", "1000000000", "2g"])

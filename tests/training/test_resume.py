@@ -431,11 +431,11 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(store, uninterrupted, tmp
 
 
 def test_resume_without_a_file_says_so_and_starts(store, tmp_path, in_process):
-    options = ["--schedule", "1", "--max-outer", "2", "--tol", "0", "--quiet"]
+    options = ["--schedule", "1", "--max-outer", "2", "--tol", "0"]
     checkpoint = tmp_path / "run.ckpt"
     code, out, err = in_process(store, tmp_path / "a.h5", *options, "--checkpoint", checkpoint, "--resume")
     assert code == 0
-    assert err.splitlines() == [f"{checkpoint}: no checkpoint yet; starting afresh"]
+    assert f"{checkpoint}: no checkpoint yet; starting afresh" in err.splitlines()
     assert "ended by --max-outer after 2 outer iterations" in out
     assert checkpoint.exists()
     code, _, err = in_process(store, tmp_path / "b.h5", *options, "--checkpoint", checkpoint)

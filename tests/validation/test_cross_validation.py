@@ -463,6 +463,7 @@ def test_the_command_goes_on(rows, tmp_path, capsys):
         cv_main([*arguments, "--checkpoint", str(figures), "--json", str(figures)])
     assert cv_main([*arguments, "--json", str(figures)]) == 0
     expected = json.loads(figures.read_text())
+    arguments.pop()  # --quiet says nothing
     assert cv_main([*arguments, "--checkpoint", str(file), "--resume", "--json", str(figures), "--overwrite"]) == 0
     assert "no checkpoint yet" in capsys.readouterr().err
     with pytest.raises(InputError, match="exists"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from blocksvm.base.memory import MemorySetting
+from blocksvm.base.memory import SettingWithUnit
 from blocksvm.base.settings import Setting, Settings
 
 GB = 1e9
@@ -13,7 +13,7 @@ GB = 1e9
 OBJECT_SETTINGS = Settings((
     Setting("connections", "most requests at once", default=128, kind=int, least=1),
     Setting("price_per_request", "price of a request in dollars; by default that of S3", default=4e-7, least=0.0),
-    MemorySetting("cache", "bytes of the store to keep in a file of this machine, in bytes, or as 50GB", default=0,
+    SettingWithUnit("cache", "bytes of the store to keep in a file of this machine, in bytes, or as 50GB", default=0,
                   kind=int, least=0),
     Setting("cache_dir", "folder of that file, which then stays for the next run", kind=str, metavar="DIR"),
     Setting("price_per_gb", "price of 10^9 bytes in dollars; by default that within a region", default=0.0, least=0.0),

@@ -1,4 +1,4 @@
-"""One line of progress."""
+"""One line of progress, and how fast what it is about goes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,24 @@ import time
 
 from blocksvm.base.errors import printable
 from blocksvm.cli.standard import drawing
+
+
+class Pace:
+    """How much is done in a second: since the first part was, before which kernels may have been compiled, and once a
+    second has passed and more was done in it than that; until then nothing is known."""
+
+    LEAST = 1.0  # seconds that an estimate rests on
+
+    def __init__(self):
+        self.first: tuple[float, float] | None = None
+
+    def of(self, seconds: float, done: float) -> float | None:
+        """Where so much is done after so many seconds."""
+        if self.first is None and done:
+            self.first = seconds, done
+        if self.first is None or seconds - self.first[0] < self.LEAST or done <= self.first[1]:
+            return None
+        return (done - self.first[1]) / (seconds - self.first[0])
 
 
 class Line:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-from blocksvm.base.labels import NUMBERS, SETS, label_text
-
-MANY = 100  # distinct numbers, which are rather targets of a regression than classes
+from blocksvm.base.labels import MANY, NUMBERS, SETS, label_text
 
 
 def fitted(value: float, width: int, places: int = 6) -> str:

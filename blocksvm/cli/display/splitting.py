@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from blocksvm.cli.display.line import Line
+from blocksvm.cli.display.line import Line, Pace
 from blocksvm.cli.display.number_texts import clock, labels_line, megabytes, number_of, rows, sizes
 from blocksvm.conversion.factor_counts import factor_notes
 
@@ -18,8 +18,9 @@ class SplitDisplay:
         self.quiet = quiet
         self.stream = stream
         self.began = time.perf_counter()
-        self.phase_began = 0.0
         self.phase = ""
+        self.rows, self.text, self.part = Pace(), Pace(), Pace()
+        self.done = (0, 0)  # rows and bytes of text
 
     def __enter__(self) -> SplitDisplay:
         return self
@@ -45,18 +46,20 @@ class SplitDisplay:
 
     def show(self, progress) -> None:
         if progress.phase != self.phase:
-            self.phase = progress.phase
-            self.phase_began = 0.0 if progress.phase == "reading" else progress.seconds
-        spent = max(progress.seconds - self.phase_began, 1e-9)
-        left = ""
-        if progress.fraction:
-            left = f", {clock(spent * (1 - progress.fraction) / progress.fraction)} left"
+            self.phase, self.part = progress.phase, Pace()
+        part = None if progress.fraction is None else self.part.of(progress.seconds, progress.fraction)
+        left = f", {clock((1 - progress.fraction) / part)} left" if part else ""
         done = "" if progress.fraction is None else f"{progress.fraction:4.0%} "
         if progress.phase == "reading":
-            rate = f"{progress.rows / spent:,.0f} rows/s, {progress.text_bytes / 1e6 / spent:,.0f} MB/s"
-            self.line.show(f"reading {done}{rows(progress.rows)}, {rate}{left}")
+            self.done = progress.rows, progress.text_bytes
+            self.line.show(f"reading {done}{rows(progress.rows)}{self.rate(progress.seconds)}{left}")
         else:
             self.line.show(f"writing {done}{left.lstrip(', ')}")
+
+    def rate(self, seconds: float) -> str:
+        """', 123 rows/s, 4 MB/s of text', or '' where it is not known yet."""
+        rows, text = (pace.of(seconds, done) for pace, done in zip((self.rows, self.text), self.done, strict=True))
+        return f", {rows:,.0f} rows/s, {text / 1e6:,.0f} MB/s of text" if rows and text else ""
 
 
 def parsers(processes: int | None) -> str:
@@ -72,8 +75,8 @@ def skipped_lines(store: str, meta: dict, unchanged: bool) -> list[str]:
     return [f"skipped: {', '.join(meta['skipped'])} (added before){end}"] if meta.get("skipped") else []
 
 
-def split_summary(path: Path, meta: dict, seconds: float) -> str:
-    """The lines that end a split."""
+def split_summary(path: Path, meta: dict, seconds: float, rate: str) -> list[str]:
+    """The lines that end a split; rate: as the display has it."""
     stored = path.stat().st_size
     text = sum(source["text_bytes"] for source in meta["sources"])
     nnz, n = meta["n_nonzeros"], meta["n_samples"]
@@ -90,12 +93,12 @@ def split_summary(path: Path, meta: dict, seconds: float) -> str:
         added = n - before["n_samples"] + before["n_dropped"]
         lines.append(f"{spent}: {rows(added)} added, {rows(before['n_dropped'])} of {before['n_samples']:,} left out")
     else:
-        lines.append(f"{spent}: {n / seconds:,.0f} rows/s, {text / 1e6 / seconds:,.0f} MB/s of text")
+        lines.append(f"{spent}{rate}")
     lines += [
         f"note: {name} was read {times} times, so its rows are there {times} times (but those that --drop left out)"
         for name, times in repeated(meta["sources"])
     ]
-    return "\n".join(lines)
+    return lines
 
 
 def repeated(sources: list[dict]) -> list[tuple[str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from blocksvm.base.settings import shown
 from blocksvm.cli.display.folding import wrap_text
+from blocksvm.cli.display.line import Pace
 from blocksvm.cli.display.number_texts import counted, fitted, label, loss_text, megabytes, number_of, rmse
 
 OF_EACH = ("mistakes", "squared_errors", "cumulative_cost")
@@ -43,6 +44,7 @@ class StreamDisplay:
         self.quiet = quiet
         self.ranked = False
         self.rows = 0
+        self.pace = Pace()
         self.loss = 0.0
         self.rows_before = self.nonzeros_before = 0  # of a stream that this one continues
 
@@ -100,6 +102,7 @@ class StreamDisplay:
         self._print(line)
 
     def show(self, report) -> None:
+        self.pace.of(report.seconds, report.rows - self.rows_before)
         if report.learners is not None:
             self._table(counted(report.rows, self.FIRST), {name: errors(t) for name, t in report.learners.items()})
             return
@@ -120,9 +123,11 @@ class StreamDisplay:
     def summary(self, stream) -> list[str]:
         """The lines that end a stream."""
         report = stream.report()
-        seconds = max(1e-9, report.seconds)
         rows, nonzeros = report.rows - self.rows_before, stream.nonzeros - self.nonzeros_before
-        pace = f"{rows / seconds:,.0f} rows/s, {nonzeros / 1e6 / seconds:.1f} M nonzeros/s"
+        per_second = self.pace.of(report.seconds, rows)
+        pace = (
+            f" ({per_second:,.0f} rows/s, {per_second * nonzeros / rows / 1e6:.1f} M nonzeros/s)" if per_second else ""
+        )
         of_all = f"of all {number_of(report.rows, 'row')}: " if self.rows_before else ""
         loss = loss_text(
             report.rows, report.cumulative_loss, report.mistakes, report.squared_errors, report.cumulative_cost
@@ -131,7 +136,7 @@ class StreamDisplay:
             loss += f", auc {report.auc:.4f}, log loss {report.log_loss:.4g}"
         of_all += f"{stream.leading.name} leads, " if report.learners is not None else ""
         lines = [
-            f"{number_of(rows, 'row')} in {report.seconds:.1f}s ({pace}), "
+            f"{number_of(rows, 'row')} in {report.seconds:.1f}s{pace}, "
             f"{number_of(report.features, 'feature')}; {of_all}{loss}"
         ]
         for number, of_pass in enumerate(report.passes or [], 1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 from blocksvm.base.objects.object_settings import dollars
 from blocksvm.base.settings import shown
@@ -24,6 +25,7 @@ SPARED = (
 )  # fmt: skip
 # of any other column the first row tells whether this run has it
 EMPTY_AT_FIRST = ("certified", "waiting", "left", "set-gap")
+AGREE = 2.0  # by no more than this factor may three estimates of the time left differ
 UNNAMED = ("certified",)  # columns that say themselves what they are
 
 
@@ -42,6 +44,9 @@ class TrainDisplay:
         self.columns: list[str] = []  # from the first row on
         self.unprinted: dict[str, str] | None = None  # the last row, where it was passed over
         self.gaps: list[tuple[float, float]] = []
+        self.visited: list[float] = []  # seconds at the visits to blocks of the first outer iteration
+        self.ends: list[float] = []  # when the gap will be reached, as foreseen at the last outer iterations
+        self.first: tuple[int, float] | None = None  # the first outer iteration, and when it ended
         self.tol = 0.0
         self.max_seconds = None
         self.max_outer = None
@@ -109,10 +114,12 @@ class TrainDisplay:
 
     def _foresee(self, event: dict) -> None:
         """After the first blocks of a run that takes its time: how long an outer iteration will be."""
-        if self.line is not None or self.foreseen or event["visit"] < 3:
+        self.visited.append(event["seconds"])
+        if self.line is not None or self.foreseen or event["visit"] < 3 or len(self.visited) < 3:
             return
         self.foreseen = True
-        expected = event["seconds"] / event["visit"] * event["blocks"]
+        # the shortest: before the others kernels may have been compiled
+        expected = min(end - begin for begin, end in pairwise(self.visited)) * event["blocks"]
         if expected >= 10.0:
             print(f"about {clock(expected)} an outer iteration", file=self.stream, flush=True)
 
@@ -212,19 +219,22 @@ class TrainDisplay:
         return outer <= 30 or outer % (10 if outer <= 300 else 100) == 0
 
     def _left(self, event: dict) -> float | None:
-        """Seconds until the gap is reached at the pace of the last iterations, or until a limit."""
+        """Seconds until the gap is reached at the pace of the last iterations, or until a limit; None where that is not
+        known, or where the last iterations do not agree upon it."""
         limits = []
         seconds, outer = event["seconds"], event["outer"]
         if self.max_seconds is not None:
             limits.append(max(0.0, self.max_seconds - seconds))
-        if outer and event["dual_estimate"] is None:
-            limits.append(seconds / outer * (self.max_outer - outer))
+        self.first = self.first or (outer, seconds)
+        if outer > self.first[0] and event["dual_estimate"] is None:
+            limits.append((seconds - self.first[1]) / (outer - self.first[0]) * (self.max_outer - outer))
         if len(self.gaps) >= 3 and self.tol > 0:
             (t0, g0), (t1, g1) = self.gaps[-min(6, len(self.gaps))], self.gaps[-1]
-            if g1 <= self.tol:
-                limits.append(0.0)
-            elif g1 < g0 and t1 > t0:
-                limits.append((t1 - t0) * math.log(g1 / self.tol) / math.log(g0 / g1))
+            left = (t1 - t0) * math.log(g1 / self.tol) / math.log(g0 / g1) if self.tol < g1 < g0 else math.inf
+            self.ends = [*self.ends[-2:], seconds + (left if g1 > self.tol else 0.0)]
+            told = [end - seconds for end in self.ends]
+            if len(told) == 3 and max(told) <= AGREE * min(told) or g1 <= self.tol:
+                limits.append(told[-1])
         return min(limits) if limits else None
 
     def _print(self, row: dict[str, str]) -> None:
@@ -283,8 +293,9 @@ def train_summary(result) -> list[str]:
         lines.append(f"accuracy on the training rows {certificate.accuracy:.4f}")
     elif certificate.rmse is not None:
         lines.append(f"root mean squared error on the training rows {certificate.rmse:.6g}")
+    if result.outer_of_weights is not None:
+        lines.append(f"the weights are those of outer iteration {result.outer_of_weights}, whose primal is the least "
+                     "that was certified")  # fmt: skip
     if result.note:
         lines.append(result.note)
-    if result.advice:
-        lines.append(result.advice)
-    return lines
+    return [result.advice, *lines] if result.advice else lines
