@@ -88,7 +88,8 @@ def add_rows(rows) -> None:
     rows.add_argument(
         "--duplicates",
         choices=("error", "sum"),
-        help="a feature id that occurs twice in a row: an error (default), or sum the values",
+        help="a feature that occurs twice in a row: an error (default), or sum the values, as always of Vowpal "
+        "Wabbit's text",
     )
     rows.add_argument(
         "--idf",
@@ -132,6 +133,8 @@ def main(arguments: list[str]) -> int:
     from blocksvm.cli.display.folding import wrap_text
     from blocksvm.cli.display.splitting import SplitDisplay, split_summary
     from blocksvm.conversion.convert import extend, split_rows
+    from blocksvm.formats import columns_line
+    from blocksvm.formats.recipe import Recipe
 
     folder = Path(options.temp or local_place(place(options.store)).parent)
     with place_of_tasks(options, options.inputs, folder), SplitDisplay(sys.stderr, options.quiet) as display:
@@ -146,6 +149,8 @@ def main(arguments: list[str]) -> int:
         if held_out is not None:
             print(f"held-out rows in {held_out}")
     if not options.quiet:
+        if line := columns_line(Recipe.of_store(meta, options.store)):
+            print(wrap_text(line, sys.stderr), file=sys.stderr)
         for line in next_steps(options.store, meta):
             print(line, file=sys.stderr)
     return 0
