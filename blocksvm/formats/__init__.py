@@ -56,8 +56,8 @@ def sniffed(head: bytes, name: str) -> str:
         raise InputError(
             f"{name}: does not begin as a {ending} file does; get it again, or give {option('format')} if it is text"
         )
-    if ending in ENDINGS:
-        return ENDINGS[ending]
+    if (said := ENDINGS.get(ending)) is not None:
+        return said
     vw, svmlight = (get_format(format_).score(head) for format_ in ("vw", "svmlight"))
     return "vw" if vw > svmlight else "svmlight"
 

@@ -99,7 +99,6 @@ OF_INPUTS = ("labels_from",)
 OF_LINES = tuple(setting.name for setting in CUT)
 PREDICTED = (*OF_INPUTS, *OF_LINES, "label", "ignore")
 KINDS = "kinds"  # in the recipe of a table: what its columns are
-TABLES = ("csv", "tsv", "parquet", "arrow")  # in which a table means the same
 # format -> its settings; other formats have none
 CHOICES: dict[str, Settings] = {
     "documents": Settings((NGRAMS,)),
@@ -128,12 +127,17 @@ def merge_options(saved: Mapping, requested: Mapping, free: tuple[str, ...] = OF
     return merged | {name: requested[name] for name in free if requested.get(name) is not None}
 
 
+def is_table(format_: str | None) -> bool:
+    """Whether rows of the format are a table, which means the same in each of these formats."""
+    return "categorical" in CHOICES.get(format_ or "", Settings())
+
+
 def carried(before: str, format_: str, options: Mapping) -> dict:
     """The settings of rows of the format ``before`` that hold for later ones of ``format_``: of a table in another
     form what it means, else none."""
     if before == format_:
         return dict(options)
-    if before not in TABLES or format_ not in TABLES:
+    if not (is_table(before) and is_table(format_)):
         return {}
     others = all_choices().without(*CHOICES[format_].names())
     return {name: value for name, value in options.items() if name not in others}

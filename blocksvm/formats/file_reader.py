@@ -22,7 +22,7 @@ from blocksvm.base.objects.remote_path import file_size, place
 from blocksvm.base.objects.urls import is_url
 from blocksvm.base.row_batch import Origin, RowBatch, runs
 from blocksvm.formats import AUTO, get_format, sniffed
-from blocksvm.formats.choices import KINDS, TABLES, carried, chosen
+from blocksvm.formats.choices import KINDS, carried, chosen, is_table
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
 from blocksvm.formats.text.text_source import LineLimit, TextInputs, TextSource
 from blocksvm.kernels.hash_table import hash_ids
@@ -144,10 +144,11 @@ def inputs_of(names: list[str], recipe, stop=lambda: False) -> TextInputs | File
         name = magic_of(names[0])
     elif KINDS in recipe.options:
         magic = magic_of(names[0])
-        if magic in TABLES:
+        if is_table(magic):
             name = magic
         elif hasattr(get_format(name), "pieces"):
-            name = "tsv" if sniffed(b"", names[0]) == "tsv" else "csv"
+            named = sniffed(b"", names[0])
+            name = named if is_table(named) else "csv"
     if name is None or not hasattr(get_format(name), "pieces"):
         inputs = TextInputs(names, stop)
         inputs.format = name

@@ -198,7 +198,7 @@ def test_files_explain_themselves_and_are_not_too_long(path):
     assert text.count("\n") <= 520
 
 
-LONGEST_CLASS = 260  # lines
+LONGEST_CLASS = 290  # lines
 MOST_ARGUMENTS = 10  # of a function that is not compiled; in the core fewer
 MOST_OF_A_KERNEL = 16  # arguments of a function of kernels/ and learners/engine/loops.py
 CORE, MOST_IN_CORE = {"training", "solvers", "problems", "losses", "store", "sources", "validation"}, 8
