@@ -76,6 +76,7 @@ def _feature_id(token, line):
     """A feature id: decimal digits, from 0 to 2**63 - 1."""
     if token.startswith(b"-") and _DIGITS.fullmatch(token[1:]):
         raise BadLine(line, "negative id")
+    token = token.removeprefix(b"+")
     if not _DIGITS.fullmatch(token):
         raise BadLine(line, "malformed id")
     digits = token.lstrip(b"0") or b"0"
@@ -103,7 +104,8 @@ def parse_svmlight(data, duplicates="error", dtype=np.float64):
     - From ``#`` to the end of the line is a comment. Lines with nothing else, and
       blank lines, are no rows, but they count in the line numbers.
     - A label ``?`` says that the row has none: nan.
-    - Tokens are separated by spaces and tabs. ``qid:N``, N decimal digits, is
+    - Tokens are separated by spaces and tabs, which may also follow the colon of
+      an id; an id may have a plus before it. ``qid:N``, N decimal digits, is
       skipped wherever it stands after the label.
     - Numbers are plain decimals: no hexadecimal, no underscores, no nan, no inf.
       The label is float64 whatever ``dtype`` is; a whole number of more than 2^53
@@ -121,7 +123,7 @@ def parse_svmlight(data, duplicates="error", dtype=np.float64):
     for line, text in enumerate(data.split(b"\n"), start=1):
         if text.endswith(b"\r"):
             text = text[:-1]
-        text = text.split(b"#", 1)[0]
+        text = re.sub(rb"([ \t]\+?[0-9]+:)[ \t]+", rb"\1", text.split(b"#", 1)[0])
         tokens = [token for token in text.replace(b"\t", b" ").split(b" ") if token]
         if not tokens:
             continue

@@ -23,6 +23,7 @@ def entries_of(column: str, type_, cell, categories) -> list[tuple[int, str, flo
     """(id, name, value) of one cell, in its order, zeros among them."""
 
     def category(value, number=1.0):
+        value = value.strip(" \t\r") if isinstance(value, str) else value
         word = str(value) if not isinstance(value, bool) else str(value).lower()
         return [(category_id(column, word), f"{column}={word}", number)] if value is not None and word else []
 
@@ -39,7 +40,7 @@ def entries_of(column: str, type_, cell, categories) -> list[tuple[int, str, flo
             found += [] if math.isnan(own) else category(key, own)
         return found
     if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
-        if pa.types.is_floating(type_.value_type):
+        if not pa.types.is_string(type_.value_type):
             return [one for k, number in enumerate(cell) for one in value(f"{column}[{k}]", number)]
         return [one for item in cell for one in category(item)]
     is_word = pa.types.is_dictionary(type_) or isinstance(cell, str)

@@ -43,10 +43,10 @@ def _words(text: bytes) -> list[bytes]:
     return [word for word in _GAP.split(text) if word]
 
 
-def parse_vw(data: bytes, duplicates: str = "error", dtype: str = "float32") -> list[tuple]:
+def parse_vw(data: bytes, dtype: str = "float32") -> list[tuple]:
     """(label or None, weight, {id: value} with rising ids, {id: name}) of each row of Vowpal Wabbit text.
 
-    Values are products of float64, summed in the order in which they stand if wanted, then rounded; zeros are dropped.
+    Values are products of float64, summed in the order in which they stand, then rounded; zeros are dropped.
     """
     rows = []
     for line, text in enumerate(data.split(b"\n"), start=1):
@@ -86,8 +86,6 @@ def parse_vw(data: bytes, duplicates: str = "error", dtype: str = "float32") -> 
                 if not np.isfinite(value):
                     raise BadLine(line, "overflow")
                 i = feature_id(space, name)
-                if i in entries and duplicates == "error":
-                    raise BadLine(line, "duplicate")
                 entries[i] = entries.get(i, 0.0) + value
                 names[i] = space + b"^" + name if space else name
         with np.errstate(over="ignore"):
@@ -124,7 +122,7 @@ MISSING = ("", "na", "n/a", "nan", "null")
 
 
 def table_rows(text: str, label: str, categories=(), ignored=(), auto=True, delimiter=",") -> list[tuple]:
-    """(label, {feature: value}) of each row of a table whose cells in quotes hold no missing values.  auto: a column
+    """(label, {feature: value}) of each row of a table.  auto: a column
     in which any cell is no number is one of categories, too.
 
     BadLine where a row has too many or too few cells, or a number is none.

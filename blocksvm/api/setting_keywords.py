@@ -162,11 +162,11 @@ class StoreSettings(FormatSettings, total=False):
 class OnlineSettings(MethodSettings, FormatSettings, total=False):
     """The settings of a ``Stream``; None: the default.
 
-    labels: the classes, rising; passes: over the inputs; test: predict only, and learn nothing."""
+    labels: the classes, also as '-1,1'; passes: over the inputs; test: predict only, and learn nothing."""
 
     C: float | None
     bias: float | None
-    labels: tuple | None
+    labels: tuple | str | None
     skip_bad: bool | None
     save_every: int | None
     passes: int | None

@@ -8,7 +8,7 @@ source stores.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -74,6 +74,20 @@ def exact(numbers: np.ndarray, originals: np.ndarray, cure: str) -> np.ndarray:
             if not isinstance(label, float) and label == int(label) and int(label) != int(numbers[row]):
                 raise InputError(as_exact(str(label), cure))
     return numbers
+
+
+def labels_given(given: str | Iterable | None) -> tuple | None:
+    """The labels of 'NEG,POS', rising: numbers, or words if one of them is none; others are as they are."""
+    if not isinstance(given, str):
+        return None if given is None else tuple(given)
+    parts = [part.strip() for part in given.split(",")]
+    try:
+        labels: list = [float(part) for part in parts]
+    except ValueError:
+        labels = parts
+    if not all(parts) or label_fault(labels) is not None or any(label != label for label in labels):
+        raise InputError(f"{option('labels', given)}: expected finite numbers such as 1,2, or words such as ham,spam")
+    return tuple(sorted(labels))
 
 
 def listed(labels) -> str:

@@ -93,7 +93,8 @@ def add_rows(rows) -> None:
     rows.add_argument(
         "--duplicates",
         choices=("error", "sum"),
-        help="a feature id that occurs twice in a row: an error (default), or sum the values",
+        help="a feature that occurs twice in a row: an error (default), or sum the values, as always of Vowpal "
+        "Wabbit's text",
     )
     rows.add_argument(
         "--idf",
@@ -137,6 +138,8 @@ def main(arguments: list[str]) -> int:
     settings = split_settings(options, changes, share)
     from blocksvm.cli.display.splitting import SplitDisplay, skipped_lines, split_summary
     from blocksvm.conversion.convert import extend, split_rows
+    from blocksvm.formats import columns_line
+    from blocksvm.formats.recipe import Recipe
 
     folder = Path(options.temp or local_place(place(options.store)).parent)
     with place_of_tasks(options, options.inputs, folder), SplitDisplay(sys.stderr, options.quiet) as display:
@@ -153,6 +156,8 @@ def main(arguments: list[str]) -> int:
             lines += split_summary(place(options.store), meta, display.seconds, display.rate(display.seconds))
         print_results(options, lines if held_out is None else [*lines, f"held-out rows in {held_out}"])
     if not options.quiet:
+        if line := columns_line(Recipe.of_store(meta, options.store)):
+            print_results(options, [line], sys.stderr)
         for line in next_steps(options.store, meta):
             print(line, file=sys.stderr)
     return 0

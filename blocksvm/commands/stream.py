@@ -102,24 +102,9 @@ def parser(learner: str, settings: Settings, format_name: str | None = None) -> 
     return p
 
 
-def labels_given(text: str | None) -> tuple | None:
-    """Of 'NEG,POS' the numbers, or if one of them is none the words, rising."""
-    if text is None:
-        return None
-    from blocksvm.base.labels import label_fault
-
-    parts = [part.strip() for part in text.split(",")]
-    try:
-        labels = [float(part) for part in parts]
-    except ValueError:
-        labels = parts
-    if not all(parts) or label_fault(labels) is not None or any(label != label for label in labels):
-        raise InputError(f"--labels {text}: expected finite numbers such as 1,2, or words such as ham,spam")
-    return tuple(sorted(labels))
-
-
 def known_labels(options) -> tuple:
     """The labels as far as they are known before the first row."""
+    from blocksvm.base.labels import labels_given
     from blocksvm.model.model_file import describe_model
 
     labels = labels_given(options.labels)
@@ -271,7 +256,7 @@ def stream_settings(options, declared: Settings):
     shared = {name: values.pop(name) for name in COMMON_SETTINGS.names() if name in values}
     return StreamSettings(
         learner=options.learner or ("" if options.continue_from else DEFAULT), settings=values,
-        labels=labels_given(options.labels), bits=options.bits, bias=options.bias, skip_bad=options.skip_bad,
+        labels=options.labels, bits=options.bits, bias=options.bias, skip_bad=options.skip_bad,
         save_every=options.save_every, memory=options.memory,
         n_jobs=n_threads(options.threads, spared=1),  # beside the threads that read and that learn
         seed=options.seed, normalize=options.normalize, duplicates=options.duplicates,

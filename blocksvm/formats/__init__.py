@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.registry import Registry
 from blocksvm.base.settings import Settings
-from blocksvm.formats.choices import CHOICES, all_choices
+from blocksvm.formats.choices import CHOICES, all_choices, carried
 
 AUTO = "auto"
 OF_TEXT = {
@@ -27,6 +28,9 @@ OF_FILES = {  # each recognised by its first bytes, without loading its code (fi
     "parquet": "blocksvm.formats.tables.arrow_files:PARQUET",
     "arrow": "blocksvm.formats.tables.arrow_files:ARROW",
 }
+# what a name says, whatever the first bytes look like
+ENDINGS = {"csv": "csv", "tsv": "tsv", "svm": "svmlight", "libsvm": "svmlight", "svmlight": "svmlight", "vw": "vw"}
+PACKED = re.compile(r"\.(gz|bz2|xz|zst)$")
 FORMATS = Registry("format", ("blocksvm.formats.format:Format",), OF_TEXT | OF_FILES, more=(AUTO,))
 get_format = FORMATS.load
 
@@ -45,25 +49,32 @@ def settings_offered(name: str | None) -> Settings:
 
 
 def sniffed(head: bytes, name: str) -> str:
-    """The name of the text format that the first bytes of an input look like most; svmlight where they look like none.
-    InputError for a name of a format of files, whose first bytes these are not."""
-    ending = name.rpartition(".")[2].lower()
+    """The name of the text format that the name of an input says, else that its first bytes look like most; svmlight
+    where they look like none.  InputError for a name of a format of files, whose first bytes these are not."""
+    ending = PACKED.sub("", name.lower()).rpartition(".")[2]
     if ending in OF_FILES or ending == "feather":
         raise InputError(
             f"{name}: does not begin as a {ending} file does; get it again, or give {option('format')} if it is text"
         )
-    scores = {format_: get_format(format_).score(head, name) for format_ in OF_TEXT}
-    return max(scores, key=scores.get)
+    if (said := ENDINGS.get(ending)) is not None:
+        return said
+    vw, svmlight = (get_format(format_).score(head) for format_ in ("vw", "svmlight"))
+    return "vw" if vw > svmlight else "svmlight"
 
 
 def settled(inputs, recipe, memory: int):
     """The recipe with a format's name in place of 'auto', and all of its settings, by the inputs' first lines, which
     may take a small part of the memory.  InputError for a setting that the format does not have.
     """
-    name = recipe.format
+    name = getattr(inputs, "format", None) or recipe.format
     if name == AUTO:
-        name = getattr(inputs, "format", None) or sniffed(inputs.head(), inputs.names[0])
+        name = sniffed(inputs.head(), inputs.names[0])
     format_ = get_format(name)
+    if recipe.format not in (AUTO, name):
+        recipe = replace(recipe, options=carried(recipe.format, name, recipe.options))
+    if hasattr(format_, "decided"):
+        options = inputs.options = format_.decided(recipe.options, inputs.names[0], memory)
+        return replace(recipe, format=name, options=options)
     if hasattr(format_, "settled"):
         looks = hasattr(format_, "head_lines") and hasattr(inputs, "whole_lines")
         head = inputs.whole_lines(format_.head_lines(recipe.options), memory) if looks else inputs.head()
@@ -83,3 +94,9 @@ def remarks(recipe) -> list[str]:
     """Sentences on what the first lines decided that may not be meant."""
     format_ = None if recipe.format == AUTO else get_format(recipe.format)
     return format_.remarks(recipe.options) if hasattr(format_, "remarks") else []
+
+
+def columns_line(recipe) -> str:
+    """What was decided of a table's columns, in a line; '' where nothing was."""
+    format_ = get_format(recipe.format)
+    return format_.columns_line(recipe.options) if hasattr(format_, "columns_line") else ""

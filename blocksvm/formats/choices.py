@@ -98,6 +98,7 @@ LABELS_FROM = Setting("labels_from", ".npy file with the labels of the rows", No
 OF_INPUTS = ("labels_from",)
 OF_LINES = tuple(setting.name for setting in CUT)
 PREDICTED = (*OF_INPUTS, *OF_LINES, "label", "ignore")
+KINDS = "kinds"  # in the recipe of a table: what its columns are
 # format -> its settings; other formats have none
 CHOICES: dict[str, Settings] = {
     "documents": Settings((NGRAMS,)),
@@ -124,6 +125,22 @@ def merge_options(saved: Mapping, requested: Mapping, free: tuple[str, ...] = OF
     """The settings of other rows' format, for an input that is read likewise, but for those ``free`` that are given."""
     merged = {name: value for name, value in saved.items() if name not in OF_INPUTS}
     return merged | {name: requested[name] for name in free if requested.get(name) is not None}
+
+
+def is_table(format_: str | None) -> bool:
+    """Whether rows of the format are a table, which means the same in each of these formats."""
+    return "categorical" in CHOICES.get(format_ or "", Settings())
+
+
+def carried(before: str, format_: str, options: Mapping) -> dict:
+    """The settings of rows of the format ``before`` that hold for later ones of ``format_``: of a table in another
+    form what it means, else none."""
+    if before == format_:
+        return dict(options)
+    if not (is_table(before) and is_table(format_)):
+        return {}
+    others = all_choices().without(*CHOICES[format_].names())
+    return {name: value for name, value in options.items() if name not in others}
 
 
 def added(name: str, options: Mapping, *columns: str) -> str:

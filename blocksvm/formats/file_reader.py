@@ -21,8 +21,8 @@ from blocksvm.base.labels import exact
 from blocksvm.base.objects.remote_path import file_size, place
 from blocksvm.base.objects.urls import is_url
 from blocksvm.base.row_batch import Origin, RowBatch, runs
-from blocksvm.formats import AUTO, get_format
-from blocksvm.formats.choices import chosen
+from blocksvm.formats import AUTO, get_format, sniffed
+from blocksvm.formats.choices import KINDS, carried, chosen, is_table
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
 from blocksvm.formats.text.text_source import LineLimit, OpenText, TextInputs, TextSource
 from blocksvm.kernels.hash_table import hash_ids
@@ -137,14 +137,26 @@ class FileInputs:
 
 
 def inputs_of(names: list[str], recipe, stop=lambda: False) -> TextInputs | FileInputs:
-    """The inputs as text, or as files of rows where the recipe or the first bytes name a format of files."""
-    name = magic_of(names[0]) if recipe.format == AUTO else recipe.format
+    """The inputs as text, or as files of rows where the recipe or the first bytes name a format of files; rows of a
+    table whose columns are known may lie in another form."""
+    name = recipe.format
+    if name == AUTO:
+        name = magic_of(names[0])
+    elif KINDS in recipe.options:
+        magic = magic_of(names[0])
+        if is_table(magic):
+            name = magic
+        elif hasattr(get_format(name), "pieces"):
+            named = sniffed(b"", names[0])
+            name = named if is_table(named) else "csv"
     if name is None or not hasattr(get_format(name), "pieces"):
-        return TextInputs(names, stop)
+        inputs = TextInputs(names, stop)
+        inputs.format = name
+        return inputs
     for one in names:
         if is_url(one):
             raise InputError(f"{one}: is {name}, which is read from files alone; copy it to a disk")
-    return FileInputs(names, name, recipe.options)
+    return FileInputs(names, name, carried(recipe.format, name, recipe.options))
 
 
 MAGIC = {b"PK\x03\x04": "npz", b"\x93NUMPY": "npy", b"PAR1": "parquet", b"ARROW1": "arrow"}
@@ -270,9 +282,6 @@ class FileFormat:
     name: str
     lines: str
     rows_of: Callable
-
-    def score(self, head: bytes, name: str) -> float:
-        return 0.0
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         return chosen(self.name, requested)

@@ -82,7 +82,8 @@ class ParseBuffer:
 
 
 class Reader(Protocol):
-    """Turns pieces of text into rows, in one way that a ``ReaderOptions`` chose.  Threads share it: it keeps nothing.
+    """Turns pieces of text into rows, in one way that a ``ReaderOptions`` chose.  Threads share it: what it keeps, as
+    the columns of the file that was read last, is replaced whole, and no row depends on it.
 
     expansion: bytes in memory for a byte of text at most, the text included.
     """
@@ -129,10 +130,6 @@ class Format(Protocol):
     """
 
     lines: str
-
-    def score(self, head: bytes, name: str) -> float:
-        """The likelihood of this format by the first bytes of an input and its name: 0 not at all, 1 for sure."""
-        ...
 
     def reader(self, reading: ReaderOptions) -> Reader: ...
 

@@ -1,7 +1,7 @@
 """Lines of cells between delimiters (RFC 4180) to rows: numbers as values, categories as ones, the label's place.
 
-A cell in quotes may hold delimiters, and quotes twice.  Blanks around a cell without quotes are no part of it.  A cell
-that is empty, or na, n/a, nan or null in any case and not in quotes, is missing.
+A cell in quotes may hold delimiters, and quotes twice.  Blanks around what a cell has are no part of it, in quotes or
+not.  A cell that is empty, or na, n/a, nan or null in any case, is missing; true and false in any case are 1 and 0.
 
 The id of a numeric column is the hash of its name, that of a category the hash of its value, going on from another one
 of the column's name (``name_hash``), each >> 1.  Entries stand in the order of the columns.
@@ -13,7 +13,7 @@ from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.name_hashes import name_hash
 from blocksvm.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
 from blocksvm.kernels.svmlight_loops import BIG_VALUE, close_sums, leave_open
-from blocksvm.kernels.text_bytes import DOT, NEWLINE, RETURN, SPACE, SPARE, TAB, byte_at
+from blocksvm.kernels.text_bytes import DOT, NEWLINE, RETURN, SPACE, SPARE, TAB, byte_at, eight_bytes
 
 # what a column is; EITHER: as each cell looks; UNSEEN: likewise, while columns are only looked at, so that a number may
 # be too large
@@ -21,6 +21,8 @@ LEFT_OUT, LABEL, NUMERIC, LOGARITHM, CATEGORY, EITHER, UNSEEN = range(7)
 # what may be wrong with a line
 FEW_CELLS, MANY_CELLS, OPEN_QUOTE, AFTER_QUOTE = 40, 41, 42, 43
 NO_QUOTE, COMMA = -1, 44
+LOWER_CASE, FOUR_BYTES, FIVE_BYTES = np.uint64(0x2020202020202020), np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFF)
+TRUE, FALSE = np.uint64(int.from_bytes(b"true", "little")), np.uint64(int.from_bytes(b"false", "little"))
 RECENT = 1 << 14  # names of that many features are found again without a copy
 
 
@@ -54,7 +56,7 @@ def unquoted_hash(scratch, n, seed):
 
 @inlined
 def is_missing(text, start, stop):
-    """Whether a cell without quotes says that there is no value."""
+    """Whether a cell says that there is no value."""
     n = stop - start
     if n < 2 or n > 4:
         return n == 0
@@ -67,6 +69,17 @@ def is_missing(text, start, stop):
     if n == 3:
         return (second == 97 and third == 110) or (second == 47 and third == 97)
     return second == 117 and third == 108 and byte_at(text, start + 3) | 32 == 108
+
+
+@inlined
+def truth_in(text, start, stop):
+    """1 of a cell that is true, 0 of one that is false, -1 of others."""
+    word = eight_bytes(text, start) | LOWER_CASE
+    if stop - start == 4 and word & FOUR_BYTES == TRUE:
+        return 1.0
+    if stop - start == 5 and word & FIVE_BYTES == FALSE:
+        return 0.0
+    return -1.0
 
 
 @inlined
@@ -83,11 +96,12 @@ def parse_cells(text, end, skip, dialect, roles, seeds, prefixes, named, row_arr
     and whether decimals stand after a comma; roles (m,) int64 of the columns; seeds (m, 2) uint64: the hash of a
     column's name as that of a number, and the one from which the hashes of its categories go on; prefixes (m, 2) int64:
     where 'column=' lies among the text of names, which begins with those.
-    Outputs: made (``NewRows``), with (0, 0) for the label of a row that has none; named: names_made (``NewNames``), as
-    long as there is room.  undecided (m, 3) int64: (entry, start, stop) of numbers for Python to parse; their value is 1
+    Outputs: row_arrays (``NewRows``), with (0, 0) for the label of a row that has none; named: name_arrays
+    (``NewNames``), as long as there is room.  undecided (m, 3) int64: (entry, start, stop) of numbers for Python to parse; their value is 1
     where their logarithm is wanted.
-    looks (m, 4) int64, of columns that are EITHER or UNSEEN: how many cells are numbers, and how many are not; the line
-    and the position of the first of these.
+    looks (m, 7) int64, of columns that are EITHER or UNSEEN: how many cells are numbers, and how many are not; the line
+    and the position of the first of these; of all: how many cells that are not empty say that they are missing, and
+    the line and the position of the first.
     Returns (rows, lines read, code, column and position of the fault, numbers undecided, bytes of names needed).
     """
     delimiter, quote, comma = dialect
@@ -148,19 +162,28 @@ def parse_cells(text, end, skip, dialect, roles, seeds, prefixes, named, row_arr
                     c = byte_at(text, p)
                 if c != delimiter and c != NEWLINE:
                     return rows, line, AFTER_QUOTE, column, start - 1, n_open, filled
+                while start < stop and (byte_at(text, start) == SPACE or byte_at(text, start) == TAB):
+                    start += 1
             else:
                 while c != delimiter and c != NEWLINE:
                     p += 1
                     c = byte_at(text, p)
                 stop = p
-                while stop > start and (byte_at(text, stop - 1) == SPACE or byte_at(text, stop - 1) == TAB or byte_at(text, stop - 1) == RETURN):
-                    stop -= 1
+            while stop > start and (byte_at(text, stop - 1) == SPACE or byte_at(text, stop - 1) == TAB or byte_at(text, stop - 1) == RETURN):
+                stop -= 1
             p += 1
             role = roles[column]
             if role == LABEL:
                 labels[rows, 0] = start
                 labels[rows, 1] = stop
-            elif role != LEFT_OUT and start < stop and (in_quotes or not is_missing(text, start, stop)):
+            elif role == LEFT_OUT or start == stop:
+                pass
+            elif is_missing(text, start, stop):
+                if looks[column, 4] == 0:
+                    looks[column, 5] = line
+                    looks[column, 6] = start
+                looks[column, 4] += 1
+            else:
                 hashed = seeds[column, 0]
                 category = role == CATEGORY
                 value = 1.0
@@ -177,6 +200,10 @@ def parse_cells(text, end, skip, dialect, roles, seeds, prefixes, named, row_arr
                             after, code, value = number(text, start)
                         if after != stop:
                             code = BAD_VALUE
+                    elif role != LOGARITHM:
+                        truth = truth_in(text, start, stop)
+                        if truth >= 0.0:
+                            code, value = FINE, truth
                     if code == BAD_VALUE or code == NOT_FINITE:
                         if not either:
                             return rows, line, BAD_VALUE, column, start, n_open, filled

@@ -243,8 +243,8 @@ def parse_documents(text, end, tabbed, plan, kinds, lower, l2, single, named, ro
     """Rows of the lines ``text[:end]``, 'label TAB text', or (not ``tabbed``) also text alone.
 
     plan (m, 3) int64: of what, and of how many up to how many, n-grams are made.  kinds (uint8), lower (int32): of code
-    points; those beyond are no letters.  Outputs: made (``NewRows``); named: names_made (``NewNames``); else its text has
-    room for the longest line alone.
+    points; those beyond are no letters.  Outputs: row_arrays (``NewRows``); named: name_arrays (``NewNames``), whose text
+    has room for the longest line alone where names are not wanted.
     Returns (rows, lines read, code, position of the fault, the largest ||x||^2).
     """
     spans, indptr, ids, values, lines = row_arrays

@@ -1,6 +1,6 @@
 """svmlight text to rows: one sweep over the bytes, every number correctly rounded, every fault located.
 
-    line = [label] {"qid:" digits} {id ":" value} ["#" anything]
+    line = [label] {"qid:" digits} {["+"] id ":" [blanks] value} ["#" anything]
 
 Rows come out with ascending, unique ids and without zeros.
 
@@ -33,8 +33,10 @@ from blocksvm.kernels.text_bytes import (
     HASH,
     MINUS,
     NEWLINE,
+    PLUS,
     QUESTION,
     SPACE,
+    TAB,
     ZERO,
     byte_at,
     eight_bytes,
@@ -403,14 +405,18 @@ def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values
                         q += 1
                     if q > p + 1 and byte_at(text, q) == COLON:
                         return rows, line, NEGATIVE_ID, token, open_numbers, closed, largest
-                return rows, line, BAD_PAIR, token, open_numbers, closed, largest
+                if c != PLUS or not is_digit(byte_at(text, p + 1)):
+                    return rows, line, BAD_PAIR, token, open_numbers, closed, largest
+                p += 1
             p, i = digit_run(text, p)
             c = byte_at(text, p)
             if c != COLON:
                 return rows, line, (BAD_PAIR if ends_token(c) else BAD_ID), token, open_numbers, closed, largest
-            if p - token > 18 and id_is_big(text, token, p):
+            if p - token > 18 and id_is_big(text, token + (byte_at(text, token) == PLUS), p):
                 return rows, line, BIG_ID, token, open_numbers, closed, largest
             start = p + 1
+            while byte_at(text, start) == SPACE or byte_at(text, start) == TAB:  # as LIBLINEAR reads it
+                start += 1
             p, code, value = number(text, start)
             if code == NOT_FINITE:
                 return rows, line, NOT_FINITE, token, open_numbers, closed, largest

@@ -7,7 +7,7 @@ from blocksvm.kernels.hash_table import scramble
 from blocksvm.kernels.name_hashes import name_hash
 from blocksvm.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
 from blocksvm.kernels.shuffle import LOWER, sorted_hashes
-from blocksvm.kernels.svmlight_loops import BIG_VALUE, DUPLICATE, close_sums
+from blocksvm.kernels.svmlight_loops import BIG_VALUE, close_sums
 from blocksvm.kernels.text_bytes import (
     COLON,
     MINUS,
@@ -245,12 +245,12 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided
 
 
 @kernel
-def close_rows(indptr, rows, ids, values, sum_duplicates, l2, single, named, firsts, lasts):
+def close_rows(indptr, rows, ids, values, l2, single, named, firsts, lasts):
     """Put the rows in order, in place; ``indptr`` shrinks with them.
 
-    sum_duplicates: what a feature occurs with more than once is added up; l2: divide a row by its Euclidean norm;
-    single: round to float32.  named: firsts and lasts go with their entries.  Returns (row, code, entry) of the first
-    fault, and the largest ||x||^2.
+    What a feature occurs with more than once is added up.  l2: divide a row by its Euclidean norm; single: round to
+    float32.  named: firsts and lasts go with their entries.  Returns (row, code, entry) of the first fault, and the
+    largest ||x||^2.
     """
     longest = 0
     for r in range(rows):
@@ -278,8 +278,6 @@ def close_rows(indptr, rows, ids, values, sum_duplicates, l2, single, named, fir
             at = ordered[k] & LOWER
             i = old_ids[at]
             if last >= filled and ids[last] == i:
-                if not sum_duplicates:
-                    return r, DUPLICATE, last, largest
                 values[last] += old_values[at]
             else:
                 last += 1

@@ -24,7 +24,7 @@ from blocksvm.base.vectors import side_by_side, width_of
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.conversion.parallel_parsing import ordered_map
 from blocksvm.formats import get_format, settled
-from blocksvm.formats.choices import PREDICTED, merge_options
+from blocksvm.formats.choices import PREDICTED, carried, merge_options
 from blocksvm.formats.file_reader import HDF5, inputs_of, magic_of
 from blocksvm.formats.format import EXPANSION, Reader, ReaderOptions
 from blocksvm.formats.hashing import reader_of
@@ -174,7 +174,8 @@ class TextScorer:
             with names_of(model):
                 get_format(self.recipe.format)
         elif format != self.recipe.format:
-            self.recipe = replace(self.recipe, format=format, options={})
+            before, known = self.recipe.format, self.recipe.options
+            self.recipe = replace(self.recipe, format=format, options=carried(before, format, known))
         self.recipe = replace(self.recipe, options=merge_options(self.recipe.options, options, PREDICTED))
         self.label = options.get("label")
         self.coverage = Coverage(self.model.path)

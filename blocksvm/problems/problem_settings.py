@@ -26,10 +26,16 @@ class ClassWeights(Setting):
             return value
         try:
             if isinstance(value, str):
-                value = dict(part.split("=") for part in value.split(","))
-            weights = {_label(label): float(weight) for label, weight in dict(value).items()}
+                pairs = [part.split("=") for part in value.split(",")]
+            else:
+                pairs = list(dict(value).items())
+            weights = {_label(label): float(weight) for label, weight in pairs}
         except (TypeError, ValueError):
             raise InputError(f"{option(self.name, value)}: expected balanced or LABEL=WEIGHT,LABEL=WEIGHT") from None
+        if len(weights) < len(pairs):
+            again = next(label for label in weights if [_label(one) for one, _ in pairs].count(label) > 1)
+            text = f"{again:g}" if isinstance(again, float) else again
+            raise InputError(f"{option(self.name, value)}: gives the label {text} two weights; leave one out")
         for label, weight in weights.items():
             if not 0.0 < weight < float("inf"):
                 wrong = option(

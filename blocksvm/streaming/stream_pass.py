@@ -54,7 +54,8 @@ class StreamSettings:
     """Settings of a stream.
 
     learner: the name, or several with commas between them, '' where a model's goes on; settings: the learners' own, by
-    name, each for those that have it; labels: the classes, rising, or None: -1 and +1, or 0 and 1, whichever comes;
+    name, each for those that have it; labels: the classes, also as 'NEG,POS'; None: -1 and +1, or 0 and 1,
+    whichever comes;
     targets: 'numbers' where labels are no classes, 'sets' where they are sets of these, 'none' where they are
     ignored; joint: the place of a map of row and class to joint features; bits: hash ids to 2^bits features, None: a
     table; query: b of selective sampling, None: ask for every label; forget: the part that forgetting.py takes back in
@@ -65,7 +66,7 @@ class StreamSettings:
 
     learner: str = ""
     settings: Mapping = field(default_factory=dict)
-    labels: tuple | None = None
+    labels: tuple | str | None = None
     bits: int | None = None
     query: float | None = None
     forget: float | None = None

@@ -15,7 +15,7 @@ from blocksvm.base.user_code import names_of
 from blocksvm.conversion.factor_counts import BYTES_KNOWN
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.formats import AUTO, get_format
-from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
+from blocksvm.formats.choices import OF_INPUTS, OF_LINES, carried, merge_options
 from blocksvm.formats.weighing import FeatureFactors
 from blocksvm.learners import get_learner
 from blocksvm.learners.engine.learner import COMMON_SETTINGS, NUMBERS
@@ -74,7 +74,9 @@ def _going_on(path: Path, saved: dict, settings: StreamSettings) -> StreamSettin
 def _format_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
     """The format of a stream, and its settings, which are those of the model's text where that was of this format."""
     recipe, wanted = recipe_of(saved, path), {name: v for name, v in settings.options.items() if v is not None}
-    if not recipe.options or settings.format not in (AUTO, recipe.format):
+    format_ = recipe.format if settings.format == AUTO else settings.format
+    known = carried(recipe.format, format_, recipe.options)
+    if not known:
         return {}
     get_format(recipe.format)  # no other than the user has named
     for name, value in wanted.items():
@@ -82,7 +84,7 @@ def _format_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
             raise InputError(
                 f"{path}: was learned with {option(name, recipe.options.get(name))}; leave {option(name)} out"
             )
-    return {"format": recipe.format, "options": merge_options(recipe.options, wanted)}
+    return {"format": format_, "options": merge_options(known, wanted)}
 
 
 def _weighing_of(path: Path, saved: dict, settings: StreamSettings) -> dict:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import STRINGS, Labels, has_label, label_text, listed
+from blocksvm.base.labels import STRINGS, Labels, has_label, label_text, labels_given, listed
 from blocksvm.base.row_batch import RecordCounter, RowBatch
 from blocksvm.learners.engine.label_sets import SetTable
 from blocksvm.learners.engine.learner import NO_TARGETS, NUMBERS, SETS, of_classes
@@ -24,7 +24,7 @@ SKIPPED = NO_LABEL - 1  # in the place of a class: the label is none of the clas
 def targets_of(settings, prior, described, on_fault: Callable[[str], None], keeps_unlabelled: bool) -> StreamTargets:
     """The targets of a stream with these settings; prior: the model, of this description, that it begins from, or None.
     InputError for labels that do not fit."""
-    labels, real = settings.labels, not of_classes(settings.targets)
+    labels, real = labels_given(settings.labels), not of_classes(settings.targets)
     if labels is not None and len(set(labels)) < 2:
         raise InputError(f"{option('labels')}: name two different labels, or more")
     if real and labels is not None:

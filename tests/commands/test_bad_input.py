@@ -83,7 +83,7 @@ def refused(tmp_path, run_in_process):
         (b"1 2:0x1F", "'2:0x1F': the value is not a number"),
         (b"1 2:3\x00", "the value is not a number"),
         (b"%PDF-1.4\xff\xfe\x80", r"'%PDF-1.4\xff\xfe\x80' is not a number"),
-        (b'{"label": 1}', "is not a number"),
+        (b'{"label": 1}', "begins a line of JSON, which is not read"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, refused, line, says):

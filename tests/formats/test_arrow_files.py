@@ -18,6 +18,7 @@ from blocksvm.commands.split import main as split_command
 from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats import file_reader
+from blocksvm.formats.tables.unpacked import structure
 from blocksvm.model.model_file import load_model
 from blocksvm.store.reader import open_store
 
@@ -93,7 +94,11 @@ def test_lists_and_maps(ending, tmp_path):
     )
     for sliced in (table, pa.concat_tables([table, table]).slice(4)):
         write(tmp_path / f"t.{ending}", sliced)
-        split_rows([str(tmp_path / f"t.{ending}")], tmp_path / "s.h5", SplitSettings(overwrite=True))
+        split_rows(
+            [str(tmp_path / f"t.{ending}")],
+            tmp_path / "s.h5",
+            SplitSettings(overwrite=True, options={"categorical": "auto,ids"}),
+        )
         rows = [row for _, row in rows_of(tmp_path / "s.h5")]
         assert rows == [
             {"tags=a": 1.0, "tags=b": 1.0, "ids=1": 1.0, "v[0]": 1.5, "f[0]": 1.0, "f[1]": 2.0, "m=k": 2.0},
@@ -260,3 +265,13 @@ def test_a_small_file_that_is_large_when_it_is_unpacked_is_refused_before_it_is(
     for (path, sentence), found, peak in zip(made.items(), said[::2], said[1::2], strict=True):
         assert sentence in found, (path.name, found)
         assert int(peak) < 80_000_000, (path.name, peak)
+
+
+def test_a_page_header_may_have_lists():
+    """Of a later release of the format: numbers, words, structures and booleans in them are passed over."""
+    numbers, words = b"\x19\x25\x02\x04", b"\x19\x28\x01a\x02bc"
+    structures, long = b"\x19\x1c\x15\x06\x00", b"\x19\xf1\x10" + b"\x01" * 16
+    header = b"\x15\x02" + numbers + words + structures + long + b"\x15\x54\x00"
+    assert structure(header, 0) == ({1: 1, 2: 0, 3: 0, 4: 0, 5: 0, 6: 42}, len(header))
+    with pytest.raises(IndexError):
+        structure(b"\x19\xf5\xff\xff\xff\x7f", 0)

@@ -95,7 +95,8 @@ def test_criteos_layout():
     (test,) = rows_of(parse(line[2:], CRITEO, labelled=False))
     assert test[1] == row[1] and np.isnan(test[0])
     assert parse(b"1\t2\n", CRITEO).fault == (0, "the line has 2 cells, the first line 40")
-    assert "column I1: 'x' is not a number" in parse(b"1\tx" + b"\t1" * 38 + b"\n", CRITEO).fault[1]
+    wrong = parse(b"1\tx" + b"\t1" * 38 + b"\n", CRITEO, offers=("bits",)).fault[1]
+    assert wrong == "column I1: 'x' is not a number; mend it"  # no option would help
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,6 @@ def test_a_table_is_told_by_its_name():
     assert [sniffed(b"label,a\n1,2\n", name) for name in ("x.csv", "x.csv.gz", "x.TSV", "x")] == [
         "csv", "csv", "tsv", "svmlight",
     ]  # fmt: skip
-    assert sniffed(b"1 2:3\n", "x.csv") == "svmlight"
 
 
 @pytest.fixture(scope="module")

@@ -169,6 +169,25 @@ def corpus(tmp_path_factory):
     return path
 
 
+@pytest.mark.parametrize("text", ["Label\tText\nspam\twin\nham\tsee you\n", "kind\ttext\n1\ta\n0\tb\n"])
+def test_a_header_is_no_class(text, tmp_path):
+    path = tmp_path / "d.tsv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=rf"{path}:1: the line looks like a header, and documents have none; take it"):
+        split_rows([str(path)], tmp_path / "s.h5", SplitSettings(format="documents"))
+
+
+def test_a_label_with_commas_is_told(tmp_path):
+    path = tmp_path / "d.tsv"
+    path.write_text("news\ta\nsport,news\tb\nsport,news\tc\n")
+    meta = split_rows([str(path)], tmp_path / "s.h5", SplitSettings(format="documents"))
+    (note,) = meta["notes"]
+    assert note.startswith(
+        "documents whose label has a comma in it, which is one class as a whole (of several labels a"
+    )
+    assert note.endswith(f": 2 (the first, 'sport,news', at {path}:2)")
+
+
 def test_from_text_to_predictions(corpus, tmp_path, capsys):
     store, model = tmp_path / "s.h5", tmp_path / "m.h5"
     code, _, err = run_in_process(

@@ -102,9 +102,11 @@ def test_an_input_that_was_read_twice_is_told(tmp_path, run_in_process):
     done = run_in_process(split.main, tmp_path / "b.svm", tmp_path / "s.h5", "--append")
     assert "note:" not in done.out
     done = run_in_process(split.main, tmp_path / "copy.svm", tmp_path / "s.h5", "--append")
-    assert f"note: {tmp_path / 'copy.svm'} was read 2 times, so its rows are there 2 times" in done.out
+    both = f"{tmp_path / 'a.svm'}, {tmp_path / 'copy.svm'}"
+    assert f"note: the content of {both} was read 2 times, so its rows are there 2 times" in done.out
     done = run_in_process(split.main, tmp_path / "copy.svm", tmp_path / "a.svm", tmp_path / "t.h5")
-    assert f"note: {tmp_path / 'a.svm'} was read 2 times" in done.out
+    both = f"{tmp_path / 'copy.svm'}, {tmp_path / 'a.svm'}"
+    assert f"note: the content of {both} was read 2 times, so its rows are there 2 times" in done.out
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------

@@ -334,7 +334,7 @@ def test_wrong_files(tmp_path):
     np.save(npy, dense)
     refused(npy, f"{npy}:8: the value of column 3 is not a finite number")
     npy.write_bytes(npy.read_bytes()[:-5])
-    refused(npy, "is no array that numpy.save wrote")
+    refused(npy, "is no array of numbers or strings that numpy.save wrote")
     names = [str(j) for j in range(12)]
     write_h5ad(h5ad, X, y, names, kind="coo_matrix")
     refused(h5ad, "its X is stored as coo_matrix, which is not read")

@@ -341,6 +341,29 @@ SAMPLE = (
 )
 
 
+def test_pairs_as_liblinear_reads_them():
+    """Blanks after the colon, as in LIBSVM's own set protein, and a plus before an id."""
+    batch = parse(b"1 63: .50 +64:1e0 65:\t2\n0 66:1 7:  -3\n")
+    assert batch.fault is None
+    assert (batch.ids.tolist(), batch.values.tolist()) == ([63, 64, 65, 7, 66], [0.5, 1.0, 2.0, -3.0, 1.0])
+    assert parse(b"1 63: \n").fault == (0, "'63:': the value is not a number")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (b'{"text": "a b", "label": 1}', "begins a line of JSON, which is not read; write a table"),
+        (b'[{"a":1}]', "begins a line of JSON, which is not read; write a table"),
+        (
+            b"__label__spam win money",
+            "begins a line of fastText, which is not read; write 'label<TAB>text' in its place",
+        ),
+    ],
+)
+def test_lines_of_other_programs_are_named(line, says):
+    assert f"{says}" in parse(line + b"\n").fault[1] and "format=documents" in parse(line + b"\n").fault[1]
+
+
 def read_all(names, piece_bytes):
     counter = RecordCounter()
     reader = SVMLIGHT.reader(ReaderOptions())

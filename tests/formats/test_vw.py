@@ -30,7 +30,7 @@ from blocksvm.model.model_file import load_model
 from blocksvm.streaming.stream_saving import save_stream
 
 
-def parse(data: bytes, recipe: Recipe = Recipe("vw"), named: bool = True, offers=("duplicates", "dtype")):
+def parse(data: bytes, recipe: Recipe = Recipe("vw"), named: bool = True, offers=("dtype",)):
     data += b"" if data.endswith(b"\n") or not data else b"\n"
     text = np.frombuffer(data + b"7 |a b:1 9" * 20, np.uint8)  # what lies behind the end must not matter
     reader = VW.reader(ReaderOptions(recipe, named=named, offers=offers))
@@ -57,12 +57,12 @@ def agrees(data: bytes, recipe: Recipe) -> bool:
     batch = parse(data, recipe)
     expected, bad_line = [], None
     try:
-        expected = parse_vw(data, recipe.duplicates, recipe.dtype)
+        expected = parse_vw(data, recipe.dtype)
     except BadLine as bad:
         bad_line = bad.line
     assert bad_line == (None if batch.fault is None else batch.fault[0] + 1)
     if bad_line is not None:
-        expected = parse_vw(b"\n".join(data.split(b"\n")[: bad_line - 1]), recipe.duplicates, recipe.dtype)
+        expected = parse_vw(b"\n".join(data.split(b"\n")[: bad_line - 1]), recipe.dtype)
     assert rows_of(batch) == expected
     assert [list(row[2]) for row in rows_of(batch)] == [list(row[2]) for row in expected]
     return bad_line is None
@@ -142,7 +142,7 @@ def test_faults_are_found_on_the_references_line(data, edits, recipe):
 
 def test_both_outcomes_are_reached():
     assert agrees(b"1 |a x y:2\n\n-1 3 tag|b z\n", Recipe("vw"))
-    assert not agrees(b"1 |a x y:2\n\n-1 3 |b z z\n", Recipe("vw"))
+    assert not agrees(b"1 |a x y:2\n\n-1 3 |b z:z\n", Recipe("vw"))
 
 
 def test_numbers_that_python_must_decide():
@@ -191,8 +191,6 @@ def test_names_beyond_the_first_guess_of_their_length():
         (b"1 |a colour:red", "'colour:red': the value is not a number"),
         (b"1 |a b:1:2", "'b:1:2': the value is not a number"),
         (b"1 |a b:nan", "'b:nan': not a finite number"),
-        (b"1 |a b c b", "the feature 'a^b' occurs twice in the row; mend it, or add them up with --duplicates sum"),
-        (b"1 | b c b:2", "the feature 'b' occurs twice in the row"),
         (
             b"1 |a b:1e39",
             "the value of the feature 'a^b' lies beyond float32; use --dtype float64 or scale the feature",
@@ -210,12 +208,10 @@ def test_a_bad_line_is_named(tmp_path, capsys, line, says):
         assert says in err
 
 
-def test_predict_advises_no_option_that_it_lacks():
-    batch = parse(b"1 |a b b", offers=())
-    assert batch.fault == (
-        0,
-        "the feature 'a^b' occurs twice in the row, as in no row that the model was trained on; mend it",
-    )
+def test_features_that_occur_twice_are_added_up():
+    """As Vowpal Wabbit does by itself."""
+    ((_, _, values, names),) = rows_of(parse(b"1 |a b c b:2 |a b\n"))
+    assert {names[i]: v for i, v in values.items()} == {b"a^b": 4.0, b"a^c": 1.0}
 
 
 # ------------------------------------------------------------------------------------------------ consumers

@@ -43,6 +43,8 @@ def test_classes_weigh_as_in_training(tmp_path, labels):
     ("options", "what"),
     [
         ({"class_weight": "balanced"}, "how many rows of each class will come is not known in a stream"),
+        ({"class_weight": "1=2,1.0=3"}, "class_weight=1=2,1.0=3: gives the label 1 two weights; leave one out"),
+        ({"labels": "-1,"}, "labels=-1,: expected finite numbers such as 1,2, or words such as ham,spam"),
         ({"class_weight": "1=0"}, "the weight must be a finite number above 0"),
         ({"class_weight": "1=2", "targets": "numbers"}, "class_weight: is for rows of one label each"),
         ({"class_weight": "1=2", "learner": "pa"}, "pa does not support class weights"),
@@ -53,6 +55,12 @@ def test_weights_that_cannot_be_are_refused(tmp_path, options, what):
     text = text_of(tmp_path, *random_rows(n=10, d=5, seed=4))
     with pytest.raises(InputError, match=what):
         learned(text, **{"learner": "pa1"} | options)
+
+
+def test_labels_may_be_spelled_as_on_the_command_line(tmp_path):
+    text = text_of(tmp_path, *random_rows(n=10, d=5, seed=4))
+    found = [learned(text, "pa1", labels=labels)[0] for labels in ("-1,1", (-1.0, 1.0))]
+    assert found[0].targets.labels == found[1].targets.labels
 
 
 def test_area_and_logarithmic_loss_are_those_of_the_predictions(tmp_path):

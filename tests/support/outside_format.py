@@ -43,9 +43,6 @@ class WordsReader:
 class Words:
     lines = "'label;word word ...'"
 
-    def score(self, head, name):
-        return 0.0
-
     def reader(self, reading):
         return WordsReader(reading)
 

@@ -94,17 +94,18 @@ def split_summary(path: Path, meta: dict, seconds: float, rate: str) -> list[str
         lines.append(f"{spent}: {rows(added)} added, {rows(before['n_dropped'])} of {before['n_samples']:,} left out")
     else:
         lines.append(f"{spent}{rate}")
-    lines += [
-        f"note: {name} was read {times} times, so its rows are there {times} times (but those that --drop left out)"
-        for name, times in repeated(meta["sources"])
-    ]
-    return lines
+    return lines + [f"note: {sentence}" for sentence in repeated(meta["sources"])]
 
 
-def repeated(sources: list[dict]) -> list[tuple[str, int]]:
-    """(name, times) of inputs of the same bytes that were read more than once in a store's life."""
+def repeated(sources: list[dict]) -> list[str]:
+    """Sentences on inputs of the same bytes that were read more than once in a store's life."""
     by_fingerprint: dict[str, list[str]] = {}
     for source in sources:
         if source["text_bytes"]:
             by_fingerprint.setdefault(source["fingerprint"], []).append(source["name"])
-    return [(names[-1], len(names)) for names in by_fingerprint.values() if len(names) > 1]
+    return [
+        f"the content of {', '.join(dict.fromkeys(names))} was read {len(names)} times, so its rows are there "
+        f"{len(names)} times (but those that --drop left out)"
+        for names in by_fingerprint.values()
+        if len(names) > 1
+    ]

@@ -109,7 +109,8 @@ def mapped(name: str) -> np.ndarray:
     """A .npy as it lies on disk; InputError where it is none."""
     if not place(name).is_file():  # opening a pipe would wait for its other end
         raise InputError(f"{name}: {'is no file' if place(name).exists() else 'no such file'}")
-    with damage_named(name, f"{name}: is no array that numpy.save wrote", "save it again"):
+    what = f"{name}: is no array of numbers or strings that numpy.save wrote"
+    with damage_named(name, what, "save it again, objects as strings, as labels.astype(str) does"):
         return np.lib.format.open_memmap(name, mode="r")
 
 

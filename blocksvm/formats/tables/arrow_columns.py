@@ -7,6 +7,7 @@ be.
 from __future__ import annotations
 
 import ctypes
+import re
 from collections import Counter
 from collections.abc import Mapping
 from itertools import groupby
@@ -18,9 +19,11 @@ from blocksvm.base.labels import EXACT, exact
 from blocksvm.formats.choices import added
 from blocksvm.formats.file_reader import ClosedRows, RowBuffer, SparseRows
 from blocksvm.formats.format import ReaderOptions
-from blocksvm.formats.tables.table_layout import CATEGORIES_GO_ON, all_columns, chosen_categories, named_by
+from blocksvm.formats.tables.table_layout import CATEGORIES_GO_ON, KINDS, all_columns, chosen_categories, named_by
 from blocksvm.formats.tables.table_rows import (
-    KINDS,
+    KINDS as NUMBER_KINDS,
+)
+from blocksvm.formats.tables.table_rows import (
     Batch,
     Categories,
     CategoryVocabulary,
@@ -32,10 +35,13 @@ from blocksvm.formats.tables.table_rows import (
     of_bits,
     vocabulary_of,
 )
+from blocksvm.formats.text.row_labels import WORDS
 from blocksvm.kernels.foreign_memory import where_columns_lie
 from blocksvm.kernels.name_hashes import hash_of
 from blocksvm.kernels.table_columns import named_values
 
+KIND_WORDS = {"numeric": "numbers", "categorical": "categories", "lists": "lists or maps"}
+INDEX = re.compile(r"__index_level_\d+__")  # of pandas, whose csv gives it no name
 DENSE = 2  # lists of numbers are columns where these have at most so many times as many cells as there are numbers
 POINTER = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
@@ -49,6 +55,13 @@ def arrow():
     except ImportError as error:
         raise InputError("reading Parquet and Arrow needs pyarrow; install it with pip install pyarrow") from error
     return pyarrow
+
+
+def trimmed(array):
+    """Words without the blanks around them."""
+    import pyarrow.compute as compute
+
+    return compute.utf8_trim(array.cast(arrow().large_string()), " \t\r")
 
 
 def strings_in(array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -69,7 +82,8 @@ def strings_in(array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 class ArrowColumns:
-    """The columns of a table that become features, by type.  Threads share it."""
+    """The columns of a table that become features, by type, and by their kinds where rows before decided these.
+    Threads share it."""
 
     def __init__(self, schema, options: Mapping, labelled: bool):
         pa = arrow()
@@ -80,6 +94,8 @@ class ArrowColumns:
         if again is not None:
             raise InputError(f"the column {again} is there twice; rename one")
         self.label = options["label"] if options["label"] in names else None
+        self.words = options.get(WORDS)  # whether labels are, where rows before had some
+        unnamed = {name for name in names if not name or INDEX.fullmatch(name)}
         if self.label is None and labelled:
             wanted = options["label"]
             raise InputError(
@@ -87,11 +103,12 @@ class ArrowColumns:
             )
         others = [name for name in names if name != self.label]
         patterns, _ = chosen_categories(options, names)
-        self.words_requested = options["label"] in patterns.split(",")
-        possible = names if self.words_requested else others
-        self.categories = named_by(patterns, possible, "categorical", missing=not labelled)
-        left_out = named_by(options["ignore"], others, "ignore", missing=not labelled) | {""}
+        if options["label"] in patterns.split(","):  # whatever a label is, it is a word
+            self.words = True
+        self.categories = named_by(patterns, names if self.words else others, "categorical", missing=not labelled)
+        left_out = named_by(options["ignore"], others, "ignore", missing=not labelled) | unnamed
         types = {name: schema.field(k).type for k, name in enumerate(names) if name not in left_out | {self.label}}
+        self._check_kinds(types)
         self.refused = {name: str(type_) for name, type_ in types.items() if not self.makes_features(type_, name)}
         self.used = [name for name in types if name not in self.refused]
         if self.refused and (labelled or not self.used):
@@ -100,8 +117,8 @@ class ArrowColumns:
         if not used:
             raise InputError(f"no column is left to make features of; {all_columns(names)}")
         self.notes = {}
-        if "" in names:
-            self.notes["columns without a name, which were left out"] = names.count(""), 0, ""
+        if unnamed:
+            self.notes["columns without a name, which were left out"] = len(unnamed), 0, min(unnamed)
         if self.refused:
             first = next(f"{name} of the type {type_}" for name, type_ in self.refused.items())
             what = "columns of types that make no features, which were left out"
@@ -115,14 +132,14 @@ class ArrowColumns:
                 columns.append((self.part_of(type_, name), (k, name, is_plain(type_, t))))
         # (maker, [(number of the column, name)]) of neighbours with the same
         self.makers = [(make, [one[:2] for _, one in same]) for make, same in groupby(columns, lambda one: one[0])]
-        self.words = {name for _, (k, name, _) in columns if is_text(schema.field(k).type, t)}
+        self.texts = {name for _, (k, name, _) in columns if is_text(schema.field(k).type, t)}
         # of columns of numbers: which they are, and of those that numpy has as they lie, which of them they are
         numbers = [column for make, column in columns if make is None]
         self.numbers = [k for k, _, _ in numbers]
         self.plain = np.array([plain for _, _, plain in numbers], bool)
         self.lying = np.array(self.numbers, np.int64)[self.plain]
         kinds = [schema.field(k).type.to_pandas_dtype() if plain else np.float64 for k, _, plain in numbers]
-        self.kinds = np.array([KINDS[np.dtype(kind)] for kind in kinds], np.int64)
+        self.kinds = np.array([NUMBER_KINDS[np.dtype(kind)] for kind in kinds], np.int64)
         # of a cell that is decoded, in the mean: codes of words take four
         widths = [np.dtype(kind).itemsize for kind in kinds] + [4] * (len(columns) - len(kinds))
         self.cell_bytes = sum(widths) / max(1, len(widths)) or 1.0
@@ -144,6 +161,47 @@ class ArrowColumns:
             f"{'it' if one else 'them'} out by {added('ignore', self.options, *self.refused)}"
         )
 
+    def _check_kinds(self, types: Mapping) -> None:
+        """InputError for a column whose type is of another kind than it was in the rows before, and for categories of
+        values that text writes in several ways; adds the categories of the rows before."""
+        before = {name: kind for kind in KIND_WORDS for name in self.options.get(KINDS, {}).get(kind, ())}
+        for name, type_ in types.items():
+            kind, now = before.get(name), self.kind_of(type_)
+            if (
+                kind is not None
+                and now not in (kind, "nothing")
+                and not (kind == "categorical" and self.is_word(type_))
+            ):
+                raise InputError(
+                    f"the column {name} is of the type {type_}, and had {KIND_WORDS[kind]} in the rows before; write "
+                    "it as those have it"
+                )
+            if name in self.categories and now == "numeric" and not self.types.is_integer(type_):
+                raise InputError(
+                    f"the column {name} of the type {type_} makes no categories, as its values may be written in "
+                    f"several ways; write words, or do not name it by {option('categorical')}"
+                )
+        self.categories |= {name for name, kind in before.items() if kind == "categorical"} & set(types)
+
+    def kinds_by_type(self, types: Mapping) -> dict:
+        """What the columns that become features have, by their types, as the recipe keeps it."""
+        kinds: dict = {kind: [] for kind in KIND_WORDS} | {"mixed": {}}
+        for name in self.used:
+            kind = self.kind_of(types[name])
+            kind = "categorical" if kind == "numeric" and name in self.categories else kind
+            kinds.get(kind, []).append(name)
+        return kinds
+
+    def kind_of(self, type_) -> str:
+        t = self.types
+        if t.is_null(type_):
+            return "nothing"
+        if t.is_nested(type_):
+            return "lists"
+        if self.is_number(type_):
+            return "numeric"
+        return "categorical" if self.is_word(type_) else "other"
+
     def makes_features(self, type_, name: str) -> bool:
         """Whether there are features of a column of this type."""
         return self.part_of(type_, name) is not NotImplemented
@@ -159,15 +217,22 @@ class ArrowColumns:
                 return self._map
         elif t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_):
             item = type_.value_type
-            if t.is_floating(item) and name not in self.categories:
+            if self.is_number(item) and name not in self.categories:
                 return self._vector
             if is_text(item, t) or t.is_integer(item):
                 return self._bag
-        elif self.is_number(type_):
-            return self._category if name in self.categories else None
-        elif is_text(type_, t) or t.is_dictionary(type_):
+        elif self.is_number(type_) and name not in self.categories:
+            return None
+        elif self.is_word(type_):
             return self._category
         return NotImplemented
+
+    def is_word(self, type_) -> bool:
+        """Whether values are words, or whole numbers, which are written in one way."""
+        t = self.types
+        if t.is_dictionary(type_):
+            type_ = type_.value_type
+        return is_text(type_, t) or t.is_integer(type_)
 
     def is_number(self, type_) -> bool:
         t = self.types
@@ -263,7 +328,7 @@ class ArrowColumns:
         before = self.dictionaries.get(name)
         if before is not None and len(before[0]) == len(dictionary) and before[0].equals(dictionary):
             return Categories(before[1], where_codes_lie(indices), lambda: codes_of(indices, len(dictionary)))
-        data, begins, ends = strings_in(dictionary)
+        data, begins, ends = strings_in(trimmed(dictionary))
         if len(begins) <= len(indices):
             words = words_of(name, data, begins, ends)
             self.dictionaries[name] = dictionary, words
@@ -276,31 +341,35 @@ class ArrowColumns:
         new[used] = np.arange(len(used))
         codes = new[codes]
         batch.owners.append(codes)
-        where = np.array([[codes.ctypes.data], [KINDS[codes.dtype]], [1], [0], [0]])
+        where = np.array([[codes.ctypes.data], [NUMBER_KINDS[codes.dtype]], [1], [0], [0]])
         return Categories(words_of(name, data, begins[used], ends[used], 1), where, lambda: codes)
 
     def labels(self, batch) -> np.ndarray | list:
         """The rows' labels; InputError for a column of another kind."""
-        if self.label is None:
+        if self.label is None or self.types.is_null(batch.column(self.label).type):
             return np.full(len(batch), np.nan)
         column = batch.column(self.label)
-        if self.is_number(column.type) and not self.words_requested:
+        if self.is_number(column.type) and not self.words:
             plain = is_plain(column.type, self.types)
             numbers = numbers_in(column, plain).astype(np.float64, copy=False) + 0.0  # -0 is 0
             if (np.abs(numbers) >= EXACT).any() and not self.types.is_floating(column.type):
                 exact_values = np.array(column.to_pylist(), dtype=object)
                 exact(numbers, exact_values, f"{added('categorical', self.options, self.label)} takes labels as words")
             return numbers
+        if not self.is_word(column.type) or self.words is False:
+            wanted = "words and whole numbers make such" if self.words else "they were numbers in the rows before"
+            wanted = "labels are numbers or strings" if self.words is None else wanted
+            raise InputError(f"the column {self.label} is of the type {column.type}; {wanted}")
         if self.types.is_dictionary(column.type):  # each word once
-            words = column.dictionary.cast(arrow().string()).to_pylist()
+            words = [word and word.strip() for word in column.dictionary.cast(arrow().string()).to_pylist()]
             return [None if code is None else words[code] for code in column.indices.to_pylist()]
-        if self.words_requested or is_text(column.type, self.types):
-            return column.cast(arrow().string()).to_pylist()
-        raise InputError(f"the column {self.label} is of the type {column.type}; labels are numbers or strings")
+        return [word and word.strip() for word in column.cast(arrow().string()).to_pylist()]
 
 
 def floats(column) -> np.ndarray:
     """A column of numbers as float64 (n,), nan where there is none."""
+    if arrow().types.is_decimal(column.type):  # whose own cast is not the nearest float64
+        column = column.cast(arrow().string())
     column = column.cast(arrow().float64(), safe=False)
     return np.array(column.to_numpy(zero_copy_only=False), np.float64)
 
@@ -351,7 +420,9 @@ def where_codes_lie(indices) -> np.ndarray:
     bits, items = indices.buffers()
     address = 0 if items is None else items.address
     bitmap = bits.address if indices.null_count else 0
-    return np.array([[address], [KINDS[np.dtype(indices.type.to_pandas_dtype())]], [1], [bitmap], [indices.offset]])
+    return np.array(
+        [[address], [NUMBER_KINDS[np.dtype(indices.type.to_pandas_dtype())]], [1], [bitmap], [indices.offset]]
+    )
 
 
 def codes_of(indices, n_words: int) -> np.ndarray:

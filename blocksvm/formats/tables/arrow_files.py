@@ -1,9 +1,10 @@
 """``parquet`` and ``arrow`` (the IPC file format, Feather 2): columns of a table, read some rows at a time by pyarrow.
 
-Numbers and booleans are values of a feature of the column's name; strings, dictionaries and the columns that
-``categorical`` names are categories, features 'column=value' of value 1; a list of strings or whole numbers is several
-of them; a list of floats is features 'column[0]', 'column[1]', ...; a map features 'column=key' with the map's values.
-Nulls, nan, empty strings and zeros are no entries.  Ids are those of the same columns in a csv.
+Numbers and booleans are values of a feature of the column's name; strings, dictionaries and the columns of whole
+numbers that ``categorical`` names are categories, features 'column=value' of value 1; a list of strings is several of
+them; a list of numbers is features 'column[0]', 'column[1]', ...; a map features 'column=key' with the map's values.
+Nulls, nan, empty strings and zeros are no entries.  Ids are those of the same columns in a csv.  What the first file's
+columns have is stored in the recipe, as it is of text, and columns of later files have the same, or are refused.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.inputs import open_input
+from blocksvm.formats.choices import chosen
 from blocksvm.formats.file_reader import (
     ClosedRows,
     FileFormat,
@@ -30,7 +32,9 @@ from blocksvm.formats.file_reader import (
 from blocksvm.formats.format import EXPANSION, ReaderOptions
 from blocksvm.formats.tables.arrow_columns import ArrowColumns, arrow, is_text, listed, values_of
 from blocksvm.formats.tables.parquet_trial import try_footer
+from blocksvm.formats.tables.table_layout import DECIDED, KINDS, SAMPLED_ROWS, columns_line, own_values, remarks
 from blocksvm.formats.tables.unpacked import ipc_blocks, pages, unpacked_bytes
+from blocksvm.formats.text.row_labels import WORDS
 from blocksvm.formats.text.text_source import LineLimit
 
 TEXT_COST = 6  # bytes of a piece for a byte of text, which becomes more in memory
@@ -43,6 +47,7 @@ PAGE = 1 << 20  # bytes of a Parquet page, as its writers make them, at most
 PAGES_SHARE = 3  # a part of the memory for the pages that are open at once
 SPARED = 64_000_000  # bytes of them that fit beside the memory
 COPIES = 4  # of a dictionary's page and of strings that are decoded, while they are: buffers grow by doubling
+DECIDING, LONGEST_SHARE = 1 << 20, 60  # bytes of the first rows, and parts of the memory of which one may take one
 RUN = 16  # times as many rows as are decoded at once, before the pages that come next are looked at
 ITEM = 12  # bytes of an item of a list beside its value, whose page may have one sign for many
 VIEW = np.dtype([("length", "<i4"), ("", "V12")])
@@ -67,6 +72,29 @@ class ArrowFiles(FileFormat):
                 require_fit(longest_row(batch), limit, name)
                 yield (file, batch, begins), done
                 begins = False
+
+    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
+        known = {key: requested[key] for key in DECIDED if key in requested}
+        return chosen(self.name, {key: requested[key] for key in requested if key not in known}) | known
+
+    def decided(self, requested: Mapping, name: str, memory: int) -> dict:
+        """The settings, and what the first rows decide, unless it is known: kinds of columns and of labels."""
+        options = self.settled(requested, b"", name)
+        if KINDS in options:
+            return options
+        for (file, batch, _), _ in self.pieces(name, options, DECIDING, LineLimit.share(memory, LONGEST_SHARE)):
+            types = {field.name: field.type for field in batch.schema}
+            columns, first = file.columns, batch.slice(0, SAMPLED_ROWS)
+            kinds = options[KINDS] = columns.kinds_by_type(types)
+            words = set(kinds["categorical"]) - columns.categories
+            kinds |= own_values({name: counts_in(first.column(name)) for name in words})
+            if columns.label is not None and columns.kind_of(types[columns.label]) != "nothing":
+                options[WORDS] = bool(columns.words) or not columns.is_number(types[columns.label])
+            break
+        return options
+
+    remarks = staticmethod(remarks)
+    columns_line = staticmethod(columns_line)
 
     def reader(self, reading: ReaderOptions) -> FileReader:
         cost = CELL_COST if reading.recipe.bits is not None else CELL_COST + NAMED
@@ -124,7 +152,7 @@ def parquet_batches(
         require_pages(name, about, wanted, limit)
         packed, cells = row_size(about)
         step = rows_at_once(n_bytes, packed, cells)
-        dictionaries = table.columns.words & dictionaries_in(about, n_bytes // 2)
+        dictionaries = table.columns.texts & dictionaries_in(about, n_bytes // 2)
         at_once = max(1, min(AT_ONCE, int(DECODED / 2 / table.columns.cell_bytes)))
     # strings that the file has once are read once
     with (
@@ -338,6 +366,16 @@ def text_in(column) -> tuple[int, int]:
     else:
         lengths = compute.binary_length(items).fill_null(0).to_numpy(zero_copy_only=False)
     return int(lengths.sum(dtype=np.int64)), int((lengths if rows is None else np.bincount(rows, lengths)).max())
+
+
+def counts_in(column) -> tuple[int, int]:
+    """(different values, values) of a column of words; of views, which pyarrow can't count, none."""
+    import pyarrow.compute as compute
+
+    if arrow().types.is_string_view(column.type):
+        return 0, 0
+    codes = column.indices if arrow().types.is_dictionary(column.type) else column
+    return compute.count_distinct(codes).as_py(), len(codes) - codes.null_count
 
 
 def batch_row_size(batch) -> tuple[float, float]:

@@ -5,8 +5,8 @@ value of a feature of the column's name; a category is a feature 'column=value' 
 column has the first rows decide (formats/tables/table_layout.py), unless ``numeric`` or ``categorical`` names it; where
 ``categorical`` does not say ``auto``, what is no number in other columns is a fault.  A cell of a column of numbers
 that is none, and one of a column that the first file lacks, is what it looks like, and is counted.  Missing cells
-(empty, na, n/a, nan, null) and zeros are no entries.  Each file has its own header: columns are known by their names,
-whatever their order.
+(empty, na, n/a, nan, null, in quotes or not) and zeros are no entries; true and false are the numbers 1 and 0.  Each
+file has its own header: columns are known by their names, whatever their order.
 
 Criteo's rows (Kaggle 2014 and the terabyte set) are a label, 13 whole numbers and 26 categories between tabs, without a
 header; their columns are label, I1 ... I13, C1 ... C26.  The numbers are counts, some large, and a few are below 0:
@@ -15,7 +15,9 @@ x becomes sign(x) log(1 + |x|).
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +28,7 @@ from blocksvm.formats.choices import added, chosen
 from blocksvm.formats.format import ParseBuffer, ReaderOptions, lines_open
 from blocksvm.formats.tables.table_layout import (
     COLUMNS,
+    DECIDED,
     DELIMITERS,
     KINDS,
     SAMPLED_ROWS,
@@ -33,10 +36,14 @@ from blocksvm.formats.tables.table_layout import (
     Dialect,
     Looks,
     TableLayout,
+    chosen_categories,
     columns_before,
+    columns_line,
     decided_kinds,
     has_header,
     layout_of,
+    named_by,
+    own_values,
     remarks,
     some_of,
 )
@@ -48,7 +55,6 @@ from blocksvm.kernels.numbers import BAD_VALUE, FINE
 from blocksvm.kernels.row_arrays import NewNames, NewRows
 from blocksvm.kernels.text_bytes import NEWLINE, SPARE
 
-DECIDED = (WORDS, COLUMNS, KINDS)
 FAULTS = {
     kernels.FEW_CELLS: "the line has {column} cells, {whose} {n}",
     kernels.MANY_CELLS: "the line has more cells than {whose} {n}",
@@ -91,7 +97,7 @@ class CellReader:
         indptr, ids, values, lines = buffer.indptr, buffer.ids, buffer.values, buffer.lines
         spans = np.empty((len(lines), 2), np.int64)
         firsts, lasts = (np.empty(len(ids) if named else 0, np.int64) for _ in range(2))
-        looks = np.empty((len(layout.names), 4), np.int64)
+        looks = np.empty((len(layout.names), 7), np.int64)
         (rows, line, code, column, position, _, _), undecided, names = run_parser(
             text, end, min(skip, end), self.dialect, layout.roles, arrays, named,
             NewRows(spans, indptr, ids, values, lines), (firsts, lasts, looks),
@@ -108,9 +114,10 @@ class CellReader:
             with np.errstate(over="ignore"):
                 values[entry] = np.sign(number) * np.log1p(abs(number)) if values[entry] == 1.0 else number
         if KINDS in self.reading.recipe.options and not self.words_requested:
-            spans[:rows] = without_missing(text, spans[:rows], self.dialect.quote)
+            spans[:rows] = without_missing(text, spans[:rows])
         cure = words_by(self.options) if self.reading.offers and "categorical" in self.options else ""
-        labels, wrong = labels_at(text, spans[:rows], self.options[WORDS], self._cell, cure)
+        truths = KINDS in self.options
+        labels, wrong = labels_at(text, spans[:rows], self.options[WORDS], self._cell, cure, truths)
         if wrong is not None:
             rows, sentence = wrong
             fault = int(lines[rows]), sentence
@@ -122,7 +129,7 @@ class CellReader:
             sentence = "the squares of the row's values add up to more than float64 holds; scale the columns"
             fault = int(lines[done]), sentence if code == BIG_NORM else self.reading.too_large("a cell")
         notes = self._notes(layout, looks, text, piece.begins)
-        if fault is not None and looks[:, 1].any():  # what is counted must be of the rows before
+        if fault is not None and looks[:, [1, 4]].any():  # what is counted must be of the rows before
             before = np.append(0, np.flatnonzero(text[:end] == NEWLINE) + 1)[fault[0]]
             if before < end:
                 short = replace(piece, text=text, end=int(before))
@@ -160,9 +167,17 @@ class CellReader:
             notes[what] = len(missing), 0, some_of(missing)
         for column in np.flatnonzero(looks[:, 1]).tolist():
             if layout.decided[column] or self.reading.labelled:
-                _, n, line, start = looks[column].tolist()
+                n, line, start = looks[column, 1:4].tolist()
                 what = f"cells of the column {layout.names[column]} that are no numbers, and became categories"
                 notes[what] = n, line, quoted(self.dialect.cell_at(text, start))
+        for column in np.flatnonzero(
+            (layout.roles == kernels.CATEGORY) & (looks[:, 4] > 0) & bool(self.reading.offers)
+        ):
+            n, line, start = looks[column, 4:].tolist()
+            what = (
+                f"cells of the column {layout.names[column]} that say na, n/a, nan or null, and were taken for missing"
+            )
+            notes[what] = n, line, quoted(self.dialect.cell_at(text, start))
         return notes
 
     def _nothing(self, piece: TextPiece, sentence: str) -> RowBatch:
@@ -180,12 +195,13 @@ class CellReader:
 
     def _sentence(self, code: int, layout: TableLayout, column: int, text: np.ndarray, position: int) -> str:
         name = layout.names[min(column, len(layout.names) - 1)]
+        offered = self.reading.offers and "categorical" in self.options
+        category = f", or name the column by {option('categorical')}" if offered else ""
         if code == BIG_VALUE:
-            category = f", or name the column by {option('categorical')}" if self.reading.offers else ""
             return self.reading.too_large(f"column {name}") + category
         return FAULTS[code].format(
             column=column, n=len(layout.names), name=name, token=quoted(self.dialect.cell_at(text, position)),
-            categorical=f", or name the column by {option('categorical')}" if self.reading.offers else "",
+            categorical=category,
             whose="the header" if self.options["header"] != "no" else "the first line",
         )  # fmt: skip
 
@@ -231,7 +247,7 @@ def inspect_head(head: bytes, dialect: Dialect, layout: TableLayout, skip: int, 
     n_lines = np.count_nonzero(text[:end] == NEWLINE)
     buffer = ParseBuffer(n_lines, np.count_nonzero(text[:end] == dialect.delimiter) + n_lines)
     spans, nothing = np.empty((n_lines, 2), np.int64), np.empty(0, np.int64)
-    looks, counts = np.empty((len(roles), 4), np.int64), np.zeros((2, len(roles)), np.int64)
+    looks, counts = np.empty((len(roles), 7), np.int64), np.zeros((2, len(roles)), np.int64)
     first: dict[int, tuple[int, bytes]] = {}
     labels: list[tuple[int, bytes]] = []
     start, done = skip, int(skip > 0)
@@ -251,9 +267,9 @@ def inspect_head(head: bytes, dialect: Dialect, layout: TableLayout, skip: int, 
             bad = lines_open(part, starts[line:], quote)
         counts += looks[:, :2].T
         for column in np.flatnonzero(looks[:, 1]).tolist():
-            _, _, number, place = looks[column].tolist()
+            number, place = looks[column, 2:4].tolist()
             first.setdefault(column, (done + number, dialect.cell_at(part, place)))
-        known = spans[:rows] if label_requested else without_missing(part, spans[:rows], dialect.quote)
+        known = spans[:rows] if label_requested else without_missing(part, spans[:rows])
         labels += [
             (done + number, part[a:b].tobytes())
             for number, (a, b) in zip(buffer.lines[:rows].tolist(), known.tolist(), strict=True)
@@ -273,13 +289,6 @@ class Table:
         self.delimiter = delimiter
         self.quotes = quotes
         self.lines = f"cells between {SEPARATORS[delimiter]}, the first with the columns' names"
-
-    def score(self, head: bytes, name: str) -> float:
-        """Zero, but for its name: nearly any text might be read as this."""
-        stem = name.lower()
-        for ending in (".gz", ".bz2", ".xz", ".zst"):
-            stem = stem.removesuffix(ending)
-        return 0.99 if stem.endswith(f".{self.name}") else 0.0
 
     def chosen_of(self, options: Mapping) -> dict:
         requested = {name: value for name, value in options.items() if name not in DECIDED}
@@ -317,7 +326,11 @@ class Table:
             layout = self.layout(first_line, options, True)
             words = self._label_kind(options)
             looks = inspect_head(head, dialect, layout, headed * (len(first_line) + 1), bool(words))
-            options[KINDS] = decided_kinds(layout, looks)
+            kinds = options[KINDS] = decided_kinds(layout, looks)
+            named = named_by(chosen_categories(options, layout.names)[0], layout.names, "categorical", missing=True)
+            kinds |= own_values(
+                self._counts(head.split(b"\n")[headed:], dialect, layout, set(kinds["categorical"]) - named)
+            )
             if words is None:
                 place = f"{shown_name(name)}:"
                 words = are_words(looks.labels, words_by(options))
@@ -325,6 +338,18 @@ class Table:
         except InputError as error:
             raise InputError(f"{place}{error}") from None
         return options
+
+    @staticmethod
+    def _counts(lines: list[bytes], dialect: Dialect, layout: TableLayout, wanted: set[str]) -> dict:
+        """(different cells, cells) of the lines in each column that is wanted, by name; of lines that are in order."""
+        counts = {}
+        with suppress(csv.Error):
+            rows = list(dialect.rows(line.decode(errors="replace") for line in lines)) if wanted else []
+            columns = zip(*(row for row in rows if len(row) == len(layout.names)), strict=True)
+            for name, cells in zip(layout.names, columns, strict=False):
+                if name in wanted:
+                    counts[name] = len({*cells} - {""}), sum(map(bool, cells))
+        return counts
 
     @staticmethod
     def _label_kind(options: Mapping) -> bool | None:
@@ -338,9 +363,8 @@ class Table:
         """The columns of a file whose first line this is; InputError where a column is not there."""
         return layout_of(self.dialect(options).cells(first_line), options, labelled)
 
-    def remarks(self, options: Mapping) -> list[str]:
-        """Sentences on what the first rows decided."""
-        return remarks(options)
+    remarks = staticmethod(remarks)
+    columns_line = staticmethod(columns_line)
 
     def reader(self, reading: ReaderOptions) -> CellReader:
         return CellReader(reading, self)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -17,15 +17,19 @@ from typing import NamedTuple
 import numpy as np
 
 from blocksvm.base.errors import InputError, nearest, option
-from blocksvm.formats.choices import DELIMITERS, added
+from blocksvm.formats.choices import DELIMITERS, KINDS, added
+from blocksvm.formats.text.row_labels import WORDS
 from blocksvm.formats.text.text_source import LONE_RETURNS, NOT_UTF8, quoted
 from blocksvm.kernels import cell_loops as kernels
 from blocksvm.kernels.name_hashes import hash_of
 
 COLUMNS = "columns"  # in the recipe: how many columns there are, where there is no header
-KINDS = "kinds"  # likewise: the names of the columns that are 'numeric' and 'categorical', and those that are 'mixed'
+# in the recipe, too (KINDS): the names of the columns that are 'numeric', 'categorical' and 'lists', those that are
+# 'mixed', and those with a value of its 'own' in nearly each row
+OWN_ROWS, OWN_SHARE = 20, 0.95  # so many first rows, and different ones among their values, make such a column
+DECIDED = (WORDS, COLUMNS, KINDS)
 SAMPLED_ROWS = 2_000  # rows
-SHOWN = 12  # columns that a sentence names
+SHOWN, FEW = 12, 5  # columns that a sentence names
 LONGEST_SHOWN = 40  # characters of the name of one
 CATEGORIES_GO_ON = np.uint64(0x452821E638D01377)  # a category's hash goes on from another one than that of a number
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
@@ -46,6 +50,13 @@ class Dialect(NamedTuple):
         cell = text[start : start + LONGEST_SHOWN].tobytes().split(b"\n")[0].split(bytes([self.delimiter]))[0]
         return cell.strip() if self.quote == kernels.NO_QUOTE else cell.strip().rstrip(bytes([self.quote]))
 
+    def rows(self, lines: Iterable[str]) -> Iterator[list[str]]:
+        """The cells of lines; csv.Error for one that is too long."""
+        plain = self.quote == kernels.NO_QUOTE
+        quoting, quote = (csv.QUOTE_NONE, None) if plain else (csv.QUOTE_MINIMAL, chr(self.quote))
+        rows = csv.reader(lines, delimiter=chr(self.delimiter), skipinitialspace=True, quoting=quoting, quotechar=quote)
+        return ([cell.strip() for cell in row] for row in rows)
+
     def cells(self, line: bytes) -> list[str]:
         """The cells of a line; InputError where it is not UTF-8, or is none."""
         try:
@@ -54,16 +65,8 @@ class Dialect(NamedTuple):
             raise InputError(NOT_UTF8) from None
         if "\r" in text:
             raise InputError(LONE_RETURNS)
-        plain = self.quote == kernels.NO_QUOTE
         try:
-            rows = csv.reader(
-                [text],
-                delimiter=chr(self.delimiter),
-                skipinitialspace=True,
-                quoting=csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL,
-                quotechar=None if plain else chr(self.quote),
-            )
-            return [cell.strip() for cell in next(rows, [])]
+            return next(self.rows([text]), [])
         except csv.Error:
             limit = csv.field_size_limit()
             raise InputError(
@@ -100,6 +103,11 @@ def named_by(patterns: str | None, names: list[str], setting: str, missing: bool
     return named
 
 
+def short(name: str) -> str:
+    """The name of a column as a sentence has it."""
+    return name if len(name) <= LONGEST_SHOWN else f"{name[: LONGEST_SHOWN - 3]}..."
+
+
 def all_columns(names: list[str]) -> str:
     """All that there are."""
     return f"the columns are {some_of(names)}"
@@ -124,8 +132,7 @@ def columns_before(options: Mapping) -> list[str]:
 
 def some_of(names: list[str]) -> str:
     """Columns as a sentence lists them."""
-    shown = [name if len(name) <= LONGEST_SHOWN else f"{name[: LONGEST_SHOWN - 3]}..." for name in names[:SHOWN]]
-    return f"{', '.join(shown)}{', ...' if len(names) > SHOWN else ''}"
+    return f"{', '.join(map(short, names[:SHOWN]))}{', ...' if len(names) > SHOWN else ''}"
 
 
 def has_header(names: list[str], options: Mapping) -> bool:
@@ -169,6 +176,9 @@ def layout_of(names: list[str], options: Mapping, labelled: bool) -> TableLayout
             f"the table has none of the columns that the model was trained on ({some_of(before)}); "
             f"{all_columns(names)}; are its separators others?"
         )
+    wrong = next((name for name in (kinds or {}).get("lists", ()) if name in names), None)
+    if wrong is not None:
+        raise InputError(f"the column {wrong} had lists or maps in the rows before, which text has not; write Parquet")
     others = [name for name in names if name != label]
     patterns, auto = chosen_categories(options, names)
     # labels are of a kind, too, but only where they are named themselves, not by a pattern; and of rows that are read
@@ -231,20 +241,40 @@ class Looks:
 
 def decided_kinds(layout: TableLayout, looks: Looks) -> dict:
     """The kinds of the columns, as the recipe keeps them; a column without a cell has none yet."""
-    open_ = (layout.roles == kernels.EITHER) & ~layout.decided
     kinds: dict = {"numeric": [], "categorical": [], "mixed": {}}
-    for k in np.flatnonzero(open_ & (looks.numbers + looks.others > 0)).tolist():
-        name, others = layout.names[k], int(looks.others[k])
-        kinds["categorical" if others else "numeric"].append(name)
-        if others and (others < looks.numbers[k] or COMMA_NUMBER.fullmatch(looks.first[k][1])):
-            line, token = looks.first[k]
-            kinds["mixed"][name] = [others, others + int(looks.numbers[k]), line + 1, quoted(token)]
+    for k in np.flatnonzero((layout.roles != kernels.LABEL) & (layout.roles != kernels.LEFT_OUT)).tolist():
+        name, role, others = layout.names[k], layout.roles[k], int(looks.others[k])
+        if role != kernels.EITHER or layout.decided[k]:
+            kinds["categorical" if role == kernels.CATEGORY else "numeric"].append(name)
+        elif others or looks.numbers[k]:
+            kinds["categorical" if others else "numeric"].append(name)
+            if others and (others < looks.numbers[k] or COMMA_NUMBER.fullmatch(looks.first[k][1])):
+                line, token = looks.first[k]
+                kinds["mixed"][name] = [others, others + int(looks.numbers[k]), line + 1, quoted(token)]
     return kinds
 
 
+def own_values(counts: Mapping[str, tuple[int, int]]) -> dict:
+    """The columns of categories in which nearly each of the first rows has a value of its own, by (different values,
+    rows that have one) of each."""
+    own = {name: [n, rows] for name, (n, rows) in counts.items() if rows >= OWN_ROWS and n >= OWN_SHARE * rows}
+    return {"own": own} if own else {}
+
+
+def columns_line(options: Mapping) -> str:
+    """What was decided of the columns, in a line; '' where nothing was."""
+    kinds, parts = options.get(KINDS) or {}, []
+    for kind, what in (("numeric", "numbers"), ("categorical", "categories"), ("lists", "lists")):
+        if names := kinds.get(kind):
+            listed = ", ".join(short(name) for name in names[:FEW]) + (", ..." if len(names) > FEW else "")
+            parts.append(f"{len(names):,} of {what} ({listed})")
+    return f"columns: {'; '.join(parts)}" if parts else ""
+
+
 def remarks(options: Mapping) -> list[str]:
-    """Sentences on columns that are categories, although they look like numbers."""
-    mixed = (options.get(KINDS) or {}).get("mixed", {})
+    """Sentences on columns that are categories, although they look like numbers, or have a value a row."""
+    kinds = options.get(KINDS) or {}
+    mixed, own = kinds.get("mixed", {}), kinds.get("own", {})
     sentences = []
     for name, (others, cells, line, token) in list(mixed.items())[:SHOWN]:
         comma = COMMA_NUMBER.fullmatch(token[1:-1].encode()) is not None
@@ -256,4 +286,12 @@ def remarks(options: Mapping) -> list[str]:
         )
     if len(mixed) > SHOWN:
         sentences.append(f"so were {len(mixed) - SHOWN:,} other columns")
+    if own:
+        shown = [f"{short(name)}: {n:,} values in {rows:,} rows" for name, (n, rows) in list(own.items())[:FEW]]
+        more = "; ..." if len(own) > FEW else ""
+        sentences.append(
+            f"nearly each of the first rows has a category of its own ({'; '.join(shown)}{more}), of which nothing is "
+            f"learned for other rows; leave {'it' if len(own) == 1 else 'them'} out by "
+            f"{added('ignore', options, *own)}?"
+        )
     return sentences

@@ -123,20 +123,29 @@ def structure(data: bytes, at: int) -> tuple[dict, int]:
             last += step
         else:
             last, at = signed(data, at)
-        if kind in (1, 2):  # a boolean, which is its kind
-            continue
-        if kind in (4, 5, 6):
-            fields[last], at = signed(data, at)
-        elif kind == 8:
-            length, at = varint(data, at)
-            at += length
-        elif kind == 12:
-            fields[last], at = structure(data, at)
-        elif kind in (3, 7):
-            at += 1 if kind == 3 else 8
-        else:
-            raise ValueError("a page's header has a field of an unknown kind")
+        if kind not in (1, 2):  # a boolean, which is its kind
+            fields[last], at = item(data, at, kind)
     return fields, at + 1
+
+
+def item(data: bytes, at: int, kind: int) -> tuple:
+    """(a number or structure, 0 of what is not wanted; where it ends) of a field or of an item of a list."""
+    if kind in (4, 5, 6):
+        return signed(data, at)
+    if kind == 8:
+        length, at = varint(data, at)
+        return 0, at + length
+    if kind in (9, 10):  # a list or set
+        n, kind = divmod(data[at], 16)
+        n, at = (n, at + 1) if n < 15 else varint(data, at + 1)
+        for _ in range(n):
+            _, at = item(data, at, kind)
+        return 0, at
+    if kind == 12:
+        return structure(data, at)
+    if kind in (1, 2, 3, 7):  # booleans of a list take a byte
+        return 0, at + (8 if kind == 7 else 1)
+    raise ValueError("a page's header has a field of an unknown kind")
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:

@@ -15,16 +15,23 @@ from functools import cache
 
 import numpy as np
 
-from blocksvm.base.row_batch import RowBatch
+from blocksvm.base.errors import InputError
+from blocksvm.base.row_batch import RowBatch, shown_name
 from blocksvm.formats.choices import chosen, ngrams_of
 from blocksvm.formats.format import ParseBuffer, ReaderOptions
-from blocksvm.formats.text.row_labels import WORDS, are_words, labels_at
+from blocksvm.formats.text.row_labels import ODD, WORDS, are_words, label_of, labels_at
 from blocksvm.formats.text.text_source import TextPiece
 from blocksvm.kernels import ngrams as kernels
 from blocksvm.kernels.row_arrays import NewNames, NewRows
 from blocksvm.kernels.text_bytes import NEWLINE, SPARE
 
 LINE = "'label<TAB>text'"
+LABEL_NAMES = {b"label", b"labels", b"class", b"category", b"target", b"sentiment", b"topic", b"y"}  # in a header
+TEXT_NAMES = {b"text", b"document", b"content", b"message", b"review", b"sentence", b"comment", b"body", b"title"}
+SEVERAL = (
+    "documents whose label has a comma in it, which is one class as a whole (of several labels a text, make a line for "
+    "each, or rows of the format multilabel)"
+)
 SAMPLED_LINES = 2_000  # lines, for the kind of labels
 LAST_LETTER = 0x32400  # no character from here on is a word's or has a lower case
 FAULTS = {
@@ -90,7 +97,12 @@ class DocumentReader:
             rows, sentence = wrong
             fault = int(lines[rows]), sentence
         names = (out, firsts, lasts) if named else None
-        return buffer.batch(piece, line, rows, labels, fault, largest, names=names)
+        notes = {}
+        several = {label for label in set(labels[:rows]) if label and "," in label} if self.words else ()
+        if several and self.reading.offers:
+            of_rows = [row for row, label in enumerate(labels[:rows]) if label in several]
+            notes[SEVERAL] = len(of_rows), int(lines[of_rows[0]]), repr(labels[of_rows[0]])[:40]
+        return buffer.batch(piece, line, rows, labels, fault, largest, names=names, notes=notes)
 
 
 def chosen_of(options: Mapping) -> dict:
@@ -105,15 +117,28 @@ class Documents:
     lines = LINE
     reader = DocumentReader
 
-    def score(self, head: bytes, name: str) -> float:
-        """Zero: nearly any text might be read as this, so it is named."""
-        return 0.0
-
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         """The settings, and the kind of labels that the first lines have, unless it is known."""
         options = {key: value for key, value in requested.items() if value is not None}
+        parts = [line.partition(b"\t") for line in head.split(b"\n")]
+        tokens = {token.strip() for token, tab, _ in parts[1:] if tab}
+        first = parts[0][0].strip()
+        numbers = len(tokens) > 1 and not any(label_of(token, False) is None for token in tokens - {b""})
+        if first not in tokens and (
+            (first.lower() in LABEL_NAMES and parts[0][2].strip().lower() in TEXT_NAMES)
+            or (
+                WORDS not in options
+                and numbers
+                and first
+                and label_of(first, False) is None
+                and first.lower() not in ODD
+            )
+        ):
+            raise InputError(
+                f"{shown_name(name)}:1: the line looks like a header, and documents have none; take it out, as "
+                "tail -n +2 FILE | ... - does"
+            )
         if WORDS not in options:
-            parts = [line.partition(b"\t") for line in head.split(b"\n")]
             options[WORDS] = are_words(
                 (k, token.strip()) for k, (token, tab, _) in enumerate(parts) if tab and token.strip()
             )

@@ -103,9 +103,6 @@ class LabelledText:
         self.label_of = label_of
         self.required = required
 
-    def score(self, head: bytes, name: str) -> float:
-        return 0.0
-
     def reader(self, reading: ReaderOptions) -> LabelledReader:
         return LabelledReader(reading, self.label_of, self.required)
 

@@ -15,14 +15,17 @@ from blocksvm.kernels.text_bytes import NEWLINE
 WORDS = "words"  # in the options of a recipe: labels are words
 AT_ONCE = 1 << 14  # labels that are Python objects at a time
 MISSING = frozenset((b"na", b"n/a", b"nan", b"null"))
+TRUTHS = {b"true": 1.0, b"false": 0.0}  # of tables
 ODD = MISSING | {b"", b"?", b"-", b".", b"none", b"nil", b"inf", b"+inf", b"-inf", b"infinity", b"-infinity"}
 
 
-def label_of(token: bytes, words: bool) -> str | float | None:
-    """The label that a token is; None where it is none."""
+def label_of(token: bytes, words: bool, truths: bool = False) -> str | float | None:
+    """The label that a token is; None where it is none.  truths: true and false are numbers, 1 and 0."""
     try:
         if words:
             return token.decode()
+        if truths and token.lower() in TRUTHS:
+            return TRUTHS[token.lower()]
         number = np.nan if b"_" in token else float(token)
     except ValueError:
         return None
@@ -31,12 +34,14 @@ def label_of(token: bytes, words: bool) -> str | float | None:
 
 def are_words(labels: Iterable[tuple[int, bytes]], cure: str = "") -> bool:
     """Whether labels, (line from 0, token) of the first rows, are words: where any is that neither is a number nor
-    stands for none.  cure: what says of which kind they are, '' where nothing does; then InputError where there are
-    numbers, too, or nothing but what stands for none."""
-    number = word = odd = None
+    stands for none.  cure: of tables, where true and false are numbers unless others are words, what says of which kind
+    they are; then InputError where there are numbers among words, or nothing but what stands for none."""
+    number = word = odd = truth = None
     for one in labels:
         if label_of(one[1], False) is not None:
             number = number or one
+        elif cure and one[1].lower() in TRUTHS:
+            truth = one
         elif one[1].lower() in ODD:
             odd = odd or one
         else:
@@ -51,20 +56,17 @@ def are_words(labels: Iterable[tuple[int, bytes]], cure: str = "") -> bool:
             else "not a finite number, as other labels are"
         )
         raise InputError(f"{line + 1}: the label {quoted(token[:40])} is {what}; mend it, or {cure}")
-    if cure and odd and not (number or word):
+    if cure and odd and not (number or word or truth):
         raise InputError(
             f"{odd[0] + 1}: the label {quoted(odd[1][:40])} may mean a missing one; leave it empty if so, or {cure}"
         )
-    return bool(word) or bool(odd and not number)
+    return bool(word) or bool(odd and not (number or truth))
 
 
-def without_missing(text: np.ndarray, spans: np.ndarray, quote: int) -> np.ndarray:
-    """``spans`` (n, 2) of labels, in which those that say that there is none (na, nan, ...; not in quotes) are
-    (0, 0)."""
+def without_missing(text: np.ndarray, spans: np.ndarray) -> np.ndarray:
+    """``spans`` (n, 2) of labels, in which those that say that there is none (na, nan, ...) are (0, 0)."""
     sizes = spans[:, 1] - spans[:, 0]
     rows = np.flatnonzero((sizes >= 2) & (sizes <= 4) & (text[spans[:, 0]] | 32 == ord("n")))
-    starts = spans[rows, 0]
-    rows = rows[(starts == 0) | (text[starts - 1] != quote)]
     absent = [row for row in rows.tolist() if text[spans[row, 0] : spans[row, 1]].tobytes().lower() in MISSING]
     if absent:
         spans = spans.copy()
@@ -72,11 +74,13 @@ def without_missing(text: np.ndarray, spans: np.ndarray, quote: int) -> np.ndarr
     return spans
 
 
-def labels_at(text: np.ndarray, spans: np.ndarray, words: bool, clean=bytes.strip, cure: str = "") -> tuple:
+def labels_at(
+    text: np.ndarray, spans: np.ndarray, words: bool, clean=bytes.strip, cure: str = "", truths: bool = False
+) -> tuple:
     """(labels of the rows, None, or (row, sentence) of the first label that is none).
 
     text[spans[r, 0]:spans[r, 1]] is that of row r, nothing where it has none; clean(token): what of it is the label;
-    cure: what takes labels as words.
+    cure: what takes labels as words; truths: as of ``label_of``.
     """
     labels = [] if words else np.empty(len(spans))
     begin = 0
@@ -87,15 +91,16 @@ def labels_at(text: np.ndarray, spans: np.ndarray, words: bool, clean=bytes.stri
         for row, (start, stop) in enumerate(spans[begin : begin + AT_ONCE].tolist(), begin):
             token = clean(text[start:stop].tobytes())
             if token not in known:
-                known[token] = label_of(token, words)
+                known[token] = label_of(token, words, truths)
                 if known[token] is None:
                     return labels[:row], (row, sentence_of(token, words, cure))
+            begin = row + 1
             if words:
                 labels.append(known[token])
             else:
                 labels[row] = np.nan if known[token] is None else known[token]
-                break  # the next ones may be plain numbers
-        begin += AT_ONCE if words else 1
+                if token.lower() not in TRUTHS:
+                    break  # the next ones may be plain numbers
     if words:
         return labels, None
     wrong = inexact(labels, lambda row: text[slice(*spans[row].tolist())].tobytes(), cure)

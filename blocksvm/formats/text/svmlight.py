@@ -28,8 +28,14 @@ FAULTS = {
     codes.NOT_FINITE: "{token}: not a finite number; remove the entry or give it a value",
     codes.BIG_NORM: "the squares of the row's values add up to more than float64 holds; scale the features",
 }
+FOREIGN = {  # how lines of other programs begin
+    "{": "a line of JSON, which is not read; write a table (csv, Parquet), or 'label<TAB>text' in its place and give "
+    "{documents}",
+    "__label__": "a line of fastText, which is not read; write 'label<TAB>text' in its place, as sed -E "
+    "'s/^__label__(\\S+) /\\1\\t/' does, and give {documents}",
+}
 GROUP = re.compile(rb"^[^#\n:]*[ \t]qid:", re.MULTILINE)
-ROW = re.compile(rb"\s*([-+.\d][-+.\deE]*|\?)([ \t]+(qid|\d+):[-+.\deE]+)*\s*(#.*)?")
+ROW = re.compile(rb"\s*+([-+.\d][-+.\deE]*+|\?)([ \t]++(qid|\+?\d++):[ \t]*+[-+.\deE]++)*+\s*+(#.*)?")
 
 
 class SvmlightReader:
@@ -100,6 +106,9 @@ class SvmlightReader:
                 return f"the label {token} is not a finite number; {MENDED}"
             code = codes.BAD_LABEL  # a word that begins as nan or inf do
         if code == codes.BAD_LABEL:
+            for begins, what in FOREIGN.items():
+                if token[1:].lstrip("[").startswith(begins):
+                    return f"{token} begins {what.format(documents=option('format', 'documents'))}"
             more = f" (words and sets of labels are read by {option('format', 'svmlight-named')} and multilabel)"
         return FAULTS[code].format(token=token) + more
 
@@ -133,10 +142,10 @@ class Svmlight:
     lines = "'label id:value ...'"
     reader = SvmlightReader
 
-    def score(self, head: bytes, name: str) -> float:
-        """The share of the first lines that are label and pairs; never 0: what is nothing else is read as this."""
+    def score(self, head: bytes) -> float:
+        """The share of the first lines that are label and pairs."""
         lines = [line for line in head.split(b"\n")[:50] if line.strip()]
-        return max(0.1, sum(ROW.fullmatch(line) is not None for line in lines) / max(1, len(lines)))
+        return sum(ROW.fullmatch(line) is not None for line in lines) / max(1, len(lines))
 
 
 SVMLIGHT = Svmlight()

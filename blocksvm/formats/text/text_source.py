@@ -211,6 +211,7 @@ class TextInputs:
         self.names = names
         self.stop = stop
         self.first: OpenText | None = None
+        self.format: str | None = None  # where it is known
         self.quote = -1  # the byte in which line breaks may stand, between which pieces are rather not cut
 
     def __enter__(self) -> TextInputs:

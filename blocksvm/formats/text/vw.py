@@ -4,9 +4,9 @@
 
 As Vowpal Wabbit reads it: a row without a label is unlabelled; a last word that touches the first bar, or begins with a
 quote, is a tag, and tags are left out; a namespace's scale multiplies its values; a feature without a value has 1; what
-follows a bar and a blank has no namespace; empty lines are no rows; there are no comments.  A base other than 0 and a
-value that is no number are refused.  Vowpal Wabbit adds up what a feature occurs with more than once; here that is an
-error unless ``duplicates`` says 'sum'.
+follows a bar and a blank has no namespace; what a feature occurs with more than once is added up, whatever
+``duplicates`` says; empty lines are no rows; there are no comments.  A base other than 0 and a value that is no number
+are refused.
 
 A feature's id is h(h(0, namespace), name) >> 1, where h(seed, name) takes eight bytes of the name at a time, as a
 little-endian number x: seed = m(seed xor x), and at last m(seed xor y), with the up to seven bytes that are left in y
@@ -26,7 +26,7 @@ from blocksvm.formats.text.row_labels import first_words, inexact
 from blocksvm.formats.text.text_source import TextPiece, is_number, quoted, utf8_lines
 from blocksvm.kernels import vw_loops as kernels
 from blocksvm.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE
-from blocksvm.kernels.svmlight_loops import BIG_NORM, BIG_VALUE, DUPLICATE
+from blocksvm.kernels.svmlight_loops import BIG_NORM, BIG_VALUE
 from blocksvm.kernels.text_bytes import NEWLINE, SPACE, SPARE
 
 LINE = "'[label [weight]] [tag]|namespace feature:value ...'"
@@ -44,7 +44,8 @@ FAULTS = {
     NOT_FINITE: "{token}: not a finite number; remove the entry or give it a value",
     BIG_NORM: "the squares of the row's values add up to more than float64 holds; scale the features",
 }
-ROW = re.compile(rb"\s*([-+.\deE]+\s+){0,3}('?[^\s|]*)?\s*(\|[^|]*)+")
+# every word ends where the next one can't begin, so that no blank is looked at twice
+ROW = re.compile(rb"\s*+([-+.\deE]++\s++){0,3}+('?[^\s|,;]*+)\s*+(\|[^\s|]*+\s*+)++[^\s|]")
 WORD = re.compile(rb"\|?[^\s|]*")
 
 
@@ -104,16 +105,15 @@ class VwReader:
             rows, sentence = wrong
             fault = int(buffer.lines[rows]), sentence
         done, code, entry, largest = kernels.close_rows(
-            indptr, rows, ids, values, recipe.sums, recipe.l2, recipe.single, named, firsts, lasts
+            indptr, rows, ids, values, recipe.l2, recipe.single, named, firsts, lasts
         )
         if code != FINE:
             rows = done
             bad = int(buffer.lines[done])
-            if code == BIG_NORM:
-                fault = bad, FAULTS[code]
-            else:
-                tell = self.reading.twice if code == DUPLICATE else self.reading.too_large
-                fault = bad, tell(self._feature(text, end, bad, ids[entry]))
+            fault = (
+                bad,
+                FAULTS[code] if code == BIG_NORM else self.reading.too_large(self._feature(text, end, bad, ids[entry])),
+            )
         weights = weights[:rows]
         return buffer.batch(
             piece, line, rows, labels, fault, largest, weights=None if (weights == 1.0).all() else weights,
@@ -151,10 +151,11 @@ class Vw:
     lines = LINE
     reader = VwReader
 
-    def score(self, head: bytes, name: str) -> float:
-        """The share of the first lines that have a bar, and no more than numbers and a tag before it."""
+    def score(self, head: bytes) -> float:
+        """The share of the first lines that have a bar, no more than numbers and a tag before it, and a feature after
+        it."""
         lines = [line for line in head.split(b"\n")[:50] if line.strip()]
-        return sum(ROW.fullmatch(line) is not None for line in lines) / max(1, len(lines))
+        return sum(ROW.match(line) is not None for line in lines) / max(1, len(lines))
 
 
 VW = Vw()

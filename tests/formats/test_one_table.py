@@ -1,0 +1,267 @@
+"""One table means the same in every form: csv, tsv, Parquet, Arrow and what pandas writes; trained on and predicted, in
+the first file and in later ones.  What a form cannot say alike is refused by a sentence that names the column."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import re
+
+import numpy as np
+import pytest
+from support.training_cases import run_in_process
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.split import main as split
+from blocksvm.commands.train import main as train
+from blocksvm.formats import AUTO, columns_line, remarks, settled
+from blocksvm.formats.file_reader import inputs_of
+from blocksvm.formats.format import ReaderOptions
+from blocksvm.formats.hashing import reader_of
+from blocksvm.formats.recipe import Recipe
+from blocksvm.formats.text.text_source import LineLimit
+
+pa = pytest.importorskip("pyarrow")
+pd = pytest.importorskip("pandas")
+csv = pytest.importorskip("pyarrow.csv")
+parquet = pytest.importorskip("pyarrow.parquet")
+LIMIT, FORMS = LineLimit.share(1 << 30, 20), ("csv", "tsv", "parquet", "arrow")
+
+
+def read(path, recipe=None, **options):
+    """(rows as (label, {feature: value}), recipe, notes) of a file, by the recipe of earlier rows if there is one."""
+    later = recipe is not None
+    recipe = recipe or Recipe(AUTO, dtype="float64", options=options)
+    rows, notes = [], {}
+    with inputs_of([str(path)], recipe) as inputs:
+        recipe = settled(inputs, recipe, 1 << 30)
+        reading = ReaderOptions(recipe, labelled=not later, named=True, offers=() if later else ("bits",))
+        reader = reader_of(reading)
+        for piece in inputs.pieces(1 << 20, LIMIT):
+            batch = reader.parse(piece)
+            if batch.fault is not None:
+                raise InputError(f"{batch.fault[0] + 1}: {batch.fault[1]}")
+            text, first, last = batch.names
+            notes |= batch.notes
+            names = [text[a:b].tobytes().decode() for a, b in zip(first.tolist(), last.tolist(), strict=True)]
+            entries = list(zip(zip(names, batch.ids.tolist(), strict=True), batch.values.tolist(), strict=True))
+            for r, label in enumerate(batch.label_array().tolist()):
+                own = dict(entries[batch.indptr[r] : batch.indptr[r + 1]])
+                rows.append((None if label is None or label != label else label, own))
+    return rows, recipe, notes
+
+
+def names_in(rows) -> list[dict]:
+    return [{name: value for (name, _), value in row.items()} for _, row in rows]
+
+
+def written(folder, form: str, table, name="t"):
+    """The path of the table in a form."""
+    path = folder / f"{name}.{form}"
+    if isinstance(table, str):
+        path.write_text(table)
+    elif form in ("csv", "tsv"):
+        csv.write_csv(table, path, csv.WriteOptions(delimiter="\t" if form == "tsv" else ",", quoting_style="needed"))
+    elif form == "parquet":
+        parquet.write_table(table, path)
+    else:
+        with pa.ipc.new_file(str(path), table.schema) as file:
+            file.write_table(table)
+    return path
+
+
+D, LABELS = decimal.Decimal, pa.array([1, 0, 1, 0], pa.int8())
+COLUMNS = {  # type -> (four cells, the features that they make)
+    "bool": (pa.array([True, False, None, True]), [{"x": 1.0}, {}, {}, {"x": 1.0}]),
+    "int": (pa.array([7, 0, None, -(2**60)]), [{"x": 7.0}, {}, {}, {"x": -(2.0**60)}]),
+    "uint8": (pa.array([7, 0, None, 255], pa.uint8()), [{"x": 7.0}, {}, {}, {"x": 255.0}]),
+    "double": (pa.array([0.1, 0.0, None, -2e-30]), [{"x": 0.1}, {}, {}, {"x": -2e-30}]),
+    "float": (pa.array([0.5, 0.0, None, -2.25], pa.float32()), [{"x": 0.5}, {}, {}, {"x": -2.25}]),
+    "decimal": (pa.array([D("0.3"), D("0.0"), None, D("-1.7")]), [{"x": 0.3}, {}, {}, {"x": -1.7}]),
+    "string": (pa.array(["a b", "", None, " grün"]), [{"x=a b": 1.0}, {}, {}, {"x=grün": 1.0}]),
+    "large_string": (pa.array(["a,b", "", None, "c"], pa.large_string()), [{"x=a,b": 1.0}, {}, {}, {"x=c": 1.0}]),
+    "dictionary": (pa.array(["a", "b", None, "a"]).dictionary_encode(), [{"x=a": 1.0}, {"x=b": 1.0}, {}, {"x=a": 1.0}]),
+    "null": (pa.nulls(4), [{}, {}, {}, {}]),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_a_column_makes_the_same_features_in_every_form(kind, tmp_path):
+    """To the last bit of ids and values; also by what was decided of another form, and under other names of files."""
+    cells, expected = COLUMNS[kind]
+    table = pa.table({"x": cells, "label": LABELS})
+    found = {}
+    for form in FORMS:
+        plain = table
+        if form in ("csv", "tsv") and kind == "dictionary":
+            plain = pa.table({"x": cells.cast(pa.string()), "label": LABELS})
+        found[form] = written(tmp_path, form, plain)
+    read_first = {form: read(path) for form, path in found.items()}
+    rows = read_first["csv"][0]
+    assert names_in(rows) == expected and [label for label, _ in rows] == [1.0, 0.0, 1.0, 0.0]
+    for form, (own, recipe, notes) in read_first.items():
+        assert own == rows and not notes, form
+        for other, path in found.items():
+            if {form, other} != {"csv", "tsv"}:
+                assert read(path, recipe)[0] == rows, (form, other)
+
+
+@pytest.mark.parametrize("spelled", [("true", "false"), ("True", "False"), ("TRUE", "FALSE"), ("1", "0")])
+def test_booleans_are_numbers_however_they_are_spelled(spelled, tmp_path):
+    yes, no = spelled
+    text = f"x,label\n{yes},{no}\n{no},{yes}\n,{yes}\n"
+    known = pa.table({"x": [True, False, None], "label": [False, True, True]})
+    arrow_rows, arrow_recipe, _ = read(written(tmp_path, "parquet", known))
+    rows, recipe, _ = read(written(tmp_path, "csv", text))
+    assert rows == arrow_rows and names_in(rows) == [{"x": 1.0}, {}, {}]
+    assert [label for label, _ in rows] == [0.0, 1.0, 1.0]
+    for path, before in ((tmp_path / "t.csv", arrow_recipe), (tmp_path / "t.parquet", recipe)):
+        assert read(path, before)[0] == rows
+
+
+def test_booleans_among_words_are_words(tmp_path):
+    text = "x,label\ntrue,true\nmaybe,no\nfalse,true\n"
+    rows, _, _ = read(written(tmp_path, "csv", text))
+    same = pa.table({"x": ["true", "maybe", "false"], "label": ["true", "no", "true"]})
+    assert rows == read(written(tmp_path, "parquet", same))[0]
+    assert rows[0][0] == "true" and names_in(rows)[0] == {"x=true": 1.0}
+    # and a column that is named
+    rows, _, _ = read(tmp_path / "t.csv", categorical="x,label")
+    assert names_in(rows)[2] == {"x=false": 1.0}
+
+
+@pytest.mark.parametrize(
+    "cells", [[[3, 0, 250], [1], None], [[3.0, 0.0, 250.0], [1.0], None], [[True, False], [], None]]
+)
+def test_lists_of_numbers_are_numbers(cells, tmp_path):
+    """Embeddings and pixels, whatever their type; categories where the column is named."""
+    table = pa.table({"v": cells, "label": [1, 0, 1]})
+    expected = [{f"v[{k}]": float(v) for k, v in enumerate(own or ()) if v} for own in cells]
+    for form in ("parquet", "arrow"):
+        rows, recipe, _ = read(written(tmp_path, form, table))
+        assert names_in(rows) == expected
+        assert read(tmp_path / f"t.{form}", recipe)[0] == rows
+    with pytest.raises(InputError, match="the column v had lists or maps in the rows before, which text has not"):
+        read(written(tmp_path, "csv", "v,label\n[1],1\n"), recipe)
+    if cells[0][2:] and isinstance(cells[0][0], int):
+        rows, _, _ = read(tmp_path / "t.parquet", categorical="v")
+        assert names_in(rows) == [{"v=3": 1.0, "v=0": 1.0, "v=250": 1.0}, {"v=1": 1.0}, {}]
+
+
+def test_whole_numbers_are_categories_where_they_are_named(tmp_path):
+    table = pa.table({"zip": [10115, 0, None], "label": [1, 0, 1]})
+    for form in FORMS:
+        rows, recipe, _ = read(written(tmp_path, form, table), categorical="auto,zip")
+        assert names_in(rows) == [{"zip=10115": 1.0}, {"zip=0": 1.0}, {}]
+        later = written(tmp_path, "parquet", pa.table({"zip": ["10115", "0", None]}), "later")
+        assert names_in(read(later, recipe)[0]) == names_in(rows)
+
+
+WHEN = datetime.datetime(2020, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("cells", "options", "sentence"),
+    [
+        ([1.5, 2.5], {"categorical": "x"}, "the column x of the type double makes no categories"),
+        ([True, False], {"categorical": "x"}, "the column x of the type bool makes no categories"),
+        ([WHEN, WHEN], {}, r"the column x of the type timestamp\[us\] makes no features; leave it out by ignore=x"),
+        ([WHEN.date()] * 2, {}, r"the column x of the type date32\[day\] makes no features"),
+        ([datetime.timedelta(1)] * 2, {}, r"the column x of the type duration\[us\] makes no features"),
+        ([b"a", b"b"], {}, "the column x of the type binary makes no features"),
+        ([{"a": 1}, {"a": 2}], {}, "the column x of the type struct<a: int64> makes no features"),
+        ([[[1]], [[2]]], {}, "the column x of the type list<.*> makes no features"),
+    ],
+)
+def test_what_text_may_write_otherwise_is_refused(cells, options, sentence, tmp_path):
+    table = pa.table({"x": cells, "y": [1, 2], "label": [1, 0]})
+    for form in ("parquet", "arrow"):
+        with pytest.raises(InputError, match=sentence):
+            read(written(tmp_path, form, table), **options)
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "kinds"),
+    [
+        ([1, 2], ["a", "b"], ("string", "numbers")),
+        (["a", "b"], [1.5, 2.5], ("double", "categories")),
+        (["a", "b"], [True, False], ("bool", "categories")),
+        (["a", "b"], [WHEN, WHEN], (r"timestamp\[us\]", "categories")),
+        ([1, 2], [[1], [2]], ("list<.*>", "numbers")),
+        ([[1], [2]], [1, 2], ("int64", "lists or maps")),
+    ],
+)
+def test_later_files_have_the_kinds_of_the_first(first, later, kinds, tmp_path):
+    for form in FORMS if not isinstance(first[0], list) else ("parquet", "arrow"):
+        _, recipe, _ = read(written(tmp_path, form, pa.table({"x": first, "label": [1, 0]})))
+        other = written(tmp_path, "arrow", pa.table({"x": later}), "later")
+        sentence = f"the column x is of the type {kinds[0]}, and had {kinds[1]} in the rows before; write it as those"
+        with pytest.raises(InputError, match=sentence):
+            read(other, recipe)
+    label = written(tmp_path, "parquet", pa.table({"x": first, "label": ["a", "b"]}), "label")
+    with pytest.raises(
+        InputError, match="the column label is of the type string; they were numbers in the rows before"
+    ):
+        read(label, recipe)
+
+
+def test_columns_without_a_name_are_left_out(tmp_path):
+    """The index of pandas, which csv writes without a name and Parquet under its own."""
+    frame = pd.DataFrame({"x": [1.5, 2.5], "c": ["a", "b"], "label": [True, False]}, index=[7, 9])
+    frame.to_csv(tmp_path / "t.csv")
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_csv(tmp_path / "t.tsv", sep="\t")
+    found = [read(tmp_path / f"t.{form}") for form in ("csv", "tsv", "parquet")]
+    for rows, _, notes in found:
+        assert rows == found[0][0] and names_in(rows)[0] == {"x": 1.5, "c=a": 1.0}
+        assert re.match("columns without a name, which were left out", min(notes))
+
+
+def test_quotes_change_no_meaning(tmp_path):
+    """Missing marks and numbers in quotes are what pandas has them for; words that stood for missing ones are told."""
+    plain = "n,c,label\n7,a,1\nNA,NA,0\nnan,null,0\n 8 , b ,1\n"
+    quoted = 'n,c,label\n" 7 ","a",1\n"NA","NA",0\n"nan","null",0\n"8"," b ","1"\n'
+    rows, _, notes = read(written(tmp_path, "csv", plain))
+    assert read(written(tmp_path, "csv", quoted))[0] == rows
+    assert names_in(rows) == [{"n": 7.0, "c=a": 1.0}, {}, {}, {"n": 8.0, "c=b": 1.0}]
+    frame = pd.read_csv(tmp_path / "t.csv", skipinitialspace=True)
+    assert frame["n"].isna().tolist() == frame["c"].isna().tolist() == [False, True, True, False]
+    # a country that is called NA
+    what = "cells of the column c that say na, n/a, nan or null, and were taken for missing"
+    assert notes == {what: (2, 2, "'NA'")}
+
+
+def test_what_was_decided_is_said(tmp_path, capsys):
+    text = "id,at,c,label\n" + "".join(f"{k},day {k},{'ab'[k % 2]},{k % 2}\n" for k in range(40))
+    table = csv.read_csv(written(tmp_path, "csv", text))
+    for path in (tmp_path / "t.csv", written(tmp_path, "parquet", table)):
+        _, recipe, _ = read(path)
+        assert columns_line(recipe) == "columns: 1 of numbers (id); 2 of categories (at, c)"
+        (remark,) = remarks(recipe)
+        assert "(at: 40 values in 40 rows), of which nothing is learned for other rows; leave it out by" in remark
+        assert remarks(read(path, ignore="at")[1]) == remarks(read(path, categorical="at,c")[1]) == []
+    code, out, err = run_in_process(capsys, split, tmp_path / "t.csv", tmp_path / "s.h5")
+    assert code == 0 and "columns: 1 of numbers (id)" in err and "leave it out by --ignore at?" in " ".join(out.split())
+    code, _, err = run_in_process(capsys, split, tmp_path / "t.csv", tmp_path / "s.h5", "--overwrite", "--quiet")
+    assert code == 0 and "columns:" not in err
+
+
+def test_a_model_of_one_form_predicts_the_others(tmp_path, capsys):
+    random = np.random.default_rng(0)
+    on, size = random.random(60) < 0.5, np.round(random.normal(size=60), 2)
+    table = pa.table({"on": on, "size": size, "zip": random.integers(0, 3, 60), "label": on ^ (size > 1)})
+    paths = [written(tmp_path, form, table) for form in FORMS]
+    for path in paths:
+        made = tmp_path / "s.h5", tmp_path / "m.h5"
+        assert run_in_process(capsys, split, path, made[0], "--categorical", "auto,zip", "--overwrite")[0] == 0
+        assert run_in_process(capsys, train, *made, "--overwrite")[0] == 0
+        scores = []
+        for other in paths:
+            form = other.suffix[1:]
+            known = ("--format", form) if form == "tsv" else ("--format", "csv") if path.suffix == ".tsv" else ()
+            known = known if form in ("csv", "tsv") else ()
+            code, out, err = run_in_process(capsys, predict, made[1], other, "--scores", *known)
+            assert code == 0 and "warning" not in err, err
+            scores.append(out)
+        assert len(set(scores)) == 1
