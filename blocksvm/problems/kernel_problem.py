@@ -9,7 +9,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import Setting, Settings
-from blocksvm.kernels.kernel_machine_loops import POLYNOMIAL
+from blocksvm.kernels.kernel_machine_loops import LINEAR, POLYNOMIAL, RBF
 from blocksvm.kernels.loss_placeholders import UNIT_ROUNDOFF
 from blocksvm.problems.problem import OF_TERMS, Certificate, Problem, certified, make_problem, rounding_of_sums
 from blocksvm.problems.support_rows import KERNELS
@@ -85,9 +85,10 @@ def errors_of_values(settings: Mapping, source: Source, constant: float) -> tupl
     """(the largest kernel value of a source's rows, with a constant added; by how much one may be off by rounding)."""
     longest = min(source.n_features, int(source.chunks.nnz.max())) + 8.0
     square = source.max_norm**2
-    if settings["kernel"] == "rbf":  # |x|^2 + |z|^2 - 2 <x, z> has the sizes of its three parts
+    kernel = KERNELS.index(settings["kernel"])
+    if kernel == RBF:  # |x|^2 + |z|^2 - 2 <x, z> has the sizes of its three parts
         largest, operations = 1.0, 2.0 + 4.0 * settings["gamma"] * square * longest
-    elif settings["kernel"] == "linear":
+    elif kernel == LINEAR:
         largest, operations = square, longest
     else:
         largest = (settings["gamma"] * square + settings["coef0"]) ** settings["degree"]
