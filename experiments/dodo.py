@@ -159,7 +159,7 @@ MEASURED = {
     },
     "mira": {"": "experiments.mira dna={dna.scale}:{dna.scale.t}",
              "noise": "experiments.mira dna={dna.scale}:{dna.scale.t} --built-in digits,wine,cancer "
-                      "--noise 0,0.1,0.3 --learners-only --draws 5"},
+                      "--noise 0,0.1,0.3 --learners-only"},
     "multiclass-online": {"news20": "experiments.multiclass_online {news20.svm} {news20.t.svm}",
                           "reuters": "experiments.multiclass_online {reuters.svm} {reuters.t.svm} --sets"},
     "regression": {loss: comparison("stars-train.svm", BOTH, "liblinear", test="stars-test.svm",

@@ -140,8 +140,15 @@ def main() -> None:
     names = dict.fromkeys(name for name, _, _ in every)
     for name, noise in ((name, noise) for name in names for noise in options.noise):
         sets = [(seed, noisy(rows, noise, seed)) for other, seed, rows in every if other == name]
-        told = f", {noise:.0%} of the labels drawn anew" if noise else ""
-        tables.begin(f"{name}, {options.epochs} epochs{told}", "kernel", "update", "C", "errors", "last", "mean")
+        tables.begin(
+            f"{name}, {noise:.0%} of the labels drawn anew, {options.epochs} epochs",
+            "kernel",
+            "update",
+            "C",
+            "errors",
+            "last",
+            "mean",
+        )
         for learner, more in (("mira", {}), ("pa", {}), ("pa1", {"C": 0.01})):
             found = []
             for seed, rows in sets:
