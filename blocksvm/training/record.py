@@ -346,7 +346,7 @@ def lbfgs_takes(plan: Plan) -> bool:
     """The run is one of dual-cd on a problem that lbfgs takes, too."""
     solver, loss = plan.solver, plan.solver.settings.get("loss")
     together = learns_together(solver.settings.get("multiclass"))
-    smooth = solver.name == "dual-cd" and get_loss(str(loss)).second_derivative is not None
+    smooth = solver.capabilities.cross_validates and get_loss(str(loss)).second_derivative is not None
     return smooth and not together and not plan.settings.free_bias
 
 
