@@ -20,7 +20,7 @@ from blocksvm.model.versions import versions
 from blocksvm.problems.problem import Certificate
 from blocksvm.problems.problem_settings import learns_together
 from blocksvm.problems.support_rows import Support
-from blocksvm.solvers.solver import Solver, State, TellsShares
+from blocksvm.solvers.solver import Solver, State
 from blocksvm.sources.source import ReadingCost
 from blocksvm.store.descriptions import typed
 from blocksvm.training.certificate import CertificatePolicy, RejectedEarly
@@ -346,7 +346,7 @@ def lbfgs_takes(plan: Plan) -> bool:
     """The run is one of coordinate descent on a problem that lbfgs takes, too."""
     solver, loss = plan.solver, plan.solver.settings.get("loss")
     together = learns_together(solver.settings.get("multiclass"))
-    smooth = isinstance(solver, TellsShares) and get_loss(str(loss)).second_derivative is not None
+    smooth = solver.capabilities.cross_validates and get_loss(str(loss)).second_derivative is not None
     return smooth and not together and not plan.settings.free_bias
 
 

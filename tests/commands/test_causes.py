@@ -11,10 +11,8 @@ import scipy.sparse
 from support.training_cases import make_store, random_rows
 
 import blocksvm
-from blocksvm.base.settings import Settings
 from blocksvm.commands import cv, margin, predict, split, structure, train
 from blocksvm.learners.engine.methods import get_method
-from blocksvm.theory.margin_settings import MARGIN_SETTINGS
 from blocksvm.training.train_settings import TrainSettings
 
 
@@ -151,8 +149,7 @@ def test_a_default_limit_that_ends_a_training_above_its_gap_is_status_3(
         assert "(by default 2)" in done.out.split("\n")[0]
 
 
-def test_other_commands_that_a_default_limit_ends_above_their_gap(stores, two_readings, tmp_path, run_in_process,
-                                                                   monkeypatch):  # fmt: skip
+def test_other_commands_that_a_default_limit_ends_above_their_gap(stores, two_readings, tmp_path, run_in_process):
     words = (stores["two"], "--tol", "1e-9", "-C", "1,10", "--folds", "2")
     done = run_in_process(cv.main, *words, "--refit", tmp_path / "best.h5")
     assert done.code == 3 and done.out.startswith("not converged: 4 of 4 problems") and "best.h5: not conv" in done.err
@@ -160,9 +157,7 @@ def test_other_commands_that_a_default_limit_ends_above_their_gap(stores, two_re
     assert done.code == 0 and done.out.startswith("not converged: 4 of 4 problems") and "not conv" in done.err
     assert run_in_process(cv.main, *words[:1], "-C", "1", "--tol", "0.9", "--folds", "2").code == 0
 
-    declared = tuple(replace(one, default=2) if one.name == "max_outer" else one for one in MARGIN_SETTINGS)
-    monkeypatch.setattr("blocksvm.theory.margin_search.MARGIN_SETTINGS", Settings(declared))
-    for words, code in (("-C 10 --tol 1e-9", 3), ("-C 10 --tol 1e-9 --max-outer 2", 0), ("-C 10 --tol 0.9", 0)):
+    for words, code in (("-C 1e7 --tol 1e-9", 3), ("-C 1e7 --tol 1e-9 --max-outer 2", 0), ("-C 10 --tol 0.9", 0)):
         done = run_in_process(margin.main, stores["two"], *words.split())
         assert (done.code, done.out.startswith("not converged: ")) == (code, "1e-9" in words), done.err
 

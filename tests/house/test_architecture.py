@@ -253,9 +253,10 @@ def test_functions_of_commands_are_short():
 # constants of the core that no measurement has chosen: bytes, names, roundings, limits of what may be asked for, and
 # two of a textbook (L-BFGS: DECREASE, PAIRS)
 NOT_TUNED = {
-    "AUTO", "BINS", "BIN_BITS", "CHANGE", "CHOOSING_BYTES", "DECREASE", "ENTRY_BYTES", "FARTHEST", "FEATURES", "GAIN",
-    "LARGE", "LARGEST_DRIFT", "LARGEST_FACTOR", "LEAST_ROWS", "LONG", "MEMBER_BYTES", "MOST_FIXED", "MOST_STEPS",
-    "MOVING", "PAIRS", "PARTITION", "PASS", "QUADRATIC", "ROW_BYTES", "SET_PASS", "SLOT_BYTES", "TABLE_BYTES", "WITHIN",
+    "AUTO", "BEST_SHARE", "BINS", "BIN_BITS", "CHANGE", "CHOOSING_BYTES", "DECREASE", "ENTRY_BYTES", "FARTHEST",
+    "FEATURES", "FEW", "GAIN", "LARGE", "LARGEST_DRIFT", "LARGEST_FACTOR", "LEAST_ROWS", "LONG", "MEMBER_BYTES",
+    "MOST_FIXED", "MOST_STEPS", "MOVING", "PAIRS", "PARTITION", "PASS", "QUADRATIC", "ROW_BYTES", "SET_PASS",
+    "SLOT_BYTES", "TABLE_BYTES", "WITHIN",
 }  # fmt: skip
 MOST_TUNED = 25
 
