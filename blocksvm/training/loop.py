@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 
 from blocksvm.model.held_out import held_out_figures
 from blocksvm.problems.problem import Certificate, CertificateSums
-from blocksvm.solvers.solver import CertifiesItself, OwnDecisions, SeveralProblemsSolver
+from blocksvm.solvers.solver import CertifiesItself, OwnDecisions, SeveralProblemsSolver, TellsShares
 from blocksvm.sources.block import Block
 from blocksvm.sources.block_reader import BlockReader
 from blocksvm.training import record
@@ -157,14 +157,18 @@ class OuterLoop(Run):
 
     def _certify_while_due(self) -> str | None:
         """Certificates at the end of an outer iteration, each of which chooses the working set again, whose passes may
-        make another one due; then the iteration's line in the trace.  A status where the run was stopped meanwhile."""
+        make another one due; then the iteration's line in the trace.  A status where the run was stopped meanwhile, or
+        ends since no row that the last certificate found movable has moved."""
         progress, plan, working_set = self.progress, self.plan, self.working_set
         solver, policy, tol = plan.solver, progress.policy, plan.settings.tol
         enough = enough_gap(progress.dual, tol) if working_set is None else math.inf
         if isinstance(solver, CertifiesItself):
             self.keep(solver.certificate(self.state))
-        while policy.due(progress.gap_of, progress.gap, tol, plan.blocks.work_of_reading):
-            certificate = self._certify(enough, working_set)
+        at_rest = isinstance(solver, TellsShares) and self.tally.gain == self.tally.set_gain == 0.0
+        while at_rest or policy.due(progress.gap_of, progress.gap, tol, plan.blocks.work_of_reading):
+            before = progress.certificate
+            certificate = self._certify(math.inf if at_rest else enough, working_set)
+            at_rest = False
             if certificate is None:
                 return "interrupted"
             if isinstance(certificate, RejectedEarly):
@@ -176,6 +180,9 @@ class OuterLoop(Run):
                 reached = solver.certified(self.state, certificate)
             policy.learn(progress.gap_of, progress.gap, reached)
             self.offer_best(certificate)
+            if asdict(certificate) == before:
+                self._emit_outer()
+                return certificate.ends(tol) or record.ROUNDING
             if working_set is None or certificate.rel_gap is None or certificate.ends(tol):
                 break
             self.reader.request(self.following()[0], self.following()[1:])

@@ -369,10 +369,11 @@ def cause_of(plan: Plan, status: str, certificate: Certificate | None) -> tuple[
     far = f"the gap {gap:.1e} is above" if gap is not None else "the primal still changes by more than"
     far += f" {option('tol', tol)}"
     if status == ROUNDING:
+        why = f"double precision knows the objective to {certificate.rounding:.1e} of it only"
+        why = why if certificate.ends(tol) else "no step is left that double precision could show"
         return ROUNDING, (
-            f"not certified: {far}, as double precision knows the objective to {certificate.rounding:.1e} of it only, "
-            f"where decision values are sums of large products; scale the features, by {option('scale', 'max-abs')} of "
-            f"split, or lower {option('C')}"
+            f"not certified: {far}, as {why}, where decision values are sums of large products; scale the features, by "
+            f"{option('scale', 'max-abs')} of split, or lower {option('C')}"
         )
     limit = option(status.replace("-", "_"))
     more = f"raise {limit}, and go on by {option('warm_start')}, or accept the gap"

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from reference_losses import LONG, REFERENCES
 from scipy import sparse
-from support.training_cases import random_rows, train
+from support.training_cases import looped, make_store, random_rows, train
 
+from blocksvm.base.threads import Threads
 from blocksvm.sources.matrix import Matrix
+from blocksvm.store.reader import Store
+from blocksvm.validation.cross import cross_validate
 
 N, D = 16, 4
 CASES = 92  # of each kind; eleven kinds
@@ -168,3 +171,24 @@ def test_on_ordinary_rows_rounding_is_next_to_nothing(loss):
     certificate = train(Matrix(*random_rows(n=200, d=50, seed=2)), loss=loss, tol=1e-4).result.certificate
     assert 0.0 < certificate.rounding < 1e-12 * certificate.primal + 1e-13
     assert certificate.rel_gap == pytest.approx((certificate.primal - certificate.dual) / certificate.primal, rel=1e-6)
+
+
+def test_workers_and_threads_count_the_same(tmp_path):
+    X, y = rows_far_apart()
+    store = make_store(tmp_path, sparse.csr_matrix(X), y, chunk_nonzeros=128)
+    alone, cluster = (train(store, C=1.0, **more).result for more in ({}, {"cluster": 2}))
+    with Store(store) as rows:
+        loop = looped(rows, C=1.0)
+        loop.plan.solver.threads = Threads(2, piece=1)
+        threads = loop.run()
+    assert alone.status == threads.status == cluster.status == "rounding"
+    assert threads.certificate == alone.certificate
+    for certificate in (alone.certificate, cluster.certificate):
+        assert certificate.rel_gap > certificate.rounding > 1e-3
+
+
+def test_a_path_of_costs_ends_where_rounding_decides():
+    X, y = rows_far_apart()
+    found = cross_validate(Matrix(sparse.csr_matrix(X), y), [1e-15, 1.0], 3)
+    assert (found.rel_gap[0] <= 1e-3).all() and (found.rel_gap[1] > 1e-3).all()
+    assert found.status == "rounding" and found.readings < 30
