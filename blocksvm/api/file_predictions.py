@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,6 @@ import numpy as np
 from blocksvm.base.errors import InputError, InputWarning, one_of, option
 from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.memory import MEMORY
-from blocksvm.base.objects.remote_path import place as place_path
 from blocksvm.base.settings import n_threads
 from blocksvm.formats import FORMATS, get_format
 from blocksvm.learners.engine.joint_map import place_of
@@ -82,7 +82,7 @@ def file_of(model: str | Path | Model) -> Iterator[str | Path]:
 
 def _check_texts(names: list[str]) -> None:
     """InputError for a text in the place of a file's name."""
-    text = next((name for name in names if name != "-" and not place_path(name).exists()), None)
+    text = next((name for name in names if name != "-" and "://" not in name and not os.path.exists(name)), None)
     if text is not None:
         raise InputError(
             f"{text[:LONGEST_SHOWN]}: no such file; to_estimator(model).predict(texts) predicts texts in memory"

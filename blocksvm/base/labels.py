@@ -78,9 +78,9 @@ def exact(numbers: np.ndarray, originals: np.ndarray, cure: str) -> np.ndarray:
 
 def labels_given(given: str | Iterable | None) -> tuple | None:
     """The labels of 'NEG,POS', rising: numbers, or words if one of them is none; others are as they are."""
-    if not isinstance(given, str):
+    if given is None or isinstance(given, Iterable) and not isinstance(given, str):
         return None if given is None else tuple(given)
-    parts = [part.strip() for part in given.split(",")]
+    parts = [part.strip() for part in str(given).split(",")]
     try:
         labels: list = [float(part) for part in parts]
     except ValueError:

@@ -172,7 +172,9 @@ class Parser(argparse.ArgumentParser):
         """
         options, places, values, faults = [], [], 0, []
         for number, text in enumerate(arguments):
-            if text == "--" and not faults:
+            if text == "--":
+                if faults:
+                    break
                 return [*options, text, *places, *arguments[number + 1 :]]
             known = self._option(text)
             # a mistyped option is more likely than a value that begins with "--"
@@ -238,7 +240,8 @@ class Interrupted(Exception):
 
 
 def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = None) -> None:
-    """Run a command and exit: 0 done, 2 wrong input, 130 interrupted, 1 anything else."""
+    """Run a command and exit: 0 done, 3 not converged, 2 wrong input, 130 interrupted, 1 anything
+    else."""
     prog = f"blocksvm {main.__module__.rpartition('.')[2].partition('_')[0]}".removesuffix(" commands")
     named = clear_user_places()
     before, turns, handlers = use_option_names(True), sys.getswitchinterval(), signals_interrupt()

@@ -44,7 +44,8 @@ def print_results(options, lines: Sequence[str], to=None) -> None:
     from blocksvm.cli.display.folding import wrap_text
 
     to = to or sys.stdout
-    print(wrap_text("\n".join(lines[:1] if options.quiet else lines), to), file=to)
+    if lines:
+        print(wrap_text("\n".join(lines[:1] if options.quiet else lines), to), file=to)
 
 
 def print_next(options, learned_from: Iterable[str]) -> None:

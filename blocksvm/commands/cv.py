@@ -158,8 +158,7 @@ def main(arguments: list[str]) -> int:
             fitted.save(outputs["model"], options.overwrite)
             if fitted.result.advice is not None:
                 missed = [f"{outputs['model']}: {fitted.result.advice}"]
-                if not options.quiet:
-                    print(missed[0], file=sys.stderr)
+                print(missed[0], file=sys.stderr)
     print_written(options, outputs)
     return UNCONVERGED if missed and unlimited(options) else 0
 

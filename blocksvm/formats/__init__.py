@@ -98,5 +98,5 @@ def remarks(recipe) -> list[str]:
 
 def columns_line(recipe) -> str:
     """What was decided of a table's columns, in a line; '' where nothing was."""
-    format_ = get_format(recipe.format)
+    format_ = None if recipe.format == AUTO else get_format(recipe.format)
     return format_.columns_line(recipe.options) if hasattr(format_, "columns_line") else ""

@@ -30,7 +30,7 @@ class NamePieces:
     def listed(self, n: int) -> list[str]:
         """Those of the first n features."""
         text, ends = self.text_at(0, self.n_bytes).tobytes(), self.ends_at(0, n).tolist()
-        return [text[start:stop].decode() for start, stop in zip([0, *ends[:-1]], ends, strict=True)]
+        return [text[start:stop].decode() for start, stop in zip([0, *ends], ends, strict=False)]
 
 
 @dataclass(frozen=True)

@@ -197,7 +197,6 @@ class TextScorer:
         rows, self.empty = 0, 0
         with inputs_of(inputs, self.recipe) as text:
             recipe = settled(text, self.recipe, self.budget.total)
-            self.empty -= len(inputs) * (recipe.options.get("header") == "yes")
             reader = reader_of(ReaderOptions(recipe, labelled=False, factors=self.factors))
             share = EXPANSION / reader.expansion
             n_bytes = int(share * self.piece_bytes)
@@ -212,6 +211,8 @@ class TextScorer:
                     self.coverage.count(left_out, left_out)
                 for part, values, contributions in self._values(batch.indptr, batch.ids, batch.values):
                     yield Scores(by_row(values), classes_of(values), labels[part], contributions)
+        if recipe.options.get("header") == "yes":  # one a file that is not empty
+            self.empty = max(0, self.empty - len(inputs))
         self.coverage.notes = counter.notes()
         if self.label is not None and not self.coverage.labels:
             self.coverage.notes.append(f"no row has a label in {self.label}, which {option('label')} names")

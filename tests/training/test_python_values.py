@@ -137,6 +137,8 @@ def test_texts_in_memory_are_answered_with_what_predicts_them(tmp_path):
         fitted.model.predict(texts)
     with pytest.raises(InputError, match=r"win money: no such file; to_estimator\(model\).predict\(texts\) predicts"):
         blocksvm.predict_files(tmp_path / "m.h5", texts)
+    with pytest.raises(InputError, match="no such file; to_estimator"):
+        blocksvm.predict_files(tmp_path / "m.h5", ["win money now " * 30])  # longer than a name may be
     pytest.importorskip("sklearn")
     for model in (blocksvm.load_model(tmp_path / "m.h5"), tmp_path / "m.h5"):
         assert blocksvm.to_estimator(model).predict(texts).tolist() == ["spam", "ham"]

@@ -24,7 +24,7 @@ HEAD_BYTES = 1 << 16  # bytes at a file's beginning that tell what it is
 BEGINNINGS = {
     "support vectors": rb"row,label,alpha,margin",
     "LIBLINEAR model": rb"solver_type ",
-    "table": rb"id,[^\n]+\n(\d*,[^\n]*?-?\d+(\.\d+(e[-+]\d+)?|e[-+]\d+)\n|$)",
+    "table": rb"id,[^\n]+(\n(\d*,[^\n]*?-?\d+(\.\d+(e[-+]\d+)?|e[-+]\d+)\n|$)|$)",
     "Parquet table": rb"PAR1",
     "estimator": rb"(?s)\x80.*sklearn",
     "ONNX model": rb"(?s)\x08.*blocksvm",

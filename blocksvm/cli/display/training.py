@@ -114,8 +114,10 @@ class TrainDisplay:
 
     def _foresee(self, event: dict) -> None:
         """After the first blocks of a run that takes its time: how long an outer iteration will be."""
+        if self.line is not None or self.foreseen:
+            return
         self.visited.append(event["seconds"])
-        if self.line is not None or self.foreseen or event["visit"] < 3 or len(self.visited) < 3:
+        if event["visit"] < 3 or len(self.visited) < 3:
             return
         self.foreseen = True
         # the shortest: before the others kernels may have been compiled
