@@ -235,8 +235,8 @@ def extend(
         new = [name for name in inputs if name not in skipped]
         if skipped and settings.weights is not None:
             raise InputError(
-                f"{skipped[0]}: was added to {path} before, and {option('weights')} has a line for each row of all files; "
-                "leave the file out, and its lines"
+                f"{skipped[0]}: was added to {path} before, and {option('weights')} has a line for each row of all "
+                "files; leave the file out, and its lines"
             )
         if skipped and not new:
             return existing.store.meta | {"skipped": skipped}
