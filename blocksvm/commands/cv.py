@@ -32,7 +32,7 @@ from blocksvm.cli.options import (
 )
 from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.problems.problem_settings import WITH_CLASSES
-from blocksvm.training.run_settings import RUN_SETTINGS
+from blocksvm.training.run_settings import ROUNDING, RUN_SETTINGS
 
 EXAMPLES = """examples:
   blocksvm cv store.h5
@@ -160,7 +160,7 @@ def main(arguments: list[str]) -> int:
                 missed = [f"{outputs['model']}: {fitted.result.advice}"]
                 print(missed[0], file=sys.stderr)
     print_written(options, outputs)
-    return UNCONVERGED if missed and unlimited(options) else 0
+    return UNCONVERGED if missed and (cv.status == ROUNDING or unlimited(options)) else 0
 
 
 def shortfall(cv, tol: float) -> list[str]:
@@ -168,7 +168,8 @@ def shortfall(cv, tol: float) -> list[str]:
     n = int((cv.rel_gap > tol).sum())
     if not n:
         return []
-    return [f"not converged: {n} of {cv.rel_gap.size} problems have a gap above --tol {tol:g}; raise --max-outer, "
+    more = "" if cv.status == ROUNDING else "raise --max-outer, "
+    return [f"not converged: {n} of {cv.rel_gap.size} problems have a gap above --tol {tol:g}; {more}"
             "leave the largest C out, or scale the rows (split --scale max-abs)"]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import UNCONVERGED, add_objects, add_settings, chosen_values, unlimited
 from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.theory.margin_settings import MARGIN_SETTINGS
+from blocksvm.training.run_settings import ROUNDING
 
 EXAMPLES = """examples:
   blocksvm margin store.h5
@@ -91,7 +92,7 @@ def main(arguments: list[str]) -> int:
         with written_whole(outputs["figure"], options.overwrite) as file:
             draw(report, labels, file)
     print_written(options, outputs)
-    return UNCONVERGED if report.limited and unlimited(options) else 0
+    return UNCONVERGED if report.limited and (report.status == ROUNDING or unlimited(options)) else 0
 
 
 class MarginProgress:
@@ -120,7 +121,10 @@ def shown(report) -> list[str]:
     from blocksvm.cli.display.number_texts import number_of
 
     limited = (
-        "not converged: a training ended at --max-outer or --max-seconds, above its gap; raise it, or scale the rows"
+        "not converged: rounding ended a training above its gap; scale the rows"
+        if report.status == ROUNDING
+        else "not converged: a training ended at --max-outer or --max-seconds, above its gap; raise it, or scale the "
+        "rows"
     )
     lines = ([limited] if report.limited else []) + margin_lines(report)
     for pair in report.contradictions:

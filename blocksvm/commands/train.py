@@ -44,7 +44,8 @@ EXAMPLES = """examples:
   blocksvm train store.h5 model.h5 --solver arow --max-outer 3 --average
   blocksvm train store.h5 model.h5 --checkpoint run.ckpt --resume
 
-The exit status is 3 where the default --max-outer ends a run above --tol.
+The exit status is 3 where the default --max-outer, or rounding, ends a run above
+--tol.
 """
 TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
 METHOD = ("bias", "schedule", "working_set", "partition", "block_chunks", "order", "memory", "seed")

@@ -161,7 +161,8 @@ class Minimiser(Estimator):
         self.dual_gap_ = None if certificate.dual is None else certificate.primal - certificate.dual
         self.status_ = fitted.status
         reached = certificate.rel_gap is None or certificate.rel_gap <= target
-        self._warn_unless(reached or fitted.status == "max-seconds", target)
+        rounding = fitted.result.advice if fitted.status == "rounding" else None
+        self._warn_unless(reached or fitted.status == "max-seconds", target, rounding)
 
 
 def _has_probabilities(estimator) -> bool:

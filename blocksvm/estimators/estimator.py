@@ -246,12 +246,14 @@ class Estimator(BaseEstimator):
             self.classes_ = np.array(fitted.model.labels) if classes is None else classes
             self.multilabel_ = training.multilabel
 
-    def _warn_unless(self, converged: bool, tol: float) -> None:
+    def _warn_unless(self, converged: bool, tol: float, rounding: str | None = None) -> None:
+        """rounding: the sentence on a run that it has ended."""
         if not converged:
-            warnings.warn(
-                f"{type(self).__name__}: {self.n_iter_} passes over the rows did not reach tol={tol:g}; raise "
-                "max_iter, scale the features, or ask for a larger tol", ConvergenceWarning, stacklevel=4,
-            )  # fmt: skip
+            missed = (
+                f"{self.n_iter_} passes over the rows did not reach tol={tol:g}; raise max_iter, scale the features, "
+                "or ask for a larger tol"
+            )
+            warnings.warn(f"{type(self).__name__}: {rounding or missed}", ConvergenceWarning, stacklevel=4)
 
     # -- predictions -------------------------------------------------------------------------------------------
 

@@ -85,7 +85,8 @@ def terms_of_gap(a, z, within, y, c, p):
     conjugated = conjugate(a, y, c, p)
     product = coefficient * z
     moved = abs(coefficient) * within
-    within += 3.0 * UNIT_ROUNDOFF * (abs(z) + abs(y))  # what the distance from the target rounds off
+    rounded = 3.0 * UNIT_ROUNDOFF * (abs(z) + abs(y))  # of the distance from the target
+    within += rounded
     below = value(z - within, y, c, p) - suffered
     above = value(z + within, y, c, p) - suffered
     slope = coefficient * within
@@ -95,7 +96,7 @@ def terms_of_gap(a, z, within, y, c, p):
         product,
         suffered + abs(conjugated) + abs(product),
         max(below, above, 0.0),
-        max(below - slope, above + slope, 0.0),
+        max(below - slope, above + slope, 0.0) + abs(coefficient) * rounded,
         moved,
         abs(product),
     )

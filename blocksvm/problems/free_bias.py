@@ -58,10 +58,14 @@ class Repair:
         below, above = self._totals()[:, 1].tolist()
         return min(1.0, above / below if below else 1.0), min(1.0, below / above if above else 1.0)
 
-    def cost(self) -> float:
-        """By how much the repair widens the gap, at most."""
+    def total(self) -> float:
+        """sum_i |a_i direction_i|."""
+        return float(self._totals()[:, 1].sum())
+
+    def cost(self, off: float = 0.0) -> float:
+        """By how much the repair widens the gap, at most, by factors that may be smaller by ``off``."""
         total = 0.0
         for factor, (shares, _, lengths) in zip(self.factors(), self._totals().tolist(), strict=True):
-            total -= (1.0 - factor) * shares
-            total += 0.5 * ((1.0 - factor) * lengths) ** 2
+            part = min(1.0, 1.0 - factor + off)
+            total += max(-(1.0 - factor) * shares, -part * shares) + 0.5 * (part * lengths) ** 2
         return max(total, 0.0)

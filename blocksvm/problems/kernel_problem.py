@@ -108,15 +108,19 @@ def certificate_of(
     n, product = len(scores), float((alpha * signs * scores).sum())
     primal = 0.5 * product + float(losses.sum())
     of_rows = float((losses + alpha * (margins - 1.0)).sum())
-    magnitude = float(np.abs(losses).sum() + np.abs(alpha * margins).sum() + alpha.sum())
+    magnitude = float((np.abs(losses) + np.abs(alpha * margins) + np.abs(alpha * scores) + alpha).sum())
     # a row's loss and its share of the gap are largest at an end of the interval that its margin is known to lie in
     off = within + 4.0 * UNIT_ROUNDOFF * (np.abs(scores) + abs(bias) + 1.0)
     more = cost * np.maximum(0.0, 1.0 - margins + off) - losses
     wider = np.maximum(more - alpha * off, cost * np.maximum(0.0, 1.0 - margins - off) - losses + alpha * off)
     moved = 0.5 * float((alpha * off).sum())
+    net = abs(float((alpha * signs).sum())) + rounding_of_sums(n, float(alpha.sum()))  # 0 but for rounding
     bounds = (
         float(more.sum()) + moved + rounding_of_sums(n, magnitude),
-        float(np.maximum(wider, 0.0).sum()) + OF_TERMS * magnitude + rounding_of_sums(n, max(of_rows, 0.0)),
+        float(np.maximum(wider, 0.0).sum())
+        + OF_TERMS * magnitude
+        + rounding_of_sums(n, max(of_rows, 0.0))
+        + abs(bias) * net,
     )
     labelled = int((sides != 0.0).sum())
     right = int(((margins > 0.0) | ((margins == 0.0) & (sides < 0.0))).sum())

@@ -53,7 +53,7 @@ LARGEST = 1e50  # of sum_i C_i ||x_i||, and of 1 / C_i: squares and quotients of
 ROUNDING_OF_W = 2.0**-49  # relative: a drift of the weights that anything held in double precision may have
 ROUNDING = 1e-9  # relative to the magnitude of what is added up: a dual that lies further above the primal is wrong
 OF_TERMS = 32.0 * UNIT_ROUNDOFF  # of their magnitudes: what the functions of a loss round off, at most
-CLOSE = 1e-11  # of the unit of decision values: where they are known as well, a cheap bound is good enough
+CLOSE = 1e-11  # of the unit of decision values over the cost of a row: as near a cheap bound is good enough
 
 
 @dataclass(frozen=True)
@@ -218,8 +218,8 @@ class Certificate:
     """Primal, dual and gap over all rows for one fixed w; dual and rel_gap are None for a primal method, all three for
     an online learner.  accuracy: the share of the rows with a label whose label is predicted; None where targets are
     real numbers.  rmse: of these, the root of the mean squared error of the rows; None where some were not read.
-    Whatever was rounded, P(w) <= primal, D(a) >= dual, and the relative gap <= rel_gap; rounding: the part of rel_gap
-    that is the bound of what was rounded.
+    Whatever was rounded, P(w) <= primal, D(a) >= dual, and the relative gap <= rel_gap, but for a drift of w across
+    itself (``CertificateSums``); rounding: the part of rel_gap that is the bound of what was rounded.
     alpha_factors: with a free bias, by which the saved dual variables with a direction < 0 and above 0 are to be
     multiplied, so that sum a direction = 0: the dual is theirs.  by_class: of several problems, one a
     class, the primal, dual, rel_gap and rounding of each; then primal and dual are their sums, and the others those of
@@ -233,6 +233,10 @@ class Certificate:
     alpha_factors: tuple[float, float] | None = None
     by_class: dict[str, list[float]] | None = None
     rounding: float | None = None
+
+    def same(self, other: Mapping) -> bool:
+        """Its figures are those of another one, as a checkpoint has it."""
+        return all(getattr(self, name) == other[name] for name in ("primal", "dual", "rel_gap"))
 
     def ends(self, tol: float) -> str | None:
         """Why a run with this tolerance ends here: 'converged'; 'rounding' where some of its problems have not, and
@@ -377,16 +381,19 @@ class CertificateSums:
         wider += (along + 0.5 * off) * off
         gap, factors = of_rows + 0.5 * along * along, None
         if self.repair is not None:
-            gap += self.repair.cost()
-            factors = self.repair.factors()
-            wider += (1.0 - min(factors)) * moved
+            n, factors = self.problem.n_samples, self.repair.factors()
+            gap += self.repair.cost(2.0 * rounding_of_sums(n, 1.0))
+            wider += (1.0 - min(factors)) * (moved + (OF_TERMS + rounding_of_sums(n, 1.0)) * magnitude)
         figures = certified(primal, gap, of_rows, magnitude + self.distance_sq, more, wider, 0.5 * self.distance_sq)
         return Certificate(*figures[:3], accuracy, rmse, factors, rounding=figures[3])
 
     def _along_within(self, moved: float, products: float) -> float:
         """By how much the length of ``_along`` may be larger: moved, products: by how much
         sum_i a_i direction_i z_i may be by the rounding of z, and the sum of its terms' absolute values."""
-        rounded = moved + rounding_of_sums(self.problem.n_samples, products) + rounding_of_sums(len(self.w), self.w_sq)
+        size = max(self.w_sq, math.sqrt(self.w_sq * self.distance_sq))
+        rounded = moved + rounding_of_sums(self.problem.n_samples, products) + rounding_of_sums(len(self.w), size)
+        if self.repair is not None:
+            rounded += abs(self.constant) * rounding_of_sums(self.problem.n_samples, self.repair.total())
         return rounded / math.sqrt(self.w_sq) if self.w_sq > 0.0 else rounded
 
 
@@ -403,7 +410,7 @@ class SumsApart(CertificateSums):
     def __init__(self, problem: Problem, w: np.ndarray, prior: np.ndarray | None = None):
         super().__init__(problem, w, prior)
         self.rebuilt = np.zeros(len(w)) if prior is None or not len(prior) else prior.copy()
-        self.added_lengths = 0.0
+        self.added_lengths = math.sqrt(sum_of_squares(self.rebuilt))
 
     def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None, within: np.ndarray | None = None) -> None:
         if alpha is not None:
@@ -438,7 +445,7 @@ def errors_of_scores(block: Block, w: np.ndarray, lengths: np.ndarray, problem) 
             np.minimum(operations, 0.25 * operations + 6.0, out=operations)
         out = np.multiply.outer(np.sqrt(block.sq_norms + problem.bias**2), lengths)
         out *= UNIT_ROUNDOFF * operations[:, None]
-        if not out.max(initial=0.0) <= CLOSE * problem.unit:
+        if not out.max(initial=0.0) * max(1.0, float(np.max(problem.cost))) <= CLOSE * problem.unit:
             sizes_of_products(*block.matrix, w.reshape(-1), w.shape[1], problem.bias, out)
             out *= UNIT_ROUNDOFF * operations[:, None]
     return out

@@ -319,7 +319,8 @@ class SeveralSums(SideBySideSums):
         distances, squares, along = self.norms[:, 1], self.norms[:, 0], self._along()
         primal = 0.5 * distances + losses
         more = more + rounding_of_sums(n, losses) + rounding_of_sums(d, primal)
-        rounded = moved + rounding_of_sums(n, products) + rounding_of_sums(d, squares)
+        rounded = moved + rounding_of_sums(n, products)
+        rounded += rounding_of_sums(d, np.maximum(squares, np.sqrt(squares * distances)))
         rounded = np.divide(rounded, np.sqrt(squares), out=rounded.copy(), where=squares > 0.0)
         wider = wider + OF_TERMS * magnitude + rounding_of_sums(n, of_rows) + (along + 0.5 * rounded) * rounded
         gap = of_rows + 0.5 * np.square(along)

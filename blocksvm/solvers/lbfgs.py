@@ -217,7 +217,7 @@ class LBFGS(CertifiesItself):
     def keep_best(self, state: State, squared_error: float) -> None:
         """Keep the trial where its gap is the smallest so far."""
         now, best = self.by_problem(state, "figures"), self.by_problem(state, "certified")
-        if now[:, REL_GAP].max() < best[:, REL_GAP].max():
+        if now[:, REL_GAP].max() < best[:, REL_GAP].max() or at_their_end(now, self.tol).all():
             best[:] = now
             state["w"][:] = state["trial"]
             state["alpha"][:] = state["fresh"]

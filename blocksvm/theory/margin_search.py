@@ -117,8 +117,12 @@ class MarginReport:
 
     @property
     def limited(self) -> bool:
-        """A limit has ended it before an answer."""
-        return self.status.startswith("max-") and not self.settled and not (self.hard and self.separable is False)
+        """A limit, or rounding, has ended it before an answer."""
+        return (
+            self.status not in ("converged", "interrupted")
+            and not self.settled
+            and not (self.hard and self.separable is False)
+        )
 
     def described(self) -> dict:
         """All figures as JSON holds them."""

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 
 from blocksvm.model.held_out import held_out_figures
 from blocksvm.problems.problem import Certificate, CertificateSums
+from blocksvm.solvers.dual_cd import REST_VISITS
 from blocksvm.solvers.solver import CertifiesItself, OwnDecisions, SeveralProblemsSolver, TellsShares
 from blocksvm.sources.block import Block
 from blocksvm.sources.block_reader import BlockReader
@@ -65,6 +66,7 @@ class OuterLoop(Run):
                 if status := record.ended(progress, self.plan, self.state, self.seconds()):
                     return status
                 progress.outer, progress.visit, progress.closed, progress.told = progress.outer + 1, 0, False, False
+                progress.at_rest = False
                 self.tally = record.Tally()
                 self.save_if_due()
             if not progress.closed:
@@ -157,18 +159,18 @@ class OuterLoop(Run):
 
     def _certify_while_due(self) -> str | None:
         """Certificates at the end of an outer iteration, each of which chooses the working set again, whose passes may
-        make another one due; then the iteration's line in the trace.  A status where the run was stopped meanwhile, or
-        ends since no row that the last certificate found movable has moved."""
+        make another one due; then the iteration's line in the trace.  A status where the run was stopped meanwhile."""
         progress, plan, working_set = self.progress, self.plan, self.working_set
         solver, policy, tol = plan.solver, progress.policy, plan.settings.tol
         enough = enough_gap(progress.dual, tol) if working_set is None else math.inf
         if isinstance(solver, CertifiesItself):
             self.keep(solver.certificate(self.state))
-        at_rest = isinstance(solver, TellsShares) and self.tally.gain == self.tally.set_gain == 0.0
-        while at_rest or policy.due(progress.gap_of, progress.gap, tol, plan.blocks.work_of_reading):
+        # without a working set no certificate brings back a row that rests, and it may for some outer iterations
+        waited = working_set is not None or progress.outer - progress.certified_outer > REST_VISITS
+        rested = waited and isinstance(solver, TellsShares) and self.tally.gain == self.tally.set_gain == 0.0
+        while rested or policy.due(progress.gap_of, progress.gap, tol, plan.blocks.work_of_reading):
             before = progress.certificate
-            certificate = self._certify(math.inf if at_rest else enough, working_set)
-            at_rest = False
+            certificate = self._certify(math.inf if rested else enough, working_set)
             if certificate is None:
                 return "interrupted"
             if isinstance(certificate, RejectedEarly):
@@ -180,9 +182,10 @@ class OuterLoop(Run):
                 reached = solver.certified(self.state, certificate)
             policy.learn(progress.gap_of, progress.gap, reached)
             self.offer_best(certificate)
-            if asdict(certificate) == before:
-                self._emit_outer()
-                return certificate.ends(tol) or record.ROUNDING
+            if rested and before is not None and certificate.same(before):
+                progress.at_rest = True
+                break
+            rested = False
             if working_set is None or certificate.rel_gap is None or certificate.ends(tol):
                 break
             self.reader.request(self.following()[0], self.following()[1:])

@@ -25,6 +25,7 @@ from blocksvm.sources.source import ReadingCost
 from blocksvm.store.descriptions import typed
 from blocksvm.training.certificate import CertificatePolicy, RejectedEarly
 from blocksvm.training.plan import Plan
+from blocksvm.training.run_settings import ROUNDING
 from blocksvm.training.schedule import PassStats
 from blocksvm.training.visit import VisitResult
 from blocksvm.training.working_set import WorkingSet
@@ -37,21 +38,22 @@ class Progress:
     """Where a run stands, between two visits: all that decides how it goes on, beside the state and the working set.
 
     outer: iteration, from 1; visit: blocks visited in it; closed: all blocks have been, so that only certificates are
-    left; told: its event has been emitted, so that it is at its end; passes: of every visit to a block; set_passes: of
-    every opportunity for a visit to the working set, 0 where none was made; most_passes: the most over a block in this
-    outer iteration; passes_made: the most over a row in those before; loss_sum: of the losses seen in this one;
-    cycle_gain, cycle_work, last_worth, since_set: what ``PassStats`` begin with, and nonzeros of the blocks visited
-    since the last pass over the set; estimates: of the primal, the latest; dual, gap: as the visits suggest them,
-    gap_of: those of all 'rows', or those to the 'set' chosen by the last certificate; policy: when a certificate is
-    due; certificate: the last one taken, at the end of the iteration certified_outer; best: that of the least primal,
-    at the end of best_outer, whose w the state has kept; current: nothing has moved since;
-    outers_before: outer iterations of a run that this one continues; warm_started: it began at another one's end;
-    seconds_before: of the run before it was resumed.
+    left; at_rest: no row that the certificate before this one found movable has moved since; told: its event has been
+    emitted, so that it is at its end; passes: of every visit to a block; set_passes: of every opportunity for a visit
+    to the working set, 0 where none was made; most_passes: the most over a block in this outer iteration; passes_made:
+    the most over a row in those before; loss_sum: of the losses seen in this one; cycle_gain, cycle_work, last_worth,
+    since_set: what ``PassStats`` begin with, and nonzeros of the blocks visited since the last pass over the set;
+    estimates: of the primal, the latest; dual, gap: as the visits suggest them, gap_of: those of all 'rows', or those
+    to the 'set' chosen by the last certificate; policy: when a certificate is due; certificate: the last one taken, at
+    the end of the iteration certified_outer; best: that of the least primal, at the end of best_outer, whose w the
+    state has kept; current: nothing has moved since; outers_before: outer iterations of a run that this one continues;
+    warm_started: it began at another one's end; seconds_before: of the run before it was resumed.
     """
 
     outer: int = 1
     visit: int = 0
     closed: bool = False
+    at_rest: bool = False
     told: bool = False
     passes: list[int] = field(default_factory=list)
     set_passes: list[int] = field(default_factory=list)
@@ -318,8 +320,11 @@ def end_event(result: Result, last: dict | None) -> EndEvent:
 def ended(progress: Progress, plan: Plan, state: State, seconds: float) -> str | None:
     """At the end of an outer iteration: why another one is not begun, or None."""
     settings, solver = plan.settings, plan.solver
-    if progress.current and progress.certificate and (end := Certificate(**progress.certificate).ends(settings.tol)):
-        return end
+    if progress.current and progress.certificate:
+        if end := Certificate(**progress.certificate).ends(settings.tol):
+            return end
+        if progress.at_rest:
+            return ROUNDING
     if solver.finished(state) or stalled(solver, progress.estimates, settings.tol):
         return "converged"
     if progress.outers_done() >= settings.outer_limit():
@@ -339,7 +344,7 @@ def stalled(solver: Solver, estimates: list[float | None], tol: float) -> bool:
 
 FEW = 10  # times as many rows as features: lbfgs was ahead wherever dual-cd did not get on, but with separable rows
 LARGE, LONG = 1e4, 30.0  # of C ||x||^2, and of the largest norm: above them they are called the cause
-SCALE, LARGE_C, LIMIT, ROUNDING = "scale", "large C", "limit", "rounding"
+SCALE, LARGE_C, LIMIT = "scale", "large C", "limit"
 
 
 def lbfgs_takes(plan: Plan) -> bool:

@@ -17,7 +17,7 @@ from blocksvm.model.decision_values import decision_pieces
 from blocksvm.model.events import RunEvent
 from blocksvm.model.saved_run import load_saved_run
 from blocksvm.model.takeover import doubt_of_prior
-from blocksvm.problems.problem import ROUNDING, Certificate
+from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.solver import BEST, HoldsRows, SavedRun
 from blocksvm.sources.block import Block
 from blocksvm.sources.block_reader import BlockReader
@@ -110,6 +110,8 @@ class Run:
         last = final
         if final is not None and status not in ("converged", "interrupted"):
             final = self.take_best(final)
+            if final.rel_gap is not None and final.rel_gap <= self.plan.settings.tol:
+                status = "converged"
         plan, progress, solver = self.plan, self.progress, self.plan.solver
         support = None
         if isinstance(solver, HoldsRows) and status != "interrupted":
@@ -186,11 +188,13 @@ class Run:
         best = self.progress.best
         if best is None or last.primal is None or last.dual is None or not best["primal"] < last.primal:
             return last
+        if last.dual < 0.0:  # (P - D) / P falls with P, of which the certificate has an upper bound
+            return last
         self.weights()[:] = self.state[BEST]
         gap, primal = best["primal"] - last.dual, best["primal"]
         figures = {name: best[name] for name in ("primal", "accuracy", "rmse")}
-        unit = primal if last.dual >= 0.0 else (1.0 - ROUNDING) * primal  # the primal is known but for rounding
-        return replace(last, **figures, rel_gap=gap / unit if primal else gap)
+        rel_gap = gap / primal if primal else gap
+        return replace(last, **figures, rel_gap=rel_gap, rounding=min(last.rounding or 0.0, rel_gap))
 
     def save(self) -> None:
         """Write the checkpoint: the state, where the run stands, and which rows the working set has."""

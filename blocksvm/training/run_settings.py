@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from blocksvm.base.memory import MEMORY, SettingWithUnit, seconds_of
 from blocksvm.base.settings import SEED, Setting, Settings
 
+ROUNDING = "rounding"  # the status of a run that double precision lets certify no more
 FREE = "free"  # the bias that is not regularised
 PARTITIONS = ("redrawn", "fixed")
 ORDERS = ("shuffled", "stored")
