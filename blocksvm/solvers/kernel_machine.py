@@ -67,8 +67,9 @@ LEAST_ROWS = 64  # of a piece of work
 
 class KernelMachine(HoldsRows, CertifiesItself):
     """scores (n,): f without b; sides (n,): y_i C_i; change (n,): what the last visit to the rows in memory added to
-    a_i y_i; fresh (n,): the row's score has taken the changes in; place (n,): of a row in memory, else -1; moved:
-    sum_i |change_i| of all visits, and their number, to which the rounding of scores is proportional."""
+    a_i y_i; fresh (n,): the row's score has taken the changes in; place (n,): of a row in memory, else -1; moved: of
+    all visits the sums of sum_i |change_i| and of that times their additions, to which the rounding of scores is
+    proportional, and the number of visits."""
 
     name = "kernel"
     needs_output = True
@@ -85,7 +86,7 @@ class KernelMachine(HoldsRows, CertifiesItself):
         StateArray("fresh", "row", dtype=np.uint8, in_model=False),
         StateArray("place", "row", dtype=np.int32, in_model=False),
         StateArray("bias", "scalar", 1, in_model=False),
-        StateArray("moved", "scalar", 2, in_model=False),
+        StateArray("moved", "scalar", 3, in_model=False),
     )
 
     def __init__(self, task: Task):
@@ -166,7 +167,9 @@ class KernelMachine(HoldsRows, CertifiesItself):
             maximise(*dual, within, MOST_STEPS * len(members))
             state["alpha"][members] = np.abs(beta)
             state["change"][members] = beta - before
-            state["moved"] += np.abs(beta - before).sum(), 1.0
+            change = beta - before
+            moved = float(np.abs(change).sum())
+            state["moved"] += moved, moved * (2.0 + np.count_nonzero(change)), 1.0
         self.moved = self.columns_of_moved(state)
 
     def choose(self, state: State) -> None:
@@ -275,9 +278,9 @@ class KernelMachine(HoldsRows, CertifiesItself):
 
     def certificate(self, state: State) -> Certificate:
         """Of the scores and dual variables at the end of a reading; no rows are needed."""
-        # additions of some thousand changes a visit, and of that sum to the score
-        moved, visits = state["moved"].tolist()
-        within = moved * (self.off + UNIT_ROUNDOFF * (self.limits[0] + visits + 8.0) * self.largest)
+        # each visit adds up its changes, and that sum to the score
+        moved, added, visits = state["moved"].tolist()
+        within = moved * self.off + UNIT_ROUNDOFF * (added + moved * visits) * self.largest
         arrays = state["scores"], state["sides"], state["alpha"]
         certificate, bias = certificate_of(self.problem.free_bias, *arrays, within)
         state["bias"][0] = bias

@@ -101,7 +101,7 @@ class Plan:
         best = StateArray(BEST, "feature", in_model=False, in_visits=False)
         n_bytes = best.n_bytes(self.n_features, 0)
         fits = n_bytes <= BEST_SHARE * self.budget.left
-        kept = fits if resume is None else BEST in resume["arrays"].get(self.namespace, {})
+        kept = fits if resume is None else BEST in resume.get("arrays", {}).get(self.namespace, {})
         before = dict(self.budget.used)
         if kept and solver.n_vectors == 1 and solver.capabilities.linear and isinstance(solver, TellsShares):
             try:

@@ -568,7 +568,7 @@ def test_a_split_and_a_stream_tell_no_rate_of_compiling():
         display.show(streamed(0.5, rows=10, seconds=6.0))
         last = streamed(0.5, rows=130, seconds=seconds, features=1, auc=None, passes=None, skipped=0)
         stream.report = lambda last=last: last
-        assert display.summary(stream)[0].startswith(f"130 rows in {seconds}s{told}, 1 features")
+        assert display.summary(stream)[0].startswith(f"130 rows in {seconds}s{told}, 1 feature;")
 
 
 def test_an_outer_iteration_is_foreseen_without_compiling():

@@ -410,7 +410,7 @@ def test_a_table_of_weights(tmp_path):
 def test_a_table_with_names(tmp_path, capsys):
     """Names may hold anything that a csv reader must see as it was."""
     text = '1 |words a"b,c:2 red\n-1 |words blue red:3\n1 |words a"b,c\n-1 |words blue\n'
-    store, model = make_store(tmp_path, text), tmp_path / "m.h5"
+    store, model = make_store(tmp_path, text, format="vw"), tmp_path / "m.h5"
     with blocksvm.open_store(store) as source:
         fit(source, tol=1e-2, memory=10**6).save(model)
     code, _, err = run_in_process(capsys, export_main, model, tmp_path / "m.csv", "--format", "table", "--names", store)

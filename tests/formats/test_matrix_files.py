@@ -269,7 +269,8 @@ def test_predictions_and_streams(tmp_path, capsys):
     np.testing.assert_allclose(np.float64(out.split()), np.float64(stored.split()), rtol=1e-12)
     recipe = load_model(tmp_path / "m.h5").recipe
     assert (recipe.format, recipe.options) == ("npz", {"label": None})  # nothing of that input
-    code, _, err = run_in_process(capsys, split_command, *arguments[:4], "--append")
+    (tmp_path / "again.npz").write_bytes((tmp_path / "X.npz").read_bytes())
+    code, _, err = run_in_process(capsys, split_command, tmp_path / "again.npz", *arguments[1:4], "--append")
     assert code == 0, err  # labels are given anew with each input
     # a stream learns the same from the file as from its text
     found, reports = learned(tmp_path / "X.npz", "pa1", options={"labels_from": str(tmp_path / "y.npy")})

@@ -67,7 +67,6 @@ UNREADABLE = {
     b"1 :1\n": (1, "malformed id"),
     b"1 1 :1\n": (1, "malformed pair"),
     b"1 1:1:1\n": (1, "malformed value"),
-    b"1 +1:1\n": (1, "malformed id"),
     b"1 1.5:1\n": (1, "malformed id"),
     b"1 1_0:1\n": (1, "malformed id"),
     b"1 1:1_0\n": (1, "malformed value"),

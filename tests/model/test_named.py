@@ -240,6 +240,8 @@ def test_a_word_elsewhere_permits_no_file_to_name_code(folder, tmp_path, marker,
         done = run_in_process(command.main, *words)
         assert (done.code, marker.exists()) == (2, False)
         assert f"names {PLACE} as its format" in done.last_line
+        if (tmp_path / PLACE).exists():
+            (tmp_path / PLACE).rmdir()
 
 
 def test_a_module_that_another_file_hides_is_told(marker):

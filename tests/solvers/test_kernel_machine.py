@@ -91,8 +91,9 @@ def test_the_optimum_is_that_of_a_plain_solver(function, bias, C):
     if bias == "free":
         assert abs(alpha @ y) <= 1e-12 * max(1.0, alpha.sum())
     primal = 0.5 * alpha @ (y * f) + C * np.maximum(0.0, 1.0 - y * (f + b)).sum()
-    assert certificate.primal == pytest.approx(primal, rel=1e-9)
-    assert certificate.dual == pytest.approx(alpha.sum() - 0.5 * alpha @ (y * f), rel=1e-9, abs=1e-9 * primal)
+    # but for the bounds of what kernel values of up to some thousand round off
+    assert certificate.primal == pytest.approx(primal, rel=1e-8) and certificate.primal >= primal * (1 - 1e-12)
+    assert certificate.dual == pytest.approx(alpha.sum() - 0.5 * alpha @ (y * f), rel=1e-8, abs=1e-8 * primal)
     assert certificate.accuracy == np.mean(np.where(f + b > 0, 1.0, -1.0) == y)
     np.testing.assert_allclose(found.model.decision_function(sparse.csr_matrix(X)), f + b, rtol=1e-9, atol=1e-9)
     assert (found.model.predict(sparse.csr_matrix(X)) == np.where(f + b > 0, 1.0, -1.0)).all()
@@ -193,7 +194,9 @@ def test_a_run_out_of_time_is_certified_all_the_same():
         result = loop.run()
     assert result.status == "max-seconds"
     f = plain_kernel(X, X, gamma=0.3) @ (result.alpha * y)
-    assert result.certificate.dual == pytest.approx(result.alpha.sum() - 0.5 * result.alpha @ (y * f), rel=1e-9)
+    assert result.certificate.dual == pytest.approx(
+        result.alpha.sum() - 0.5 * result.alpha @ (y * f), rel=1e-9, abs=1e-9
+    )
 
 
 # ------------------------------------------------------------------------------------------------ the parts

@@ -162,7 +162,7 @@ def test_bleu_tunes_the_lists(folder, tmp_path, run_in_process):
         model = tmp_path / f"{learner}.h5"
         told = run_in_process(
             structure.main, "train", folder / "train", model, "--task", "candidates", "--learner", learner, *given_,
-            folder / "train.ref",
+            folder / "train.ref", "--epochs", 10,
         )  # fmt: skip
         assert told.code == 0, told.err
         told = run_in_process(

@@ -380,6 +380,7 @@ def test_a_printed_cost_is_the_one_that_is_trained_with():
     assert values_of("0.001:1:3") == [0.001, 0.0316228, 1.0]
 
 
+@pytest.mark.process
 def test_help_is_quick_and_whole():
     done = command("--help", module="cv")
     assert done.returncode == 0
