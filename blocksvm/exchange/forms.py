@@ -106,7 +106,7 @@ def export_model(
     budget = Budget(MEMORY.checked(memory))
     if isinstance(model, str | Path):
         budget.reserve("the model", model_bytes(describe_model(model)))
-    named_by = names or getattr(model, "path", model)
+    named_by = names or (model.path if isinstance(model, Model) else model)
     if form.named and isinstance(named_by, str | Path) and named_by:
         budget.reserve("names of features", name_bytes(named_by))
     loaded = model_given(model)
