@@ -44,7 +44,7 @@ EXAMPLES = """examples:
   blocksvm train store.h5 model.h5 --solver arow --max-outer 3 --average
   blocksvm train store.h5 model.h5 --checkpoint run.ckpt --resume
 
-The exit status is 3 where the default --max-outer, or rounding, ends a run above
+The exit status is 3 where the default --max-outer or rounding ends it above
 --tol.
 """
 TYPES = {"memory": size, "seed": seed, "max_seconds": duration}

@@ -250,8 +250,9 @@ class Certificate:
 
 def decided_by_rounding(rel_gap, rounding, tol: float):
     """Whether the bound of what a certificate's sums have rounded off is above the tolerance, and half of the gap or
-    more: then a better w has no better certificate.  Of floats or of arrays."""
-    return (rounding > tol) & (0.5 * rel_gap <= rounding)
+    more: then a better w has no better certificate.  With a tolerance of 0 a limit is to end the run.  Of floats or of
+    arrays."""
+    return (tol > 0.0) & (rounding > tol) & (0.5 * rel_gap <= rounding)
 
 
 class CertificateSums:

@@ -166,7 +166,7 @@ class OuterLoop(Run):
         if isinstance(solver, CertifiesItself):
             self.keep(solver.certificate(self.state))
         # without a working set no certificate brings back a row that rests, and it may for some outer iterations
-        waited = working_set is not None or progress.outer - progress.certified_outer > REST_VISITS
+        waited = tol > 0.0 and (working_set is not None or progress.outer - progress.certified_outer > REST_VISITS)
         rested = waited and isinstance(solver, TellsShares) and self.tally.gain == self.tally.set_gain == 0.0
         while rested or policy.due(progress.gap_of, progress.gap, tol, plan.blocks.work_of_reading):
             before = progress.certificate
