@@ -78,8 +78,10 @@ def exact(numbers: np.ndarray, originals: np.ndarray, cure: str) -> np.ndarray:
 
 def labels_given(given: str | Iterable | None) -> tuple | None:
     """The labels of 'NEG,POS', rising: numbers, or words if one of them is none; others are as they are."""
-    if given is None or isinstance(given, Iterable) and not isinstance(given, str):
-        return None if given is None else tuple(given)
+    if given is None:
+        return None
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        return tuple(given)
     parts = [part.strip() for part in str(given).split(",")]
     try:
         labels: list = [float(part) for part in parts]

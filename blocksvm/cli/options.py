@@ -19,6 +19,7 @@ from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import by_options
 from blocksvm.cli.console import Known, duration, size, threads
 from blocksvm.formats import AUTO, FORMATS, settings_offered
+from blocksvm.training.run_settings import ROUNDING
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -256,9 +257,10 @@ def resumes(options, checkpoint: Path | None) -> bool:
     return options.resume
 
 
-def unlimited(options) -> bool:
-    """No limit was given, so that one that ends a run is the default."""
-    return not any(getattr(options, name, None) for name in ("max_outer", "max_passes", "max_seconds"))
+def unlimited(options, status: str) -> bool:
+    """No limit that was given has ended a run of this status above its tolerance."""
+    limits = ("max_outer", "max_passes", "max_seconds")
+    return status == ROUNDING or not any(getattr(options, name, None) for name in limits)
 
 
 def saved_in(checkpoint: Path | None) -> str:

@@ -160,7 +160,7 @@ def main(arguments: list[str]) -> int:
                 missed = [f"{outputs['model']}: {fitted.result.advice}"]
                 print(missed[0], file=sys.stderr)
     print_written(options, outputs)
-    return UNCONVERGED if missed and (cv.status == ROUNDING or unlimited(options)) else 0
+    return UNCONVERGED if missed and unlimited(options, cv.status) else 0
 
 
 def shortfall(cv, tol: float) -> list[str]:

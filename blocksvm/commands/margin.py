@@ -92,7 +92,7 @@ def main(arguments: list[str]) -> int:
         with written_whole(outputs["figure"], options.overwrite) as file:
             draw(report, labels, file)
     print_written(options, outputs)
-    return UNCONVERGED if report.limited and (report.status == ROUNDING or unlimited(options)) else 0
+    return UNCONVERGED if report.limited and unlimited(options, report.status) else 0
 
 
 class MarginProgress:

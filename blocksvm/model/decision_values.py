@@ -5,6 +5,7 @@ However many classes there are, no more than ``PIECE_VALUES`` decision values (o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -132,3 +133,13 @@ def sum_squared_errors(pieces: Pieces, y: np.ndarray, predicts_rows: bool = Fals
         errors = values[0] if predicts_rows else values[0] - y[rows]
         total += float(np.square(errors[~np.isnan(errors)]).sum())
     return total
+
+
+def area_under_curve(z: np.ndarray, positive: np.ndarray) -> float:
+    """Of the ROC curve: the share of pairs of a positive and another row that z has in this order, ties by half; nan
+    where there is no such pair."""
+    positives, others = z[positive], np.sort(z[~positive])
+    if not len(positives) or not len(others):
+        return math.nan
+    below, not_above = (np.searchsorted(others, positives, side) for side in ("left", "right"))
+    return float((below + not_above).sum()) / (2.0 * len(positives) * len(others))

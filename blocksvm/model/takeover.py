@@ -18,7 +18,7 @@ from blocksvm.base.settings import Settings, plain
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.formats.recipe import Recipe
 from blocksvm.learners.engine.joint_map import JOINT, place_of, trusted
-from blocksvm.model.decision_values import Pieces
+from blocksvm.model.decision_values import Pieces, area_under_curve
 from blocksvm.model.model_file import describe_model, load_model, model_feature_ids, model_fingerprint, recipe_of
 from blocksvm.model.solver_state import open_state
 from blocksvm.sources.source import Source
@@ -174,15 +174,6 @@ def doubt_of_prior(path: Path, pieces: Pieces, y: np.ndarray) -> str:
         f"{path}: tells hardly more of these rows than a guess ({found}, in {len(y):,} rows), so it seems to be of "
         f"unrelated data; leave {option('prior')} out"
     )
-
-
-def area_under_curve(values: np.ndarray, positive: np.ndarray) -> float:
-    """The share of pairs of a positive row and another one in which the positive one has the larger of the values (n,),
-    ties counting half; positive (n,) bool, of both kinds."""
-    _, number, ties = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(ties) - 0.5 * (ties - 1))[number]  # from 1
-    n = np.count_nonzero(positive)
-    return float(ranks[positive].sum() - n * (n + 1) / 2) / (n * (len(values) - n))
 
 
 def check_plain(path: Path, saved: Mapping) -> None:

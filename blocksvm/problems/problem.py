@@ -22,6 +22,7 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -363,9 +364,11 @@ class CertificateSums:
 
     def certificate(self) -> Certificate:
         """Raises InputError where the sums are not finite, or the dual lies above the primal beyond rounding."""
-        loss, of_rows, _, magnitude, more, wider, moved, products = self._totals()
-        primal = 0.5 * self.distance_sq + loss
-        more += rounding_of_sums(self.problem.n_samples, loss) + rounding_of_sums(len(self.w), primal)
+        *terms, moved, products = self._totals()
+        n = self.problem.n_samples
+        along = self._along() if self.dual else 0.0
+        off = self._along_within(moved, products) if self.dual else 0.0
+        bounds = with_bounds(terms, n, len(self.w), self.distance_sq, along, along * along, off)
         accuracy = None if self.problem.real else self.correct / max(1, self.labelled)
         rmse = None
         if self.squared_errors is not None:
@@ -373,19 +376,16 @@ class CertificateSums:
             if not math.isfinite(rmse):
                 raise overflowed()
         if not self.dual:
-            if not math.isfinite(primal):
+            if not math.isfinite(bounds.primal):
                 raise overflowed()
-            return Certificate(primal + more, None, None, accuracy, rmse)
-        along = self._along()
-        wider += OF_TERMS * magnitude + rounding_of_sums(self.problem.n_samples, of_rows)
-        off = self._along_within(moved, products)
-        wider += (along + 0.5 * off) * off
-        gap, factors = of_rows + 0.5 * along * along, None
+            return Certificate(bounds.primal + bounds.more, None, None, accuracy, rmse)
+        factors = None
         if self.repair is not None:
-            n, factors = self.problem.n_samples, self.repair.factors()
-            gap += self.repair.cost(2.0 * rounding_of_sums(n, 1.0))
-            wider += (1.0 - min(factors)) * (moved + (OF_TERMS + rounding_of_sums(n, 1.0)) * magnitude)
-        figures = certified(primal, gap, of_rows, magnitude + self.distance_sq, more, wider, 0.5 * self.distance_sq)
+            factors = self.repair.factors()
+            wider = (1.0 - min(factors)) * (moved + (OF_TERMS + rounding_of_sums(n, 1.0)) * terms[3])
+            gap = bounds.gap + self.repair.cost(2.0 * rounding_of_sums(n, 1.0))
+            bounds = bounds._replace(gap=gap, wider=bounds.wider + wider)
+        figures = certified(*bounds)
         return Certificate(*figures[:3], accuracy, rmse, factors, rounding=figures[3])
 
     def _along_within(self, moved: float, products: float) -> float:
@@ -455,6 +455,29 @@ def errors_of_scores(block: Block, w: np.ndarray, lengths: np.ndarray, problem) 
 def rounding_of_sums(n: int, total):
     """By how much a sum of n terms that are not negative may be off, where they are added one after the other."""
     return UNIT_ROUNDOFF * (n + 8.0) * total
+
+
+class Bounds(NamedTuple):
+    """What ``certified`` takes, of one problem (floats) or of several (k,)."""
+
+    primal: Any
+    gap: Any
+    of_rows: Any
+    magnitude: Any
+    more: Any
+    wider: Any
+    least: Any
+
+
+def with_bounds(terms, n: int, d: int, distance, along, square, off) -> Bounds:
+    """terms: the first six of ``SUMS``; n, d: by how many additions of rows and of features they and the norms were
+    made; distance: ||w - w0||^2; along, square: ||w - w(a)|| and its square; off: by how much the former may be
+    larger."""
+    loss, of_rows, _, magnitude, more, wider = terms
+    primal = 0.5 * distance + loss
+    more = more + (rounding_of_sums(n, loss) + rounding_of_sums(d, primal))
+    wider = wider + (OF_TERMS * magnitude + rounding_of_sums(n, of_rows)) + (along + 0.5 * off) * off
+    return Bounds(primal, of_rows + 0.5 * square, of_rows, magnitude + distance, more, wider, 0.5 * distance)
 
 
 def certified(

@@ -27,7 +27,6 @@ from blocksvm.kernels.several_loops import (
 from blocksvm.losses import get_loss
 from blocksvm.losses.loss import Loss
 from blocksvm.problems.problem import (
-    OF_TERMS,
     ROUNDING_OF_W,
     Certificate,
     CertificateSums,
@@ -40,6 +39,7 @@ from blocksvm.problems.problem import (
     rounding_of_sums,
     sums_by_class,
     weight_of_losses,
+    with_bounds,
 )
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
@@ -315,16 +315,12 @@ class SeveralSums(SideBySideSums):
         if problem.certified is not None:
             figures[:] = problem.certified
         n, d = problem.n_samples, len(self.w)
-        losses, of_rows, _, magnitude, more, wider, moved, products = self.totals.T
+        *terms, moved, products = self.totals.T
         distances, squares, along = self.norms[:, 1], self.norms[:, 0], self._along()
-        primal = 0.5 * distances + losses
-        more = more + rounding_of_sums(n, losses) + rounding_of_sums(d, primal)
         rounded = moved + rounding_of_sums(n, products)
         rounded += rounding_of_sums(d, np.maximum(squares, np.sqrt(squares * distances)))
         rounded = np.divide(rounded, np.sqrt(squares), out=rounded.copy(), where=squares > 0.0)
-        wider = wider + OF_TERMS * magnitude + rounding_of_sums(n, of_rows) + (along + 0.5 * rounded) * rounded
-        gap = of_rows + 0.5 * np.square(along)
-        sums = np.stack([primal, gap, of_rows, magnitude + distances, more, wider, 0.5 * distances], axis=1)
+        sums = np.stack(with_bounds(terms, n, d, distances, along, np.square(along), rounded), axis=1)
         for c in self.live.tolist():
             figures[c] = certified(*sums[c].tolist())
         return several_certified(figures, None if problem.predicts is None else self.correct / max(1, self.labelled))

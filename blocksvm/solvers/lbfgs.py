@@ -19,12 +19,12 @@ from blocksvm.base.vectors import width_of
 from blocksvm.kernels.lbfgs_loops import TERMS, add_up, gradient_of, scale_by
 from blocksvm.losses import require
 from blocksvm.problems.problem import (
-    OF_TERMS,
     Certificate,
     certified,
     make_problem,
     problem_settings,
     rounding_of_sums,
+    with_bounds,
 )
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.problems.several_problems import (
@@ -202,14 +202,13 @@ class LBFGS(CertifiesItself):
             arguments = trial, point, self.prior, gradient, c
             distance, square, along = over_features(self.threads, gradient_of, arguments, np.zeros(3)).tolist()
             loss, of_rows, magnitude, more, wider, lengths, _ = totals[c].tolist()
-            primal, n = 0.5 * distance + loss, self.problem.n_samples
-            more += rounding_of_sums(0, loss) + rounding_of_sums(len(trial), primal)
             # the gradient is the sum of the rows, one after the other, and what is subtracted from it
-            rounded = rounding_of_sums(n, lengths) + rounding_of_sums(len(trial), math.sqrt(distance))
-            wider += OF_TERMS * magnitude + rounding_of_sums(0, of_rows) + (math.sqrt(square) + 0.5 * rounded) * rounded
-            gap, size = of_rows + 0.5 * square, magnitude + distance
-            figures[c] = certified(primal, gap, of_rows, size, more, wider, 0.5 * distance)
-            evaluated[c] = Evaluation(primal, square, along)
+            rounded = rounding_of_sums(self.problem.n_samples, lengths)
+            rounded += rounding_of_sums(len(trial), math.sqrt(distance))
+            terms = loss, of_rows, 0.0, magnitude, more, wider  # what their additions rounded off is in them
+            bounds = with_bounds(terms, 0, len(trial), distance, math.sqrt(square), square, rounded)
+            figures[c] = certified(*bounds)
+            evaluated[c] = Evaluation(bounds.primal, square, along)
         self.keep_best(state, float(totals[0, TERMS - 1]))
         for c in self.live(state).tolist():
             Search(self.search_arrays(state, c), self.threads).move(evaluated[c])

@@ -20,6 +20,7 @@ from blocksvm.base.settings import plain
 from blocksvm.base.threads import Threads
 from blocksvm.kernels.margins import certificate_sums
 from blocksvm.losses import get_loss
+from blocksvm.model.decision_values import area_under_curve
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.problems.problem import predicted
 from blocksvm.solvers.dual_methods import METHOD
@@ -334,16 +335,6 @@ def check_folds(source: Source, folds: Folds, y: np.ndarray, train_settings: Tra
             f"{source.name}: all rows of label {label_text(values[place])} are in fold {fold + 1} of {folds.count}, so "
             "that a model would be trained without them; it takes two such rows or more, or other groups of rows"
         )
-
-
-def area_under_curve(z: np.ndarray, positive: np.ndarray) -> float:
-    """Of the ROC curve: the share of pairs of a positive and another row that z has in this order, ties by half; nan
-    where there is no such pair."""
-    positives, others = z[positive], np.sort(z[~positive])
-    if not len(positives) or not len(others):
-        return math.nan
-    below, not_above = (np.searchsorted(others, positives, side) for side in ("left", "right"))
-    return float((below + not_above).sum()) / (2.0 * len(positives) * len(others))
 
 
 def score(

@@ -19,8 +19,8 @@ from blocksvm.commands.predict import main as predict
 from blocksvm.commands.stream import main as stream_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.learners import LEARNERS, get_learner
+from blocksvm.model.decision_values import area_under_curve
 from blocksvm.model.model_file import load_model
-from blocksvm.model.takeover import area_under_curve
 from blocksvm.sources.matrix import Matrix
 
 LEARNED = [name for name in LEARNERS if name != "pegasos"]  # as a solver, pegasos is the one with sub-batches
