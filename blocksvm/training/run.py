@@ -10,6 +10,7 @@ from typing import cast
 
 import numpy as np
 
+from blocksvm.base.errors import option
 from blocksvm.base.labels import SETS
 from blocksvm.base.log import LOG
 from blocksvm.base.vectors import on_lines
@@ -65,6 +66,7 @@ class Run:
         self.began = time.perf_counter() if began is None else began
         self.progress, self.tally = Progress(), Tally()
         self.doubt: str | None = None  # of the prior model, once a block has been read
+        self.earlier = ""  # weights with a smaller primal, which were not kept
         self.unchecked: Path | None = None  # the checkpoint whose dual variables no certificate has seen yet
         if plan.resume is not None and checkpoint is not None:
             plan.check_resumed(plan.resume, checkpoint.path)
@@ -125,7 +127,7 @@ class Run:
         return result
 
     def note(self) -> str:
-        return "\n".join(filter(None, (self.plan.solver.summary(self.state), self.doubt)))
+        return "\n".join(filter(None, (self.plan.solver.summary(self.state), self.doubt, self.earlier)))
 
     def weights(self) -> np.ndarray:
         """The w that certificates, held-out accuracy and the model are about."""
@@ -176,17 +178,25 @@ class Run:
         return certificate
 
     def offer_best(self, certificate: Certificate) -> None:
-        """Keep the w of the smallest certified primal, which a run that is cut short delivers."""
-        progress = self.progress
-        if BEST in self.state and (progress.best is None or certificate.primal < progress.best["primal"]):
-            self.state[BEST][:] = self.weights()
+        """Keep the certificate of the smallest primal and, where the memory allows it, its w, which a run that is cut
+        short delivers."""
+        progress, primal = self.progress, certificate.primal
+        if primal is not None and (progress.best is None or primal < progress.best["primal"]):
             progress.best, progress.best_outer = asdict(certificate), progress.outer
+            if BEST in self.state:
+                self.state[BEST][:] = self.weights()
 
     def take_best(self, last: Certificate) -> Certificate:
         """The certificate of the result of a run that has not converged: w is that of the smallest certified primal,
         alpha the last one, whose dual is the largest."""
         best = self.progress.best
         if best is None or last.primal is None or last.dual is None or not best["primal"] < last.primal:
+            return last
+        if BEST not in self.state:
+            self.earlier = (
+                f"the weights after outer iteration {self.progress.best_outer} had a smaller primal, "
+                f"{best['primal']:.6g}; they were not kept: {option('max_outer', self.progress.best_outer)} ends there"
+            )
             return last
         if last.dual < 0.0:  # (P - D) / P falls with P, of which the certificate has an upper bound
             return last

@@ -64,6 +64,17 @@ def test_the_weights_are_kept_where_they_are_few_and_only_used_where_they_are_wa
     assert "best weights" not in wide.plan.memory() and "best" not in [a.name for a in wide.plan.solver.state_arrays]
 
 
+def test_a_smaller_primal_whose_weights_were_not_kept_is_named():
+    X, y = random_rows(n=60, d=8, density=0.6, seed=1)
+    labels = np.where(np.arange(60) % 3 == 0, 2.0, y)
+    done = train(Matrix(X, labels), **CUT)
+    primals = {event["outer"]: event["primal"] for event in done.events if event["event"] == "certificate"}
+    outer = min(primals, key=primals.get)
+    assert primals[outer] < done.result.certificate.primal  # else this test says nothing
+    assert f"after outer iteration {outer} had a smaller primal, {primals[outer]:.6g}" in done.result.note
+    assert "not kept" not in train(Matrix(X, labels), **CUT | {"max_outer": outer}).result.note
+
+
 @pytest.mark.parametrize("stopped", [5, 20, 40])
 def test_a_run_that_was_stopped_and_resumed_delivers_the_same(store, tmp_path, stopped):
     settings = CUT | {"seed": 2}  # the best is that of iteration 13
