@@ -121,7 +121,7 @@ def model_given(model: Model | str | Path) -> Model:
         return load_model(model)
     if not isinstance(model, Model):
         raise InputError(
-            f"{type(model).__name__}: is no model of blocksvm; give one, its file, or the model of what fit returns "
+            f"{type(model).__name__} is not a model of blocksvm; give one, its file, or the model of what fit returns "
             "(fitted.model); from_estimator makes one of a linear estimator that is fitted"
         )
     return model

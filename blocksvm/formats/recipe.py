@@ -86,7 +86,7 @@ class Recipe:
         Raises InputError for a step that this program does not know: without it features would mean something else.
         """
         if not isinstance(saved, Mapping):
-            raise InputError(f"{path}: is damaged (the recipe of its features is none); make it again")
+            raise InputError(f"{path}: is damaged (the recipe of its features is not readable); make it again")
         unknown = set(saved) - {field.name for field in fields(cls)}
         if unknown:
             raise InputError(

@@ -283,7 +283,7 @@ class ClassMeasures:
             known, other = _some(self.labels.values), _some(sorted(self.other_labels))
             lines.append(
                 f"{'no accuracy: ' if self.others == self.labelled else ''}{self.others:,} of {self.labelled:,} "
-                f"labelled rows have a label ({other}) that is none of the model's ({known})"
+                f"labelled rows have a label ({other}) that is not one of the model's ({known})"
                 f"{'' if self.others == self.labelled else '; they count as wrong'}"
             )
         if self.labelled > self.others:

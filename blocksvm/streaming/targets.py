@@ -129,7 +129,7 @@ class StreamTargets:
             sets = f", or its sets with {option('targets', SETS)}" if isinstance(labels[row], tuple) else ""
             sentence = counter.at(
                 batch, int(batch.origin.records[row]),
-                f"the label {label_text(labels[row])} is none of {names}; name the labels with "
+                f"the label {label_text(labels[row])} is not one of {names}; name the labels with "
                 f"{option('labels')}{sets}",
             )  # fmt: skip
             self.skip(sentence)
@@ -178,6 +178,6 @@ class SetTargets(StreamTargets):
         if not unknown:
             return ""
         return (
-            f"the set holds the label {label_text(unknown[0])}, which is none of {listed(self.labels.values)}; name "
+            f"the set holds the label {label_text(unknown[0])}, which is not one of {listed(self.labels.values)}; name "
             f"the labels with {option('labels')}"
         )

@@ -118,13 +118,13 @@ def test_costs_that_are_none_from_python():
         ("labels are sets", (train_main, "{files}/sets.h5", "{new}", "--learner", "pa", "--targets", "numbers")),
         ("its labels are numbers, no sets", (train_main, "{files}/four.h5", "{new}", "--learner", "pa",
                                              "--targets", "sets")),
-        ("the label 3 is none of 1 and 2", (stream.main, "{files}/four.svm", "--labels", "1,2", "--learner", "pa1")),
-        ("is none of -1 and 1", (stream.main, "{files}/four.svm", "--learner", "pa1")),
+        ("the label 3 is not one of 1 and 2", (stream.main, "{files}/four.svm", "--labels", "1,2", "--learner", "pa1")),
+        ("is not one of -1 and 1", (stream.main, "{files}/four.svm", "--learner", "pa1")),
         ("the label a is no number", (stream.main, "{files}/words.svm", "--format", "csv", "--learner", "pa",
                                       "--targets", "numbers")),
         ("is no set of labels", (stream.main, "{files}/four.svm", "--learner", "pa", "--targets", "sets", "--labels",
                                  "1,2,3,4")),
-        ("the set holds the label 3, which is none of 1, 2", (
+        ("the set holds the label 3, which is not one of 1, 2", (
             stream.main, "{files}/sets.svm", "--format", "multilabel", "--learner", "pa", "--targets", "sets",
             "--labels", "1,2")),
         ("name two different labels", (stream.main, "{files}/four.svm", "--labels", "1,1", "--learner", "pa1")),

@@ -622,10 +622,10 @@ def test_rows_with_labels_that_the_model_does_not_know(tmp_path, capsys):
     code, _, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / "other.svm")
     assert code == 0
     assert "\naccuracy" not in err
-    assert "no accuracy: 2 of 2 labelled rows have a label (3, 4) that is none of the model's (-1, 1)" in err
+    assert "no accuracy: 2 of 2 labelled rows have a label (3, 4) that is not one of the model's (-1, 1)" in err
     code, _, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / "mixed.svm")
     assert re.search(r"^accuracy [0-9.]+ \([01] of 2 rows\)$", err, re.M)
-    assert "1 of 2 labelled rows have a label (3) that is none of the model's (-1, 1); they count as wrong" in err
+    assert "1 of 2 labelled rows have a label (3) that is not one of the model's (-1, 1); they count as wrong" in err
 
 
 def test_info_tells_what_decided_a_model(store, tmp_path, capsys):

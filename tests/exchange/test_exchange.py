@@ -213,9 +213,9 @@ def test_what_is_no_model_is_named(tmp_path):
 
     X, y = random_rows(n=30, d=6)
     for thing in (LinearSVC().fit(X, y), blocksvm.fit(X, y), None):
-        with pytest.raises(InputError, match=r": is no model of blocksvm; give one, .*; from_estimator makes one"):
+        with pytest.raises(InputError, match=r" is not a model of blocksvm; give one, .*; from_estimator makes one"):
             blocksvm.to_estimator(thing)
-        with pytest.raises(InputError, match=": is no model of blocksvm"):
+        with pytest.raises(InputError, match=" is not a model of blocksvm"):
             blocksvm.export_model(thing, tmp_path / "m.csv", "table")
 
 

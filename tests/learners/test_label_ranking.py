@@ -229,7 +229,7 @@ def test_a_stream_of_sets_is_training_in_stored_order(store, tmp_path, capsys):
           trained.model.weights[:, np.argsort(trained.model.feature_ids)], 1e-12)  # fmt: skip
     code, out, err = run_in_process(capsys, stream_main, *own, "--labels", "0,10,20,30")
     assert code == 2
-    assert "none of 0 and 10 and 20 and 30; name the labels with --labels, or its sets with --targets sets" in err
+    assert "not one of 0 and 10 and 20 and 30; name the labels with --labels, or its sets with --targets sets" in err
     code, out, err = run_in_process(capsys, stream_main, *own, "--targets", "sets")
     assert (code, "name the labels that sets may hold with --labels" in err) == (2, True)
 
@@ -238,7 +238,7 @@ def test_sets_that_do_not_fit_are_told_or_skipped(tmp_path):
     text = tmp_path / "rows.svm"
     text.write_text("10,20 1:1\n10,7 2:1\n 3:1\n20 1:1\n")
     options = {"targets": "sets", "labels": LABELS, "format": "multilabel"}
-    with pytest.raises(InputError, match=r"rows.svm:2: the set holds the label 7, which is none of 0, 10, 20, 30"):
+    with pytest.raises(InputError, match=r"rows.svm:2: the set holds the label 7, which is not one of 0, 10, 20, 30"):
         learned(text, "pa1", **options)
     stream, reports = learned(text, "pa1", skip_bad=True, **options)
     assert (reports[-1].rows, reports[-1].skipped, stream.targets.unlabelled) == (3, 1, 0)

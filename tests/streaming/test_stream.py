@@ -161,7 +161,7 @@ def test_labels_that_a_stream_knows(tmp_path, labels, what):
         stream, _ = learned(text, "perceptron")
         assert stream.targets.labels.values == (float(negative), float(positive))
     else:
-        with pytest.raises(InputError, match=f"none of {what}; name the labels with labels"):
+        with pytest.raises(InputError, match=f"not one of {what}; name the labels with labels"):
             learned(text, "perceptron")
         stream, _ = learned(text, "perceptron", labels=(float(negative), float(positive)))
     save_stream(tmp_path / "m.h5", stream)
@@ -230,7 +230,7 @@ def test_the_command_writes_progress_model_and_log(tmp_path, capsys):
         (["--learner", "pa1", "--bits", "40"], "--bits 40: choose 1 to 31"),
         (["--learner", "pa1", "--bits", "30"], "--bits 30: takes 17,180 MB"),
         (["--learner", "pa1", "--labels", "1"], "name two different labels"),
-        (["--learner", "pa1", "--labels", "a,b"], "is none of a and b"),
+        (["--learner", "pa1", "--labels", "a,b"], "is not one of a and b"),
         (["--learner", "pa1", "--save-every", "5"], "--save-every needs --model"),
         (["--learner", "pa1", "--memory", "300kB"], "too small for a stream"),
         (["--learner", "pa1", "--query", "-1"], "--query -1: must be"),
