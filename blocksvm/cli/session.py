@@ -1,4 +1,4 @@
-"""One training run as the command makes it: files opened, the trace written, the run resumed or replayed, the model
+"""One training run as the command makes it: files opened, the trace written, the run resumed, the model
 saved."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from blocksvm.cli.display.training import TrainDisplay, train_summary
 from blocksvm.cli.options import cluster_of, resumes
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.model.takeover import InitialModels
-from blocksvm.model.trace import RecordedPasses, Trace, load_replay, replayed_by
+from blocksvm.model.trace import Trace
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import Checkpoint, save_result
 from blocksvm.training.loop import OuterLoop
@@ -55,8 +55,7 @@ class Session:
             source = stack.enter_context(Store(options.store))
             valid = stack.enter_context(Store(options.valid)) if options.valid else None
             resume = self._resume()
-            replayed = load_replay(place(options.replay)) if options.replay else None
-            plan = self._plan(source, valid, resume, replayed)
+            plan = self._plan(source, valid, resume)
             if plan.held_out is not None and plan.held_out.note and not options.quiet:
                 print(f"note: {plan.held_out.note}", file=sys.stderr)
             display = TrainDisplay(sys.stderr, options.quiet)
@@ -95,18 +94,15 @@ class Session:
                 lines.append(f"model written to {self.outputs['model']} ({size:.1f} MB)")
         return result, lines
 
-    def _plan(self, source: Store, valid: Store | None, resume: dict | None, replayed: RecordedPasses | None) -> Plan:
+    def _plan(self, source: Store, valid: Store | None, resume: dict | None) -> Plan:
         initial_models = InitialModels(source, _path(self.options.continue_from), _path(self.options.prior))
-        passes = (replayed.passes, replayed.set_passes) if replayed else replayed_by(resume)
         make: Callable[..., Plan] = Plan
         if self.cluster is not None:
             from blocksvm.cluster.cluster_plan import ClusterPlan as make
-        plan = make(source, self.settings, initial_models=initial_models, valid=valid, resume=resume, replay=passes)
+        plan = make(source, self.settings, initial_models=initial_models, valid=valid, resume=resume)
         plan.share_work(Threads(self.options.threads))
         if plan.remark() and not self.options.quiet:
             print(f"note: {plan.remark()}", file=sys.stderr)
-        if replayed:
-            replayed.check(plan)
         return plan
 
     def _open_trace(self, stack: ExitStack, resume: dict | None):

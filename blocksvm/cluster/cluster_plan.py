@@ -130,8 +130,6 @@ class ClusterPlan(Plan):
             raise InputError(
                 f"{refused}: not on a cluster, which trains by dual-cd or lbfgs as its workers answer; leave it out"
             )
-        if more.get("replay") is not None:
-            raise InputError(f"{option('replay')}: not on a cluster, where no number of passes is chosen; leave it out")
         self.screened = screened
         self.version_of = "w" if screened else "trial"  # the array of the state that workers have versions of
         self.plan_rows = plan_batches if screened else plan_gradients

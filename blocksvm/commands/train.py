@@ -85,7 +85,6 @@ def parser(solver: str, settings: Settings) -> Parser:
     more.add_argument("--valid", metavar="STORE2.h5", help="show the accuracy on this store after each outer iteration")
     more.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each outer iteration")
     add_checkpoint(more, "the state of the run")
-    more.add_argument("--replay", metavar="TRACE|MODEL", help="repeat the numbers of passes that an earlier run chose")
     add_json(more, "the result of the run")
     more.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     return p
@@ -128,8 +127,6 @@ def main(arguments: list[str]) -> int:
         return 0
     solver, declared = solver_of(arguments)
     options = parser(solver, declared).parse_args(arguments)
-    if options.resume and options.replay:
-        raise InputError("--resume continues the run with its own schedule; leave --replay out")
 
     from blocksvm.store.hdf5_files import open_hdf5, read_meta
     from blocksvm.training.train_settings import TrainSettings

@@ -76,16 +76,12 @@ class PassArrays(NamedTuple):
     share: np.ndarray
 
 
-def dual_cd_pass(rows, order, objective, limits, sigma, arrays, moving):
+def dual_cd_pass(rows, order, objective, limits, arrays, moving):
     """One inner pass over the rows in ``order``; or, where ``moving`` is given, the same without a step, at one w.
 
     rows: ``Rows``, with y int16 of +-1, or float64; order (m,) int32, the rows to visit, all active; objective:
     ``Objective``; limits: ``Limits``; arrays: ``PassArrays``; moving (m,) int32, filled with the rows that a step would
     move, in their order, or None.  Rows of cost 0 are passed over.
-
-    sigma >= 1: where several blocks are visited from one w at once, w becomes w + sigma sum_i (change of a_i) direction_i
-    x_i, as if sigma such blocks moved it, and curvatures grow by as much, so that the changes of up to sigma blocks may
-    be added up (Ma et al., ICML 2015, the local subproblem of equation 9 with sigma' = sigma).
 
     Returns (pg_max, pg_min, rows dropped, nonzeros, loss sum of the margins seen before each row's own step, the part
     of it that belongs to rows put to rest, change of sum_i conjugate_i, increase of D, sum of the shares, rows that
@@ -147,14 +143,13 @@ def dual_cd_pass(rows, order, objective, limits, sigma, arrays, moving):
             if moving is not None:
                 moving[n_moving - 1] = i
                 continue
-            q = sigma * (sq_norms[i] + bias_sq)
+            q = sq_norms[i] + bias_sq
             new = step(a, z, q, target, c, p)
             more = conjugate(new, target, c, p) - conjugate(a, target, c, p)
             change += more
             move = (new - a) * direction(target, p)
             gain -= more + move * (z + 0.5 * move * q)
             alpha[i] = new
-            move *= sigma
             add_row(indices, values, start, stop, move, w)
             w[d] += move * bias
     return pg_max, pg_min, dropped, nonzeros, loss, resting_loss, change, gain, shares, n_moving

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings, plain
 from blocksvm.base.vectors import width_of
 from blocksvm.kernels.dual_cd_loops import (
@@ -42,7 +41,6 @@ from blocksvm.solvers.solver import (
     VisitArray,
 )
 from blocksvm.sources.block import Block
-from blocksvm.sources.source import Source
 
 CONJUGATE, OUTERS, RESTING = range(3)  # entries of state["sums"]: sum of the conjugates, outer iterations done, and
 # from RESTING on a ring of the losses of the rows put to rest in each of the last outer iterations
@@ -99,7 +97,6 @@ class DualCD(TellsShares):
         takes_weights=True,
         working_set=True,
         free_bias=True,
-        merges=True,
         default_max_outer=1000,
     )
 
@@ -107,7 +104,7 @@ class DualCD(TellsShares):
         self.settings = settings_of(task.settings).resolve(task.settings, self.name)
         bias = constant_value(task.source) if task.free_bias else task.bias
         problem = make_problem(self.settings, bias, task.source)
-        self.problem = replace(problem, free_bias=task.free_bias, apart=task.merges)
+        self.problem = replace(problem, free_bias=task.free_bias)
         self.bias, self.real_targets = self.problem.bias, self.problem.real
         self.objective = Objective(self.problem.bias, self.problem.cost_by_sign(), self.problem.parameters)
         self.one_pass = self.problem.loss.compiled(dual_cd_pass)
@@ -130,10 +127,6 @@ class DualCD(TellsShares):
         if self.with_set:
             self.state_arrays += (StateArray("pauses", "row", columns=rests, dtype=np.uint8, in_model=False),)
             self.visit_arrays += (VisitArray(SHARE),)
-
-    def plan_memory(self, budget: Budget, source: Source) -> None:
-        if self.capabilities.merges and self.problem.apart:
-            budget.take("weights of the dual variables", 8 * (source.n_features + 1))  # at each certificate
 
     def start(self, state: State) -> None:
         """a = 0 is a feasible start, with w = 0 or the prior model's weights."""
@@ -258,7 +251,7 @@ class DualCD(TellsShares):
         arrays = self.pass_arrays(state, visit)
 
         def step(order: np.ndarray, limits: Limits, arrays: PassArrays, moving: np.ndarray | None) -> tuple:
-            return self.one_pass(block.row_arrays, order, self.objective, limits, visit.sigma, arrays, moving)
+            return self.one_pass(block.row_arrays, order, self.objective, limits, arrays, moving)
 
         if visit.of_the_set or not self.with_set:
             return step(order, limits, arrays, None)[:MOVING]

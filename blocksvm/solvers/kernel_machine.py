@@ -122,12 +122,6 @@ class KernelMachine(HoldsRows, CertifiesItself):
         self.in_memory = KernelRows(self.width, *self.limits)
         self.candidates = Candidates(*self.limits)
 
-    def held(self) -> tuple[tuple | None, Candidates]:
-        return self.moved, self.candidates
-
-    def hold(self, held: tuple[tuple | None, Candidates], state: State) -> None:
-        self.moved, self.candidates = held
-
     def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
         """The rows in memory, their matrix and the candidates as they were, in one reading."""
         members = np.flatnonzero(state["place"] >= 0)

@@ -25,7 +25,7 @@ class SideBySide(DualCD):
     prior (d + 1, width) or (0, 0), from ``start`` on.
     """
 
-    capabilities = replace(DualCD.capabilities, free_bias=False, merges=False)
+    capabilities = replace(DualCD.capabilities, free_bias=False)
     prior: np.ndarray
     passes_like_decoding = False  # those of several problems take longer
     rests_by_vector = False  # a row rests for each vector by itself

@@ -38,10 +38,9 @@ class Capabilities:
     may have weights; predicts_first: each row is predicted before it is learned from, and the loss of that is
     reported; needs_all_rows: all rows must be in memory at once; working_set: it tells which rows can still move, and
     passes over some rows of a block alone make sense; free_bias: the weight of the constant feature may go without
-    regularisation; merges: visits to several blocks from one w may be added up (``Visit.sigma``); cross_validates: many
-    of its problems can be solved in the same readings; linear: its result is a vector of weights, one a feature;
-    in_order: it is given the rows in the order of the source, whatever the order of the run;
-    default_max_outer: outer iterations by default.
+    regularisation; cross_validates: many of its problems can be solved in the same readings; linear: its result is a
+    vector of weights, one a feature; in_order: it is given the rows in the order of the source, whatever the order of
+    the run; default_max_outer: outer iterations by default.
     """
 
     targets: tuple[str, ...] = (TWO_CLASSES,)
@@ -57,7 +56,6 @@ class Capabilities:
     needs_all_rows: bool = False
     working_set: bool = False
     free_bias: bool = False
-    merges: bool = False
     cross_validates: bool = False
     linear: bool = True
     in_order: bool = False
@@ -141,13 +139,11 @@ class Visit:
     """The working space of a visit, which ends with it.
 
     arrays: those that the solver declares, zeros at first; of_the_set: the visit is to the working set's rows, else to
-    a block's; sigma: so many blocks are visited from one w at once, and their changes added up; passes: done; memo:
-    what else the solver stores from pass to pass.
+    a block's; passes: done; memo: what else the solver stores from pass to pass.
     """
 
     arrays: State
     of_the_set: bool = False
-    sigma: float = 1.0
     passes: int = 0
     memo: Any = None
 
@@ -172,7 +168,7 @@ class Task:
     settings: its own, all resolved; source: the rows; bias: value of the constant feature; tolerance: the range of
     projected gradients at which a visit may end, or None; working_set: rows are kept between readings, so it shall tell
     which can still move; free_bias: the constant feature's weight is not regularised; tol: the relative gap at which a
-    problem is at its end; merges: visits to several blocks are added up, so that certificates measure all of w - w(a).
+    problem is at its end.
     """
 
     settings: dict
@@ -182,7 +178,6 @@ class Task:
     working_set: bool = False
     free_bias: bool = False
     tol: float = 0.0
-    merges: bool = False
     cross_validates: bool = False
 
 
@@ -336,16 +331,6 @@ def problem_of(solver: Solver, state: State) -> Any:
 
 class HoldsRows(Solver):
     """Rows are held beside the state, and the result is no vector of weights but stands on some of them."""
-
-    @abstractmethod
-    def held(self) -> Any:
-        """What a visit reads and changes of the rows that are held; another process makes the visit with a copy."""
-        ...
-
-    @abstractmethod
-    def hold(self, held: Any, state: State) -> None:
-        """Replace what is held by what ``held`` returned elsewhere; state: the run's, {} where there is none."""
-        ...
 
     @abstractmethod
     def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:

@@ -264,14 +264,12 @@ class CheckpointMeta(Struct):
     settings: SettingsMeta
     cost: Cost | None
     partition: PartitionMeta
-    replay: list[Size] | None
     earlier: list[str | None]
     arrays: dict[str, dict[str, tuple[Dtype, Size]]]
     progress: ProgressMeta
     shown: dict
     versions: dict
     method: MethodMeta
-    set_replay: list[Size] | None = None
     path: PathMeta | UnsetType = UNSET
 
     def __post_init__(self) -> None:

@@ -26,7 +26,6 @@ from blocksvm.sources.block_reader import BlockReader
 from blocksvm.training import record
 from blocksvm.training.certificate import Outcome, RejectedEarly, certified, enough_gap, reading_of_blocks
 from blocksvm.training.run import Run
-from blocksvm.training.schedule import Replay
 from blocksvm.training.visit import VisitTask
 from blocksvm.training.working_set import WorkingSet, figures_of
 
@@ -115,7 +114,6 @@ class OuterLoop(Run):
     def _visit(self, block: Block, chunks: np.ndarray, most: float) -> None:
         """A visit to a block, of so many passes at most, whose rows are offered to the working set."""
         plan, progress = self.plan, self.progress
-        self._turn(progress.passes, of_the_set=False)
         stats = progress.block_stats(0 if plan.blocks.partition.resident else block.n_nonzeros, self.working_set)
         task = VisitTask(
             chunks, (progress.outer, progress.visit), plan.schedule, stats, most=most
@@ -134,7 +132,6 @@ class OuterLoop(Run):
         working_set, progress = self.working_set, self.progress
         if working_set is None:
             return
-        self._turn(progress.set_passes, of_the_set=True)
         stats = progress.set_stats(working_set)
         task = VisitTask(
             NO_CHUNKS, (len(progress.set_passes), 0), self.plan.schedule, stats, NO_MEMBERS, between,
@@ -150,10 +147,6 @@ class OuterLoop(Run):
             working_set.update(members, result.share)
         progress.count_set(result, stats, None if between or not progress.closed else working_set.left_out)
         self.tally.count_set(result)
-
-    def _turn(self, visits: list[int], of_the_set: bool) -> None:
-        if isinstance(self.plan.schedule, Replay):
-            self.plan.schedule.turn(len(visits), of_the_set)
 
     # -- certificates --------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from blocksvm.model.takeover import InitialModels
 from blocksvm.solvers.solver import BEST, Method, Solver, StateArray, Task, TellsShares
 from blocksvm.sources.source import Source
 from blocksvm.training.memory_plan import BlockPlan, plan_blocks, take_state
-from blocksvm.training.schedule import Replay, Schedule
+from blocksvm.training.schedule import Schedule
 from blocksvm.training.train_settings import TrainSettings
 
 BEST_SHARE = 1 / 64  # of what is left for rows: a run keeps its best weights where these take no more
@@ -28,9 +28,8 @@ class Plan:
     """The plan of a run on a source.
 
     initial_models: those that it begins with; valid: a source to score after each outer iteration; resume: the
-    description of the checkpoint to go on from; replay: inner passes of each visit of a previous run, and of those to
-    its working set; method: another one than the settings name, which
-    takes the same settings; besides: bytes by name that the caller has taken of the memory.  Raises InputError where
+    description of the checkpoint to go on from; method: another one than the settings name, which takes the same
+    settings; besides: bytes by name that the caller has taken of the memory.  Raises InputError where
     the settings do not fit the source or the memory.
     """
 
@@ -44,18 +43,15 @@ class Plan:
         initial_models: InitialModels | None = None,
         valid: Source | None = None,
         resume: Mapping | None = None,
-        replay: tuple[list[int], list[int]] | None = None,
         method: Method | None = None,
         besides: Mapping[str, int] | None = None,
     ):
         self.source = source
         self.settings = settings
         self.resume = resume
-        self.replay = replay
         self.initial_models = initial_models or InitialModels(source)
         method = method or get_method(settings.solver, settings.learner)
-        schedule = settings.make_schedule()
-        self.schedule: Schedule = schedule if replay is None else Replay(*replay, schedule.tolerance)
+        self.schedule: Schedule = settings.make_schedule()
         self.task = Task(
             dict(settings.method),
             source,
@@ -174,8 +170,6 @@ class Plan:
             "n_features": self.source.n_features,
             "cost": None if self.solver.problem is None else self.solver.problem.cost.tolist(),
             "partition": self.describe_blocks(),
-            "replay": None if self.replay is None else self.replay[0],
-            "set_replay": None if self.replay is None else self.replay[1],
             "earlier": self.initial_models.fingerprints,
         }
 

@@ -25,7 +25,7 @@ from blocksvm.sources.block_reader import BlockReader
 from blocksvm.training.checkpoint import WORKING_SET, Checkpoint
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress, Result, Tally, cause_of, end_event
-from blocksvm.training.visit import Executor, ThisProcess
+from blocksvm.training.visit import ThisProcess
 from blocksvm.training.working_set import WorkingSet
 
 
@@ -43,7 +43,7 @@ class Run:
 
     checkpoint: where the state is saved, now and then, on interruption and at the end; warm_start: a model or
     checkpoint to begin from, of the same rows or of what the store had before it was changed, or a run in memory;
-    executor(run): who makes the visits; began: when the run's seconds began to count.
+    began: when the run's seconds began to count.
     """
 
     reader: BlockReader
@@ -55,14 +55,12 @@ class Run:
         *,
         checkpoint: Checkpoint | None = None,
         warm_start: Path | SavedRun | None = None,
-        executor: Callable[[Run], Executor] | None = None,
         began: float | None = None,
     ):
         self.plan = plan
         self.watch = watch
         self.checkpoint = checkpoint
         self.warm_start = warm_start
-        self.make_executor = executor
         self.began = time.perf_counter() if began is None else began
         self.progress, self.tally = Progress(), Tally()
         self.doubt: str | None = None  # of the prior model, once a block has been read
@@ -103,8 +101,7 @@ class Run:
                 saved = load_saved_run(saved, plan.source, axes, plan.label_list())
             solver.warm_start(self.state, saved, self.every_row())
             self.progress.warm_started = True
-        here = ThisProcess(solver, plan.blocks.partition, self.state, self.ready)
-        self.executor: Executor = here if self.make_executor is None else self.make_executor(self)
+        self.executor = ThisProcess(solver, plan.blocks.partition, self.state, self.ready)
 
     def end(self, status: str, final: Certificate | None) -> Result:
         """The result of a run that ends with this status, which is also emitted as an event; final: the certificate of

@@ -140,29 +140,6 @@ class Overlap(Schedule):
         return not ready and stats.read >= LEAST_READ and stats.passes < MOST_PASSES
 
 
-class Replay(Schedule):
-    """The passes that a previous run chose, in the order of its visits: ``turn`` takes the next one's."""
-
-    def __init__(self, passes: list[int], set_passes: list[int], tolerance: float | None):
-        self.choices, self.set_choices = passes, set_passes
-        self.tolerance = tolerance  # of a ``Tolerance`` run, whose solver brings back dropped rows when it is reached
-        self.chosen = 0
-
-    def turn(self, visits: int, of_the_set: bool) -> None:
-        """So many visits, to blocks or to the set, have been made."""
-        choices = self.set_choices if of_the_set else self.choices
-        self.chosen = choices[visits] if visits < len(choices) else 0
-
-    def block(self, stats: PassStats, ready: bool) -> bool:
-        return stats.passes < self.chosen
-
-    def between(self, stats: PassStats, ready: bool, last_worth: float) -> bool:
-        return stats.passes < self.chosen
-
-    def after_reading(self, stats: PassStats) -> bool:
-        return stats.passes < self.chosen
-
-
 AUTO, OVERLAP = Auto(), Overlap()
 SCHEDULES = Registry(
     "schedule",

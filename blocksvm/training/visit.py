@@ -4,8 +4,7 @@
     add(solver, state, result)                                      where the state is
 
 ``VisitTask`` says what is to be done, ``part`` is what the solver knows (``part_of``: feature and scalar arrays whole,
-of row arrays the block's entries), ``VisitResult`` what has changed.  Results of several blocks that were visited from
-one w are added up by ``merge``.
+of row arrays the block's entries), ``VisitResult`` what has changed.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 import numpy as np
 
-from blocksvm.solvers.solver import SHARE, HoldsRows, PassResult, Solver, State, Visit
+from blocksvm.solvers.solver import SHARE, PassResult, Solver, State, Visit
 from blocksvm.sources.block import Block
 from blocksvm.training.partition import Partition
 from blocksvm.training.schedule import PassStats, Schedule
@@ -34,7 +32,7 @@ class VisitTask:
     chunks: of the source, which form the block; members (m,) int32: of a visit to the working set its rows, as places
     in the set's block, else None; key: two numbers that the order of its rows is drawn from; stats: what the schedule
     knows before the first pass; between: other blocks of this reading are to come; last_worth: of the last pass over
-    the set; most: passes at most; sigma: so many blocks are visited from one w, and their changes added up.
+    the set; most: passes at most.
     """
 
     chunks: np.ndarray
@@ -45,7 +43,6 @@ class VisitTask:
     between: bool = False
     last_worth: float = 1.0
     most: float = float("inf")
-    sigma: float = 1.0
 
     def go_on(self, stats: PassStats, ready: bool) -> bool:
         """Whether another pass is made; the first one over a block always is."""
@@ -62,8 +59,7 @@ class VisitResult:
 
     rows (n,) int64: numbers of the block's rows in the source; entries: {row array: their new entries}; scalars:
     {array: new values}; features: {array: new values}, None where the arrays that the visit was given are the run's
-    own; held: of a solver that holds rows, what it holds now (``HoldsRows.held``), None where it is the run's own;
-    share (n,) float64: of a solver with a working set each row's share of the gap; passes, seconds: what each pass
+    own; share (n,) float64: of a solver with a working set each row's share of the gap; passes, seconds: what each pass
     did.
     """
 
@@ -72,7 +68,6 @@ class VisitResult:
     scalars: State
     features: State | None
     share: np.ndarray | None
-    held: Any = None
     passes: list[PassResult] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
@@ -83,7 +78,7 @@ def run_visit(
     """Make a visit to a block; part: as ``part_of`` gives it, whose arrays are updated.  ready(): the next block has
     been read."""
     arrays = {array.name: array.zeros(block.n_samples) for array in solver.visit_arrays}
-    visit = Visit(arrays, task.members is not None, task.sigma)
+    visit = Visit(arrays, task.members is not None)
     solver.start_visit(visit)
     entries, scalars = (of_axis(solver, part, axis) for axis in ("row", "scalar"))
     result = VisitResult(block.rows, entries, scalars, None, visit.arrays.get(SHARE))
@@ -136,32 +131,6 @@ def add(solver: Solver, state: State, result: VisitResult) -> None:
         state[name][:] = values
     for name, values in (result.features or {}).items():
         state[name][:] = values
-    if result.held is not None:
-        assert isinstance(solver, HoldsRows)
-        solver.hold(result.held, state)
-
-
-def merge(solver: Solver, state: State, results: list[VisitResult], sigma: float) -> None:
-    """Bring the results of visits to several blocks into the state that all of them began from, which has not changed
-    since.  Each solved its own part of the dual with w moving by ``sigma`` times its changes, so that the sum of up to
-    ``sigma`` of them does not overshoot, and D rises by at least what the parts have gained (Ma et al., Adding vs.
-    Averaging in Distributed Primal-Dual Optimization, ICML 2015, lemma 3)."""
-    assert solver.capabilities.merges and len(results) <= sigma
-    features = {a.name: state[a.name].copy() for a in solver.state_arrays if a.axis == "feature" and a.in_visits}
-    scalars = {a.name: state[a.name].copy() for a in solver.state_arrays if a.axis == "scalar" and a.in_visits}
-    for result in results:
-        assert result.features is not None
-        put_rows(state, result.rows, result.entries)
-        for name, before in features.items():
-            state[name] += (result.features[name] - before) / sigma
-        for name, before in scalars.items():
-            state[name] += result.scalars[name] - before
-
-
-class Executor(Protocol):
-    """Makes visits, and leaves the state as they have changed it."""
-
-    def visit(self, task: VisitTask, block: Block) -> VisitResult: ...
 
 
 class ThisProcess:

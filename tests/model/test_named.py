@@ -72,7 +72,7 @@ READERS = {
         (predict, "model.h5 rows.svm out"), (predict, "model.h5 store.h5 out --scores"),
         (predict, "model.h5 rows.svm out --probabilities"),
         (train, "store.h5 out --warm-start model.h5"), (train, "store.h5 out --prior model.h5"),
-        (train, "store.h5 out --replay model.h5"), (train, "store.h5 out --continue-from model.h5"),
+        (train, "store.h5 out --continue-from model.h5"),
         (stream, "rows.svm --learner pa1 --prior model.h5"),
         *((export, f"model.h5 out --format {form}") for form in ("table", "liblinear", "sklearn")),
     ],
@@ -91,13 +91,13 @@ READERS = {
     ],
     "run.ckpt": [
         (info, "run.ckpt --verify"), (train, "store.h5 out --warm-start run.ckpt"),
-        (train, "store.h5 out --replay run.ckpt"), (train, "store.h5 out --checkpoint run.ckpt --resume --tol 1e-9"),
+        (train, "store.h5 out --checkpoint run.ckpt --resume --tol 1e-9"),
     ],
     "cv.ckpt": [
         (info, "cv.ckpt"), (cv, "store.h5 -C 0.1,1 --folds 2 --checkpoint cv.ckpt --resume --max-outer 2"),
         (train, "store.h5 out --warm-start cv.ckpt"),
     ],
-    "run.jsonl": [(report, "run.jsonl -o out"), (train, "store.h5 out --replay run.jsonl")],
+    "run.jsonl": [(report, "run.jsonl -o out")],
     "structure.h5": [
         (info, "structure.h5"), (structure, "predict structure.h5 columns out"),
         (structure, "evaluate structure.h5 columns"),

@@ -127,8 +127,8 @@ def opened(source):
         yield source
 
 
-def looped(source, *, watch=Watch(), valid=None, checkpoint=None, resume=False, checkpoint_seconds=1e9, replay=None,
-           warm_start=None, prior=None, continue_from=None, executor=None, cluster=None, **settings):  # fmt: skip
+def looped(source, *, watch=Watch(), valid=None, checkpoint=None, resume=False, checkpoint_seconds=1e9,
+           warm_start=None, prior=None, continue_from=None, cluster=None, **settings):  # fmt: skip
     """The outer loop of a run on an open source, not begun; cluster: of this many threads, or of these workers."""
     asked = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
@@ -141,8 +141,8 @@ def looped(source, *, watch=Watch(), valid=None, checkpoint=None, resume=False, 
         workers = ThreadWorkers(cluster) if isinstance(cluster, int) else cluster
         by = Cluster(workers, 60.0, lambda text: None)
         return make_cluster_loop(plan, watch, checkpoint=kept, warm_start=warm_start, cluster=by)
-    plan = Plan(source, asked, initial_models=initial_models, valid=valid, resume=saved, replay=replay)
-    return OuterLoop(plan, watch, checkpoint=kept, warm_start=warm_start, executor=executor)
+    plan = Plan(source, asked, initial_models=initial_models, valid=valid, resume=saved)
+    return OuterLoop(plan, watch, checkpoint=kept, warm_start=warm_start)
 
 
 def train(source, *, stop=None, valid=None, **options) -> Run:

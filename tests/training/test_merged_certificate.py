@@ -11,8 +11,6 @@ from support.training_cases import random_rows
 
 from blocksvm.losses import get_loss
 from blocksvm.problems.problem import Problem
-from blocksvm.solvers.dual_methods import make
-from blocksvm.solvers.solver import Task
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.certificate import certify
 
@@ -42,18 +40,3 @@ def test_what_of_the_drift_is_orthogonal_to_w_is_in_the_gap(loss, with_prior):
     assert found.dual == pytest.approx(dual, rel=1e-10)
     # by the part along w alone, which is right for one that is moved row by row, the dual would be too large
     assert certified(problem, w, alpha, matrix, prior).dual > dual + 0.04
-
-
-def test_a_run_that_merges_certifies_so_and_counts_the_memory():
-    X, y = random_rows(n=60, d=20, seed=1)
-    source = Matrix(X, y)
-    taken = []
-
-    class Noted:
-        def take(self, name, n_bytes):
-            taken.append((name, n_bytes))
-
-    solver = make(Task({}, source, merges=True))
-    solver.plan_memory(Noted(), source)
-    assert solver.problem.apart and taken == [("weights of the dual variables", 8 * 21)]
-    assert not make(Task({}, source)).problem.apart

@@ -14,7 +14,7 @@ from support.training_cases import Run, SlowMatrix, make_store, random_rows, sto
 
 from blocksvm.base.errors import InputError
 from blocksvm.kernels.shuffle import windowed_rows
-from blocksvm.model.trace import Trace, load_replay
+from blocksvm.model.trace import Trace
 from blocksvm.solvers.solver import PassResult
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.checkpoint import save_result
@@ -28,7 +28,6 @@ from blocksvm.training.schedule import (
     Fixed,
     Overlap,
     PassStats,
-    Replay,
     Tolerance,
     make_schedule,
 )
@@ -297,21 +296,6 @@ def test_what_a_schedule_knows_adds_up():
     assert stats.worth == pytest.approx((1.0 / 40.0) / (6.0 / 340.0))
 
 
-def test_a_replay_repeats_its_choices():
-    replay = Replay([3, 1], [0, 2], None)
-    found = []
-    for visit in range(3):
-        replay.turn(visit, of_the_set=False)
-        found.append(passes_of(replay))
-    assert found == [3, 1, 1], "the first pass over a block is always made"
-    for asked in (lambda stats: replay.between(stats, False, 1.0), replay.after_reading):
-        found = []
-        for visit in range(3):
-            replay.turn(visit, of_the_set=True)
-            found.append(next(passes for passes in range(9) if not asked(PassStats(passes))))
-        assert found == [0, 2, 0]
-
-
 def test_schedules_are_named():
     assert isinstance(make_schedule("auto"), Auto)
     assert isinstance(make_schedule("overlap"), Overlap)
@@ -334,25 +318,6 @@ def files_of(run: Run, source, folder):
     trace.close()
     save_result(folder / "model.h5", run.loop, run.result, source.feature_ids)
     return folder / "trace.jsonl", folder / "model.h5"
-
-
-@pytest.mark.parametrize("solver", ["dual-cd", "pegasos"])
-def test_what_the_clock_chose_is_recorded_and_replayed(rows, tmp_path, solver):
-    settings = {"solver": solver, "block_chunks": 5, "max_outer": 4, "tol": 0.0, "seed": 2}
-    source = slow(rows)
-    run = train(source, schedule="overlap", **settings)
-    assert len(run.result.passes) == 4 * 4
-    filled = run.result.set_passes if solver == "dual-cd" else run.result.passes
-    assert max(filled) > 1, "a slow source leaves time for more passes"
-    assert run.result.passes == [n for event in run.outer() for n in event["passes"]] == run.events[-1]["passes"]
-    assert [sum(event["passes"]) for event in run.outer()] == [event["inner_passes"] for event in run.outer()]
-    for path in files_of(run, source, tmp_path):
-        chosen = load_replay(path)
-        assert (chosen.passes, chosen.set_passes) == (run.result.passes, run.result.set_passes)
-        replay = chosen.passes, chosen.set_passes
-        fast = Matrix(*rows, chunk_rows=CHUNK_ROWS)
-        assert run.same(train(fast, schedule="auto", replay=replay, **settings))
-    assert not run.same(train(Matrix(*rows, chunk_rows=CHUNK_ROWS), schedule="1", **settings))
 
 
 def test_overlap_makes_one_pass_where_nothing_is_read(rows):
@@ -384,17 +349,6 @@ def test_auto_makes_further_passes_where_they_add_more_for_their_work(rows):
     settings = {"working_set": "none", "block_chunks": 5, "max_outer": 3, "tol": 0.0, "C": 0.01}
     run = train(Matrix(*rows, chunk_rows=CHUNK_ROWS), **settings)
     assert 1 <= min(run.result.passes) <= max(run.result.passes) <= MOST_PASSES
-
-
-@pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
-def test_a_tolerance_run_is_replayed_bit_by_bit(store, loss):
-    """Dropped rows come back when the tolerance is reached: a replay must do so too."""
-    settings = {"schedule": "tol:0.2", "block_chunks": 3, "max_outer": 6, "tol": 0.0, "C": 10.0, "loss": loss}
-    run = train(store, **settings)
-    assert len(set(run.result.passes)) > 3
-    again = train(store, replay=(run.result.passes, run.result.set_passes), **settings)
-    assert again.result.passes == run.result.passes
-    assert again.same(run)
 
 
 def test_a_tighter_tolerance_makes_more_passes_and_n_makes_n(store):
@@ -429,29 +383,6 @@ def test_passes_over_a_row_are_at_most_those_asked_for(store, tmp_path, schedule
         assert resumed.same(ended)
     further = train(store, checkpoint=checkpoint, resume=True, max_passes=9, **settings)
     assert np.reshape(further.result.passes, (-1, blocks)).max(axis=1).sum() in (8, 9)
-
-
-def test_a_replay_that_is_not_one_is_refused(tmp_path, store):
-    cases = {
-        "missing.jsonl": (None, "no such file"),
-        "empty.jsonl": ("", "has no passes to repeat"),
-        "other.jsonl": ("{}\n", r"other.jsonl:1: is not a line of a trace"),
-        "text.jsonl": ('{"event":"start"}\nhello\n', r"text.jsonl:2: is not a line of a trace"),
-        "number.jsonl": ("17\n", r"number.jsonl:1: is not a line of a trace"),
-        "start.jsonl": ('{"event":"start"}\n', "has no passes to repeat"),
-        "short.jsonl": ('{"event":"outer"}\n', "short.jsonl"),
-        "odd.jsonl": ('{"event":"outer","passes":[1,"x"]}\n', "odd.jsonl"),
-        "latin.jsonl": (b"\xff\xfe\n", "latin.jsonl"),
-    }
-    for name, (content, expected) in cases.items():
-        if content is not None:
-            (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-        with pytest.raises(InputError, match=expected):
-            load_replay(tmp_path / name)
-    with pytest.raises(InputError, match="is a store"):
-        load_replay(store)
-    with pytest.raises(InputError, match="no such file"):
-        load_replay(tmp_path)
 
 
 def test_a_trace_is_one_json_object_a_line_with_start_and_end(rows, tmp_path):

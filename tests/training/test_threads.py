@@ -66,9 +66,9 @@ def test_most_rows_are_looked_at_by_the_threads_alone(stores):
         solver, screened, visited = loop.plan.solver, [0], [0]
         kernel = solver.one_pass
 
-        def counted(rows, order, objective, limits, sigma, arrays, moving):
+        def counted(rows, order, objective, limits, arrays, moving):
             (visited if moving is None else screened)[0] += len(order)
-            return kernel(rows, order, objective, limits, sigma, arrays, moving)
+            return kernel(rows, order, objective, limits, arrays, moving)
 
         solver.one_pass = counted
         assert loop.run().status == "converged"

@@ -3,7 +3,6 @@ it."""
 
 from __future__ import annotations
 
-import json
 import tracemalloc
 
 import numpy as np
@@ -18,7 +17,6 @@ from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.train import main as train_main
 from blocksvm.kernels.loss_placeholders import NEAR
-from blocksvm.model.trace import load_replay
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.solver import SHARE, Task
 from blocksvm.sources.matrix import Matrix
@@ -434,18 +432,6 @@ def test_a_certificate_that_fails_chooses_the_set_anew_and_is_resumed(tmp_path):
     assert asked > 5
 
 
-@pytest.mark.parametrize("block_chunks", [6, None])
-def test_a_run_by_the_clock_replays_bit_by_bit(tmp_path, block_chunks):
-    X, y = easy_rows()
-    source = Matrix(X, y, chunk_rows=np.arange(0, 600, 10))
-    options = {"block_chunks": block_chunks, "tol": 1e-5, "C": 10.0}
-    run = train(source, schedule="auto", **options)
-    assert sum(run.result.set_passes) > 0
-    again = train(source, schedule="auto", replay=(run.result.passes, run.result.set_passes), **options)
-    assert again.same(run)
-    assert again.result.certificate == run.result.certificate
-
-
 def test_a_prior_and_a_warm_start(tmp_path, rows):
     store = make_store(tmp_path, *rows, chunk_nonzeros=128)
     with open_store(store) as source:
@@ -471,24 +457,6 @@ def test_what_the_setting_takes(capsys, tmp_path, rows):
     assert code == 2
     assert "--working-set: pegasos does not accept it" in err
     assert train(store, solver="pegasos", working_set="auto", max_outer=2).result.set_passes == []
-
-
-def test_a_replay_of_another_set_is_refused(tmp_path, rows):
-    source = Matrix(*rows, chunk_rows=CHUNK_ROWS)
-    run = train(source, block_chunks=4, schedule="2", max_outer=2)
-    trace = tmp_path / "t.jsonl"
-    trace.write_text("".join(json.dumps(e) + "\n" for e in run.events if e["event"] in ("start", "outer", "end")))
-    replay = load_replay(trace)
-    replay.check(run.loop.plan)
-    none = train(source, block_chunks=4, schedule="2", max_outer=2, working_set="none")
-    with pytest.raises(InputError, match="working_set auto, not none; replay it with the same"):
-        replay.check(none.loop.plan)
-    # a trace of before there were working sets is of a run without
-    older = [e for e in map(json.loads, trace.read_text().splitlines())]
-    del older[0]["working_set"], older[0]["set_bytes"], older[-1]["set_passes"]
-    trace.write_text("".join(json.dumps(e) + "\n" for e in older))
-    with pytest.raises(InputError, match="working_set none, not auto; replay it with the same"):
-        load_replay(trace).check(run.loop.plan)
 
 
 def test_the_table_shows_it(capsys, tmp_path):
