@@ -88,14 +88,6 @@ class PathSettings(MethodSettings, total=False):
     max_seconds: float | str | None
 
 
-class CrossSettings(PathSettings, total=False):
-    """The settings of ``cross_validate``; None: the default.
-
-    fold_groups: groups of folds that are trained apart."""
-
-    fold_groups: int | None
-
-
 class RegretSettings(MethodSettings, total=False):
     """The settings of ``measure_regret``: those of the learner and of the replay; None: the default."""
 
@@ -140,12 +132,8 @@ class StoreSettings(FormatSettings, total=False):
     """The settings of ``write_store``; None: the default.
 
     holdout: the fraction of rows that go to ``holdout_store``; temp: folder for the shuffle, by default beside the
-    store; weights: a file with each row's weight, a number a line; like: a store whose recipe of features is taken;
-    processes: that parse text by joblib (None: threads do; -1: as many as there are, where ``joblib.parallel_config``
-    says), which answer within answer_seconds."""
+    store; weights: a file with each row's weight, a number a line; like: a store whose recipe of features is taken."""
 
-    processes: int | None
-    answer_seconds: float | None
     dtype: str | None
     keep_order: bool | None
     min_count: int | None

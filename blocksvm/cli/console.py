@@ -78,11 +78,6 @@ def threads(text: str) -> int | None:
     return int(text)
 
 
-def processes(text: str) -> int:
-    """A number of processes, -1 for 'auto': as many as there are."""
-    return threads(text) or -1
-
-
 def seed(text: str) -> int:
     """As ``SEED`` takes it."""
     try:

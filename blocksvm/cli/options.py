@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -87,15 +86,6 @@ def cluster_of(options):
     return Cluster(DaskWorkers(options.cluster, options.security, say), cluster_timeout(options), say, copies)
 
 
-def joblib_cluster(options) -> AbstractContextManager:
-    """A context in which joblib's tasks run on the cluster that options name, if they name one."""
-    if not is_on_cluster(options):
-        return nullcontext()
-    from blocksvm.cluster.dask_client import joblib_on_dask
-
-    return joblib_on_dask(options.cluster, options.security, cluster_timeout(options))
-
-
 def cluster_timeout(options) -> float:
     """Seconds."""
     from blocksvm.cluster.cluster import TIMEOUT
@@ -110,18 +100,6 @@ def is_on_cluster(options) -> bool:
             if getattr(options, name, None) is not None:
                 raise InputError(f"{option_string(name)}: is for --cluster; leave it out")
     return options.cluster is not None
-
-
-def place_of_tasks(options, inputs: Sequence[str], folder: Path) -> AbstractContextManager:
-    """Where joblib's tasks run while it is entered: on the workers that options name, who must see the inputs and the
-    folder, or in processes of this machine."""
-    if not is_on_cluster(options):
-        return nullcontext()
-    if options.jobs is not None:
-        raise InputError("--jobs: on a cluster every worker parses; leave it out")
-    from blocksvm.cluster.shared_files import joblib_with_files
-
-    return joblib_with_files(options.cluster, options.security, inputs, folder)
 
 
 def add_format(parser, default: str = "recognised by its name or first bytes") -> None:

@@ -66,19 +66,6 @@ def dask_client(address: str, security, failures: int = 0) -> Iterator:
         yield client
 
 
-@contextmanager
-def joblib_on_dask(address: str, security, timeout: float = ANSWER) -> Iterator:
-    """Let joblib's tasks run on a cluster, as many at once as its workers have processors, and again where a worker has
-    died; timeout: seconds without any worker."""
-    import joblib
-
-    with (
-        dask_client(address, security, RETRIES) as client,
-        joblib.parallel_config("dask", client=client, wait_for_workers_timeout=timeout),
-    ):
-        yield client
-
-
 def described_worker(make_ready: Callable[[int], None]) -> dict:
     """What a worker may take, or the sentence why it cannot take part; make_ready(threads) raises InputError there."""
     from distributed import get_worker
@@ -98,20 +85,6 @@ def memory_fault(limit: int | None, need: int, advice: str) -> str:
         return ""
     least = f"{MEMORY_SHARE:.0%} must be {megabytes(need)} or more"
     return f"may take {megabytes(limit)} of memory, of which {least}; {advice}"
-
-
-def hearing_worker(work: Callable, task):
-    """``work(task, stop)`` on a worker, where stop() says that the task was given up, or that the worker closes."""
-    from distributed import get_worker
-
-    worker = get_worker()
-    key = worker.get_current_task()
-
-    def stop() -> bool:
-        known = worker.state.tasks.get(key)
-        return known is None or known.state == "cancelled" or worker.status.name not in ("running", "paused")
-
-    return work(task, stop=stop)
 
 
 def connected(kind: type, place, security):

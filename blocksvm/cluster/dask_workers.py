@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -16,12 +16,26 @@ from time import monotonic
 
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.dask_client import ANSWER, READY, dask_client, described_worker, memory_fault
-from blocksvm.cluster.executors import difference, here
 from blocksvm.cluster.job import Answer, Job, Missing, Part, Weights, context_of, run_part
 from blocksvm.cluster.workers import WorkerEvent, drained
+from blocksvm.kernels.compiling import processor
+from blocksvm.model.versions import versions
 
 ASKED = -1  # in the place of a part's number
 LOOK = 1.0  # seconds between looks at who is there
+
+
+def here() -> dict[str, str]:
+    """What decides the bits of a result beside the data: versions, and the kind of processor."""
+    return {**versions(), "processor": processor()}
+
+
+def difference(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:
+    """The sentence on another version or processor of a worker; ''."""
+    for name, own in ours.items():
+        if theirs.get(name) != own:
+            return f"has {name} {theirs.get(name)}, and {own} is here: bits could differ; make them the same"
+    return ""
 
 
 def on_worker(job: Job, part: Part, weights: Weights | None) -> Answer | Missing:

@@ -18,15 +18,10 @@ from blocksvm.cli.console import (
 from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import (
     UNCONVERGED,
-    add_checkpoint,
-    add_cluster,
     add_objects,
     add_settings,
     add_threads,
     chosen_values,
-    joblib_cluster,
-    resumes,
-    saved_in,
     unlimited,
     value_of,
 )
@@ -64,11 +59,7 @@ def parser() -> Parser:
     add_settings(p, "the runs", RUN_SETTINGS, None, TYPES)
     machine = p.add_argument_group("the machine")
     add_threads(machine)
-    machine.add_argument("--fold-groups", type=int, metavar="N", help="groups of folds that are trained apart, side by "
-                         "side, each with as much of the memory (default 1; on a cluster one a fold)")  # fmt: skip
-    add_cluster(p, "train groups of folds")
     add_objects(p)
-    add_checkpoint(p.add_argument_group("resuming"), "the state of the run")
     then = p.add_argument_group("what to write")
     then.add_argument(
         "--select", choices=CHOICES, help="measure by which C is chosen (default accuracy; for real targets rmse)"
@@ -120,23 +111,20 @@ def main(arguments: list[str]) -> int:
     from blocksvm.base.outputs.writing import written_whole
 
     path = path_of(options.C)
-    named = {"model": options.refit, "figure": options.figure, "checkpoint": options.checkpoint}
+    named = {"model": options.refit, "figure": options.figure}
     outputs = outputs_of(options, [options.store, options.groups], named)
-    checkpoint = outputs.get("checkpoint")
     settings = {name: getattr(options, name, None) for name in (*OF_PROBLEM, "epsilon", *of_loss.names())}
     settings = {name: value for name, value in settings.items() if value is not None}
     settings |= chosen_values(options, RUN_SETTINGS)
     stop = catch_signals()
     from blocksvm.store.reader import Store
-    from blocksvm.validation.path import PATH, PathCheckpoint
+    from blocksvm.validation.path import PATH
 
-    saver = checkpoint and PathCheckpoint(checkpoint, options.checkpoint_seconds, resumes(options, checkpoint))
     with Store(options.store) as store:
         check_select(options.select, store, settings.get("loss"))
-        cv = validated(options, store, path or PATH, stop=stop, checkpoint=saver, **settings)
+        cv = validated(options, store, path or PATH, stop=stop, **settings)
         if cv.status == "interrupted":
-            saved = saved_in(checkpoint) if cv.fold_groups == 1 else ""
-            raise Interrupted(f"interrupted; no results were written{saved}")
+            raise Interrupted("interrupted; no results were written")
         best = cv.best(options.select)
         figures = cv.described() | {"store": options.store, "best": cv.path[best]}
         missed = shortfall(cv, cv.settings["tol"])
@@ -191,19 +179,14 @@ def validated(options, store, path: list[float], **more):
     from blocksvm.cli.display.line import Line
     from blocksvm.validation.cross import cross_validate
 
-    n_groups = options.fold_groups or (1 if options.cluster is None else options.folds)
-    if options.cluster is not None and n_groups == 1:
-        raise InputError("--cluster: trains groups of folds side by side; leave --fold-groups 1 out")
     if not options.quiet:
-        apart = f" in {n_groups} groups" if n_groups > 1 else ""
         print(f"{options.store}: {store.n_samples:,} rows, {store.n_features:,} features, "
-              f"{store.n_nonzeros:,} nonzeros; {options.folds} folds{apart}", file=sys.stderr)  # fmt: skip
+              f"{store.n_nonzeros:,} nonzeros; {options.folds} folds", file=sys.stderr)  # fmt: skip
     line = Line(sys.stderr, options.quiet)
-    with joblib_cluster(options):
-        cv = cross_validate(
-            store, path, options.folds, groups=options.groups, at_once=options.at_once, fold_groups=n_groups,
-            on_event=CvProgress(line).show, n_jobs=options.threads or -1, **more,
-        )  # fmt: skip
+    cv = cross_validate(
+        store, path, options.folds, groups=options.groups, at_once=options.at_once, on_event=CvProgress(line).show,
+        n_jobs=options.threads or -1, **more,
+    )  # fmt: skip
     line.close()
     return cv
 
@@ -230,8 +213,6 @@ class CvProgress:
             now, self.done = self.now(), event["done"]
             if self.began and self.done > self.began[1]:
                 self.end = now + (now - self.began[0]) / (self.done - self.began[1]) * (event["of"] - self.done)
-        elif event["event"] == "groups":
-            self.line.show(f"{event['done']} of {event['of']} groups of folds are done")
         elif event["event"] == "outer":
             self.began = self.began or (self.now(), self.done)  # kernels have been compiled
             gap = event["rel_gap"] if event["rel_gap"] is not None else event["gap_estimate"]

@@ -5,18 +5,16 @@ from __future__ import annotations
 import sys
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.objects.remote_path import local_place, place
-from blocksvm.cli.console import Parser, processes, seed, size
+from blocksvm.base.objects.remote_path import place
+from blocksvm.cli.console import Parser, seed, size
 from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import (
     add_choices,
-    add_cluster,
     add_format,
     add_threads,
     chosen_in,
     files_named,
     n_threads,
-    place_of_tasks,
     value_of,
 )
 from blocksvm.cli.outputs import outputs_of, print_results
@@ -31,7 +29,6 @@ EPILOG = """examples:
   blocksvm split test.tsv test.h5 --like store.h5
   blocksvm split clicks.csv store.h5 --label clicked --categorical 'C*'
 """
-JOBS_HELP = "processes that parse text, a number or auto: one a processor (default: threads of this one do)"
 
 
 def parser(format_name: str | None = None) -> Parser:
@@ -57,9 +54,7 @@ def parser(format_name: str | None = None) -> Parser:
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
     add_threads(machine)
-    machine.add_argument("--jobs", type=processes, metavar="N", help=JOBS_HELP)
     machine.add_argument("--temp", metavar="DIR", help="folder for temporary files (default: beside the store)")
-    add_cluster(p, "parse text")
     return p
 
 
@@ -127,7 +122,6 @@ def add_rows(rows) -> None:
 def main(arguments: list[str]) -> int:
     options = parser(value_of(arguments, "--format")).parse_args(arguments)
     options.inputs = files_named(options.inputs, options.quiet)
-    from pathlib import Path
 
     options.append |= options.append_once
     changes = options.append or options.drop is not None
@@ -141,8 +135,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.formats import columns_line
     from blocksvm.formats.recipe import Recipe
 
-    folder = Path(options.temp or local_place(place(options.store)).parent)
-    with place_of_tasks(options, options.inputs, folder), SplitDisplay(sys.stderr, options.quiet) as display:
+    with SplitDisplay(sys.stderr, options.quiet) as display:
         display.begin(options.inputs, settings)
         if changes:
             meta = extend(options.inputs, options.store, settings, options.drop, display.show, options.append_once)
@@ -172,8 +165,6 @@ def split_settings(options, changes: bool, share: float):
     machine = {
         "memory": options.memory,
         "n_jobs": n_threads(options.threads),
-        "processes": options.jobs if options.cluster is None else -1,
-        "answer_seconds": options.cluster_timeout,
         "temp": None if options.temp is None else Path(options.temp),
         "weights": options.weights,
     }

@@ -37,9 +37,8 @@ from blocksvm.conversion.factor_counts import (
 from blocksvm.conversion.label_table import RowError
 from blocksvm.conversion.line_table import LineTable
 from blocksvm.conversion.number_lines import RowWeights
-from blocksvm.conversion.numbered_rows import NumberedBatch, rows_of
-from blocksvm.conversion.parallel_parsing import by_processes, by_threads, n_processes, parse_run
-from blocksvm.conversion.parse_tasks import OFFERS
+from blocksvm.conversion.numbered_rows import rows_of
+from blocksvm.conversion.parallel_parsing import by_threads
 from blocksvm.conversion.spool import Spool, require_space
 from blocksvm.formats import AUTO, get_format, remarks, settled
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
@@ -58,6 +57,7 @@ SMALLEST_MEMORY = 16_000_000
 SMALLEST_TABLE = 1_000_000  # bytes for each table of ids
 HOLDOUT_SALT = 0x686F6C646F7574  # the draw of held-out rows is another one than the draw of places
 LARGEST_EXPANSION = 6  # text is at most about this much larger than its compressed file, for the estimate of space
+OFFERS = ("duplicates", "dtype", "bits")  # settings of the recipe that messages may advise
 SPOOLED_PER_TEXT = 0.75  # bytes in the shuffle for a byte of text, likewise
 
 
@@ -67,13 +67,10 @@ class SplitSettings:
     the features (format 'auto': what the first bytes look like; options: the format's own settings, by name); holdout:
     fraction of rows for a second store, 0 for none; temp: folder for the shuffle, by default beside the store; weights:
     a file with each row's weight, a number a line; like: a store whose recipe is taken, with its factors
-    (``settings_of_store`` makes such settings).  processes: that parse text beside this one, by joblib (-1: as many as
-    there are, where ``joblib.parallel_config`` says), each task in answer_seconds at most; None: threads parse."""
+    (``settings_of_store`` makes such settings).  n_jobs: threads that parse."""
 
     memory: int = 1_000_000_000
     n_jobs: int = 1
-    processes: int | None = None
-    answer_seconds: float = 300.0
     seed: int = 0
     keep_order: bool = False
     dtype: str = "float32"
@@ -294,21 +291,16 @@ class _Split:
         self.weights = None if settings.weights is None else RowWeights(str(settings.weights))
         self.sources: list[tuple[TextSource, int]] = []  # and the number of its first row
         memory, jobs = settings.memory - READ_AHEAD * any(map(is_url, inputs or ())), settings.n_jobs
-        self.parsers = jobs if settings.processes is None else n_processes(settings.processes)
         # shares of the budget: text under way with what is parsed from it, an eighth for buckets being written, and the
         # rest for the table of ids and the shuffle, which has no less
-        self.piece_bytes = int(min(8_000_000, max(65_536, memory // (40 * (self.parsers + 2)))))
+        self.piece_bytes = int(min(8_000_000, max(65_536, memory // (40 * (jobs + 2)))))
         self.spool_bytes = memory // (8 * len(outputs))
-        pieces = EXPANSION * (self.parsers + 2) * self.piece_bytes
-        n_known = existing.n_features if weighed else 0 if self.known is None else len(self.known.by_feature)
-        if settings.processes is not None:
-            pieces += self.parsers * BYTES_KNOWN * n_known  # which each process has
+        pieces = EXPANSION * (jobs + 2) * self.piece_bytes
         self.lane_bytes = (memory - pieces - memory // 8) // len(outputs)
         if self.lane_bytes - self.spool_bytes < SMALLEST_TABLE:
-            which, who = ("n_jobs", "threads") if settings.processes is None else ("processes", "processes")
             raise InputError(
-                f"{option('memory', Bytes(memory))} is too small for {self.parsers} {who}, which take "
-                f"{pieces / 1e6:.0f}MB for text; lower {option(which)} or raise {option('memory')}"
+                f"{option('memory', Bytes(memory))} is too small for {jobs} threads, which take "
+                f"{pieces / 1e6:.0f}MB for text; lower {option('n_jobs')} or raise {option('memory')}"
             )
         if existing is not None:
             beside = (BYTES_KNOWN + BYTES_COUNTED) * weighed
@@ -466,14 +458,9 @@ class _Split:
             reader = self._reader(text)
             # pieces are cut so that their rows fit in what is planned for text
             share = EXPANSION / reader.expansion
-            limit = LineLimit.share(settings.memory, int(20 * (self.parsers + 2) / share))
+            limit = LineLimit.share(settings.memory, int(20 * (settings.n_jobs + 2) / share))
             with closing(text.pieces(int(share * self.piece_bytes), limit)) as pieces:
-                if settings.processes is None:
-                    batches: Generator = by_threads(reader, pieces, settings.dtype, pool, settings.n_jobs)
-                else:
-                    like = None if self.known is None else place(settings.like or self.outputs[0])
-                    run = parse_run(text, self.folder, self.recipe, like)
-                    batches = by_processes(pieces, run, self.parsers, settings.answer_seconds)
+                batches: Generator = by_threads(reader, pieces, settings.dtype, pool, settings.n_jobs)
                 with closing(batches):
                     for batch in batches:
                         self.counter.check(batch)
@@ -538,7 +525,6 @@ class _Split:
         if len(destinations) == 1:
             destinations[0].add(numbers, keys, batch)
             return
-        batch = batch.plain() if isinstance(batch, NumberedBatch) else batch
         draw = np.empty(n, np.uint64)
         row_keys(numbers, settings.seed ^ HOLDOUT_SALT, draw)
         held_out = draw < np.uint64(int(settings.holdout * 2.0**64))

@@ -17,12 +17,10 @@ from blocksvm.conversion.existing_rows import ExistingRows
 from blocksvm.conversion.factor_counts import StoreFactors
 from blocksvm.conversion.feature_ids import IdTable, NameTable
 from blocksvm.conversion.label_table import LabelTable, RowError
-from blocksvm.conversion.numbered_rows import NumberedBatch
 from blocksvm.conversion.parallel_parsing import ordered_map
 from blocksvm.conversion.spool import Spool, SpooledRows, join
 from blocksvm.formats.weighing import BEYOND, FeatureFactors
 from blocksvm.kernels.factor_loops import weigh_rows
-from blocksvm.kernels.hash_table import renumber
 from blocksvm.kernels.shuffle import renumber_rows
 from blocksvm.sources.source import chunk_nonzeros
 from blocksvm.store.schema import ROW, WEIGHTED_ROW
@@ -122,14 +120,8 @@ class Destination:
                     "or more; mend it"
                 )
         before = len(self.table)
-        if isinstance(batch, NumberedBatch):
-            of_distinct = self.table.add(batch.distinct, batch.origin.fraction, batch.counts)
-            self._keep_names(batch.names, of_distinct, before)
-            positions = batch.ids
-            renumber(of_distinct, positions)
-        else:
-            positions = self.table.add(batch.ids, batch.origin.fraction)
-            self._keep_names(batch.names, positions, before)
+        positions = self.table.add(batch.ids, batch.origin.fraction)
+        self._keep_names(batch.names, positions, before)
         if self.factors is not None:
             self.factors.count(self.table, positions, batch.values)
         try:

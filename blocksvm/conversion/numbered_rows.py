@@ -1,32 +1,13 @@
-"""Rows whose ids are numbered, and some rows of a batch."""
+"""Some rows of a batch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.kernels.shuffle import gather_rows
-
-
-@dataclass(frozen=True)
-class NumberedBatch(RowBatch):
-    """Rows whose ``ids`` (nnz,) int32 are places in ``distinct`` (d,) int64, their ids in order of first occurrence,
-    each of which occurs ``counts`` (d,) uint32 times; names: of the distinct ids."""
-
-    distinct: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    counts: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint32))
-
-    def plain(self) -> RowBatch:
-        """The same rows by their ids."""
-        names = self.names
-        if names is not None:
-            names = names[0], names[1][self.ids], names[2][self.ids]
-        return RowBatch(
-            self.labels, self.indptr, self.distinct[self.ids], self.values, self.origin, self.weights, names,
-            self.fault, notes=self.notes,
-        )  # fmt: skip
 
 
 def rows_of(batch: RowBatch, order: np.ndarray) -> RowBatch:

@@ -245,19 +245,6 @@ class ProgressMeta(Struct):
     best: CertificateMeta | None = None
 
 
-class PathMeta(Struct):
-    path: list[float]
-    folds: Count
-    at_once: Count
-    of_rows: str
-    part: list[float]
-    done: Size
-    figures: dict | None
-    readings: list[float]
-    seconds: float
-    C: float = 0.0
-
-
 class CheckpointMeta(Struct):
     n_features: Size
     fingerprint: str
@@ -270,7 +257,6 @@ class CheckpointMeta(Struct):
     shown: dict
     versions: dict
     method: MethodMeta
-    path: PathMeta | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         require_one_kind(self.cost)

@@ -40,7 +40,6 @@ class Checkpoint:
         self.path = path
         self.seconds = seconds
         self.last_saved = time.perf_counter()
-        self.besides: Callable[[], tuple[dict[str, State], dict]] = lambda: ({}, {})  # arrays and description of more
 
     def is_due(self) -> bool:
         return time.perf_counter() - self.last_saved > self.seconds
@@ -48,9 +47,8 @@ class Checkpoint:
     def save(self, plan: Plan, state: State, progress: dict, shown: dict, working_set: State | None) -> None:
         """Write the state, where the run stands and what it has shown of its outer iteration, and which rows the
         working set has (None: there is none)."""
-        besides, more = self.besides()
-        spaces = {plan.namespace: state} | ({} if working_set is None else {WORKING_SET: working_set}) | besides
-        description = plan.describe() | {"progress": progress, "shown": shown, "versions": versions()} | more
+        spaces = {plan.namespace: state} | ({} if working_set is None else {WORKING_SET: working_set})
+        description = plan.describe() | {"progress": progress, "shown": shown, "versions": versions()}
         save_checkpoint(self.path, spaces, description)
         self.last_saved = time.perf_counter()
 

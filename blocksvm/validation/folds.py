@@ -22,17 +22,10 @@ SALT = 0x5F01D5  # so that folds have nothing to do with the order of the store
 
 @dataclass(frozen=True)
 class Folds:
-    """of_rows (n_samples,) uint8: the fold of each row, by its position in the source; count: how many folds; some:
-    those whose problems are trained, None: all."""
+    """of_rows (n_samples,) uint8: the fold of each row, by its position in the source; count: how many folds."""
 
     of_rows: np.ndarray
     count: int
-    some: tuple[int, ...] | None = None
-
-    @property
-    def trained(self) -> list[int]:
-        """The folds whose problems are trained."""
-        return list(range(self.count) if self.some is None else self.some)
 
 
 def folds_of(source: Source, count: int, seed: int, groups: str | None = None, real: bool = False) -> Folds:

@@ -66,37 +66,33 @@ class HeldOutSums(SeveralSums):
 
     def __init__(self, problem, w: np.ndarray, prior: np.ndarray | None, folds: Folds, values: np.ndarray):
         super().__init__(problem, w, prior)
-        self.of_rows, self.values, self.n_trained = folds.of_rows, values, len(folds.trained)
-        self.places = np.full(folds.count, -1)  # of each fold among those that are trained
-        self.places[folds.trained] = np.arange(self.n_trained)
+        self.folds, self.values = folds, values
 
     def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray, within: np.ndarray | None = None) -> None:
         super().add(scores, block, alpha, within)
         _, n_C, classes = self.values.shape
-        by_fold = scores.reshape(block.n_samples, n_C, self.n_trained, classes)
-        places = self.places[self.of_rows[block.rows]]
-        held = np.flatnonzero(places >= 0)
-        self.values[block.rows[held]] = by_fold[held, :, places[held]]
+        by_fold = scores.reshape(block.n_samples, n_C, self.folds.count, classes)
+        self.values[block.rows] = by_fold[np.arange(block.n_samples), :, self.folds.of_rows[block.rows]]
 
 
 def held_out_problems(
     settings: Mapping, path: Sequence[float], folds: Folds, bias: float, source: Source, tol: float
 ) -> HeldOutProblems:
     """For each C of the path and each fold: trained on the rows of all other folds."""
-    whole, count, trained = whole_of(settings, bias, source), folds.count, folds.trained
+    whole, count = whole_of(settings, bias, source), folds.count
     loss, kinds, classes = whole.loss, whole.sides.n_kinds - 1, whole.n_problems
     if count * kinds > MOST_KINDS:
         raise InputError(f"{source.name}: {kinds:,} classes are too many for {count} folds; choose fewer folds")
     real = loss.of_numbers
     C = np.array(path)
-    k = len(C) * len(trained) * classes
-    cost = np.einsum("j,f,cs->jfcs", C, np.ones(len(trained)), whole.cost).reshape(k, 2)
+    k = len(C) * count * classes
+    cost = np.einsum("j,f,cs->jfcs", C, np.ones(count), whole.cost).reshape(k, 2)
 
     def fill(table: np.ndarray) -> None:
-        by_fold = table.reshape(count, kinds, len(C), len(trained), classes)
+        by_fold = table.reshape(count, kinds, len(C), count, classes)
         by_fold[:] = whole.sides.table[:-1, None, None]
-        for place, fold in enumerate(trained):
-            by_fold[fold, :, :, place] = 0
+        for fold in range(count):
+            by_fold[fold, :, :, fold] = 0
 
     def code(block: Block) -> np.ndarray:
         kinds_of_rows = folds.of_rows[block.rows].astype(np.int16) * np.int16(kinds)
@@ -119,7 +115,7 @@ class HeldOutCD(SeveralDualCD):
         self.folds = folds
         self.previous = previous
         super().__init__(task)
-        of_a_row = self.n_vectors // len(folds.trained)
+        of_a_row = self.n_vectors // folds.count
         self.state_arrays += (StateArray(HELD, "row", columns=of_a_row, in_model=False, in_visits=False),)
 
     def held(self, state: State) -> np.ndarray:

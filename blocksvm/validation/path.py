@@ -9,10 +9,8 @@ import math
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
-from xxhash import xxh3_128_hexdigest
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import label_text
@@ -21,12 +19,9 @@ from blocksvm.base.threads import Threads
 from blocksvm.kernels.margins import certificate_sums
 from blocksvm.losses import get_loss
 from blocksvm.model.decision_values import area_under_curve
-from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.problems.problem import predicted
 from blocksvm.solvers.dual_methods import METHOD
-from blocksvm.solvers.solver import State
 from blocksvm.sources.source import Source
-from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.run import Watch
@@ -37,8 +32,6 @@ from blocksvm.validation.held_out_problems import HeldOutCD, HeldOutProblems
 PATH = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 AT_ONCE = 3  # of C: fewer readings with more of them, but more work, since less of the path is begun near its end
 ROWS_SHARE = 0.1  # of what all rows take: the problems leave at least so much of the memory to the rows
-DESCRIPTION, PREVIOUS = "path", "path-before"  # keys of a checkpoint's description, and of its arrays
-STATE_NAMES = ("path", "folds", "at_once", "of_rows", "part", "done", "readings", "seconds")
 FIGURES = ("accuracy", "loss", "auc", "rmse", "rel_gap")
 
 
@@ -61,7 +54,6 @@ class CrossValidation:
     seconds: float = 0.0
     parts: list[int] = field(default_factory=list)  # how many C at once
     readings: float = 0.0
-    fold_groups: int = 1  # whose readings and parts are those of one after the other
 
     @classmethod
     def empty(cls, path: list[float], folds: Folds) -> CrossValidation:
@@ -105,175 +97,53 @@ class CrossValidation:
             "best": self.path[self.best()],
         }
         run = {"status": self.status, "seconds": self.seconds, "parts": self.parts, "readings": self.readings}
-        run["fold_groups"] = self.fold_groups
         return description | figures | run | {"settings": plain(self.settings)}
-
-    @classmethod
-    def restored(cls, description: dict) -> CrossValidation:
-        """From ``described``."""
-        fields = {
-            name: description[name] for name in ("path", "folds", "status", "seconds", "parts", "readings", "settings")
-        }
-        return cls(
-            rows=np.array(description["rows"]),
-            **fields,
-            **{name: np.array(description[name], np.float64) for name in FIGURES},
-        )
-
-
-@dataclass
-class PathState:
-    """How far a cross-validation is along its path, in a checkpoint and back.
-
-    of_rows: a digest of the folds; result: of the parts of the path that have ended; part: the values of C that are
-    trained now, after ``done`` of the path; previous: the end of those before them, as ``HeldOutCD`` begins from it;
-    readings: of the part under way; before: seconds until it was broken off.
-    """
-
-    result: CrossValidation
-    at_once: int
-    of_rows: str
-    part: list[float] = field(default_factory=list)
-    done: int = 0
-    previous: tuple | None = None
-    readings: list[float] = field(default_factory=list)
-    before: float = 0.0
-    began: float = field(default_factory=time.perf_counter)
-
-    @property
-    def path(self) -> list[float]:
-        return self.result.path
-
-    @property
-    def folds(self) -> int:
-        return self.result.folds
-
-    @property
-    def seconds(self) -> float:
-        return self.before + time.perf_counter() - self.began
-
-    def saved(self) -> tuple[dict[str, State], dict]:
-        """(arrays by name space, description) for a checkpoint."""
-        description = {name: getattr(self, name) for name in STATE_NAMES}
-        description["figures"] = self.result.described() if self.done else None
-        arrays = {}
-        if self.previous is not None:
-            w, alpha, conjugates, C = self.previous
-            arrays[PREVIOUS] = {"w": w, "alpha": alpha, "conjugates": conjugates}
-            description["C"] = C
-        return arrays, {DESCRIPTION: description}
-
-
-class PathCheckpoint(Checkpoint):
-    """The file of a cross-validation; resume: go on from it."""
-
-    def __init__(self, path: Path, seconds: float = 600.0, resume: bool = False):
-        super().__init__(path, seconds)
-        self.resume = resume
-
-    def go_on(self, new: PathState) -> dict:
-        """Bring a cross-validation that begins to where this one was; the description of the run under way.  InputError
-        where the file is of another one."""
-        meta = describe_checkpoint(self.path)
-        description = meta.get(DESCRIPTION)
-        if description is None:
-            raise InputError(f"{self.path}: is the checkpoint of one run of train, not of a cross-validation")
-        for name, setting in (("path", "C"), ("folds", "folds"), ("at_once", "at_once")):
-            if description[name] != (now := getattr(new, name)):
-                raise InputError(
-                    f"{self.path}: was begun with {option(setting, description[name])}, but {now} is given now; "
-                    "resume with the same, or start afresh"
-                )
-        if description["of_rows"] != new.of_rows:
-            raise InputError(
-                f"{self.path}: was begun with other folds of the rows, by another seed, store or file of groups; "
-                "resume with the same, or start afresh"
-            )
-        for name in ("part", "done", "readings"):
-            setattr(new, name, description[name])
-        if description["figures"] is not None:
-            new.result = CrossValidation.restored(description["figures"])
-        if "C" in description:
-            arrays = self.arrays(PREVIOUS)
-            n = len(arrays["conjugates"])
-            new.previous = (
-                *(arrays[name].reshape(-1, n) for name in ("w", "alpha")),
-                arrays["conjugates"],
-                description["C"],
-            )
-        new.before = description["seconds"]
-        return meta
-
-
-@dataclass(frozen=True)
-class PathTask:
-    """What is cross-validated: path: the values of C, rising; folds: how many; groups: a file with a line for each row,
-    of which equal ones are held out together; at_once: how many C are trained at once, where the memory allows it."""
-
-    path: list[float]
-    folds: int
-    groups: str | None
-    at_once: int
-    settings: TrainSettings
 
 
 def follow_path(
     source: Source,
-    task: PathTask,
+    path: list[float],
     chosen: Folds,
+    at_once: int,
+    settings: TrainSettings,
     threads: Threads,
     watch: Watch,
-    checkpoint: PathCheckpoint | None = None,
 ) -> CrossValidation:
-    """Train the problems of the chosen folds at each C, and score the rows in them; checkpoint: the file of how far
-    this is, and whether to go on from it.  Raises InputError where a fold lacks a class."""
-    settings, path = task.settings, task.path
+    """Train the problems of the folds at each C of the path, rising, and score the rows in them; at_once: how many C
+    are trained at once, where the memory allows it.  Raises InputError where a fold lacks a class."""
+    began, done, previous = time.perf_counter(), 0, None
     targets = targets_of(source, trains_on_numbers(settings))
     check_folds(source, chosen, targets[0], settings)
-    at, resume = PathState(CrossValidation.empty(path, chosen), task.at_once, digest(chosen)), None
-    if checkpoint is not None:
-        if checkpoint.resume:
-            resume = checkpoint.go_on(at)
-        checkpoint.besides = at.saved
-    scores = at.result
-    while at.done < len(path):
-        # where a run goes on, its part of the path is what it was
-        most = task.at_once if resume is None else len(at.part)
-        plan, at.part = plan_part(source, settings, path[at.done :], most, chosen, at.previous, resume)
+    scores = CrossValidation.empty(path, chosen)
+
+    def count(event: dict) -> None:
+        if event["event"] == "outer":
+            scores.readings += (event["blocks"] > 0) + (event["certificate_share"] or 0.0)
+        watch.on_event(event)
+
+    while done < len(path):
+        plan, part = plan_part(source, settings, path[done:], at_once, chosen, previous)
         plan.share_work(threads)
-        watch.on_event({"event": "part", "path": at.part, "of": len(path), "done": at.done})
-
-        def count(event: dict) -> None:
-            if event["event"] == "outer":
-                at.readings.append((event["blocks"] > 0) + (event["certificate_share"] or 0.0))
-            watch.on_event(event)
-
-        loop = OuterLoop(plan, Watch(count, watch.stop), checkpoint=checkpoint)
+        watch.on_event({"event": "part", "path": part, "of": len(path), "done": done})
+        loop = OuterLoop(plan, Watch(count, watch.stop))
         result = loop.run()
         scores.settings = dict(plan.solver.settings) | settings.run_settings()
         scores.settings.pop("C")
         scores.status = result.status
         if result.status == "interrupted":
             return scores
-        scores.parts.append(len(at.part))
-        places = slice(at.done, at.done + len(at.part))
-        held = plan.solver.held(loop.state)[:, : len(at.part)]
-        gaps = np.array(result.certificate.by_class["rel_gap"]).reshape(-1, len(chosen.trained), held.shape[2])
-        scores.rel_gap[places, chosen.trained] = gaps[: len(at.part)].max(axis=2)
+        scores.parts.append(len(part))
+        places = slice(done, done + len(part))
+        held = plan.solver.held(loop.state)[:, : len(part)]
+        gaps = np.array(result.certificate.by_class["rel_gap"]).reshape(-1, chosen.count, held.shape[2])
+        scores.rel_gap[places] = gaps[: len(part)].max(axis=2)
         score(plan.solver.problem, held, *targets, chosen, scores, places)
-        scores.readings += sum(at.readings)
-        scores.seconds = at.seconds
-        at.done += len(at.part)
-        at.previous = plan.solver.last(loop.state) if at.done < len(path) else None
-        at.readings, resume = [], None
+        scores.seconds = time.perf_counter() - began
+        done += len(part)
+        previous = plan.solver.last(loop.state) if done < len(path) else None
         del loop, plan, result
         gc.collect()  # they refer to each other, and hold the memory that the next part takes
     return scores
-
-
-def digest(folds: Folds) -> str:
-    """By which folds are compared."""
-    return xxh3_128_hexdigest(folds.of_rows)
 
 
 def plan_part(
@@ -283,25 +153,24 @@ def plan_part(
     most: int,
     folds: Folds,
     previous: tuple | None,
-    resume: dict | None = None,
 ) -> tuple[Plan, list[float]]:
     """The plan of as many C at once, the first ones of the path and at most so many, as leave the rows enough of the
-    memory; of one, where that is too many already; of ``most``, where a run is resumed.  And these C."""
+    memory; of one, where that is too many already.  And these C."""
     for count in range(min(most, len(path)), 0, -1):
         method = replace(METHOD, make=partial(HeldOutCD, path=path[:count], folds=folds, previous=previous))
         # folds, targets, weights, and what scoring a fold takes; the end of the part before, and of this one
         ends = (previous is not None) + (count < len(path))
         n_bytes = 48 * source.n_samples + ends * ends_bytes(source, folds)
         try:
-            plan = Plan(source, train_settings, method=method, besides={"folds": n_bytes}, resume=resume)
+            plan = Plan(source, train_settings, method=method, besides={"folds": n_bytes})
         except InputError:
-            if count == 1 or resume is not None:
+            if count == 1:
                 raise
             continue
         rows = source.n_nonzeros * (4 + source.value_bytes) + source.n_samples * source.row_bytes
         budget = plan.budget
         left = budget.total - sum(budget.used[name] for name in ("weights", "alpha", "folds"))
-        if count == 1 or resume is not None or left >= ROWS_SHARE * rows:
+        if count == 1 or left >= ROWS_SHARE * rows:
             return plan, path[:count]
     raise AssertionError("a path has one C or more")
 
@@ -309,7 +178,7 @@ def plan_part(
 def ends_bytes(source: Source, folds: Folds) -> int:
     """Memory of ``HeldOutCD.last``."""
     classes = 1 if source.labels is None or source.labels.binary else len(source.labels.values)
-    return 8 * len(folds.trained) * classes * (source.n_features + 1 + source.n_samples)
+    return 8 * folds.count * classes * (source.n_features + 1 + source.n_samples)
 
 
 def trains_on_numbers(train_settings: TrainSettings) -> bool:
@@ -350,7 +219,7 @@ def score(
     as ``targets_of`` has them."""
     n_C, classes = held.shape[1:]
     sums, one = problem.loss.compiled(certificate_sums), np.ones(3)
-    for fold in folds.trained:
+    for fold in range(folds.count):
         rows = np.flatnonzero(folds.of_rows == fold)
         y = targets[rows]
         importance = None if weights is None else weights[rows]

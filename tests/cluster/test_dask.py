@@ -19,9 +19,8 @@ from support.training_cases import make_store, random_rows, train
 
 import blocksvm
 from blocksvm.base.errors import InputError
-from blocksvm.cluster.dask_workers import DaskWorkers
+from blocksvm.cluster.dask_workers import DaskWorkers, here
 from blocksvm.cluster.dispatcher import ClusterLost
-from blocksvm.cluster.executors import here
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]

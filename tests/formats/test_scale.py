@@ -175,23 +175,22 @@ def test_from_text_to_predictions_and_on(numbers, new, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("kind", ["--scale max-abs", "--idf smooth --bits 20"])
-@pytest.mark.parametrize("jobs", [(), ("--jobs", "1")])
-def test_features_that_have_no_factor_are_counted(kind, jobs, tmp_path, capsys):
+def test_features_that_have_no_factor_are_counted(kind, tmp_path, capsys):
     """What was not counted when the store was made is left out, and said, once a change."""
     (tmp_path / "a.svm").write_text("1 1:4 2:1\n-1 1:-8\n")
     (tmp_path / "b.svm").write_text("1 1:4 7:1 9:2\n-1 7:-8\n1 11:2 2:1\n")
     (tmp_path / "c.svm").write_text("1 1:3\n")
     store, factor = tmp_path / "s.h5", kind.split()[0][2:]
     assert run_in_process(capsys, split_command, tmp_path / "a.svm", store, *kind.split())[0] == 0
-    code, out, _ = run_in_process(capsys, split_command, tmp_path / "b.svm", store, "--append", *jobs)
+    code, out, _ = run_in_process(capsys, split_command, tmp_path / "b.svm", store, "--append")
     noted = f"note: new features left out: 3 ({store} has no {factor} for them; split all rows anew to learn them)"
     assert code == 0 and noted in " ".join(out.split())
     (tmp_path / "b.svm").rename(tmp_path / "d.svm")
-    _, out, _ = run_in_process(capsys, split_command, tmp_path / "d.svm", store, "--append", "--json", *jobs)
+    _, out, _ = run_in_process(capsys, split_command, tmp_path / "d.svm", store, "--append", "--json")
     assert json.loads(out)["features_left_out"] == 3
-    _, out, _ = run_in_process(capsys, split_command, tmp_path / "c.svm", store, "--append", *jobs)
+    _, out, _ = run_in_process(capsys, split_command, tmp_path / "c.svm", store, "--append")
     assert "left out:" not in out
-    _, out, _ = run_in_process(capsys, split_command, tmp_path / "d.svm", tmp_path / "l.h5", "--like", store, *jobs)
+    _, out, _ = run_in_process(capsys, split_command, tmp_path / "d.svm", tmp_path / "l.h5", "--like", store)
     assert f"note: new features left out: 3 ({store} has no {factor} for them)" in " ".join(out.split())
 
 

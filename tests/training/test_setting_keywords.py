@@ -55,7 +55,7 @@ def test_a_keyword_takes_what_its_setting_takes():
     ("function", "keywords"),
     [
         (blocksvm.fit, "FitSettings"),
-        (blocksvm.cross_validate, "CrossSettings"),
+        (blocksvm.cross_validate, "PathSettings"),
         (blocksvm.write_store, "StoreSettings"),
         (blocksvm.Stream, "OnlineSettings"),
         (blocksvm.measure_regret, "RegretSettings"),

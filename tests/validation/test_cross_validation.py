@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import io
 import json
-import os
 import re
-import subprocess
-import sys
-import time
 import weakref
 from dataclasses import replace
 from functools import partial
 
-import joblib
 import numpy as np
 import pytest
 import reference
@@ -31,7 +25,6 @@ from support.training_cases import (
 )
 
 from blocksvm.base.errors import InputError
-from blocksvm.cluster.executors import SharedStore, configured, results
 from blocksvm.commands.cv import main as cv_main
 from blocksvm.commands.cv import values_of
 from blocksvm.kernels.shuffle import row_keys
@@ -39,14 +32,12 @@ from blocksvm.model.model_file import load_model
 from blocksvm.solvers.dual_methods import METHOD
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
-from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.train_settings import TrainSettings
 from blocksvm.validation.cross import cross_validate
 from blocksvm.validation.folds import SALT, folds_of
 from blocksvm.validation.held_out_problems import HeldOutCD
-from blocksvm.validation.path import PathCheckpoint
 from blocksvm.validation.validation_figure import draw
 
 CHUNKS = np.arange(0, N, 20)
@@ -398,85 +389,6 @@ def same(found, expected):
     assert told == wanted
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("in_store", [False, True])
-@pytest.mark.parametrize("stopped", [1, 40, 150])
-def test_a_cross_validation_goes_on_to_the_same_bits(rows, tmp_path, stopped, in_store):
-    """Wherever it was stopped, in a visit or between two, in the first part of the path or a later one."""
-    X, y = rows
-    weights = np.random.default_rng(0).uniform(0.5, 2.0, N)
-    file = tmp_path / "cv.ckpt"
-    given = GIVEN | {"tol": 1e-5, "at_once": 2}
-    if in_store:
-        source = open_store(make_store(tmp_path, X, y, chunk_nonzeros=64))
-        given["memory"] = 1_000_000
-    else:
-        source = Matrix(X, y, weights=weights)
-    path = [0.05, 0.1, 0.5, 2.0, 3.0]
-    with source if in_store else contextlib.nullcontext():
-        whole = cross_validate(source, path, 3, **given)
-        assert whole.parts == [2, 2, 1]
-        parts, stop, resume, broken = 0, stopped, False, 0
-        while True:
-            checkpoint = PathCheckpoint(file, resume=resume)
-            found = cross_validate(source, path, 3, stop=stop_after(stop), checkpoint=checkpoint, **given)
-            parts += 1
-            if found.status != "interrupted":
-                break
-            broken += 1
-            resume, stop = True, 10**9 if broken == 3 else stopped
-        assert broken > 0 or stopped > 40
-        same(found, whole)
-        assert found.readings == pytest.approx(whole.readings)
-
-
-def test_a_checkpoint_of_another_cross_validation_is_refused(rows, tmp_path):
-    X, y = rows
-    source, file = Matrix(X, y), tmp_path / "cv.ckpt"
-    cross_validate(source, PATH, 3, stop=stop_after(3), checkpoint=PathCheckpoint(file), **GIVEN)
-    for more, expected in (
-        ({"C": [1.0]}, "was begun with C"),
-        ({"folds": 4}, "was begun with folds"),
-        ({"at_once": 1}, "was begun with at_once"),
-        ({"seed": 5}, "was begun with other folds of the rows"),
-        ({"loss": "logistic"}, "was begun with loss"),
-        ({"bias": 0.0}, "was begun with bias"),
-    ):
-        arguments = {"C": PATH, "folds": 3} | GIVEN | more
-        with pytest.raises(InputError, match=expected):
-            cross_validate(source, **arguments, checkpoint=PathCheckpoint(file, resume=True))
-    with pytest.raises(InputError, match="belongs to another store"):
-        cross_validate(Matrix(X * 2.0, y), PATH, 3, **GIVEN, checkpoint=PathCheckpoint(file, resume=True))
-    plain = tmp_path / "train.ckpt"
-    plan = Plan(source, TrainSettings.of(max_outer=1))
-    OuterLoop(plan, checkpoint=Checkpoint(plain)).run()
-    with pytest.raises(InputError, match="is the checkpoint of one run of train"):
-        cross_validate(source, PATH, 3, **GIVEN, checkpoint=PathCheckpoint(plain, resume=True))
-
-
-def test_the_command_goes_on(rows, tmp_path, capsys):
-    store = make_store(tmp_path, *rows)
-    file, figures = tmp_path / "cv.ckpt", tmp_path / "cv.json"
-    arguments = [str(store), "-C", "0.1,1", "--folds", "3", "--schedule", "2", "--at-once", "1", "--quiet"]
-    with pytest.raises(InputError, match="--resume needs --checkpoint"):
-        cv_main([*arguments, "--resume"])
-    with pytest.raises(InputError, match="is also a checkpoint; choose another name for the JSON report"):
-        cv_main([*arguments, "--checkpoint", str(figures), "--json", str(figures)])
-    assert cv_main([*arguments, "--json", str(figures)]) == 0
-    expected = json.loads(figures.read_text())
-    arguments.pop()  # --quiet says nothing
-    assert cv_main([*arguments, "--checkpoint", str(file), "--resume", "--json", str(figures), "--overwrite"]) == 0
-    assert "no checkpoint yet" in capsys.readouterr().err
-    with pytest.raises(InputError, match="exists"):
-        cv_main([*arguments, "--checkpoint", str(file)])
-    # the file is left at the end of the last part, which is gone on from once more
-    assert cv_main([*arguments, "--checkpoint", str(file), "--resume", "--json", str(figures), "--overwrite"]) == 0
-    found = json.loads(figures.read_text())
-    for run in (found, expected):
-        run.pop("seconds"), run.pop("readings")
-    assert found == expected
-
-
 def test_the_parts_of_a_path_do_not_add_up_in_memory(rows, monkeypatch):
     """The arrays of a part are gone when the next one is planned."""
     alive, loops = [], []
@@ -495,130 +407,3 @@ def test_the_parts_of_a_path_do_not_add_up_in_memory(rows, monkeypatch):
     finally:
         gc.enable()
     assert alive == [0, 0, 0]
-
-
-# -- groups of folds --------------------------------------------------------------------------------------------------
-
-GROUPED = {"C": [0.1, 1.0, 3.0, 10.0], "folds": 3, "fold_groups": 2, "tol": 1e-4, "memory": 3_000_000}
-
-
-@pytest.fixture(scope="module")
-def grouped(rows, tmp_path_factory):
-    """(a store, its cross-validation by two groups of folds, one after the other)"""
-    path = make_store(tmp_path_factory.mktemp("stores"), *rows, chunk_nonzeros=128)
-    with open_store(path) as store:
-        return path, cross_validate(store, **GROUPED)
-
-
-def test_groups_of_folds_reach_the_same_within_the_gaps(rows, grouped):
-    """Each problem is that of its fold, whichever group it is in; of one fold and one C, too."""
-    _, found = grouped
-    together = cross_validate(Matrix(*rows), **GROUPED | {"fold_groups": 1})
-    alone = cross_validate(Matrix(*rows), **GROUPED | {"fold_groups": 3})
-    assert found.parts == [3, 1, 3, 1] and alone.parts == 3 * [3, 1]
-    for run in (found, alone):
-        assert run.status == "converged" and run.rel_gap.max() <= 1e-4
-        np.testing.assert_allclose(run.loss, together.loss, rtol=0.02, atol=2e-3)
-        np.testing.assert_allclose(run.accuracy, together.accuracy, atol=0.035)
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
-def test_groups_of_folds_have_the_same_bits_wherever_they_are_trained(grouped, backend):
-    path, expected = grouped
-    with open_store(path) as store, joblib.parallel_config(backend, n_jobs=2):
-        found = cross_validate(store, **GROUPED)
-    same(found, expected)
-    assert found.readings == expected.readings
-    assert found.settings["memory"] == GROUPED["memory"]
-
-
-def test_each_group_of_folds_has_its_share_of_the_memory(grouped, monkeypatch):
-    path, _ = grouped
-    planned = []
-
-    class Watched(Plan):
-        def __init__(self, *arguments, **more):
-            super().__init__(*arguments, **more)
-            planned.append((self.budget.total, sum(self.memory().values())))
-
-    monkeypatch.setattr("blocksvm.validation.path.Plan", Watched)
-    with open_store(path) as store:
-        cross_validate(store, **GROUPED)
-        assert {total for total, _ in planned} == {1_500_000}
-        assert all(used <= total for total, used in planned)
-        with pytest.raises(InputError, match="memory=20_000 is too small") as refused:
-            cross_validate(store, **GROUPED | {"memory": 20_000})
-        # what all groups need is named
-        need = refused.value.needs
-        assert sum(need.values()) > 20_000
-
-
-@pytest.mark.parametrize(
-    ("more", "expected"),
-    [
-        ({"fold_groups": 4}, "fold_groups=4: must be from 1 to the number of folds, 3"),
-        ({"checkpoint": PathCheckpoint("x.ckpt")}, "is for folds that share readings, not for groups"),
-    ],
-)
-def test_groups_of_folds_that_cannot_be_are_refused(rows, more, expected):
-    with pytest.raises(InputError, match=expected):
-        cross_validate(Matrix(*rows), **GROUPED | more)
-
-
-def test_a_stop_is_heard_in_groups_of_folds(grouped):
-    path, _ = grouped
-    with open_store(path) as store:
-        assert cross_validate(store, **GROUPED, stop=stop_after(5), n_jobs=2).status == "interrupted"
-
-
-def test_a_group_that_cannot_be_trained_ends_the_others():
-    """They hear of it, so that nobody waits for them."""
-    place, ended = configured(2, 2, in_process=True), []
-
-    def work(fails: bool, stop) -> None:
-        while not (fails or stop()):
-            time.sleep(0.01)
-        ended.append(fails)
-        raise InputError("that cannot be")
-
-    with pytest.raises(InputError, match="that cannot be"):
-        list(results(place, work, [False, True], lambda: False))
-    assert ended == [True, False]
-
-
-def test_a_store_that_another_process_sees_otherwise_is_refused(rows, grouped, tmp_path):
-    path, _ = grouped
-    other = make_store(tmp_path, rows[0] * 2.0, rows[1])
-    with open_store(path) as store:
-        shared = SharedStore(str(store.path), store.fingerprint)
-    with pytest.raises(InputError, match="is another store on"):
-        replace(shared, path=str(other)).open()
-    with pytest.raises(InputError, match=r"and 0\.1 is here: bits could differ"):
-        replace(shared, about={**shared.about, "numba": "0.1"}).open()
-    shared.open().close()
-
-
-def killed(_) -> None:
-    os._exit(1)
-
-
-@pytest.mark.process
-@pytest.mark.slow
-def test_a_process_that_dies_is_told(grouped):
-    with joblib.parallel_config("loky", n_jobs=2):
-        place = configured(None, 2, in_process=False)
-    with pytest.raises(InputError, match="has died, perhaps for lack of memory"):
-        list(results(place, killed, [0, 1], lambda: False))
-    assert sorted(results(place, abs, [-1, -2], lambda: False)) == [(0, 1), (1, 2)]  # others take their place
-
-
-@pytest.mark.process
-@pytest.mark.slow
-def test_joblib_runs_tasks_of_its_own_after_ours():
-    """In a process of its own: loky keeps one set of processes, and joblib's first tasks take what is there."""
-    first = "list(OnProcesses(2, 1).start().map(abs, [-1, -2]))"
-    then = "joblib.Parallel(n_jobs=2)(joblib.delayed(abs)(n) for n in (-3, -4))"
-    code = f"import joblib; from blocksvm.cluster.executors import OnProcesses; print({first}, {then}, {first})"
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[1, 2] [3, 4] [1, 2]\n", done.stderr

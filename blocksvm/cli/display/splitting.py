@@ -39,8 +39,7 @@ class SplitDisplay:
         names = inputs[0] if len(inputs) == 1 else f"{len(inputs)} inputs" if inputs else "no new text"
         names = "standard input" if names == "-" else names
         print(
-            f"splitting {names}: up to {megabytes(settings.memory)} of memory, {parsers(settings.processes)}"
-            f"{number_of(settings.n_jobs, 'thread')}",
+            f"splitting {names}: up to {megabytes(settings.memory)} of memory, {number_of(settings.n_jobs, 'thread')}",
             file=self.stream,
         )
 
@@ -60,13 +59,6 @@ class SplitDisplay:
         """', 123 rows/s, 4 MB/s of text', or '' where it is not known yet."""
         rows, text = (pace.of(seconds, done) for pace, done in zip((self.rows, self.text), self.done, strict=True))
         return f", {rows:,.0f} rows/s, {text / 1e6:,.0f} MB/s of text" if rows and text else ""
-
-
-def parsers(processes: int | None) -> str:
-    """The processes that parse, where there are others than this one."""
-    if processes is None:
-        return ""
-    return f"{'all processes' if processes < 0 else number_of(processes, 'process')}, "
 
 
 def skipped_lines(store: str, meta: dict, unchanged: bool) -> list[str]:
