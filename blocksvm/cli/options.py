@@ -11,12 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from blocksvm.base.errors import InputError, option_string
-from blocksvm.base.objects.object_settings import OBJECT_SETTINGS, PRICES
+from blocksvm.base.objects.object_settings import OBJECT_SETTINGS
 from blocksvm.base.objects.remote_path import place
 from blocksvm.base.objects.urls import is_url
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import by_options
-from blocksvm.cli.console import Known, duration, size, threads
+from blocksvm.cli.console import Known, duration, threads
 from blocksvm.formats import AUTO, FORMATS, settings_offered
 from blocksvm.training.run_settings import ROUNDING
 
@@ -66,10 +66,9 @@ def add_cluster(parser, what: str = "read the store", copies: bool = False) -> N
                            help="where workers may have a copy of the store; may be repeated")  # fmt: skip
 
 
-def add_objects(parser, priced: bool = False) -> None:
-    """Add the options of stores that are objects; the parser applies them.  priced: the command tells prices."""
-    title, settings = "stores that are objects (s3://, gs://, az://, https://)", OBJECT_SETTINGS
-    add_settings(parser, title, settings if priced else settings.without(*PRICES), types={"cache": size})
+def add_objects(parser) -> None:
+    """Add the options of stores that are objects; the parser applies them."""
+    add_settings(parser, "stores that are objects (s3://, gs://, az://, https://)", OBJECT_SETTINGS)
 
 
 def cluster_of(options):

@@ -73,7 +73,7 @@ def parser(solver: str, settings: Settings) -> Parser:
     add_settings(p, "the run", RUN_SETTINGS, METHOD, TYPES)
     add_threads(p.add_argument_group("the machine"))
     add_cluster(p, copies=True)
-    add_objects(p, priced=True)
+    add_objects(p)
     add_settings(p, "when to stop", RUN_SETTINGS, END, TYPES)
     more = p.add_argument_group("starting, watching, resuming")
     more.add_argument("--warm-start", metavar="MODEL.h5", help="begin from a model or checkpoint of this store")

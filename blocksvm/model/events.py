@@ -117,7 +117,6 @@ class OuterEvent(_Event, _Figures, _Suffered):
     bytes_received: int
     seconds_workers: float
     requests: int
-    price: float | None
     passes: list[int]
     gain: float
     set_rows: int | None

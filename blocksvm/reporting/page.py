@@ -13,7 +13,6 @@ from html import escape
 from importlib.resources import files
 
 from blocksvm import __version__
-from blocksvm.base.objects.object_settings import dollars
 from blocksvm.reporting.charts import (
     Chart,
     in_bytes,
@@ -128,11 +127,10 @@ def _summary(runs: Sequence[TracedRun]) -> str:
             run.name, run.method, ENDS.get(run.status, run.status or ""), in_seconds(run.seconds),
             shown(float(len(run.iterations)) if run.iterations else None), shown(gap, lambda value: f"{value:.2e}"),
             shown(_last(run, lambda one: one.bytes_read or None), in_bytes),
-            shown(_last(run, lambda one: one.price), dollars),
             shown(_last(run, lambda one: one.held_out), percent),
             ", ".join(f"{one.loss:.6g}" for one in online), ", ".join(map(_wrong, online)),
         ])  # fmt: skip
-    head = ["run", "solver", "state", "time", "iterations", "certified gap", "read", "price", "held out",
+    head = ["run", "solver", "state", "time", "iterations", "certified gap", "read", "held out",
             "average loss", "mistakes"]  # fmt: skip
     wanted = [j for j in range(len(head)) if j < 4 or any(row[j] for row in rows)]
     return _table([head[j] for j in wanted], [[row[j] for j in wanted] for row in rows])
@@ -203,8 +201,8 @@ def _figures(runs: Sequence[TracedRun]) -> str:
                     "set rows", "set passes", "training", "waiting"]  # fmt: skip
             on_cluster = any(one.sent for one in run.iterations)
             head += ["on the set", "workers", "sent"] if on_cluster else []
-            of_objects = any(one.price is not None for one in run.iterations)
-            head += ["requests", "price"] if of_objects else []
+            of_objects = any(one.requests for one in run.iterations)
+            head += ["requests"] if of_objects else []
             rows = [
                 [str(one.number), f"{one.seconds:.3f}", shown(one.primal), shown(one.dual),
                  shown(one.gap, lambda value: f"{value:.3e}"), "yes" if one.certified else "",
@@ -212,7 +210,7 @@ def _figures(runs: Sequence[TracedRun]) -> str:
                  shown(one.set_rows, lambda value: f"{value:.0f}"), shown(one.set_passes), in_seconds(one.training),
                  in_seconds(one.waiting),
                  *([in_seconds(one.on_set), in_seconds(one.workers), in_bytes(one.sent)] if on_cluster else []),
-                 *([f"{one.requests:.0f}", shown(one.price, dollars)] if of_objects else [])]
+                 *([f"{one.requests:.0f}"] if of_objects else [])]
                 for one in thinned(run.iterations, MOST_ROWS)
             ]  # fmt: skip
             parts.append(_details(f"{run.name}: outer iterations", _table(head, rows)))

@@ -24,8 +24,8 @@ class Iteration:
     seconds, bytes_read: of the run, at its end; gap, primal, dual: certified, or estimates; held_out, on_rows:
     accuracies, and *_rmse root mean squared errors; lasted: seconds of this iteration, of which training, on_set
     (passes over the working set) and waiting were spent; reading, decoding: seconds of the threads that read
-    meanwhile; workers, sent: of a cluster, seconds of its workers, and bytes to them and back; requests, price: of the
-    run, to an object store, and in dollars (None: a file); set_rows, set_share: the
+    meanwhile; workers, sent: of a cluster, seconds of its workers, and bytes to them and back; requests: of the
+    run, to an object store; set_rows, set_share: the
     working set, and its share of the gap; passes: a block, on the mean; set_passes: over the working set.
     """
 
@@ -49,7 +49,6 @@ class Iteration:
     workers: float
     sent: float
     requests: float
-    price: float | None
     set_rows: float | None
     set_share: float | None
     passes: float | None
@@ -211,7 +210,7 @@ def _iterate(run: TracedRun, event: Event) -> None:
         event.number("primal") is not None and event.number("dual_estimate") is None
     )
     suffix = "" if certified else "_estimate"
-    seconds, blocks, price = event.amount("seconds"), event.amount("blocks"), event.number("price")
+    seconds, blocks = event.amount("seconds"), event.amount("blocks")
     run.iterations.append(
         Iteration(
             number=int(event.amount("outer")),
@@ -234,7 +233,6 @@ def _iterate(run: TracedRun, event: Event) -> None:
             workers=event.amount("seconds_workers"),
             sent=event.amount("bytes_sent") + event.amount("bytes_received"),
             requests=event.amount("requests") + (before.requests if before else 0.0),
-            price=None if price is None else price + ((before and before.price) or 0.0),
             set_rows=event.number("set_rows"),
             set_share=event.number("set_share"),
             passes=event.amount("inner_passes") / blocks if blocks else None,

@@ -126,10 +126,6 @@ class Source(ABC):
             other.coding = Coding(labels, self.coding.source_labels, real)
         return other
 
-    def price(self, requests: int, n_bytes: int) -> float | None:
-        """Dollars for so many requests and bytes; None where reading costs none."""
-        return None
-
     def close(self) -> None:
         """Give back what reading takes."""
         return

@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
-
 from blocksvm.base.outputs.writing import named_errors
 from blocksvm.sources.source import ReadingCost
 from blocksvm.store.ranges import Span
@@ -64,10 +62,6 @@ class ChunkBytes(ABC):
 
     def foresee(self, blocks: Sequence[Sequence[int]]) -> None:
         """The next blocks will be of these chunks, one after the other."""
-        return
-
-    def keep(self, sizes_of: Callable[[], np.ndarray]) -> None:
-        """Chunks may be kept on this machine; sizes_of(): the bytes of each."""
         return
 
     @abstractmethod

@@ -138,7 +138,6 @@ class Store(Source):
                 shuffled=meta["settings"]["order"] == "shuffled",
             )
             self.rows_checksum = chunks["rows_checksum"]
-            self.bytes.keep(self.parts.sizes)
 
     def _table(self, name: str, dtype: np.dtype, length: int, checksum: int) -> np.ndarray:
         table = read_table(self.file, name, dtype, length)
@@ -236,9 +235,6 @@ class Store(Source):
             runs.append((run, rows[start], places[start], places[stop], ahead))
             start = stop
         return runs
-
-    def price(self, requests: int, n_bytes: int) -> float | None:
-        return self.path.remote.settings.price(requests, n_bytes) if isinstance(self.path, RemotePath) else None
 
     def foresee(self, blocks: list[np.ndarray]) -> None:
         self.bytes.foresee([chunks.tolist() for chunks in blocks])
@@ -369,22 +365,10 @@ def open_store(
     path: str | Path,
     *,
     connections: int | None = None,
-    cache: int | str | None = None,
-    cache_dir: str | None = None,
-    price_per_request: float | None = None,
-    price_per_gb: float | None = None,
 ) -> Store:
     """Open a store made by ``blocksvm split``; a context manager.
 
     path: of a file, or the URL of an object (s3://, gs://, az://, https://), of which connections is the most requests
-    at once (128), cache the bytes that are kept in a file of this machine, in the folder ``cache_dir`` where it shall
-    stay for the next run, and the prices are in dollars of a request (4e-7) and of 10^9 bytes (0).
+    at once (64).
     """
-    given = {
-        "connections": connections,
-        "cache": cache,
-        "cache_dir": cache_dir,
-        "price_per_request": price_per_request,
-        "price_per_gb": price_per_gb,
-    }
-    return Store(path, ObjectSettings.of(given))
+    return Store(path, ObjectSettings.of({"connections": connections}))

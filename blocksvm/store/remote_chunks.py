@@ -9,18 +9,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import islice
 
 import numpy as np
 
 from blocksvm.base.objects.remote_object import REQUESTS, RemoteObject
 from blocksvm.store.chunk_bytes import ChunkBytes, ChunkReads, SpansOf, Truncated
-from blocksvm.store.chunk_cache import ChunkCache, spans_within
-from blocksvm.store.ranges import ChunkRun, Span, coalesce, runs_of
-from blocksvm.store.units import unit_bytes, units_of
+from blocksvm.store.ranges import ChunkRun, coalesce, runs_of
 
 READ_AHEAD, LONGEST = 32_000_000, 8_000_000  # bytes, where nobody has said how much memory there is
 
@@ -105,14 +103,12 @@ class RemoteBytes(ChunkBytes):
     a chunk has not more.
     """
 
-    def __init__(self, remote: RemoteObject, spans_of: SpansOf, budget: int = READ_AHEAD, longest: int = LONGEST,
-                 cache: ChunkCache | None = None):  # fmt: skip
+    def __init__(self, remote: RemoteObject, spans_of: SpansOf, budget: int = READ_AHEAD, longest: int = LONGEST):
         self.remote = remote
         self.spans_of = spans_of
         self.size = remote.identity().size
         self.longest = longest
         self.fetcher = RangeFetcher(remote, budget)
-        self.cache, self.owns_cache = cache, False
         self.foreseen: list[tuple[list[int], list[Asked]]] = []  # blocks, in their order
         self.now: dict[int, Asked] = {}  # of the block that is read, by a run's first chunk
 
@@ -121,27 +117,13 @@ class RemoteBytes(ChunkBytes):
 
     def within(self, budget: int, longest: int) -> RemoteBytes:
         """The same with other limits."""
-        other = RemoteBytes(self.remote, self.spans_of, budget, longest, self.cache)
-        other.owns_cache, self.owns_cache = self.owns_cache, False
-        return other
-
-    def joined(self, chunk: int) -> list[Span]:
-        """Where its bytes lie, neighbours as one."""
-        return coalesce(self.spans_of(chunk), 0)
+        return RemoteBytes(self.remote, self.spans_of, budget, longest)
 
     def at(self, offset: int, n_bytes: int) -> memoryview:
         return self.remote.read(offset, offset + n_bytes)
 
     def reader(self) -> RemoteBytes:
-        return RemoteBytes(self.remote, self.spans_of, self.fetcher.budget, self.longest, self.cache)
-
-    def keep(self, sizes_of: Callable[[], np.ndarray]) -> None:
-        settings = self.remote.settings
-        if settings.cache:
-            sizes, identity = sizes_of(), f"{self.remote.url} {self.remote.identity()}"
-            units = units_of(sizes, unit_bytes(sizes, None))
-            self.cache = ChunkCache(sizes, units, settings.cache, identity, settings.cache_dir)
-            self.owns_cache = True
+        return RemoteBytes(self.remote, self.spans_of, self.fetcher.budget, self.longest)
 
     def foresee(self, blocks: Sequence[Sequence[int]]) -> None:
         # runs come in the order in which they are asked for: one that comes before it is wanted would hold the memory
@@ -165,12 +147,7 @@ class RemoteBytes(ChunkBytes):
         n_bytes = [sum(stop - start for start, stop in spans[chunk]) for chunk in chunks]
         runs = []
         for run in runs_of(chunks, n_bytes, self.longest):
-            for kept, group in groupby(run, lambda chunk: self.cache is not None and self.cache.has(chunk)):
-                if kept:  # each alone, so that one is in memory at once
-                    runs += [ChunkRun((chunk,), ()) for chunk in group]
-                else:
-                    own = tuple(group)
-                    runs.append(ChunkRun(own, tuple(coalesce(span for chunk in own for span in spans[chunk]))))
+            runs.append(ChunkRun(tuple(run), tuple(coalesce(span for chunk in run for span in spans[chunk]))))
         return runs
 
     def runs(self, chunks: Sequence[int], threads: int) -> list[tuple[Sequence[int], Sequence[int]]]:
@@ -188,8 +165,6 @@ class RemoteBytes(ChunkBytes):
     def close(self) -> None:
         self._give_back([*self.now.values(), *(asked for _, runs in self.foreseen for asked in runs)])
         self.now, self.foreseen = {}, []
-        if self.cache is not None and self.owns_cache:
-            self.cache.close()
 
 
 class RemoteReads(ChunkReads):
@@ -202,8 +177,6 @@ class RemoteReads(ChunkReads):
     def begin(self, chunks: Sequence[int], ahead: Sequence[int]) -> None:
         self.asked = self.of.now.pop(chunks[0])
         began = time.perf_counter()
-        if not self.asked.answer.done():
-            self.of.remote.connections.depth.waits()
         try:
             answers = self.asked.answer.result()
         except BaseException:
@@ -211,10 +184,6 @@ class RemoteReads(ChunkReads):
             raise
         run = self.asked.run
         self.parts = [(start, answer) for (start, _), answer in zip(run.ranges, answers, strict=True)]
-        if not run.ranges and self.of.cache is not None:
-            data = self.of.cache.get(run.chunks[0])
-            if data is not None:
-                self.parts = spans_within(data, self.of.joined(run.chunks[0]))
         self.cost.seconds_reading += time.perf_counter() - began
         self.cost.bytes_read += run.n_bytes
         self.cost.requests += len(run.ranges)
@@ -242,8 +211,5 @@ class RemoteReads(ChunkReads):
 
     def end(self, sound: bool) -> None:
         if self.asked is not None:
-            if sound and self.asked.run.ranges and self.of.cache is not None:
-                for chunk in self.asked.run.chunks:
-                    self.of.cache.put(chunk, [self._held(a, b - a) for a, b in self.of.joined(chunk)])
             self.of._give_back([self.asked])
         self.asked, self.parts = None, []

@@ -226,7 +226,6 @@ class OuterLoop(Run):
         valid = held_out_figures(self.plan.held_out, self.weights, solver.bias, lambda: completion(self.state))
         figures = {"rows_read": self.plan.source.n_samples, **figures_of(self.working_set)}
         figures |= solver.progress(self.state)
-        self.tally.price = self.plan.source.price(self.tally.requests, self.tally.bytes_read)
         self.watch.on_event(record.outer_event(self.progress, self.tally, self.seconds(), figures, valid))
         self.progress.told = True
 

@@ -148,7 +148,7 @@ class Progress:
 class Tally:
     """The work of an outer iteration, as it is shown; nothing is decided by it.  seconds_reading, seconds_decoding:
     of all threads that do, which work while others train; bytes_sent, bytes_received, seconds_workers: of a cluster;
-    requests, price: to an object store, and in dollars (None: a file)."""
+    requests: to an object store."""
 
     blocks: int = 0
     inner_passes: int = 0
@@ -175,7 +175,6 @@ class Tally:
     bytes_received: int = 0
     seconds_workers: float = 0.0
     requests: int = 0
-    price: float | None = None
 
     def count(self, result: VisitResult) -> None:
         """A visit to a block."""

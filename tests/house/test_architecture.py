@@ -56,7 +56,6 @@ ONLY_IN = {
     "onnx": ["exchange/onnx"],
     "pyarrow": ["exchange/weights_table", "formats/tables"],
     "obstore": ["base/objects/obstore_access"],
-    "fsspec": ["base/objects/fsspec_access"],
     "sacrebleu": ["structured/bleu"],
     "argparse": ["cli", "commands"],
     "dask": ["cluster/dask_client"],

@@ -111,7 +111,6 @@ def test_workers_read_for_themselves(server, tmp_path, by):
     run, wanted = (train(source, **settings) for source in ("s3://b/rows.h5", store))
     assert run.same(wanted)
     assert sum(event["requests"] for event in run.outer()) > 0
-    assert all(event["price"] > 0 for event in run.outer())
 
 
 @pytest.mark.slow

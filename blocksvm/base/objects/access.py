@@ -48,10 +48,6 @@ class TryAgain(Exception):
     """A request has failed in a way that may pass: a connection was dropped, an answer cut, a server at fault."""
 
 
-class TooMany(TryAgain):
-    """The server asks for fewer requests (429, 503 Slow Down)."""
-
-
 class Changed(Exception):
     """The object is not what it was (412, 416)."""
 

@@ -13,12 +13,12 @@ from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.objects.access import Access, Changed, Identity, RangeAnswer, Ready, TooMany, TryAgain
+from blocksvm.base.objects.access import Access, Changed, Identity, RangeAnswer, Ready, TryAgain
 from blocksvm.base.objects.urls import of_web, with_secrets
 
 SCHEMES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https")
 STATUS = re.compile(r"status: (\d{3})")
-SLOW_DOWN = (429, 503)
+TOO_MANY = 429
 PART_BYTES = 8_000_000  # of an upload
 MOST_PARTS = 9_000  # S3 allows 10,000
 PARTS_AT_ONCE = 4
@@ -162,9 +162,7 @@ class ObstoreAccess(Access):
             return self.denied(str(status or _line(error)))
         if NO_RANGES in str(error):
             return self.in_no_parts()
-        if status in SLOW_DOWN:
-            return TooMany(f"status {status}")
-        if status and status < 500:
+        if status and status < 500 and status != TOO_MANY:
             return InputError(f"{self.url}: its server refuses the request (status {status}); check the URL")
         if "redential" in str(error) and not status:
             return self.denied("no credentials were found")

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.objects.access import Access, Changed, Identity, RangeAnswer, TooMany, TryAgain
-from blocksvm.base.objects.depth import Depth
+from blocksvm.base.objects.access import Access, Changed, Identity, RangeAnswer, TryAgain
 from blocksvm.base.objects.object_settings import ObjectSettings
 from blocksvm.base.objects.obstore_access import SCHEMES, ObstoreAccess
 from blocksvm.base.optional_libraries import require_library
@@ -75,15 +74,13 @@ REQUESTS = Requests()
 
 
 class Connections:
-    """The requests of one object that are under way, as many as ``Depth`` allows; used in the event loop alone.
+    """The requests of one object that are under way, at most ``most``; used in the event loop alone.
 
-    Those whose answers wait for memory are beside these, and fewer than ``most``: what there is memory for never waits
-    for what there is none for.  early: requests that may come to wait so.
+    Those whose answers wait for memory count, too.  early: requests that may come to wait so.
     """
 
     def __init__(self, most: int):
         self.most = most
-        self.depth = Depth(most)
         self.under_way = 0
         self.held = 0  # answers that wait for memory
         self.early = 0
@@ -92,10 +89,10 @@ class Connections:
     @property
     def room_for_early(self) -> int:
         """How many more may be early: some are left for others."""
-        return self.depth.limit - max(1, min(LEFT, self.depth.limit // 2)) - self.early
+        return self.most - max(1, min(LEFT, self.most // 2)) - self.early
 
     def _full(self) -> bool:
-        return self.under_way >= self.depth.limit or self.under_way + self.held >= self.most
+        return self.under_way + self.held >= self.most
 
     async def take(self) -> None:
         loop = asyncio.get_running_loop()
@@ -108,7 +105,6 @@ class Connections:
                 self._next()
                 raise
         self.under_way += 1
-        self.depth.asked(loop.time())
 
     async def hold(self, room: asyncio.Event) -> None:
         """Until there is ``room`` a request is not under way."""
@@ -123,8 +119,6 @@ class Connections:
 
     def give_back(self) -> None:
         self.under_way -= 1
-        if not self.under_way:
-            self.depth.idle()
         self._next()
 
     def _next(self) -> None:
@@ -195,8 +189,6 @@ class RemoteObject:
                 ) from None
             except TryAgain as error:
                 failed += 1
-                if isinstance(error, TooMany):
-                    self.connections.depth.too_many(asyncio.get_running_loop().time())
                 if failed == self.patience.tries:
                     raise InputError(
                         f"{self.url}: {failed} requests for the same bytes have failed, the last one with: {error}; "
@@ -217,7 +209,6 @@ class RemoteObject:
             raise TryAgain(
                 f"{len(answer.data)} bytes from byte {answer.start} on came for {n_bytes} from byte {start} on"
             )
-        self.connections.depth.answered(n_bytes, asyncio.get_running_loop().time())
         return answer.data
 
     async def _empty(self) -> Identity:
@@ -270,10 +261,8 @@ class _Empty(Exception):
 
 def access_to(url: str, silence: float) -> Access:
     """By the library that knows the URL's scheme."""
-    if url.partition("://")[0].lower() in SCHEMES:
-        require_library("obstore", "a URL")
-        return ObstoreAccess(url, silence)
-    from blocksvm.base.objects.fsspec_access import FsspecAccess
-
-    require_library("fsspec", "a URL of this kind")
-    return FsspecAccess(url)
+    scheme = url.partition("://")[0].lower()
+    if scheme not in SCHEMES:
+        raise InputError(f"{url}: begins with {scheme}://; name an object by one of {', '.join(sorted(SCHEMES))}")
+    require_library("obstore", "a URL")
+    return ObstoreAccess(url, silence)

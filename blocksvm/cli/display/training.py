@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from blocksvm.base.objects.object_settings import dollars
 from blocksvm.base.settings import shown
 from blocksvm.cli.display.folding import width_of, wrap_text
 from blocksvm.cli.display.line import Line
@@ -16,11 +15,11 @@ from blocksvm.problems.problem_settings import learns_together
 WIDTHS = {
     "outer": 5, "epoch": 5, "seconds": 7, "primal": 12, "dual": 12, "gap": 8, "certified": 9, "rows": 14, "loss": 10,
     "mistakes": 9, "cost": 10, "rmse": 9, "held-out": 8, "asked": 6, "done": 7, "passes": 6, "set": 6, "set-gap": 7,
-    "set-passes": 10, "requests": 9, "price": 8, "read": 7, "waiting": 7, "sent": 7, "here": 5, "left": 6,
+    "set-passes": 10, "requests": 9, "read": 7, "waiting": 7, "sent": 7, "here": 5, "left": 6,
 }  # fmt: skip
 # the columns that a narrow terminal does without, the first one first
 SPARED = (
-    "waiting", "sent", "here", "requests", "read", "price", "done", "set-gap", "passes", "set-passes", "set", "left",
+    "waiting", "sent", "here", "requests", "read", "done", "set-gap", "passes", "set-passes", "set", "left",
     "certified", "asked", "held-out", "rows", "dual", "seconds", "primal", "mistakes",
 )  # fmt: skip
 # of any other column the first row tells whether this run has it
@@ -53,7 +52,6 @@ class TrainDisplay:
         self.online = self.queried = False
         self.n_samples = self.n_vectors = 1
         self.bytes_read = self.bytes_sent = self.requests = 0
-        self.price = 0.0
         self.before = {"rows": 0, "cumulative_loss": 0.0, "mistakes": 0, "squared_errors": 0.0, "cumulative_cost": 0.0,
                        "asked": 0}  # fmt: skip
 
@@ -190,12 +188,11 @@ class TrainDisplay:
         }
 
     def _objects(self, event: dict) -> dict[str, str]:
-        """Requests to an object store so far, and their price."""
-        if event.get("price") is None:
+        """Requests to an object store so far."""
+        self.requests += event.get("requests", 0)
+        if not self.requests:
             return {}
-        self.requests += event["requests"]
-        self.price += event["price"]
-        return {"requests": counted(self.requests, WIDTHS["requests"]), "price": dollars(self.price)}
+        return {"requests": counted(self.requests, WIDTHS["requests"])}
 
     def _cluster(self, event: dict) -> dict[str, str]:
         """What was sent to workers and back, and this process's part of the work."""
