@@ -3,7 +3,7 @@ of several classes in kernel form, which differ in what they minimise, in the ma
 off.
 
     python -m experiments.mira [NAME=TRAIN:TEST ...] [--noise 0,0.2] [--learners-only] [--epochs 20] [--draws 3]
-        [--json FILE]
+
 
 --noise: shares of the training labels that are drawn anew.  Beside the texts sets of scikit-learn, the 1,797 digits
 of 64 pixels among them, a third held out at random.  A model is sum_i a_i K(x_i, .) with a_i (k,) a number for each
@@ -21,7 +21,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
 from blocksvm import fit
 from blocksvm.kernels.crammer_singer_loops import best_row
 from blocksvm.kernels.multipliers import separate_slacks
-from experiments.measuring import Tables, listed, parser
+from experiments.runs import begin, listed, parser, row, table
 
 BUILT_IN = {"digits": load_digits, "wine": load_wine, "cancer": load_breast_cancer}
 KERNELS = {
@@ -135,12 +135,12 @@ def main() -> None:
     p.add_argument("--epochs", type=int, default=20)
     p.add_argument("--draws", type=int, default=3)
     options = p.parse_args()
-    tables = Tables(options)
+    begin()
     every = list(draws(options.built_in, options.texts, options.draws))
     names = dict.fromkeys(name for name, _, _ in every)
     for name, noise in ((name, noise) for name in names for noise in options.noise):
         sets = [(seed, noisy(rows, noise, seed)) for other, seed, rows in every if other == name]
-        tables.begin(
+        table(
             f"{name}, {noise:.0%} of the labels drawn anew, {options.epochs} epochs",
             "kernel",
             "update",
@@ -155,13 +155,12 @@ def main() -> None:
                 given = {"learner": learner, **more, "max_outer": options.epochs, "seed": seed}
                 models = [fit(rows.X, rows.y, average=average, **given).model for average in (False, True)]
                 found.append([100.0 * np.mean(model.predict(rows.X_test) == rows.y_test) for model in models])
-            tables.row("linear", f"`{learner}`", more.get("C", ""), "", *(f"{x:.1f}" for x in np.mean(found, axis=0)))
+            row("linear", f"`{learner}`", more.get("C", ""), "", *(f"{x:.1f}" for x in np.mean(found, axis=0)))
         for kernel, rule in ((kernel, rule) for kernel in KERNELS for rule in RULES if not options.learners_only):
             for C in (np.inf, 0.01) if RULES[rule][0] == "change" else (np.inf,):
                 found = [learned(rows, KERNELS[kernel], RULES[rule], C, options.epochs, seed) for seed, rows in sets]
                 errors, last, mean = np.mean(found, axis=0)
-                tables.row(kernel, rule, "" if C == np.inf else C, f"{errors:.0f}", f"{last:.1f}", f"{mean:.1f}")
-    tables.end()
+                row(kernel, rule, "" if C == np.inf else C, f"{errors:.0f}", f"{last:.1f}", f"{mean:.1f}")
 
 
 if __name__ == "__main__":

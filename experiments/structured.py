@@ -1,12 +1,10 @@
-"""The structured learners on real text: chunks (CoNLL-2000), dependency trees, words of lines, without and with their
-tags (a treebank sample), and lists of candidates.
+"""The structured learners on real text: chunks (CoNLL-2000), dependency trees, words of lines (a treebank sample), and
+lists of candidates.
 
-    python -m experiments.structured [--chunks conll2000.zip] [--trees dependency_treebank.zip]
-        [--blocks conll2000.zip] [--epochs 10] [--seed 0] [--json FILE]
+    python -m experiments.structured [--chunks conll2000.zip] [--trees dependency_treebank.zip] [--epochs 10] [--seed 0]
 
 Every run is the command structure in a process of its own; the seconds are those of the training alone, the memory the
 peak of the process.  Of the treebank's sentences each tenth is tested on; lines are its words without blanks.
-``--blocks``: chunks by frank-wolfe, with all examples in memory and with memory for an eighth of them.
 
 The candidates are made: of 1,000 training sentences and those to test on, up to 30 versions each in which words were
 moved, dropped, replaced or put in.  Their features are what a translator has: the logarithm of the probability by
@@ -25,9 +23,12 @@ import zipfile
 from collections import Counter
 from pathlib import Path
 
-from blocksvm.structured.templates import WITH_TAGS
-from experiments.measuring import Tables, command, parser
+from experiments.runs import begin, command, parser, row, table
 
+WITH_TAGS = (
+    "w[-2] w[-1] w[0] w[1] w[2] t[-2] t[-1] t[0] t[1] t[2] w[-1]|w[0] w[0]|w[1] t[-2]|t[-1] t[-1]|t[0] t[0]|t[1] "
+    "t[1]|t[2] t[-2]|t[-1]|t[0] t[-1]|t[0]|t[1] t[0]|t[1]|t[2] w.lower[0] w.shape[0] w.suffix2[0] w.suffix3[0]"
+)
 RUNS = {
     "chunks": [
         ("perceptron",), ("pa",), ("pa1", "-C", "0.1"), ("pa1", "-C", "0.1", "--against", "max-loss"),
@@ -43,7 +44,6 @@ RUNS = {
         ("perceptron",), ("pa1", "-C", "0.1"), ("mira", "-C", "0.01", "--k", "5"),
         ("frank-wolfe", "-C", "0.1", "--epochs", "30"),
     ],
-    "tagged-words": [("perceptron",), ("pa1", "-C", "0.1"), ("mira", "-C", "0.01", "--k", "5")],
     "candidates": [
         ("perceptron",), ("pa1",), ("pa1", "--against", "max-loss"), ("mira", "--k", "1"), ("mira",),
         ("mira", "--oracles", "5"), ("mira", "--oracles", "10"), ("mira", "--oracles", "10", "--slack", "shared"),
@@ -52,13 +52,7 @@ RUNS = {
 }  # fmt: skip
 RUNS["chunks"] += [("perceptron", "--template", f"{WITH_TAGS} {pairs}") for pairs in
                    ("y[-1]|t[0]", "y[-1]|w[0]", "y[-1]|t[-1]|t[0]")]  # fmt: skip
-# all in one block, and an eighth or a sixth of what examples, sparse rows and active outputs took
-BLOCKS = [
-    (("-C", "0.01", "--epochs", "50"), "2GB"), (("-C", "0.01", "--epochs", "50"), "139MB"),
-    (("-C", "0.01", "--epochs", "50", "--inner-passes", "3"), "143MB"),
-    (("-C", "0.1", "--epochs", "20"), "2GB"), (("-C", "0.1", "--epochs", "20"), "141MB"),
-]  # fmt: skip
-MEASURE = {"chunks": "F1", "trees": "UAS", "words": "F1", "tagged-words": "F1", "candidates": "BLEU"}
+MEASURE = {"chunks": "F1", "trees": "UAS", "words": "F1", "candidates": "BLEU"}
 TUNED, LISTED = 1000, 30  # sentences to learn from, candidates of each
 
 
@@ -70,8 +64,7 @@ def unpack_chunks(archive: Path, folder: Path) -> tuple[Path, Path]:
 
 
 def unpack_trees(archive: Path, folder: Path) -> dict[str, tuple[Path, Path]]:
-    """(training, test) texts of trees, of words with and without tags, and of candidates: nine sentences of ten, and
-    the others."""
+    """(training, test) texts of trees, of words, and of candidates: nine sentences of ten, and the others."""
     sentences = []
     with zipfile.ZipFile(archive) as file:
         for name in sorted(file.namelist()):
@@ -81,14 +74,13 @@ def unpack_trees(archive: Path, folder: Path) -> dict[str, tuple[Path, Path]]:
     found = {}
     parts = {part: [s for k, s in enumerate(sentences) if (k % 10 == 9) == (part == "test")] for part in
              ("train", "test")}  # fmt: skip
-    for task, columns in {"trees": None, "words": 1, "tagged-words": 2}.items():
-        for part, chosen in parts.items():
-            if columns:
-                lines = [["/".join(line.split()[:columns]) for line in s.split("\n")] for s in chosen]
-                chosen = [" ".join(line) for line in lines]
-            (folder / f"{task}.{part}").write_text(("\n" if columns else "\n\n").join(chosen) + "\n")
-        found[task] = folder / f"{task}.train", folder / f"{task}.test"
     words = {part: [[line.split()[0] for line in s.split("\n")] for s in chosen] for part, chosen in parts.items()}
+    for task in ("trees", "words"):
+        found[task] = folder / f"{task}.train", folder / f"{task}.test"
+        for path in found[task]:
+            part = path.suffix[1:]
+            text = "\n\n".join(parts[part]) if task == "trees" else "\n".join(map(" ".join, words[part]))
+            path.write_text(text + "\n")
     language = Language(words["train"][:-TUNED])
     found["candidates"] = folder / "candidates.train", folder / "candidates.test"
     for path, chosen in zip(found["candidates"], (words["train"][-TUNED:], words["test"]), strict=True):
@@ -147,8 +139,8 @@ def candidates(name: str, line: list[str], language: Language, rng: random.Rando
     return "".join(row for _, row in sorted(rows))
 
 
-def measure(tables: Tables, task: str, texts: tuple[Path, Path], options, folder: Path) -> None:
-    tables.begin(task, "learner", MEASURE[task], "certified gap", "epochs", "seconds", "peak MB", "model, MB")
+def measure(task: str, texts: tuple[Path, Path], options, folder: Path) -> None:
+    table(task, "learner", MEASURE[task], "certified gap", "epochs", "seconds", "peak MB", "model, MB")
     model, (text, test) = folder / "model.h5", texts
     scored, told_of = [[], []], {}
     if task == "candidates":
@@ -167,45 +159,26 @@ def measure(tables: Tables, task: str, texts: tuple[Path, Path], options, folder
         if task == "candidates" and not told_of:
             told_of = {f"the {which} candidates": figures[f"BLEU of the {which}"] for which in ("first", "best")}
             for name, value in told_of.items():
-                tables.row(name, f"{value:.2f}", *[""] * 5)
+                row(name, f"{value:.2f}", *[""] * 5)
         value = figures[MEASURE[task]] * (1 if task == "candidates" else 100)
         name = " ".join([learner, *settings]).replace(WITH_TAGS, "...")
-        tables.row(f"`{name}`", f"{value:.2f}", gap[1] if gap else "", told[1], told[2], f"{done.peak_mb:,.0f}",
+        row(f"`{name}`", f"{value:.2f}", gap[1] if gap else "", told[1], told[2], f"{done.peak_mb:,.0f}",
                    f"{model.stat().st_size / 1e6:.1f}")  # fmt: skip
-
-
-def measure_blocks(tables: Tables, texts: tuple[Path, Path], options, folder: Path) -> None:
-    tables.begin("blocks", "run", "memory", "F1", "certified gap", "dual", "epochs", "processor s", "peak MB")
-    model, (text, test) = folder / "model.h5", texts
-    for settings, memory in [(("--epochs", "1"), "2GB"), *BLOCKS]:
-        done = command("structure", "train", text, model, "--task", "chunks", "--learner", "frank-wolfe", *settings,
-                       "--memory", memory, "--seed", options.seed, "--overwrite")  # fmt: skip
-        if settings == ("--epochs", "1"):  # the kernels are compiled by a run that does not count
-            continue
-        f1 = 100 * json.loads(command("structure", "evaluate", model, test, "--json").out)["F1"]
-        epochs = re.search(r"(\d+) epochs? in", done.out)
-        dual, gap = re.search(r"dual (\S+), relative gap (\S+)", done.out).groups()
-        tables.row(f"`{' '.join(settings)}`", memory, f"{f1:.2f}", gap, f"{float(dual):.3f}", epochs[1],
-                   f"{done.cpu:.1f}", f"{done.peak_mb:,.0f}")  # fmt: skip
 
 
 def main() -> None:
     p = parser(__doc__)
     p.add_argument("--chunks", type=Path, metavar="conll2000.zip")
     p.add_argument("--trees", type=Path, metavar="dependency_treebank.zip")
-    p.add_argument("--blocks", type=Path, metavar="conll2000.zip")
     p.add_argument("--epochs", type=int, default=10)
     p.add_argument("--seed", type=int, default=0)
     options = p.parse_args()
-    tables = Tables(options)
+    begin()
     with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as name:
         texts = {"chunks": unpack_chunks(options.chunks, Path(name))} if options.chunks else {}
         texts |= unpack_trees(options.trees, Path(name)) if options.trees else {}
         for task, both in texts.items():
-            measure(tables, task, both, options, Path(name))
-        if options.blocks:
-            measure_blocks(tables, unpack_chunks(options.blocks, Path(name)), options, Path(name))
-    tables.end()
+            measure(task, both, options, Path(name))
 
 
 if __name__ == "__main__":

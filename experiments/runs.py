@@ -1,8 +1,4 @@
-"""Parts that measurements share: runs of commands, control of cached files and memory, and the tables that they print.
-
-A script prints its tables in Markdown, row by row; with ``--json FILE`` they are kept with the command, the date, the
-machine and the commit, which is what experiments/results/data holds.
-"""
+"""What the measurements share: runs of commands with their time and memory, cold and warm files, tables, panels."""
 
 from __future__ import annotations
 
@@ -21,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-DATA = ROOT / "experiments" / "data"
 # between this process and a command: a process's peak is at least that of the one that it was forked from
 CHILD = """
 import os, sys
@@ -41,12 +36,12 @@ class Run(NamedTuple):
     peak_mb: float
 
 
-def run(*arguments: object, env: dict | None = None) -> Run:
+def run(*arguments: object) -> Run:
     """Run Python with these arguments; RuntimeError with its last line where it fails."""
     with tempfile.NamedTemporaryFile("r") as used:
         line = [sys.executable, "-S", "-c", CHILD, used.name, sys.executable, *map(str, arguments)]
         began = time.perf_counter()
-        done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, env=env)
+        done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True)
         seconds = time.perf_counter() - began
         if done.returncode:
             raise RuntimeError(f"{arguments}: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
@@ -109,75 +104,45 @@ def read_through(path: Path) -> None:
             pass
 
 
-def touch_memory(n_bytes: int = 3 << 29) -> None:
-    """Use memory in another process and free it: what a virtual machine's host has taken back comes slowly."""
-    subprocess.run([sys.executable, "-S", "-c", f"b'1' * {n_bytes}"], check=True)
-
-
-def machine() -> dict:
-    """What the figures were measured on, and when."""
-    models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    cpu = models[0].partition(":")[2].strip() if models else "unknown"
-    git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
-    return {
-        "machine": f"{cpu}, {len(os.sched_getaffinity(0))} cores",
-        "date": time.strftime("%Y-%m-%d"),
-        "commit": git.stdout.strip(),
-    }
-
-
 @contextmanager
 def panels(path: Path, n_rows: int = 1, n_columns: int = 1, **layout) -> Iterator:
-    """Axes (n_rows, n_columns) to draw on, of 5.5 x 4.5 inches each; the figure is then written as FILE.png and as
-    FILE.svg beside it, whose bytes depend on what was drawn alone."""
+    """Axes (n_rows, n_columns) to draw on, of 5.5 x 4.5 inches each; the figure is then written to the path."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    with matplotlib.rc_context({"svg.hashsalt": "blocksvm", "svg.fonttype": "none"}):
-        figure, axes = plt.subplots(
-            n_rows, n_columns, figsize=(5.5 * n_columns, 4.5 * n_rows), squeeze=False, layout="constrained",
-            gridspec_kw=layout,
-        )  # fmt: skip
-        yield axes
-        figure.savefig(path, dpi=110)
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
-        plt.close(figure)
+    size = (5.5 * n_columns, 4.5 * n_rows)
+    figure, axes = plt.subplots(
+        n_rows, n_columns, figsize=size, squeeze=False, layout="constrained", gridspec_kw=layout
+    )
+    yield axes
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
 
 
 def parser(text: str) -> argparse.ArgumentParser:
-    """With the options of all scripts."""
-    p = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--json", type=Path, metavar="FILE", help="keep the tables in a file")
-    return p
+    return argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def listed(text: str) -> list[str]:
-    """The names in 'one,two', of which there must be one."""
-    names = [name for name in text.split(",") if name]
-    if not names:
-        raise argparse.ArgumentTypeError("names nothing; give at least one, with commas between them")
-    return names
+    """The names in 'one,two'."""
+    return text.split(",")
 
 
-class Tables:
-    """Tables, each with a title and columns; rows are printed as they come, and kept at the end."""
+def begin() -> None:
+    """Print what the tables were measured on: machine, day, commit."""
+    models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
+    cores = len(os.sched_getaffinity(0))
+    cpu = models[0].partition(":")[2].strip() if models else "unknown processor"
+    print(f"Measured on {cpu}, {cores} cores, {time.strftime('%Y-%m-%d')}, at {git.stdout.strip()}.")
 
-    def __init__(self, options: argparse.Namespace):
-        self.file, self.about, self.tables = options.json, machine(), []
-        print(f"{', '.join(self.about.values())}")
 
-    def begin(self, title: str, *columns: str) -> None:
-        self.tables.append({"title": title, "columns": list(columns), "rows": []})
-        print(f"\n{title}\n\n| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
+def table(title: str, *columns: str) -> None:
+    """Begin a table of Markdown."""
+    print(f"\n{title}\n\n| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
 
-    def row(self, *cells: object) -> None:
-        self.tables[-1]["rows"].append([str(cell) for cell in cells])
-        print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
-    def end(self) -> None:
-        if self.file:
-            line = ["python -m", Path(sys.argv[0]).stem, *sys.argv[1:]]
-            kept = {"command": " ".join(line), **self.about, "tables": self.tables}
-            self.file.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+def row(*cells: object) -> None:
+    print(f"| {' | '.join(map(str, cells))} |", flush=True)
