@@ -65,7 +65,7 @@ def main() -> None:
     passes = []
     begin()
     table(f"test accuracy in per cent by the number of labels, means of {options.seeds} draws", "data",
-                 "labels by", "learner", *(f"{n:,}" for n in COUNTS), "all")  # fmt: skip
+          "labels by", "learner", *(f"{n:,}" for n in COUNTS), "all")  # fmt: skip
     for one in options.data:
         name, _, rest = one.partition("=")
         path, _, C = rest.partition(",")

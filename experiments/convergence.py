@@ -140,7 +140,7 @@ def table_of_kinds(rows: Rows, stop: dict, tol: float) -> None:
     """Which rows form a block."""
     n = len(rows.y)
     table(f"{rows.name}: outer iterations by the rows of a block; one pass a visit",
-                 "blocks", "without a working set", "with one")  # fmt: skip
+          "blocks", "without a working set", "with one")  # fmt: skip
     whole, in_block = blocks_of(rows, 1), blocks_of(rows, BLOCKS)
     kinds: dict[str, tuple[tuple[int, int], dict]] = {
         "all rows in one": (whole, {}),
@@ -161,7 +161,7 @@ def table_of_numbers(rows: Rows, stop: dict, tol: float) -> None:
     """How many blocks there are."""
     n = len(rows.y)
     table(f"{rows.name}: outer iterations by the number of blocks; one pass a visit", "blocks", "fixed",
-                 "redrawn", "fixed, with a working set", "redrawn, with one")  # fmt: skip
+          "redrawn", "fixed, with a working set", "redrawn, with one")  # fmt: skip
     for number in NUMBERS:
         if n >= 4 * number:
             cells = []
@@ -177,7 +177,7 @@ def table_of_passes(rows: Rows, stop: dict, tol: float) -> None:
     """Inner passes."""
     chunk, many = blocks_of(rows, BLOCKS, 50)
     table(f"{rows.name}: outer iterations (passes over a row) by inner passes; {BLOCKS} blocks, no working set",
-                 "schedule", "fixed blocks", "redrawn blocks")  # fmt: skip
+          "schedule", "fixed blocks", "redrawn blocks")  # fmt: skip
     for schedule in SCHEDULES:
         cells = []
         for kind in ("fixed", "redrawn"):
@@ -190,7 +190,7 @@ def table_of_orders(rows: Rows, stop: dict, tol: float) -> None:
     """Orders of rows and of blocks."""
     chunk, many = blocks_of(rows, BLOCKS, 50)
     table(f"{rows.name}: outer iterations by orders; one pass a visit, no working set", "rows of a block",
-                 f"{BLOCKS} fixed blocks, redrawn", "once", "stored", "all rows in one block")  # fmt: skip
+          f"{BLOCKS} fixed blocks, redrawn", "once", "stored", "all rows in one block")  # fmt: skip
     one_block = blocks_of(rows, 1)
     for order in ORDERS:
         kinds = [run(rows, chunk, (order, of_blocks), schedule="1", block_chunks=many, partition="fixed", **stop)
@@ -211,7 +211,7 @@ def table_of_baselines(rows: Rows, stop: dict, tol: float) -> None:
     assert best.certificate is not None
     least = best.certificate.dual
     table(f"{rows.name}: (P(w) - P*) / P* and test accuracy; {OUTER} outer iterations over {BLOCKS} blocks",
-                 "weights", "distance", "accuracy %")  # fmt: skip
+          "weights", "distance", "accuracy %")  # fmt: skip
 
     def show(name: str, w: np.ndarray) -> None:
         row(name, f"{(rows.primal(w) - least) / least:.2e}", f"{rows.accuracy(w):.2f}")

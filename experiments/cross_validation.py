@@ -85,7 +85,7 @@ def main() -> None:
     costs = [float(C) for C in options.costs.split(",")]
     begin()
     table(f"{options.text.stem}, {options.folds} folds, C {options.costs}, gap {options.tol:g}",
-                 "program", "seconds", "readings")  # fmt: skip
+          "program", "seconds", "readings")  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as name:
         store, out = Path(name, "rows.h5"), Path(name, "cv.json")
         split(options.text, store)

@@ -4,8 +4,8 @@
     doit -f experiments/dodo.py sources=DIR working-set:enron
 
 A page of experiments/results is a task, each of its parts a subtask, whose tables go to experiments/data/tables.
-``sources`` is a folder with the public files that a measurement needs, at any depth, as they are.  In a command a name
-in braces is a file: one that another command makes, or one of the sources; {@NAME} is a folder.
+``sources`` is a folder with the public files that a measurement needs, at any depth, texts packed by xz or not.  In a
+command a name in braces is a file: one that another command makes, or one of the sources; {@NAME} is a folder.
 """
 
 import re
@@ -132,9 +132,7 @@ MEASURED = {
                    "--peers vw --vw-options='--loss_function hinge --noconstant'",
         "classes": "experiments.multiclass_online {news20.svm} {news20.t.svm}",
         "sets": "experiments.multiclass_online {reuters.svm} {reuters.t.svm} --sets"},
-    "mira": {"": "experiments.mira dna={dna.scale}:{dna.scale.t}",
-             "noise": "experiments.mira dna={dna.scale}:{dna.scale.t} --built-in digits,wine,cancer "
-                      "--noise 0,0.1,0.3 --learners-only"},
+    "mira": {"": "experiments.mira dna={dna.scale}:{dna.scale.t}"},
     "regimes": {"": "experiments.regimes imdb={imdb-train.svm},{imdb-test.svm} 20news={20news-train.svm},"
                     "{20news-test.svm}",
                 **each("redundant grown", "experiments.regimes a9a={a9a},{a9a.t},0.1 "
@@ -167,8 +165,8 @@ def files_of(command: str) -> list[str]:
 
 
 def path_of(name: str) -> Path:
-    """Where a file lies: one that is made, or a source."""
-    made = any(name in files.split() for files in MADE)
+    """Where a file lies: one that is made (or unpacked), or a source."""
+    made = any(name in files.split() for files in MADE) or next(SOURCES.rglob(f"{name}.xz"), None)
     return FOLDER / name if made else next(SOURCES.rglob(name), SOURCES / name)
 
 
@@ -183,6 +181,10 @@ def line_of(command: str) -> str:
 
 def task_data():
     """Files that measurements read."""
+    for source in sorted(SOURCES.rglob("*.xz")):
+        if ".tar" not in source.name:
+            unpack = f"xz -dc {source} > {FOLDER / source.stem}"
+            yield {"name": source.stem, "targets": [FOLDER / source.stem], "file_dep": [source], "actions": [unpack]}
     for files, command in MADE.items():
         needs = [path_of(name) for name in files_of(command) if name not in files.split()]
         yield {

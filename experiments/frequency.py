@@ -54,15 +54,15 @@ def table_of_planted(epochs: int, seed: int) -> None:
     corpus = planted(seed)
     order = order_of(corpus, epochs, seed)
     table(f"planted, {epochs} epochs: the largest lambda with a weight that is not 0; and where the frequent "
-                 f"feature keeps at most {KEPT:.0%} of its weight, what the rare one keeps, and which others are 0",
-                 "method", "lambda, frequent", "lambda, rare", "quotient", "rare weight kept %",
-                 "others 0 %")  # fmt: skip
+          f"feature keeps at most {KEPT:.0%} of its weight, what the rare one keeps, and which others are 0",
+          "method", "lambda, frequent", "lambda, rare", "quotient", "rare weight kept %",
+          "others 0 %")  # fmt: skip
     for method in METHODS:
         W = np.array([weights(corpus, method, l1, order) for l1 in PLANTED_GRID])
         last = [float(PLANTED_GRID[np.flatnonzero(W[:, j])[-1]]) for j in (0, 1)]
         half = int(np.flatnonzero(W[:, 0] <= KEPT * W[0, 0])[0])
         row(method, *(f"{l1:.1e}" for l1 in last), f"{last[0] / last[1]:.1f}",
-                   f"{100.0 * W[half, 1] / W[0, 1]:.0f}", f"{100.0 * np.mean(W[half, 2:] == 0.0):.0f}")  # fmt: skip
+            f"{100.0 * W[half, 1] / W[0, 1]:.0f}", f"{100.0 * np.mean(W[half, 2:] == 0.0):.0f}")  # fmt: skip
 
 
 def zeros_by_frequency(corpus: Corpus, w: np.ndarray) -> list[float]:
@@ -83,16 +83,16 @@ def tables_of_set(corpus: Corpus, epochs: int, seed: int) -> None:
     names = [f"{low}" if high == low + 1 else f"{low}-{high - 1}" if high < BINS[-1] else f"{low} or more"
              for low, high in zip(BINS[:-1], BINS[1:], strict=True) if low in bins]  # fmt: skip
     table(f"{corpus.name}: weights that are 0, %, by the number of rows with the feature; lambda by folds",
-                 "method", "lambda", "accuracy %", *names, "all")  # fmt: skip
+          "method", "lambda", "accuracy %", *names, "all")  # fmt: skip
     for method in METHODS:
         l1 = GRID[best(found[method])]
         w = weights(corpus, method, l1, order)
         row(method, f"{l1:g}", f"{100.0 * found[method][..., 0].mean(axis=1).max():.2f}",
-                   *(f"{share:.0f}" for share in zeros_by_frequency(corpus, w)),
-                   f"{100.0 * np.mean(w[: len(rows)] == 0.0):.1f}")  # fmt: skip
+            *(f"{share:.0f}" for share in zeros_by_frequency(corpus, w)),
+            f"{100.0 * np.mean(w[: len(rows)] == 0.0):.1f}")  # fmt: skip
     table(f"{corpus.name}: subgradient steps and FOBOS on the same problem, {epochs} epochs", "lambda",
-                 *(f"{method}: {what}" for method in ("subgradient", "FOBOS")
-                   for what in ("weights 0, %", "below 1e-3, %", "accuracy %")))  # fmt: skip
+          *(f"{method}: {what}" for method in ("subgradient", "FOBOS")
+            for what in ("weights 0, %", "below 1e-3, %", "accuracy %")))  # fmt: skip
     found |= run_set(corpus, ("subgradient",), FOLDS, epochs, seed, GRID)
     accuracy = {method: one[..., 0].mean(axis=1) for method, one in found.items()}
     for l1 in GRID[2:]:

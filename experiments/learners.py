@@ -149,8 +149,8 @@ def main() -> None:
     for stream, text in texts.items():
         runs = measure(text, learners, options)
         table(f"{stream}: {runs[learners[0]][0]['rows']:,} rows, {text.stat().st_size / 1e6:,.0f} MB, "
-                     f"{options.bits} bits, medians of {options.repeats}", "learner", "mistakes", "seconds",
-                     "MB/s of text", "times as long Vowpal Wabbit's counterpart takes", "peak MB")  # fmt: skip
+              f"{options.bits} bits, medians of {options.repeats}", "learner", "mistakes", "seconds",
+              "MB/s of text", "times as long Vowpal Wabbit's counterpart takes", "peak MB")  # fmt: skip
         for name, found in runs.items():
             seconds = median(one["seconds"] for one in found)
             peer = runs.get("vw " + COUNTERPARTS.get(name.split()[0], "--sgd")) if name in learners else None

@@ -72,7 +72,7 @@ def main() -> None:
     options = p.parse_args()
     begin()
     table("regret beside its bounds, one pass", "data", "learner", "regret", "gap of u", "bound", "measured",
-                 "bound's value")  # fmt: skip
+          "bound's value")  # fmt: skip
     for number, (name, store) in enumerate(options.stores):
         for learner in LEARNERS:
             if number > 0 and learner.startswith(LONG):

@@ -78,7 +78,7 @@ def main() -> None:
             fitted = fit(*other, C=options.C)
             fitted.save(model)
             table(f"{other_name} to {name}: test accuracy %, means of {options.draws} draws ± their deviation",
-                         "labels", *WAYS)  # fmt: skip
+                  "labels", *WAYS)  # fmt: skip
             for n_labels in map(int, options.labels):
                 found = np.array([
                     accuracies(other, target, n_labels, options.C, seed, model, fitted.model.weights)
