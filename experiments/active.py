@@ -1,6 +1,6 @@
 """Labels that cost: accuracy against the number of labels asked for.
 
-    python -m experiments.active NAME=TEXT.svm[,C] ... [--seeds 5] [--figure FILE.png] [--json FILE]
+    python -m experiments.active NAME=TEXT.svm[,C] ... [--seeds 5]
 
 A third of the rows is held out.  Of the others, the pool, labels are asked for
     smallest margins   some at a time: those of the least |<w, x>| by the weights so far (Tong and Koller, JMLR 2001;
@@ -15,13 +15,12 @@ pa1 with this C (the mean of the weights), and so does a pass over labels at ran
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import scipy.sparse
 
 from blocksvm import fit
-from experiments.measuring import Tables, panels, parser
+from experiments.runs import begin, parser, row, table
 
 COUNTS = (50, 100, 200, 500, 1000, 2000, 5000)
 QUERIES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -62,11 +61,11 @@ def main() -> None:
     p = parser(__doc__)
     p.add_argument("data", nargs="+", metavar="NAME=TEXT.svm[,C]")
     p.add_argument("--seeds", type=int, default=5)
-    p.add_argument("--figure", type=Path, metavar="FILE.png", help="accuracy against labels")
     options = p.parse_args()
-    tables, curves, passes = Tables(options), {}, []
-    tables.begin(f"test accuracy in per cent by the number of labels, means of {options.seeds} draws", "data",
-                 "labels by", "learner", *(f"{n:,}" for n in COUNTS), "all")  # fmt: skip
+    passes = []
+    begin()
+    table(f"test accuracy in per cent by the number of labels, means of {options.seeds} draws", "data",
+          "labels by", "learner", *(f"{n:,}" for n in COUNTS), "all")  # fmt: skip
     for one in options.data:
         name, _, rest = one.partition("=")
         path, _, C = rest.partition(",")
@@ -100,28 +99,19 @@ def main() -> None:
                 passed = fit(rows, labels, query=b, seed=seed, on_event=events.append, **online)
                 asked = [event["asked"] for event in events if event["event"] == "outer"][-1]
                 note("as they pass", "pa1", b, asked, passed.model.weights)
-        cells: dict[tuple[str, str], dict] = {}
+        counted: dict[tuple[str, str], dict] = {}
         for (way, learner, at), found in results.items():
             asked, right = np.array(found).T
             n, mean, deviation = asked.mean(), 100.0 * right.mean(), 100.0 * right.std()
-            curves.setdefault(name, {}).setdefault(f"{way}, {learner}", []).append((n, mean))
             if way == "as they pass":
                 passes.append((name, f"{at:g}", f"{n:,.0f}", f"{mean:.2f} ± {deviation:.2f}"))
             else:
-                cells.setdefault((way, learner), {})[at] = f"{mean:.2f}"
-        for kind, by_count in cells.items():
-            tables.row(name, *kind, *(by_count.get(at, "") for at in (*COUNTS, "all")))
-    tables.begin("--query b, one pass of pa1", "data", "b", "labels asked for", "test accuracy, %")
-    for row in passes:
-        tables.row(*row)
-    if options.figure:
-        with panels(options.figure, n_columns=len(curves)) as axes:
-            for (name, kinds), ax in zip(curves.items(), axes[0], strict=True):
-                for kind, points in kinds.items():
-                    ax.semilogx(*zip(*points, strict=True), "o-", ms=3, label=kind)
-                ax.set(title=name, xlabel="labels asked for", ylabel="test accuracy, %")
-            axes[0, 0].legend()
-    tables.end()
+                counted.setdefault((way, learner), {})[at] = f"{mean:.2f}"
+        for kind, by_count in counted.items():
+            row(name, *kind, *(by_count.get(at, "") for at in (*COUNTS, "all")))
+    table("--query b, one pass of pa1", "data", "b", "labels asked for", "test accuracy, %")
+    for cells in passes:
+        row(*cells)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 iterations: which rows form a block, how many blocks, inner passes, orders, Pegasos' updates, averages of blocks.
 
     python -m experiments.convergence TRAIN.h5,TEST.h5 ... [--only numbers,passes,baselines] [--tol 1e-3] [--most 300]
-        [--seed 0] [--json FILE]
+        [--seed 0]
 
 TEST: rows held out of the store (``split --holdout``).  All is hinge loss with C = 1, no bias, rows in memory that are
 visited as if they were read block by block: what is counted does not depend on the disk.  A cell is the number of outer
@@ -25,7 +25,7 @@ from blocksvm.training.partition import Partition
 from blocksvm.training.plan import Plan
 from blocksvm.training.train_settings import TrainSettings
 from blocksvm.training.working_set import bytes_of_set
-from experiments.measuring import Tables, listed, parser
+from experiments.runs import begin, listed, parser, row, table
 
 MEMORY = 1 << 40  # bytes: what the machine has; blocks are given in chunks, the working set in bytes
 SET_SHARE = 0.1  # of the nonzeros, for the working set of runs with one
@@ -136,11 +136,11 @@ def blocks_of(rows: Rows, n_blocks: int, chunks: int = 1) -> tuple[int, int]:
     return chunk, -(-n_chunks // n_blocks)
 
 
-def table_of_kinds(tables: Tables, rows: Rows, stop: dict, tol: float) -> None:
+def table_of_kinds(rows: Rows, stop: dict, tol: float) -> None:
     """Which rows form a block."""
     n = len(rows.y)
-    tables.begin(f"{rows.name}: outer iterations by the rows of a block; one pass a visit",
-                 "blocks", "without a working set", "with one")  # fmt: skip
+    table(f"{rows.name}: outer iterations by the rows of a block; one pass a visit",
+          "blocks", "without a working set", "with one")  # fmt: skip
     whole, in_block = blocks_of(rows, 1), blocks_of(rows, BLOCKS)
     kinds: dict[str, tuple[tuple[int, int], dict]] = {
         "all rows in one": (whole, {}),
@@ -154,14 +154,14 @@ def table_of_kinds(tables: Tables, rows: Rows, stop: dict, tol: float) -> None:
     for name, ((chunk, many), more) in kinds.items():
         both = [run(rows, chunk, with_set=with_set, schedule="1", block_chunks=many, **stop, **more)
                 for with_set in (False, True)]  # fmt: skip
-        tables.row(name, *(one.cell(tol) for one in both))
+        row(name, *(one.cell(tol) for one in both))
 
 
-def table_of_numbers(tables: Tables, rows: Rows, stop: dict, tol: float) -> None:
+def table_of_numbers(rows: Rows, stop: dict, tol: float) -> None:
     """How many blocks there are."""
     n = len(rows.y)
-    tables.begin(f"{rows.name}: outer iterations by the number of blocks; one pass a visit", "blocks", "fixed",
-                 "redrawn", "fixed, with a working set", "redrawn, with one")  # fmt: skip
+    table(f"{rows.name}: outer iterations by the number of blocks; one pass a visit", "blocks", "fixed",
+          "redrawn", "fixed, with a working set", "redrawn, with one")  # fmt: skip
     for number in NUMBERS:
         if n >= 4 * number:
             cells = []
@@ -170,33 +170,33 @@ def table_of_numbers(tables: Tables, rows: Rows, stop: dict, tol: float) -> None
                     chunk, many = blocks_of(rows, number, chunks)
                     ended = run(rows, chunk, with_set=with_set, schedule="1", block_chunks=many, partition=kind, **stop)
                     cells.append(ended.cell(tol))
-            tables.row(number, *cells)
+            row(number, *cells)
 
 
-def table_of_passes(tables: Tables, rows: Rows, stop: dict, tol: float) -> None:
+def table_of_passes(rows: Rows, stop: dict, tol: float) -> None:
     """Inner passes."""
     chunk, many = blocks_of(rows, BLOCKS, 50)
-    tables.begin(f"{rows.name}: outer iterations (passes over a row) by inner passes; {BLOCKS} blocks, no working set",
-                 "schedule", "fixed blocks", "redrawn blocks")  # fmt: skip
+    table(f"{rows.name}: outer iterations (passes over a row) by inner passes; {BLOCKS} blocks, no working set",
+          "schedule", "fixed blocks", "redrawn blocks")  # fmt: skip
     for schedule in SCHEDULES:
         cells = []
         for kind in ("fixed", "redrawn"):
             ended = run(rows, chunk, schedule=schedule, block_chunks=many, partition=kind, **stop)
             cells.append(f"{ended.cell(tol)} ({ended.passes:.0f})")
-        tables.row(schedule, *cells)
+        row(schedule, *cells)
 
 
-def table_of_orders(tables: Tables, rows: Rows, stop: dict, tol: float) -> None:
+def table_of_orders(rows: Rows, stop: dict, tol: float) -> None:
     """Orders of rows and of blocks."""
     chunk, many = blocks_of(rows, BLOCKS, 50)
-    tables.begin(f"{rows.name}: outer iterations by orders; one pass a visit, no working set", "rows of a block",
-                 f"{BLOCKS} fixed blocks, redrawn", "once", "stored", "all rows in one block")  # fmt: skip
+    table(f"{rows.name}: outer iterations by orders; one pass a visit, no working set", "rows of a block",
+          f"{BLOCKS} fixed blocks, redrawn", "once", "stored", "all rows in one block")  # fmt: skip
     one_block = blocks_of(rows, 1)
     for order in ORDERS:
         kinds = [run(rows, chunk, (order, of_blocks), schedule="1", block_chunks=many, partition="fixed", **stop)
                  for of_blocks in ORDERS]  # fmt: skip
         whole = run(rows, one_block[0], (order, "stored"), schedule="1", block_chunks=one_block[1], **stop)
-        tables.row(order, *(one.cell(tol) for one in (*kinds, whole)))
+        row(order, *(one.cell(tol) for one in (*kinds, whole)))
 
 
 def solved_blocks(rows: Rows, C: float) -> list[np.ndarray]:
@@ -205,34 +205,34 @@ def solved_blocks(rows: Rows, C: float) -> list[np.ndarray]:
     return [fit(rows.X[part], rows.y[part], C=C).model.weights for part in parts]
 
 
-def table_of_baselines(tables: Tables, rows: Rows, stop: dict, tol: float) -> None:
+def table_of_baselines(rows: Rows, stop: dict, tol: float) -> None:
     """Weights after equal readings, by their distance to the optimum."""
     best = fit(rows.X, rows.y, tol=EXACT, max_outer=1000)
     assert best.certificate is not None
     least = best.certificate.dual
-    tables.begin(f"{rows.name}: (P(w) - P*) / P* and test accuracy; {OUTER} outer iterations over {BLOCKS} blocks",
-                 "weights", "distance", "accuracy %")  # fmt: skip
+    table(f"{rows.name}: (P(w) - P*) / P* and test accuracy; {OUTER} outer iterations over {BLOCKS} blocks",
+          "weights", "distance", "accuracy %")  # fmt: skip
 
-    def row(name: str, w: np.ndarray) -> None:
-        tables.row(name, f"{(rows.primal(w) - least) / least:.2e}", f"{rows.accuracy(w):.2f}")
+    def show(name: str, w: np.ndarray) -> None:
+        row(name, f"{(rows.primal(w) - least) / least:.2e}", f"{rows.accuracy(w):.2f}")
 
-    row("the optimum", best.model.weights)
+    show("the optimum", best.model.weights)
     chunk, many = blocks_of(rows, BLOCKS, 50)
     given = {"block_chunks": many, "max_outer": OUTER, "tol": 0.0}
     for passes in ("1", "10"):
         for kind in ("fixed", "redrawn"):
             name = f"dual coordinate descent, blocks {kind}, {passes} inner pass{'es' * (passes != '1')}"
-            row(name, run(rows, chunk, schedule=passes, partition=kind, **given).w)
+            show(name, run(rows, chunk, schedule=passes, partition=kind, **given).w)
     in_block = math.ceil(len(rows.y) / BLOCKS)
     for count in UPDATES:
         batch = 1 if count is None else math.ceil(in_block / count)
         name = "one update a row" if count is None else f"{count} update{'s' * (count > 1)} a visit"
         w = run(rows, chunk, solver="pegasos", batch=batch, schedule="1", partition="fixed", **given).w
-        row(f"Pegasos, {name}, blocks fixed", w)
+        show(f"Pegasos, {name}, blocks fixed", w)
     for C in (1, BLOCKS):  # the second weighs losses and norm as all rows do
         alone = solved_blocks(rows, float(C))
-        row(f"mean of the optima of {BLOCKS} blocks at C = {C}, one reading", np.mean(alone, axis=0))
-        row(f"the optimum of one block of {BLOCKS} at C = {C}", alone[0])
+        show(f"mean of the optima of {BLOCKS} blocks at C = {C}, one reading", np.mean(alone, axis=0))
+        show(f"the optimum of one block of {BLOCKS} at C = {C}", alone[0])
 
 
 TABLES = {
@@ -249,13 +249,12 @@ def main() -> None:
     p.add_argument("--most", type=int, default=300, help="outer iterations")
     p.add_argument("--seed", type=int, default=0)
     options = p.parse_args()
-    tables = Tables(options)
+    begin()
     stop = {"tol": options.tol, "max_outer": options.most, "seed": options.seed}
     for name in options.stores:
         rows = load(name)
         for only in options.only:
-            TABLES[only](tables, rows, stop, options.tol)
-    tables.end()
+            TABLES[only](rows, stop, options.tol)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """Cross-validation beside as many separate runs, and beside scikit-learn's GridSearchCV.
 
     python -m experiments.cross_validation TRAIN.svm [--folds 5] [--costs 0.01,...,30] [--tol 1e-3]
-        [--peers separate,commands,grid_search] [--json FILE]
+        [--peers commands,grid_search]
 
 Ours is the command on a store, at an eighth of the memory for the rows beside the problems' weights, and with room for
-all.  The separate runs are fits of folds of the same size at the same C to the same gap, with all rows in memory
-already, one after the other in one process.  The separate commands are as many runs of train at an eighth of the
+all.  The separate commands are as many runs of train at an eighth of the
 memory, each on a store of the rows outside of its fold, which is made before.  GridSearchCV is that of LinearSVC
 (hinge, no intercept, tol 0.01).  One run each.
 """
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.measuring import Tables, command, described, in_child, parser, read_through, split, train
+from experiments.runs import begin, command, described, in_child, parser, read_through, row, split, table, train
 
 COSTS = "0.01,0.03,0.1,0.3,1,3,10,30"
 
@@ -31,22 +30,6 @@ def load(path: Path, folds: int):
     X, y = load_svmlight_file(str(path))
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     return X, y, np.random.default_rng(0).permutation(len(y)) % folds
-
-
-def separate(text: Path, folds: int, costs: list[float], tol: float) -> float:
-    """Seconds of all fits in memory by themselves."""
-    from blocksvm import fit
-
-    X, y, fold = load(text, folds)
-    fit(X[fold != 0], y[fold != 0], C=costs[0], tol=tol)  # loads the kernels
-    seconds = 0.0
-    for k in range(folds):
-        rows, labels = X[fold != k], y[fold != k]
-        for C in costs:
-            began = time.perf_counter()
-            fit(rows, labels, C=C, tol=tol, memory=8_000_000_000)
-            seconds += time.perf_counter() - began
-    return seconds
 
 
 def commands(text: Path, folds: int, costs: list[float], tol: float) -> float:
@@ -77,7 +60,6 @@ def grid_search(text: Path, folds: int, costs: list[float], tol: float) -> float
 
 
 PEERS = {
-    "separate": ("separate runs, in memory", separate),
     "commands": ("separate commands, 1/8", commands),
     "grid_search": ("GridSearchCV", grid_search),
 }
@@ -101,9 +83,9 @@ def main() -> None:
     p.add_argument("--peers", default=",".join(PEERS))
     options = p.parse_args()
     costs = [float(C) for C in options.costs.split(",")]
-    tables = Tables(options)
-    tables.begin(f"{options.text.stem}, {options.folds} folds, C {options.costs}, gap {options.tol:g}",
-                 "program", "seconds", "readings")  # fmt: skip
+    begin()
+    table(f"{options.text.stem}, {options.folds} folds, C {options.costs}, gap {options.tol:g}",
+          "program", "seconds", "readings")  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as name:
         store, out = Path(name, "rows.h5"), Path(name, "cv.json")
         split(options.text, store)
@@ -111,11 +93,10 @@ def main() -> None:
         ours(store, out, "1/8", options)  # compiles
         for share in ("1/8", "all"):
             found = ours(store, out, share, options)
-            tables.row(f"cv, memory {share}", f"{found['seconds']:.1f}", f"{found['readings']:.0f}")
+            row(f"cv, memory {share}", f"{found['seconds']:.1f}", f"{found['readings']:.0f}")
     for name in filter(None, options.peers.split(",")):
         label, peer = PEERS[name]
-        tables.row(label, f"{in_child(peer, options.text, options.folds, costs, options.tol):.1f}", "")
-    tables.end()
+        row(label, f"{in_child(peer, options.text, options.folds, costs, options.tol):.1f}", "")
 
 
 if __name__ == "__main__":

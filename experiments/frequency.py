@@ -1,10 +1,10 @@
 """The argument for thresholds that grow with a feature's steps (Oiwa, Matsushima, Nakagawa, ECML PKDD 2011): a
 threshold that all features share makes the weights of rare features zero, however much these tell.
 
-    python -m experiments.frequency FOLDER [--sets books,ob-2-1] [--epochs 20] [--figure FILE.png] [--json FILE]
+    python -m experiments.frequency FILE.svm ... [--epochs 20]
 
-FOLDER: sets as tools/make_corpora.py writes them.  First planted rows, in which one feature occurs in half of the rows
-and one in a hundredth, both with P(y = 1 | feature) = 0.9, among features that tell nothing.  Then the sets: how many
+First planted rows, in which one feature occurs in half of the rows
+and one in a hundredth, both with P(y = 1 | feature) = 0.9, among features that tell nothing.  Then the files: how many
 weights are zero by the number of rows that have the feature, and what subgradient steps on the same problem leave.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from experiments.hf_fobos import GRID, METHODS, Corpus, best, learn, load, run_set
-from experiments.measuring import Tables, listed, panels, parser
+from experiments.runs import begin, parser, row, table
 
 ROWS, NOISE = 10_000, 200
 FREQUENT, RARE = 0.5, 0.01  # shares of rows with the two features
@@ -50,19 +50,19 @@ def weights(corpus: Corpus, method: str, l1: float, order: np.ndarray) -> np.nda
     return runner.weights(state, np.empty(corpus.X.shape[1] + 1))[:-1]
 
 
-def table_of_planted(tables: Tables, epochs: int, seed: int) -> None:
+def table_of_planted(epochs: int, seed: int) -> None:
     corpus = planted(seed)
     order = order_of(corpus, epochs, seed)
-    tables.begin(f"planted, {epochs} epochs: the largest lambda with a weight that is not 0; and where the frequent "
-                 f"feature keeps at most {KEPT:.0%} of its weight, what the rare one keeps, and which others are 0",
-                 "method", "lambda, frequent", "lambda, rare", "quotient", "rare weight kept %",
-                 "others 0 %")  # fmt: skip
+    table(f"planted, {epochs} epochs: the largest lambda with a weight that is not 0; and where the frequent "
+          f"feature keeps at most {KEPT:.0%} of its weight, what the rare one keeps, and which others are 0",
+          "method", "lambda, frequent", "lambda, rare", "quotient", "rare weight kept %",
+          "others 0 %")  # fmt: skip
     for method in METHODS:
         W = np.array([weights(corpus, method, l1, order) for l1 in PLANTED_GRID])
         last = [float(PLANTED_GRID[np.flatnonzero(W[:, j])[-1]]) for j in (0, 1)]
         half = int(np.flatnonzero(W[:, 0] <= KEPT * W[0, 0])[0])
-        tables.row(method, *(f"{l1:.1e}" for l1 in last), f"{last[0] / last[1]:.1f}",
-                   f"{100.0 * W[half, 1] / W[0, 1]:.0f}", f"{100.0 * np.mean(W[half, 2:] == 0.0):.0f}")  # fmt: skip
+        row(method, *(f"{l1:.1e}" for l1 in last), f"{last[0] / last[1]:.1f}",
+            f"{100.0 * W[half, 1] / W[0, 1]:.0f}", f"{100.0 * np.mean(W[half, 2:] == 0.0):.0f}")  # fmt: skip
 
 
 def zeros_by_frequency(corpus: Corpus, w: np.ndarray) -> list[float]:
@@ -75,27 +75,24 @@ def zeros_by_frequency(corpus: Corpus, w: np.ndarray) -> list[float]:
     ]
 
 
-def tables_of_set(tables: Tables, corpus: Corpus, epochs: int, seed: int) -> dict[str, list[float]]:
-    """The curves of zeros by method."""
+def tables_of_set(corpus: Corpus, epochs: int, seed: int) -> None:
     order = order_of(corpus, epochs, seed)
     found = run_set(corpus, METHODS, FOLDS, epochs, seed, GRID)
     rows = np.bincount(corpus.X.indices)
     bins = [low for low, high in zip(BINS[:-1], BINS[1:], strict=True) if ((rows >= low) & (rows < high)).any()]
     names = [f"{low}" if high == low + 1 else f"{low}-{high - 1}" if high < BINS[-1] else f"{low} or more"
              for low, high in zip(BINS[:-1], BINS[1:], strict=True) if low in bins]  # fmt: skip
-    tables.begin(f"{corpus.name}: weights that are 0, %, by the number of rows with the feature; lambda by folds",
-                 "method", "lambda", "accuracy %", *names, "all")  # fmt: skip
-    curves = {}
+    table(f"{corpus.name}: weights that are 0, %, by the number of rows with the feature; lambda by folds",
+          "method", "lambda", "accuracy %", *names, "all")  # fmt: skip
     for method in METHODS:
         l1 = GRID[best(found[method])]
         w = weights(corpus, method, l1, order)
-        curves[method] = zeros_by_frequency(corpus, w)
-        tables.row(method, f"{l1:g}", f"{100.0 * found[method][..., 0].mean(axis=1).max():.2f}",
-                   *(f"{share:.0f}" for share in curves[method]),
-                   f"{100.0 * np.mean(w[: len(rows)] == 0.0):.1f}")  # fmt: skip
-    tables.begin(f"{corpus.name}: subgradient steps and FOBOS on the same problem, {epochs} epochs", "lambda",
-                 *(f"{method}: {what}" for method in ("subgradient", "FOBOS")
-                   for what in ("weights 0, %", "below 1e-3, %", "accuracy %")))  # fmt: skip
+        row(method, f"{l1:g}", f"{100.0 * found[method][..., 0].mean(axis=1).max():.2f}",
+            *(f"{share:.0f}" for share in zeros_by_frequency(corpus, w)),
+            f"{100.0 * np.mean(w[: len(rows)] == 0.0):.1f}")  # fmt: skip
+    table(f"{corpus.name}: subgradient steps and FOBOS on the same problem, {epochs} epochs", "lambda",
+          *(f"{method}: {what}" for method in ("subgradient", "FOBOS")
+            for what in ("weights 0, %", "below 1e-3, %", "accuracy %")))  # fmt: skip
     found |= run_set(corpus, ("subgradient",), FOLDS, epochs, seed, GRID)
     accuracy = {method: one[..., 0].mean(axis=1) for method, one in found.items()}
     for l1 in GRID[2:]:
@@ -103,32 +100,19 @@ def tables_of_set(tables: Tables, corpus: Corpus, epochs: int, seed: int) -> dic
         for method in ("subgradient", "FOBOS"):
             w = weights(corpus, method, l1, order)[: len(rows)]
             cells += [np.mean(w == 0.0), np.mean(np.abs(w) < 1e-3), accuracy[method][GRID.index(l1)]]
-        tables.row(f"{l1:g}", *(f"{100.0 * cell:.2f}" for cell in cells))
-    return curves
+        row(f"{l1:g}", *(f"{100.0 * cell:.2f}" for cell in cells))
 
 
 def main() -> None:
     p = parser(__doc__)
-    p.add_argument("folder", type=Path)
-    p.add_argument("--sets", type=listed, default=("books", "ob-2-1"))
+    p.add_argument("files", type=Path, nargs="+", metavar="FILE.svm")
     p.add_argument("--epochs", type=int, default=20)
     p.add_argument("--seed", type=int, default=0)
-    p.add_argument("--figure", type=Path, metavar="FILE.png", help="weights that are zero by frequency")
     options = p.parse_args()
-    tables = Tables(options)
-    table_of_planted(tables, options.epochs, options.seed)
-    curves = {
-        name: tables_of_set(tables, load(options.folder / f"{name}.svm"), options.epochs, options.seed)
-        for name in options.sets
-    }
-    if options.figure:
-        with panels(options.figure, n_columns=len(curves)) as axes:
-            for (name, methods), ax in zip(curves.items(), axes[0], strict=True):
-                for method, shares in methods.items():
-                    ax.semilogx(BINS[: len(shares)], shares, "o-", label=method, base=2)
-                ax.set(title=name, xlabel="rows with the feature, at least", ylabel="weights that are 0, %")
-            axes[0, 0].legend()
-    tables.end()
+    begin()
+    table_of_planted(options.epochs, options.seed)
+    for path in options.files:
+        tables_of_set(load(path), options.epochs, options.seed)
 
 
 if __name__ == "__main__":

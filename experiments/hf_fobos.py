@@ -1,9 +1,8 @@
-"""HF-FOBOS against FOBOS in the manner of Oiwa, Matsushima, Nakagawa (ECML PKDD 2011), Table 2 and Figure 1: accuracy
-by cross-validation, the share of weights that are zero, and the heights h_j of the thresholds by their norm; for each
-of four ways to make values of a text's words.
+"""HF-FOBOS against FOBOS in the manner of Oiwa, Matsushima, Nakagawa (ECML PKDD 2011), Table 2: accuracy by
+cross-validation and the share of weights that are zero, for each of four ways to make values of a text's words.
 
     python -m experiments.hf_fobos FILE.svm ... [--methods 'p = 2,FOBOS'] [--inputs counts,...] [--folds 10]
-        [--epochs 20] [--jobs 2] [--figure FILE.png] [--json FILE]
+        [--epochs 20] [--jobs 2]
 
 Every lambda of the grid is tried on all folds with all epochs, for each method alike.  The one shown is that of the
 highest accuracy on the folds that it is judged by, as in the paper; "lambda by the other folds" takes for each fold the
@@ -21,14 +20,12 @@ import scipy.sparse
 from joblib import Parallel, delayed
 
 from blocksvm.learners.engine.runner import LearnerState, Runner
-from blocksvm.learners.rules import sparse as kernels
-from experiments.measuring import Tables, listed, panels, parser
+from experiments.runs import begin, listed, parser, row, table
 
 INPUTS = ("counts", "counts-l2", "tf-idf", "tf-idf-l2")
 NORMS = {"p = 1": 1.0, "p = 2": 2.0, "p = 3": 3.0, "p = inf": math.inf}
 METHODS = (*NORMS, "FOBOS")
 CAP = 500.0  # V, of p = 1 and 2
-DRAWN = 0.0032  # lambda of the figure of heights
 # Table 2 of the paper, accuracy in per cent, in the order of METHODS
 PAPER = {
     "books": (85.23, 85.52, 85.14, 85.05, 84.98),
@@ -119,13 +116,6 @@ def score(corpus: Corpus, method: str, l1: float, part: Split) -> tuple[float, f
     return float(right.mean()), float((W[:, present] == 0.0).mean())
 
 
-def heights(corpus: Corpus, method: str, l1: float, order: np.ndarray) -> np.ndarray:
-    """h_j (copies * d,) after the rounds of ``order``."""
-    runner, state = learn(corpus, method, l1, order)
-    sums = state.columns.reshape(runner.n_vectors, -1, runner.width)[:, :-1, kernels.COLUMN.powers]
-    return np.array([kernels.height(total, runner.parameters) for total in sums.ravel()])
-
-
 def run_set(
     corpus: Corpus, methods: tuple[str, ...], folds: int, epochs: int, seed: int, grid: tuple[float, ...]
 ) -> dict[str, np.ndarray]:
@@ -171,20 +161,6 @@ def rows_of(name: str, found: dict[str, np.ndarray], grid: tuple[float, ...]) ->
     ]
 
 
-def draw(corpus: Corpus, options) -> None:
-    """h_j by norm, learned from all rows with one lambda; features sorted by it falling, both axes logarithmic."""
-    n = len(corpus.y)
-    draws = np.random.default_rng([options.seed, n])
-    order = np.concatenate([draws.permutation(n) for _ in range(options.epochs)]).astype(np.int32)
-    with panels(options.figure) as axes:
-        for norm in NORMS:
-            h = heights(corpus, norm, DRAWN, order)
-            h = np.sort(h[h > 0.0])[::-1]
-            axes[0, 0].loglog(np.arange(1, len(h) + 1), h, label=norm, lw=1.5)
-        axes[0, 0].set(xlabel="features, for each norm sorted by h_j falling", ylabel="h_j", title=corpus.name)
-        axes[0, 0].legend()
-
-
 def main() -> None:
     p = parser(__doc__)
     p.add_argument("files", type=Path, nargs="+", metavar="FILE.svm")
@@ -196,24 +172,21 @@ def main() -> None:
     p.add_argument("--epochs", type=int, default=20)
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--jobs", type=int, default=2)
-    p.add_argument("--figure", type=Path, metavar="FILE.png", help="heights by norm, of the first set")
     options = p.parse_args()
-    tables, pool = Tables(options), Parallel(options.jobs, return_as="generator")
+    pool = Parallel(options.jobs, return_as="generator")
+    begin()
     for values in options.inputs:
-        tables.begin(f"{values}: {options.folds} folds, {options.epochs} epochs", "set", "what", *options.methods)
+        table(f"{values}: {options.folds} folds, {options.epochs} epochs", "set", "what", *options.methods)
         corpora = [load(path, values) for path in options.files]
         given = options.methods, options.folds, options.epochs, options.seed, GRID
         searches, curves = pool(delayed(run_set)(corpus, *given) for corpus in corpora), []
         for corpus, found in zip(corpora, searches, strict=True):
             for cells in rows_of(corpus.name, found, GRID):
-                tables.row(corpus.name, *cells)
+                row(corpus.name, *cells)
             curves += [(corpus.name, method, one[..., 0].mean(axis=1)) for method, one in found.items()]
-        tables.begin(f"{values}: accuracy % by lambda", "set", "method", *(f"{l1:g}" for l1 in GRID))
+        table(f"{values}: accuracy % by lambda", "set", "method", *(f"{l1:g}" for l1 in GRID))
         for name, method, means in curves:
-            tables.row(name, method, *(f"{100.0 * mean:.2f}" for mean in means))
-    if options.figure:
-        draw(load(options.files[0]), options)
-    tables.end()
+            row(name, method, *(f"{100.0 * mean:.2f}" for mean in means))
 
 
 if __name__ == "__main__":

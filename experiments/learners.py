@@ -1,11 +1,11 @@
 """Online learners on streams: mistakes, seconds from text and memory, beside Vowpal Wabbit and scikit-learn.
 
     python -m experiments.learners NAME=TEXT.svm ... [--learners "pa1;ogd --step 0.1"] [--bits 22] [--repeats 3]
-        [--peers vw,scikit-learn] [--vw-options "--loss_function hinge --noconstant"] [--json FILE]
+        [--peers vw,scikit-learn] [--vw-options "--loss_function hinge --noconstant"]
 
 Each row is predicted before it is learned from, in the order of the text, once; labels are two.  A mistake is a row
 whose margin is not above 0.  Runs are interleaved; seconds are those from the first row to the last, start-up aside (of
-both, a run without rows to speak of comes first in the same process); memory is at hand.  Vowpal Wabbit reads the same
+both, a run without rows to speak of comes first in the same process).  Vowpal Wabbit reads the same
 rows in its own format, hashed to as many bits.  scikit-learn's learners get the text in pieces that double up to 1,000
 rows, each predicted before ``partial_fit``; seconds include the parsing.
 """
@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from experiments.measuring import Tables, in_child, parser, read_through, run, touch_memory
+from experiments.runs import begin, in_child, parser, read_through, row, run, table
 
 NEEDS = {"pegasos": "--lambda 1e-4", "perceptron-bias": "--max-norm 10", "omd": "--mirror p-norm"}
 VW = {"default": "", "--sgd": "--sgd", "--ftrl": "--ftrl", "--coin": "--coin"}
@@ -116,11 +116,9 @@ def measure(text: Path, learners: list[str], options) -> dict[str, list[dict]]:
         for _ in range(options.repeats):
             for learner in learners:
                 read_through(text)
-                touch_memory()
                 runs.setdefault(learner, []).append(ours(text, folder, learner, options.bits))
             for kind, given in VW.items() if "vw" in peers else ():
                 read_through(vw)
-                touch_memory()
                 found = in_child(vowpal_wabbit, vw, options.bits, f"{given} {options.vw_options}")
                 runs.setdefault(f"vw {kind}", []).append(found)
         for kind, given in VW.items() if "vw" in peers else ():
@@ -142,23 +140,23 @@ def main() -> None:
     p.add_argument("--peers", default="vw,scikit-learn")
     p.add_argument("--vw-options", default="", metavar="TEXT")
     options = p.parse_args()
-    learners, tables = options.learners.split(";"), Tables(options)
+    learners = options.learners.split(";")
+    begin()
     texts = {name: Path(text).resolve() for name, _, text in (one.partition("=") for one in options.data)}
     with tempfile.TemporaryDirectory() as folder:
         for learner in learners:
             ours(next(iter(texts.values())), Path(folder), learner, options.bits)  # compiles
     for stream, text in texts.items():
         runs = measure(text, learners, options)
-        tables.begin(f"{stream}: {runs[learners[0]][0]['rows']:,} rows, {text.stat().st_size / 1e6:,.0f} MB, "
-                     f"{options.bits} bits, medians of {options.repeats}", "learner", "mistakes", "seconds",
-                     "MB/s of text", "times as long Vowpal Wabbit's counterpart takes", "peak MB")  # fmt: skip
+        table(f"{stream}: {runs[learners[0]][0]['rows']:,} rows, {text.stat().st_size / 1e6:,.0f} MB, "
+              f"{options.bits} bits, medians of {options.repeats}", "learner", "mistakes", "seconds",
+              "MB/s of text", "times as long Vowpal Wabbit's counterpart takes", "peak MB")  # fmt: skip
         for name, found in runs.items():
             seconds = median(one["seconds"] for one in found)
             peer = runs.get("vw " + COUNTERPARTS.get(name.split()[0], "--sgd")) if name in learners else None
             times = f"{median(one['seconds'] for one in peer) / seconds:.1f}" if peer else ""
             speed, peak = text.stat().st_size / 1e6 / seconds, median(one["peak_mb"] for one in found)
-            tables.row(name, f"{found[0]['mistakes']:,}", f"{seconds:.2f}", f"{speed:,.0f}", times, f"{peak:.0f}")
-    tables.end()
+            row(name, f"{found[0]['mistakes']:,}", f"{seconds:.2f}", f"{speed:,.0f}", times, f"{peak:.0f}")
 
 
 if __name__ == "__main__":

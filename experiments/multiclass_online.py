@@ -1,7 +1,7 @@
 """One pass of online learners over many classes or sets of labels: mistakes made on the way, and what the weights are
 worth on other rows, beside the batch solver on the same rows.
 
-    python -m experiments.multiclass_online TRAIN.svm TEST.svm [--sets] [--json FILE]
+    python -m experiments.multiclass_online TRAIN.svm TEST.svm [--sets]
 
 A row of a set is a mistake where its ranking is not perfect: some label of the set is not above all others.  Rows come
 in the random order of a store; no bias.  Seconds are from the opening of the store.
@@ -13,7 +13,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from experiments.measuring import Tables, command, parser, split, train
+from experiments.runs import begin, command, parser, row, split, table, train
 
 LEARNERS = ("pa", "pa1 -C 0.01", "pa1 -C 0.1", "pa1 -C 1", "pa2 -C 0.1", "pa2 -C 1", "perceptron", "mira")
 CLASSES = {"test error": "accuracy"}  # column: what predict calls its complement
@@ -26,9 +26,10 @@ def main() -> None:
     p.add_argument("test", type=Path, metavar="TEST.svm")
     p.add_argument("--sets", action="store_true", help="the labels are sets (1,3 5:0.2)")
     options = p.parse_args()
-    figures, tables = SETS if options.sets else CLASSES, Tables(options)
+    figures = SETS if options.sets else CLASSES
+    begin()
     means = [f"averaged: {name}" for name in figures]
-    tables.begin(options.text.stem, "one pass", "progressive mistakes", *figures, *means, "seconds")
+    table(options.text.stem, "one pass", "progressive mistakes", *figures, *means, "seconds")
     with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as name:
         store, model = Path(name, "rows.h5"), Path(name, "model.h5")
         split(options.text, store, *(["--format", "multilabel"] if options.sets else []))
@@ -46,13 +47,10 @@ def main() -> None:
             measure(*given)  # compiles
             events, last = measure(*given)
             mistakes = [e["mistakes"] / e["rows"] for e in events if e["event"] == "outer"][-1]
-            tables.row(
-                f"`{one}`", f"{mistakes:.4f}", *last, *measure(*given, "--average")[1], f"{events[-1]['seconds']:.2f}"
-            )
+            row(f"`{one}`", f"{mistakes:.4f}", *last, *measure(*given, "--average")[1], f"{events[-1]['seconds']:.2f}")
         batch = "--solver dual-cd --multiclass " + ("rest" if options.sets else "crammer-singer")
         events, last = measure(*batch.split())
-        tables.row(f"`{batch}`", "", *last, *[""] * len(figures), f"{events[-1]['seconds']:.2f}")
-    tables.end()
+        row(f"`{batch}`", "", *last, *[""] * len(figures), f"{events[-1]['seconds']:.2f}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""A map to size a run by: seconds to a certified gap by disk speed, memory, working set and inner passes of a visit.
+"""Seconds to a certified gap by disk speed, memory, working set and inner passes of a visit; and what compressed blocks
+save (Yu, Hsieh, Chang, Lin, KDD 2010).
 
     python -m experiments.schedules STORE.h5 [--tol 1e-3] [--bandwidths 50,150,500,inf] [--shares 8,32]
-        [--schedules 1,3,10,overlap,auto] [--working-sets auto,none] [--repeats 1] [--figure FILE.png] [--json FILE]
+        [--schedules 1,3,10,overlap,auto] [--working-sets auto,none] [--repeats 1] [--figure FILE.png]
+    python -m experiments.schedules STORE.h5 ... --compression
 
 The figure is the map: seconds by bandwidth, a line for each schedule, a panel for each share and working set.
 Bandwidths are MB/s of compressed bytes at which a reader is held back.  All runs are made in one process, whose kernels
@@ -18,7 +20,7 @@ import numpy as np
 
 from blocksvm.api.fit import fit
 from blocksvm.store.reader import Store
-from experiments.measuring import Tables, budget, listed, panels, parser
+from experiments.runs import begin, budget, listed, panels, parser, row, table
 
 
 class SlowStore(Store):
@@ -44,9 +46,26 @@ def seconds_to_gap(path: Path, bandwidth: float, **settings) -> tuple[float, flo
     return time.perf_counter() - began, readings, sum(event["bytes_read"] for event in outers) / 1e6
 
 
+def compression(stores: list[Path], bandwidths: list[str]) -> None:
+    """A reading of all rows, compressed as stored, and of indices and values as they are in memory."""
+    table("seconds of a reading; uncompressed: bytes / bandwidth, without any work", "data", "MB/s", "compressed MB",
+          "seconds", "uncompressed MB", "seconds at least")  # fmt: skip
+    for path in stores:
+        for bandwidth in map(float, bandwidths):
+            with SlowStore(path) as store:
+                store.bandwidth = 1e6 * bandwidth
+                raw = store.n_nonzeros * (4 + store.value_bytes) / 1e6
+                began = time.perf_counter()
+                for chunks in np.array_split(np.arange(len(store.chunks)), 20):
+                    store.read_block(chunks, None)
+                seconds, read = time.perf_counter() - began, store.cost.bytes_read / 1e6
+            row(path.stem, f"{bandwidth:g}", f"{read:.0f}", f"{seconds:.2f}", f"{raw:.0f}", f"{raw / bandwidth:.2f}")
+
+
 def main() -> None:
     p = parser(__doc__)
-    p.add_argument("store", type=Path, metavar="STORE.h5")
+    p.add_argument("stores", type=Path, nargs="+", metavar="STORE.h5")
+    p.add_argument("--compression", action="store_true")
     p.add_argument("--tol", type=float, default=1e-3)
     p.add_argument("--bandwidths", type=listed, default=("50", "150", "500", "inf"))
     p.add_argument("--shares", type=listed, default=("8", "32"))
@@ -55,32 +74,30 @@ def main() -> None:
     p.add_argument("--repeats", type=int, default=1)
     p.add_argument("--figure", type=Path, metavar="FILE.png")
     options = p.parse_args()
-    shares, schedules, sets = options.shares, options.schedules, options.working_sets
-    tables = Tables(options)
-    seconds_to_gap(options.store, float("inf"), memory=budget(options.store, shares[0]), tol=0.1)  # loads the kernels
-    tables.begin(f"{options.store.stem}: seconds to a certified gap of {options.tol:g} (readings of all rows, MB read)",
-                 "memory, working set, MB/s", *schedules, "auto / best fixed")  # fmt: skip
+    begin()
+    if options.compression:
+        return compression(options.stores, options.bandwidths)
+    (path,), shares, schedules = options.stores, options.shares, options.schedules
+    seconds_to_gap(path, float("inf"), memory=budget(path, shares[0]), tol=0.1)  # loads the kernels
+    table(f"{path.stem}: seconds to a certified gap of {options.tol:g} (readings of all rows, MB read)",
+          "memory, working set, MB/s", *schedules, "auto / best fixed")  # fmt: skip
     drawn: dict[str, dict[float, dict[str, float]]] = {}  # of a memory and set, by bandwidth: seconds by schedule
     for share in shares:
-        for kind in sets if share == shares[0] else sets[:1]:
-            title = f"1/{share} of the memory, working set {kind}"
+        for kind in options.working_sets[: None if share == shares[0] else 1]:
             for bandwidth in map(float, options.bandwidths):
-                given = {"memory": budget(options.store, share), "tol": options.tol, "working_set": kind}
+                given = {"memory": budget(path, share), "tol": options.tol, "working_set": kind}
                 cells, seconds = [], {}
                 for schedule in schedules:
-                    runs = [
-                        seconds_to_gap(options.store, bandwidth, schedule=schedule, **given)
-                        for _ in range(options.repeats)
-                    ]
+                    runs = [seconds_to_gap(path, bandwidth, schedule=schedule, **given) for _ in range(options.repeats)]
                     seconds[schedule] = median(run[0] for run in runs)
                     cells.append(f"{seconds[schedule]:.2f} ({runs[0][1]:.0f}, {runs[0][2]:.0f})")
-                drawn.setdefault(title, {})[bandwidth] = seconds
+                drawn.setdefault(f"1/{share} of the memory, working set {kind}", {})[bandwidth] = seconds
                 fixed = [seconds[s] for s in schedules if s.isdigit()]
                 ratio = f"{seconds['auto'] / min(fixed):.2f}" if fixed and "auto" in seconds else ""
-                tables.row(f"1/{share}, {kind}, {bandwidth:g}", *cells, ratio)
-    tables.end()
+                row(f"1/{share}, {kind}, {bandwidth:g}", *cells, ratio)
     if options.figure:
-        draw(options.figure, options.store.stem, drawn)
+        draw(options.figure, path.stem, drawn)
+    return None
 
 
 def draw(path: Path, name: str, drawn: dict[str, dict[float, dict[str, float]]]) -> None:
@@ -89,10 +106,8 @@ def draw(path: Path, name: str, drawn: dict[str, dict[float, dict[str, float]]])
             places = range(len(by_bandwidth))
             for schedule in next(iter(by_bandwidth.values())):
                 one.plot(places, [seconds[schedule] for seconds in by_bandwidth.values()], marker="o", label=schedule)
-            labels = ["not held back" if b == float("inf") else f"{b:g} MB/s" for b in by_bandwidth]
             one.set(title=f"{name}, {title}", yscale="log", ylabel="seconds to the gap")
-            one.set_xticks(places, labels)
-            one.grid(alpha=0.3)
+            one.set_xticks(places, ["not held back" if b == float("inf") else f"{b:g} MB/s" for b in by_bandwidth])
             one.legend(fontsize=8, title="inner passes")
 
 

@@ -1,12 +1,11 @@
 """Transfer: few labels of one domain, regularised towards a model of another (``--prior``).
 
-    python -m experiments.transfer FIRST.svm SECOND.svm [--labels 10,20,...] [--draws 20] [-C 1] [--json FILE]
+    python -m experiments.transfer FIRST.svm SECOND.svm [--labels 10,20,...] [--draws 20] [-C 1]
     python -m experiments.transfer ROWS.svm --by FEATURE ...
 
-Both texts number their features alike (tools/make_corpora.py books-dvd); --by: the rows that have a feature are one
-domain, those that do not the other.  In each direction a model of all rows of one
-domain, and so many labels of the other, whose other rows are the test; rows are scaled to length 1.  Hinge loss; all
-machines have the same C.
+Both texts number their features alike (experiments.make_data counts reviews); --by: the rows that have a feature are
+one domain, those that do not the other.  In each direction a model of all rows of one domain, and so many labels of the
+other, whose other rows are the test; rows are scaled to length 1.  Hinge loss; all machines have the same C.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import numpy as np
 import scipy.sparse
 
 from blocksvm import fit
-from experiments.measuring import Tables, listed, parser
+from experiments.runs import begin, listed, parser, row, table
 
 WAYS = ("its labels alone", "the other domain's model", "near that model (--prior)", "both domains' rows together")
 
@@ -72,14 +71,14 @@ def main() -> None:
     else:
         n_features = max(load(path)[0].shape[1] for path in options.texts)
         domains = {path.stem.rpartition("-")[2]: load(path, n_features) for path in options.texts}
-    tables = Tables(options)
+    begin()
     with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as folder:
         for name, other_name in (tuple(domains), tuple(reversed(domains))):
             other, target, model = domains[other_name], domains[name], Path(folder, f"{other_name}.h5")
             fitted = fit(*other, C=options.C)
             fitted.save(model)
-            tables.begin(f"{other_name} to {name}: test accuracy %, means of {options.draws} draws ± their deviation",
-                         "labels", *WAYS)  # fmt: skip
+            table(f"{other_name} to {name}: test accuracy %, means of {options.draws} draws ± their deviation",
+                  "labels", *WAYS)  # fmt: skip
             for n_labels in map(int, options.labels):
                 found = np.array([
                     accuracies(other, target, n_labels, options.C, seed, model, fitted.model.weights)
@@ -87,8 +86,7 @@ def main() -> None:
                 ])  # fmt: skip
                 means, deviations = found.mean(axis=0), found.std(axis=0)
                 cells = (f"{mean:.1f} ± {one:.1f}" for mean, one in zip(means, deviations, strict=True))
-                tables.row(n_labels, *cells)
-    tables.end()
+                row(n_labels, *cells)
 
 
 if __name__ == "__main__":

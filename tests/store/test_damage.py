@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 import pytest
 from support.damage import judge
-from support.damage_files import KINDS, SPLIT, Trial, done, prepare
+from support.damage_files import KINDS, SPLIT, done, prepare
 from support.h5ad import write_h5ad
 from support.training_cases import random_rows, run_in_process
 from xxhash import xxh3_64_hexdigest
@@ -334,16 +334,17 @@ def reforged(path, seed: int) -> str:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind].name.endswith(".h5")])
+@pytest.mark.parametrize("kind", KINDS)
 def test_forged_descriptions_are_refused_or_harmless(ours, tmp_path, kind):
     """What is not a sentence is none of these either: a crash, a hang, a traceback."""
     path = tmp_path / "bad.h5"
+    name, *words = KINDS[kind]
     for seed in range(6):
-        path.write_bytes((ours / KINDS[kind].name).read_bytes())
+        path.write_bytes((ours / name).read_bytes())
         told = reforged(path, seed)
-        for command in KINDS[kind].commands:
+        for command in words:
             verdict = judge(lambda command=command: done(command, bad=path, here=ours), None)
-            assert verdict.held, (told, command, verdict)
+            assert verdict.kind in ("same", "refused"), (told, command, verdict)
 
 
 # ------------------------------------------------------------------------------------------------ AnnData
@@ -692,19 +693,7 @@ def test_tables_without_features_are_one_sentence(kind, tmp_path, capsys):
         assert code == 2 and f"{path}: no column is left to make features of" in err, err
 
 
-# ------------------------------------------------------------------------------------------------ a small campaign
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("kind", KINDS)
-def test_damaged_files_are_refused_or_change_nothing_without_a_word(ours, monkeypatch, kind):
-    monkeypatch.setattr(foreign, "PATIENCE", 1)
-    if not (ours / KINDS[kind].name).exists():
-        pytest.skip("pyarrow is not installed")
-    trial = Trial(kind, ours)
-    for seed in range(5):  # a fault of each kind; formats/test_any_bytes.py has more
-        for command, verdict in zip(trial.kind.commands, trial.verdicts(seed), strict=True):
-            assert verdict.held, (seed, command, verdict)
+# ------------------------------------------------------------------------------------------------ a forged checkpoint
 
 
 FORGED = [  # options, an array of the checkpoint, what is put there, what is said

@@ -1,11 +1,10 @@
-"""Damaged files, made from a seed, and what a command makes of them in a process of its own, with limits."""
+"""What a command makes of a damaged file in a process of its own, with limits."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import os
-import random
 import resource
 import select
 import signal
@@ -15,34 +14,6 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-
-PAGE = 4096
-
-
-def damaged(data: bytes, seed: int) -> bytes:
-    """The data with one fault: flipped bytes, a cut, zeros, or two pages of 4 kB that changed places; where it is
-    shorter than two pages, halves of it for pages."""
-    draw = random.Random(seed)
-    found = bytearray(data)
-    kind = seed % 5
-    at = draw.randrange(len(data))
-    if kind < 2:
-        # every other fault lies where file formats have their headers, at the beginning or at the end
-        near = min(len(data), 1024)
-        for _ in range(draw.choice((1, 1, 2, 8))):
-            at = draw.choice((draw.randrange(len(data)), draw.randrange(near), len(data) - 1 - draw.randrange(near)))
-            found[at] ^= draw.choice((0x01, 0x10, 0x80, 0xFF))
-    elif kind == 2:
-        del found[at:]
-    elif kind == 3:
-        n = min(draw.choice((1, 4, 64, 512, PAGE)), len(data) - at)
-        found[at : at + n] = bytes(n)
-    else:
-        page = min(PAGE, len(data) // 2)
-        first, second = draw.sample(range(len(data) // page), 2)
-        one, other = (slice(k * page, (k + 1) * page) for k in (first, second))
-        found[one], found[other] = data[other], data[one]
-    return bytes(found)
 
 
 @dataclass(frozen=True)
@@ -54,10 +25,6 @@ class Verdict:
     text: str
     seconds: float
     peak_bytes: int
-
-    @property
-    def held(self) -> bool:
-        return self.kind in ("same", "refused")
 
 
 def judge(

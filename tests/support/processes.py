@@ -1,5 +1,5 @@
-"""A test that starts a process itself is marked ``process`` or ``browser``: ``tools/test --fast`` leaves it out.  What
-the package starts, such as the reader of foreign HDF5 files, needs no mark."""
+"""A test that starts a process itself is marked ``process``: ``tools/test --fast`` leaves it out.  What the
+package starts, such as the reader of foreign HDF5 files, needs no mark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def started_by_a_test() -> bool:
 @contextmanager
 def processes_need_marks(item: pytest.Item) -> Iterator[None]:
     """While a test runs, with its fixtures, refuse what it starts without a mark."""
-    if item.get_closest_marker("process") or item.get_closest_marker("browser"):
+    if item.get_closest_marker("process"):
         yield
         return
 

@@ -1,0 +1,392 @@
+"""The rows of the measurements as svmlight text: planted ones, and public corpora that are given as local archives.
+
+    python -m experiments.make_data zipf OUT.svm [--rows 1000000] [--features 5000000] [--mean-nonzeros 64]
+        [--noise 0.1] [--values real|ones|sixteenths]
+    python -m experiments.make_data clicks OUT.svm [--rows 2000000] [--drift 0]
+    python -m experiments.make_data texts CORPUS ARCHIVE OUT.svm [--ngrams word:1-2] [--group NAME] [--order names]
+    python -m experiments.make_data counts SET ARCHIVE OUT [--l2]
+    python -m experiments.make_data topics news|reuters ARCHIVE TRAIN.svm TEST.svm [--ngrams 1-1]
+
+Each with --seed 0.  Ids count from 1; rows of documents come in the order of a hash of seed and name, or (--order
+names) of the names.  The functions say what the rows are.  OUT.svm may be /dev/stdout, which ``split -`` reads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import html
+import re
+import tarfile
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+# ---------------------------------------------------------------------------------------------- planted rows
+
+STOP_WORDS = 50  # the most frequent ranks carry no label information, which keeps the labels balanced
+RARE = 0.7  # nor do ranks beyond features ** RARE, too rare to be learned
+VALUES = ("real", "ones", "sixteenths")
+u64 = np.uint64
+
+
+@numba.njit
+def mix(h):
+    """splitmix64's finalizer."""
+    h = (h ^ (h >> u64(30))) * u64(0xBF58476D1CE4E5B9)
+    h = (h ^ (h >> u64(27))) * u64(0x94D049BB133111EB)
+    return h ^ (h >> u64(31))
+
+
+@numba.njit
+def uniform(seed, purpose, number, counter):
+    """The counter-th number in [0, 1) of a stream."""
+    stream = mix(mix(mix(u64(seed)) + u64(purpose)) + u64(number))
+    return (mix(stream + u64(counter) * u64(0x9E3779B97F4A7C15)) >> u64(11)) * 2.0**-53
+
+
+@numba.njit
+def permuted_ids(features, seed):
+    """A random permutation of 1..features: the id of each rank."""
+    ids = np.arange(1, features + 1).astype(np.int32)
+    for i in range(features - 1, 0, -1):
+        j = int(uniform(seed, 1, 0, i) * (i + 1))
+        ids[i], ids[j] = ids[j], ids[i]
+    return ids
+
+
+@numba.njit
+def put_integer(text, at, number):
+    end, rest = at + 1, number // 10
+    while rest:
+        end += 1
+        rest //= 10
+    for k in range(end - 1, at - 1, -1):
+        text[k] = 48 + number % 10
+        number //= 10
+    return end
+
+
+@numba.njit
+def put_fraction(text, at, value):
+    """A value in (0, 1] with six significant digits (eight decimals at most), trailing zeros dropped."""
+    decimals, scale = 6, 1e6
+    while decimals < 8 and value * scale < 1e5:
+        decimals += 1
+        scale *= 10.0
+    number = max(1, int(value * scale + 0.5))
+    if number >= scale:
+        text[at] = 49
+        return at + 1
+    while number % 10 == 0:
+        number //= 10
+        decimals -= 1
+    text[at : at + 2] = 48, 46
+    for k in range(at + 1 + decimals, at + 1, -1):
+        text[k] = 48 + number % 10
+        number //= 10
+    return at + 2 + decimals
+
+
+@numba.njit
+def zipf_rows(first, n, ids, last_row, mean, seed, noise, kind, text):
+    """Write n rows from ``first`` on into text; its length.  last_row[rank]: one more than the latest row with it."""
+    span, longest = np.log(ids.size + 1.0), max(1, min(int(20 * mean), ids.size // 2))
+    keys, values, at = np.empty(longest, np.int64), np.empty(longest), 0
+    for row in range(first, first + n):
+        length = 1 if mean <= 1.0 else 1 + int(np.log(1.0 - uniform(seed, 2, row, 0)) / np.log(1.0 - 1.0 / mean))
+        length, drawn, counter, squares, margin = min(length, longest), 0, 1, 0.0, 0.0
+        while drawn < length:
+            depth = uniform(seed, 4, row, counter)  # log rank, as a share of its largest value
+            rank = min(int(np.exp(depth * span)), ids.size) - 1
+            counter += 1
+            if last_row[rank] == row + 1:
+                continue
+            last_row[rank] = row + 1
+            value = 1.0
+            if kind == 0:
+                value = (depth + 0.05) * (0.5 + uniform(seed, 4, row, counter))
+            elif kind == 2:
+                value = (1 + int(16.0 * uniform(seed, 4, row, counter))) / 16.0
+            counter += 1
+            values[drawn] = value
+            keys[drawn] = (np.int64(ids[rank]) << 32) | drawn
+            squares += value * value
+            if rank >= STOP_WORDS and depth <= RARE and uniform(seed, 3, rank, 0) < 0.25:
+                margin += value * (2.0 * uniform(seed, 3, rank, 1) - 1.0)
+            drawn += 1
+        positive = (margin > 0.0) if margin != 0.0 else (uniform(seed, 4, row, counter) < 0.5)
+        if uniform(seed, 4, row, 0) < noise:
+            positive = not positive
+        text[at : at + 2] = (43 if positive else 45), 49
+        at += 2
+        norm = np.sqrt(squares) if kind == 0 else 1.0
+        ordered = keys[:drawn]
+        ordered.sort()
+        for key in ordered:
+            text[at] = 32
+            at = put_integer(text, at + 1, key >> 32)
+            text[at] = 58
+            at = put_fraction(text, at + 1, values[key & 0xFFFFFFFF] / norm)
+        text[at] = 10
+        at += 1
+    return at
+
+
+def zipf(options) -> None:
+    """Feature frequency falls as 1/rank, ids are a random permutation of the ranks, row lengths geometric.  Values grow
+    with a feature's rarity, rows have length 1; or they are all 1, or multiples of 1/16.  The label is the side of a
+    planted hyperplane that uses a quarter of the features of middling frequency, some flipped (--noise)."""
+    ids = permuted_ids(options.features, options.seed)
+    last_row, mean = np.zeros(options.features, np.int64), options.mean_nonzeros
+    piece = max(1, min(20_000, int(2_000_000 / mean)))
+    # label and newline; space, ten digits, colon, ten characters: of the longest rows, which are 20 times the mean
+    text = np.empty(3 * piece + 22 * piece * max(1, min(int(20 * mean), options.features // 2)), np.uint8)
+    with open(options.out, "wb") as out:
+        for first in range(0, options.rows, piece):
+            n, kind = min(piece, options.rows - first), VALUES.index(options.values)
+            size = zipf_rows(first, n, ids, last_row, mean, options.seed, options.noise, kind, text)
+            out.write(text[:size])
+
+
+def clicks(options) -> None:
+    """26 one-hot columns with heavy tails: column k has 10^U(1, 6) values, a row's is floor(3 Pareto(0.7)), at most the
+    last.  A row's score is the sum of its values' weights, each drawn from N(0, 1/4), and N(0, 1) noise; the twentieth
+    of the rows with the largest scores is positive.  --drift SHARE: from the first row to the last the weights turn by
+    that share of a right angle towards others."""
+    rng, columns, step = np.random.default_rng(options.seed), 26, 20_000
+    sizes = (10.0 ** rng.uniform(1.0, 6.0, columns)).astype(np.int64)
+    first = np.cumsum(sizes) - sizes
+    weights = rng.normal(0.0, 0.5, int(sizes.sum()))
+    others = rng.normal(0.0, 0.5, len(weights)) if options.drift else weights
+
+    def drawn(piece: int) -> tuple[np.ndarray, np.ndarray]:
+        """(ids, scores) of a piece, the same whenever it is drawn."""
+        rng = np.random.default_rng((options.seed, 1 + piece))
+        n = min(step, options.rows - piece * step)
+        ids = np.minimum(3.0 * rng.pareto(0.7, (n, columns)), sizes - 1.0).astype(np.int64) + first
+        turned, scores = 0.5 * np.pi * options.drift * piece * step / options.rows, weights[ids].sum(axis=1)
+        if turned:
+            scores = np.cos(turned) * scores + np.sin(turned) * others[ids].sum(axis=1)
+        return ids + 1, scores + rng.normal(size=n)
+
+    pieces = range(-(-options.rows // step))
+    threshold = np.quantile(np.concatenate([drawn(piece)[1] for piece in pieces]), 0.95)
+    with open(options.out, "w") as out:
+        for ids, scores in map(drawn, pieces):
+            for row, score in zip(ids.tolist(), scores, strict=True):
+                out.write(f"{'+1' if score > threshold else '-1'} {' '.join(f'{i}:1' for i in row)}\n")
+
+
+# ---------------------------------------------------------------------------------------------- documents
+
+IMDB = r"aclImdb/(train|test)/(?P<label>pos|neg)/[^/]+_(?P<stars>\d+)\.txt$"
+NEWS = r"(?:.*/)?(?P<name>20news-bydate-(?P<part>train|test)/(?P<label>[^/]+)/[^/]+)$"
+ENRON = r"(.*/)?enron\d/(?P<label>ham|spam)/[^/]+\.txt$"
+
+
+class Corpus(NamedTuple):
+    """member: the names of documents; positive: the label that is +1 (None: the stars are the label); longest: how many
+    characters count; most: how many documents are drawn; tokens: what a word is; binary: presence for counts."""
+
+    member: str
+    positive: str | None
+    ngrams: str
+    encoding: str = "latin-1"
+    longest: int | None = None
+    most: int | None = None
+    tokens: str = r"(?u)\b\w\w+\b"
+    binary: bool = False
+
+
+WORDS = Corpus(IMDB, "pos", "word:1-3", "utf-8", tokens=r"[a-z0-9']+", binary=True)
+CORPORA = {
+    "imdb-words": WORDS,
+    **{f"imdb-{part}": WORDS._replace(member=IMDB.replace("train|test", part)) for part in ("train", "test")},
+    **{f"stars-{part}": WORDS._replace(member=IMDB.replace("train|test", part), positive=None)
+       for part in ("train", "test")},
+    "imdb-characters": Corpus(IMDB, "pos", "char_wb:4-6", "utf-8", most=20_000),
+    "news-words": Corpus(NEWS, "rec.autos", "word:1-3", longest=6_000),
+    "news-characters": Corpus(NEWS, "sci.space", "char_wb:3-5", longest=6_000),
+    "enron": Corpus(ENRON, "spam", "char_wb:4-5", longest=6_000),
+}  # fmt: skip
+# ob, sb: balanced sets of overlapping and of separated groups, named like the 20 Newsgroups subsets of University
+# College Dublin; the groups in those sets are not known here: these lists are our choice
+COMP = ["comp.sys.ibm.pc.hardware", "comp.sys.mac.hardware"]
+GROUPS = {
+    "ob-2-1": COMP, "ob-2-2": ["rec.sport.baseball", "rec.sport.hockey"],
+    "ob-2-3": ["talk.politics.guns", "talk.politics.misc"], "sb-2-1": ["comp.windows.x", "rec.sport.hockey"],
+    "sb-2-2": ["sci.space", "soc.religion.christian"], "sb-2-3": ["alt.atheism", "misc.forsale"],
+    "ob-8-1": ["comp.graphics", "comp.os.ms-windows.misc", *COMP, "comp.windows.x", "rec.autos", "rec.motorcycles",
+               "sci.electronics"],
+    "sb-8-1": ["comp.windows.x", "misc.forsale", "rec.autos", "rec.sport.hockey", "sci.crypt", "sci.med",
+               "soc.religion.christian", "talk.politics.mideast"],
+}  # fmt: skip
+
+
+def members(archive: str, pattern: str, encoding: str = "latin-1") -> Iterator[tuple[re.Match, str]]:
+    """The archive's files whose names match, as text."""
+    with tarfile.open(archive, "r|*") as tar:
+        for member in tar:
+            if member.isfile() and (found := re.match(pattern, member.name)):
+                yield found, tar.extractfile(member).read().decode(encoding, "replace")
+
+
+def place(seed: int, name: str) -> bytes:
+    """By which documents are sorted."""
+    return hashlib.blake2b(f"{seed}:{name}".encode()).digest()
+
+
+def write(path: str, labels: list[str], X, values: str = ".6g") -> None:
+    """X scipy CSR, with a file that goes on where there are more rows."""
+    X.sort_indices()
+    with open(path, "a") as out:
+        for i, label in enumerate(labels):
+            span = slice(X.indptr[i], X.indptr[i + 1])
+            pairs = zip(X.indices[span].tolist(), X.data[span].tolist(), strict=True)
+            out.write(f"{label} {' '.join(f'{j + 1}:{v:{values}}' for j, v in pairs)}\n")
+
+
+def texts(options) -> None:
+    """Documents of two classes as n-grams, hashed to 2^22 without signs: counts over the row's l2 norm (IMDB's words:
+    presence).  imdb: reviews, of which imdb-characters draws 20,000; news: every post, one group against the others;
+    enron: e-mails, spam against ham; of the last two the first 6,000 characters."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    corpus = CORPORA[options.corpus]
+    analyzer, low, high = re.split("[:-]", options.ngrams or corpus.ngrams)
+    positive, rows = options.group or corpus.positive, []
+    for found, text in members(options.archive, corpus.member, corpus.encoding):
+        label = found["stars"] if positive is None else "+1" if found["label"] == positive else "-1"
+        key = found[0].encode() if options.order == "names" else place(options.seed, found[0])
+        rows.append((key, label, text.replace("<br />", " ") if corpus.binary else text[: corpus.longest]))
+    rows = sorted(rows)[: corpus.most]
+    vectorizer = HashingVectorizer(
+        analyzer=analyzer, ngram_range=(int(low), int(high)), n_features=1 << 22, alternate_sign=False,
+        token_pattern=corpus.tokens, binary=corpus.binary,
+    )  # fmt: skip
+    open(options.out, "w").close()
+    for start in range(0, len(rows), 1000):
+        _, labels, documents = zip(*rows[start : start + 1000], strict=True)
+        write(options.out, labels, vectorizer.transform(documents))
+
+
+def documents_of(name: str, archive: str) -> Iterator[tuple[str, str, str, Counter]]:
+    """(name, class, part of the set, words) of each document of a set of ``counts``."""
+    if name in ("books", "dvd", "reviews"):
+        for found, text in members(archive, r"(?:.*/)?(books|dvd)/(negative|positive)\.review$"):
+            for number, line in enumerate(text.split("\n"), 1):
+                if name in ("reviews", found[1]) and line.strip():
+                    *pairs, last = line.split()
+                    words = {word: int(count) for word, _, count in (pair.rpartition(":") for pair in pairs)}
+                    part = found[1] if name == "reviews" else ""
+                    yield f"{found[1]}/{found[2]}.review:{number}", last.partition(":")[2], part, Counter(words)
+    elif name == "reut20":
+        for _, text in members(archive, r"(?:.*/)?reut2-\d+\.sgm$"):
+            for article in re.findall(r"<REUTERS .*?</REUTERS>", text, re.DOTALL):
+                topics = re.findall(r"<D>(.*?)</D>", re.search(r"<TOPICS>(.*?)</TOPICS>", article, re.DOTALL)[1])
+                title, body = (re.search(rf"<{tag}>(.*?)</{tag}>", article, re.DOTALL) for tag in ("TITLE", "BODY"))
+                if len(topics) == 1 and body:
+                    words = html.unescape(f"{title[1] if title else ''}\n{body[1]}").lower()
+                    yield re.search(r'NEWID="(\d+)"', article)[1], topics[0], "", Counter(re.findall("[a-z]+", words))
+    else:
+        for found, text in members(archive, NEWS):
+            headers, _, content = text.replace("\r\n", "\n").partition("\n\n")
+            subject = re.search(r"^subject:(.*)", headers, re.IGNORECASE | re.MULTILINE)
+            words = re.findall("[a-z]+", f"{subject[1] if subject else ''}\n{content}".lower())
+            if found["label"] in GROUPS.get(name, [found["label"]]):
+                yield found["name"], found["label"], found["part"] if name == "20news" else "", Counter(words)
+
+
+def counts(options) -> None:
+    """Counts of words (runs of a-z), numbered in alphabetical order, those of the first part first.  books, dvd:
+    product reviews with pairs of words; reviews: both, numbered alike, in two files; ob, sb: 500 posts of each of some
+    groups, without words in less than 3 of them; 20news: all, in two files; reut20: articles with one topic, of the 20
+    that most have.  Two classes are -1 and +1, more 0 to k - 1."""
+    from scipy.sparse import csr_matrix
+    from sklearn.preprocessing import normalize
+
+    rows = sorted(documents_of(options.set, options.archive), key=lambda row: place(options.seed, row[0]))
+    found = Counter(label for _, label, _, _ in rows)
+    classes = GROUPS.get(options.set, sorted(found))
+    if options.set == "reut20":
+        classes = sorted(found, key=lambda topic: (-found[topic], topic))[:20]
+    if options.set in GROUPS:
+        of_class = {label: [row for row in rows if row[1] == label][:500] for label in classes}
+        rows = sorted(sum(of_class.values(), []), key=lambda row: place(options.seed, row[0]))
+    rows = [row for row in rows if row[1] in classes]
+    n_documents = Counter(word for row in rows for word in row[3])
+    parts, ids = sorted({row[2] for row in rows}, reverse=options.set == "20news"), {}
+    for part in parts:
+        for word in sorted({word for row in rows if row[2] == part for word in row[3]} - ids.keys()):
+            if n_documents[word] >= (3 if options.set in GROUPS else 1):
+                ids[word] = len(ids)
+    names = dict(zip(classes, ("-1", "+1") if len(classes) == 2 else map(str, range(len(classes))), strict=True))
+    for part in parts:
+        chosen = [row for row in rows if row[2] == part]
+        entries = [(i, ids[word], n) for i, row in enumerate(chosen) for word, n in row[3].items() if word in ids]
+        i, j, n = np.array(entries).T
+        X = csr_matrix((n.astype(float), (i, j)), shape=(len(chosen), len(ids)))
+        path = f"{options.out}{'-' * bool(part)}{part}.svm"
+        open(path, "w").close()
+        labels = [names[row[1]] for row in chosen]
+        write(path, labels, normalize(X) if options.l2 else X, ".9g")
+
+
+def topics(options) -> None:
+    """Many classes as tf-idf of words, rows of length 1, idf of the training part.  news: 20 Newsgroups by date, the
+    label is the group's place in the alphabet; reuters: Reuters-21578 by the ModApte split, the labels of a row are its
+    topics (1,7), of the topics that both parts have."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    parts: dict[str, list] = {"train": [], "test": []}
+    if options.corpus == "news":
+        for found, text in members(options.archive, NEWS):
+            parts[found["part"]].append((found["name"], [found["label"]], text.partition("\n\n")[2]))
+    else:
+        for found, text in members(options.archive, r"(?:.*/)?(reut2-\d+\.sgm)$"):
+            for k, (about, story) in enumerate(re.findall(r"<REUTERS([^>]*)>(.*?)</REUTERS>", text, re.DOTALL)):
+                part = re.search(r'LEWISSPLIT="([^"]*)"', about)[1].lower()
+                if part in parts and 'TOPICS="YES"' in about:
+                    labels = re.search(r"<TOPICS>(.*?)</TOPICS>", story, re.DOTALL)
+                    words = html.unescape(re.sub(r"<[^>]+>", " ", story.split("</PLACES>")[-1]))
+                    parts[part].append((f"{found[1]}:{k:05}", re.findall(r"<D>([^<]*)</D>", labels[1]), words))
+    known = [{label for _, labels, _ in rows for label in labels} for rows in parts.values()]
+    number = {label: k for k, label in enumerate(sorted(known[0] & known[1]))}
+    low, high = map(int, options.ngrams.split("-"))
+    vectorizer = TfidfVectorizer(ngram_range=(low, high), sublinear_tf=True)
+    for part, path in (("train", options.train), ("test", options.test)):
+        rows = [([number[x] for x in labels if x in number], text) for _, labels, text in sorted(parts[part])]
+        labels, documents = zip(*((sorted(labels), text) for labels, text in rows if labels), strict=True)
+        X = vectorizer.fit_transform(documents) if part == "train" else vectorizer.transform(documents)
+        open(path, "w").close()
+        write(path, [",".join(map(str, row)) for row in labels], X)
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    kinds = p.add_subparsers(required=True)
+
+    def kind(make, *names: str, **options) -> None:
+        one = kinds.add_parser(make.__name__, description=make.__doc__)
+        one.set_defaults(make=make)
+        for name in names:
+            one.add_argument(name)
+        for name, default in (options | {"seed": 0}).items():
+            flag = {"action": "store_true"} if default is False else {"type": type(default), "default": default}
+            one.add_argument(f"--{name.replace('_', '-')}", **flag)
+
+    kind(zipf, "out", rows=1_000_000, features=5_000_000, mean_nonzeros=64.0, noise=0.1, values="real")
+    kind(clicks, "out", rows=2_000_000, drift=0.0)
+    kind(texts, "corpus", "archive", "out", ngrams="", group="", order="drawn")
+    kind(counts, "set", "archive", "out", l2=False)
+    kind(topics, "corpus", "archive", "train", "test", ngrams="1-1")
+    options = p.parse_args()
+    options.make(options)
+
+
+if __name__ == "__main__":
+    main()

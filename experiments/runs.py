@@ -1,0 +1,148 @@
+"""What the measurements share: runs of commands with their time and memory, cold and warm files, tables, panels."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+# between this process and a command: a process's peak is at least that of the one that it was forked from
+CHILD = """
+import os, sys
+child = os.spawnv(os.P_NOWAIT, sys.argv[2], sys.argv[2:])
+_, status, used = os.wait4(child, 0)
+print(used.ru_maxrss, used.ru_utime + used.ru_stime, file=open(sys.argv[1], "w"))
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+class Run(NamedTuple):
+    """A command's standard output, wall and processor seconds, and the largest memory that it had."""
+
+    out: str
+    seconds: float
+    cpu: float
+    peak_mb: float
+
+
+def run(*arguments: object) -> Run:
+    """Run Python with these arguments; RuntimeError with its last line where it fails."""
+    with tempfile.NamedTemporaryFile("r") as used:
+        line = [sys.executable, "-S", "-c", CHILD, used.name, sys.executable, *map(str, arguments)]
+        began = time.perf_counter()
+        done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True)
+        seconds = time.perf_counter() - began
+        if done.returncode:
+            raise RuntimeError(f"{arguments}: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
+        peak, cpu = map(float, used.read().split())
+    return Run(done.stdout, seconds, cpu, peak * 1024 / 1e6)
+
+
+def command(name: str, *arguments: object) -> Run:
+    """Run a command of blocksvm."""
+    return run("-m", f"blocksvm.{name}", *arguments)
+
+
+def split(text: Path, store: Path, *more: object) -> Run:
+    return command("split", text, store, "--overwrite", "--quiet", *more)
+
+
+def train(store: Path, model: Path, *more: object) -> tuple[list[dict], Run]:
+    """The events of a training's trace, and how it ran."""
+    trace = model.with_suffix(".jsonl")
+    done = command("train", store, model, "--log", trace, "--overwrite", "--quiet", *more)
+    return [json.loads(line) for line in trace.read_text().splitlines()], done
+
+
+def described(file: Path) -> dict:
+    """What ``info`` says of a store or model."""
+    return json.loads(command("info", file, "--json").out)
+
+
+def budget(store: Path, share: str) -> int:
+    """Bytes of memory: of the rows as they are decoded 1/share ('all': room for everything), beside the vectors."""
+    about = described(store)
+    vectors = 16 * about["n_features"] + 20 * about["n_samples"] + 5_000_000
+    return 24 * about["n_nonzeros"] + 4 * vectors if share == "all" else 8 * about["n_nonzeros"] // int(share) + vectors
+
+
+def readings(events: list[dict]) -> float:
+    """Readings of all rows, certificates included; one that leaves resting rows out counts by its share of the rows."""
+    outers = [event for event in events if event["event"] == "outer"]
+    rows = [((event["blocks"] > 0) + (event["certificate_share"] or 0.0)) * event["rows_read"] for event in outers]
+    return sum(rows) / events[0]["n_samples"]
+
+
+def in_child(function, *arguments):
+    """The value of a function of the calling script, in a new process, of which this one's memory is no part."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def drop_from_cache(path: Path) -> None:
+    """Let the system forget a file's pages, so that the next reader reads the disk."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def read_through(path: Path) -> None:
+    """Bring a file into the system's cache."""
+    with open(path, "rb", buffering=0) as file:
+        while file.read(1 << 22):
+            pass
+
+
+@contextmanager
+def panels(path: Path, n_rows: int = 1, n_columns: int = 1, **layout) -> Iterator:
+    """Axes (n_rows, n_columns) to draw on, of 5.5 x 4.5 inches each; the figure is then written to the path."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    size = (5.5 * n_columns, 4.5 * n_rows)
+    figure, axes = plt.subplots(
+        n_rows, n_columns, figsize=size, squeeze=False, layout="constrained", gridspec_kw=layout
+    )
+    yield axes
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def parser(text: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def listed(text: str) -> list[str]:
+    """The names in 'one,two'."""
+    return text.split(",")
+
+
+def begin() -> None:
+    """Print what the tables were measured on: machine, day, commit."""
+    models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
+    cores = len(os.sched_getaffinity(0))
+    cpu = models[0].partition(":")[2].strip() if models else "unknown processor"
+    print(f"Measured on {cpu}, {cores} cores, {time.strftime('%Y-%m-%d')}, at {git.stdout.strip()}.")
+
+
+def table(title: str, *columns: str) -> None:
+    """Begin a table of Markdown."""
+    print(f"\n{title}\n\n| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
+
+
+def row(*cells: object) -> None:
+    print(f"| {' | '.join(map(str, cells))} |", flush=True)
