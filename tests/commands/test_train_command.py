@@ -98,7 +98,6 @@ def test_held_out_accuracy_is_what_predict_prints(rows, store, tmp_path, run, ca
         (["--class-weight", "1=-2"], "must be a finite number above 0"),
         (["--seed", "99999999999999999999"], "is not a whole number from 0 to 2**63 - 1"),
         (["--warm-start", "nowhere.h5"], "nowhere.h5: no such file"),
-        (["--replay", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
         (["--valid", "nowhere.h5"], "nowhere.h5: no such file"),
         (["--resume"], "--resume needs --checkpoint FILE"),
         (["--unknown"], "--unknown: no such option here; "),

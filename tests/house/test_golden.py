@@ -94,12 +94,11 @@ def test_scores_are_those_of_then(here, run_in_process):
     assert to_estimator(blocksvm.load_model("model.h5")).coef_.shape == (1, 13)  # column 0, and ids from 1 to 12
 
 
-def test_a_checkpoint_goes_on_a_trace_is_drawn_and_repeated(here, run_in_process):
+def test_a_checkpoint_goes_on_a_trace_is_drawn(here, run_in_process):
     same = "--working-set none --schedule 1 --seed 1 --tol 1e-3 --quiet"
     told = run(run_in_process, f"train store.h5 m.h5 --checkpoint checkpoint.h5 --resume {same}")
     assert told.out.startswith("converged")
     run(run_in_process, "report trace.jsonl -o report.html --quiet")
-    run(run_in_process, "train store.h5 again.h5 --replay trace.jsonl --seed 1 --tol 1e-3 --quiet")
     run(run_in_process, "stream rows.svm --continue-from learner.h5 --model on.h5 --quiet")
     run(run_in_process, "train store.h5 warm.h5 --warm-start model.h5 --bias 1 -C 2 --quiet")
 

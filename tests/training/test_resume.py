@@ -31,8 +31,6 @@ from support.training_cases import (
 from blocksvm.base.errors import InputError
 from blocksvm.commands.train import main as train_main
 from blocksvm.model.solver_state import describe_checkpoint
-from blocksvm.model.trace import load_replay, replayed_by
-from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.training.plan import Plan
@@ -252,28 +250,6 @@ def test_chunks_that_were_drawn_together_stay_together_when_memory_changes(tmp_p
         assert plan.blocks.unit_bytes == rows.unit_bytes(10**9)
 
 
-@pytest.mark.slow
-def test_an_overlap_run_is_resumed_and_its_checkpoint_replays(rows, tmp_path):
-    cut = {"chunk_rows": np.arange(0, 160, 10)}
-    settings = {"block_chunks": 4, "max_outer": 4, "tol": 0.0}
-    checkpoint = tmp_path / "run.ckpt"
-    train(Matrix(*rows, **cut), schedule="1", **settings)  # kernels are loaded
-    train(SlowMatrix(*rows, **cut), schedule="overlap", checkpoint=checkpoint, stop=stop_after(30), **settings)
-    run = train(SlowMatrix(*rows, **cut), schedule="overlap", checkpoint=checkpoint, resume=True, **settings)
-    assert len(run.result.passes) == 16
-    assert sum(run.result.set_passes) > 16
-    chosen = load_replay(checkpoint)
-    assert (chosen.passes, chosen.set_passes) == (run.result.passes, run.result.set_passes)
-    replay = chosen.passes, chosen.set_passes
-    fast = Matrix(*rows, **cut)
-    assert train(fast, replay=replay, **settings).same(run)
-    # and a replay is stopped and resumed like any other run
-    train(fast, replay=replay, checkpoint=checkpoint, stop=stop_after(7), **settings)
-    saved = replayed_by(describe_checkpoint(checkpoint))
-    assert saved == replay
-    assert train(fast, replay=saved, checkpoint=checkpoint, resume=True, **settings).same(run)
-
-
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
@@ -399,10 +375,6 @@ def test_a_signal_saves_and_resume_finishes_with_the_same_model(store, uninterru
     for ours, theirs in zip(outer, [e for e in whole if e["event"] == "outer"], strict=True):
         for name in ("primal_estimate", "dual_estimate", "rows_visited", "passes", "blocks"):
             assert ours[name] == theirs[name]
-    # the trace of the two halves replays
-    code, _, _ = in_process(store, tmp_path / "replayed.h5", *LONG[2:], "--replay", log, "--quiet")
-    assert code == 0
-    assert np.array_equal(arrays_of(tmp_path / "replayed.h5")["weights"], arrays_of(model)["weights"])
 
 
 @pytest.mark.process
