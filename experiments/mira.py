@@ -20,7 +20,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
 
 from blocksvm import fit
 from blocksvm.kernels.crammer_singer_loops import best_row
-from blocksvm.kernels.multipliers import separate_slacks
+from blocksvm.structured.kernels.multipliers import separate_slacks
 from experiments.measuring import Tables, listed, parser
 
 BUILT_IN = {"digits": load_digits, "wine": load_wine, "cancer": load_breast_cancer}

@@ -208,15 +208,13 @@ def tree_example(rows: np.ndarray, gold: tuple, d: int) -> Example:
 
 
 def lattice_example(
-    nodes: list[tuple], rows: np.ndarray, gold: set, length: int, sizes: tuple[int, int],
-    pairs: np.ndarray | None = None, n_pairs: int = 0,
+    nodes: list[tuple], rows: np.ndarray, gold: set, length: int, sizes: tuple[int, int], width: int,
+    pairs: np.ndarray, n_pairs: int,
 ) -> Example:  # fmt: skip
     """nodes (start, stop, kind) and rows (n, t) of their features; gold: the numbers of the right nodes, which are a
-    path; sizes: how many features and kinds there are.  pairs (n, s): features of each node with its kind and the one
-    before; each feature of nodes has a weight for each kind then, else one."""
+    path; sizes: how many features and kinds there are; width: weights of a feature, one or one for each kind; pairs
+    (n, s): features of each node with its kind and the one before."""
     n_features, n_kinds = sizes
-    width = 1 if pairs is None else n_kinds
-    pairs = np.empty((len(rows), 0), int) if pairs is None else pairs
     each, first = (n_kinds + 1) * n_kinds, n_features * width
 
     def paths(position: int):
@@ -240,27 +238,3 @@ def lattice_example(
             before = nodes[v][2]
     rho = np.array([len(set(path) ^ gold) for path in outputs], float)
     return Example(outputs, phi, outputs.index(tuple(sorted(gold))), rho)
-
-
-def structured_dual_optimum(examples: list[Example], C: float) -> float:
-    """The largest value of sum_i C a_i rho_i - 1/2 ||sum_i C a_i (phi_i(gold) - phi_i)||^2 with each a_i a distribution
-    over the outputs of example i."""
-    from scipy.optimize import LinearConstraint, minimize
-
-    deltas = C * np.vstack([e.phi[e.gold] - e.phi for e in examples])
-    losses = C * np.concatenate([e.rho for e in examples])
-    counts = [len(e.outputs) for e in examples]
-    members = np.repeat(np.eye(len(counts)), counts, axis=1)
-    start = np.concatenate([np.eye(len(e.outputs))[e.gold] for e in examples])
-    gram = deltas @ deltas.T
-    found = minimize(
-        lambda a: 0.5 * a @ gram @ a - losses @ a,
-        start,
-        jac=lambda a: gram @ a - losses,
-        method="SLSQP",
-        bounds=[(0.0, 1.0)] * len(start),
-        constraints=LinearConstraint(members, 1.0, 1.0),
-        options={"maxiter": 500, "ftol": 1e-12},
-    )
-    assert found.success
-    return -float(found.fun)

@@ -35,8 +35,8 @@ PROTOCOLS = (
     "blocksvm.learners.engine.learner.Learner",
     "blocksvm.losses.loss.Loss",
     "blocksvm.formats.format",
-    "blocksvm.structured.output_structure.Structure",
-    "blocksvm.structured.task.StructuredTask",
+    "blocksvm.structured.structure.Structure",
+    "blocksvm.structured.tasks.StructuredTask",
     "blocksvm.solvers.solver.Solver",
     "blocksvm.solvers.solver.Method",
 )
@@ -130,7 +130,7 @@ def settings() -> str:
     from blocksvm.losses import LOSSES, get_loss
     from blocksvm.structured import LEARNERS as STRUCTURED
     from blocksvm.structured import get_learner as get_structured
-    from blocksvm.structured.structured_settings import FEATURES, RUN, SCORING
+    from blocksvm.structured.settings import FEATURES, RUN, SCORING
     from blocksvm.training.run_settings import RUN_SETTINGS
 
     parts = [

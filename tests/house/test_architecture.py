@@ -57,7 +57,7 @@ ONLY_IN = {
     "pyarrow": ["exchange/weights_table", "formats/tables"],
     "obstore": ["base/objects/obstore_access"],
     "fsspec": ["base/objects/fsspec_access"],
-    "sacrebleu": ["structured/bleu"],
+    "sacrebleu": ["structured/candidates"],
     "argparse": ["cli", "commands"],
     "dask": ["cluster/dask_client"],
     "distributed": ["cluster/dask_client", "cluster/dask_workers"],

@@ -286,8 +286,8 @@ def test_the_inputs_of_a_page(dodo):
         return {str(path.relative_to(ROOT)) for path in provenance.inputs_of(page, dodo.MEASURED)}
 
     structured, transfer, zipf = names("structured"), names("transfer"), names("zipf")
-    assert {"experiments/structured.py", "experiments/measuring.py", "blocksvm/kernels/lattice_paths.py"} <= structured
-    assert "blocksvm/structured/tagging.py" in structured  # by its place in a registry
+    assert {"experiments/structured.py", "experiments/measuring.py", "blocksvm/structured/kernels/paths.py"} <= structured
+    assert "blocksvm/structured/lattices.py" in structured  # by its place in a registry
     assert {"blocksvm/conversion/convert.py", "blocksvm/learners/rules/passive_aggressive.py"} <= transfer
     assert not any(name.startswith(("blocksvm/structured", "blocksvm/theory")) for name in transfer)
     assert "experiments/benchopt/objective.py" in zipf and "blocksvm/training/loop.py" in zipf

@@ -90,11 +90,8 @@ SCENARIOS = [
     ),
     Scenario(
         "structure",
-        "structure train in/a.txt out/m.h5 --task chunks --learner pa1 --epochs 2 --checkpoint out/c"
-        " --checkpoint-seconds 0.000001 --quiet",
-        MODEL | {"out/c": "hdf5"},
-        growing=("out/c",),
-        part=40,
+        "structure train in/a.txt out/m.h5 --task chunks --learner pa1 --epochs 2 --quiet",
+        MODEL,
     ),
     Scenario("structure-predict", "structure predict in/a-chunks.h5 in/a.txt out/p.txt --quiet", {"out/p.txt": "text"}),
     Scenario("export-liblinear", "export in/a-model.h5 out/e --format liblinear", {"out/e": "text"}),
