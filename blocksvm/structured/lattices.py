@@ -290,14 +290,15 @@ class Segmenting(StructuredTask):
             raise InputError(f"{option('template', templates.text)}: {BEFORE} is a tag, which need --tags; leave it out")
         dictionary = Dictionary.of(text)
         spans, numbers = self._spans(text.lines, dictionary, settings["longest"], True, templates, memory)
-        # of words with tags only the words' features: those of all spans, each with a weight a tag, would be many times
-        # as many
-        chosen = None if text.tags is None else spans.gold
-        table, ids = templates.collected(spans, settings["min_count"], memory, chosen)
+        gold = spans.gold
+        if text.tags is None:
+            table, ids = templates.collected(spans, settings["min_count"], memory)
+        else:  # only the words' features: those of all spans, each with a weight a tag, would be many times as many
+            _, ids = templates.collected(spans.chosen(gold), settings["min_count"], memory)
+            table = templates.known(spans, ids)
         about = {"labels": list(text.names), "template": templates.text, "n_columns": 1,
                  "kind_sets": dictionary.kind_sets}  # fmt: skip
         structure = self._structure(table, spans, numbers, dictionary, ids, templates, about)
-        gold = spans.gold
         kinds = np.append(dictionary.sets, 0)[numbers[gold]] if text.tags is None else text.tags
         structure.gold_kinds[gold] = kinds
         words, pairs = np.append(dictionary.ids, dictionary.sets), np.concatenate([ids[0][:0], *ids[1:]])

@@ -103,8 +103,10 @@ class Paths(Structure):
     def path(self, i: int, output: np.ndarray) -> np.ndarray:
         """(4, n) int32 of an output's nodes: row, column of the weights, kind before, kind."""
         rows, kinds = self.along(i, output)
-        columns = kinds if self.width > 1 else np.zeros_like(kinds)
-        return np.stack([rows, columns, np.append(self.n_kinds, kinds[:-1]), kinds]).astype(np.int32)
+        path = np.empty((4, len(rows)), np.int32)
+        path[0], path[1], path[3] = rows, kinds if self.width > 1 else 0, kinds
+        path[2, 0], path[2, 1:] = self.n_kinds, kinds[:-1]
+        return path
 
     def entries(self, *parts: tuple[np.ndarray, float]) -> Row:
         """The features of paths, each times a factor."""

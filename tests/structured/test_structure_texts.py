@@ -120,8 +120,6 @@ def test_features_are_numbered_by_their_frequency(tmp_path):
     rare, (few,) = templates.collected(rows, 2, MEMORY)
     assert rare[:, 0].tolist() == [1, 0, 0, -1, 0, 1] and few.tolist() == ids[:2].tolist()
     assert templates.known(rows, [few]).tolist() == rare.tolist()
-    chosen, (own,) = templates.collected(rows, 1, MEMORY, np.array([1, 0, 0, 1, 0, 0], bool))
-    assert chosen[:, 0].tolist() == [0, -1, -1, 1, -1, 0] and own.tolist() == ids[1:].tolist()
 
 
 def test_features_of_arcs(tmp_path):

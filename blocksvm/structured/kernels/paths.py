@@ -62,11 +62,13 @@ def best_paths(scores, kinds, starts, ending, between, rows, k, paths, lengths):
 
     What follows a node depends on its kind alone.  So of the nodes that end at a position the k best paths to each kind
     are enough: a group.  Of equal scores the one through the group whose kind comes first among the nodes counts, and in
-    it the one through the node that comes first.
+    it the one through the node that comes first.  What comes before a node is found once for all of its kind that start
+    there, if ``between`` has one row; spans with tags take several times as long otherwise.
     """
     n = scores.shape[0]
     n_kinds = between.shape[2]
     last = ending.shape[0] - 2
+    # the best paths to each node, without its own score: their last nodes before it, and which of the paths to these
     best, before, rank = np.empty((n + 1, k)), np.empty((n + 1, k), np.int32), np.empty((n + 1, k), np.int32)
     n_paths = np.zeros(n + 1, np.int64)
     # the groups of position p are ending[p], ending[p] + 1, ...: their paths are those to these nodes, by these ranks
@@ -74,15 +76,22 @@ def best_paths(scores, kinds, starts, ending, between, rows, k, paths, lengths):
     group_kinds, group_paths = np.empty(n, np.int32), np.zeros(n, np.int64)
     n_groups = np.zeros(last + 1, np.int64)
     group_of = np.full(n_kinds, -1, np.int64)
+    like = np.full((last + 1, n_kinds), -1, np.int32)  # by where nodes start and their kind: the first of them
     for p in range(1, last + 2):  # the last one stands for the end of all paths
         first, stop = (ending[p], ending[p + 1]) if p <= last else (n, n + 1)
         for v in range(first, stop):
             start = starts[v] if v < n else last
             own = between[rows[v] if v < n else 0]
             kind = kinds[v] if v < n else -1
+            if v < n and between.shape[0] == 1 and like[start, kind] >= 0:
+                u = like[start, kind]
+                n_paths[v] = n_paths[u]
+                for r in range(n_paths[u]):
+                    best[v, r], before[v, r], rank[v, r] = best[u, r], before[u, r], rank[u, r]
+                continue
             filled = 0
             if start == 0 and v < n:
-                best[v, 0], before[v, 0], filled = own[n_kinds, kind], -1, 1
+                best[v, 0], before[v, 0], rank[v, 0], filled = own[n_kinds, kind], -1, 0, 1
             for g in range(ending[start], ending[start] + n_groups[start]):
                 more = own[group_kinds[g], kind] if v < n else 0.0
                 for r in range(group_paths[g]):
@@ -91,7 +100,7 @@ def best_paths(scores, kinds, starts, ending, between, rows, k, paths, lengths):
                     )
             n_paths[v] = filled
             if v < n:
-                best[v, :filled] += scores[v]
+                like[start, kind] = v
         if p > last:
             break
         for u in range(first, stop):
@@ -101,7 +110,8 @@ def best_paths(scores, kinds, starts, ending, between, rows, k, paths, lengths):
                 group_kinds[g] = kinds[u]
                 n_groups[p] += 1
             for r in range(n_paths[u]):
-                group_paths[g] = inserted(group_best, through, at_rank, g, group_paths[g], best[u, r], u, r)
+                value = best[u, r] + scores[u]
+                group_paths[g] = inserted(group_best, through, at_rank, g, group_paths[g], value, u, r)
         for g in range(first, first + n_groups[p]):
             group_of[group_kinds[g]] = -1
     for j in range(n_paths[n]):

@@ -125,6 +125,9 @@ class Spans:
         self.text, self.lines, self.starts, self.stops, self.known = text, lines, starts, stops, known
         self.text_name, self.n_rows = text.name, len(lines)
 
+    def chosen(self, mask: np.ndarray) -> Spans:
+        return Spans(self.text, self.lines[mask], self.starts[mask], self.stops[mask], self.known[mask])
+
     def values(self, part: Part) -> np.ndarray:
         text, a, b = self.text, self.starts, self.stops
         whole = f"{part.name}.{part.attribute}".rstrip(".")

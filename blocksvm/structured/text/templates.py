@@ -103,23 +103,19 @@ class Templates:
         need = n_rows * (4 * len(self.columns) + ROW_BYTES + row_bytes)
         require(name, f"the features of its {n_rows:,} {what}", need, memory)
 
-    def collected(
-        self, rows: Rows, min_count: int, memory: int, chosen: np.ndarray | None = None
-    ) -> tuple[np.ndarray, list[np.ndarray]]:
+    def collected(self, rows: Rows, min_count: int, memory: int) -> tuple[np.ndarray, list[np.ndarray]]:
         """Features (n_rows, n_columns) int32, -1 where one is left out, and of each group the ids (d,) int64 of those
         that are not, by whose positions they are numbered: the most frequent ones first, so that the weights in use lie
-        together.  Features that occur fewer than ``min_count`` times are left out; chosen (n_rows,) bool: only those of
-        these rows are counted.  Raises InputError where the ids do not fit in ``memory`` bytes, or none is left."""
+        together.  Features that occur fewer than ``min_count`` times are left out.  Raises InputError where the ids do
+        not fit in ``memory`` bytes, or none is left."""
         # putting the ids in order takes about twice their memory besides
         tables = [IdTable(memory // (3 * len(self.groups))) for _ in self.groups]
         features = np.full((rows.n_rows, len(self.columns)), -1, np.int32)
         for t, table in enumerate(self._by_column(tables)):
             ids = self.ids(rows, t)
-            there = ids >= 0 if chosen is None else (ids >= 0) & chosen
+            there = ids >= 0
             features[there, t] = table.add(ids[there])
         known, numbers = zip(*(_numbered(table, min_count) for table in tables), strict=True)
-        if chosen is not None:
-            return self.known(rows, known), list(known)
         for t, own in enumerate(self._by_column(numbers)):
             features[:, t] = own[features[:, t]]
         return features, list(known)
