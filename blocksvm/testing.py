@@ -63,7 +63,9 @@ def check_structure(structure, outputs=None, seed: int = 0, most: int = 2000) ->
             ):
                 k = number.get(tuple(found.tolist()))
                 assert k is not None, f"example {i}: {what} gives {found}, which is none of its outputs"
-                assert values[k] >= values.max() - tolerance, f"example {i}: {what} gives {found}, which is not the best"
+                assert values[k] >= values.max() - tolerance, (
+                    f"example {i}: {what} gives {found}, which is not the best"
+                )
             assert np.array_equal(s.best(w, i), s.best(w, i)), f"example {i}: best gives now this, now that"
             if s.lists:
                 for k in (1, 3, len(every) + 1):

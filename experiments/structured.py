@@ -26,6 +26,7 @@ from collections import Counter
 from pathlib import Path
 
 from blocksvm.structured.templates import WITH_TAGS
+
 from experiments.measuring import Tables, command, parser
 
 RUNS = {

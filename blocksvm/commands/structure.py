@@ -87,9 +87,7 @@ def model_parser(action: str) -> Parser:
     else:
         add_json(p, "the figures")
         p.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
-    p.add_argument(
-        "--task", metavar="MODULE:ATTRIBUTE", help="for a task of your own: MODULE:ATTRIBUTE as in training"
-    )
+    p.add_argument("--task", metavar="MODULE:ATTRIBUTE", help="for a task of your own: MODULE:ATTRIBUTE as in training")
     add_settings(p, "candidates", SCORING)
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("2GB"), help="memory to use (default 2GB)")

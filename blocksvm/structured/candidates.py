@@ -4,8 +4,8 @@ task ``candidates`` tunes the weights of that program's features over lists of i
 rho(i, y') is how far the candidate's quality lies below that of the best candidate of its list, which is the gold one.
 
 A line is a candidate, 'sentence ||| its text ||| name=value name=value ...'; the candidates of a sentence stand
-together.  Their qualities come from a file of numbers, a line each, or from BLEU (Papineni, Roukos, Ward, Zhu, ACL 2002)
-or another function of a candidate's text and the sentence's references.
+together.  Their qualities come from a file of numbers, a line each, or from BLEU (Papineni, Roukos, Ward, Zhu, ACL
+2002) or another function of a candidate's text and the sentence's references.
 """
 
 from __future__ import annotations

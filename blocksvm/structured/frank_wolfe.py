@@ -6,22 +6,22 @@ has the dual variables a_i(y), a distribution over the outputs of each example i
 
     w_i = C sum_y a_i(y) d_i(y),   l_i = C sum_y a_i(y) rho_i(y),   w = sum_i w_i,
 
-its value is sum_i l_i - 1/2 ||w||^2.  A step on example i finds its most violating output y at w and moves (w_i, l_i) by
-a share g towards (C d_i(y), C rho_i(y)); the best g is the gap of the example over the curvature (Lacoste-Julien, Jaggi,
-Schmidt, Pletscher, ICML 2013, algorithm 4).  All a_i start at the gold output: w = 0, and the dual is 0.
+its value is sum_i l_i - 1/2 ||w||^2.  A step on example i finds its most violating output y at w and moves (w_i, l_i)
+by a share g towards (C d_i(y), C rho_i(y)); the best g is the gap of the example over the curvature (Lacoste-Julien,
+Jaggi, Schmidt, Pletscher, ICML 2013, algorithm 4).  All a_i start at the gold output: w = 0, and the dual is 0.
 
-At a large C the last w swings: its primal rises and falls by half from epoch to epoch, and its outputs may be worse than
-those of no learning.  The mean of the weights after each step t, weighted by t (the same paper, section 4), is much
-nearer the optimum then, the last one near the optimum.  Both are certified against the dual of the last, and the model
-is the one of the smaller primal.
+At a large C the last w swings: its primal rises and falls by half from epoch to epoch, and its outputs may be worse
+than those of no learning.  The mean of the weights after each step t, weighted by t (the same paper, section 4), is
+much nearer the optimum then, the last one near the optimum.  Both are certified against the dual of the last, and the
+model is the one of the smaller primal.
 
 The certificate counts what rounding may hide, in units of u = 2^-53, twice for the products of such terms.  With the
 bounds m_i, F_i, R_i of ``Structure.most``:
 
 - The decoder's scores are off by (m_i + 2) u (max|w| F_i + R_i) at most, so that its output lies below the best one by
   twice as much; the violation of the one it gives is off by less than four times as much.
-- A step's four roundings of w_i, l_i and d_i shrink with 1 - g as the old parts do: after t_i steps ||.||_1 of w_i is off
-  by 5 t_i u 2 C F_i at most, and l_i by 5 t_i u C R_i.
+- A step's four roundings of w_i, l_i and d_i shrink with 1 - g as the old parts do: after t_i steps ||.||_1 of w_i is
+  off by 5 t_i u 2 C F_i at most, and l_i by 5 t_i u C R_i.
 - A sum of k terms is off by (k + 2) u times the sum of their absolute values.
 """
 

@@ -2,8 +2,8 @@
 
 score(y) = sum over the words of y of sum_f w[f, tag] + sum over neighbouring words of (w[their kinds] + sum_{g of pairs
 at the second} w[g, their tags]);
-rho(y, y') = words of y' that are not in y (FP) + words of y that are not in y' (FN).  Words with tags are the same where
-their tags are, too.
+rho(y, y') = words of y' that are not in y (FP) + words of y that are not in y' (FN).  Words with tags are the same
+where their tags are, too.
 
 A line's lattice has the words of a dictionary that occur in it, and all spans of up to ``longest`` characters.  The
 dictionary has the words that occur more than once in the training text: words that occur once stand for unknown ones.
@@ -59,8 +59,8 @@ class Lattices(Paths):
     sizes: numbers of features, and of those of pairs; spans (n_spans, 3): line, start and stop of each, sorted by line,
     stop and start; sets (n_spans,) int32: which of ``kind_sets``, the kinds that a span may have, is that of each;
     gold_kinds (n_spans,) int32: the kind of a word of the gold path, -1 of others; lengths (n_lines,): positions of
-    each line; some path must lead from 0 to each length.  width: weights of a feature, one or ``n_kinds``.  An output is
-    the numbers of its nodes within the line.
+    each line; some path must lead from 0 to each length.  width: weights of a feature, one or ``n_kinds``.  An output
+    is the numbers of its nodes within the line.
     """
 
     def __init__(
@@ -139,8 +139,8 @@ class TaggedText:
 
 
 def read_words(name: str, memory: int, tagged: bool) -> TaggedText:
-    """Lines of words, where these are tagged as word/TAG; a tag stands behind the last slash of its word.  Lines without
-    blanks have no tags.  InputError where a word has no tag, and for too many distinct ones."""
+    """Lines of words, where these are tagged as word/TAG; a tag stands behind the last slash of its word.  Lines
+    without blanks have no tags.  InputError where a word has no tag, and for too many distinct ones."""
     raw = read_lines(name, memory)
     if not tagged or not raw.divided:
         return TaggedText(raw)
@@ -182,9 +182,7 @@ class Dictionary(NamedTuple):
 
     @classmethod
     def of(cls, text: TaggedText) -> Dictionary:
-        known, word, counts = np.unique(
-            text.lines.word_ids(*text.lines.words), return_inverse=True, return_counts=True
-        )
+        known, word, counts = np.unique(text.lines.word_ids(*text.lines.words), return_inverse=True, return_counts=True)
         often = np.flatnonzero(counts >= OFTEN)
         order = often[np.lexsort((known[often], -counts[often]))]
         if text.tags is None:
@@ -287,7 +285,9 @@ class Segmenting(StructuredTask):
             raise InputError(f"{shown_name(text_name)}: has no blank within a line; put one between each two words")
         templates = Templates(DEFAULT if settings["template"] is None else settings["template"])
         if text.tags is None and len(templates.groups) > 1:
-            raise InputError(f"{option('template', templates.text)}: {BEFORE} is a tag, which need --tags; leave it out")
+            raise InputError(
+                f"{option('template', templates.text)}: {BEFORE} is a tag, which need --tags; leave it out"
+            )
         dictionary = Dictionary.of(text)
         spans, numbers = self._spans(text.lines, dictionary, settings["longest"], True, templates, memory)
         gold = spans.gold

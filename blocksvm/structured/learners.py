@@ -221,9 +221,7 @@ def mira_update(structure: Structure, w: np.ndarray, examples: np.ndarray, setti
                 groups.append(number)
     if not rows or max(margins) <= 0.0:
         return Update([], np.empty(0), mistakes, suffered)
-    a = multipliers(
-        rows, np.array(margins), np.array(groups, np.int64), settings["C"], settings["slack"] == "shared"
-    )
+    a = multipliers(rows, np.array(margins), np.array(groups, np.int64), settings["C"], settings["slack"] == "shared")
     return Update(rows, a, mistakes, suffered)
 
 

@@ -337,7 +337,7 @@ def chunks_of(codes: np.ndarray, bounds: np.ndarray, labels: list[str]) -> set[t
 
 
 def chunk_counts(gold: np.ndarray, predicted: np.ndarray, bounds: np.ndarray, labels: list[str]) -> dict[str, Counts]:
-    """Counts of chunks by type, in alphabetical order, and of all under ''; gold, predicted: positions in ``labels``."""
+    """Counts of chunks by type, in alphabetical order, and of all under ''; gold, predicted: as in ``chunks_of``."""
     ours, theirs = (chunks_of(codes, bounds, labels) for codes in (predicted, gold))
     sets = ours & theirs, ours, theirs
     counts = {"": Counts(*map(len, sets))}

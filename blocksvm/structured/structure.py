@@ -48,9 +48,9 @@ def combination(row: Row, factor: float, more: Row, more_factor: float) -> Row:
 class Structure:
     """A kind of output, declared by a subclass in the package or outside.
 
-    A subclass has n_examples, n_weights, ``gold`` and ``features``; and ``outputs``, all of them where these are few, or
-    decoders of its own (``best``, ``most_violating``, ``k_best``) where they are many.  So a map Phi(x, y) of inputs and
-    classes is a structure whose ``features(i, y)`` is Phi(x_i, y[0]) and whose ``outputs(i)`` are the classes.
+    A subclass has n_examples, n_weights, ``gold`` and ``features``; and ``outputs``, all of them where these are few,
+    or decoders of its own (``best``, ``most_violating``, ``k_best``) where they are many.  So a map Phi(x, y) of inputs
+    and classes is a structure whose ``features(i, y)`` is Phi(x_i, y[0]) and whose ``outputs(i)`` are the classes.
     ``blocksvm.testing.check_structure`` tries whether all of it fits together.
 
     lists: whether ``k_best`` gives more than one output; oracle_sets: whether ``oracles`` does.

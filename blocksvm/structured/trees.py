@@ -118,7 +118,9 @@ class Arcs:
         arc_bounds = arc_bounds_of(text.bounds)
         counts = np.diff(arc_bounds)
         self.n_rows = int(arc_bounds[-1])
-        head, modifier = np.divmod(np.arange(self.n_rows) - np.repeat(arc_bounds[:-1], counts), np.repeat(lengths, counts))
+        head, modifier = np.divmod(
+            np.arange(self.n_rows) - np.repeat(arc_bounds[:-1], counts), np.repeat(lengths, counts)
+        )
         first = np.repeat(text.bounds[:-1], counts)
         self.root = head == 0
         self.ends = {"h": (first + np.maximum(head - 1, 0)).astype(np.int32), "m": (first + modifier).astype(np.int32)}

@@ -286,7 +286,11 @@ def test_the_inputs_of_a_page(dodo):
         return {str(path.relative_to(ROOT)) for path in provenance.inputs_of(page, dodo.MEASURED)}
 
     structured, transfer, zipf = names("structured"), names("transfer"), names("zipf")
-    assert {"experiments/structured.py", "experiments/measuring.py", "blocksvm/structured/kernels/paths.py"} <= structured
+    assert {
+        "experiments/structured.py",
+        "experiments/measuring.py",
+        "blocksvm/structured/kernels/paths.py",
+    } <= structured
     assert "blocksvm/structured/lattices.py" in structured  # by its place in a registry
     assert {"blocksvm/conversion/convert.py", "blocksvm/learners/rules/passive_aggressive.py"} <= transfer
     assert not any(name.startswith(("blocksvm/structured", "blocksvm/theory")) for name in transfer)

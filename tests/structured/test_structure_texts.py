@@ -228,7 +228,8 @@ def test_features_of_spans(tmp_path):
         }  # fmt: skip
         return str(found[part.rstrip("123456789")])
 
-    names = "w w.types w.length w.known w.prefix2 w.suffix2 before1|w.prefix1 w|after2 w.known|w.types".split()
+    around = ["before1|w.prefix1", "w|after2", "w.known|w.types"]
+    names = ["w", "w.types", "w.length", "w.known", "w.prefix2", "w.suffix2", *around]
     templates = Templates(" ".join(names))
     for number, template in enumerate(names):
         ids = templates.ids(spans, number)

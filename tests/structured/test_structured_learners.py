@@ -154,9 +154,7 @@ def test_an_update_towards_several_oracles():
     structure, (e,) = candidates(5, (6,))
     oracles = np.argsort(e.rho, kind="stable")[:3]
     found = fit_structure(structure, "mira", {"k": 6, "oracles": 3, "C": 0.2, **LAST}, {"epochs": 1})
-    pairs = [
-        (e.phi[o] - e.phi[j], e.rho[j] - e.rho[o], 0) for j in range(6) for o in oracles if e.rho[j] > e.rho[o]
-    ]
+    pairs = [(e.phi[o] - e.phi[j], e.rho[j] - e.rho[o], 0) for j in range(6) for o in oracles if e.rho[j] > e.rho[o]]
     solves(found.weights, pairs, 0.2, False)
     with pytest.raises(InputError, match="oracles=3: this structure has one right output"):
         fit_structure(sequences(1)[0], "mira", {"oracles": 3}, {"epochs": 1})

@@ -83,9 +83,7 @@ def candidates(seed: int, lengths=(4, 1, 6)) -> tuple[CandidateLists, list[refer
     examples = []
     for a, b in zip(bounds[:-1], bounds[1:], strict=True):
         own = quality[a:b]
-        examples.append(
-            reference.Example([(j,) for j in range(b - a)], phi[a:b], int(np.argmax(own)), own.max() - own)
-        )
+        examples.append(reference.Example([(j,) for j in range(b - a)], phi[a:b], int(np.argmax(own)), own.max() - own))
     rows, columns = np.nonzero(phi)
     indptr = np.searchsorted(rows, np.arange(len(phi) + 1)).astype(np.int64)
     values = phi[rows, columns]

@@ -1,126 +1,85 @@
 """Spanning arborescences of the largest weight: the best trees of heads (Chu, Liu, 1965; Edmonds, 1967).
 
-weights (n + 1, n + 1) float64: weights[h, m] of the arc from h to m, where 0 is the root; what stands in column 0 and on
-the diagonal does not count.  A tree is heads (n + 1,) int32 with heads[0] = -1.  An arc of weight -inf is never taken
-where there is a tree without it.
+weights (n + 1, n + 1) float64: weights[h, m] of the arc from h to m, where 0 is the root; what stands in column 0 and
+on the diagonal does not count.  A tree is heads (n + 1,) int32 with heads[0] = -1.  An arc of weight -inf is never
+taken where there is a tree without it.
 """
 
 import numpy as np
 
-from blocksvm.kernels import inlined, kernel
-
-
-@inlined
-def entering(cost, alive, m):
-    """The node from which the heaviest arc enters m, the first of equal ones; -1 where all weigh -inf."""
-    best = -1
-    for h in range(cost.shape[0]):
-        if alive[h] and h != m and (cost[h, m] > -np.inf) and (best < 0 or cost[h, m] > cost[best, m]):
-            best = h
-    return best
+from blocksvm.kernels import kernel
 
 
 @kernel
 def best_tree(weights, heads):
     """Write the best tree into ``heads``: its weight, -inf where there is none.
 
-    While the heaviest entering arcs form a cycle, it becomes one node: an arc into it weighs as much more or less as the
-    tree would by taking it in the place of the cycle's own arc.  Then the nodes are taken apart again, the last first.
+    While the heaviest entering arcs form a cycle, it becomes one new node: an arc into it weighs as much more or less
+    as the tree would by taking it in the place of the cycle's own arc.  Then the nodes are taken apart again, the last
+    first: an arc that enters one enters an original node in it, and replaces the cycles' own arcs into all on the way.
     """
     n = weights.shape[0]
-    cost = weights.copy()
-    # which of the original arcs the arc h -> m stands for
-    from_node = np.empty((n, n), np.int32)
-    to_node = np.empty((n, n), np.int32)
-    for v in range(n):
-        from_node[v] = v
-        to_node[:, v] = v
-    alive = np.ones(n, np.bool_)
-    chosen = np.full(n, -1, np.int32)  # of each node, in the graph as it is: where its entering arc comes from
-    group = np.arange(n).astype(np.int32)  # the node that each original node is a part of
-    # contractions, one after the other: which nodes form the cycle, the arcs within it by the nodes that they enter, and
-    # ``group`` as it was before
-    within = np.zeros((n, n), np.bool_)
-    inside_from = np.empty((n, n), np.int32)
-    inside_to = np.empty((n, n), np.int32)
-    part_of = np.empty((n, n), np.int32)
-    cycle = np.empty(n, np.int32)  # its nodes, as they follow one another
-    arc_weight = np.empty(n)
-    mark = np.empty(n, np.int32)
-    n_cycles = 0
+    cost = np.full((2 * n, 2 * n), -np.inf)
+    ends = np.empty((2, 2 * n, 2 * n), np.int32)  # head and modifier of the original arc that an arc stands for
+    for h in range(n):
+        for m in range(1, n):
+            if h != m:
+                cost[h, m] = weights[h, m]
+            ends[0, h, m], ends[1, h, m] = h, m
+    inside = np.full(2 * n, -1, np.int32)  # the new node that a node has become a part of
+    chosen = np.full(2 * n, -1, np.int32)  # where the heaviest arc into a node comes from
+    mark = np.empty(2 * n, np.int32)
+    size = n
     while True:
-        for m in range(1, n):
-            if alive[m]:
-                chosen[m] = entering(cost, alive, m)
-                if chosen[m] < 0:
+        for v in range(1, size):
+            if inside[v] < 0:
+                best = -1
+                for u in range(size):
+                    if inside[u] < 0 and cost[u, v] > (cost[best, v] if best >= 0 else -np.inf):
+                        best = u
+                if best < 0:
                     return -np.inf
+                chosen[v] = best
         mark[:] = 0
-        supernode = -1
-        for m in range(1, n):
-            if not alive[m] or mark[m] != 0:
-                continue
-            v = m
-            while v > 0 and mark[v] == 0:
-                mark[v] = m
+        in_cycle = -1
+        for first in range(1, size):
+            v = first
+            while v > 0 and inside[v] < 0 and mark[v] == 0:
+                mark[v] = first
                 v = chosen[v]
-            if v > 0 and mark[v] == m:
-                supernode = v
+            if v > 0 and inside[v] < 0 and mark[v] == first:
+                in_cycle = v
                 break
-        if supernode < 0:
+        if in_cycle < 0:
             break
-        part_of[n_cycles] = group
-        length = 0
-        v = supernode
-        while length == 0 or v != supernode:
-            cycle[length] = v
-            within[n_cycles, v] = True
-            inside_from[n_cycles, v] = from_node[chosen[v], v]
-            inside_to[n_cycles, v] = to_node[chosen[v], v]
-            arc_weight[v] = cost[chosen[v], v]
-            length += 1
-            v = chosen[v]
-        for u in range(n):
-            if not alive[u] or within[n_cycles, u]:
+        while inside[in_cycle] < 0:
+            inside[in_cycle] = size
+            in_cycle = chosen[in_cycle]
+        for u in range(size):
+            if inside[u] >= 0:
                 continue
-            # into the cycle, and out of it
-            into = -np.inf
-            into_at = -1
-            out = -np.inf
-            out_at = -1
-            for v in cycle[:length]:
-                if cost[u, v] > -np.inf and (into_at < 0 or cost[u, v] - arc_weight[v] > into):
-                    into = cost[u, v] - arc_weight[v]
-                    into_at = v
-                if cost[v, u] > -np.inf and (out_at < 0 or cost[v, u] > out):
-                    out = cost[v, u]
-                    out_at = v
-            cost[u, supernode] = into
-            if into_at >= 0:
-                from_node[u, supernode], to_node[u, supernode] = from_node[u, into_at], to_node[u, into_at]
-            cost[supernode, u] = out
-            if out_at >= 0:
-                from_node[supernode, u], to_node[supernode, u] = from_node[out_at, u], to_node[out_at, u]
-        for v in range(n):
-            alive[v] &= v == supernode or not within[n_cycles, v]
-            if within[n_cycles, group[v]]:
-                group[v] = supernode
-        n_cycles += 1
-    heads[:] = -1
-    for m in range(1, n):
-        if alive[m]:
-            heads[to_node[chosen[m], m]] = from_node[chosen[m], m]
-    for c in range(n_cycles - 1, -1, -1):
-        # the arc that enters the cycle from outside breaks it at the node that it enters
-        broken = -1
-        for v in range(1, n):
-            if heads[v] >= 0 and within[c, part_of[c, v]] and not within[c, part_of[c, heads[v]]]:
-                broken = part_of[c, v]
-        for v in range(n):
-            if within[c, v] and v != broken:
-                heads[inside_to[c, v]] = inside_from[c, v]
+            for v in range(size):
+                if inside[v] != size:
+                    continue
+                into = cost[u, v] - cost[chosen[v], v]
+                if into > cost[u, size]:
+                    cost[u, size] = into
+                    ends[0, u, size], ends[1, u, size] = ends[0, u, v], ends[1, u, v]
+                if cost[v, u] > cost[size, u]:
+                    cost[size, u] = cost[v, u]
+                    ends[0, size, u], ends[1, size, u] = ends[0, v, u], ends[1, v, u]
+        size += 1
+    heads[0] = -1
     total = 0.0
-    for m in range(1, n):
-        total += weights[heads[m], m]
+    for v in range(size - 1, 0, -1):
+        if mark[v] < 0:  # an arc from outside has entered it
+            continue
+        head, m = ends[0, chosen[v], v], ends[1, chosen[v], v]
+        heads[m] = head
+        total += weights[head, m]
+        while m != v:
+            mark[m] = -1
+            m = inside[m]
     return total
 
 
@@ -128,8 +87,8 @@ def best_tree(weights, heads):
 def best_trees(weights, k, trees):
     """The k best trees, or all where there are fewer, best first, into ``trees`` (k, n + 1) int32: returns how many.
 
-    The trees other than one that was found are parted by their first arc that it has not (Lawler, 1972; Murty, 1968): all
-    heads before it are as there, and that one is not.  The best of each part waits until it is the best of all.
+    The trees other than one that was found are parted by their first arc that it has not (Lawler, 1972; Murty, 1968):
+    all heads before it are as there, and that one is not.  The best of each part waits until it is the best of all.
     """
     n = weights.shape[0]
     most = 1 + k * n
@@ -181,8 +140,8 @@ def best_trees(weights, k, trees):
 @kernel
 def tags_between(codes, bounds, arc_bounds, tags):
     """``tags`` (n_arcs, most) int32: the distinct codes of the tokens between the two ends of each arc, -1 after the
-    last; codes (n_tokens,) int32.  The arcs of sentence s of n tokens are arc_bounds[s] + h n + m - 1 for heads h from 0
-    to n and modifiers m from 1 to n; the root, h = 0, lies before the first token."""
+    last; codes (n_tokens,) int32.  The arcs of sentence s of n tokens are arc_bounds[s] + h n + m - 1 for heads h from
+    0 to n and modifiers m from 1 to n; the root, h = 0, lies before the first token."""
     most = tags.shape[1]
     tags[:] = -1
     for s in range(bounds.shape[0] - 1):

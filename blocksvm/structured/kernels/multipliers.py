@@ -5,7 +5,8 @@
 
 with 0 <= a_j <= C where each constraint has a slack of its own, and a_j >= 0, sum a <= C over each group where the
 constraints of a group share one.  gram (n, n), margins (n,) and a (n,) float64; a is written, from 0.  Both stop where
-no multiplier can rise or fall by a gradient above ``tol``, or after ``most`` steps; they return the largest such gradient.
+no multiplier can rise or fall by a gradient above ``tol``, or after ``most`` steps; they return the largest such
+gradient.
 """
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from blocksvm.kernels import kernel
 
 NOTHING = 1e-12  # a share of C that the rounding of sums leaves over: no steps of this size are taken
+
 
 @kernel
 def separate_slacks(gram, margins, C, tol, most, a):
@@ -44,9 +46,9 @@ def separate_slacks(gram, margins, C, tol, most, a):
 
 @kernel
 def shared_slacks(gram, margins, groups, C, tol, most, a):
-    """Pairs: what is left of a group's C counts as one more multiplier, whose gradient is 0, so that the multipliers of a
-    group sum to C; the one of the largest gradient takes from the one of the least that has something to give (sequential
-    minimal optimisation; Platt, 1998).  groups (n,) int64, rising."""
+    """Pairs: what is left of a group's C counts as one more multiplier, whose gradient is 0, so that the multipliers of
+    a group sum to C; the one of the largest gradient takes from the one of the least that has something to give
+    (sequential minimal optimisation; Platt, 1998).  groups (n,) int64, rising."""
     n = gram.shape[0]
     a[:] = 0.0
     gradient = margins.copy()

@@ -1,17 +1,17 @@
 """Paths through lattices: the scores of nodes, the best paths (Viterbi, 1967), and the features along one.
 
-A lattice has positions 0..P.  A node lies between two of them; nodes are sorted by where they end, and those that end at
-position p are ``ending[p]:ending[p + 1]`` (int64, P + 2 numbers).  A path is a sequence of nodes from 0 to P of which each
-starts where the one before it ends.  Node v has a kind (int32, below n_kinds); the path's score is the sum of its nodes'
-scores and of one number for each two neighbours u, v,
+A lattice has positions 0..P.  A node lies between two of them; nodes are sorted by where they end, and those that end
+at position p are ``ending[p]:ending[p + 1]`` (int64, P + 2 numbers).  A path is a sequence of nodes from 0 to P of
+which each starts where the one before it ends.  Node v has a kind (int32, below n_kinds); the path's score is the sum
+of its nodes' scores and of one number for each two neighbours u, v,
 
     between[row of v, kind(u), kind(v)],     kind(u) = n_kinds before the first node.
 
 A sequence of tokens with labels is the lattice whose nodes are all pairs (token, label) and whose kinds are the labels.
 
-A row of features (int32, -1: none) has those of nodes in its first ``plain`` columns, and those of pairs of kinds behind
-them.  The weights are ``width`` for each feature of nodes, then (n_kinds + 1, n_kinds) for each feature of pairs, then as
-many that all pairs have.
+A row of features (int32, -1: none) has those of nodes in its first ``plain`` columns, and those of pairs of kinds
+behind them.  The weights are ``width`` for each feature of nodes, then (n_kinds + 1, n_kinds) for each feature of
+pairs, then as many that all pairs have.
 """
 
 import numpy as np
@@ -21,8 +21,8 @@ from blocksvm.kernels import inlined, kernel
 
 @kernel
 def column_scores(features, first, column, stop, w, offset, scores):
-    """``scores`` (n, width) float64: of each row first + r of ``features`` the sums of the weights w[offset + f * width :
-    offset + (f + 1) * width] of its features f in the columns column..stop - 1."""
+    """``scores`` (n, width) float64: of each row first + r of ``features`` the sums of the weights that begin at
+    w[offset + f * width], ``width`` of each of its features f in the columns column..stop - 1."""
     n, width = scores.shape
     scores[:] = 0.0
     for r in range(n):
@@ -61,9 +61,9 @@ def best_paths(scores, kinds, starts, ending, between, rows, k, paths, lengths):
     (n,) int32: the row of each node in it; paths (k, P) int32: their nodes; lengths (k,) int64.
 
     What follows a node depends on its kind alone.  So of the nodes that end at a position the k best paths to each kind
-    are enough: a group.  Of equal scores the one through the group whose kind comes first among the nodes counts, and in
-    it the one through the node that comes first.  What comes before a node is found once for all of its kind that start
-    there, if ``between`` has one row; spans with tags take several times as long otherwise.
+    are enough: a group.  Of equal scores the one through the group whose kind comes first among the nodes counts, and
+    in it the one through the node that comes first.  What comes before a node is found once for all of its kind that
+    start there, if ``between`` has one row; spans with tags take several times as long otherwise.
     """
     n = scores.shape[0]
     n_kinds = between.shape[2]

@@ -165,7 +165,9 @@ class Tokens:
     def values(self, part: Part) -> np.ndarray:
         column = {"w": 0, "t": 1}.get(part.name, int(part.name[1:]) if re.fullmatch(r"c\d+", part.name) else -1)
         if column < 0 or re.fullmatch(r"(lower|shape|(prefix|suffix)\d)?", part.attribute) is None:
-            raise part.unknown("w (words), t (tags), c2 ..., with .lower, .shape, .prefixN or .suffixN, as w.suffix3[0]")
+            raise part.unknown(
+                "w (words), t (tags), c2 ..., with .lower, .shape, .prefixN or .suffixN, as w.suffix3[0]"
+            )
         if column >= self.n_columns:
             raise InputError(
                 f"{option('template', part.text)}: the text has {self.n_columns} columns of features; leave "
