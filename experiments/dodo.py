@@ -188,8 +188,7 @@ MEASURED = {
     "regret": {"": "experiments.regret a9a={a9a.h5} imdb-w1={imdb-w1.h5} --numbers abalone={abalone.h5} "
                    "--classes dna={dna.h5} --figure {@tables}/regret.png"},
     "structured": {"chunks": "experiments.structured --chunks {conll2000.zip}",
-                   "trees": "experiments.structured --trees {dependency_treebank.zip}",
-                   "blocks": "experiments.structured --blocks {conll2000.zip}"},
+                   "trees": "experiments.structured --trees {dependency_treebank.zip}"},
     "hf-fobos": {"": f"experiments.hf_fobos {CORPORA} --methods 'p = 2,FOBOS' --figure {{@tables}}/hf-fobos-h.png",
                  "many-classes": f"experiments.hf_fobos {MANY} --methods 'p = 2,FOBOS'",
                  "other": "experiments.hf_fobos {splice.txt} {phishing.txt} {a9a} --methods 'p = 2,FOBOS' "

@@ -2,11 +2,10 @@
 tags (a treebank sample), and lists of candidates.
 
     python -m experiments.structured [--chunks conll2000.zip] [--trees dependency_treebank.zip]
-        [--blocks conll2000.zip] [--epochs 10] [--seed 0] [--json FILE]
+        [--epochs 10] [--seed 0] [--json FILE]
 
 Every run is the command structure in a process of its own; the seconds are those of the training alone, the memory the
 peak of the process.  Of the treebank's sentences each tenth is tested on; lines are its words without blanks.
-``--blocks``: chunks by frank-wolfe, with all examples in memory and with memory for an eighth of them.
 
 The candidates are made: of 1,000 training sentences and those to test on, up to 30 versions each in which words were
 moved, dropped, replaced or put in.  Their features are what a translator has: the logarithm of the probability by
@@ -25,8 +24,7 @@ import zipfile
 from collections import Counter
 from pathlib import Path
 
-from blocksvm.structured.templates import WITH_TAGS
-
+from blocksvm.structured.text.templates import WITH_TAGS
 from experiments.measuring import Tables, command, parser
 
 RUNS = {
@@ -53,12 +51,6 @@ RUNS = {
 }  # fmt: skip
 RUNS["chunks"] += [("perceptron", "--template", f"{WITH_TAGS} {pairs}") for pairs in
                    ("y[-1]|t[0]", "y[-1]|w[0]", "y[-1]|t[-1]|t[0]")]  # fmt: skip
-# all in one block, and an eighth or a sixth of what examples, sparse rows and active outputs took
-BLOCKS = [
-    (("-C", "0.01", "--epochs", "50"), "2GB"), (("-C", "0.01", "--epochs", "50"), "139MB"),
-    (("-C", "0.01", "--epochs", "50", "--inner-passes", "3"), "143MB"),
-    (("-C", "0.1", "--epochs", "20"), "2GB"), (("-C", "0.1", "--epochs", "20"), "141MB"),
-]  # fmt: skip
 MEASURE = {"chunks": "F1", "trees": "UAS", "words": "F1", "tagged-words": "F1", "candidates": "BLEU"}
 TUNED, LISTED = 1000, 30  # sentences to learn from, candidates of each
 
@@ -158,7 +150,8 @@ def measure(tables: Tables, task: str, texts: tuple[Path, Path], options, folder
     for learner, *settings in [("mira", "--epochs", "1"), *RUNS[task]]:
         given = settings if "--epochs" in settings else [*settings, "--epochs", options.epochs]
         given = [*given, *scored[0]]
-        done = command("structure", "train", text, model, "--task", task, "--learner", learner, *given, "--seed",
+        of_task = ["words", "--tags"] if task == "tagged-words" else [task]
+        done = command("structure", "train", text, model, "--task", *of_task, "--learner", learner, *given, "--seed",
                        options.seed, "--overwrite")  # fmt: skip
         if settings == ["--epochs", "1"]:
             continue
@@ -175,26 +168,10 @@ def measure(tables: Tables, task: str, texts: tuple[Path, Path], options, folder
                    f"{model.stat().st_size / 1e6:.1f}")  # fmt: skip
 
 
-def measure_blocks(tables: Tables, texts: tuple[Path, Path], options, folder: Path) -> None:
-    tables.begin("blocks", "run", "memory", "F1", "certified gap", "dual", "epochs", "processor s", "peak MB")
-    model, (text, test) = folder / "model.h5", texts
-    for settings, memory in [(("--epochs", "1"), "2GB"), *BLOCKS]:
-        done = command("structure", "train", text, model, "--task", "chunks", "--learner", "frank-wolfe", *settings,
-                       "--memory", memory, "--seed", options.seed, "--overwrite")  # fmt: skip
-        if settings == ("--epochs", "1"):  # the kernels are compiled by a run that does not count
-            continue
-        f1 = 100 * json.loads(command("structure", "evaluate", model, test, "--json").out)["F1"]
-        epochs = re.search(r"(\d+) epochs? in", done.out)
-        dual, gap = re.search(r"dual (\S+), relative gap (\S+)", done.out).groups()
-        tables.row(f"`{' '.join(settings)}`", memory, f"{f1:.2f}", gap, f"{float(dual):.3f}", epochs[1],
-                   f"{done.cpu:.1f}", f"{done.peak_mb:,.0f}")  # fmt: skip
-
-
 def main() -> None:
     p = parser(__doc__)
     p.add_argument("--chunks", type=Path, metavar="conll2000.zip")
     p.add_argument("--trees", type=Path, metavar="dependency_treebank.zip")
-    p.add_argument("--blocks", type=Path, metavar="conll2000.zip")
     p.add_argument("--epochs", type=int, default=10)
     p.add_argument("--seed", type=int, default=0)
     options = p.parse_args()
@@ -204,8 +181,6 @@ def main() -> None:
         texts |= unpack_trees(options.trees, Path(name)) if options.trees else {}
         for task, both in texts.items():
             measure(tables, task, both, options, Path(name))
-        if options.blocks:
-            measure_blocks(tables, unpack_chunks(options.blocks, Path(name)), options, Path(name))
     tables.end()
 
 
