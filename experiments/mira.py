@@ -20,7 +20,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
 
 from blocksvm import fit
 from blocksvm.kernels.crammer_singer_loops import best_row
-from blocksvm.structured.kernels.multipliers import separate_slacks
+from blocksvm.structured.kernels.multipliers import best_multipliers
 from experiments.measuring import Tables, listed, parser
 
 BUILT_IN = {"digits": load_digits, "wine": load_wine, "cancer": load_breast_cancer}
@@ -98,7 +98,7 @@ def step_of(rule: tuple, scores: np.ndarray, right: int, q: float, C: float, fir
         if what == "change":
             gram = q * (1.0 + np.eye(len(others)))
             multipliers = np.empty(len(others))
-            separate_slacks(gram, margin - leads[others], C, 1e-9, 10_000, multipliers)
+            best_multipliers(gram, margin - leads[others], np.arange(len(others)), C, 1e-9, 10_000, multipliers)
         step[others] = -multipliers
         step[right] = multipliers.sum()
     return step

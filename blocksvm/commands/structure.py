@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings
@@ -26,7 +25,7 @@ ACTIONS = {
     "evaluate": "compare the outputs of a model with those that a text has",
 }
 EXAMPLES = """examples:
-  blocksvm structure train train.txt model.h5 --task chunks --test test.txt
+  blocksvm structure train train.txt model.h5 --task chunks
   blocksvm structure predict model.h5 new.txt predicted.txt
   blocksvm structure evaluate model.h5 test.txt
 
@@ -63,7 +62,6 @@ def train_parser(declared: Settings, of_task: Settings = Settings()) -> Parser:
     p.add_argument("--learner", metavar="NAME", default="mira",
                    help="perceptron, pa, pa1, pa2, mira (default), frank-wolfe")  # fmt: skip
     p.add_argument("--help-learner", metavar="NAME", help="show the settings of a learner, and exit")
-    p.add_argument("--test", metavar="TEXT", help="evaluate the model on another text")
     p.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     add_settings(p, "features", FEATURES)
     add_settings(p, "candidates", SCORING)
@@ -76,11 +74,7 @@ def train_parser(declared: Settings, of_task: Settings = Settings()) -> Parser:
 def model_parser(action: str) -> Parser:
     p = Parser(f"structure {action}", f"{ACTIONS[action].capitalize()}.")
     p.add_argument("model", metavar="MODEL.h5", help="a model of structure train")
-    p.add_argument(
-        "text",
-        metavar="TEXT",
-        help="text in the format of the training text; plain or compressed, - for standard input",
-    )
+    p.add_argument("text", metavar="TEXT", help="text as that of training, plain or compressed, - for standard input")
     if action == "predict":
         p.add_argument("output", metavar="OUTPUT", help="file for the predictions")
         p.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
@@ -117,24 +111,19 @@ def train(arguments: list[str]) -> int:
     of_task = settings_of_task(value_of(arguments, "--task"))
     options = train_parser(ALL_LEARNERS, of_task).parse_args(arguments)
     settings = train_settings(options, of_task)
-    output = outputs_of(options, [options.text, options.test], {"structure": options.model})["structure"]
-    from blocksvm.structured import get_task
+    output = outputs_of(options, [options.text], {"structure": options.model})["structure"]
     from blocksvm.structured.model import save_structured, structured_model
     from blocksvm.structured.tasks import learned_from
 
-    task = get_task(options.task)
     learned = learned_from(options.task, options.text, settings.task, settings.run["memory"])
     fitted = fit(options, settings, learned)
-    if fitted.interrupted:
+    if fitted.weights is None:
         raise Interrupted("interrupted; no model was written")
     model = structured_model(options.task, learned, options.learner, settings.all(), fitted, options.text)
     save_structured(output, model, options.overwrite)
     advice = missed(fitted, settings)
     written = f"model written to {output} ({output.stat().st_size / 1e6:.1f} MB)"
     print_results(options, [*advice, *fit_lines(fitted), written])
-    if options.test is not None:
-        del learned  # its memory is needed
-        report(task, model, options.test, settings.run["memory"])
     return UNCONVERGED if advice and options.epochs is None else 0
 
 
@@ -186,7 +175,7 @@ def fit(options, settings, learned):
 
 def missed(fitted, settings) -> list[str]:
     """A sentence where the last epoch left the certified gap above the tolerance, as lines."""
-    tol, certificate = settings.learner_resolved.get("tol"), fitted.certificate
+    tol, certificate = settings.learner.get("tol"), fitted.certificate
     if certificate is None or tol is None or certificate["rel_gap"] <= tol:
         return []
     return [f"not converged: the gap {certificate['rel_gap']:.1e} is above --tol {tol:g} after the last of "
@@ -203,18 +192,30 @@ def fit_lines(fitted) -> list[str]:
     return lines
 
 
-def predict(arguments: list[str]) -> int:
-    options = model_parser("predict").parse_args(arguments)
-    from blocksvm.base.outputs.writing import written_text
+def opened(options, stop=lambda: False):
+    """(the task of a model, the examples of a text, their predicted outputs)"""
     from blocksvm.structured.model import opened_model
     from blocksvm.structured.tasks import checked
     from blocksvm.structured.train import predicted
 
-    output = outputs_of(options, [options.model, options.text], {None: options.output})[None]
     model, task = opened_model(options.model, options.task)
-    examples = task.examples(model, options.text, options.memory, scoring_given(options, task))
+    scoring = task.settings.checked(chosen_values(options, SCORING), f"the task {task.name}")
+    examples = task.examples(model, options.text, options.memory, scoring)
+    if examples.gold is None and "output" not in options:
+        raise InputError(
+            f"{options.text}: has no outputs to compare with; structure predict writes those of such a text"
+        )
+    structure = checked(examples.structure, model.meta["task"])
+    return task, examples, predicted(structure, model.weights, stop, options.threads)
+
+
+def predict(arguments: list[str]) -> int:
+    options = model_parser("predict").parse_args(arguments)
+    from blocksvm.base.outputs.writing import written_text
+
+    output = outputs_of(options, [options.model, options.text], {None: options.output})[None]
     stop = catch_signals()
-    outputs = predicted(checked(examples.structure, model.meta["task"]), model.weights, stop, options.threads)
+    task, examples, outputs = opened(options, stop)
     if stop():
         raise Interrupted("interrupted; nothing was written")
     with written_text(output, options.overwrite) as file:
@@ -229,30 +230,11 @@ def predict(arguments: list[str]) -> int:
 def evaluate(arguments: list[str]) -> int:
     options = model_parser("evaluate").parse_args(arguments)
     outputs_of(options, [options.model, options.text])
-    from blocksvm.structured.model import opened_model
-
-    model, task = opened_model(options.model, options.task)
-    report(task, model, options.text, options.memory, scoring_given(options, task), options)
-    return 0
-
-
-def scoring_given(options, task) -> dict:
-    """The settings of ``SCORING`` that were given; InputError where the task has no use for them."""
-    return task.settings.checked(chosen_values(options, SCORING), f"the task {task.name}")
-
-
-def report(task, model, text: str, memory: int, scoring: Mapping = {}, options=None) -> None:
-    """Predict a text and tell what that is worth; options: with ``--json``."""
-    from blocksvm.structured.tasks import checked
-    from blocksvm.structured.train import predicted
-
-    examples = task.examples(model, text, memory, scoring)
-    if examples.gold is None:
-        raise InputError(f"{text}: has no outputs to compare with; structure predict writes those of such a text")
-    structure, threads = checked(examples.structure, model.meta["task"]), options and options.threads
-    figures = task.figures(examples, predicted(structure, model.weights, threads=threads))
-    if options is None or not emit_json(options, figures):
+    task, examples, outputs = opened(options)
+    figures = task.figures(examples, outputs)
+    if not emit_json(options, figures):
         show_figures(figures)
+    return 0
 
 
 def show_figures(figures: dict) -> None:

@@ -21,6 +21,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.optional_libraries import require_library
 from blocksvm.base.row_batch import shown_name
 from blocksvm.base.user_code import imported
+from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.kernels.sparse_rows import row_products
 from blocksvm.structured.model import StructuredModel
 from blocksvm.structured.settings import SCORING
@@ -126,8 +127,8 @@ class CandidateText:
     values: np.ndarray
 
     def lists(self, numbers: np.ndarray, quality: np.ndarray | None, n_features: int) -> CandidateLists:
-        """numbers (n_names,) int64: the position of each name among the weights, -1 where it has none."""
-        indices = numbers[self.codes] if len(numbers) else np.empty(0, np.int64)
+        """numbers (n_names,): the position of each name among the weights, -1 where it has none."""
+        indices = np.asarray(numbers, np.int64)[self.codes]
         known = indices >= 0
         rows = np.repeat(np.arange(len(self.texts)), np.diff(self.indptr))[known]
         order = np.lexsort((indices[known], rows))
@@ -277,8 +278,7 @@ class Tuning(StructuredTask):
 
     def examples(self, model: StructuredModel, text_name, memory, scoring: Mapping = {}):
         text = read_candidates(text_name, memory)
-        number = {int(feature_id): k for k, feature_id in enumerate(model.feature_ids)}
-        numbers = np.array([number.get(int(feature_id), -1) for feature_id in text.name_ids], np.int64)
+        numbers = IdIndex(len(model.feature_ids)).fill([(0, model.feature_ids)]).find(text.name_ids)
         quality, references = quality_of(text, scoring, memory)
         structure = text.lists(numbers, quality, len(model.feature_ids))
         return ListedCandidates(structure, text, references if scoring.get("score") == BLEU else None)

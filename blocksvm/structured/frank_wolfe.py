@@ -164,9 +164,6 @@ class FrankWolfe(Machine):
 
 
 FRANK_WOLFE = StructuredLearner(
-    name="frank-wolfe",
-    summary="the structured support vector machine, certified: one example at a time, by the step that is best",
-    source="Lacoste-Julien, Jaggi, Schmidt, Pletscher, ICML 2013",
-    settings=SETTINGS,
-    make=FrankWolfe,
-)
+    "frank-wolfe", "the structured support vector machine, certified: one example at a time, by the step that is best",
+    "Lacoste-Julien, Jaggi, Schmidt, Pletscher, ICML 2013", SETTINGS, FrankWolfe,
+)  # fmt: skip

@@ -25,7 +25,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import shown_name
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.structured.model import StructuredModel
-from blocksvm.structured.sequences import MOST_LABELS, Counts, Paths, pairs_of
+from blocksvm.structured.sequences import Counts, Paths, pairs_of
 from blocksvm.structured.settings import FEATURES
 from blocksvm.structured.tasks import Examples, Learned, StructuredTask
 from blocksvm.structured.text.lines import LineText, Spans, read_lines
@@ -140,7 +140,7 @@ class TaggedText:
 
 def read_words(name: str, memory: int, tagged: bool) -> TaggedText:
     """Lines of words, where these are tagged as word/TAG; a tag stands behind the last slash of its word.  Lines
-    without blanks have no tags.  InputError where a word has no tag, and for too many distinct ones."""
+    without blanks have no tags.  InputError where a word has no tag."""
     raw = read_lines(name, memory)
     if not tagged or not raw.divided:
         return TaggedText(raw)
@@ -156,11 +156,6 @@ def read_words(name: str, memory: int, tagged: bool) -> TaggedText:
             "predict, lines without blanks"
         )
     _, firsts, codes = np.unique(raw.hashes(slash + 1, stops), return_index=True, return_inverse=True)
-    if len(firsts) > MOST_LABELS:
-        raise InputError(
-            f"{shown_name(name)}: has {len(firsts):,} distinct tags, of which there may be {MOST_LABELS:,}; check that "
-            "what stands behind the last slash of a word is its tag"
-        )
     found = [raw.text_of(slash[k] + 1, stops[k]) for k in firsts]
     names = sorted(found)
     change = np.zeros(len(raw.characters) + 1, np.int64)

@@ -36,7 +36,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings
 from blocksvm.kernels.sparse_rows import add_to, inner, products
-from blocksvm.structured.kernels.multipliers import separate_slacks, shared_slacks
+from blocksvm.structured.kernels.multipliers import best_multipliers
 from blocksvm.structured.settings import AGGRESSIVE, MEAN, MIRA, ONLINE, PREDICTED, C
 from blocksvm.structured.structure import Row, Structure, combination
 from blocksvm.structured.text.templates import mixed
@@ -185,17 +185,14 @@ def aggressive_update(
 # ------------------------------------------------------------------------------------------------ the k best
 
 
-def multipliers(rows: list[Row], margins: np.ndarray, groups: np.ndarray, C: float, shared: bool) -> np.ndarray:
-    """(n,) float64: how far to move along each of n rows; groups (n,) int64, rising: the example of each."""
+def multipliers(rows: list[Row], margins: np.ndarray, groups: np.ndarray, C: float) -> np.ndarray:
+    """(n,) float64: how far to move along each of n rows; groups (n,) int64, rising: the slack of each."""
     indptr = np.append(0, np.cumsum([len(row.indices) for row in rows])).astype(np.int64)
     gram = np.empty((len(rows), len(rows)))
     products(indptr, np.concatenate([r.indices for r in rows]), np.concatenate([r.values for r in rows]), gram)
     a = np.empty(len(rows))
     tol = TOL * max(1e-300, float(np.abs(margins).max()))
-    if shared:
-        shared_slacks(gram, margins, groups, C, tol, MOST_STEPS, a)
-    else:
-        separate_slacks(gram, margins, C, tol, MOST_STEPS, a)
+    best_multipliers(gram, margins, groups, C, tol, MOST_STEPS, a)
     return a
 
 
@@ -221,7 +218,8 @@ def mira_update(structure: Structure, w: np.ndarray, examples: np.ndarray, setti
                 groups.append(number)
     if not rows or max(margins) <= 0.0:
         return Update([], np.empty(0), mistakes, suffered)
-    a = multipliers(rows, np.array(margins), np.array(groups, np.int64), settings["C"], settings["slack"] == "shared")
+    slacks = np.array(groups) if settings["slack"] == "shared" else np.arange(len(rows))
+    a = multipliers(rows, np.array(margins), slacks, settings["C"])
     return Update(rows, a, mistakes, suffered)
 
 
@@ -242,37 +240,23 @@ def mira_machine(structure: Structure, settings: dict, run: dict, budget: Budget
 
 
 PERCEPTRON = StructuredLearner(
-    name="perceptron",
-    summary="on a wrong output, a step from it to the gold one",
-    source="Collins, EMNLP 2002",
-    settings=ONLINE,
-    make=partial(OnlineMachine, perceptron_update),
-)
+    "perceptron", "on a wrong output, a step from it to the gold one", "Collins, EMNLP 2002", ONLINE,
+    partial(OnlineMachine, perceptron_update),
+)  # fmt: skip
+OF_PA = "Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006"
 PA = StructuredLearner(
-    name="pa",
-    summary="passive-aggressive: the least step after which the gold output leads by its margin",
-    source="Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006",
-    settings=AGGRESSIVE,
-    make=partial(OnlineMachine, partial(aggressive_update, cut=False, softening=0.0)),
-)
+    "pa", "passive-aggressive: the least step after which the gold output leads by its margin", OF_PA, AGGRESSIVE,
+    partial(OnlineMachine, partial(aggressive_update, cut=False, softening=0.0)),
+)  # fmt: skip
 PA1 = StructuredLearner(
-    name="pa1",
-    summary="passive-aggressive, steps cut off at C",
-    source=PA.source,
-    settings=AGGRESSIVE + (C,),
-    make=partial(OnlineMachine, partial(aggressive_update, cut=True, softening=0.0)),
-)
+    "pa1", "passive-aggressive, steps cut off at C", OF_PA, AGGRESSIVE + (C,),
+    partial(OnlineMachine, partial(aggressive_update, cut=True, softening=0.0)),
+)  # fmt: skip
 PA2 = StructuredLearner(
-    name="pa2",
-    summary="passive-aggressive, steps softened by 1 / (2C)",
-    source=PA.source,
-    settings=AGGRESSIVE + (C,),
-    make=partial(OnlineMachine, partial(aggressive_update, cut=False, softening=0.5)),
-)
+    "pa2", "passive-aggressive, steps softened by 1 / (2C)", OF_PA, AGGRESSIVE + (C,),
+    partial(OnlineMachine, partial(aggressive_update, cut=False, softening=0.5)),
+)  # fmt: skip
 MIRA_LEARNER = StructuredLearner(
-    name="mira",
-    summary="the least step after which the gold output leads the k best ones by their losses",
-    source="McDonald, Crammer, Pereira, ACL 2005; Chiang, Knight, Wang, NAACL 2009",
-    settings=MIRA,
-    make=mira_machine,
-)
+    "mira", "the least step after which the gold output leads the k best ones by their losses",
+    "McDonald, Crammer, Pereira, ACL 2005; Chiang, Knight, Wang, NAACL 2009", MIRA, mira_machine,
+)  # fmt: skip

@@ -50,11 +50,11 @@ def structured_model(
     each, of_pairs, _ = get_task(task).layout(about)
     ends = np.cumsum([len(learned.feature_ids) * each, len(learned.pair_ids) * of_pairs])
     own, pairs, others = np.split(fitted.weights, ends)
-    used, used_pairs = (part.reshape(-1, width or 1).any(axis=1) for part, width in ((own, each), (pairs, of_pairs)))
+    own, pairs = own.reshape(-1, each), pairs.reshape(-1, of_pairs or 1)
+    used, used_pairs = own.any(axis=1), pairs.any(axis=1)
     used[:1] |= not used.any()  # a model has a feature
     ids, pair_ids = learned.feature_ids[used], learned.pair_ids[used_pairs]
-    kept = own.reshape(-1, each)[used].reshape(-1), pairs.reshape(-1, of_pairs or 1)[used_pairs].reshape(-1), others
-    weights = np.concatenate(kept)
+    weights = np.concatenate([own[used].reshape(-1), pairs[used_pairs].reshape(-1), others])
     meta = {
         "task": task,
         "learner": learner,

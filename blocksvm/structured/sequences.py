@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, printable
-from blocksvm.base.row_batch import shown_name
+from blocksvm.base.errors import printable
 from blocksvm.structured.kernels.paths import best_paths, column_scores, path_entries
 from blocksvm.structured.model import StructuredModel
 from blocksvm.structured.settings import OF_TOKENS
@@ -25,8 +24,6 @@ from blocksvm.structured.structure import Row, Structure, TokenAnswers, row_of
 from blocksvm.structured.tasks import Examples, Learned, StructuredTask
 from blocksvm.structured.text.columns import ColumnText, codes_in, read_columns
 from blocksvm.structured.text.templates import WITH_TAGS, WITHOUT_TAGS, Templates, Tokens
-
-MOST_LABELS = 1000
 
 
 class Paths(Structure):
@@ -219,15 +216,10 @@ class Labelling(StructuredTask):
         text = read_columns(text_name, memory)
         n_columns = text.columns_before("label")
         labels = sorted(text.columns[-1].words)
-        if len(labels) > MOST_LABELS:
-            raise InputError(
-                f"{shown_name(text_name)}: has {len(labels):,} distinct labels in its last column, of which there may "
-                f"be {MOST_LABELS:,}; check that the last column is the label"
-            )
         default = WITH_TAGS if n_columns > 1 else WITHOUT_TAGS
         templates = Templates(default if settings["template"] is None else settings["template"])
         rows = Tokens(text, n_columns)
-        templates.require(text_name, rows.what, rows.n_rows, 0, memory)
+        templates.require(text_name, "tokens", rows.n_rows, 0, memory)
         table, ids = templates.collected(rows, settings["min_count"], memory)
         gold = codes_in(text.columns[-1], labels)
         structure = self._structure(table, text, gold, ids, len(labels), templates)
@@ -246,7 +238,7 @@ class Labelling(StructuredTask):
             known += sorted(set(text.columns[-1].words) - set(labels))
             gold = codes_in(text.columns[-1], known)
         rows, ids = Tokens(text, n_columns), model.groups(len(templates.groups))
-        templates.require(text_name, rows.what, rows.n_rows, 0, memory)
+        templates.require(text_name, "tokens", rows.n_rows, 0, memory)
         structure = self._structure(templates.known(rows, ids), text, gold, ids, len(labels), templates)
         return LabelledExamples(structure, text, gold, known, n_columns)
 

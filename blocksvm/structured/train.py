@@ -20,36 +20,32 @@ PART = 256  # examples that a thread predicts at once
 
 @dataclass(frozen=True)
 class StructuredSettings:
-    """The settings of a training: those of the learner that were given, and of learner, task and run all."""
+    """All settings of a training: of the learner, the task, and the run."""
 
     learner: dict
-    learner_resolved: dict
     task: dict
     run: dict
 
     @classmethod
     def of(cls, learner: str, task: str, settings: dict, of_task: dict, run: dict) -> StructuredSettings:
         """From those that were given; InputError for what does not fit."""
-        declared = get_learner(learner).settings
-        checked = declared.checked(settings, learner)
         takes = get_task(task).settings
         values = OF_TASKS.without(*takes.names()).resolve({}, "structure") | takes.resolve(of_task, f"the task {task}")
-        return cls(checked, declared.resolve(checked, learner), values, RUN.resolve(run, "structure"))
+        return cls(get_learner(learner).settings.resolve(settings, learner), values, RUN.resolve(run, "structure"))
 
     def all(self) -> dict:
-        return self.learner_resolved | self.task | self.run
+        return self.learner | self.task | self.run
 
 
 @dataclass(frozen=True)
 class FittedStructure:
     """weights (n_weights,), None where the run was interrupted; certificate: None, or primal, dual and rel_gap of
-    exactly these; epochs; seconds; interrupted; budget: what was used of the memory."""
+    exactly these; epochs; seconds; budget: what was used of the memory."""
 
     weights: np.ndarray | None
     certificate: dict | None
     epochs: int
     seconds: float
-    interrupted: bool
     budget: Budget
 
 
@@ -76,11 +72,11 @@ def fit_structure(
     while epoch < run["epochs"] and not machine.done:
         report = machine.epoch(order_of(structure.n_examples, run["seed"], epoch), stop)
         if stop():
-            return FittedStructure(None, None, epoch, time.perf_counter() - began, True, budget)
+            return FittedStructure(None, None, epoch, time.perf_counter() - began, budget)
         epoch += 1
         on_epoch(epoch, report, time.perf_counter() - began)
     weights = machine.weights()
-    return FittedStructure(weights, machine.certificate(), epoch, time.perf_counter() - began, False, budget)
+    return FittedStructure(weights, machine.certificate(), epoch, time.perf_counter() - began, budget)
 
 
 def predicted(

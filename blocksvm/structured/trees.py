@@ -110,10 +110,8 @@ class Arcs:
     the modifier, as hw[0], mt[-1], hw.suffix3[0]; d, direction and distance; b, a tag that occurs between the two ends,
     which makes a feature of each such tag."""
 
-    what = "arcs between tokens"
-
     def __init__(self, text: ColumnText, n_columns: int):
-        self.text, self.tokens, self.text_name = text, Tokens(text, n_columns), text.name
+        self.text, self.tokens = text, Tokens(text, n_columns)
         lengths = np.diff(text.bounds)
         arc_bounds = arc_bounds_of(text.bounds)
         counts = np.diff(arc_bounds)
@@ -204,7 +202,7 @@ class Parsing(StructuredTask):
         templates = Templates(template, {BETWEEN: MOST_BETWEEN})
         if len(templates.groups) > 1:
             raise InputError(f"{option('template', templates.text)}: trees have no y[-1]; leave it out")
-        templates.require(text.name, Arcs.what, int(arc_bounds_of(text.bounds)[-1]), ARC_BYTES, memory)
+        templates.require(text.name, "arcs between tokens", int(arc_bounds_of(text.bounds)[-1]), ARC_BYTES, memory)
         return templates, Arcs(text, n_columns)
 
     def learn(self, text_name, settings, memory):

@@ -171,9 +171,6 @@ def test_words_with_tags(tmp_path):
     assert [text.names[tag] for tag in text.tags] == ["N", "V", "N", "NP"]
     assert (text.lines.numbers.tolist(), text.lines.n_file_lines) == ([0, 2], 3)
     assert read_words(written(tmp_path, "abc\n"), MEMORY, True).tags is None
-    many = " ".join(f"a/t{k}" for k in range(1001)) + "\n"
-    with pytest.raises(InputError, match="has 1,001 distinct tags, of which there may be 1,000"):
-        read_words(written(tmp_path, many), MEMORY, True)
 
 
 def test_the_dictionary_knows_the_kinds_of_words(tmp_path):

@@ -119,11 +119,9 @@ class Spans:
     something else), .length, .known, .prefixN, .suffixN; beforeN and afterN, the characters before and after it.
     """
 
-    what = "spans"
-
     def __init__(self, text: LineText, lines: np.ndarray, starts: np.ndarray, stops: np.ndarray, known: np.ndarray):
         self.text, self.lines, self.starts, self.stops, self.known = text, lines, starts, stops, known
-        self.text_name, self.n_rows = text.name, len(lines)
+        self.n_rows = len(lines)
 
     def chosen(self, mask: np.ndarray) -> Spans:
         return Spans(self.text, self.lines[mask], self.starts[mask], self.stops[mask], self.known[mask])

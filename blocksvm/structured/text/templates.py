@@ -39,16 +39,12 @@ class Part(NamedTuple):
 
 
 class Rows(Protocol):
-    """What templates make features of: tokens, arcs or spans.  text_name, what: for messages."""
+    """What templates make features of: tokens, arcs or spans.  values(part): (n_rows,) uint64, a hash of the part at
+    each row, ``NOTHING`` where it has none; InputError for a part that there is not."""
 
-    text_name: str
-    what: str
     n_rows: int
 
-    def values(self, part: Part) -> np.ndarray:
-        """(n_rows,) uint64: a hash of the part at each row, ``NOTHING`` where it has none; InputError for a part that
-        there is not."""
-        ...
+    def values(self, part: Part) -> np.ndarray: ...
 
 
 class Templates:
@@ -156,11 +152,9 @@ class Tokens:
     shape, prefixN, suffixN; an offset counts tokens.  A token beyond an end of the sentence has a value by its
     distance."""
 
-    what = "tokens"
-
     def __init__(self, text: ColumnText, n_columns: int):
         self.text, self.n_columns = text, n_columns
-        self.text_name, self.n_rows = text.name, text.n_tokens
+        self.n_rows = text.n_tokens
 
     def values(self, part: Part) -> np.ndarray:
         column = {"w": 0, "t": 1}.get(part.name, int(part.name[1:]) if re.fullmatch(r"c\d+", part.name) else -1)
