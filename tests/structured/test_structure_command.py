@@ -20,7 +20,7 @@ from blocksvm.structured.model import load_structured, save_structured
 def texts(tmp_path_factory):
     """Training and test texts of each task: chunks.train, chunks.test, ..."""
     folder = tmp_path_factory.mktemp("texts")
-    makers = {"chunks": sentences, "switches": switches, "trees": trees, "words": words, "tagged": tagged_text}
+    makers = {"chunks": sentences, "trees": trees, "words": plain, "tagged": tagged_text}
     for name, make in makers.items():
         for part, seed, n in (("train", 1, 120), ("test", 2, 40)):
             (folder / f"{name}.{part}").write_text(make(seed, n))
@@ -30,20 +30,6 @@ def texts(tmp_path_factory):
         (folder / f"{part}.ref").write_text(references)
         (folder / f"{part}.other").write_text("y\n" * n)
     return folder
-
-
-def switches(seed: int, n: int) -> str:
-    """Sentences whose label changes after each x, and stays after each other word: neither words nor neighbouring
-    labels alone tell it."""
-    rng = np.random.default_rng(seed)
-    lines = []
-    for _ in range(n):
-        label = 0
-        for word in rng.choice(["x", "a", "b"], rng.integers(2, 12)).tolist():
-            label ^= word == "x"
-            lines.append(f"{word} {'AB'[label]}")
-        lines.append("")
-    return "\n".join(lines) + "\n"
 
 
 def trees(seed: int, n: int) -> str:
@@ -62,13 +48,6 @@ def trees(seed: int, n: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def words(seed: int, n: int) -> str:
-    rng = np.random.default_rng(seed)
-    known = ["the", "cat", "cats", "sat", "satisfied", "on", "one", "a", "at", "mat"]
-    lines = [" ".join(rng.choice(known, rng.integers(2, 7))) for _ in range(n)]
-    return "\n".join(lines[: n // 2]) + "\n\n" + "\n".join(lines[n // 2 :]) + "\n"
-
-
 def tagged_text(seed: int, n: int) -> str:
     """Sentences in which a 'run' is a noun behind 'the' and else a verb."""
     rng = np.random.default_rng(seed)
@@ -80,7 +59,11 @@ def tagged_text(seed: int, n: int) -> str:
             before = nouns[word]
             line.append(f"{word}/{before}")
         lines.append(" ".join(line))
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines[:9], "", *lines[9:]]) + "\n"
+
+
+def plain(seed: int, n: int) -> str:
+    return re.sub(r"/\w", "", tagged_text(seed, n))
 
 
 def candidates(seed: int, n: int) -> tuple[str, str]:
@@ -136,35 +119,19 @@ def test_chunks(texts, trained, tmp_path, run_in_process):
     assert json.loads(told.out)["types"]["QP"]["recall"] == 0.0
     told = run_in_process(info.main, model, "--verify")
     assert told.code == 0 and "task chunks" in told.out and "B-NP I-NP O" in told.out
-    # one seed, one model
-    kept, (model, _) = load_structured(model), trained("chunks", "chunks", "--learner", "perceptron", "--epochs", "5")
-    for part in ("weights", "feature_ids"):
-        np.testing.assert_array_equal(getattr(kept, part), getattr(load_structured(model), part))
-    data = bytearray(model.read_bytes())
-    data[len(data) // 2] ^= 255
-    model.write_bytes(data)
-    told = run_in_process(structure.main, "predict", model, bare, tmp_path / "new")
-    assert told.code == 2 and "damaged" in told.last_line
 
 
-@pytest.mark.parametrize(("template", "exact"), [("w[0] y[-1]|w[0]", True), ("w[0] w[-1] w[-1]|w[0]", False)])
-def test_pairs_of_labels_that_look_at_the_words(trained, template, exact):
-    model, figures = trained("tags", "switches", "--template", template, "--learner", "perceptron", "--epochs", "5")
-    assert (figures["accuracy"] > 0.95) == exact
+def test_pairs_of_labels_that_look_at_the_words(trained):
+    model, figures = trained("tags", "chunks", "--template", "w[0] y[-1]|t[0] t[0]", "--learner", "perceptron")
+    assert figures["accuracy"] > 0.95
     kept = load_structured(model)
-    assert len(kept.pair_ids) == (3 if exact else 0)
-    assert len(kept.weights) == 2 * len(kept.feature_ids) + 6 * (len(kept.pair_ids) + 1)
+    assert len(kept.pair_ids) == 4  # tags
+    assert len(kept.weights) == 3 * len(kept.feature_ids) + 12 * (len(kept.pair_ids) + 1)
 
 
-def test_trees(texts, trained, tmp_path, run_in_process):
-    model, figures = trained("trees", "trees", "--learner", "mira", "--k", "3", "--epochs", "4")
-    assert figures["UAS"] > 0.95
-    assert run_in_process(structure.main, "predict", model, texts / "trees.test", tmp_path / "out").code == 0
-    lines = [(a.split(), b.split()) for a, b in zip(
-        (tmp_path / "out").read_text().splitlines(), (texts / "trees.test").read_text().splitlines(), strict=True
-    )]  # fmt: skip
-    assert all(a[:2] == b[:2] for a, b in lines)
-    assert np.mean([a == b for a, b in lines if a]) == pytest.approx(figures["UAS"])
+def test_trees(trained):
+    _, figures = trained("trees", "trees", "--learner", "mira", "--k", "3", "--epochs", "4")
+    assert figures["UAS"] > 0.95 and figures["whole trees"] > 0.8
 
 
 @pytest.mark.parametrize(
@@ -243,18 +210,14 @@ def test_candidates(texts, trained, tmp_path, run_in_process):
     assert json.loads(told.out) == figures
 
 
-@pytest.mark.parametrize("learner", ["mira", "frank-wolfe"])
-def test_bleu_tunes_the_lists(texts, trained, learner):
-    """By default, frank-wolfe ends above the first candidates, too."""
+def test_bleu_tunes_the_lists(texts, trained):
     bleu = ("--score", "bleu", "--references")
-    lines = [line.split(" ||| ")[:2] for line in (texts / "lists.test").read_text().splitlines()]
+    lines = [line.split(" ||| ")[1] for line in (texts / "lists.test").read_text().splitlines()]
     references = [[line] for line in (texts / "test.ref").read_text().splitlines()]
-    first = [next(text for s, text in lines if int(s) == number) for number in range(len(references))]
-    _, figures = trained("candidates", "lists", "--learner", learner, *bleu, texts / "train.ref", "--epochs", 10,
+    _, figures = trained("candidates", "lists", "--learner", "frank-wolfe", *bleu, texts / "train.ref", "--epochs", 10,
                          scored=(*bleu, texts / "test.ref"))  # fmt: skip
-    assert figures["BLEU of the first"] == corpus_bleu(first, references)
+    assert figures["BLEU of the first"] == corpus_bleu(lines[::8], references)
     assert figures["BLEU of the first"] + 5 < figures["BLEU"] <= figures["BLEU of the best"]
-    assert figures["quality"] > figures["of the first"]
 
 
 # ------------------------------------------------------------------------------------------------ what is wrong
@@ -269,18 +232,15 @@ BAD_TEXTS = [
     ("tags", b"a\nb\n", "", "has one column; the last one is the label"),
     ("trees", b"a X 2\nb X 1\n", "", "line 1: its heads lead in a circle"),
     ("trees", b"a X 0\n\nb X 1\n", "", "line 3: its heads lead in a circle"),
-    ("trees", b"a X 0\nb X 3\n", "", "line 2: '3' is no head"),
     ("trees", b"a X NN\n", "", "line 1: 'NN' is no head"),
     ("trees", b"a X 0\n" + b"w X 1\n" * 40, "--memory 100KB", "arcs between tokens need 0.4"),
     ("words", b"abc\ndef\n", "", "has no blank within a line"),
     ("words", b"\n \n", "", "holds no character"),
     ("words", b"a b\n\xff c\n", "", "line 2: is not UTF-8 text"),
-    ("words", b"a b\n", "--longest 0", "--longest 0: must be from 1 to 64"),
     ("words", b"a b\n" * 300, "--memory 500KB", "the features of its 7,200 spans need 1.4MB, more than the 0.50MB"),
     ("words", b"a b\n" * 3000, "--memory 100KB", "its 0.01MB of text need 0.38MB, more than the 0.10MB of --memory"),
     ("words", b"a/N b\nc d/N\n", "--tags", "line 1: 'b' has no tag; write word/TAG"),
     ("words", b"a/N b/N\n\nc/ d/N\n", "--tags", "line 3: 'c/' has no tag"),
-    ("words", b"a/N /V\n", "--tags", "line 1: '/V' has no tag"),
     ("candidates", b"0 ||| a\n", QUALITY, "line 1: is no candidate"),
     ("candidates", b"0 ||| a ||| f\n", QUALITY, "line 1: 'f' is no feature"),
     ("candidates", b"0 ||| a ||| f=nan\n", QUALITY, "'f=nan' is no feature"),
@@ -289,8 +249,6 @@ BAD_TEXTS = [
     ("candidates", GOOD.encode(), "", "the quality of the candidates is needed"),
     ("candidates", GOOD.encode(), f"{QUALITY} --score math:sqrt", "say the same thing"),
     ("candidates", GOOD.encode(), "--score bleu", "compares with references; give --references"),
-    ("candidates", GOOD.encode(), "--score nowhere:f", "cannot be imported"),
-    ("candidates", GOOD.encode(), "--score math:pi", "is no function"),
     ("candidates", GOOD.encode(), f"{SCORE}nonsense", "gave 'good' for candidate 1, which is not a finite"),
     ("candidates", GOOD.encode(), f"{SCORE}overlap --references {{three}}", "but there are 2 sentences"),
 ]
@@ -322,23 +280,16 @@ def test_what_is_wrong_in_a_text(tmp_path, run_in_process, task, content, option
     ("arguments", "sentence"),
     [
         ("train {train} {new}", "--task is missing"),
-        ("train {train} {new} --task poems", "--task poems: no such task; choose one of tags, chunks"),
-        ("train {train} {new} --task nowhere:TASK", "--task nowhere:TASK: cannot be imported"),
         ("train {train} {new} --task math:pi", "--task math:pi: is no task"),
         ("evaluate {model} {train} --task tags", "was trained for the task chunks, not tags"),
-        ("train {train} {new} --task tags --learner x", "no such learner; choose one of"),
         ("train {train} {new} --task tags --learner perceptron -C 1", "-C: perceptron"),
-        ("train {train} {new} --task tags --learner pa1 -C 0", "-C 0: must be"),
-        ("train {train} {model} --task tags", "exists already"),
         ("train {train} {train} --task tags --overwrite", "is not a structured model written by"),
         ("train {train} {new} --task tags --memory 50KB", "tokens need 0.0"),
         ("train {train} {new} --task tags --min-count 10000000", "no feature occurs"),
         ("train {train} {new} --task tags --longest 3", "task tags does not accept it; it"),
         ("train {train} {new} --task chunks --quality f", "the task chunks does not accept"),
         ("predict {model} {train} {new} --quality f", "the task chunks does not accept"),
-        ("predict {model} {model} {new}", "text"),
         ("predict {train} {train} {new}", "is not a blocksvm structure"),
-        ("predict {model} {train} {train} --overwrite", "is also an input"),
     ],
 )
 def test_what_is_wrong_in_a_command(texts, trained, tmp_path, run_in_process, arguments, sentence):

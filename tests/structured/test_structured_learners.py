@@ -7,8 +7,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import reference_structured as reference
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 from support.structured_cases import candidates, sequences, trees
 
 from blocksvm.base.errors import InputError
@@ -88,14 +86,11 @@ def value(a: np.ndarray, deltas: np.ndarray, margins: np.ndarray) -> float:
     return float(margins @ a - 0.5 * step @ step)
 
 
-@settings(max_examples=50, deadline=None)
-@example(seed=930, n=4, d=4, C=0.3, shared=True)  # what is left of C is 0 but for rounding
-@given(
-    seed=st.integers(0, 10_000), n=st.integers(1, 6), d=st.integers(1, 5), C=st.sampled_from([0.01, 0.3, 2.0]),
-    shared=st.booleans(),
-)  # fmt: skip
-def test_multipliers_are_the_best(seed, n, d, C, shared):
-    """Rows of few features are often equal, opposite or 0."""
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("seed", [930, *range(30)])
+def test_multipliers_are_the_best(seed, shared):
+    """Rows of few features are often equal, opposite or 0; at seed 930 what is left of C is 0 but for rounding."""
+    n, d, C = (4, 4, 0.3) if seed == 930 else (1 + seed % 6, 1 + seed % 5, (0.01, 0.3, 2.0)[seed % 3])
     rng = np.random.default_rng(seed)
     deltas = rng.integers(-2, 3, (n, d)).astype(float)
     margins = np.round(rng.normal(1.0, 1.5, n), 1)
@@ -109,21 +104,6 @@ def test_multipliers_are_the_best(seed, n, d, C, shared):
         assert (a <= C).all()
     best = reference.multipliers(deltas, margins, C, groups if shared else None)
     assert value(a, deltas, margins) == pytest.approx(best, rel=1e-5, abs=1e-6)
-
-
-def test_mira_with_one_output_is_passive_aggressive():
-    """min(C, (rho - d w) / ||d||^2), with the loss itself as margin."""
-    structure, examples = sequences(2)
-    w = np.zeros(structure.n_weights)
-    for order in orders(5, 3):
-        for i in order:
-            e = examples[i]
-            other = e.best(w)
-            delta = e.phi[e.gold] - e.phi[other]
-            if e.rho[other] > 0.0:
-                w = w + min(0.0625, (e.rho[other] - delta @ w) / (delta @ delta)) * delta
-    found = fit_structure(structure, "mira", {"k": 1, "C": 0.0625, **LAST}, {"epochs": 3})
-    np.testing.assert_allclose(found.weights, w, rtol=0, atol=1e-12)
 
 
 def solves(step, pairs, C: float, shared: bool) -> None:

@@ -10,7 +10,7 @@ from support.structured_cases import agrees, candidates, lattices, sequences, tr
 from blocksvm.base.errors import InputError
 from blocksvm.structured.kernels.arborescence import best_tree
 from blocksvm.structured.structure import CheckedStructure, Row, Structure
-from blocksvm.structured.train import PART, fit_structure, predicted
+from blocksvm.structured.train import fit_structure
 from blocksvm.testing import check_structure
 
 LAST = {"weights": "last"}
@@ -48,19 +48,6 @@ def test_best_tree_where_arcs_are_missing():
             assert tuple(heads[1:].tolist()) in trees_of_4
         n_without += found == -np.inf
     assert 0 < n_without < 150
-
-
-@pytest.mark.parametrize("threads", [2, None])
-def test_any_number_of_threads_predicts_the_same(threads):
-    structure, _ = sequences(3, lengths=[1 + k % 3 for k in range(2 * PART - 1)])
-    w = np.random.default_rng(4).normal(size=structure.n_weights)
-    alone, shared = predicted(structure, w), predicted(structure, w, threads=threads)
-    assert len(alone) == structure.n_examples
-    assert all(np.array_equal(one, other) for one, other in zip(alone, shared, strict=True))
-    assert len(predicted(structure, w, stop=lambda: True, threads=threads)) == 0
-
-
-# ------------------------------------------------------------------------------------------------ from outside
 
 
 class Classes(Structure):
@@ -102,95 +89,49 @@ def test_a_joint_map_is_a_structure():
     assert found.certificate["rel_gap"] <= 1e-2
 
 
-class WrongBest(Classes):
-    def best(self, w, i):
-        return np.array([0])
-
-
-class WrongLoss(Classes):
-    def loss(self, i, output):
-        return 1.0
-
-
-class WrongDifference(Classes):
-    def difference(self, i, output):
-        return self.features(i, self.gold(i))
-
-
-class WrongBounds(Classes):
-    def most(self, i):
-        return 1, 0.1, 1.0
-
-
-class Few(Classes):
-    def k_best(self, w, i, k):
-        return super().k_best(w, i, k)[:1]
-
-
-class Greedy(Classes):
-    def most_violating(self, w, i):
-        return self.best(w, i)
+def broken(name: str, function) -> Classes:
+    """The structure above with another method."""
+    return type("Broken", (Classes,), {name: function})()
 
 
 @pytest.mark.parametrize(
-    ("broken", "sentence"),
+    ("name", "function", "sentence"),
     [
-        (WrongBest, "best gives .* which is not the best"),
-        (WrongLoss, "the loss of its gold output is 1.0, not 0"),
-        (WrongDifference, "is not features.gold. - features"),
-        (WrongBounds, "the bounds of most are too small"),
-        (Few, "k_best does not give 3 distinct outputs"),
-        (Greedy, "most_violating gives"),
+        ("best", lambda self, w, i: np.array([0]), "best gives .* which is not the best"),
+        ("loss", lambda self, i, y: 1.0, "the loss of its gold output is 1.0, not 0"),
+        ("difference", lambda self, i, y: self.features(i, self.gold(i)), "is not features.gold. - features"),
+        ("most", lambda self, i: (1, 0.1, 1.0), "the bounds of most are too small"),
+        ("most", lambda self, i: (1, 100.0, 1.0), "most counts too few additions"),
+        ("k_best", lambda self, w, i, k: self.outputs(i)[:1], "k_best does not give 3 distinct outputs"),
+        ("most_violating", lambda self, w, i: self.best(w, i), "most_violating gives"),
+        ("oracles", lambda self, i, m: [(self.gold(i) + 1) % 3], "the gold output is not the first oracle"),
     ],
 )
-def test_the_check_can_fail(broken, sentence):
+def test_the_check_can_fail(name, function, sentence):
     with pytest.raises(AssertionError, match=sentence):
-        check_structure(broken())
-
-
-class Nothing(Classes):
-    def best(self, w, i):
-        return None
-
-
-class Text(Classes):
-    def best(self, w, i):
-        return np.array(["a"])
-
-
-class Unsorted(Classes):
-    def features(self, i, output):
-        return Row(np.array([2, 1]), np.ones(2))
-
-
-class Far(Classes):
-    def best(self, w, i):
-        return (self.gold(i) + 1) % 3
-
-    def features(self, i, output):
-        return Row(np.array([1, 8]), np.ones(2))
-
-
-class Endless(Classes):
-    def loss(self, i, output):
-        return np.inf
-
-
-class Empty(Classes):
-    n_examples = property(lambda self: 0, lambda self, n: None)
+        check_structure(broken(name, function))
 
 
 @pytest.mark.parametrize(
-    ("broken", "sentence"),
+    ("name", "function", "sentence"),
     [
-        (Nothing, r"example .: its best output is missing \(None\); give an array"),
-        (Text, "its best output is not a one-dimensional array of one or more whole numbers"),
-        (Unsorted, "features do not rise from 0 to n_weights - 1 = 7"),
-        (Far, "features do not rise from 0 to n_weights - 1 = 7"),
-        (Endless, "loss is inf; it must be a finite number of 0 or more"),
-        (Empty, "its n_examples is 0; it must be a whole number of 1 or more"),
+        ("best", lambda self, w, i: None, r"example .: its best output is missing \(None\); give an array"),
+        ("best", lambda self, w, i: np.array(["a"]), "is not a one-dimensional array of one or more whole numbers"),
+        ("features", lambda self, i, y: Row(np.array([2, 1]), np.ones(2)), "features do not rise from 0 to n_weights"),
+        ("features", lambda self, i, y: Row(np.array([-1]), np.ones(1)), "features do not rise from 0 to n_weights"),
+        ("features", lambda self, i, y: Row(np.array([1]), np.ones(2)[:0]), "are not as many finite values as indices"),
+        ("loss", lambda self, i, y: np.inf, "loss is inf; it must be a finite number of 0 or more"),
+        (
+            "n_examples",
+            property(lambda self: 0, lambda self, n: None),
+            "its n_examples is 0; it must be a whole number",
+        ),
     ],
 )
-def test_results_that_kernels_must_not_read_are_refused(broken, sentence):
+def test_results_that_kernels_must_not_read_are_refused(name, function, sentence):
+    if name == "features":  # the decoder is another's
+        made = type("Broken", (Classes,), {name: function, "best": lambda self, w, i: (self.gold(i) + 1) % 3})()
+    else:
+        made = broken(name, function)
     with pytest.raises(InputError, match=sentence):
-        fit_structure(CheckedStructure(broken(), "mine"), "perceptron", LAST, {"epochs": 2})
+        fit_structure(CheckedStructure(made, "mine"), "perceptron", LAST, {"epochs": 2})
