@@ -27,32 +27,6 @@ class Example:
         return int(np.argmax(self.phi @ w + self.rho))
 
 
-def sequence_example(
-    rows: np.ndarray, gold: tuple, n_features: int, n_labels: int, pairs: np.ndarray | None = None, n_pairs: int = 0
-) -> Example:
-    """rows (n, t): features of each token, -1 for none; pairs (n, s): features of each token with its label and the one
-    before; all n_labels^n labellings, in the order of their last label, then the one before it, so that of equal scores
-    the same counts as in a forward pass."""
-    outputs = sorted(itertools.product(range(n_labels), repeat=len(rows)), key=lambda y: y[::-1])
-    pairs = np.empty((len(rows), 0), int) if pairs is None else pairs
-    each = (n_labels + 1) * n_labels
-    first = n_features * n_labels
-    d = first + (n_pairs + 1) * each
-    phi = np.zeros((len(outputs), d))
-    for number, y in enumerate(outputs):
-        before = n_labels
-        for t, own in enumerate(y):
-            for f in rows[t]:
-                if f >= 0:
-                    phi[number, f * n_labels + own] += 1.0
-            for g in (*pairs[t], n_pairs):  # the last one is always there
-                if g >= 0:
-                    phi[number, first + g * each + before * n_labels + own] += 1.0
-            before = own
-    rho = np.array([sum(a != b for a, b in zip(y, gold, strict=True)) for y in outputs], float)
-    return Example(outputs, phi, outputs.index(tuple(gold)), rho)
-
-
 def perceptron(examples: list[Example], orders, d: int) -> tuple[np.ndarray, np.ndarray]:
     """(last weights, mean of the weights after each example)."""
     w, total, steps = np.zeros(d), np.zeros(d), 0
@@ -155,29 +129,6 @@ def multipliers(deltas: np.ndarray, margins: np.ndarray, C: float, groups: np.nd
     return -float(found.fun)
 
 
-def bleu(texts: list[list[str]], references: list[list[list[str]]], more: int) -> float:
-    """BLEU of all texts together, words of each and of its references: exp of the mean log precision of 1- to 4-grams,
-    clipped by the most of any reference, times the penalty of short texts by the closest lengths.  more: added to the
-    counts of n > 1."""
-    logs, length, closest = [], 0, 0
-    for text, own in zip(texts, references, strict=True):
-        length += len(text)
-        closest += min((abs(len(r) - len(text)), len(r)) for r in own)[1]
-    for n in range(1, 5):
-        right = total = 0
-        for text, own in zip(texts, references, strict=True):
-            grams = [tuple(text[k : k + n]) for k in range(len(text) - n + 1)]
-            total += len(grams)
-            for gram in set(grams):
-                most = max(sum(tuple(r[k : k + n]) == gram for k in range(len(r) - n + 1)) for r in own)
-                right += min(grams.count(gram), most)
-        extra = more if n > 1 else 0
-        if right + extra == 0:
-            return 0.0
-        logs.append(math.log((right + extra) / (total + extra)))
-    return math.exp(sum(logs) / len(logs) + min(0.0, 1.0 - closest / length))
-
-
 def spanning_trees(n: int) -> list[tuple]:
     """The heads of 1..n in all trees with the root 0."""
     found = []
@@ -208,15 +159,13 @@ def tree_example(rows: np.ndarray, gold: tuple, d: int) -> Example:
 
 
 def lattice_example(
-    nodes: list[tuple], rows: np.ndarray, gold: set, length: int, sizes: tuple[int, int],
-    pairs: np.ndarray | None = None, n_pairs: int = 0,
+    nodes: list[tuple], rows: np.ndarray, gold: set, length: int, sizes: tuple[int, int], width: int,
+    pairs: np.ndarray, n_pairs: int,
 ) -> Example:  # fmt: skip
     """nodes (start, stop, kind) and rows (n, t) of their features; gold: the numbers of the right nodes, which are a
-    path; sizes: how many features and kinds there are.  pairs (n, s): features of each node with its kind and the one
-    before; each feature of nodes has a weight for each kind then, else one."""
+    path; sizes: how many features and kinds there are; width: weights of a feature, one or one for each kind; pairs
+    (n, s): features of each node with its kind and the one before."""
     n_features, n_kinds = sizes
-    width = 1 if pairs is None else n_kinds
-    pairs = np.empty((len(rows), 0), int) if pairs is None else pairs
     each, first = (n_kinds + 1) * n_kinds, n_features * width
 
     def paths(position: int):
@@ -242,25 +191,16 @@ def lattice_example(
     return Example(outputs, phi, outputs.index(tuple(sorted(gold))), rho)
 
 
-def structured_dual_optimum(examples: list[Example], C: float) -> float:
-    """The largest value of sum_i C a_i rho_i - 1/2 ||sum_i C a_i (phi_i(gold) - phi_i)||^2 with each a_i a distribution
-    over the outputs of example i."""
-    from scipy.optimize import LinearConstraint, minimize
-
-    deltas = C * np.vstack([e.phi[e.gold] - e.phi for e in examples])
-    losses = C * np.concatenate([e.rho for e in examples])
-    counts = [len(e.outputs) for e in examples]
-    members = np.repeat(np.eye(len(counts)), counts, axis=1)
-    start = np.concatenate([np.eye(len(e.outputs))[e.gold] for e in examples])
-    gram = deltas @ deltas.T
-    found = minimize(
-        lambda a: 0.5 * a @ gram @ a - losses @ a,
-        start,
-        jac=lambda a: gram @ a - losses,
-        method="SLSQP",
-        bounds=[(0.0, 1.0)] * len(start),
-        constraints=LinearConstraint(members, 1.0, 1.0),
-        options={"maxiter": 500, "ftol": 1e-12},
-    )
-    assert found.success
-    return -float(found.fun)
+def sequence_example(
+    rows: np.ndarray, gold: tuple, n_features: int, n_labels: int, pairs: np.ndarray, n_pairs: int
+) -> Example:
+    """rows (n, t): features of each token, -1 for none; pairs (n, s): features of each token with its label and the one
+    before; all n_labels^n labellings, in the order of their last label, then the one before it, so that of equal scores
+    the same counts as in a forward pass: the paths through the lattice of all tokens with all labels."""
+    nodes = [(t, t + 1, label) for t in range(len(rows)) for label in range(n_labels)]
+    right = {t * n_labels + label for t, label in enumerate(gold)}
+    rows, pairs = np.repeat(rows, n_labels, axis=0), np.repeat(pairs, n_labels, axis=0)
+    e = lattice_example(nodes, rows, right, len(gold), (n_features, n_labels), n_labels, pairs, n_pairs)
+    order = sorted(range(len(e.outputs)), key=lambda j: e.outputs[j][::-1])
+    outputs = [tuple(nodes[v][2] for v in e.outputs[j]) for j in order]
+    return Example(outputs, e.phi[order], outputs.index(tuple(gold)), e.rho[order] / 2)

@@ -95,13 +95,9 @@ def verify(path, kind: str, options) -> None:
                     show(done, len(store.chunks))
         line.close()
     elif kind == "structure":
-        from blocksvm.structured.structured_model import load_structured
+        from blocksvm.structured.model import load_structured
 
         load_structured(path)
-    elif kind == "structure-checkpoint":
-        from blocksvm.structured.structured_checkpoint import verify_structured_checkpoint
-
-        verify_structured_checkpoint(path)
     else:
         from blocksvm.model.solver_state import verify_state
 

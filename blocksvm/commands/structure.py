@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings
@@ -11,17 +10,14 @@ from blocksvm.cli.console import Interrupted, Parser, catch_signals, seed, size
 from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import (
     UNCONVERGED,
-    add_checkpoint,
     add_settings,
     add_threads,
     chosen_values,
     described,
-    resumes,
-    saved_in,
     value_of,
 )
 from blocksvm.cli.outputs import outputs_of, print_results
-from blocksvm.structured.structured_settings import ALL_LEARNERS, FEATURES, OF_TASKS, RUN, SCORING
+from blocksvm.structured.settings import ALL_LEARNERS, FEATURES, OF_TASKS, RUN, SCORING
 
 ACTIONS = {
     "train": "learn from a text whose outputs are known",
@@ -29,7 +25,7 @@ ACTIONS = {
     "evaluate": "compare the outputs of a model with those that a text has",
 }
 EXAMPLES = """examples:
-  blocksvm structure train train.txt model.h5 --task chunks --test test.txt
+  blocksvm structure train train.txt model.h5 --task chunks
   blocksvm structure predict model.h5 new.txt predicted.txt
   blocksvm structure evaluate model.h5 test.txt
 
@@ -43,9 +39,7 @@ TASKS = """tasks:
   trees       the head of each token; the last column is the head's number, 0
               for the root
   words       the words of lines without blanks; training lines have blanks
-              between the words
-  tagged-words  the words of such lines, and their tags; training lines are
-              word/TAG word/TAG ...
+              between the words, and with --tags are word/TAG word/TAG ...
   candidates  the best of a list of 'sentence ||| text ||| name=value ...', by
               --quality or --score
 """
@@ -68,10 +62,6 @@ def train_parser(declared: Settings, of_task: Settings = Settings()) -> Parser:
     p.add_argument("--learner", metavar="NAME", default="mira",
                    help="perceptron, pa, pa1, pa2, mira (default), frank-wolfe")  # fmt: skip
     p.add_argument("--help-learner", metavar="NAME", help="show the settings of a learner, and exit")
-    p.add_argument("--test", metavar="TEXT", help="evaluate the model on another text")
-    p.add_argument("--temp", metavar="DIR",
-                   help="folder for examples that do not fit into the memory (default: beside the model)")  # fmt: skip
-    add_checkpoint(p, "the state of the run")
     p.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     add_settings(p, "features", FEATURES)
     add_settings(p, "candidates", SCORING)
@@ -84,20 +74,14 @@ def train_parser(declared: Settings, of_task: Settings = Settings()) -> Parser:
 def model_parser(action: str) -> Parser:
     p = Parser(f"structure {action}", f"{ACTIONS[action].capitalize()}.")
     p.add_argument("model", metavar="MODEL.h5", help="a model of structure train")
-    p.add_argument(
-        "text",
-        metavar="TEXT",
-        help="text in the format of the training text; plain or compressed, - for standard input",
-    )
+    p.add_argument("text", metavar="TEXT", help="text as that of training, plain or compressed, - for standard input")
     if action == "predict":
         p.add_argument("output", metavar="OUTPUT", help="file for the predictions")
         p.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
     else:
         add_json(p, "the figures")
         p.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
-    p.add_argument(
-        "--task", metavar="MODULE:ATTRIBUTE", help="for a task of your own: the place it was named by in training"
-    )
+    p.add_argument("--task", metavar="MODULE:ATTRIBUTE", help="for a task of your own: MODULE:ATTRIBUTE as in training")
     add_settings(p, "candidates", SCORING)
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("2GB"), help="memory to use (default 2GB)")
@@ -127,29 +111,19 @@ def train(arguments: list[str]) -> int:
     of_task = settings_of_task(value_of(arguments, "--task"))
     options = train_parser(ALL_LEARNERS, of_task).parse_args(arguments)
     settings = train_settings(options, of_task)
-    outputs = train_outputs(options)
-    from blocksvm.base.outputs.temporary import scratch_folder
-    from blocksvm.structured import get_task
-    from blocksvm.structured.structured_model import save_structured
-    from blocksvm.structured.structured_run import structured_model
-    from blocksvm.structured.task import training_of
+    output = outputs_of(options, [options.text], {"structure": options.model})["structure"]
+    from blocksvm.structured.model import save_structured, structured_model
+    from blocksvm.structured.tasks import learned_from
 
-    task = get_task(options.task)
-    output, checkpoint = outputs["structure"], outputs.get("structure-checkpoint")
-    fingerprint = None if checkpoint is None else text_fingerprint(options, settings)
-    with scratch_folder(temporary_place(options, output), output.name) as folder:
-        learned = training_of(options.task, options.text, settings.task, settings.run["memory"], folder)
-        fitted = fit(options, settings, learned, checkpoint, fingerprint)
-    if fitted.interrupted:
-        raise Interrupted(f"interrupted; no model was written{saved_in(checkpoint)}")
+    learned = learned_from(options.task, options.text, settings.task, settings.run["memory"])
+    fitted = fit(options, settings, learned)
+    if fitted.weights is None:
+        raise Interrupted("interrupted; no model was written")
     model = structured_model(options.task, learned, options.learner, settings.all(), fitted, options.text)
     save_structured(output, model, options.overwrite)
     advice = missed(fitted, settings)
     written = f"model written to {output} ({output.stat().st_size / 1e6:.1f} MB)"
     print_results(options, [*advice, *fit_lines(fitted), written])
-    if options.test is not None:
-        del learned  # its memory is needed
-        report(task, model, options.test, settings.run["memory"])
     return UNCONVERGED if advice and options.epochs is None else 0
 
 
@@ -170,7 +144,7 @@ def settings_of_task(name: str | None) -> Settings:
 
 def train_settings(options, of_task: Settings):
     """The settings of a training; InputError where they do not fit.  of_task: those of a task from outside."""
-    from blocksvm.structured.structured_run import StructuredSettings
+    from blocksvm.structured.train import StructuredSettings
 
     if options.task is None:
         raise InputError("--task is missing: what is to be predicted; choose one of those that --help lists")
@@ -178,65 +152,30 @@ def train_settings(options, of_task: Settings):
     return StructuredSettings.of(options.learner, options.task, *groups)
 
 
-def train_outputs(options) -> dict:
-    """The paths of the model and the checkpoint, by kind of file; InputError where one cannot be written."""
-    import os
-
-    if options.temp is not None and not os.path.isdir(options.temp):
-        raise InputError(f"{options.temp}: no such folder; --temp names an existing one")
-    named = {"structure": options.model, "structure-checkpoint": options.checkpoint}
-    return outputs_of(options, [options.text, options.test], named)
-
-
-def temporary_place(options, output):
-    """The folder for examples that do not fit in the memory."""
-    from pathlib import Path
-
-    return Path(options.temp) if options.temp else output.absolute().parent
-
-
-def text_fingerprint(options, settings) -> str:
-    """A fingerprint of the text and of the files that its examples are scored by."""
-    from blocksvm.structured.structured_checkpoint import fingerprint_of_text
-
-    scored = (settings.task["quality"], *(settings.task["references"] or "").split(","))
-    return fingerprint_of_text([options.text, *filter(None, scored)])
-
-
-def fit(options, settings, learned, checkpoint, fingerprint: str | None):
-    """Train on the examples, which are closed then, and show each epoch."""
+def fit(options, settings, learned):
+    """Train on the examples, and show each epoch."""
     from blocksvm.cli.display.line import Line
     from blocksvm.cli.display.number_texts import megabytes
-    from blocksvm.structured.structured_run import fit_structure
+    from blocksvm.structured.train import fit_structure
 
-    going_on = resumes(options, checkpoint)
-    stop = catch_signals()
-    blocks = learned.blocks
+    structure = learned.structure
     if not options.quiet:
-        n_bytes = blocks.resident_bytes + int(blocks.sizes.sum())
-        print(f"{options.text}: {blocks.n_examples:,} examples, {len(learned.feature_ids):,} features, "
-              f"{blocks.n_weights:,} weights, {megabytes(n_bytes)}", file=sys.stderr)  # fmt: skip
-    saver = None
-    if checkpoint is not None:
-        from blocksvm.structured.structured_checkpoint import StructuredCheckpoint
-
-        of_run = {"task": options.task, "learner": options.learner, **settings.all()}
-        saver = StructuredCheckpoint(checkpoint, blocks, of_run, fingerprint, going_on, options.checkpoint_seconds)
+        print(f"{options.text}: {structure.n_examples:,} examples, {len(learned.feature_ids):,} features, "
+              f"{structure.n_weights:,} weights, {megabytes(structure.n_bytes)}", file=sys.stderr)  # fmt: skip
     line = Line(sys.stderr, options.quiet)
 
     def show(number, report, seconds) -> None:
         line.show(f"epoch {number}: {report.mistakes:,} of {report.examples:,} wrong, loss {report.loss:g}, "
                   f"{seconds:.1f}s")  # fmt: skip
 
-    fitted = fit_structure(blocks, options.learner, settings.learner, settings.run, show, stop, saver)
+    fitted = fit_structure(structure, options.learner, settings.learner, settings.run, show, catch_signals())
     line.close()
-    blocks.close()
     return fitted
 
 
 def missed(fitted, settings) -> list[str]:
     """A sentence where the last epoch left the certified gap above the tolerance, as lines."""
-    tol, certificate = settings.learner_resolved.get("tol"), fitted.certificate
+    tol, certificate = settings.learner.get("tol"), fitted.certificate
     if certificate is None or tol is None or certificate["rel_gap"] <= tol:
         return []
     return [f"not converged: the gap {certificate['rel_gap']:.1e} is above --tol {tol:g} after the last of "
@@ -253,17 +192,30 @@ def fit_lines(fitted) -> list[str]:
     return lines
 
 
+def opened(options, stop=lambda: False):
+    """(the task of a model, the examples of a text, their predicted outputs)"""
+    from blocksvm.structured.model import opened_model
+    from blocksvm.structured.tasks import checked
+    from blocksvm.structured.train import predicted
+
+    model, task = opened_model(options.model, options.task)
+    scoring = task.settings.checked(chosen_values(options, SCORING), f"the task {task.name}")
+    examples = task.examples(model, options.text, options.memory, scoring)
+    if examples.gold is None and "output" not in options:
+        raise InputError(
+            f"{options.text}: has no outputs to compare with; structure predict writes those of such a text"
+        )
+    structure = checked(examples.structure, model.meta["task"])
+    return task, examples, predicted(structure, model.weights, stop, options.threads)
+
+
 def predict(arguments: list[str]) -> int:
     options = model_parser("predict").parse_args(arguments)
     from blocksvm.base.outputs.writing import written_text
-    from blocksvm.structured.structured_run import opened_model, predicted
-    from blocksvm.structured.task import checked
 
     output = outputs_of(options, [options.model, options.text], {None: options.output})[None]
-    model, task = opened_model(options.model, options.task)
-    examples = task.examples(model, options.text, options.memory, scoring_given(options, task))
     stop = catch_signals()
-    outputs = predicted(checked(examples.structure, model.meta["task"]), model.weights, stop, options.threads)
+    task, examples, outputs = opened(options, stop)
     if stop():
         raise Interrupted("interrupted; nothing was written")
     with written_text(output, options.overwrite) as file:
@@ -278,30 +230,11 @@ def predict(arguments: list[str]) -> int:
 def evaluate(arguments: list[str]) -> int:
     options = model_parser("evaluate").parse_args(arguments)
     outputs_of(options, [options.model, options.text])
-    from blocksvm.structured.structured_run import opened_model
-
-    model, task = opened_model(options.model, options.task)
-    report(task, model, options.text, options.memory, scoring_given(options, task), options)
-    return 0
-
-
-def scoring_given(options, task) -> dict:
-    """The settings of ``SCORING`` that were given; InputError where the task has no use for them."""
-    return task.settings.checked(chosen_values(options, SCORING), f"the task {task.name}")
-
-
-def report(task, model, text: str, memory: int, scoring: Mapping = {}, options=None) -> None:
-    """Predict a text and tell what that is worth; options: with ``--json``."""
-    from blocksvm.structured.structured_run import predicted
-    from blocksvm.structured.task import checked
-
-    examples = task.examples(model, text, memory, scoring)
-    if examples.gold is None:
-        raise InputError(f"{text}: has no outputs to compare with; structure predict writes those of such a text")
-    structure, threads = checked(examples.structure, model.meta["task"]), options and options.threads
-    figures = task.figures(examples, predicted(structure, model.weights, threads=threads))
-    if options is None or not emit_json(options, figures):
+    task, examples, outputs = opened(options)
+    figures = task.figures(examples, outputs)
+    if not emit_json(options, figures):
         show_figures(figures)
+    return 0
 
 
 def show_figures(figures: dict) -> None:

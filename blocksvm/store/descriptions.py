@@ -287,29 +287,11 @@ class StructureMeta(Struct):
     versions: dict
 
 
-class StructureProgressMeta(Struct):
-    epoch: Size
-    visit: Size
-    report: dict
-    seconds: float
-
-
-class StructureCheckpointMeta(Struct):
-    """A run of a structured learner."""
-
-    settings: dict
-    fingerprint: str
-    progress: StructureProgressMeta
-    machine: dict
-    versions: dict
-
-
 SCHEMAS: dict[str, type[Struct]] = {
     "store": StoreMeta,
     "model": ModelMeta,
     "checkpoint": CheckpointMeta,
     "structure": StructureMeta,
-    "structure-checkpoint": StructureCheckpointMeta,
 }
 
 

@@ -18,13 +18,12 @@ from blocksvm.base.outputs.writing import system_number
 from blocksvm.store.descriptions import parse
 
 # The versions that are read, of each kind of file; the last one is written.
-VERSIONS = {"store": (1, 2), "model": (2,), "checkpoint": (2,), "structure": (1,), "structure-checkpoint": (1,)}
+VERSIONS = {"store": (1, 2), "model": (2,), "checkpoint": (2,), "structure": (1,)}
 MAKERS = {
     "store": "blocksvm split",
     "model": "blocksvm train",
     "checkpoint": "blocksvm train --checkpoint",
     "structure": "blocksvm structure train",
-    "structure-checkpoint": "blocksvm structure train --checkpoint",
 }
 
 # words of HDF5 on a sound file that someone has open -> ours
@@ -37,7 +36,7 @@ HELD_OPEN = {
 
 def kind_text(kind: str) -> str:
     """A kind of file in words."""
-    return {"structure": "structured model", "structure-checkpoint": "checkpoint of structure train"}.get(kind, kind)
+    return {"structure": "structured model"}.get(kind, kind)
 
 
 def create_group(file: h5py.File, name: str) -> h5py.Group:

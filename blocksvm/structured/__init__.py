@@ -7,27 +7,26 @@ from blocksvm.base.registry import Registry
 
 LEARNERS = Registry(
     "learner",
-    ("blocksvm.structured.structured_learner:StructuredLearner",),
+    ("blocksvm.structured.learners:StructuredLearner",),
     {
-        "perceptron": "blocksvm.structured.structured_additive:PERCEPTRON",
-        "pa": "blocksvm.structured.structured_additive:PA",
-        "pa1": "blocksvm.structured.structured_additive:PA1",
-        "pa2": "blocksvm.structured.structured_additive:PA2",
-        "mira": "blocksvm.structured.structured_mira:MIRA",
+        "perceptron": "blocksvm.structured.learners:PERCEPTRON",
+        "pa": "blocksvm.structured.learners:PA",
+        "pa1": "blocksvm.structured.learners:PA1",
+        "pa2": "blocksvm.structured.learners:PA2",
+        "mira": "blocksvm.structured.learners:MIRA_LEARNER",
         "frank-wolfe": "blocksvm.structured.frank_wolfe:FRANK_WOLFE",
     },
 )
 get_learner = LEARNERS.load
 TASKS = Registry(
     "task",
-    ("blocksvm.structured.task:StructuredTask",),
+    ("blocksvm.structured.tasks:StructuredTask",),
     {
-        "tags": "blocksvm.structured.labelling:TAGS",
-        "chunks": "blocksvm.structured.labelling:CHUNKS",
-        "trees": "blocksvm.structured.parsing:TREES",
-        "words": "blocksvm.structured.segmenting:WORDS",
-        "tagged-words": "blocksvm.structured.tagging:TAGGED_WORDS",
-        "candidates": "blocksvm.structured.tuning:CANDIDATES",
+        "tags": "blocksvm.structured.sequences:TAGS",
+        "chunks": "blocksvm.structured.sequences:CHUNKS",
+        "trees": "blocksvm.structured.trees:TREES",
+        "words": "blocksvm.structured.lattices:WORDS",
+        "candidates": "blocksvm.structured.candidates:CANDIDATES",
     },
 )
 get_task = TASKS.load

@@ -1,326 +1,169 @@
-"""frank-wolfe: the structured support vector machine by block-coordinate Frank-Wolfe, to a certified duality gap.
+"""frank-wolfe: the structured support vector machine by block-coordinate Frank-Wolfe steps, with a certified gap.
 
-    primal  1/2 ||w||^2 + C sum_i max_y (rho_i(y) - <w, d_i(y)>),      d_i(y) = features(gold) - features(y)
-    dual    sum_i l_i - 1/2 ||w||^2,    w = sum_i w_i,  w_i = C sum_y a_i(y) d_i(y),  l_i = C sum_y a_i(y) rho_i(y)
+    min over w  1/2 ||w||^2 + C sum_i max_y (rho_i(y) - <w, d_i(y)>),    d_i(y) = features(gold) - features(y)
 
-with each a_i a distribution over outputs.  A step takes the output y that violates most, and moves a_i towards it, and
-w_i, l_i towards C d_i(y), C rho_i(y), by the share that raises the dual most,
+has the dual variables a_i(y), a distribution over the outputs of each example i.  With
 
-    share = clip((<w_i - C d, w> - l_i + C rho) / ||w_i - C d||^2, 0, 1)
+    w_i = C sum_y a_i(y) d_i(y),   l_i = C sum_y a_i(y) rho_i(y),   w = sum_i w_i,
 
-(Lacoste-Julien, Jaggi, Schmidt, Pletscher, ICML 2013, Algorithm 3, where lambda = 1 / (C n)).  The numerator is the
-example's part of primal - dual.
+its value is sum_i l_i - 1/2 ||w||^2.  A step on example i finds its most violating output y at w and moves (w_i, l_i)
+by a share g towards (C d_i(y), C rho_i(y)); the best g is the gap of the example over the curvature (Lacoste-Julien,
+Jaggi, Schmidt, Pletscher, ICML 2013, algorithm 4).  All a_i start at the gold output: w = 0, and the dual is 0.
 
-The last w is a poor model for long where C is large: its primal rises and falls.  The mean of the w after steps t = 1,
-2, ..., weighted by t, is far better then (the same paper, sec. 3, equation below Algorithm 4), but behind the last one
-near the optimum.  Both are certified against the dual of the last, and the model is the one of the smaller primal.
+At a large C the last w swings: its primal rises and falls by half from epoch to epoch, and its outputs may be worse
+than those of no learning.  The mean of the weights after each step t, weighted by t (the same paper, section 4), is
+much nearer the optimum then, the last one near the optimum.  Both are certified against the dual of the last, and the
+model is the one of the smaller primal.
 
-What grows with the data is in memory block by block.  A step needs the sparse row w_i, which is large (CoNLL-2000:
-52 MB for 8,936 sentences after 20 epochs, compressed 12); the outputs with a_i(y) > 0 are few and short (8 an example,
-2.6 MB in all, compressed 1).  Of examples that are not in memory the active outputs are stored (``active.py``), as in
-the caches of Osokin et al. (ICML 2016) and Shah, Kolmogorov, Lampert (CVPR 2015).  The rows of a block are made from
-them when it is visited, which pays off over ``inner_passes`` passes.  The certificate is of these a_i: one reading adds
-up w and sum_i l_i, another one decodes every example at that w, and at the end a third one at the mean.
+The certificate counts what rounding may hide, in units of u = 2^-53, twice for the products of such terms.  With the
+bounds m_i, F_i, R_i of ``Structure.most``:
+
+- The decoder's scores are off by (m_i + 2) u (max|w| F_i + R_i) at most, so that its output lies below the best one by
+  twice as much; the violation of the one it gives is off by less than four times as much.
+- A step's four roundings of w_i, l_i and d_i shrink with 1 - g as the old parts do: after t_i steps ||.||_1 of w_i is
+  off by 5 t_i u 2 C F_i at most, and l_i by 5 t_i u C R_i.
+- A sum of k terms is off by (k + 2) u times the sum of their absolute values.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import Budget
 from blocksvm.kernels.sparse_rows import add_to
-from blocksvm.store.chunks import Chunks
-from blocksvm.structured import active
-from blocksvm.structured.example_blocks import ExampleBlock, ExampleBlocks
-from blocksvm.structured.output_structure import Row, Structure, combination
-from blocksvm.structured.structured_learner import EXAMPLES, Machine, Report, StructuredLearner, key_of, order_of, score
-from blocksvm.structured.structured_settings import FRANK_WOLFE as SETTINGS
+from blocksvm.structured.learners import Machine, Report, StructuredLearner, finite, score
+from blocksvm.structured.settings import FRANK_WOLFE as SETTINGS
+from blocksvm.structured.structure import Row, Structure, combination
 
-ROW_OVERHEAD = 500  # bytes of a row's two arrays, its object and the example's dict, beside the entries
+ROW_OVERHEAD = 300  # bytes of a row's two arrays and its object, beside the entries
 DIRECTIONS = "the examples' parts of the weights"
-DUAL = "the dual variables"
-DUAL_SHARE = 4  # the memory over this: active outputs up to so many bytes stay in it
-ACTIVE, ROWS = "active", "rows"  # kinds of chunks of the state
-SAMPLE = 16  # examples by which the bytes of rows are estimated
-SPARE = 1.1  # blocks are sized for rows so much larger than those of the epoch before
-
-
-@dataclass
-class Loaded:
-    """The state of a visited block's examples: their active outputs, w_i, and l_i (n,) float64."""
-
-    chunks: np.ndarray
-    bounds: np.ndarray
-    active: list[active.Active]
-    rows: list[Row]
-    lower: np.ndarray
-    n_bytes: int
-
-
-def bytes_of(row: Row, duals: active.Active) -> int:
-    return ROW_OVERHEAD + row.n_bytes + len(duals) * active.OVERHEAD + sum(map(len, duals))
+NOTHING = Row(np.empty(0, np.int64), np.empty(0))
+U = 2.0**-53
 
 
 class FrankWolfe(Machine):
-    def __init__(self, blocks: ExampleBlocks, settings: dict, run: dict, budget: Budget):
-        self.blocks = blocks
-        self.C, self.tol, self.inner_passes = settings["C"], settings["tol"], settings["inner_passes"]
-        self.seed = run["seed"]
-        self.budget = budget
-        budget.reserve("weights", 8 * blocks.n_weights)
-        budget.reserve("their mean", 8 * blocks.n_weights)
-        self.w = np.zeros(blocks.n_weights)
-        self.late = np.zeros(blocks.n_weights)  # sum over steps t of t (t - 1) / 2 times the change of w
+    """rows, lower (n_examples,): w_i and l_i; moves (n_examples,): steps that changed them."""
+
+    def __init__(self, structure: Structure, settings: dict, run: dict, budget: Budget):
+        self.structure, self.budget = structure, budget
+        self.C, self.tol = settings["C"], settings["tol"]
+        n = structure.n_examples
+        budget.reserve("weights", 8 * structure.n_weights)
+        budget.reserve("their mean", 8 * structure.n_weights)
+        budget.reserve("bounds of the examples", 48 * n)
+        self.w = np.zeros(structure.n_weights)
+        self.late = np.zeros(structure.n_weights)  # sum over steps t of t (t - 1) / 2 times the change of w
         self.steps = 0
-        self.left = budget.left
-        self.dual = Chunks(blocks.folder, "active", self.left // DUAL_SHARE)
-        self.loaded: Loaded | None = None  # between visits: where one block has all examples
-        self.saved_rows: dict[int, dict[str, np.ndarray]] = {}  # rows of an interrupted run, by chunk
+        self.rows, self.lower, self.moves = [NOTHING] * n, np.zeros(n), np.zeros(n)
+        try:
+            self.additions, self.sums, self.losses = np.array([structure.most(i) for i in range(n)], float).T
+        except NotImplementedError:
+            raise InputError(
+                "frank-wolfe counts the rounding of its certificate by the structure's method most, which is missing; "
+                "add it, or choose another learner"
+            ) from None
+        self.row_bytes, self.left = 0, budget.left
+        self._grow(n * ROW_OVERHEAD)
         self.certified: dict | None = None
-        self.model: np.ndarray | None = None  # the weights of the smaller primal, at the end
-        self.peak = 0.0  # bytes an example, most of all blocks of this epoch
-        self.row_bytes = self._foreseen()
 
-    def _foreseen(self) -> int:
-        """Bytes per example, by the first steps of some."""
-        block = self.blocks.block(np.zeros(1, np.int64))
-        sizes = []
-        for i in block.examples[:SAMPLE]:
-            row = block.structure.difference(i, block.structure.most_violating(self.w, i))
-            sizes.append(ROW_OVERHEAD + row.n_bytes + active.OVERHEAD)
-        return int(SPARE * np.mean(sizes)) + 1
+    def _grow(self, n_bytes: int) -> None:
+        """Count bytes of the rows; InputError, with the whole need, where they do not fit."""
+        self.row_bytes += n_bytes
+        if self.row_bytes > self.left:
+            self.budget.used[DIRECTIONS] = 0
+            self.budget.require(DIRECTIONS, self.row_bytes)
+        self.budget.used[DIRECTIONS] = max(self.row_bytes, self.budget.used.get(DIRECTIONS, 0))
 
-    # -------------------------------------------------------------------------------------------- blocks and memory
+    def epoch(self, order, stop):
+        report, gap, violations = Report(), 0.0, 0.0
+        self.certified = None
+        for i in order:
+            if stop():
+                return report
+            row, rho, violation = self._decode(i, self.w)
+            report.examples += 1
+            report.mistakes += bool(violation > rho)
+            report.loss += rho
+            violations += violation
+            gap += self._step(i, row, rho, violation)
+        # an estimate of the certificate, with the w of each step
+        if gap <= self.tol * (0.5 * float(self.w @ self.w) + self.C * violations):
+            self.certified = self._certificate()
+            self.done = self.certified["rel_gap"] <= self.tol
+        return report
 
-    @property
-    def capacity(self):
-        return self.left - (self.dual.held_bytes if self.dual.memory is None else self.dual.memory)
+    def _decode(self, i: int, w: np.ndarray) -> tuple[Row, float, float]:
+        """(d, its loss, its loss - <w, d>) of the most violating output."""
+        output = self.structure.most_violating(w, i)
+        row, rho = self.structure.difference(i, output), self.structure.loss(i, output)
+        violation = rho - score(row, w)
+        # below 0 the gold output lies above it by the rounding of sums
+        return (row, rho, violation) if violation >= 0.0 else (NOTHING, 0.0, 0.0)
 
-    def costs(self, blocks):
-        return blocks.sizes + blocks.counts * self.row_bytes
-
-    def _row_capacity(self, block: ExampleBlock) -> int:
-        return self.capacity - block.n_bytes
-
-    def _require(self, block: ExampleBlock, n_bytes: int) -> None:
-        """InputError, with the whole need, where the rows of a chunk do not fit."""
-        used = self.budget.used
-        used[EXAMPLES], used[DUAL] = block.n_bytes, self.left - self.capacity
-        used[DIRECTIONS] = 0
-        self.budget.require(DIRECTIONS, n_bytes)
-
-    def _count(self, block: ExampleBlock, n_bytes: int) -> None:
-        """Record the largest use of memory."""
-        used = {EXAMPLES: block.n_bytes, DUAL: self.dual.held_bytes, DIRECTIONS: n_bytes}
-        if sum(used.values()) > sum(self.budget.used.get(name, 0) for name in used):
-            self.budget.used |= used
-
-    def _load(self, block: ExampleBlock) -> Loaded:
-        """The state of a block's examples, of its first chunks where the rows of all do not fit."""
-        loaded = Loaded(block.chunks, block.bounds, [], [], np.zeros(len(block.examples)), 0)
-        if len(block.chunks) < len(self.blocks.counts):
-            self.saved_rows.clear()  # only a block of all examples uses them
-        capacity = self._row_capacity(block)
-        for j, chunk in enumerate(block.chunks.tolist()):
-            examples = block.examples[block.bounds[j] : block.bounds[j + 1]]
-            duals = self._active(chunk)
-            arrays = self.saved_rows.pop(chunk, None)
-            if arrays is None:
-                directions = [
-                    active.direction(block.structure, i, a, self.C) for i, a in zip(examples, duals, strict=True)
-                ]
-                rows, lower = [row for row, _ in directions], [value for _, value in directions]
-            else:
-                rows, lower = active.unpack_rows(arrays)
-            more = sum(map(bytes_of, rows, duals))
-            if loaded.n_bytes + more > capacity:
-                if j == 0:
-                    self._require(block, more)
-                loaded.chunks, loaded.bounds = block.chunks[:j], block.bounds[: j + 1]
-                break
-            loaded.active += duals
-            loaded.rows += rows
-            loaded.lower[block.bounds[j] : block.bounds[j + 1]] = lower
-            loaded.n_bytes += more
-        return loaded
-
-    def _active(self, chunk: int) -> list[active.Active]:
-        if chunk not in self.dual.sizes:  # not visited yet
-            return [{} for _ in range(self.blocks.counts[chunk])]
-        return active.unpack(self.dual.get(chunk))
-
-    def _store(self, loaded: Loaded) -> None:
-        for j, chunk in enumerate(loaded.chunks.tolist()):
-            self.dual.put(chunk, active.pack(loaded.active[loaded.bounds[j] : loaded.bounds[j + 1]]))
-
-    # -------------------------------------------------------------------------------------------- steps
-
-    def visit(self, block, epoch, visit, stop):
-        if self.loaded is None or not np.array_equal(self.loaded.chunks, block.chunks):
-            self.loaded = None
-            self.loaded = self._load(block)
-        loaded, self.certified = self.loaded, None
-        capacity = self._row_capacity(block)
-        n = int(loaded.bounds[-1])
-        first = Report()
-        peak = 0
-        for inner in range(self.inner_passes):
-            report = Report()
-            for j in order_of(n, self.seed, *key_of(epoch, visit, inner)):
-                if stop():
-                    return first
-                self._step(block.structure, loaded, int(j), int(block.examples[j]), report)
-                peak = max(peak, loaded.n_bytes)
-                if loaded.n_bytes > capacity:
-                    break
-            if inner == 0:
-                first = report
-            if loaded.n_bytes > capacity:  # the others are visited another time, in smaller blocks
-                if len(loaded.chunks) == 1:
-                    self._require(block, loaded.n_bytes)
-                break
-        self.peak = max(self.peak, peak / n)
-        self._store(loaded)
-        self._count(block, peak)
-        if len(loaded.chunks) < len(self.blocks.counts):
-            self.loaded = None
-        return first
-
-    def _step(self, structure: Structure, loaded: Loaded, j: int, i: int, report: Report) -> None:
+    def _step(self, i: int, row: Row, rho: float, violation: float) -> float:
+        """Move w_i and l_i towards an output; returns the gap of the example before."""
         self.steps += 1
-        output, row, rho, violation = self._decode(structure, i, self.w)
-        old, duals = loaded.rows[j], loaded.active[j]
-        gap = self.C * violation + score(old, self.w) - loaded.lower[j]
-        report.examples += 1
-        report.mistakes += bool(violation > rho)
-        report.loss += rho
-        report.violation += violation
+        old = self.rows[i]
+        gap = self.C * violation + score(old, self.w) - self.lower[i]
         if gap <= 0.0:
-            return
-        report.updates += 1
-        report.gap += gap
+            return 0.0
         away = combination(old, 1.0, row, -self.C)
         curvature = away.sq_norm
         share = min(1.0, gap / curvature) if curvature > 0.0 else 1.0
-        loaded.n_bytes -= bytes_of(old, duals)
-        loaded.rows[j] = combination(old, 1.0 - share, row, share * self.C)
+        self.rows[i] = combination(old, 1.0 - share, row, share * self.C)
+        self._grow(self.rows[i].n_bytes - old.n_bytes)
         add_to(away.indices, away.values, -share, self.w)
         add_to(away.indices, away.values, -share * (0.5 * self.steps * (self.steps - 1)), self.late)
-        loaded.lower[j] += share * (self.C * rho - loaded.lower[j])
-        active.move(duals, share, output)
-        loaded.n_bytes += bytes_of(loaded.rows[j], duals)
-
-    def _decode(self, structure: Structure, i: int, w: np.ndarray) -> tuple[np.ndarray | None, Row, float, float]:
-        """(output, None where it is as good as the gold one; d; its loss; its score + loss minus the gold score)."""
-        output = structure.most_violating(w, i)
-        row = structure.difference(i, output)
-        rho = structure.loss(i, output)
-        violation = rho - score(row, w)
-        if violation < 0.0:  # the gold output lies above it by the rounding of sums
-            return None, active.NOTHING, 0.0, 0.0
-        return output if rho > 0.0 or len(row.indices) else None, row, rho, violation
-
-    # -------------------------------------------------------------------------------------------- certificates
-
-    def end_epoch(self, report):
-        # an estimate of the certificate, with the w of each step
-        whole = report.examples == self.blocks.n_examples
-        if whole and report.gap <= self.tol * (0.5 * float(self.w @ self.w) + self.C * report.violation):
-            self.certified = self._certificate()
-            self.done = self.certified["rel_gap"] <= self.tol
-        self.row_bytes, self.peak = int(SPARE * self.peak) + 1, 0.0
+        self.lower[i] += share * (self.C * rho - self.lower[i])
+        self.moves[i] += 1
+        return float(gap)
 
     def _certificate(self) -> dict:
-        """Primal, dual and their gap over all examples at w = sum_i w_i, summed again from the active outputs."""
+        """Of w = sum_i w_i, added up again."""
         self.w[:] = 0.0
-        lower = 0.0
-        for block in self._each():
-            block_duals = [duals for chunk in block.chunks for duals in self._active(int(chunk))]
-            for j, (i, duals) in enumerate(zip(block.examples, block_duals, strict=True)):
-                row, value = active.direction(block.structure, i, duals, self.C)
-                add_to(row.indices, row.values, 1.0, self.w)
-                lower += value
-                if self.loaded is not None:  # without the rounding of the steps
-                    self.loaded.rows[j], self.loaded.lower[j] = row, value
-        dual = lower - 0.5 * float(self.w @ self.w)
-        return self._against(dual, self.w)
+        for row in self.rows:
+            add_to(row.indices, row.values, 1.0, self.w)
+        return self._against(self._dual(), self.w)
+
+    def _dual(self) -> float:
+        """What the dual is at least, w being the sum of the rows."""
+        largest, n = np.abs(self.w).max(), len(self.rows)
+        sizes = sum(float(np.abs(row.values).sum()) for row in self.rows)
+        moved = 5.0 * U * self.C * self.moves
+        off = (n + 2.0) * U * sizes + float(moved @ (2.0 * self.sums))  # of w, in the norm ||.||_1
+        lower, square = float(self.lower.sum()), float(self.w @ self.w)
+        rounding = float(moved @ self.losses) + (n + 2.0) * U * lower + (largest + 0.5 * off) * off
+        rounding += 0.5 * (len(self.w) + 2.0) * U * square
+        return lower - 0.5 * square - 2.0 * rounding
 
     def _against(self, dual: float, w: np.ndarray) -> dict:
-        """The certificate of any w against a value of the dual, by a reading of all examples."""
-        loss = 0.0
-        for block in self._each():
-            for i in block.examples:
-                loss += self._decode(block.structure, i, w)[3]
-        primal = 0.5 * float(w @ w) + self.C * loss
-        gap = max(0.0, primal - dual)
-        return {"primal": primal, "dual": dual, "rel_gap": float(gap / abs(primal) if primal else gap)}
+        """The certificate of any w against a value of the dual: what its primal is at most, and their gap."""
+        n, largest, square = len(self.rows), np.abs(w).max(), float(w @ w)
+        loss = sum(self._decode(i, w)[2] for i in range(n))
+        rounding = 6.0 * U * float((self.additions + 2.0) @ (largest * self.sums + self.losses)) + (n + 2.0) * U * loss
+        rounding = self.C * rounding + 0.5 * (len(w) + 2.0) * U * square
+        primal = 0.5 * square + self.C * loss + 2.0 * rounding
+        if not np.isfinite(primal - dual):
+            raise InputError("no certificate: the sums are not finite numbers; lower C, or scale the features")
+        gap = max(0.0, primal - dual) + 4.0 * U * (abs(primal) + abs(dual))
+        least = primal - 4.0 * rounding  # of the primal: what the gap is measured by
+        return {"primal": primal, "dual": dual, "rel_gap": float(gap / least if least > 0.0 else gap)}
 
-    def _each(self) -> Iterator[ExampleBlock]:
-        """All examples, a chunk at a time, or in the one block that has them."""
-        n = len(self.blocks.counts)
-        for chunks in [np.arange(n)] if self.loaded is not None else np.arange(n)[:, None]:
-            yield self.blocks.block(chunks)
+    def weights(self):
+        # w with the rounding of the steps is enough for the mean; the certificate adds it up again
+        self.late *= -2.0 / max(1, self.steps * (self.steps + 1))
+        self.late += self.w
+        last = self.certified or self._certificate()
+        mean = self._against(last["dual"], self.late)
+        self.certified, model = (mean, self.late) if mean["primal"] < last["primal"] else (last, self.w)
+        return finite(model)
 
-    def weights(self) -> np.ndarray:
-        """Of the smaller primal; the run is over then."""
-        if self.model is None:
-            # in the place of the sum, with the w of the steps: the certificate adds it up again
-            self.late *= -2.0 / max(1, self.steps * (self.steps + 1))
-            self.late += self.w
-            last = self.certified or self._certificate()
-            mean = self._against(last["dual"], self.late)
-            better = mean["primal"] < last["primal"]
-            self.certified, self.model = (mean, self.late) if better else (last, self.w)
-            if not np.isfinite(self.model).all():
-                raise InputError("the weights have become infinite; lower C, or scale the features")
-        return self.model
-
-    def certificate(self) -> dict:
-        self.weights()
+    def certificate(self):
         return self.certified
-
-    # -------------------------------------------------------------------------------------------- state
-
-    def close(self):
-        self.dual.close()
-
-    def arrays(self):
-        return {"weights": self.w, "late": self.late}
-
-    def scalars(self):
-        return {"row_bytes": self.row_bytes, "peak": self.peak, "done": self.done, "steps": self.steps}
-
-    def restore(self, scalars, arrays):
-        self.w[:], self.late[:] = arrays["weights"], arrays["late"]
-        self.row_bytes, self.peak, self.done = scalars["row_bytes"], scalars["peak"], scalars["done"]
-        self.steps = scalars["steps"]
-
-    def chunks(self):
-        for chunk in sorted(self.dual.sizes):
-            yield ACTIVE, chunk, self.dual.get(chunk)
-        if self.loaded is not None:
-            for j, chunk in enumerate(self.loaded.chunks.tolist()):
-                part = slice(self.loaded.bounds[j], self.loaded.bounds[j + 1])
-                yield ROWS, chunk, active.pack_rows(self.loaded.rows[part], self.loaded.lower[part])
-
-    def restore_chunk(self, kind, chunk, arrays):
-        block = self.blocks.block(np.array([chunk]))
-        if kind == ACTIVE:
-            active.check(arrays, block)
-            self.dual.put(chunk, arrays)
-        else:
-            active.check_rows(arrays, block, len(self.w))
-            self.saved_rows[chunk] = arrays
 
 
 FRANK_WOLFE = StructuredLearner(
-    name="frank-wolfe",
-    summary="the structured support vector machine, certified: one example at a time, by the step that is best",
-    source="Lacoste-Julien, Jaggi, Schmidt, Pletscher, ICML 2013",
-    settings=SETTINGS,
-    make=FrankWolfe,
-)
+    "frank-wolfe", "the structured support vector machine, certified: one example at a time, by the step that is best",
+    "Lacoste-Julien, Jaggi, Schmidt, Pletscher, ICML 2013", SETTINGS, FrankWolfe,
+)  # fmt: skip

@@ -1,38 +1,153 @@
-"""Labels of the tokens of a sequence, first order: features of a token under its label, and of neighbouring labels.
+"""Labels of the tokens of a sequence, first order, and the tasks ``tags`` and ``chunks``.
 
 score(y) = sum_t sum_{f of token t} w[f, y_t] + sum_t (w[y_{t-1}, y_t] + sum_{g of pairs at t} w[g, y_{t-1}, y_t]);
 rho(y, y') = tokens whose labels differ.
+
+A sequence is a path through the lattice whose nodes are all pairs (token, label): ``Paths`` is what it shares with the
+lattices of spans (``lattices.py``).  Its weights: ``width`` for each feature of a node (one for each label, or 1), then
+for each feature of a pair one for each two neighbouring kinds, (n_kinds + 1, n_kinds), the last row for what comes
+first, then as many for all pairs (``kernels/paths.py``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
 import numpy as np
 
-from blocksvm.kernels.lattice_paths import column_scores, label_entries
-from blocksvm.structured.output_structure import TokenAnswers, row_of
-from blocksvm.structured.path_structure import PathStructure
+from blocksvm.base.errors import printable
+from blocksvm.structured.kernels.paths import best_paths, column_scores, path_entries
+from blocksvm.structured.model import StructuredModel
+from blocksvm.structured.settings import OF_TOKENS
+from blocksvm.structured.structure import Row, Structure, TokenAnswers, row_of
+from blocksvm.structured.tasks import Examples, Learned, StructuredTask
+from blocksvm.structured.text.columns import ColumnText, codes_in, read_columns
+from blocksvm.structured.text.templates import WITH_TAGS, WITHOUT_TAGS, Templates, Tokens
 
-ONCE = np.ones(1)
+
+class Paths(Structure):
+    """A subclass gives the lattice of each example, the costs of its nodes as wrong answers, and their features.
+
+    table (n_rows, n_columns) int32: the features of the rows that nodes stand on, -1: none, those of pairs of kinds
+    from the column ``plain`` on; n_features, n_pairs: how many there are of the two.
+    """
+
+    table: np.ndarray
+    plain: int
+    n_features: int
+    n_pairs: int
+    width: int
+    n_kinds: int
+
+    @property
+    def offsets(self) -> tuple[int, int]:
+        """Where the weights of the pairs' features begin, and those of all pairs."""
+        first = self.n_features * self.width
+        return first, first + self.n_pairs * pairs_of(self.n_kinds)
+
+    @property
+    def n_weights(self) -> int:
+        return self.offsets[1] + pairs_of(self.n_kinds)
+
+    def lattice(self, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(kinds, starts, ending) of the nodes, as ``best_paths`` takes them."""
+        raise NotImplementedError
+
+    def rows(self, i: int) -> tuple[int, int, np.ndarray]:
+        """(the first row of the table of the example, how many it has, which of them each node stands on (n_nodes,))"""
+        raise NotImplementedError
+
+    def node_costs(self, i: int) -> np.ndarray:
+        """(n_nodes,) float64 whose sum along a path is its loss, less what all paths have in common."""
+        raise NotImplementedError
+
+    def along(self, i: int, output: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(rows of the table, kinds), int32, of the nodes of an output."""
+        raise NotImplementedError
+
+    def output_of(self, i: int, nodes: np.ndarray) -> np.ndarray:
+        """The output of a path of nodes."""
+        return nodes
+
+    def best(self, w, i):
+        return self.k_best(w, i, 1)[0]
+
+    def most_violating(self, w, i):
+        return self._paths(w, i, self.node_costs(i), 1)[0]
+
+    def k_best(self, w, i, k):
+        return self._paths(w, i, 0.0, k)
+
+    def _paths(self, w, i: int, costs, k: int) -> list[np.ndarray]:
+        kinds, starts, ending = self.lattice(i)
+        first, n_rows, rows = self.rows(i)
+        own, of_all = self.offsets
+        scores = np.empty((n_rows, self.width))
+        column_scores(self.table, first, 0, self.plain, w, 0, scores)
+        scores = scores[rows, kinds if self.width > 1 else 0] + costs
+        between = w[of_all:].reshape(1, self.n_kinds + 1, self.n_kinds)
+        if self.n_pairs:
+            of_rows = np.empty((n_rows, between.size))
+            column_scores(self.table, first, self.plain, self.table.shape[1], w, own, of_rows)
+            between = of_rows.reshape(n_rows, *between.shape[1:]) + between
+        else:
+            rows = np.zeros_like(rows)
+        paths, lengths = np.empty((k, len(ending) - 2), np.int32), np.empty(k, np.int64)
+        n = best_paths(scores, kinds, starts, ending, between, rows, k, paths, lengths)
+        return [self.output_of(i, paths[j, : lengths[j]]) for j in range(n)]
+
+    def path(self, i: int, output: np.ndarray) -> np.ndarray:
+        """(4, n) int32 of an output's nodes: row, column of the weights, kind before, kind."""
+        rows, kinds = self.along(i, output)
+        path = np.empty((4, len(rows)), np.int32)
+        path[0], path[1], path[3] = rows, kinds if self.width > 1 else 0, kinds
+        path[2, 0], path[2, 1:] = self.n_kinds, kinds[:-1]
+        return path
+
+    def entries(self, *parts: tuple[np.ndarray, float]) -> Row:
+        """The features of paths, each times a factor."""
+        capacity = sum(path.shape[1] for path, _ in parts) * (self.table.shape[1] + 1)
+        indices, values, n = np.empty(capacity, np.int64), np.empty(capacity), 0
+        for path, factor in parts:
+            n = path_entries(
+                self.table, self.plain, path, self.width, self.n_kinds, self.offsets, factor, indices, values, n
+            )  # fmt: skip
+        return row_of(indices[:n], values[:n])
+
+    def features(self, i, output):
+        return self.entries((self.path(i, output), 1.0))
+
+    def difference(self, i, output):
+        return self.entries((self.path(i, self.gold(i)), 1.0), (self.path(i, output), -1.0))
+
+    def most(self, i):
+        n, n_columns = len(self.lattice(i)[2]) - 2, self.table.shape[1]  # a path has n nodes at most
+        return n * (n_columns + 2), float(n * (n_columns + 1)), 2.0 * n
 
 
-class Sequences(TokenAnswers, PathStructure):
+def pairs_of(n_kinds: int) -> int:
+    """Weights of the pairs of neighbouring kinds."""
+    return (n_kinds + 1) * n_kinds
+
+
+class Sequences(TokenAnswers, Paths):
     """Sequences held as arrays.
 
-    features (n_tokens, n_templates) int32, -1: none, those of pairs of labels from the column ``plain`` on (None: there
-    are none); bounds (n_sequences + 1,) int64; labels (n_tokens,) int32, -1 where one is not among the n_labels, or
-    None; n_features, n_pairs: features of tokens, and of pairs of labels.
+    table (n_tokens, n_columns) int32, -1: none, those of pairs of labels from the column ``plain`` on (None: there are
+    none); bounds (n_sequences + 1,) int64; labels (n_tokens,) int32, -1 where one is not among the n_labels, or None;
+    n_features, n_pairs: features of tokens, and of pairs of labels.
     """
 
     def __init__(
-        self, features: np.ndarray, bounds: np.ndarray, labels: np.ndarray | None, n_features: int, n_labels: int,
+        self, table: np.ndarray, bounds: np.ndarray, labels: np.ndarray | None, n_features: int, n_labels: int,
         plain: int | None = None, n_pairs: int = 0,
     ):  # fmt: skip
-        self.table = np.ascontiguousarray(features, dtype=np.int32)
+        self.table = np.ascontiguousarray(table, dtype=np.int32)
         self.plain = self.table.shape[1] if plain is None else plain
-        self.n_pairs = n_pairs
         self.bounds = np.ascontiguousarray(bounds, dtype=np.int64)
         self.answers = labels
-        self.n_features = n_features
+        self.n_features, self.n_pairs = n_features, n_pairs
         self.width = self.n_kinds = n_labels
         self.n_examples = len(bounds) - 1
         # the lattice of the longest sequence, of which others take the beginning
@@ -40,9 +155,6 @@ class Sequences(TokenAnswers, PathStructure):
         nodes = np.arange(longest * n_labels, dtype=np.int32)
         self._kinds, self._starts = nodes % np.int32(n_labels), nodes // np.int32(n_labels)
         self._ending = np.append(0, np.arange(longest + 1, dtype=np.int64) * n_labels)
-
-    def choices(self, i):
-        return self.n_kinds
 
     def lattice(self, i):
         n = self.length(i)
@@ -53,11 +165,6 @@ class Sequences(TokenAnswers, PathStructure):
         n = self.length(i)
         return int(self.bounds[i]), n, self._starts[: n * self.n_kinds]
 
-    def node_scores(self, w, i):
-        scores = np.empty((self.length(i), self.width))
-        column_scores(self.table, self.bounds[i], 0, self.plain, w, 0, scores)
-        return scores.reshape(-1)
-
     def node_costs(self, i):
         gold = self.gold(i)
         costs = np.ones((len(gold), self.n_kinds))
@@ -66,31 +173,166 @@ class Sequences(TokenAnswers, PathStructure):
         return costs.reshape(-1)
 
     def along(self, i, output):
-        return np.arange(self.bounds[i], self.bounds[i + 1], dtype=np.int32), output, output
+        return np.arange(self.bounds[i], self.bounds[i + 1], dtype=np.int32), output
 
     def output_of(self, i, nodes):
         return self._kinds[nodes]
 
     def difference(self, i, output):
-        gold = self.gold(i)
-        capacity = 2 * int(np.count_nonzero(gold != output)) * (self.plain + 2 * self._kinds_of_pairs)
-        return self._difference(i, gold, output[None], ONCE, capacity)
+        """Of the tokens whose label, or that of the one before, differs."""
+        better, worse = self.path(i, self.gold(i)), self.path(i, output)
+        changed = (better != worse).any(axis=0)
+        return self.entries((better.compress(changed, axis=1), 1.0), (worse.compress(changed, axis=1), -1.0))
 
-    def mixture(self, i, outputs, factors):
-        gold, worse = self.gold(i), np.stack(outputs)
-        changed = np.count_nonzero(worse != gold, axis=0)
-        labels = np.minimum(changed + 1, self.n_kinds)[changed > 0].sum()
-        capacity = int(labels) * self.plain + 4 * int(changed.sum()) * self._kinds_of_pairs
-        return self._difference(i, gold, worse, factors, capacity)
+
+# ------------------------------------------------------------------------------------------------ the tasks
+
+
+@dataclass
+class LabelledExamples(Examples):
+    """Sentences with the labels that they have; known: the model's labels, then others that the text has."""
+
+    structure: Sequences
+    text: ColumnText
+    gold: np.ndarray | None
+    known: list[str]
+    n_columns: int
+
+    def lines(self, outputs) -> Iterator[str]:
+        labels = np.array([printable(label) for label in self.known], dtype=object)[np.concatenate(outputs)]
+        yield from self.text.answered(self.n_columns, labels)
+
+
+class Labelling(StructuredTask):
+    """A label for each token of column text, the last column being the label.  Of ``chunks`` labels are those of the
+    beginning, inside and outside of chunks, as B-NP, I-NP and O."""
+
+    settings = OF_TOKENS
+
+    def __init__(self, name: str, chunks: bool):
+        self.name, self.chunks = name, chunks
+
+    def learn(self, text_name, settings, memory):
+        text = read_columns(text_name, memory)
+        n_columns = text.columns_before("label")
+        labels = sorted(text.columns[-1].words)
+        default = WITH_TAGS if n_columns > 1 else WITHOUT_TAGS
+        templates = Templates(default if settings["template"] is None else settings["template"])
+        rows = Tokens(text, n_columns)
+        templates.require(text_name, "tokens", rows.n_rows, 0, memory)
+        table, ids = templates.collected(rows, settings["min_count"], memory)
+        gold = codes_in(text.columns[-1], labels)
+        structure = self._structure(table, text, gold, ids, len(labels), templates)
+        about = {"labels": labels, "template": templates.text, "n_columns": n_columns}
+        return Learned(structure, about, ids[0], pair_ids=np.concatenate([ids[0][:0], *ids[1:]]))
+
+    def _structure(self, table, text: ColumnText, gold, ids: list, n_labels: int, templates: Templates) -> Sequences:
+        n_pairs = sum(map(len, ids[1:]))
+        return Sequences(table, text.bounds, gold, len(ids[0]), n_labels, templates.groups[0], n_pairs)
+
+    def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> LabelledExamples:
+        text = read_columns(text_name, memory)
+        n_columns, templates = model.meta["n_columns"], Templates(model.meta["template"])
+        labels, gold, known = model.meta["labels"], None, list(model.meta["labels"])
+        if text.has_target(n_columns, "labels"):
+            known += sorted(set(text.columns[-1].words) - set(labels))
+            gold = codes_in(text.columns[-1], known)
+        rows, ids = Tokens(text, n_columns), model.groups(len(templates.groups))
+        templates.require(text_name, "tokens", rows.n_rows, 0, memory)
+        structure = self._structure(templates.known(rows, ids), text, gold, ids, len(labels), templates)
+        return LabelledExamples(structure, text, gold, known, n_columns)
+
+    def layout(self, meta):
+        pairs = pairs_of(len(meta["labels"]))
+        return len(meta["labels"]), pairs, pairs
+
+    def figures(self, examples: LabelledExamples, outputs):
+        predicted = np.concatenate(outputs)
+        right = int((predicted == examples.gold).sum())
+        figures = {"tokens": len(predicted), "sentences": examples.text.n_sentences, "accuracy": right / len(predicted)}
+        if not self.chunks:
+            return figures
+        counts = chunk_counts(examples.gold, predicted, examples.text.bounds, examples.known)
+        every = counts.pop("")
+        figures |= {"chunks": every.gold, "precision": every.precision, "recall": every.recall, "F1": every.f1}
+        return figures | {"types": {kind: {"precision": c.precision, "recall": c.recall, "F1": c.f1, "chunks": c.gold}
+                                 for kind, c in counts.items()}}  # fmt: skip
+
+
+TAGS = Labelling("tags", chunks=False)
+CHUNKS = Labelling("chunks", chunks=True)
+
+# ------------------------------------------------------------------------------------------------ chunks
+
+# (tag before, tag) of one type between which a chunk ends and another starts (conlleval of Tjong Kim Sang and Buchholz,
+# CoNLL-2000)
+BETWEEN = {("B", "B"), ("I", "B"), ("E", "E"), ("E", "I")}
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many were right, were predicted, and are there."""
+
+    right: int
+    predicted: int
+    gold: int
 
     @property
-    def _kinds_of_pairs(self) -> int:
-        """Features that a pair of labels has, at most."""
-        return 1 + self.table.shape[1] - self.plain
+    def precision(self) -> float:
+        return self.right / self.predicted if self.predicted else 0.0
 
-    def _difference(self, i, gold, worse, factors, capacity):
-        indices, values = np.empty(capacity, np.int64), np.empty(capacity)
-        n = label_entries(
-            self.table, self.plain, self.bounds[i], gold, worse, factors, self.n_kinds, self.offsets, indices, values
-        )  # fmt: skip
-        return row_of(indices, values, n)
+    @property
+    def recall(self) -> float:
+        return self.right / self.gold if self.gold else 0.0
+
+    @property
+    def f1(self) -> float:
+        return 2.0 * self.right / (self.predicted + self.gold) if self.right else 0.0
+
+
+def parts_of(label: str) -> tuple[str, str]:
+    """'B-NP' is ('B', 'NP'); a label without a hyphen has no type."""
+    tag, hyphen, kind = label.partition("-")
+    return (tag, kind) if hyphen else (label, "")
+
+
+def begins_chunk(before: str, label: str) -> bool:
+    """Whether a chunk begins at a token of this label after one of the label ``before``."""
+    (old_tag, old_type), (tag, kind) = parts_of(before), parts_of(label)
+    if tag in ("[", "]") or (old_tag, tag) in BETWEEN or (old_tag == "O" and tag in ("B", "I", "E")):
+        return True
+    return tag not in ("O", ".") and old_type != kind
+
+
+def ends_chunk(before: str, label: str) -> bool:
+    """Whether a chunk ends with the token of the label ``before``, followed by one of this label."""
+    (old_tag, old_type), (tag, kind) = parts_of(before), parts_of(label)
+    if old_tag in ("[", "]") or (old_tag, tag) in BETWEEN or (old_tag in ("B", "I", "E") and tag == "O"):
+        return True
+    return old_tag not in ("O", ".") and old_type != kind
+
+
+def chunks_of(codes: np.ndarray, bounds: np.ndarray, labels: list[str]) -> set[tuple[int, int, str]]:
+    """Each chunk's first token, the one after its last, and its type; codes (n_tokens,): positions in ``labels``;
+    bounds: as in ``ColumnText``."""
+    chunks = set()
+    for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        before, open_chunk = "O", None
+        for t, label in enumerate([*(labels[code] for code in codes[start:stop]), "O"], start):
+            if open_chunk is not None and ends_chunk(before, label):
+                chunks.add((open_chunk[0], t, open_chunk[1]))
+                open_chunk = None
+            if begins_chunk(before, label):
+                open_chunk = t, parts_of(label)[1]
+            before = label
+    return chunks
+
+
+def chunk_counts(gold: np.ndarray, predicted: np.ndarray, bounds: np.ndarray, labels: list[str]) -> dict[str, Counts]:
+    """Counts of chunks by type, in alphabetical order, and of all under ''; gold, predicted: as in ``chunks_of``."""
+    ours, theirs = (chunks_of(codes, bounds, labels) for codes in (predicted, gold))
+    sets = ours & theirs, ours, theirs
+    counts = {"": Counts(*map(len, sets))}
+    for kind in sorted({kind for _, _, kind in ours | theirs} - {""}):
+        counts[kind] = Counts(*(sum(own == kind for _, _, own in chunks) for chunks in sets))
+    return counts

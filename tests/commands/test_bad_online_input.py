@@ -3,6 +3,8 @@ written."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -15,8 +17,8 @@ from blocksvm.commands import stream, structure
 from blocksvm.commands.regret import main as regret_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.learners.engine.joint import JointLearner
-from blocksvm.structured.labelling import LabelledParts, Labelling
-from blocksvm.structured.output_structure import CheckedStructure
+from blocksvm.structured.sequences import Labelling
+from blocksvm.structured.structure import CheckedStructure
 from blocksvm.theory.regret_report import measure_regret as regret_of
 
 FOUR = "1 2 3 4\n1 0 1 1 1\n2 1 0 1 1\n3 1 1 0 1\n4 1 1 1 0\n"
@@ -188,13 +190,6 @@ class Answering(CheckedStructure):
         return [self.answer]
 
 
-class AnsweringParts(LabelledParts):
-    answer = None
-
-    def structure(self, table, lengths, answers, n_features):
-        return Answering(super().structure(table, lengths, answers, n_features), self.answer)
-
-
 class Outside(Labelling):
     """The task of tags with a decoder that always answers the same."""
 
@@ -202,13 +197,12 @@ class Outside(Labelling):
         super().__init__("tags", chunks=False)
         self.answer = answer
 
-    def parts(self, text_name, settings, memory):
-        found = AnsweringParts(text_name, settings["template"], memory)
-        found.answer = self.answer
-        return found
+    def learn(self, text_name, settings, memory):
+        learned = super().learn(text_name, settings, memory)
+        return replace(learned, structure=Answering(learned.structure, self.answer))
 
 
-UNKNOWN, MISSING, EMPTY = Outside(np.array([0, 9])), Outside(None), Outside(np.empty(0, np.int64))
+MISSING, EMPTY = Outside(None), Outside(np.empty(0, np.int64))
 WORDS, SQUARE = Outside(np.array(["X", "Y"])), Outside(np.zeros((2, 2), np.int64))
 
 
@@ -216,11 +210,10 @@ WORDS, SQUARE = Outside(np.array(["X", "Y"])), Outside(np.zeros((2, 2), np.int64
 @pytest.mark.parametrize(
     ("task", "what"),
     [
-        ("UNKNOWN", "has the unknown label 9; labels go from 0 to 1"),
-        ("MISSING", "is missing (None); give an array of choices"),
-        ("EMPTY", "is empty; give an array of choices"),
-        ("WORDS", "is not a one-dimensional array of whole numbers"),
-        ("SQUARE", "is not a one-dimensional array of whole numbers"),
+        ("MISSING", "is missing (None); give an array of whole numbers"),
+        ("EMPTY", "is not a one-dimensional array of one or more whole numbers"),
+        ("WORDS", "is not a one-dimensional array of one or more whole numbers"),
+        ("SQUARE", "is not a one-dimensional array of one or more whole numbers"),
     ],
 )
 def test_a_decoder_without_a_right_answer(refused, task, what, learner):

@@ -24,7 +24,7 @@ QUIET = [
 ]
 # these are asked for figures: they print their table, and no word about files
 TABLES = ["cv store.h5 -C 1 --folds 2 --refit best.h5", "margin store.h5 -C 1", "regret store.h5 --learner pa1",
-          "structure train tags.txt tested.h5 --task tags --test tags.txt"]  # fmt: skip
+          "structure evaluate tags.h5 tags.txt"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

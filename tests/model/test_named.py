@@ -40,7 +40,7 @@ def folder(tmp_path_factory) -> Path:
     runs = [
         (train, "store.h5 other.h5 --checkpoint run.ckpt --log run.jsonl --max-outer 2 --tol 1e-9"),
         (cv, "store.h5 -C 0.1,1 --folds 2 --checkpoint cv.ckpt --max-outer 2"),
-        (structure, "train columns structure.h5 --task tags --epochs 1 --checkpoint structure.ckpt"),
+        (structure, "train columns structure.h5 --task tags --epochs 1"),
     ]
     for command, arguments in runs:
         assert command.main(placed(folder, f"{arguments} --quiet")) in (None, 0)
@@ -101,10 +101,6 @@ READERS = {
     "structure.h5": [
         (info, "structure.h5"), (structure, "predict structure.h5 columns out"),
         (structure, "evaluate structure.h5 columns"),
-    ],
-    "structure.ckpt": [
-        (info, "structure.ckpt"),
-        (structure, "train columns out --task tags --epochs 1 --checkpoint structure.ckpt --resume"),
     ],
 }  # fmt: skip
 # what older and other files may have, too

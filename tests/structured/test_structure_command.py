@@ -1,278 +1,301 @@
-"""blocksvm structure: column text in, models and predictions out; CoNLL's rules for chunks."""
+"""blocksvm structure: text of each task in, models and predictions out, and one sentence on what is wrong."""
 
 from __future__ import annotations
 
 import json
-import signal
+import re
 
 import numpy as np
 import pytest
 from support.file_cases import sentences
 
+from blocksvm.base.errors import InputError
 from blocksvm.commands import info, structure
-from blocksvm.structured.column_text import read_columns
-from blocksvm.structured.evaluation import chunk_counts, chunks_of
-from blocksvm.structured.structured_model import load_structured
-from blocksvm.structured.templates import Templates, attribute_of
-
-MEMORY = 100_000_000
+from blocksvm.structured.candidates import corpus_bleu
+from blocksvm.structured.lattices import WORDS
+from blocksvm.structured.model import load_structured, save_structured
 
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
+    """Training and test texts of each task: chunks.train, chunks.test, ..."""
     folder = tmp_path_factory.mktemp("texts")
-    for name, seed, n in (("train", 1, 150), ("test", 2, 60)):
-        (folder / name).write_text(sentences(seed, n))
+    makers = {"chunks": sentences, "trees": trees, "words": plain, "tagged": tagged_text}
+    for name, make in makers.items():
+        for part, seed, n in (("train", 1, 120), ("test", 2, 40)):
+            (folder / f"{name}.{part}").write_text(make(seed, n))
+    for part, seed, n in (("train", 0, 30), ("test", 1, 15)):
+        lists, references = candidates(seed, n)
+        (folder / f"lists.{part}").write_text(lists)
+        (folder / f"{part}.ref").write_text(references)
+        (folder / f"{part}.other").write_text("y\n" * n)
     return folder
 
 
-# ------------------------------------------------------------------------------------------------ chunks
-
-
-# labels of one sentence, and its chunks (first token, behind the last, type)
-CASES = [
-    ("B-NP I-NP O B-NP", [(0, 2, "NP"), (3, 4, "NP")]),
-    ("I-NP I-NP O I-VP", [(0, 2, "NP"), (3, 4, "VP")]),  # a chunk may begin with I
-    ("B-NP B-NP I-VP", [(0, 1, "NP"), (1, 2, "NP"), (2, 3, "VP")]),  # another type is another chunk
-    ("O O", []),
-    ("B-NP I-NP E-NP E-NP I-NP", [(0, 3, "NP"), (3, 4, "NP"), (4, 5, "NP")]),
-    ("B-X-Y I-X-Y", [(0, 2, "X-Y")]),
-    ("-NP -NP O -NP -VP", [(0, 2, "NP"), (3, 4, "NP"), (4, 5, "VP")]),  # no tag: only the type tells chunks apart
-    ("[-NP ]-NP [-NP", [(0, 1, "NP"), (1, 2, "NP"), (2, 3, "NP")]),  # each is a chunk
-]
-
-
-@pytest.mark.parametrize(("text", "wanted"), CASES)
-def test_chunks_by_hand(text, wanted):
-    words = text.split()
-    labels = sorted({*words, "B-PP"})
-    types = sorted({label.partition("-")[2] for label in labels})
-    found = chunks_of(np.array([labels.index(word) for word in words]), np.array([0, len(words)]), labels)
-    assert [(a, b, types[k]) for a, b, k in found.tolist()] == wanted
-
-
-def test_no_chunk_goes_on_into_the_next_sentence():
-    codes = np.array([0, 1, 1, 1, 2, 0])
-    assert chunks_of(codes, np.array([0, 2, 4, 6]), ["B-NP", "I-NP", "O"])[:, :2].tolist() == [[0, 2], [2, 4], [5, 6]]
-
-
-def test_counts_by_hand():
-    labels = ["B-NP", "B-VP", "I-NP", "I-VP", "O"]
-    gold = [labels.index(x) for x in ["B-NP", "I-NP", "B-VP", "O", "B-NP", "I-NP"]]
-    found = [labels.index(x) for x in ["B-NP", "I-NP", "I-VP", "O", "B-NP", "O"]]
-    counts = chunk_counts(np.array(gold), np.array(found), np.array([0, 6]), labels)
-    assert {k: (c.right, c.predicted, c.gold) for k, c in counts.items()} == {
-        "": (2, 3, 3), "NP": (1, 2, 2), "VP": (1, 1, 1),
-    }  # fmt: skip
-    assert counts[""].f1 == pytest.approx(2 / 3)
-    nothing = chunk_counts(np.array([4]), np.array([4]), np.array([0, 1]), labels)
-    assert (nothing[""].f1, nothing[""].precision, nothing[""].recall) == (0.0, 0.0, 0.0)
-
-
-# ------------------------------------------------------------------------------------------------ text and templates
-
-
-def test_columns(tmp_path):
-    path = tmp_path / "text"
-    path.write_bytes(b"\n\na B\nb\tB\r\n\n \nc  B\n\n\na C")
-    text = read_columns(str(path), MEMORY)
-    assert text.bounds.tolist() == [0, 2, 3, 4]
-    assert text.lines.tolist() == [3, 4, 7, 10]
-    words, labels = ([column.words[c] for c in column.codes] for column in text.columns)
-    assert (words, labels) == (["a", "b", "c", "a"], ["B", "B", "B", "C"])
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (b"a B\nb B C\n", "line 2: has 3 columns where the first one has 2"),
-        (b"a B\n\xff\xfe B\n", "line 2: is not UTF-8 text"),
-        (b"\n\n", "holds no token"),
-        (b"a\nb\n", "has one column; the last one is the label"),
-    ],
-)
-def test_what_is_no_column_text(tmp_path, run_in_process, content, sentence):
-    (tmp_path / "text").write_bytes(content)
-    told = run_in_process(structure.main, "train", tmp_path / "text", tmp_path / "m.h5", "--task", "tags",
-                          "--learner", "perceptron")  # fmt: skip
-    assert told.code == 2 and sentence in told.last_line
-    assert not (tmp_path / "m.h5").exists()
-
-
-def test_attributes():
-    found = [attribute_of("McDonald's-42", a) for a in ("lower", "shape", "prefix3", "suffix2")]
-    assert found == ["mcdonald's-42", "AaAa'a-0", "McD", "42"]
-    assert attribute_of("ab", "suffix3") == attribute_of("ab", "prefix3") == "ab"
-
-
-def test_two_tokens_share_a_feature_where_the_parts_are_equal(tmp_path):
-    path = tmp_path / "text"
-    path.write_text("a X\nb Y\na X\n\na X\nb Y\n\nb X\n")
-    text = read_columns(str(path), MEMORY)
-    by_hand = {
-        "w[0]": "0 1 0 0 1 1", "w[-1]": "0 1 2 0 1 0", "w[1]": "0 1 2 0 2 2", "w[-1]|t[0]": "0 1 2 0 1 0",
-        "w[2]": "0 1 2 1 2 2", "w.suffix1[0]|w[1]": "0 1 2 0 3 3",
-    }  # fmt: skip
-    seen = set()
-    for name, wanted in by_hand.items():
-        ids = Templates(name, 2).ids(text, 0)
-        _, first, codes = np.unique(ids, return_index=True, return_inverse=True)
-        assert np.argsort(np.argsort(first))[codes].tolist() == [int(x) for x in wanted.split()], name
-        assert not seen & set(ids.tolist())  # templates do not meet
-        seen |= set(ids.tolist())
-        assert ids.min() >= 0
-
-
-def switches(seed: int, n: int) -> str:
-    """Sentences whose label changes after each x, and stays after each other word: neither words nor neighbouring
-    labels alone tell it."""
+def trees(seed: int, n: int) -> str:
+    """Adjectives hang from the next noun, nouns from the verb."""
     rng = np.random.default_rng(seed)
     lines = []
     for _ in range(n):
-        label = 0
-        for word in rng.choice(["x", "a", "b"], rng.integers(2, 12)).tolist():
-            label ^= word == "x"
-            lines.append(f"{word} {'AB'[label]}")
+        tags = [t for _ in range(rng.integers(1, 3)) for t in ["JJ"] * rng.integers(0, 3) + ["NN"]]
+        verb = int(rng.integers(0, len(tags) + 1))
+        verb = max([0, *(k + 1 for k, t in enumerate(tags) if t == "NN" and k < verb)])
+        tags.insert(verb, "VB")
+        for k, tag in enumerate(tags):
+            noun = next((j + 1 for j in range(k, len(tags)) if tags[j] == "NN"), 0)
+            lines.append(f"{tag}{rng.integers(0, 9)} {tag} {0 if tag == 'VB' else verb + 1 if tag == 'NN' else noun}")
         lines.append("")
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize(("template", "exact"), [("w[0] y[-1]|w[0]", True), ("w[0] w[-1] w[-1]|w[0]", False)])
-def test_pairs_of_labels_that_look_at_the_words(tmp_path, run_in_process, template, exact):
-    for name, seed in (("train", 0), ("test", 1)):
-        (tmp_path / name).write_text(switches(seed, 100))
-    model = tmp_path / "m.h5"
-    told = run_in_process(structure.main, "train", tmp_path / "train", model, "--task", "tags", "--template", template,
-                          "--learner", "perceptron", "--epochs", "5")  # fmt: skip
-    assert told.code == 0, told.err
-    accuracy = json.loads(run_in_process(structure.main, "evaluate", model, tmp_path / "test", "--json").out)[
-        "accuracy"
-    ]
-    assert (accuracy == 1.0) == exact
-    kept = load_structured(model)
-    assert len(kept.pair_ids) == (3 if exact else 0)
-    assert len(kept.weights) == 2 * len(kept.feature_ids) + 6 * (len(kept.pair_ids) + 1)
+def tagged_text(seed: int, n: int) -> str:
+    """Sentences in which a 'run' is a noun behind 'the' and else a verb."""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for _ in range(n):
+        line, before = [], ""
+        for word in rng.choice(["the", "cat", "run", "ran", "quick"], rng.integers(2, 7)).tolist():
+            nouns = {"the": "D", "cat": "N", "run": "N" if before in "DA" else "V", "ran": "V", "quick": "A"}
+            before = nouns[word]
+            line.append(f"{word}/{before}")
+        lines.append(" ".join(line))
+    return "\n".join([*lines[:9], "", *lines[9:]]) + "\n"
 
 
-@pytest.mark.parametrize(
-    "template",
-    [
-        "",
-        "w",
-        "w[0]|",
-        "x[0]",
-        "c2[0]",
-        "w.upper[0]",
-        "w[0]||w[1]",
-        "y[-1]",
-        "y[-1] w[0]",
-        "y[-1]|w[0]",
-        "y[0]|w[0] w[0]",
-    ],
-)
-def test_what_is_no_template(texts, tmp_path, run_in_process, template):
-    told = run_in_process(structure.main, "train", texts / "train", tmp_path / "m.h5", "--task", "chunks",
-                          "--learner", "perceptron", "--template", template)  # fmt: skip
-    assert told.code == 2 and "--template" in told.last_line
+def plain(seed: int, n: int) -> str:
+    return re.sub(r"/\w", "", tagged_text(seed, n))
 
 
-# ------------------------------------------------------------------------------------------------ the command
+def candidates(seed: int, n: int) -> tuple[str, str]:
+    """(candidates of sentences of five words, some of them wrong, with a feature that knows how many, and two that
+    don't; the sentences)"""
+    rng = np.random.default_rng(seed)
+    lists, references = [], []
+    for s in range(n):
+        own = rng.choice([f"w{k}" for k in range(40)], 5, replace=False)
+        references.append(" ".join(own))
+        for _ in range(8):
+            wrong = rng.random(5) < 0.4
+            text = " ".join("x" if bad else word for bad, word in zip(wrong, own, strict=True))
+            lists.append(f"{s} ||| {text} ||| errors={wrong.sum() + rng.normal() / 4:.3f} luck={rng.normal():.3f} n=1")
+    return "\n".join(lists) + "\n", "\n".join(references) + "\n"
 
 
-@pytest.fixture(scope="module")
-def model(texts):
-    path = texts / "model.h5"
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    words = f"train {texts / 'train'} {path} --task chunks --quiet --learner perceptron --epochs 5"
-    assert structure.main(words.split()) == 0
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
-    return path
+@pytest.fixture
+def trained(texts, tmp_path, run_in_process):
+    """trained(task, name, *options) -> (the model of NAME.train, the figures of NAME.test)"""
+
+    def train(task: str, name: str, *options, scored=()):
+        model = tmp_path / f"{name}.h5"
+        told = run_in_process(structure.main, "train", texts / f"{name}.train", model, "--task", task, "--overwrite",
+                              *options)  # fmt: skip
+        assert told.code == 0, told.err
+        told = run_in_process(structure.main, "evaluate", model, texts / f"{name}.test", "--json", *scored)
+        assert told.code == 0, told.err
+        return model, json.loads(told.out)
+
+    return train
 
 
-def test_train_predict_evaluate(texts, model, tmp_path, run_in_process):
-    told = run_in_process(structure.main, "evaluate", model, texts / "test", "--json")
-    figures = json.loads(told.out)
-    assert figures["sentences"] == 60
-    assert figures["F1"] > 0.95
-    assert set(figures["types"]) == {"NP"}
-    out = tmp_path / "out"
-    assert run_in_process(structure.main, "predict", model, texts / "test", out).code == 0
-    rows = [line.split() for line in out.read_text().splitlines()]
-    gold = [line.split() for line in (texts / "test").read_text().splitlines()]
+def test_chunks(texts, trained, tmp_path, run_in_process):
+    model, figures = trained("chunks", "chunks", "--learner", "perceptron", "--epochs", "5")
+    test = texts / "chunks.test"
+    assert figures["sentences"] == 40 and figures["F1"] > 0.95 and set(figures["types"]) == {"NP"}
+    out, again, bare = tmp_path / "out", tmp_path / "again", tmp_path / "bare"
+    assert run_in_process(structure.main, "predict", model, test, out, "--threads", "2").code == 0
+    rows, gold = ([line.split() for line in path.read_text().splitlines()] for path in (out, test))
     assert [row[:2] for row in rows] == [row[:2] for row in gold]
     right = sum(a == b for a, b in zip(rows, gold, strict=True) if a)
     assert right / figures["tokens"] == figures["accuracy"]
     # the same without labels
-    bare = tmp_path / "bare"
     bare.write_text("".join(" ".join(row[:2]) + "\n" for row in gold))
-    again = tmp_path / "again"
     assert "F1" not in run_in_process(structure.main, "predict", model, bare, again).out
     assert again.read_text() == out.read_text()
     told = run_in_process(structure.main, "evaluate", model, bare)
     assert told.code == 2 and "has no outputs to compare with" in told.last_line
+    # a label that training did not have is wrong
+    bare.write_text("dt1 DT B-QP\nnn1 NN I-NP\n")
+    told = run_in_process(structure.main, "evaluate", model, bare, "--json")
+    assert json.loads(told.out)["types"]["QP"]["recall"] == 0.0
+    told = run_in_process(info.main, model, "--verify")
+    assert told.code == 0 and "task chunks" in told.out and "B-NP I-NP O" in told.out
 
 
-def test_a_label_that_training_did_not_have_is_wrong(model, tmp_path, run_in_process):
-    (tmp_path / "new").write_text("dt1 DT B-QP\nnn1 NN I-NP\n")
-    figures = json.loads(run_in_process(structure.main, "evaluate", model, tmp_path / "new", "--json").out)
-    assert figures["types"]["QP"]["recall"] == 0.0
-    assert figures["accuracy"] <= 0.5
+def test_pairs_of_labels_that_look_at_the_words(trained):
+    model, figures = trained("tags", "chunks", "--template", "w[0] y[-1]|t[0] t[0]", "--learner", "perceptron")
+    assert figures["accuracy"] > 0.95
+    kept = load_structured(model)
+    assert len(kept.pair_ids) == 4  # tags
+    assert len(kept.weights) == 3 * len(kept.feature_ids) + 12 * (len(kept.pair_ids) + 1)
 
 
-def test_one_seed_one_file(texts, tmp_path, run_in_process):
-    for name in ("a", "b"):
-        run_in_process(structure.main, "train", texts / "train", tmp_path / name, "--task", "chunks", "--epochs", "2",
-                       "--learner", "perceptron")  # fmt: skip
-    from blocksvm.structured.structured_model import load_structured
+def test_trees(trained):
+    _, figures = trained("trees", "trees", "--learner", "mira", "--k", "3", "--epochs", "4")
+    assert figures["UAS"] > 0.95 and figures["whole trees"] > 0.8
 
-    one, other = (load_structured(tmp_path / name) for name in "ab")
-    for part in ("weights", "feature_ids"):
-        np.testing.assert_array_equal(getattr(one, part), getattr(other, part))
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("words", ("--learner", "mira", "--k", "2", "--longest", "4", "--epochs", "4")),
+        ("tagged", ("--tags", "--learner", "perceptron", "--epochs", "6")),
+        ("tagged", ("--tags", "--learner", "pa1", "--template", "w w|w.known w.length y[-1]|w")),
+    ],
+)
+def test_words(texts, trained, tmp_path, run_in_process, name, options):
+    model, figures = trained("words", name, *options)
+    assert figures["F1"] > 0.9
+    gold = (texts / f"{name}.test").read_text()
+    (tmp_path / "bare").write_text(re.sub(r"/\w+| ", "", gold))
+    told = run_in_process(structure.main, "predict", model, tmp_path / "bare", tmp_path / "out")
+    assert told.code == 0 and "F1" not in told.out
+    out = (tmp_path / "out").read_text()
+    assert re.sub(r"/\w+| ", "", out) == (tmp_path / "bare").read_text()
+
+    def spans(line: str, tags: bool) -> set:
+        parts = [word.split("/") for word in line.split()]
+        ends = np.cumsum([len(word) for word, *_ in parts])
+        return {(int(end) - len(part[0]), *part[: 1 + tags]) for end, part in zip(ends, parts, strict=True)}
+
+    lines = list(zip(out.split("\n"), gold.split("\n"), strict=True))
+    right, words_right = (sum(len(spans(a, t) & spans(b, t)) for a, b in lines) for t in (True, False))
+    n, predicted = len(gold.split()), len(out.split())
+    assert figures["words"] == n
+    assert (figures["recall"], figures["precision"]) == pytest.approx((right / n, right / predicted))
+    assert figures.get("F1 of words", figures["F1"]) == pytest.approx(2 * words_right / (n + predicted))
+    assert figures["whole lines"] == pytest.approx(np.mean([a == b for a, b in lines if b]))
+
+
+@pytest.mark.parametrize("sets", [None, [], [[0], [7]], [[0], []], [[0], "1"], [[-1]], [[0]]])
+def test_a_damaged_dictionary(texts, trained, sets):
+    model, _ = trained("words", "tagged", "--tags", "--epochs", "1")
+    kept = load_structured(model)
+    kept.meta["kind_sets"] = sets
+    save_structured(model, kept, True)
+    with pytest.raises(InputError, match="is damaged .its words have kinds that there are not"):
+        WORDS.examples(load_structured(model), str(texts / "tagged.test"), 10**9)
+
+
+# ------------------------------------------------------------------------------------------------ candidates
+
+
+def overlap(text: str, references: list[str]) -> float:
+    """The largest share of a reference's words that a text has."""
+    return max(len(set(text.split()) & set(r.split())) / len(r.split()) for r in references)
+
+
+def nonsense(text: str, references: list[str]) -> str:
+    return "good"
+
+
+def test_candidates(texts, trained, tmp_path, run_in_process):
+    scored = ("--score", "test_structure_command:overlap", "--references")
+    model, figures = trained(
+        "candidates", "lists", "--at-once", "30", "--slack", "shared", "-C", "0.1", "--epochs", "20", *scored,
+        f"{texts / 'train.ref'},{texts / 'train.other'}", scored=(*scored, texts / "test.ref"),
+    )  # fmt: skip
+    assert figures["quality"] > figures["of the first"] + 0.1
+    assert figures["quality"] > 0.9 * figures["of the best"]
+    test = texts / "lists.test"
+    assert run_in_process(structure.main, "predict", model, test, tmp_path / "out").code == 0
+    chosen = (tmp_path / "out").read_text().splitlines()
+    references = (texts / "test.ref").read_text().splitlines()
+    by_hand = [overlap(text, [reference]) for text, reference in zip(chosen, references, strict=True)]
+    assert figures["quality"] == pytest.approx(np.mean(by_hand))
+    # the same from a file of numbers
+    lines = [line.split(" ||| ") for line in test.read_text().splitlines()]
+    numbers = "".join(f"{overlap(text, [references[int(s)]])!r}\n" for s, text, _ in lines)
+    (tmp_path / "numbers").write_text(numbers)
+    told = run_in_process(structure.main, "evaluate", model, test, "--json", "--quality", tmp_path / "numbers")
+    assert json.loads(told.out) == figures
+
+
+def test_bleu_tunes_the_lists(texts, trained):
+    bleu = ("--score", "bleu", "--references")
+    lines = [line.split(" ||| ")[1] for line in (texts / "lists.test").read_text().splitlines()]
+    references = [[line] for line in (texts / "test.ref").read_text().splitlines()]
+    _, figures = trained("candidates", "lists", "--learner", "frank-wolfe", *bleu, texts / "train.ref", "--epochs", 10,
+                         scored=(*bleu, texts / "test.ref"))  # fmt: skip
+    assert figures["BLEU of the first"] == corpus_bleu(lines[::8], references)
+    assert figures["BLEU of the first"] + 5 < figures["BLEU"] <= figures["BLEU of the best"]
+
+
+# ------------------------------------------------------------------------------------------------ what is wrong
+
+GOOD = "0 ||| a ||| f=1\n0 ||| b ||| f=2\n1 ||| c ||| f=0\n"
+QUALITY = "--quality {two}"
+SCORE = "--score test_structure_command:"
+BAD_TEXTS = [
+    ("tags", b"a B\nb B C\n", "", "line 2: has 3 columns where the first one has 2"),
+    ("tags", b"a B\n\xff\xfe B\n", "", "line 2: is not UTF-8 text"),
+    ("tags", b"\n\n", "", "holds no token"),
+    ("tags", b"a\nb\n", "", "has one column; the last one is the label"),
+    ("trees", b"a X 2\nb X 1\n", "", "line 1: its heads lead in a circle"),
+    ("trees", b"a X 0\n\nb X 1\n", "", "line 3: its heads lead in a circle"),
+    ("trees", b"a X NN\n", "", "line 1: 'NN' is no head"),
+    ("trees", b"a X 0\n" + b"w X 1\n" * 40, "--memory 100KB", "arcs between tokens need 0.4"),
+    ("words", b"abc\ndef\n", "", "has no blank within a line"),
+    ("words", b"\n \n", "", "holds no character"),
+    ("words", b"a b\n\xff c\n", "", "line 2: is not UTF-8 text"),
+    ("words", b"a b\n" * 300, "--memory 500KB", "the features of its 7,200 spans need 1.4MB, more than the 0.50MB"),
+    ("words", b"a b\n" * 3000, "--memory 100KB", "its 0.01MB of text need 0.38MB, more than the 0.10MB of --memory"),
+    ("words", b"a/N b\nc d/N\n", "--tags", "line 1: 'b' has no tag; write word/TAG"),
+    ("words", b"a/N b/N\n\nc/ d/N\n", "--tags", "line 3: 'c/' has no tag"),
+    ("candidates", b"0 ||| a\n", QUALITY, "line 1: is no candidate"),
+    ("candidates", b"0 ||| a ||| f\n", QUALITY, "line 1: 'f' is no feature"),
+    ("candidates", b"0 ||| a ||| f=nan\n", QUALITY, "'f=nan' is no feature"),
+    ("candidates", b"0 ||| a ||| f=1\n1 ||| a ||| f=1\n0 ||| b ||| f=1\n", QUALITY, "sentence 0 had candidates before"),
+    ("candidates", GOOD.encode(), QUALITY, "has 2 lines, but there are 3 candidates"),
+    ("candidates", GOOD.encode(), "", "the quality of the candidates is needed"),
+    ("candidates", GOOD.encode(), f"{QUALITY} --score math:sqrt", "say the same thing"),
+    ("candidates", GOOD.encode(), "--score bleu", "compares with references; give --references"),
+    ("candidates", GOOD.encode(), f"{SCORE}nonsense", "gave 'good' for candidate 1, which is not a finite"),
+    ("candidates", GOOD.encode(), f"{SCORE}overlap --references {{three}}", "but there are 2 sentences"),
+]
+TEMPLATES = {
+    "tags": ["w[0]|", "x[0]", "c2[0]", "w.upper[0]", "w[0]||w[1]", "y[-1]", "y[-1] w[0]", "y[-1]|w[0]", "y[0]|w[0]"],
+    "trees": ["w[0]", "hx[0]", "b|hc2[0]", "dd", "hw[0] y[-1]|d"],
+    "words": ["w.prefix", "w[1]", "before", "first2", "w y[-1]|w"],
+}
+BAD_TEXTS += [
+    (task, b"a X 0\nb Y 1\n", ("--template", template), "--template")
+    for task, templates in TEMPLATES.items()
+    for template in ["", *templates]
+]
+
+
+@pytest.mark.parametrize(("task", "content", "options", "sentence"), BAD_TEXTS)
+def test_what_is_wrong_in_a_text(tmp_path, run_in_process, task, content, options, sentence):
+    (tmp_path / "text").write_bytes(content)
+    (tmp_path / "two").write_text("1\n2\n")
+    (tmp_path / "three").write_text("a\nb\nc\n")
+    names = {name: tmp_path / name for name in ("two", "three")}
+    more = options.format(**names).split() if isinstance(options, str) else options
+    told = run_in_process(structure.main, "train", tmp_path / "text", tmp_path / "m.h5", "--task", task, *more)
+    assert told.code == 2 and sentence in told.last_line
+    assert not (tmp_path / "m.h5").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["train", "{train}", "{new}"], "--task is missing"),
-        (["train", "{train}", "{new}", "--task", "poems"], "--task poems: no such task; choose one of tags, chunks"),
-        (["train", "{train}", "{new}", "--task", "nowhere:TASK"], "--task nowhere:TASK: cannot be imported"),
-        (["train", "{train}", "{new}", "--task", "math:pi"], "--task math:pi: is no task"),
-        (["evaluate", "{model}", "{train}", "--task", "tags"], "was trained for the task chunks, not tags"),
-        (["train", "{train}", "{new}", "--task", "tags", "--learner", "x"], "no such learner; choose one of"),
-        (["train", "{train}", "{new}", "--task", "tags", "--learner", "perceptron", "-C", "1"], "-C: perceptron"),
-        (["train", "{train}", "{new}", "--task", "tags", "--learner", "pa1", "-C", "0"], "-C 0: must be"),
-        (["train", "{train}", "{model}", "--task", "tags"], "exists already"),
-        (["train", "{train}", "{train}", "--task", "tags", "--overwrite"], "is not a structured model written by"),
-        (["train", "{train}", "{new}", "--task", "tags", "--memory", "10KB"], "memory"),
-        (["train", "{train}", "{new}", "--task", "tags", "--min-count", "10000000"], "no feature occurs"),
-        (["train", "{train}", "{new}", "--task", "tags", "--longest", "3"], "task tags does not accept it; it"),
-        (["train", "{train}", "{new}", "--task", "chunks", "--quality", "f"], "the task chunks does not accept"),
-        (["predict", "{model}", "{train}", "{new}", "--quality", "f"], "the task chunks does not accept"),
-        (["predict", "{model}", "{model}", "{new}"], "text"),
-        (["predict", "{train}", "{train}", "{new}"], "is not a blocksvm structure"),
-        (["predict", "{model}", "{train}", "{train}", "--overwrite"], "is also an input"),
+        ("train {train} {new}", "--task is missing"),
+        ("train {train} {new} --task math:pi", "--task math:pi: is no task"),
+        ("evaluate {model} {train} --task tags", "was trained for the task chunks, not tags"),
+        ("train {train} {new} --task tags --learner perceptron -C 1", "-C: perceptron"),
+        ("train {train} {train} --task tags --overwrite", "is not a structured model written by"),
+        ("train {train} {new} --task tags --memory 50KB", "tokens need 0.0"),
+        ("train {train} {new} --task tags --min-count 10000000", "no feature occurs"),
+        ("train {train} {new} --task tags --longest 3", "task tags does not accept it; it"),
+        ("train {train} {new} --task chunks --quality f", "the task chunks does not accept"),
+        ("predict {model} {train} {new} --quality f", "the task chunks does not accept"),
+        ("predict {train} {train} {new}", "is not a blocksvm structure"),
     ],
-)  # fmt: skip
-def test_what_is_wrong_is_one_sentence(texts, model, tmp_path, run_in_process, arguments, sentence):
-    names = {"train": texts / "train", "model": model, "new": tmp_path / "new"}
-    told = run_in_process(structure.main, *(word.format(**names) for word in arguments))
+)
+def test_what_is_wrong_in_a_command(texts, trained, tmp_path, run_in_process, arguments, sentence):
+    model, _ = trained("chunks", "chunks", "--learner", "perceptron", "--epochs", "1")
+    names = {"train": texts / "chunks.train", "model": model, "new": tmp_path / "new"}
+    told = run_in_process(structure.main, *(word.format(**names) for word in arguments.split()))
     assert told.code == 2
     assert sentence in told.last_line
     assert not names["new"].exists()
-
-
-def test_info(model, run_in_process):
-    told = run_in_process(info.main, model, "--verify")
-    assert told.code == 0 and "task chunks" in told.out and "B-NP I-NP O" in told.out
-    assert json.loads(run_in_process(info.main, model, "--json").out)["learner"] == "perceptron"
-
-
-def test_a_damaged_model_is_refused(model, tmp_path, run_in_process):
-    damaged = tmp_path / "damaged.h5"
-    data = bytearray(model.read_bytes())
-    data[len(data) // 2] ^= 255
-    damaged.write_bytes(data)
-    (tmp_path / "text").write_text("a DT\n")
-    told = run_in_process(structure.main, "predict", damaged, tmp_path / "text", tmp_path / "out")
-    assert told.code == 2 and "damaged" in told.last_line

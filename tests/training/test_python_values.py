@@ -17,7 +17,7 @@ from blocksvm.estimators import LinearSVC
 from blocksvm.learners.rules.passive_aggressive import PA1
 from blocksvm.losses.hinge import HINGE
 from blocksvm.streaming.stream_pass import StreamSettings
-from blocksvm.structured.structured_settings import RUN
+from blocksvm.structured.settings import RUN
 from blocksvm.theory.margin_settings import MARGIN_SETTINGS
 from blocksvm.training.train_settings import TrainSettings
 

@@ -17,7 +17,7 @@ from blocksvm.base.labels import label_text
 from blocksvm.base.objects.remote_path import RemotePath
 
 LONGEST_NAME = 230  # bytes; file systems allow 255
-HDF5_KINDS = ("store", "model", "checkpoint", "structure-checkpoint", "structure")  # none begins as one after it
+HDF5_KINDS = ("store", "model", "checkpoint", "structure")
 HDF5 = b"\x89HDF\r\n\x1a\n"
 HEAD_BYTES = 1 << 16  # bytes at a file's beginning that tell what it is
 # kinds of files that are told by their beginning -> its pattern; a table's last cell is a number as Python writes it
@@ -29,7 +29,7 @@ BEGINNINGS = {
     "estimator": rb"(?s)\x80.*sklearn",
     "ONNX model": rb"(?s)\x08.*blocksvm",
 }
-CONTINUED = ("checkpoint", "structure-checkpoint", "log")
+CONTINUED = ("checkpoint", "log")
 FIGURES = (b"\x89PNG", b"%PDF", b"<?xml", b"<svg", b"%!PS", b"\xff\xd8\xff")
 
 
@@ -136,7 +136,6 @@ def _article(kind: str | None) -> str:
         "json": "a JSON report",
         "support vectors": "a list of support vectors",
         "structure": "a structured model",
-        "structure-checkpoint": "a checkpoint of a structured learner",
     }.get(kind, f"{'an' if kind[0] in 'aeioO' else 'a'} {kind}")
 
 

@@ -107,21 +107,6 @@ def store_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     ]
 
 
-def structured_checkpoint_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
-    """Of the state of a structured learner's run."""
-    settings, progress = dict(meta["settings"]), meta["progress"]
-    return [
-        ("checkpoint", f"{megabytes(n_bytes)}, task {settings.pop('task')}"),
-        ("learner", settings.pop("learner")),
-        ("settings", shown({name: value for name, value in settings.items() if name != "template"})),
-        (
-            "position",
-            f"{number_of(progress['epoch'], 'epoch')} and {number_of(progress['visit'], 'block')}, "
-            f"{progress['seconds']:.1f}s",
-        ),
-    ]
-
-
 def linear_lines(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     """The lines that a model and a checkpoint have in common."""
     return [
@@ -180,7 +165,6 @@ def certificate_text(certificate: dict) -> str:
 LINES = {
     "store": store_lines,
     "structure": structure_lines,
-    "structure-checkpoint": structured_checkpoint_lines,
     "checkpoint": checkpoint_lines,
     "model": model_lines,
 }

@@ -1,8 +1,8 @@
 """The protocol of structures: the outputs of each example, their features, their losses, and the best under weights.
 
-Learners use a ``Structure`` alone.  An output is a 1-D int32 array whose entries, its choices (labels, heads, nodes of
-a lattice), lie from 0 to ``choices(i)`` - 1.  Features are a sparse row: ``indices`` (n,) int64, rising, and ``values``
-(n,) float64; weights (n_weights,) float64; score(i, y) = <w, features(i, y)>.
+Learners use a ``Structure`` alone.  An output is a 1-D int32 array (labels, heads, nodes of a lattice, or one number).
+Features are a sparse row: ``indices`` (n,) int64, rising, and ``values`` (n,) float64; weights (n_weights,) float64;
+score(i, y) = <w, features(i, y)>.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Row:
         return self.indices.nbytes + self.values.nbytes
 
 
-def row_of(indices: np.ndarray, values: np.ndarray, n: int) -> Row:
-    """The row of the first n entries, which may come in any order and more than once; takes the arrays over."""
-    n = in_order(indices, values, n)
+def row_of(indices: np.ndarray, values: np.ndarray) -> Row:
+    """The row of entries that come in any order and more than once; takes the arrays over."""
+    n = in_order(indices, values, len(indices))
     return Row(indices[:n].copy(), values[:n].copy())
 
 
@@ -48,8 +48,12 @@ def combination(row: Row, factor: float, more: Row, more_factor: float) -> Row:
 class Structure:
     """A kind of output, declared by a subclass in the package or outside.
 
-    n_examples, n_weights: how many there are; lists: whether ``k_best`` gives more than one output; oracle_sets:
-    whether ``oracles`` does.
+    A subclass has n_examples, n_weights, ``gold`` and ``features``; and ``outputs``, all of them where these are few,
+    or decoders of its own (``best``, ``most_violating``, ``k_best``) where they are many.  So a map Phi(x, y) of inputs
+    and classes is a structure whose ``features(i, y)`` is Phi(x_i, y[0]) and whose ``outputs(i)`` are the classes.
+    ``blocksvm.testing.check_structure`` tries whether all of it fits together.
+
+    lists: whether ``k_best`` gives more than one output; oracle_sets: whether ``oracles`` does.
     """
 
     n_examples: int
@@ -57,37 +61,33 @@ class Structure:
     lists = True
     oracle_sets = False
 
-    def choices(self, i: int) -> int:
-        """The number that all entries of an output of example i lie below."""
-        raise NotImplementedError
-
     def gold(self, i: int) -> np.ndarray:
-        """The output that is right."""
+        """The right output."""
         raise NotImplementedError
 
     def features(self, i: int, output: np.ndarray) -> Row:
         """Of the pair of example and output."""
         raise NotImplementedError
 
-    def fits(self, i: int, output: np.ndarray) -> bool:
-        """Whether an array that was read from a file can be an output of example i."""
-        return not len(output) or bool(output.min() >= 0 and output.max() < self.choices(i))
-
     def loss(self, i: int, output: np.ndarray) -> float:
         """rho(gold, output) >= 0, and 0 of the gold one."""
+        return float(not np.array_equal(output, self.gold(i)))
+
+    def outputs(self, i: int) -> list[np.ndarray]:
+        """All outputs of example i; the decoders below try each."""
         raise NotImplementedError
 
     def best(self, w: np.ndarray, i: int) -> np.ndarray:
         """The output of the largest score."""
-        raise NotImplementedError
+        return self.k_best(w, i, 1)[0]
 
     def most_violating(self, w: np.ndarray, i: int) -> np.ndarray:
         """The output of the largest score + loss."""
-        raise NotImplementedError
+        return max(self.outputs(i), key=lambda y: _score(self.features(i, y), w) + self.loss(i, y))
 
     def k_best(self, w: np.ndarray, i: int, k: int) -> list[np.ndarray]:
         """The k outputs of the largest scores, or all where there are fewer, best first."""
-        raise NotImplementedError
+        return sorted(self.outputs(i), key=lambda y: -_score(self.features(i, y), w))[:k]
 
     def oracles(self, i: int, m: int) -> list[np.ndarray]:
         """The m outputs of the smallest losses, or all where there are fewer, the gold one first."""
@@ -97,17 +97,22 @@ class Structure:
         """features(gold) - features(output)."""
         return combination(self.features(i, self.gold(i)), 1.0, self.features(i, output), -1.0)
 
-    def mixture(self, i: int, outputs: list[np.ndarray], factors: np.ndarray) -> Row:
-        """The sum of factors[k] times the difference of outputs[k], of which there is one or more."""
-        rows = [self.difference(i, output) for output in outputs]
-        indices = np.concatenate([row.indices for row in rows])
-        values = np.concatenate([factor * row.values for factor, row in zip(factors, rows, strict=True)])
-        return row_of(indices, values, len(indices))
+    def most(self, i: int) -> tuple[int, float, float]:
+        """Upper bounds over all outputs of example i: of the additions that make a score + loss, of the sum of the
+        features' absolute values, and of the loss.  By them ``frank-wolfe`` counts the rounding of its certificate."""
+        outputs = self.outputs(i)
+        rows = [self.features(i, y) for y in outputs]
+        sums = [float(np.abs(row.values).sum()) for row in rows]
+        return max(len(row.indices) for row in rows) + 1, max(sums), max(self.loss(i, y) for y in outputs)
 
     @property
     def n_bytes(self) -> int:
         """Memory that the examples take: that of the arrays that are attributes."""
         return sum(array.nbytes for array in vars(self).values() if isinstance(array, np.ndarray))
+
+
+def _score(row: Row, w: np.ndarray) -> float:
+    return float(row.values @ w[row.indices])
 
 
 class TokenAnswers(Structure):
@@ -123,9 +128,6 @@ class TokenAnswers(Structure):
     def length(self, i: int) -> int:
         return int(self.bounds[i + 1] - self.bounds[i])
 
-    def fits(self, i, output):
-        return len(output) == self.length(i) and super().fits(i, output)
-
     def gold(self, i):
         return self.answers[self.bounds[i] : self.bounds[i + 1]]
 
@@ -134,46 +136,35 @@ class TokenAnswers(Structure):
 
 
 class CheckedStructure(Structure):
-    """A structure from outside the package with all its results checked: InputError where one is no output, or has an
-    unknown choice or feature."""
+    """A structure from outside the package whose results are checked before kernels read them: InputError where an
+    output is not an array of whole numbers, or a row has a feature that there is not."""
 
     def __init__(self, inner: Structure, name: str):
-        self.inner = inner
-        self.name = name
+        self.inner, self.name = inner, name
         for count in ("n_examples", "n_weights"):
             value = getattr(inner, count, None)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise InputError(f"{name}: its {count} is {value!r}; it must be a whole number of 1 or more")
-        self.n_examples, self.n_weights = int(inner.n_examples), int(inner.n_weights)
+            setattr(self, count, int(value))
         self.lists, self.oracle_sets = bool(inner.lists), bool(inner.oracle_sets)
-
-    def choices(self, i):
-        return self.inner.choices(i)
 
     def gold(self, i):
         return self._output(i, self.inner.gold(i), "gold")
 
     def features(self, i, output):
         row = self.inner.features(i, output)
-        indices = np.asarray(row.indices, dtype=np.int64)
-        values = np.asarray(row.values, dtype=np.float64)
+        indices, values = np.array(row.indices, np.int64, ndmin=1), np.array(row.values, np.float64, ndmin=1)
         if indices.ndim != 1 or indices.shape != values.shape or not np.isfinite(values).all():
-            raise InputError(
-                f"{self._where(i, 'features')} are not as many finite values as indices; give a Row of both"
-            )
-        if len(indices) and (
-            indices.min() < 0 or indices.max() >= self.n_weights or (np.diff(indices) <= 0).any()
-        ):  # fmt: skip
-            raise InputError(
-                f"{self._where(i, 'features')} do not rise from 0 to n_weights - 1 = {self.n_weights - 1}; sort them, "
-                "each once"
-            )
-        return Row(np.ascontiguousarray(indices), np.ascontiguousarray(values))
+            raise self._wrong(i, "features", "are not as many finite values as indices; give a Row of both")
+        if len(indices) and (indices[0] < 0 or indices[-1] >= self.n_weights or (np.diff(indices) <= 0).any()):
+            most = self.n_weights - 1
+            raise self._wrong(i, "features", f"do not rise from 0 to n_weights - 1 = {most}; sort them, each once")
+        return Row(indices, values)
 
     def loss(self, i, output):
         value = float(self.inner.loss(i, output))
         if not 0.0 <= value < np.inf:
-            raise InputError(f"{self._where(i, 'loss')} is {value}; it must be a finite number of 0 or more")
+            raise self._wrong(i, "loss", f"is {value}; it must be a finite number of 0 or more")
         return value
 
     def best(self, w, i):
@@ -188,29 +179,25 @@ class CheckedStructure(Structure):
     def oracles(self, i, m):
         return self._outputs(i, self.inner.oracles(i, m), m, "oracles")
 
+    def most(self, i):
+        return self.inner.most(i)
+
     @property
     def n_bytes(self):
         return self.inner.n_bytes
 
-    def _where(self, i: int, what: str) -> str:
-        return f"{self.name}: example {i}: its {what}"
+    def _wrong(self, i: int, what: str, why: str) -> InputError:
+        return InputError(f"{self.name}: example {i}: its {what} {why}")
 
     def _outputs(self, i: int, outputs, most: int, what: str) -> list[np.ndarray]:
         if not isinstance(outputs, list | tuple) or not 1 <= len(outputs) <= most:
-            raise InputError(f"{self._where(i, what)} are not a list of 1 to {most}; give such a list")
+            raise self._wrong(i, what, f"are not a list of 1 to {most}; give such a list")
         return [self._output(i, output, f"output among the {what}") for output in outputs]
 
     def _output(self, i: int, output, what: str) -> np.ndarray:
         if output is None:
-            raise InputError(f"{self._where(i, what)} is missing (None); give an array of choices")
+            raise self._wrong(i, what, "is missing (None); give an array of whole numbers")
         output = np.asarray(output)
-        if output.ndim != 1 or output.dtype.kind not in "iu":
-            raise InputError(f"{self._where(i, what)} is not a one-dimensional array of whole numbers; give such a one")
-        gold = () if len(output) or what == "gold" else self.inner.gold(i)
-        if gold is not None and len(gold):
-            raise InputError(f"{self._where(i, what)} is empty; give an array of choices")
-        n = self.inner.choices(i)
-        if len(output) and (output.min() < 0 or output.max() >= n):
-            wrong = output[(output < 0) | (output >= n)][0]
-            raise InputError(f"{self._where(i, what)} has the unknown label {wrong}; labels go from 0 to {n - 1}")
+        if output.ndim != 1 or output.dtype.kind not in "iu" or not len(output):
+            raise self._wrong(i, what, "is not a one-dimensional array of one or more whole numbers; give such a one")
         return np.ascontiguousarray(output, dtype=np.int32)

@@ -1,11 +1,9 @@
 """The multipliers of a small quadratic program: how far to move from each of some outputs.
 
-    min 1/2 ||w' - w||^2 + slack   s.t.  <w' - w, d_j> >= margins_j - slack_j;    w' - w = sum_j a_j d_j
-    max over a  margins^T a - 1/2 a^T gram a,    gram_jk = <d_j, d_k>
+    min 1/2 ||w' - w||^2 + C sum slack   s.t.  <w' - w, d_j> >= margins_j - slack;    w' - w = sum_j a_j d_j
+    max over a >= 0  margins^T a - 1/2 a^T gram a   s.t.  sum a <= C over each group,    gram_jk = <d_j, d_k>
 
-with 0 <= a_j <= C where each constraint has a slack of its own, and a_j >= 0, sum a <= C over each group where the
-constraints of a group share one.  gram (n, n), margins (n,) and a (n,) float64; a is written, from 0.  Both stop where
-no multiplier can rise or fall by a gradient above ``tol``, or after ``most`` steps; they return the largest such gradient.
+A group is the constraints that share a slack: those of an example, or each alone.
 """
 
 import numpy as np
@@ -14,39 +12,15 @@ from blocksvm.kernels import kernel
 
 NOTHING = 1e-12  # a share of C that the rounding of sums leaves over: no steps of this size are taken
 
-@kernel
-def separate_slacks(gram, margins, C, tol, most, a):
-    """Coordinate ascent (Hildreth, 1957): each multiplier in turn takes its best value."""
-    n = gram.shape[0]
-    a[:] = 0.0
-    gradient = margins.copy()
-    largest = np.inf
-    steps = 0
-    while largest > tol and steps < most:
-        largest = 0.0
-        for j in range(n):
-            g = gradient[j]
-            if (a[j] <= 0.0 and g <= 0.0) or (a[j] >= C and g >= 0.0):
-                continue
-            largest = max(largest, abs(g))
-            if gram[j, j] > 0.0:
-                new = min(max(a[j] + g / gram[j, j], 0.0), C)
-            else:
-                new = C if g > 0.0 else 0.0
-            step = new - a[j]
-            if step != 0.0:
-                a[j] = new
-                for k in range(n):
-                    gradient[k] -= step * gram[j, k]
-            steps += 1
-    return largest
-
 
 @kernel
-def shared_slacks(gram, margins, groups, C, tol, most, a):
-    """Pairs: what is left of a group's C counts as one more multiplier, whose gradient is 0, so that the multipliers of a
-    group sum to C; the one of the largest gradient takes from the one of the least that has something to give (sequential
-    minimal optimisation; Platt, 1998).  groups (n,) int64, rising."""
+def best_multipliers(gram, margins, groups, C, tol, most, a):
+    """Write the multipliers a (n,) float64; gram (n, n), margins (n,) float64; groups (n,) int64, rising.
+
+    Pairs: what is left of a group's C counts as one more multiplier, whose gradient is 0, so that the multipliers of a
+    group sum to C; the one of the largest gradient takes from the one of the least that has something to give
+    (sequential minimal optimisation; Platt, 1998).  Stops where no multiplier can rise or fall by a gradient above
+    ``tol``, or after ``most`` steps; returns the largest such gradient."""
     n = gram.shape[0]
     a[:] = 0.0
     gradient = margins.copy()

@@ -1,4 +1,4 @@
-"""The settings of structured learners and of a run of one; imports nothing heavy."""
+"""The settings of structured learners, of a run of one, and of the tasks; imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -29,12 +29,7 @@ MIRA = Settings((
     Setting("at_once", "examples in one update, whose constraints are met together", default=1, kind=int, least=1),
     WEIGHTS,
 ))  # fmt: skip
-FRANK_WOLFE = Settings((
-    C,
-    Setting("tol", "certified relative gap at which training ends", default=1e-2, least=0.0),
-    Setting("inner_passes", "passes over a block of examples while it is in memory", default=1, kind=int, least=1,
-            most=1000, metavar="N"),
-))  # fmt: skip
+FRANK_WOLFE = Settings((C, Setting("tol", "certified relative gap at which training ends", default=1e-2, least=0.0)))
 ONLINE = Settings((WEIGHTS,))
 AGGRESSIVE = Settings((AGAINST, WEIGHTS))
 
@@ -47,8 +42,10 @@ FEATURES = Settings((
     Setting("template", "features of tokens, e.g. 'w[-1]|w[0] w.suffix3[0]' (default: windows of columns)", kind=str,
             metavar="TEMPLATES"),
     Setting("min_count", "leave out features that occur fewer than N times", default=1, kind=int, least=1, metavar="N"),
-    Setting("longest", "for words and tagged-words: most characters of an unknown word", default=12, kind=int, least=1,
-            most=64, metavar="N"),
+    Setting("tags", "for words: the words to learn from are written word/TAG, and tags are predicted, too",
+            default=False, kind=bool),
+    Setting("longest", "for words: most characters of an unknown word", default=12, kind=int, least=1, most=64,
+            metavar="N"),
 ))  # fmt: skip
 SCORING = Settings((
     Setting("quality", "file with a number for each candidate; larger is better", kind=str, metavar="FILE"),
@@ -58,7 +55,7 @@ SCORING = Settings((
             metavar="FILE,..."),
 ))  # fmt: skip
 
-OF_TOKENS = FEATURES.without("longest")
+OF_TOKENS = FEATURES.without("tags", "longest")
 OF_TASKS = FEATURES + SCORING  # of all our tasks, each of which declares what it takes of them
 
 

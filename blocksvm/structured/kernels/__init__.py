@@ -1,0 +1,1 @@
+"""Compiled loops of structured outputs: the best paths and trees, multipliers of small quadratic programs."""

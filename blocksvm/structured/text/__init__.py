@@ -1,0 +1,1 @@
+"""Text as tokens, characters and features: what the tasks make structures of."""
