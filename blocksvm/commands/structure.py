@@ -43,7 +43,6 @@ TASKS = """tasks:
   candidates  the best of a list of 'sentence ||| text ||| name=value ...', by
               --quality or --score
 """
-TYPES = {"memory": size, "seed": seed}
 
 
 def overview() -> Parser:
@@ -67,7 +66,7 @@ def train_parser(declared: Settings, of_task: Settings = Settings()) -> Parser:
     add_settings(p, "candidates", SCORING)
     add_settings(p, "the task's settings", of_task)
     add_settings(p, "the learner's settings", declared)
-    add_settings(p, "the run", RUN, None, TYPES)
+    add_settings(p, "the run", RUN, None, {"memory": size, "seed": seed})
     return p
 
 

@@ -1,6 +1,6 @@
 """Outputs with structure: labels of a sequence, trees, segmentations, lists of candidates; learners over one protocol.
 
-A task or a learner is a line here, or a place (module:attribute) outside the package.
+A task or a learner is a line here, or a module:attribute outside the package.
 """
 
 from blocksvm.base.registry import Registry

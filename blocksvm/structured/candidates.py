@@ -34,7 +34,7 @@ TEXT_BYTES = 16  # a byte of text takes so many: its texts, names and numbers as
 
 
 class CandidateLists(Structure):
-    """Lists held as arrays.
+    """Lists as arrays.
 
     bounds (n_lists + 1,) int64: list i is the candidates bounds[i]:bounds[i + 1]; indptr (n_candidates + 1,) int64,
     indices (nnz,) int64, rising within a candidate, values (nnz,) float64: their features; quality (n_candidates,)
@@ -68,6 +68,10 @@ class CandidateLists(Structure):
     def features(self, i, output):
         start, stop = self.indptr[self.bounds[i] + output[0] :][:2]
         return Row(self.indices[start:stop], self.values[start:stop])
+
+    def most(self, i):
+        additions, largest, loss = super().most(i)
+        return additions, largest, loss + 2.0 * float(np.abs(self.qualities(i)).max())  # which the decoder subtracts
 
     def scores(self, w: np.ndarray, i: int) -> np.ndarray:
         """(n_candidates of the list,) float64"""
@@ -142,7 +146,7 @@ class CandidateText:
 
 
 def read_candidates(name: str, memory: int) -> CandidateText:
-    """Read lists of candidates; InputError for a line that is none, and for a sentence whose candidates stand apart."""
+    """Read lists of candidates; InputError for another line, and for a sentence whose candidates stand apart."""
     texts, bounds, lengths, codes, numbers = [], [], [], [], []
     known: dict[bytes, int] = {}
     seen: set[bytes] = set()

@@ -15,8 +15,8 @@ than those of no learning.  The mean of the weights after each step t, weighted 
 much nearer the optimum then, the last one near the optimum.  Both are certified against the dual of the last, and the
 model is the one of the smaller primal.
 
-The certificate counts what rounding may hide, in units of u = 2^-53, twice for the products of such terms.  With the
-bounds m_i, F_i, R_i of ``Structure.most``:
+The certificate counts what rounding may hide, in units of u = 2^-53, and all of it twice, for products of such terms.
+With the bounds m_i, F_i, R_i of ``Structure.most``:
 
 - The decoder's scores are off by (m_i + 2) u (max|w| F_i + R_i) at most, so that its output lies below the best one by
   twice as much; the violation of the one it gives is off by less than four times as much.

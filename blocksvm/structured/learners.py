@@ -16,7 +16,7 @@ features(y'):
 The paper on pa has the root of the loss for max-loss, too; the largest score + root of a sum could not be found by the
 decoders of sequences, trees and lattices.  With one slack a constraint its multiplier lies from 0 to C, with one an
 example their sum; of several examples at once the constraints are met together (``kernels/multipliers.py``).  With
-several oracles each of them, outputs of small losses, takes the place of the gold one (Watanabe et al., eq. 5):
+several oracles each of them, outputs of small losses, replaces the gold one (Watanabe et al., eq. 5):
 
     score(o) - score(y') >= rho(gold, y') - rho(gold, o) - slack   where the right side without its slack is above 0
 """

@@ -70,9 +70,6 @@ class Paths(Structure):
         """The output of a path of nodes."""
         return nodes
 
-    def best(self, w, i):
-        return self.k_best(w, i, 1)[0]
-
     def most_violating(self, w, i):
         return self._paths(w, i, self.node_costs(i), 1)[0]
 
@@ -132,7 +129,7 @@ def pairs_of(n_kinds: int) -> int:
 
 
 class Sequences(TokenAnswers, Paths):
-    """Sequences held as arrays.
+    """Sequences as arrays.
 
     table (n_tokens, n_columns) int32, -1: none, those of pairs of labels from the column ``plain`` on (None: there are
     none); bounds (n_sequences + 1,) int64; labels (n_tokens,) int32, -1 where one is not among the n_labels, or None;

@@ -46,7 +46,7 @@ def arc_bounds_of(bounds: np.ndarray) -> np.ndarray:
 
 
 class Trees(TokenAnswers):
-    """Trees held as arrays.
+    """Trees as arrays.
 
     table (n_arcs, n_columns) int32: features of each arc, -1: none; bounds (n_sentences + 1,) int64; heads (n_tokens,)
     int32, or None.  An output is the heads of a sentence's tokens.

@@ -15,7 +15,7 @@ def best_tree(weights, heads):
     """Write the best tree into ``heads``: its weight, -inf where there is none.
 
     While the heaviest entering arcs form a cycle, it becomes one new node: an arc into it weighs as much more or less
-    as the tree would by taking it in the place of the cycle's own arc.  Then the nodes are taken apart again, the last
+    as the tree would by taking it instead of the cycle's own arc.  Then the nodes are taken apart again, the last
     first: an arc that enters one enters an original node in it, and replaces the cycles' own arcs into all on the way.
     """
     n = weights.shape[0]
