@@ -18,7 +18,6 @@ from blocksvm.problems.distance import DISTANCE
 
 SHOWN = 5  # labels that a sentence names
 MOST_CLASSES = 50  # that get a line each
-RELIABILITY_BINS = 10
 EPSILON = float(np.finfo(np.float64).eps)  # probabilities are this far from 0 and 1 for a logarithm, as scikit-learn's
 
 # Decision values are counted by the upper bits of their float32, which leave eleven bits of the fraction.
@@ -169,45 +168,30 @@ class RankCurve:
 
 
 class Probabilities:
-    """Logarithmic loss (natural logarithm) and Brier score of the probabilities of the labels, and how often the larger
-    one of two, or the most probable one of more, is right where they say how much (reliability).  The Brier score of
-    two labels is that of one of them, of more the sum over all (Brier, 1950)."""
+    """Logarithmic loss (natural logarithm) and Brier score of the probabilities of the labels.  The Brier score of two
+    labels is that of one of them, of more the sum over all (Brier, 1950)."""
 
     def __init__(self):
+        self.rows = 0
         self.log_loss = self.brier = 0.0
-        self.bins = np.zeros((RELIABILITY_BINS, 3))  # rows, sum of the probabilities, rows of the larger label
 
     def count(self, probabilities: np.ndarray, places: np.ndarray) -> None:
         """probabilities (n, k) of the labels, places (n,) of each row's own among them."""
         n, k = probabilities.shape
         likelihood = probabilities[np.arange(n), places]
+        self.rows += n
         self.log_loss -= float(np.log(np.clip(likelihood, EPSILON, 1.0 - EPSILON)).sum())
         if k == 2:
             self.brier += float(np.square(1.0 - likelihood).sum())
-            larger, positive = probabilities[:, 1], places == 1
         else:
             self.brier += float((np.square(probabilities).sum(axis=1) - 2.0 * likelihood + 1.0).sum())
-            larger, positive = probabilities.max(axis=1), probabilities.argmax(axis=1) == places
-        places = np.minimum((larger * RELIABILITY_BINS).astype(np.int64), RELIABILITY_BINS - 1)
-        for column, weights in enumerate((None, larger, positive.astype(np.float64))):
-            self.bins[:, column] += np.bincount(places, weights, RELIABILITY_BINS)
 
     def figures(self) -> dict[str, float]:
-        n = float(self.bins[:, 0].sum())
-        return {"log_loss": self.log_loss / n, "brier": self.brier / n} if n else {}
+        return {"log_loss": self.log_loss / self.rows, "brier": self.brier / self.rows} if self.rows else {}
 
-    def sentences(self, label: str) -> list[str]:
+    def sentences(self) -> list[str]:
         figures = self.figures()
-        if not figures:
-            return []
-        lines = [f"log-loss {figures['log_loss']:.6f}, Brier score {figures['brier']:.6f}"]
-        lines.append(f"{label:>12} {'mean':>7} {'observed':>9} {'rows':>11}")
-        for k, (rows, total, right) in enumerate(self.bins.tolist()):
-            if rows:
-                low, high = k / RELIABILITY_BINS, (k + 1) / RELIABILITY_BINS
-                cells = f"{f'{low:.1f} - {high:.1f}':>12} {total / rows:7.4f} {right / rows:9.4f} {int(rows):11,}"
-                lines.append(f"{cells} {'#' * round(30 * right / rows)}".rstrip())
-        return lines
+        return [f"log-loss {figures['log_loss']:.6f}, Brier score {figures['brier']:.6f}"] if figures else []
 
 
 class ClassMeasures:
@@ -300,10 +284,7 @@ class ClassMeasures:
         line += "" if self.costs is None else f", mean cost {self.mean_cost:.6f}"
         lines = [line, *by_label(self.labels.values, precision, recall, f1, self.true)]
         if self.probabilities is not None:
-            binary = self.labels.binary
-            lines += self.probabilities.sentences(
-                f"P({label_text(self.labels.positive)})" if binary else "P(predicted)"
-            )
+            lines += self.probabilities.sentences()
         return lines
 
 
