@@ -281,7 +281,7 @@ class Segmenting(StructuredTask):
         templates = Templates(DEFAULT if settings["template"] is None else settings["template"])
         if text.tags is None and len(templates.groups) > 1:
             raise InputError(
-                f"{option('template', templates.text)}: {BEFORE} is a tag, which need --tags; leave it out"
+                f"{option('template', templates.text)}: {BEFORE} is a tag; give {option('tags')}, or leave it out"
             )
         dictionary = Dictionary.of(text)
         spans, numbers = self._spans(text.lines, dictionary, settings["longest"], True, templates, memory)

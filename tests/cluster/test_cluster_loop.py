@@ -155,11 +155,6 @@ def test_a_checkpoint_goes_on_only_where_it_was_begun(stores, tmp_path):
             train(stores[2], checkpoint=checkpoint, resume=True, **resumed)
 
 
-def test_no_passes_are_replayed(stores):
-    with Store(stores[2]) as store, pytest.raises(InputError, match="replay: not on a cluster"):
-        ClusterPlan(store, TrainSettings.of(), replay=([1], [1]))
-
-
 def test_workers_that_do_not_start_are_closed(stores):
     class Broken(ThreadWorkers):
         closed = False

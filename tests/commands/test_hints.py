@@ -112,7 +112,7 @@ def test_help_names_all_shells():
 
 
 def test_an_interrupted_run_says_how_its_state_would_be_saved(store, tmp_path, run_in_process, monkeypatch):
-    for command, words in ((train, [tmp_path / "m.h5", "--tol", "1e-12"]), (cv, ["-C", "1,2", "--tol", "1e-12"])):
+    for command, words in ((train, [tmp_path / "m.h5", "--tol", "1e-12"]),):
         monkeypatch.setattr(command, "catch_signals", lambda: stop_after(1))
         done = run_in_process(command.main, store, *words, "--quiet")
         assert done.code == 130

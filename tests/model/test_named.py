@@ -39,7 +39,6 @@ def folder(tmp_path_factory) -> Path:
         blocksvm.fit(store, learner="pa1", max_outer=1).save(folder / "learner.h5")
     runs = [
         (train, "store.h5 other.h5 --checkpoint run.ckpt --log run.jsonl --max-outer 2 --tol 1e-9"),
-        (cv, "store.h5 -C 0.1,1 --folds 2 --checkpoint cv.ckpt --max-outer 2"),
         (structure, "train columns structure.h5 --task tags --epochs 1"),
     ]
     for command, arguments in runs:
@@ -92,10 +91,6 @@ READERS = {
     "run.ckpt": [
         (info, "run.ckpt --verify"), (train, "store.h5 out --warm-start run.ckpt"),
         (train, "store.h5 out --checkpoint run.ckpt --resume --tol 1e-9"),
-    ],
-    "cv.ckpt": [
-        (info, "cv.ckpt"), (cv, "store.h5 -C 0.1,1 --folds 2 --checkpoint cv.ckpt --resume --max-outer 2"),
-        (train, "store.h5 out --warm-start cv.ckpt"),
     ],
     "run.jsonl": [(report, "run.jsonl -o out")],
     "structure.h5": [
