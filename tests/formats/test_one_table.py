@@ -265,3 +265,32 @@ def test_a_model_of_one_form_predicts_the_others(tmp_path, capsys):
             assert code == 0 and "warning" not in err, err
             scores.append(out)
         assert len(set(scores)) == 1
+
+
+def test_what_polars_writes_is_the_same_table(tmp_path, capsys):
+    """csv, Parquet and Arrow files of polars (views of strings, categories, compressed or not): read, trained on and
+    predicted as one table, by each other's decisions."""
+    pl = pytest.importorskip("polars")
+    columns = {"on": [True, False, None, True], "n": [7, 0, None, -(2**60)], "f": [0.1, 0.0, None, -2e-30]}
+    columns |= {"s": ["a b", "", None, "grün"], "c": pl.Series(["a", "b", None, "a"], dtype=pl.Categorical)}
+    frame = pl.DataFrame(columns | {"label": [1, 0, 1, 0]})
+    paths = [tmp_path / name for name in ("p.csv", "p.parquet", "p.arrow", "z.arrow", "old.arrow")]
+    frame.write_csv(paths[0])
+    frame.write_parquet(paths[1])
+    frame.write_ipc(paths[2])
+    frame.write_ipc(paths[3], compression="zstd")
+    frame.write_ipc(paths[4], compat_level=pl.CompatLevel.oldest())
+    rows, recipe, _ = read(paths[0])
+    full = {"on": 1.0, "n": 7.0, "f": 0.1, "s=a b": 1.0, "c=a": 1.0}
+    assert names_in(rows) == [full, {"c=b": 1.0}, {}, {"on": 1.0, "n": -(2.0**60), "f": -2e-30, "s=grün": 1, "c=a": 1}]
+    scores = set()
+    for path in paths:
+        assert read(path)[0] == read(path, recipe)[0] == rows, path
+        made = tmp_path / "s.h5", tmp_path / "m.h5"
+        assert run_in_process(capsys, split, path, made[0], "--overwrite")[0] == 0
+        assert run_in_process(capsys, train, *made, "--overwrite")[0] == 0
+        for other in paths:
+            code, out, err = run_in_process(capsys, predict, made[1], other, "--scores")
+            assert code == 0 and "warning" not in err, err
+            scores.add(out)
+    assert len(scores) == 1
