@@ -12,7 +12,7 @@ from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.formats.choices import PREDICTED, all_choices
 
 EPILOG = """Rows that have a label are passed over. A row's number counts the rows from 1 in
-the order of reading, as split --drop takes it.
+the order of reading.
 
 examples:
   blocksvm ask pool.svm model.h5 -n 100

@@ -23,7 +23,7 @@ EPILOG = """examples:
   blocksvm split train.svm.gz store.h5
   blocksvm split day-*.svm.zst store.h5 --memory 4GB --holdout 0.1 test.h5
   zcat clicks.gz | blocksvm split - store.h5 --normalize l2
-  blocksvm split today.svm store.h5 --append --drop oldest:10%
+  blocksvm split today.svm store.h5 --append
   blocksvm split texts.tsv store.h5 --format documents --idf smooth
   blocksvm split table.csv store.h5 --scale max-abs
   blocksvm split test.tsv test.h5 --like store.h5
@@ -38,7 +38,7 @@ def parser(format_name: str | None = None) -> Parser:
         EPILOG,
     )
     p.add_argument("inputs", nargs="*", metavar="INPUT", help="files or folders, read one after the other")
-    p.add_argument("store", metavar="STORE.h5", help="the store to write, or to change (--append, --drop)")
+    p.add_argument("store", metavar="STORE.h5", help="the store to write, or to add to (--append)")
     add_changes(p.add_argument_group("changing a store"))
     add_rows(p.add_argument_group("the rows"))
     add_choices(p, format_name)
@@ -59,7 +59,7 @@ def parser(format_name: str | None = None) -> Parser:
 
 
 def add_changes(changed) -> None:
-    """Add the options that change a store to their group."""
+    """Add the options that add rows to a store to their group."""
     changed.add_argument(
         "--append", action="store_true", help="add the rows to the store, by the settings it was made with"
     )
@@ -67,12 +67,6 @@ def add_changes(changed) -> None:
         "--append-once",
         action="store_true",
         help="the same, but skip an input that was added before (the same name, size and content)",
-    )
-    changed.add_argument(
-        "--drop",
-        metavar="ROWS",
-        help="remove rows from the store: a file of their numbers, one a line, counted from 1 in the order of reading; "
-        "or the oldest, as oldest:1000 or oldest:10%%; with --append the new rows stay",
     )
 
 
@@ -124,7 +118,7 @@ def main(arguments: list[str]) -> int:
     options.inputs = files_named(options.inputs, options.quiet)
 
     options.append |= options.append_once
-    changes = options.append or options.drop is not None
+    changes = options.append
     share, held_out = holdout_of(options, changes)
     # what can be refused is refused before anything is compiled
     check_options(options, changes)
@@ -138,7 +132,7 @@ def main(arguments: list[str]) -> int:
     with SplitDisplay(sys.stderr, options.quiet) as display:
         display.begin(options.inputs, settings)
         if changes:
-            meta = extend(options.inputs, options.store, settings, options.drop, display.show, options.append_once)
+            meta = extend(options.inputs, options.store, settings, display.show, options.append_once)
         else:
             meta = split_rows(options.inputs, options.store, settings, held_out, display.show)
     of_run = {"store": options.store, "holdout": held_out and str(held_out), "seconds": display.seconds}
@@ -196,16 +190,13 @@ def check_options(options, changes: bool) -> None:
     """InputError where options do not fit each other, or a number is out of range."""
     if options.min_count is not None and options.min_count < 1:
         raise InputError(f"--min-count {options.min_count}: must be 1 or more")
-    if not options.inputs and options.append:
-        raise InputError(f"--append: give the text whose rows are added to {options.store}")
+    if not options.inputs:
+        what = f"--append: give the text whose rows are added to {options.store}"
+        raise InputError(
+            what if changes else f"{options.store}: give text to read before the store's name (see --help)"
+        )
     if options.append_once and "-" in options.inputs:
         raise InputError("--append-once: what standard input holds is known only once it is read; give a file")
-    if not options.inputs and options.drop is None:
-        raise InputError(f"{options.store}: give text to read before the store's name (see --help)")
-    if not options.inputs and options.weights:
-        raise InputError("--weights: there are no new rows to weigh; leave it out")
-    if options.inputs and options.drop is not None and not options.append:
-        raise InputError(f"--drop: add --append to add the rows of {options.inputs[0]} to {options.store}, too")
     if changes and options.like is not None:
         raise InputError("--like: is for a new store; rows are added by the settings of the store itself; leave it out")
     if options.weights == "-" and "-" in options.inputs:
@@ -221,7 +212,7 @@ def check_files(options, changes: bool, held_out) -> None:
         if name != "-" and not place(name).exists():
             raise InputError(f"{name}: no such file")
     if changes and not place(options.store).exists():
-        raise InputError(f"{options.store}: no such store; make it first, without --append and --drop")
+        raise InputError(f"{options.store}: no such store; make it first, without --append")
     stores = [path for path in (place(options.store), held_out) if path is not None]
     outputs_of(options, [*options.inputs, options.weights, *map(str, stores)])
     for path in stores:

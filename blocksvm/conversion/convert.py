@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +35,6 @@ from blocksvm.conversion.factor_counts import (
     require_counted_factors,
 )
 from blocksvm.conversion.label_table import RowError
-from blocksvm.conversion.line_table import LineTable
 from blocksvm.conversion.number_lines import RowWeights
 from blocksvm.conversion.numbered_rows import rows_of
 from blocksvm.conversion.parallel_parsing import by_threads
@@ -50,8 +49,6 @@ from blocksvm.formats.text.text_source import LineLimit, TextSource
 from blocksvm.kernels.shuffle import row_keys
 from blocksvm.store.creation import create_together
 from blocksvm.store.hdf5_files import open_hdf5, read_meta, write_meta
-from blocksvm.store.history import write_steps
-from blocksvm.store.tables import write_lines
 
 SMALLEST_MEMORY = 16_000_000
 SMALLEST_TABLE = 1_000_000  # bytes for each table of ids
@@ -204,22 +201,20 @@ def extend(
     inputs: list[str],
     store: str | Path,
     settings: SplitSettings | None = None,
-    drop: str | None = None,
     progress: Callable[[SplitProgress], None] | None = None,
     once: bool = False,
 ) -> dict:
-    """Add the rows of some text to a store, leave rows out of it, or both; returns the store's new description.
+    """Add the rows of some text to a store; returns the store's new description.
 
-    inputs: as ``split`` takes them, may be empty; settings: those of the store (``settings_of_store``, the default);
-    drop: which rows are left out, see ``conversion/dropping.py``; once: inputs that were added before are skipped, and
-    named under "skipped" in what is returned, and where no other is left the store stays as it is.  The changed store
-    is written beside the old one and takes its name when it is whole: after any fault there is the old store or the new
-    one.  Chunks that keep their rows are copied as they are.  Raises InputError as ``split`` does, where the store is
-    none, and, without ``once``, where an input was added before.
+    inputs: as ``split`` takes them; settings: those of the store (``settings_of_store``, the default); once: inputs
+    that were added before are skipped, and named under "skipped" in what is returned, and where no other is left the
+    store stays as it is.  The changed store is written beside the old one and takes its name when it is whole: after
+    any fault there is the old store or the new one.  Its chunks are copied as they are.  Raises InputError as ``split``
+    does, where the store is none, and, without ``once``, where an input was added before.
     """
     path = place(store)
-    if not inputs and drop is None:
-        raise InputError(f"{path}: nothing to do; give text whose rows are added, or {option('drop')}")
+    if not inputs:
+        raise InputError(f"{path}: nothing to do; give text whose rows are added")
     settings = settings_of_store(path, {}) if settings is None else settings
     with ExistingRows(path) as existing:
         require_counted_factors(existing.store, inputs)
@@ -237,7 +232,6 @@ def extend(
             )
         if skipped and not new:
             return existing.store.meta | {"skipped": skipped}
-        existing.look(drop, settings.memory)
         meta = _convert(new, None, path, settings, None, progress, existing)
         return meta | ({"skipped": skipped} if once else {})
 
@@ -283,7 +277,6 @@ class _Split:
         self.began = time.perf_counter()
         self.first = 0 if existing is None else existing.store.meta["source_rows"]
         self.rows = self.first  # that were read in the whole life of the store
-        self.lines = LineTable()
         self.counter = RecordCounter()
         self.notes: list[str] = []  # on what the first lines decided
         self.left_out = np.empty(0, np.int64)  # ids of features without a factor, as many as are counted
@@ -371,11 +364,11 @@ class _Split:
             )
 
     def _write(self, destination: Destination, file, pool: ThreadPoolExecutor) -> dict:
-        settings, before, table = self.settings, {}, (np.empty(0, np.int64), np.empty(0, np.int64))
+        settings, before = self.settings, {}
         chunk_nnz = settings.chunk_nonzeros
         if self.existing is not None:
             before, old = self.existing.described(), self.existing.store
-            table, chunk_nnz = old.lines, old.chunk_nnz
+            chunk_nnz = old.chunk_nnz
         now = {
             "seed": settings.seed,
             "order": "stored" if settings.keep_order else "shuffled",
@@ -406,10 +399,8 @@ class _Split:
             **self._factors_from(destination, before),
             **{name: before[name] for name in PARTNERS if name in before},
         }  # fmt: skip
-        if len(table[0]) or self.lines.n_known:
-            write_lines(file, *self.lines.tables(table))
         if self.existing is not None:
-            meta["history"] = write_steps(file, self.existing.steps())
+            meta["history"] = [asdict(step) for step in self.existing.steps()]
         layout = RowOrder(
             settings.keep_order, chunk_nnz, pool, settings.n_jobs, self.bucket_bytes, self.spool_bytes, self.recipe.l2
         )  # fmt: skip
@@ -466,7 +457,6 @@ class _Split:
                         self.counter.check(batch)
                         if not self.sources or self.sources[-1][0] is not batch.origin.source:
                             self.sources.append((batch.origin.source, self.rows))
-                        self.lines.add(self.rows, batch)
                         if batch.left_out is not None and len(batch.left_out):
                             self.left_out = np.union1d(self.left_out, batch.left_out)[: self.most_left_out]
                         yield batch
@@ -484,7 +474,6 @@ class _Split:
                     raise
                 record = int(batch.origin.records[error.row - (self.rows - len(batch))])
                 raise InputError(self.counter.at(batch, record - batch.origin.n_records, str(error))) from None
-            destinations[0].table.hold("the rows' lines", self.lines.n_bytes)
             destinations[0].table.hold("the features that are left out", 3 * self.left_out.nbytes)  # as they are joined
             self._report("reading", batch.origin.fraction)
         for destination in destinations:

@@ -13,13 +13,11 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input
 from blocksvm.base.objects.remote_path import RemotePath, absolute_name, file_size
-from blocksvm.conversion.dropping import dropping
 from blocksvm.conversion.feature_ids import BYTES_AN_ID, FULLEST, NameTable
 from blocksvm.formats.file_reader import fingerprint_of_input
 from blocksvm.sources.source import Step
 from blocksvm.store import codec
 from blocksvm.store.arrays import PIECE
-from blocksvm.store.history import pieces_of
 from blocksvm.store.reader import Store
 from blocksvm.store.schema import WEIGHTED_ROW
 from blocksvm.store.writer import StoreWriter
@@ -30,14 +28,13 @@ INHERITED = ("settings", "sources", "recipe", "source_rows", "idf_from", *PARTNE
 
 
 class ExistingRows:
-    """A store's rows but those that are left out.  A context manager: the store is open meanwhile.
+    """A store's rows.  A context manager: the store is open meanwhile.
 
     labels: those that occur among the rows, as a reader gives them; n_features: all keep their numbers; ones: every
-    value is 1; weighted: some row has another weight.  A chunk that keeps all its rows is copied as it is.
+    value is 1; weighted: some row has another weight.
     """
 
     def __init__(self, path: Path):
-        """``look`` at it before its rows are used."""
         self.path = path
         self.state = _state_of(path)
         self.store = Store(path)
@@ -48,7 +45,12 @@ class ExistingRows:
             self.close()
             raise
         store = self.store
-        self.n_features = store.n_features
+        self.n_rows, self.n_features = store.n_samples, store.n_features
+        table = store.coding.source_labels
+        if table is None:
+            self.labels = np.zeros(min(1, store.n_samples - store.n_unlabelled))
+        else:  # a store's table has the labels that occur, and no others
+            self.labels = list(table)
         self.ones = store.value_bytes == 0
         self.weighted = store.weighted
 
@@ -93,62 +95,6 @@ class ExistingRows:
         same = {name: known.get((absolute_name(name), file_size(name)), ()) for name in inputs if name != "-"}
         return [name for name, those in same.items() if those and fingerprint_of_input(name) in those]
 
-    def look(self, drop: str | None, memory: int) -> None:
-        """Count the rows that stay, and find their labels and the places of the others.
-
-        drop: the rule by which rows are left out, see ``dropping``; memory: bytes for their numbers and places.  Raises
-        InputError where the rule does not fit the store, or leaves none of its rows."""
-        store, memory = self.store, memory // 2
-        self.rule = None if drop is None else dropping(drop, store, memory)
-        table = store.coding.source_labels
-        self.n_rows, self.dropped = store.n_samples, np.empty(0, np.int64)
-        labelled = store.n_unlabelled < store.n_samples
-        # a store's table has the labels that occur, and no others
-        present = np.arange(0 if table is None else len(table))
-        if self.rule is not None:
-            labelled, present = self._leave_out(memory, drop)
-        if table is None:
-            self.labels = np.zeros(1) if labelled else np.empty(0)
-            self.place = None
-        else:
-            self.labels = [table[code] for code in present.tolist()]
-            self.place = np.full(len(table), -1)
-            self.place[present] = np.arange(len(present))
-
-    def _leave_out(self, memory: int, drop: str) -> tuple[bool, np.ndarray]:
-        """Read the records of all rows for those that the rule leaves out.  Returns whether any other has a label, and
-        the codes of their labels, rising, where these have codes."""
-        store = self.store
-        table = store.coding.source_labels
-        counts = np.zeros(0 if table is None else len(table), np.int64)
-        labelled, dropped = False, []
-        for chunk in range(len(store.chunks)):
-            rows = store.read_rows(chunk)
-            gone = self.left_out(rows)
-            labels = rows["label"][~gone]
-            labels = labels[~np.isnan(labels)]
-            labelled |= len(labels) > 0
-            if table is not None:
-                counts += np.bincount(labels.astype(np.int64), minlength=len(counts))
-            if gone.any():
-                dropped.append(np.flatnonzero(gone) + int(store.chunks.first_row[chunk]))
-                self.n_rows -= len(dropped[-1])
-                if 16 * (store.n_samples - self.n_rows) > memory:  # twice: as they are found, and together
-                    raise InputError(
-                        f"{self.path}: the places of the rows that are left out take more than the "
-                        f"{memory / 1e6:,.0f} MB that there are for them; give more memory, or leave them out in steps"
-                    )
-        self.rule.finish()
-        if self.n_rows == 0:
-            raise InputError(f"{self.path}: no row would be left; leave out fewer, or remove the store")
-        if not dropped:
-            raise InputError(f"{self.path}: {drop} leaves out no row")
-        self.dropped = np.concatenate(dropped)
-        return labelled, np.flatnonzero(counts)
-
-    def left_out(self, rows: np.ndarray) -> np.ndarray:
-        return np.zeros(len(rows), bool) if self.rule is None else self.rule.chosen(rows["source"])
-
     def require_memory(self, n_bytes: int, beside: int) -> None:
         """InputError, before any is read, where the features with their names and ``beside`` bytes for each take more
         than so many bytes."""
@@ -172,38 +118,27 @@ class ExistingRows:
     def steps(self) -> Iterator[Step]:
         """The states of the store before each change, this one included."""
         yield from self.store.history()
-        yield Step(self.store.fingerprint, self.store.n_samples, len(self.dropped), lambda: pieces_of(self.dropped))
+        yield Step(self.store.fingerprint, self.store.n_samples)
 
     def write(self, writer: StoreWriter, new_label: np.ndarray | None, report: Callable[[int], None]) -> None:
         """The rows into a writer.  new_label: of a place in the table of labels, as it was begun with ``labels``;
         report(rows) is called as they are written."""
         store, done = self.store, 0
         for chunk in range(len(store.chunks)):
-            records = store.read_rows(chunk)
-            retained = ~self.left_out(records)
-            rows = self._records(records, retained, new_label, writer.weighted)
-            if retained.all():
-                writer.copy(rows, int(store.chunks.nnz[chunk]), self._parts(chunk, writer.value_dtype))
-            elif len(rows):
-                block = store.read_block(np.array([chunk]), None)
-                entries = np.repeat(retained, records["length"])
-                values = block.values
-                if values is None and writer.value_dtype is not None:
-                    values = np.ones(len(entries), writer.value_dtype)
-                writer.append(rows, block.indices[entries], None if values is None else values[entries])
+            rows = self._records(store.read_rows(chunk), new_label, writer.weighted)
+            writer.copy(rows, int(store.chunks.nnz[chunk]), self._parts(chunk, writer.value_dtype))
             done += len(rows)
             report(done)
 
-    def _records(self, records: np.ndarray, retained: np.ndarray, new_label, weighted: bool) -> np.ndarray:
-        rows = records[retained]
+    def _records(self, rows: np.ndarray, new_label, weighted: bool) -> np.ndarray:
         if weighted and not self.weighted:
-            rows = np.empty(len(rows), WEIGHTED_ROW)
+            records, rows = rows, np.empty(len(rows), WEIGHTED_ROW)
             for name in records.dtype.names:
-                rows[name] = records[name][retained]
+                rows[name] = records[name]
             rows["weight"] = 1.0
-        if self.place is not None:
+        if self.store.coding.source_labels is not None:
             labelled = ~np.isnan(rows["label"])
-            rows["label"][labelled] = new_label[self.place[rows["label"][labelled].astype(np.int64)]]
+            rows["label"][labelled] = new_label[rows["label"][labelled].astype(np.int64)]
         return rows
 
     def _parts(self, chunk: int, value_dtype) -> list[Callable[[], tuple]]:

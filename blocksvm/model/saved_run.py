@@ -1,5 +1,5 @@
-"""The end of a previous run for a warm start: of the same rows, or of the rows before some were added and some left
-out (incremental and decremental training: Tsai, Lin, Lin, KDD 2014)."""
+"""The end of a previous run for a warm start: of the same rows, or of the rows before some were added (incremental
+training: Tsai, Lin, Lin, KDD 2014)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import listed
 from blocksvm.model.solver_state import SavedState, open_state
 from blocksvm.solvers.solver import SavedRun
-from blocksvm.sources.source import Source, Step
-from blocksvm.store.history import Shift
+from blocksvm.sources.source import Source
 
 
 def load_saved_run(path: Path, source: Source, axes: Mapping[str, str], labels: list) -> SavedRun:
@@ -36,20 +35,18 @@ def load_saved_run(path: Path, source: Source, axes: Mapping[str, str], labels: 
             f"{name}: has the labels {listed(theirs)}, and {source.name} has others since its rows were changed; start "
             f"without {option('warm_start')}"
         )
-    steps = steps[known[-1] :]
-    rows = _ChangedRows(saved, source, axes, steps)
-    return SavedRun(name, saved.meta, rows.lengths(), rows.load, not any(step.n_dropped for step in steps))
+    rows = _RowsBefore(saved, source, axes, steps[known[-1]].n_samples)
+    return SavedRun(name, saved.meta, rows.lengths(), rows.load)
 
 
-class _ChangedRows:
-    """Rows that were left out have lost their dual variables, and new ones begin at 0; likewise new features."""
+class _RowsBefore:
+    """New rows begin with dual variables of 0, and new features likewise."""
 
-    def __init__(self, saved: SavedState, source: Source, axes: Mapping[str, str], steps: list[Step]):
+    def __init__(self, saved: SavedState, source: Source, axes: Mapping[str, str], n_before: int):
         self.saved = saved
         self.axes = axes
         self.n_samples, self.n_features = source.n_samples, source.n_features
-        self.n_before, self.d_before = steps[0].n_samples, saved.meta["n_features"]
-        self.steps = steps
+        self.n_before, self.d_before = n_before, saved.meta["n_features"]
 
     def lengths(self) -> dict[str, dict[str, int]]:
         return {
@@ -75,14 +72,8 @@ class _ChangedRows:
         flat = out.reshape(-1)
         flat[:] = 0.0
         columns = flat.size // (self.n_samples if axis == "row" else self.n_features + 1)
-        changes = [Shift(step.dropped()) for step in self.steps]
+        constant = self.d_before * columns if axis == "feature" else flat.size  # which comes last
         for start, piece in self.saved.pieces(solver, name, flat.dtype):
-            entries = np.arange(start, start + len(piece))
-            places, column = np.divmod(entries, columns)
-            if axis == "row":
-                for shift in changes:
-                    places = shift(places)
-            else:  # the constant feature comes last
-                places = np.where(places == self.d_before, self.n_features, places)
-            there = places >= 0
-            flat[places[there] * columns + column[there]] = piece[there]
+            split = min(max(constant - start, 0), len(piece))
+            flat[start : start + split] = piece[:split]
+            flat[flat.size - columns + start + split - constant :][: len(piece) - split] = piece[split:]

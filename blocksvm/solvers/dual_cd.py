@@ -325,8 +325,7 @@ def take_weights(solver: DualCD, state: State, saved: SavedRun, ratio: np.ndarra
     meta, lengths = saved.meta, saved.lengths[solver.name]
     space, name = (solver.name, "w") if "w" in lengths else ("", "weights")
     same = (
-        saved.whole
-        and not solver.problem.free_bias
+        not solver.problem.free_bias
         and (ratio == 1.0).all()
         and meta["method"]["settings"] == plain(solver.settings)
         and meta["settings"].get("bias", 0.0) == solver.bias

@@ -152,13 +152,12 @@ class Visit:
 class SavedRun:
     """The end of a previous run, for a warm start: name of the file, its description ``meta``, lengths of the arrays
     that it has for each solver, {solver: {array: entries}}, and ``load(solver, array, out)``; solver '' has
-    'weights'.  whole: none of its rows has been left out since."""
+    'weights'."""
 
     name: str
     meta: dict
     lengths: dict[str, dict[str, int]]
     load: Callable[[str, str, np.ndarray], None]
-    whole: bool = True
 
 
 @dataclass(frozen=True)

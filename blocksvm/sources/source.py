@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import astuple, dataclass, field
 from typing import Self
@@ -60,14 +60,10 @@ class ReadingCost:
 
 @dataclass(frozen=True)
 class Step:
-    """A source before one change of its rows: its fingerprint and rows, how many of them were left out, and
-    ``dropped()``, which reads their places, int64, rising, piece by piece.  Rows that stay keep their order, and their
-    features their numbers; rows that are added come after them."""
+    """A source before rows were added, which come after these; the features keep their numbers, too."""
 
     fingerprint: str
     n_samples: int
-    n_dropped: int
-    dropped: Callable[[], Iterator[np.ndarray]]
 
 
 @dataclass(eq=False)
@@ -174,11 +170,11 @@ class Source(ABC):
         return None
 
     def history(self) -> Iterator[Step]:
-        """The states of the source before each change of its rows, first to last."""
+        """The states of the source before rows were added, first to last."""
         return iter(())
 
     def origins(self, chunk: int, rows: np.ndarray) -> list[str]:
-        """Where some rows of a chunk came from: file and line, or their number from 1, as 'row 17'."""
+        """Where some rows of a chunk came from: their numbers from 1, as 'row 17', with the file if it is known."""
         first = int(self.chunks.first_row[chunk])
         return [f"row {first + row + 1}" for row in rows.tolist()]
 

@@ -38,7 +38,6 @@ class SourceMeta(Struct):
 class StepMeta(Struct):
     fingerprint: str
     n_samples: Count
-    n_dropped: Size
 
 
 class StoreSettingsMeta(Struct):
@@ -96,11 +95,9 @@ class StoreMeta(Struct):
             raise ValueError("its label_weights are not as many as its labels")
         if self.n_samples > self.source_rows:
             raise ValueError("it has more rows than its source")
-        left = 0
-        for n_samples, n_dropped in [*((step.n_samples, step.n_dropped) for step in self.history), (self.n_samples, 0)]:
-            if not n_dropped <= n_samples >= left:
-                raise ValueError("its history does not lead to the rows that it has")
-            left = n_samples - n_dropped
+        sizes = [*(step.n_samples for step in self.history), self.n_samples]
+        if sizes != sorted(sizes):
+            raise ValueError("its history does not lead to the rows that it has")
 
 
 def _rising(values: list) -> bool:

@@ -6,7 +6,6 @@ import os
 import weakref
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -25,11 +24,10 @@ from blocksvm.store.arrays import PIECE, read_pieces, read_range, require_length
 from blocksvm.store.chunk_bytes import ChunkBytes, DiskBytes
 from blocksvm.store.decoder import Decoder, SharedWork
 from blocksvm.store.hdf5_files import damage_named, member, open_hdf5, read_meta, read_table
-from blocksvm.store.history import read_steps
 from blocksvm.store.part_table import open_parts
 from blocksvm.store.ranges import Span
 from blocksvm.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
-from blocksvm.store.tables import origins, read_labels, read_lines, read_strings, read_text
+from blocksvm.store.tables import read_labels, read_strings, read_text
 from blocksvm.store.units import most_bytes, unit_bytes, units_of
 
 # Threads that may decode a block together: one of the reader, one that waits for the block and helps (``help``), and
@@ -271,17 +269,16 @@ class Store(Source):
             return None
         return read_text(self._group("features"), "names", "name_ends", start, stop)
 
-    @cached_property
-    def lines(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where its rows stand in the text, see ``write_lines``."""
-        with damage_named(self.file):
-            return read_lines(self.file)
+    def history(self) -> Iterator[Step]:
+        return (Step(step["fingerprint"], step["n_samples"]) for step in self.meta.get("history", ()))
 
     def origins(self, chunk: int, rows: np.ndarray) -> list[str]:
-        return origins(self.meta["sources"], self.lines, self.read_rows(chunk)["source"][rows].astype(np.int64))
-
-    def history(self) -> Iterator[Step]:
-        return read_steps(self.file, self.meta)
+        sources = self.meta["sources"]
+        first = np.array([source.get("first_row", 0) for source in sources], np.int64)
+        numbers = self.read_rows(chunk)["source"][rows].astype(np.int64)
+        which = np.maximum(np.searchsorted(first, numbers, side="right") - 1, 0)
+        within = zip((numbers - first[which]).tolist(), which.tolist(), strict=True)
+        return [f"{sources[k]['name']}, row {number + 1}" for number, k in within]
 
     def _group(self, name: str):
         with damage_named(self.file):
@@ -305,10 +302,6 @@ class Store(Source):
         """Read what is in no chunk against its checksums."""
         for start in range(0, self.n_features if self.meta.get("named", False) else 0, PIECE):
             self.feature_names(start, min(start + PIECE, self.n_features))
-        self.lines  # noqa: B018 - for what it raises
-        for step in self.history():
-            for _ in step.dropped():
-                pass
         check_ids(self)
 
 

@@ -11,8 +11,6 @@
     /features/names, name_ends   where features have names: UTF-8 bytes; feature j's name ends at name_ends[j], and
                begins where the one before it ends
     /labels/   where labels are not numbers, the distinct ones, rising; a row's label is then its place among them
-    /lines     where each row stands in the text it came from (tables.py: write_lines)
-    /history   where rows were added or left out: the places of those left out (history.py)
     /meta      JSON: counts, labels, sources, settings, checksums of the tables; its own checksum is an attribute
 
 A row without a label has nan.  Labels that are strings: /labels/text (UTF-8) and /labels/ends, like names.  Labels that

@@ -108,48 +108,6 @@ def read_factors(file: h5py.File, n_features: int) -> np.ndarray:
     return factors
 
 
-def write_lines(file: h5py.File, rows: np.ndarray, lines: np.ndarray) -> None:
-    """Where the rows stand in the text they came from.
-
-    rows, lines (m,) int64: row number rows[k] of the source (from 0) is line lines[k] (from 1) of its input, and the
-    rows after it, up to number rows[k + 1], are the lines after that one; rows rising.  An input begins at the number
-    that its entry in meta["sources"] has as first_row.  Stores of rows that were no text,
-    and those of before there was this table, have none of it.
-    """
-    write_arrays(create_group(file, "lines"), {"rows": rows, "lines": lines})
-
-
-def read_lines(file: h5py.File) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, lines), both empty where the store has none; InputError where they are damaged."""
-    if not has(file, "lines"):
-        return np.empty(0, ENDS), np.empty(0, ENDS)
-    group = member(file, "lines", h5py.Group)
-    rows = read_array(group, "rows", ENDS, None)
-    lines = read_array(group, "lines", ENDS, len(rows))
-    if (np.diff(rows) <= 0).any() or (len(lines) and int(lines.min()) < 1):
-        raise _damaged(file, "lines", "does not rise")
-    return rows, lines
-
-
-def lines_of(table: tuple[np.ndarray, np.ndarray], numbers: np.ndarray) -> np.ndarray:
-    """The lines (m,) int64 of the rows with these source numbers (m,), 0 where the table does not know."""
-    rows, lines = table
-    if not len(rows):
-        return np.zeros(len(numbers), np.int64)
-    numbers = numbers.astype(np.int64)
-    k = np.searchsorted(rows, numbers, side="right") - 1
-    return np.where(k < 0, 0, lines[k] + numbers - rows[k])
-
-
-def origins(sources: list[dict], table: tuple[np.ndarray, np.ndarray], numbers: np.ndarray) -> list[str]:
-    """File and line of the rows with these source numbers (m,) int64, or 'row 17' where the table does not know; from a
-    store's meta["sources"]."""
-    first = np.array([source.get("first_row", 0) for source in sources], np.int64)
-    which = np.searchsorted(first, numbers, side="right") - 1
-    places = zip(numbers.tolist(), lines_of(table, numbers).tolist(), which.tolist(), strict=True)
-    return [f"{sources[k]['name']}:{line}" if line and k >= 0 else f"row {number + 1}" for number, line, k in places]
-
-
 def _damaged(group: h5py.Group, name: str, what: str) -> InputError:
     where = f"{group.file.filename}: {group.name.rstrip('/')}/{name}"
     return InputError(f"{where}: {what}; the file is damaged, make it again")

@@ -1,4 +1,4 @@
-"""Any order of split, append, drop, train, resume and predict: a store has the rows of a plain dictionary, a model is
+"""Any order of split, append, train, resume and predict: a store has the rows of a plain dictionary, a model is
 within its certificate of the optimum of these rows, and its predictions are their products with its weights."""
 
 from __future__ import annotations
@@ -79,25 +79,6 @@ class LifeOfAStore(RuleBasedStateMachine):
     def append(self, rows):
         self.write(rows)
         self.run("split {here}/rows.svm {here}/s.h5 --append --quiet")
-        self.add(rows)
-
-    @precondition(lambda self: len(self.rows) > 1)
-    @rule(data=st.data())
-    def drop(self, data):
-        gone = data.draw(
-            st.lists(st.sampled_from(sorted(self.rows)), min_size=1, unique=True, max_size=len(self.rows) - 1)
-        )
-        (self.folder / "gone.txt").write_text("".join(f"{number + 1}\n" for number in gone))
-        self.run("split {here}/s.h5 --drop {here}/gone.txt --quiet")
-        self.rows = {number: one for number, one in self.rows.items() if number not in gone}
-
-    @precondition(lambda self: len(self.rows) > 1)
-    @rule(rows=some_rows, data=st.data())
-    def replace_the_oldest(self, rows, data):
-        n = data.draw(st.integers(1, len(self.rows) - 1))
-        self.write(rows)
-        self.run(f"split {{here}}/rows.svm {{here}}/s.h5 --append --drop oldest:{n} --quiet")
-        self.rows = dict(sorted(self.rows.items())[n:])
         self.add(rows)
 
     @precondition(lambda self: self.both_labels())

@@ -164,7 +164,6 @@ def test_from_text_to_predictions_and_on(corpus, new, tmp_path, capsys):
     assert run_in_process(capsys, predict, model, store, "--scores")[2].count("note:") == 0
     code, _, err = run_in_process(capsys, split_command, new, like, "--append")
     assert code == 2 and f"has the idf of {store}" in err
-    assert run_in_process(capsys, split_command, like, "--drop", "oldest:5")[0] == 0
     code, _, err = run_in_process(capsys, split_command, new, tmp_path / "x.h5", "--like", store, "--idf", "plain")
     assert code == 2 and "was split with --idf smooth, but plain is given now" in err
 

@@ -164,7 +164,6 @@ def test_from_text_to_predictions_and_on(numbers, new, tmp_path, capsys):
     assert "note: the model's values were multiplied by other factors" in err and f"--like {store}" in err
     assert run_in_process(capsys, split_command, other, store, "--append")[0] == 0
     assert [row[1:] for row in in_source_order(store)[150:]] == [row[1:] for row in in_source_order(like)]
-    assert run_in_process(capsys, split_command, store, "--drop", "oldest:5")[0] == 0
     assert run_in_process(capsys, predict, model, store, "--scores")[2].count("note:") == 0
     code, _, err = run_in_process(capsys, split_command, other, like, "--append")
     assert code == 2 and f"has the scale of {store}" in err

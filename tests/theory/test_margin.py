@@ -164,7 +164,7 @@ def test_rows_that_differ_in_their_labels_alone_are_found(tmp_path):
         pair = report.contradictions[0]
         found = {pair.first: pair.first_label, pair.second: pair.second_label}
         # the text begins with a comment
-        assert found == {f"{tmp_path}/s.svm:42": 1.0, f"{tmp_path}/s.svm:92": -1.0}
+        assert found == {f"{tmp_path}/s.svm, row 41": 1.0, f"{tmp_path}/s.svm, row 91": -1.0}
     assert report.perceptron["bound"] is None
     # without values to compare, too
     ones = (np.random.default_rng(0).random(X.shape) < 0.5).astype(float)
@@ -203,11 +203,11 @@ def test_support_vectors_and_the_histogram(tmp_path):
     assert sum(alphas) == pytest.approx(report.look.sum_alpha, rel=1e-9)
     lines = (tmp_path / "s.svm").read_text().splitlines()
     for one in listed:
-        name, _, line = one.origin.rpartition(":")
+        name, _, row = one.origin.rpartition(", row ")
         assert name == str(tmp_path / "s.svm")
-        assert float(lines[int(line) - 1].split()[0]) == one.label
+        assert float(lines[int(row)].split()[0]) == one.label
         assert one.margin >= 1.0 - 1e-9
-    w = sum(one.alpha * one.label * X[int(one.origin.rpartition(":")[2]) - 2] for one in listed)
+    w = sum(one.alpha * one.label * X[int(one.origin.rpartition(" ")[2]) - 1] for one in listed)
     margins = y * (X @ w + report.look.bias * report.look.scale)
     np.testing.assert_allclose(margins.min(), 1.0, rtol=1e-4)
     for k, label in enumerate((-1.0, 1.0)):
@@ -265,7 +265,7 @@ def test_the_command_writes_what_it_found(tmp_path, run_in_process):
     rows = list(csv.DictReader((tmp_path / "sv.csv").read_text().splitlines()))
     assert len(rows) == told["look"]["free"]
     assert sum(float(row["alpha"]) for row in rows) == pytest.approx(told["look"]["sum_alpha"])
-    assert rows[0]["row"].startswith(f"{tmp_path}/s.svm:")
+    assert rows[0]["row"].startswith(f"{tmp_path}/s.svm, row ")
     assert sum(map(sum, told["histogram"]["rows"])) + sum(map(sum, told["histogram"]["outside"])) == 150
     again = run_in_process(main, *arguments)
     assert again.code == 2

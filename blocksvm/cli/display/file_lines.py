@@ -60,12 +60,10 @@ def fit_lines(certificate: dict) -> list[tuple[str, str]]:
 
 
 def history_text(meta: dict) -> str:
-    """Of a store whose rows were changed: how often, and how many came and went in all."""
+    """Of a store to which rows were added: how often, and how many in all."""
     steps = meta["history"]
-    gone = sum(step["n_dropped"] for step in steps)
-    added = meta["n_samples"] - steps[0]["n_samples"] + gone
-    times = "once" if len(steps) == 1 else f"{len(steps)} times"
-    return f"{times} since it was split: {rows(added)} added, {rows(gone)} left out"
+    added = meta["n_samples"] - steps[0]["n_samples"]
+    return f"{'once' if len(steps) == 1 else f'{len(steps)} times'} since it was split: {rows(added)} added"
 
 
 def structure_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:

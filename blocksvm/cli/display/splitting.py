@@ -81,9 +81,8 @@ def split_summary(path: Path, meta: dict, seconds: float, rate: str) -> list[str
     ]
     spent = clock(seconds) if seconds >= 10 else f"{seconds:.1f}s"
     if meta.get("history"):
-        before = meta["history"][-1]
-        added = n - before["n_samples"] + before["n_dropped"]
-        lines.append(f"{spent}: {rows(added)} added, {rows(before['n_dropped'])} of {before['n_samples']:,} left out")
+        before = meta["history"][-1]["n_samples"]
+        lines.append(f"{spent}: {rows(n - before)} added to {before:,}")
     else:
         lines.append(f"{spent}{rate}")
     return lines + [f"note: {sentence}" for sentence in repeated(meta["sources"])]
@@ -97,7 +96,7 @@ def repeated(sources: list[dict]) -> list[str]:
             by_fingerprint.setdefault(source["fingerprint"], []).append(source["name"])
     return [
         f"the content of {', '.join(dict.fromkeys(names))} was read {len(names)} times, so its rows are there "
-        f"{len(names)} times (but those that --drop left out)"
+        f"{len(names)} times"
         for names in by_fingerprint.values()
         if len(names) > 1
     ]
