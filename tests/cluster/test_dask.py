@@ -14,7 +14,6 @@ import time
 
 import pytest
 from support.dask_processes import dask_processes
-from support.places import ROOT
 from support.training_cases import make_store, random_rows, train
 
 import blocksvm
@@ -189,10 +188,3 @@ def test_the_command_refuses_what_cannot_be(store, tmp_path):
         assert done.returncode == 2, done.stderr
         assert text in done.stderr.splitlines()[-1]
         assert not (tmp_path / "m.h5").exists()
-
-
-def test_the_demonstration(tmp_path):
-    command = [sys.executable, "-P", ROOT / "tools" / "cluster_demo.py", "--rows", "3000"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert "the same model to the bit" in done.stdout
