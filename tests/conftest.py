@@ -1,15 +1,23 @@
-"""Commands run in the process of the tests."""
+"""What all tests share: commands run in the process of the tests, a server of objects, how many examples are drawn."""
 
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from dataclasses import dataclass
 
 import pytest
+from hypothesis import HealthCheck, settings
 from support.processes import processes_need_marks
 
 from blocksvm.cli import console
+
+# HYPOTHESIS_PROFILE=nightly draws twenty times as many examples
+quick = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+settings.register_profile("ci", quick)
+settings.register_profile("nightly", quick, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 @pytest.fixture(autouse=True, scope="module")

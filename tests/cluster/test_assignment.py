@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blocksvm.cluster.assignment import (
@@ -126,7 +126,6 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(events=EVENTS, most=st.integers(2, 6))
 def test_whatever_happens_no_part_is_forgotten(events, most):
     """At the end all workers that are there answer, and one more joins: then every part has been made."""

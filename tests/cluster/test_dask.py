@@ -17,9 +17,15 @@ from support.dask_processes import dask_processes
 from support.training_cases import make_store, random_rows, train
 
 import blocksvm
+import blocksvm.commands.info
+import blocksvm.commands.predict
+import blocksvm.commands.train
+from blocksvm import commands
 from blocksvm.base.errors import InputError
+from blocksvm.cluster import dask_client, dask_workers
 from blocksvm.cluster.dask_workers import DaskWorkers, here
 from blocksvm.cluster.dispatcher import ClusterLost
+from blocksvm.store.reader import Store
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -31,10 +37,18 @@ def store(tmp_path_factory):
     return make_store(tmp_path_factory.mktemp("stores"), *random_rows(n=900, d=40, seed=6), "two", 128)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster():
     with dask_processes(3) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """The scheduler has two seconds to answer."""
+    for module in (dask_client, dask_workers):
+        monkeypatch.setattr(module, "ANSWER", 2.0)
+    monkeypatch.setitem(dask_client.SETTINGS, "distributed.comm.timeouts.connect", "2s")
 
 
 def during(cluster, store, *actions, **settings):
@@ -52,34 +66,31 @@ def during(cluster, store, *actions, **settings):
     return run
 
 
-def test_one_is_killed_one_is_stopped_one_is_added(cluster, store):
-    expected = train(store, cluster=1, **SETTINGS)
-    assert expected.result.status == "converged"
-    killed, stopped, _ = cluster.workers
-
-    def go_on() -> None:
-        time.sleep(20.0)
-        stopped.send_signal(signal.SIGCONT)
-
-    def stop() -> None:
-        stopped.send_signal(signal.SIGSTOP)
-        threading.Thread(target=go_on).start()
-
-    run = during(cluster, store, lambda: None, killed.kill, stop, cluster.add)
-    assert run.same(expected)
-    assert run.result.certificate == expected.result.certificate
-
-
-def test_the_scheduler_is_lost_and_the_checkpoint_goes_on(cluster, store, tmp_path):
+def test_one_is_killed_one_is_stopped_one_is_added_and_the_scheduler_is_lost(store, tmp_path):
     expected, checkpoint = train(store, cluster=1, **SETTINGS), tmp_path / "run.ckpt"
-    with pytest.raises(ClusterLost, match="does not answer.*run.ckpt has the state, and resume goes on"):
-        during(cluster, store, lambda: None, cluster.scheduler.kill, checkpoint=checkpoint)
+    assert expected.result.status == "converged"
+    with dask_processes(3) as cluster:
+        killed, stopped, _ = cluster.workers
+
+        def go_on() -> None:
+            time.sleep(8.0)
+            stopped.send_signal(signal.SIGCONT)
+
+        def stop() -> None:
+            stopped.send_signal(signal.SIGSTOP)
+            threading.Thread(target=go_on).start()
+
+        run = during(cluster, store, lambda: None, killed.kill, stop, cluster.add)
+        assert run.same(expected)
+        assert run.result.certificate == expected.result.certificate
+        with pytest.raises(ClusterLost, match="does not answer.*run.ckpt has the state, and resume goes on"):
+            during(cluster, store, lambda: None, cluster.scheduler.kill, checkpoint=checkpoint)
     assert not unclosed_clients()
     again = train(store, cluster=2, checkpoint=checkpoint, resume=True, **SETTINGS)
     assert again.same(expected)
 
 
-def test_one_is_stopped_before_it_is_ready(cluster, store):
+def test_one_is_stopped_before_it_is_ready(cluster, store, impatient):
     told, stopped = [], cluster.workers[1]
     stopped.send_signal(signal.SIGSTOP)
     try:
@@ -111,7 +122,7 @@ def unclosed_clients() -> list:
     return [one for one in gc.get_objects() if isinstance(one, distributed.Client) and one.status != "closed"]
 
 
-def test_no_cluster_at_the_address(store):
+def test_no_cluster_at_the_address(store, impatient):
     with pytest.raises(InputError, match="cluster=tcp://127.0.0.1:9: no scheduler answers"):
         train(store, cluster=DaskWorkers("tcp://127.0.0.1:9", None, print), **SETTINGS)
     with pytest.raises(InputError, match="^cluster=local:none: expected local:N"):
@@ -121,7 +132,7 @@ def test_no_cluster_at_the_address(store):
     assert not unclosed_clients()
 
 
-def test_a_scheduler_that_accepts_and_never_answers(store):
+def test_a_scheduler_that_accepts_and_never_answers(store, impatient):
     import dask
 
     before = dask.config.get("distributed.scheduler.work-stealing", None)
@@ -175,7 +186,27 @@ def test_the_command_trains_on_a_local_cluster(store, tmp_path):
     assert all(event["seconds_workers"] > 0.0 for event in outer)
 
 
-def test_the_command_refuses_what_cannot_be(store, tmp_path):
+def test_the_commands_at_an_address(cluster, store, tmp_path, run_in_process):
+    model, damaged, copy = tmp_path / "m.h5", tmp_path / "damaged.h5", tmp_path / "copy.h5"
+    place = "--cluster", cluster.address
+    assert run_in_process(commands.train.main, store, model, "--tol", "1e-2", *place).code == 0
+    for name, more in (("here", ()), ("there", place)):
+        assert run_in_process(commands.predict.main, model, store, tmp_path / name, *more).code == 0
+    assert (tmp_path / "here").read_bytes() == (tmp_path / "there").read_bytes()
+    copy.write_bytes(store.read_bytes())
+    done = run_in_process(commands.info.main, store, "--verify", *place, "--store-copy", copy)
+    assert done.code == 0 and "every checksum matches" in done.out
+    with Store(store) as rows:
+        parts = rows.parts.records
+        middle = int(parts["indices_offset"][4]) + int(parts["indices_size"][4]) // 2
+    data = bytearray(store.read_bytes())
+    data[middle] ^= 255
+    damaged.write_bytes(data)
+    done = run_in_process(commands.info.main, damaged, "--verify", *place)
+    assert done.code == 2 and "chunk 4" in done.last_line
+
+
+def test_the_command_refuses_what_cannot_be(store, tmp_path, run_in_process, impatient):
     for options, text in (
         (["--security", "a", "b", "c"], "--security: is for --cluster"),
         (["--cluster", "local:0"], "expected local:N with N of 1 or more"),
@@ -183,8 +214,7 @@ def test_the_command_refuses_what_cannot_be(store, tmp_path):
         (["--cluster", "local:1", "--solver", "pegasos"], "not on a cluster"),
         (["--cluster", "local:1", "--schedule", "overlap"], "not on a cluster"),
     ):
-        command = [sys.executable, "-P", "-m", "blocksvm.train", store, tmp_path / "m.h5", *options]
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120)
-        assert done.returncode == 2, done.stderr
-        assert text in done.stderr.splitlines()[-1]
+        done = run_in_process(commands.train.main, store, tmp_path / "m.h5", *options)
+        assert done.code == 2, done.err
+        assert text in done.last_line
         assert not (tmp_path / "m.h5").exists()

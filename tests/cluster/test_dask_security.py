@@ -43,7 +43,6 @@ def test_every_command_reaches_it(keys, tmp_path):
             ("train", store, model, "--log", trace, *place),
             ("predict", model, store, scores, *place),
             ("info", store, "--verify", *place),
-            ("cv", store, "--folds", "2", *place),
         ):
             done = run(*words)
             assert done.returncode == 0, done.stderr

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import partial
 
 import numpy as np
@@ -135,29 +133,6 @@ def test_workers_verify_as_one_process_does(trained, damaged):
             list(verified_by(workers(3), store))
     assert str(found.value) == str(expected.value)
     assert "chunk 4" in str(found.value)
-
-
-@pytest.mark.process
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_the_commands_on_a_local_cluster(trained, damaged, tmp_path):
-    pytest.importorskip("distributed")
-    store, model = map(str, trained)
-
-    def run(command: str, *words: str):
-        words = sys.executable, "-P", "-m", f"blocksvm.{command}", *words
-        return subprocess.run(words, capture_output=True, text=True, timeout=120)
-
-    for name, options in (("here", []), ("there", ["--cluster", "local:2"])):
-        done = run("predict", model, store, str(tmp_path / name), *options)
-        assert done.returncode == 0, done.stderr
-    assert (tmp_path / "here").read_bytes() == (tmp_path / "there").read_bytes()
-    copy = tmp_path / "copy.h5"
-    copy.write_bytes(trained[0].read_bytes())
-    done = run("info", store, "--verify", "--cluster", "local:2", "--store-copy", str(copy))
-    assert done.returncode == 0 and "every checksum matches" in done.stdout
-    done = run("info", str(damaged), "--verify", "--cluster", "local:2")
-    assert done.returncode == 2 and "chunk 4" in done.stderr.splitlines()[-1]
 
 
 def test_what_cannot_be_is_refused(trained, run_in_process, tmp_path):

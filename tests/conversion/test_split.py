@@ -24,7 +24,7 @@ import h5py
 import numpy as np
 import pytest
 import zstandard
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reference import parse_svmlight
 from support.stored_rows import in_source_order, read_with_h5py
@@ -80,7 +80,6 @@ rows = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows,
     st.sampled_from(["float32", "float64"]),

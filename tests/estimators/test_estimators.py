@@ -3,7 +3,6 @@ an estimator."""
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import pickle
 import subprocess
@@ -26,7 +25,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
-from support.dask_processes import dask_processes
 from support.training_cases import make_store, random_rows
 
 from blocksvm import estimators
@@ -390,21 +388,13 @@ def test_searches_pipelines_and_calibration():
 
 @pytest.mark.slow
 @pytest.mark.process
-@pytest.mark.filterwarnings("ignore")  # of Dask
-@pytest.mark.parametrize("backend", ["loky", "dask"])
-def test_a_search_has_the_same_bits_in_other_processes(backend):
-    """Rows of some megabytes come to loky's processes as memory maps, and to a cluster by Dask."""
+def test_a_search_has_the_same_bits_in_other_processes():
+    """Rows of some megabytes come to loky's processes as memory maps."""
     rows, labels = random_rows(n=4000, d=300, density=0.1, seed=4)
     search = GridSearchCV(LinearSVC(tol=1e-3), {"C": [0.1, 1.0]}, cv=2)
     expected = search.fit(rows, labels)
     scores = expected.cv_results_["mean_test_score"]
-    with contextlib.ExitStack() as stack:
-        more = {"n_jobs": 2}
-        if backend == "dask":
-            distributed = pytest.importorskip("distributed")
-            cluster = stack.enter_context(dask_processes(2))
-            more = {"client": stack.enter_context(distributed.Client(cluster.address))}
-        stack.enter_context(joblib.parallel_config(backend, **more))
+    with joblib.parallel_config("loky", n_jobs=2):
         found = clone(search).fit(rows, labels)
     np.testing.assert_array_equal(found.cv_results_["mean_test_score"], scores)
     np.testing.assert_array_equal(found.best_estimator_.coef_, expected.best_estimator_.coef_)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.training_cases import make_store, random_rows, run_in_process
 
@@ -119,7 +119,6 @@ def test_what_liblinear_regressed_is_ours(solver, tmp_path):
     assert np.allclose(model.predict(X), util.predict([], X[:, 1:], theirs, "-q")[0], rtol=1e-12, atol=1e-12)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     weights=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=6, max_size=6),
     ids=st.lists(st.integers(1, 3000), min_size=3, max_size=3, unique=True),

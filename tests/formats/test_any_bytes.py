@@ -6,7 +6,7 @@ import contextlib
 import io
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blocksvm.cli.console import run
@@ -54,7 +54,6 @@ def test_any_bytes_are_read_or_refused(tmp_path, chosen):
                 return ended.code or 0, said.getvalue()
         return 0, said.getvalue()
 
-    @settings(max_examples=60, deadline=None, database=None)
     @given(any_bytes(TEXTS[chosen].encode()))
     def judged(data):
         status, said = split(data)

@@ -12,7 +12,7 @@ pa = pytest.importorskip("pyarrow")
 csv = pytest.importorskip("pyarrow.csv")
 parquet = pytest.importorskip("pyarrow.parquet")
 import reference_arrow  # noqa: E402
-from hypothesis import given, settings  # noqa: E402
+from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from reference import closed_columns  # noqa: E402
 from reference_formats import mix  # noqa: E402
@@ -172,7 +172,6 @@ SENTENCES = {
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 2**32),
     st.integers(0, 40),
@@ -275,7 +274,6 @@ def test_codes_and_offsets_of_a_damaged_file(tmp_path):
         refused()
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 300), st.sampled_from([1, 8, 40, 63]))
 def test_ids_in_order(seed, n, width):
     random = np.random.default_rng(seed)

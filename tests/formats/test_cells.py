@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from reference import BadLine
 from reference_formats import table_rows
@@ -43,7 +43,6 @@ rows_drawn = st.lists(st.tuples(st.sampled_from(["0", "1", "-1", "2.5", ""]), ce
 @pytest.mark.slow
 @given(rows_drawn, st.sampled_from(["auto", "b", "auto,b", "d*"]), st.booleans())
 @example([("1", "red", "red", "red"), ("0", "red", "red", "3")] * 3, "auto", True)
-@settings(max_examples=200, deadline=None)
 def test_rows_are_the_oracles(rows, categorical, windows):
     text = "b,y,c d,d\n" + "".join(f"{b},{y},{c},{d}\n" for y, b, c, d in rows)
     categories = {"b"} if "b" in categorical else {"d"} if "d" in categorical else set()

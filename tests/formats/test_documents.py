@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from reference_formats import ngrams_of
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
@@ -71,7 +71,6 @@ analyzers = st.sampled_from(["word", "char", "char_wb"])
 
 @given(st.lists(texts, min_size=1, max_size=4), analyzers, st.integers(1, 3), st.integers(0, 3))
 @example(["  ", "", "a", "ab"], "char_wb", 3, 2)
-@settings(max_examples=150, deadline=None)
 def test_ngrams_are_the_oracles_and_those_of_scikit_learn(documents, analyzer, low, more):
     lines = "".join(f"1\t{document}\n" for document in documents).encode()
     batch = parse(lines, f"{analyzer}:{low}-{low + more}")

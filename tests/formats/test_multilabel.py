@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import reference
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.training_cases import make_store, run_in_process, stop_after, train
 
@@ -60,7 +60,6 @@ joined = st.lists(words, max_size=3).map(",".join)
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(joined, pairs, st.sampled_from(["", " # said", "\r"])), max_size=6), st.booleans())
 def test_rows_are_those_of_plain_splitting(lines, sets):
     text = "".join(

@@ -17,7 +17,7 @@ from decimal import Decimal, getcontext
 import numpy as np
 import pytest
 import zstandard
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from reference import BadLine, parse_svmlight
 from xxhash import xxh3_128_hexdigest
@@ -102,7 +102,6 @@ halves = st.builds(halfway, st.floats(0, 1e308), st.integers(-1, 1))
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.one_of(printed, typed, halves), min_size=1, max_size=30))
 @example([b"+1", b".5", b"5.", b"-0", b"0e999999", b"4.9e-324", b"2.4703282292062327e-324", b"1e-400", b"1e23"])
 @example([b"9007199254740993", b"9007199254740992.9999999999999999", b"1.7976931348623158e308", b"0" * 50 + b"1"])
@@ -180,7 +179,6 @@ JUNK = st.sampled_from([bytes([c]) for c in b"0123456789:.+-eE# \t\n\rqidnaf,x?\
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
 @given(texts(), st.booleans(), st.sampled_from(["float32", "float64"]))
 def test_rows_are_the_references(data, add_up, dtype):
     # float32 sums are rounded once here, after each addition there: that has a test of its own
@@ -188,7 +186,6 @@ def test_rows_are_the_references(data, add_up, dtype):
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
 @given(texts(), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 3), JUNK), max_size=4), st.booleans())
 @example(b"1 qid:a 1:1", [], False)
 @example(b"1 qid:1:2 1:1", [], False)
@@ -209,7 +206,6 @@ def test_faults_are_found_on_the_references_line(data, edits, add_up):
     agrees(re.sub(rb"\r(?!\n|\Z)", b"r", data), Recipe(duplicates="sum" if add_up else "error", dtype="float64"))
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(JUNK, max_size=40).map(b"".join))
 def test_any_bytes_are_rows_or_a_fault(data):
     agrees(re.sub(rb"\r(?!\n|\Z)", b"r", data), Recipe())
@@ -242,7 +238,6 @@ def test_ids_of_every_length_are_read_alike_amid_usual_pairs(number):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_long_texts_of_usual_and_unusual_pairs_are_the_references(data):
     """More separators than are looked for at once, pieces of any alignment, a usual pair after any other."""
@@ -279,7 +274,6 @@ def _words_at(text, p):
     )
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.binary(min_size=80, max_size=80), st.integers(0, 16), st.integers(0, 16))
 @example(b"0123456789" * 8, 16, 16)
 @example(b"9" * 80, 16, 15)
@@ -310,7 +304,6 @@ def test_duplicates_are_summed_in_float64_and_rounded_once():
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=12))
-@settings(max_examples=150, deadline=None)
 @example([1.5e308, -1.5e308])
 @example([5e-324, 5e-324])
 @example([0.0])

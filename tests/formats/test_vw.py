@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from reference import BadLine
 from reference_formats import feature_id, parse_vw
@@ -114,7 +114,6 @@ recipes = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None)
 @given(texts(), recipes)
 @example(b"1 2 'tag|a:0.5 x y:2 |b x | x:3 |a x:1", Recipe("vw", "sum"))
 @example(b"1|a x\n1 |a x\n|a x\n'q |a x\n1 2 0 |a x", Recipe("vw"))
@@ -127,7 +126,6 @@ JUNK = st.sampled_from([bytes([c]) for c in b"019:.+-e |'\t\n\rnaf\x00\xff"])
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
 @given(texts(), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 3), JUNK), max_size=4), recipes)
 @example(b"1 |a x:1:2", [], Recipe("vw"))
 @example(b"1 2 3 4 |a x", [], Recipe("vw"))

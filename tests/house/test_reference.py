@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import reference as ref
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from liblinear import liblinearutil
 
@@ -135,7 +135,6 @@ def test_parser_refuses_unknown_policy():
         ref.parse_svmlight(b"", duplicates="last")
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -250,7 +249,6 @@ def test_dual_gradient_is_minus_G(loss):
         assert -slope == pytest.approx(expected[i], abs=1e-7)
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_weak_duality(data):
     loss = data.draw(st.sampled_from(LOSSES))

@@ -6,7 +6,7 @@ import scipy.optimize
 import scipy.special
 import scipy.stats
 import sklearn
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from reference_online import LEARNERS, LOSSES, MultiPrototype, OneVsRest, norm, query_probability, run, soft_threshold
@@ -922,7 +922,6 @@ ENTRIES = st.one_of(st.just(0.0), st.floats(-1e3, 1e3, allow_subnormal=False), s
 
 
 @ALL
-@settings(max_examples=15, deadline=None, derandomize=True, database=None)
 @given(X=arrays(np.float64, (6, 3), elements=ENTRIES), y=st.lists(st.sampled_from([-1, 1]), min_size=6, max_size=6))
 def test_finite_rows_give_finite_weights(name, settings_, X, y):
     learner = LEARNERS[name](3, **settings_)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import gammaln
 from support.online_cases import csr, rows
@@ -14,7 +14,6 @@ from blocksvm.learners.engine.runner import Runner
 from blocksvm.learners.rules.coin import COLUMN
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     coins=st.lists(st.sampled_from([-1.0, 1.0]), min_size=1, max_size=60), x=st.sampled_from([1.0, 0.25, 1e-6, 40.0])
 )

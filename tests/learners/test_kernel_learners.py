@@ -8,7 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import reference_online as oracle
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
@@ -214,7 +214,6 @@ def test_a_projected_step_minimises_what_it_stands_for(name):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), C=st.sampled_from([0.05, 1.0, 20.0]))
 def test_the_bounds_hold_in_the_space_of_the_kernel(seed, C):
     """With ||phi(x)|| = 1 (rbf), u any combination: of PA-I mistakes <= max(1, 1/C)(||u||^2 + 2C sum l*) (Crammer 2006,

@@ -8,7 +8,7 @@ import pytest
 import reference_online as oracle
 import scipy.optimize
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.online_cases import agree, csr, rows
 from support.training_cases import run_in_process, svmlight, train
@@ -56,7 +56,6 @@ def test_a_step_is_that_of_a_numerical_optimiser(seed):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.lists(numbers, min_size=D, max_size=D), min_size=3, max_size=3),
     st.lists(numbers, min_size=D, max_size=D),

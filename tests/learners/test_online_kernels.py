@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 import reference_online as oracle
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.online_cases import CASES, agree, csr, oracle_for, rows, runner_for
 
@@ -210,7 +210,6 @@ values = st.one_of(st.just(0.0), st.floats(-1e3, 1e3, width=32), st.sampled_from
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
-@settings(max_examples=40, deadline=None)
 @given(data=st.lists(st.tuples(st.lists(values, min_size=3, max_size=3), st.booleans()), min_size=1, max_size=12))
 def test_no_learner_makes_numbers_that_are_none(name, data):
     X, y = np.array([x for x, _ in data]), np.where([side for _, side in data], 1, -1).astype(np.int16)

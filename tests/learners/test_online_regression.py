@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import reference_online as oracle
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from support.online_cases import agree, csr
@@ -125,7 +125,6 @@ def test_a_step_minimises_what_it_stands_for(kind):
         assert moved == pytest.approx(found, abs=1e-5)
 
 
-@settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), name=st.sampled_from(sorted(KINDS)), C=st.sampled_from([0.01, 0.5, 20.0]))
 def test_the_bounds_of_regression_hold(seed, name, C):
     """Lemma 1 for every u: sum tau_t (2 l_t - tau_t ||x_t||^2 - 2 l*_t) <= ||u||^2; PA where l* = 0: sum l^2 <= R^2

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import reference_online as oracle
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from support.online_cases import csr
@@ -126,7 +126,6 @@ def test_a_step_minimises_what_it_stands_for(kind):
         assert objective(state.columns[:6:2] * state.scalars[1]) <= found.fun + 1e-9
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     seed=st.integers(0, 2**32 - 1), name=st.sampled_from(NAMES), C=st.sampled_from([0.02, 0.5, 20.0]),
     learn_radius=st.booleans(), near=st.booleans(),

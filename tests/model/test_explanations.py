@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blocksvm.base.errors import InputError
@@ -22,7 +22,6 @@ from blocksvm.problems.distance import DISTANCE
 ENTRIES = st.lists(st.tuples(st.integers(0, 5), st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0])), max_size=9)
 
 
-@settings(deadline=None)
 @given(
     rows=st.lists(ENTRIES, min_size=1, max_size=4),
     w=st.lists(st.sampled_from([-2.0, -1.0, 0.0, 1.0, 2.0]), min_size=18, max_size=18),

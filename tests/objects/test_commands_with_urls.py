@@ -111,17 +111,3 @@ def test_workers_read_for_themselves(server, tmp_path, by):
     run, wanted = (train(source, **settings) for source in ("s3://b/rows.h5", store))
     assert run.same(wanted)
     assert sum(event["requests"] for event in run.outer()) > 0
-
-
-@pytest.mark.slow
-@pytest.mark.process
-def test_a_local_cluster_reads_an_object(server, tmp_path):
-    pytest.importorskip("distributed")
-    store = make_store(tmp_path, *random_rows(n=1500, d=200, density=0.1, seed=41), chunk_nonzeros=512)
-    server.objects.put("b/rows.h5", store.read_bytes())
-    models = []
-    for source in (str(store), "s3://b/rows.h5"):
-        model = tmp_path / f"m{len(models)}.h5"
-        whole(started(source, str(model), "--cluster", "local:2", "--quiet"))
-        models.append(weights(model.read_bytes(), tmp_path))
-    assert np.array_equal(*models)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import reference
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.class_cases import CHUNKS, D, K, N, classes, dense
 from support.training_cases import make_pass, stop_after, train, visit_of
@@ -33,7 +33,6 @@ numbers = st.integers(-40, 40).map(lambda n: n / 8)
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_a_row_s_own_best(data):
     """No feasible a is better: the projected gradient is 0 there, and so is the share of the gap, at the new v."""

@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
@@ -203,7 +203,6 @@ def test_a_run_out_of_time_is_certified_all_the_same():
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(FUNCTIONS))
-@settings(max_examples=25, deadline=None)
 def test_sums_of_kernel_values(seed, function):
     rng = np.random.default_rng(seed)
     n, m, d = rng.integers(1, 12), rng.integers(1, 9), rng.integers(1, 7)
@@ -224,7 +223,6 @@ def test_sums_of_kernel_values(seed, function):
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
 def test_the_best_bias_is_the_best(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 12))
@@ -255,7 +253,6 @@ def test_what_is_in_memory_is_maximised(maximise):
 
 @pytest.mark.slow
 @given(st.data())
-@settings(max_examples=100, deadline=None)
 def test_the_candidates_that_stay_do_not_depend_on_how_they_come(data):
     X, _ = random_rows(n=60, d=9, seed=data.draw(st.integers(0, 5)))
     block = Matrix(X, np.ones(60)).read_block(np.arange(1), None)
@@ -316,7 +313,6 @@ def test_a_bias_takes_no_second_matrix():
 
 @pytest.mark.slow
 @given(st.data())
-@settings(max_examples=30, deadline=None)
 def test_rows_come_and_go_with_their_matrix(data):
     X, _ = random_rows(n=40, d=7, seed=2)
     block = Matrix(X, np.ones(40)).read_block(np.arange(1), None)

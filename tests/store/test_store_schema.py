@@ -16,7 +16,7 @@ import h5py
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.file_cases import rewrite_meta
 from xxhash import xxh3_64_intdigest
@@ -144,7 +144,6 @@ LABELS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", list(LABELS))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_rows_come_back_as_they_went_in(tmp_path, kind, data):
     rows = data.draw(st.lists(row, min_size=1, max_size=14))

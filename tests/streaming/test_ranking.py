@@ -8,7 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import log_loss, roc_auc_score
 from support.stream_cases import learned, text_of
@@ -21,7 +21,6 @@ from blocksvm.streaming.ranking import RANKING_BYTES, VALUE_BITS, Ranking
 SCALES = [1e-30, 1e-3, 1.0, 1e3, 1e30]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.floats(-1e300, 1e300), min_size=2, max_size=50))
 def test_bins_are_in_the_values_order(values):
     bins = places_of(np.sort(np.array(values)), VALUE_BITS)
@@ -66,7 +65,6 @@ def test_rows_without_a_label_are_passed_over_and_rows_come_in_their_order():
     assert ranking.log_loss() == pytest.approx(np.logaddexp(0.0, -m).mean(), rel=1e-14)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.floats(-1e300, 1e300), st.sampled_from([-1, 1])), min_size=1, max_size=50))
 def test_a_sweep_counts_what_a_curve_does(rows):
     values, y = np.array([value for value, _ in rows]), np.array([label for _, label in rows], np.int16)

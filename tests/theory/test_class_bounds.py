@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import reference_online as oracle
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.training_cases import make_store, run_in_process
 
@@ -53,7 +53,6 @@ def of_u(U, rounds):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
 @given(records, matrices)
 def test_bounds_hold_against_any_u(rounds, U):
     """Lemma 1 and Theorems 2 to 5 of Crammer et al. 2006, and the perceptron's, with the squared norm 2 ||x||^2."""
@@ -76,7 +75,6 @@ def test_bounds_hold_against_any_u(rounds, U):
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
 @given(records, matrices)
 def test_rows_of_one_length(rounds, U):
     """Theorem 3 with directions of squared norm 1: sum l^2 <= (||u|| + 2 sqrt(sum l*^2))^2."""

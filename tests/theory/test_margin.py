@@ -11,7 +11,7 @@ import weakref
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog, minimize
@@ -85,7 +85,6 @@ def test_both_bounds_enclose_the_margin_of_a_plain_solver(bias, seed):
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.integers(4, 14), st.integers(1, 4))
-@settings(max_examples=30, deadline=None)
 def test_whatever_the_rows_are_the_bounds_hold(seed, n, d):
     rng = np.random.default_rng(seed)
     X = np.round(rng.normal(size=(n, d)), 1)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import reference_online as oracle
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.regret_cases import CASES, Dense, agree, compared, dense_bound, ids, judged, replayed, sample
 from support.training_cases import command, make_store, random_rows
@@ -120,7 +120,6 @@ small = st.builds(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "case"), CASES, ids=ids)
-@settings(max_examples=25, deadline=None)
 @given(data=small, scale=st.sampled_from([0.05, 1.0, 30.0]), seed=st.integers(0, 100))
 def test_no_bound_is_violated_where_its_assumptions_hold(name, case, data, scale, seed):
     X, y, plane = data

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import reference_online as oracle
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.regret_cases import Dense, agree, compared, judged, replayed, sample, slack_of_round
 
@@ -88,7 +88,6 @@ def test_rounds_are_the_same_in_any_blocks_and_of_one_row_those_of_the_learner()
             agree(getattr(one, name), getattr(plain, name))
 
 
-@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10**6), size=st.sampled_from([2, 5, 20]), case=st.sampled_from(PEGASOS),
        scale=st.sampled_from([0.05, 1.0, 20.0]))  # fmt: skip
 def test_no_bound_of_rounds_is_violated(seed, size, case, scale):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import reference
 import reference_losses
-from hypothesis import given, settings, strategies
+from hypothesis import given, strategies
 from scipy import sparse
 from support.training_cases import Run, SlowMatrix, make_store, random_rows, run_in_process, stop_after, train, visit_of
 
@@ -110,7 +110,6 @@ def test_the_gain_of_a_pass_is_what_it_adds_to_the_dual(rows):
 # -- which rows ----------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=60)
 @given(strategies.integers(0, 2**32 - 1))
 def test_the_largest_shares_come_first(seed):
     rng = np.random.default_rng(seed)
@@ -162,7 +161,6 @@ class PlainSet:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40)
 @given(strategies.integers(0, 2**32 - 1))
 def test_members_are_those_of_the_plain_rule_and_hold_the_rows(seed):
     rng = np.random.default_rng(seed)
@@ -212,7 +210,6 @@ def test_members_are_those_of_the_plain_rule_and_hold_the_rows(seed):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=30)
 @given(strategies.integers(0, 2**32 - 1))
 def test_a_set_that_is_chosen_anew_is_the_same_if_the_reading_was_broken_off(seed):
     """The same rows in the same slots, so that passes over them have the same order."""
