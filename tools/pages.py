@@ -92,10 +92,22 @@ def layout() -> str:
 
 
 def api() -> str:
-    """What ``import blocksvm`` offers."""
+    """What ``import blocksvm`` offers, and what people write who add to it."""
+    from blocksvm.learners.engine.methods import get_method
+
     stub = (ROOT / "blocksvm" / "__init__.pyi").read_text()
-    offered = re.findall(r"^from \.(\S+) import (\w+)", stub, re.M)
-    return "\n\n".join(["# Python API", *(f"::: blocksvm.{module}.{name}" for module, name in offered)])
+    offered = [f"blocksvm.{module}.{name}" for module, name in re.findall(r"^from \.(\S+) import (\w+)", stub, re.M)]
+    learner = type(get_method("ogd"))
+    added = [
+        f"{learner.__module__}.{learner.__name__}", "blocksvm.losses.loss.Loss", "blocksvm.training.schedule.Schedule",
+        "blocksvm.formats.format.Format", "blocksvm.formats.format.Reader", "blocksvm.structured.structure.Structure",
+        "blocksvm.structured.tasks.StructuredTask", "blocksvm.testing.check_structure",
+    ]  # fmt: skip
+    parts = [
+        "# Python API",
+        "[From Python](python.md) shows how they go together; what is added, [Extending](extending.md).",
+    ]
+    return "\n\n".join([*parts, *(f"::: {location}" for location in offered + added)])
 
 
 def estimators() -> str:

@@ -41,6 +41,9 @@ def predict_files(
     'probabilities' as ``Model.predict_proba`` returns them; memory: to use beside what is returned, in bytes or as text
     such as "2GB"; n_jobs: threads (None: 1, -1: as many as processors).  Warns as the command does.  Raises InputError
     where a file is missing or malformed, and where the model gives no probabilities.
+
+        >>> blocksvm.predict_files("model.h5", "rows.svm")[:4]
+        array([ 1., -1.,  1., -1.])
     """
     if kind not in KINDS:
         raise InputError(f"{option('kind', kind)}: {one_of(str(kind), KINDS)}")

@@ -87,6 +87,16 @@ def fit(
     settings, or the arrays of its state, as ``loop.state`` has them, which goes on with those given; prior: a model to
     be regularised towards; cluster: who reads a store in the place of this process: the address of a Dask scheduler,
     "local:N", or a ``distributed.Client``.  Raises InputError where the settings do not fit the rows or the memory.
+
+        >>> with blocksvm.open_store("rows.h5") as store:
+        ...     fitted = blocksvm.fit(store, C=0.1, memory="100MB")
+        >>> fitted.status, fitted.certificate.rel_gap < 1e-3
+        ('converged', True)
+        >>> fitted.save("fitted.h5")
+
+        >>> X, y = [[0.0, 2.0], [1.0, 0.0], [2.0, 1.0]], ["no", "yes", "yes"]
+        >>> blocksvm.fit(X, y, learner="arow", max_outer=2).model.predict(X)
+        array(['no', 'yes', 'yes'], dtype='<U3')
     """
     if hasattr(rows, "read_block"):
         if y is not None or sample_weight is not None:
@@ -178,7 +188,13 @@ def _path(name: str | Path | None) -> Path | None:
 
 def describe_solver(name: str, learner: bool = False) -> str:
     """The summary of a solver or online learner, and its settings with their defaults, a line each.  learner: of a name
-    that a solver has too, the online learner."""
+    that a solver has too, the online learner.
+
+        >>> print(blocksvm.describe_solver("perceptron"))
+        perceptron: a step along y x for each mistake
+          step: step size c (default 1)
+          ...
+    """
     by_user(name)
     method = get_method(name, learner)
     settings = [f"  {setting.name}: {setting.described()}" for setting in method.settings]

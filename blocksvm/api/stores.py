@@ -28,6 +28,10 @@ def write_store(
     among them (``write_store("t.csv", "t.h5", label="y", bits=20)``).  Raises InputError for anything wrong with them,
     for outputs that exist (without ``overwrite``) or cannot be written, and where memory or disk space do not suffice.
     Nothing is left over after an error.
+
+        >>> description = blocksvm.write_store("rows.svm", "new.h5", normalize="l2", seed=1)
+        >>> description["n_samples"], description["n_features"]
+        (60, 4)
     """
     given, options = split_fields(SplitSettings, settings, ("options",))
     if "like" not in given:

@@ -32,6 +32,11 @@ class Stream(StreamPass):
     their order, those without a label included, each made before its row was learned from, and the labels (None:
     numbers); on_query 'file:line' of each row without a label whose label the learner queries (``query``).  Raises
     InputError for settings that do not fit, and in ``run`` for a malformed line unless those are skipped.
+
+        >>> stream = blocksvm.Stream("pa1", C=0.1)
+        >>> stream.run("rows.svm"), stream.rows  # False where stop() ended it
+        (True, 60)
+        >>> stream.save("online.h5")
     """
 
     def __init__(

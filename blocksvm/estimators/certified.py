@@ -206,6 +206,13 @@ class LinearSVC(LinearClassifier):
 
     Fitted: coef_ (1, d) or (k, d), intercept_, classes_, n_iter_ (passes over the rows), objective_, dual_gap_ (primal
     minus dual, over all rows), certificate_, n_features_in_.
+
+        >>> from blocksvm.estimators import LinearSVC
+        >>> estimator = LinearSVC(C=0.1).fit([[0.0, 2.0], [1.0, 0.0], [2.0, 1.0]], ["no", "yes", "yes"])
+        >>> estimator.predict([[3.0, 1.0]]), estimator.dual_gap_ < 1e-9
+        (array(['yes'], dtype='<U3'), True)
+        >>> LinearSVC(memory=100_000_000).fit("rows.h5").coef_.shape  # out of core; a column for each feature id from 0
+        (1, 5)
     """
 
     losses = ("squared-hinge", "hinge")

@@ -97,6 +97,9 @@ def export_model(
     ``to_estimator``, by joblib) or 'onnx'; names: a store whose features have names, for tables and 'sklearn'; memory:
     bytes for the model and the names.  Raises InputError where the form has no such model, where a library is missing,
     where that is too little, and where ``path`` cannot be written.
+
+        >>> blocksvm.export_model("model.h5", "model.txt", "liblinear")
+        ()
     """
     form, target = form_of(format), place(path)
     if names is not None and not form.named:
@@ -151,6 +154,12 @@ def to_estimator(model: Model | str | Path):
     coef_ (1, n) or (k, n) float64 for columns 0..n - 1, n - 1 the largest feature id; where the features have names, a
     Pipeline that ends with it, of texts or of dicts by name.  InputError where the model is not linear, or this takes
     too much memory.  Warns where the model is calibrated, or has a loss that no estimator has.
+
+        >>> estimator = blocksvm.to_estimator("model.h5")
+        >>> estimator.coef_.shape  # a column for each feature id from 0
+        (1, 5)
+        >>> blocksvm.from_estimator(estimator)
+        Model(4 features, labels -1, 1)
     """
     sklearn_models.require()
     model = model_given(model)

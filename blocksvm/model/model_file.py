@@ -125,6 +125,13 @@ class Model:
     indices are places in feature_ids; the weights are then 0.  joint: of a model of joint features of row and class,
     which are 0 .. d - 1, the map that makes them; weights (d,), of any number of classes.  rows: those that a model
     without a file was trained on.
+
+        >>> model = blocksvm.load_model("model.h5")
+        >>> model
+        Model(4 features, labels -1, 1)
+        >>> X = scipy.sparse.csr_matrix([[0, 1.0, 0, 0.5, 0], [0, 0, 1.0, 0, 0.5]])  # columns are feature ids
+        >>> model.predict(X)
+        array([ 1., -1.])
     """
 
     path: str

@@ -102,6 +102,10 @@ def iterate_blocks(source: Source, memory: int | str) -> Iterator[Block]:
 
     A block is valid until the next one is requested: copy what is needed longer.  Raises InputError where not even one
     chunk fits.
+
+        >>> with blocksvm.open_store("rows.h5") as store:
+        ...     sum(len(block.y) for block in blocksvm.iterate_blocks(store, "10MB"))
+        60
     """
     memory, chunks = int(MEMORY.checked(memory)), source.chunks
     limit = memory // 2

@@ -28,8 +28,11 @@ class Matrix(Source):
     float32 or float64; where all its data are 1 no values are kept.  chunk_rows: first rows of the chunks, for tests
     and to follow a store's own; by default chunks of about equal nonzeros.  numbered_by_frequency: the columns that
     occur are numbered by falling frequency, for which the indices are copied; which columns they are ``feature_ids``
-    tells.  Raises InputError on
-    values that are not finite, and on labels and weights that are none.
+    tells.  Raises InputError on values that are not finite, and on labels and weights that are none.
+
+        >>> rows = blocksvm.Matrix([[0.0, 2.0], [1.0, 0.0]], ["no", "yes"], weights=[1.0, 3.0])
+        >>> blocksvm.fit(rows, C=10.0).status
+        'converged'
     """
 
     def __init__(

@@ -363,5 +363,9 @@ def open_store(
 
     path: of a file, or the URL of an object (s3://, gs://, az://, https://), of which connections is the most requests
     at once (64).
+
+        >>> with blocksvm.open_store("rows.h5") as store:
+        ...     print(store.n_samples, store.n_features, store.labels.values)
+        60 4 (-1.0, 1.0)
     """
     return Store(path, ObjectSettings.of({"connections": connections}))

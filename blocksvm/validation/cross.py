@@ -35,6 +35,11 @@ def cross_validate(
     settings: as ``fit`` takes them for dual-cd; at_once: how many C are trained at once, where the memory
     allows it (the more, the fewer readings); groups: a file with a line for each row, of which equal ones
     are held out together; on_event, stop: as ``fit`` has them.  Raises InputError where a fold lacks a class.
+
+        >>> with blocksvm.open_store("rows.h5") as store:
+        ...     result = blocksvm.cross_validate(store, C=(0.1, 1.0), folds=3)
+        >>> result.path[result.best()], result.mean("accuracy")
+        (0.1, array([1., 1.]))
     """
     if isinstance(C, str) or not np.size(C) or not all(0.0 < float(value) < math.inf for value in np.ravel(C)):
         raise InputError(f"{option('C')}: needs finite numbers above 0, e.g. C=(0.1, 1, 10)")
