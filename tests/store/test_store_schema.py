@@ -594,11 +594,10 @@ def test_a_store_of_version_1_is_read_as_before(files, tmp_path):
 
 
 def test_a_plain_store_has_nothing_new(files):
-    """Hardly larger than version 1: beyond its keys, arrays and columns only where the rows stand in their text."""
+    """It has the keys, arrays and columns of version 1."""
     with h5py.File(files["store"]) as file:
         meta = json.loads(file["meta"][()].tobytes())
-        assert sorted(file) == ["chunks", "features", "indices", "lines", "meta", "parts", "rows", "values"]
-        assert len(file["lines/rows"]) == len(file["lines/lines"]) == 1
+        assert sorted(file) == ["chunks", "features", "indices", "meta", "parts", "rows", "values"]
         assert sorted(file["features"]) == ["ids", "ids.xxh3"]
         assert file["rows"].dtype.itemsize == 28
     assert not {"label_kind", "n_labels", "n_unlabelled", "weighted", "label_weights", "named"} & set(meta)
