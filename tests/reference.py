@@ -283,29 +283,6 @@ def relative_gap(P, D):
     return (P - D) / abs(P) if P != 0 else P - D
 
 
-def projected_gradient(X, y, w, alpha, C_rows, loss):
-    """PG of every row at one fixed w (Hsieh 2008, section 2).
-
-    G_i = y_i <w, x_i> - 1 + D_ii alpha_i; PG_i = min(G_i, 0) at alpha_i = 0,
-    max(G_i, 0) at alpha_i = U_i, G_i between; 0 where U_i = 0 (nothing can move).
-    """
-    upper, diagonal = box(loss, C_rows)
-    alpha = np.asarray(alpha, dtype=np.float64)
-    gradient = margins(X, y, w) - 1.0 + diagonal * alpha
-    projected = gradient.copy()
-    for i in range(len(alpha)):
-        if alpha[i] == 0:
-            projected[i] = min(projected[i], 0.0)
-        if alpha[i] == upper[i]:
-            projected[i] = max(projected[i], 0.0)
-    return projected
-
-
-# ---------------------------------------------------------------------------
-# Dual coordinate descent
-# ---------------------------------------------------------------------------
-
-
 def dual_cd_visit(X, y, w, alpha, C_rows, loss, orders, eps=None, shrink=True):
     """Visit one block: coordinate descent on its rows, all else fixed in w.
 

@@ -80,6 +80,77 @@ def agrees(data: bytes, recipe: Recipe) -> str:
     return "rows"
 
 
+# ------------------------------------------------------------------------------------------------ by hand
+
+READABLE = {
+    "plain": (b"+1 1:0.5 7:2\n-1 2:1e-3\n", [(1, [1, 7], [0.5, 2]), (-1, [2], [1e-3])]),
+    "no newline at the end": (b"1 1:1", [(1, [1], [1])]),
+    "crlf": (b"1 1:1\r\n-1 2:2\r\n", [(1, [1], [1]), (-1, [2], [2])]),
+    "cr at the end": (b"1 1:1\r", [(1, [1], [1])]),
+    "tabs and runs of spaces": (b" \t1\t 1:1  \t2:3 \t\n", [(1, [1, 2], [1, 3])]),
+    "blank and comment lines": (b"\n# no\n \t\n\r\n1 1:1\n#\n\n", [(1, [1], [1])]),
+    "comments": (b"1 1:1 # 2:2\n1 3:3#x\n", [(1, [1], [1]), (1, [3], [3])]),
+    "qid": (b"1 qid:12 4:1\n", [(1, [4], [1])]),
+    "label alone": (b"-1\n1 # c\n2 qid:1\n", [(-1, [], []), (1, [], []), (2, [], [])]),
+    "unsorted": (b"1 9:1 0:2 4:3\n", [(1, [0, 4, 9], [2, 3, 1])]),
+    "zeros dropped": (b"1 1:0 2:-0.0 3:1 4:0e5\n", [(1, [3], [1])]),
+    "underflow is zero": (b"1 1:1e-400 2:2\n", [(1, [2], [2])]),
+    "largest id": (b"1 0:1 9223372036854775807:2\n", [(1, [0, 2**63 - 1], [1, 2])]),
+    "leading zeros": (b"1 " + b"0" * 5000 + b"7:1\n", [(1, [7], [1])]),
+    "number forms": (b"1e0 1:+.5 2:5. 3:-1E+2\n", [(1, [1, 2, 3], [0.5, 5, -100])]),
+    "real label": (b"0.25 1:1\n", [(0.25, [1], [1])]),
+    "empty": (b"", []),
+}
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_rows_by_hand(name):
+    data, rows = READABLE[name]
+    parsed = parse(data, FLOAT64)
+    assert parsed.fault is None and triples(parsed) == rows
+
+
+UNREADABLE = {
+    b"1 1:1\n\n# c\n1 5\n": (4, "is not id:value"),
+    b"1 1:1\r\n1 x:1\r\n": (2, "is not id:value"),
+    b"1 1:\n": (1, "the value is not a number"),
+    b"1 :1\n": (1, "is not id:value"),
+    b"1 1 :1\n": (1, "is not id:value"),
+    b"1 1:1:1\n": (1, "the value is not a number"),
+    b"1 1.5:1\n": (1, "does not begin with a feature id"),
+    b"1 1_0:1\n": (1, "does not begin with a feature id"),
+    b"1 1:1_0\n": (1, "the value is not a number"),
+    b"1 0x1:1\n": (1, "does not begin with a feature id"),
+    b"1 1:0x1p3\n": (1, "the value is not a number"),
+    b"1 1:0x10\n": (1, "the value is not a number"),
+    b"1 1:nan\n": (1, "not a finite number"),
+    b"1 1:-Inf\n": (1, "not a finite number"),
+    b"1 1:Infinity\n": (1, "not a finite number"),
+    b"1 1:1e400\n": (1, "lies beyond float64"),
+    b"1 -1:1\n": (1, "must be 0 or more"),
+    b"1 9223372036854775808:1\n": (1, "go up to 9223372036854775807"),
+    b"1 " + b"9" * 5000 + b":1\n": (1, "go up to 9223372036854775807"),
+    b"1 3:1 3:2\n": (1, "occurs twice in the row"),
+    b"1 3:0 3:2\n": (1, "occurs twice in the row"),
+    b"1:1 2:2\n": (1, "has no label"),
+    b"qid:1 2:2\n": (1, "has no label"),
+    b"1 qid:x 2:2\n": (1, "is not id:value"),
+    b"one 1:1\n": (1, "is not a number"),
+    b"1,2 1:1\n": (1, "is not a number"),
+    b"0x1 1:1\n": (1, "is not a number"),
+    b"nan 1:1\n": (1, "is not a finite number"),
+    b"-inf 1:1\n": (1, "is not a finite number"),
+    b"1e400 1:1\n": (1, "is not a finite number"),
+}
+
+
+@pytest.mark.parametrize("data", UNREADABLE, ids=lambda data: data.hex()[:40])
+def test_faults_by_hand(data):
+    line, why = UNREADABLE[data]
+    found, says = parse(data, FLOAT64).fault
+    assert found + 1 == line and why in says
+
+
 # ------------------------------------------------------------------------------------------------ numbers
 
 FORMATS = ("%r", "%.6g", "%.17e", "%.17g", "%+.3e", "%.25e", "%.40g", "%.1f")
