@@ -48,7 +48,7 @@ ELSEWHERE = {"extending.md", "extending-data.md"}  # run with oracles by test_ex
 FILES = {
     "README.md": ["train-1.svm.gz", "train-2.svm.gz", "new.svm"],
     "checkpoints.md": ["monday.svm", "tuesday.svm"],
-    "coming-from.md": ["rows.svm"],
+    "coming-from.md": ["rows.svm", "rows.vw"],
     "converting.md": ["monday.svm", "tuesday.svm", "wednesday.svm"],
     "cross-validation.md": ["rows.svm"],
     "exporting.md": ["rows.svm"],
@@ -111,7 +111,13 @@ def relabelled(label) -> Callable[[int], str]:
     return made
 
 
-MAKERS = {".svm": rows, ".csv": table, ".txt": sentences}
+def tagged(seed: int, n: int = 200) -> str:
+    """Vowpal Wabbit's rows."""
+    draw = np.random.default_rng(seed)
+    return "".join(f"{2 * (k % 2) - 1} 1.0 'row{k} |text word{k % 2} word{draw.integers(9)}\n" for k in range(n))
+
+
+MAKERS = {".svm": rows, ".csv": table, ".txt": sentences, ".vw": tagged}
 # files with labels of another kind than those of their suffix
 NAMED = {
     "separable.svm": relabelled(lambda score: 1 if score > 0 else -1),
