@@ -52,7 +52,6 @@ FILES = {
     "converting.md": ["monday.svm", "tuesday.svm", "wednesday.svm"],
     "cross-validation.md": ["rows.svm"],
     "exporting.md": ["rows.svm"],
-    "faq.md": ["monday.svm", "wider.svm"],
     "files.md": ["rows.svm"],
     "formats.md": ["rows.svm", "table.csv"],
     "margin.md": ["separable.svm"],
