@@ -15,7 +15,6 @@ from blocksvm.cli.console import run
 
 # command -> what it does, in the order in which a user meets them
 COMMANDS = {
-    "demo": "show the whole way on real input that every machine has",
     "split": "convert text, tables or matrices to a store",
     "train": "train a linear model on a store, to a certified duality gap",
     "cv": "choose C by cross-validation",

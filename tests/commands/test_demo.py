@@ -5,13 +5,14 @@ import subprocess
 import sys
 
 import pytest
+from support.places import ROOT
 
 
 @pytest.mark.process
 def test_small_demo(tmp_path):
     folder = tmp_path / "demo"
     done = subprocess.run(
-        [sys.executable, "-m", "blocksvm.demo", "--size", "small", "--folder", str(folder)],
+        [sys.executable, ROOT / "tools/demo.py", "--size", "small", "--folder", str(folder)],
         capture_output=True,
         text=True,
     )
@@ -28,7 +29,7 @@ def test_small_demo(tmp_path):
 @pytest.mark.process
 def test_an_existing_folder_is_refused(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "blocksvm.demo", "--folder", str(tmp_path)], capture_output=True, text=True
+        [sys.executable, ROOT / "tools/demo.py", "--folder", str(tmp_path)], capture_output=True, text=True
     )
     assert done.returncode == 2
     assert "--folder names a new folder" in done.stderr.splitlines()[-1]

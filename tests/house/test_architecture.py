@@ -125,7 +125,6 @@ def test_few_constants_are_tuned_and_each_is_explained():
         "export",
         "import",
         "info",
-        "demo",
         "completion",
     ],
 )
