@@ -25,8 +25,8 @@ class Iteration:
     accuracies, and *_rmse root mean squared errors; lasted: seconds of this iteration, of which training, on_set
     (passes over the working set) and waiting were spent; reading, decoding: seconds of the threads that read
     meanwhile; workers, sent: of a cluster, seconds of its workers, and bytes to them and back; requests: of the
-    run, to an object store; set_rows, set_share: the
-    working set, and its share of the gap; passes: a block, on the mean; set_passes: over the working set.
+    run, to an object store; set_rows, rows_share, set_share: the working set, and its share of the rows and of the
+    gap; passes: a block, on the mean; set_passes: over the working set.
     """
 
     number: int
@@ -50,6 +50,7 @@ class Iteration:
     sent: float
     requests: float
     set_rows: float | None
+    rows_share: float | None
     set_share: float | None
     passes: float | None
     set_passes: float
@@ -210,7 +211,7 @@ def _iterate(run: TracedRun, event: Event) -> None:
         event.number("primal") is not None and event.number("dual_estimate") is None
     )
     suffix = "" if certified else "_estimate"
-    seconds, blocks = event.amount("seconds"), event.amount("blocks")
+    seconds, blocks, set_rows = event.amount("seconds"), event.amount("blocks"), event.number("set_rows")
     run.iterations.append(
         Iteration(
             number=int(event.amount("outer")),
@@ -233,7 +234,8 @@ def _iterate(run: TracedRun, event: Event) -> None:
             workers=event.amount("seconds_workers"),
             sent=event.amount("bytes_sent") + event.amount("bytes_received"),
             requests=event.amount("requests") + (before.requests if before else 0.0),
-            set_rows=event.number("set_rows"),
+            set_rows=set_rows,
+            rows_share=None if set_rows is None or not run.rows else set_rows / run.rows,
             set_share=event.number("set_share"),
             passes=event.amount("inner_passes") / blocks if blocks else None,
             set_passes=event.total("set_passes"),

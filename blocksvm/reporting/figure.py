@@ -1,0 +1,176 @@
+"""The charts of runs, drawn by matplotlib: what is drawn is a table, one entry a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import IO, Any, NamedTuple
+
+from blocksvm.base.errors import InputError
+from blocksvm.reporting.runs import Iteration, TracedRun, thinned
+
+MOST_POINTS = 300  # of a curve that are drawn
+COLUMNS = 3  # charts in a row
+COLOURS = ("#0969da", "#bc4c00", "#1a7f37", "#8250df", "#cf222e", "#1b7c83", "#7d4e00", "#bf3989")
+MARKERS = "osD^vPX*"
+SECONDS = (  # what the thread that trains does, and what the threads that read do meanwhile
+    ("training", lambda one: one.training),
+    ("passes over the working set", lambda one: one.on_set),
+    ("waiting for a block", lambda one: one.waiting),
+    ("reading", lambda one: one.reading),
+    ("decoding", lambda one: one.decoding),
+)
+
+
+class Curve(NamedTuple):
+    """points: (x, y, whether it is certified or measured, and no estimate) each."""
+
+    run: int
+    label: str
+    points: list[tuple[float, float, bool]]
+    dashed: bool
+
+
+@dataclass(frozen=True)
+class Chart:
+    """x, at: name and figure along x, of an iteration or, online, of an online learner's record; of: figures along y by
+    name, the second one dashed; log: the axes that are logarithmic; percent: y is a share."""
+
+    title: str
+    x: str
+    at: Callable[[Any], float | None]
+    of: dict[str, Callable[[Any], float | None]]
+    log: str = ""
+    online: bool = False
+    percent: bool = False
+
+    def curves(self, runs: Sequence[TracedRun]) -> Iterator[Curve]:
+        for k, run in enumerate(runs):
+            records = run.online if self.online else {"": run.iterations}
+            for name, ones in records.items():
+                for second, (what, figure) in enumerate(self.of.items()):
+                    points = [(self.at(one), figure(one), getattr(one, "certified", True)) for one in ones]
+                    there = [point for point in points if None not in point and self._has_place(*point[:2])]
+                    label = ", ".join(filter(None, (run.name, name if len(records) > 1 else "", what)))
+                    if there:
+                        yield Curve(k, label, list(thinned(there, MOST_POINTS)), second == 1)
+
+    def _has_place(self, x: float, y: float) -> bool:
+        return ("x" not in self.log or x > 0.0) and ("y" not in self.log or y > 0.0)
+
+
+SET_SHARE = {"of the rows": lambda one: one.rows_share, "of the gap": lambda one: one.set_share}
+CHARTS = (
+    Chart("gap", "seconds", lambda one: one.seconds, {"": lambda one: one.gap}, "xy"),
+    Chart("gap", "bytes read", lambda one: one.bytes_read, {"": lambda one: one.gap}, "xy"),
+    Chart("objective", "seconds", lambda one: one.seconds,
+          {"primal": lambda one: one.primal, "dual": lambda one: one.dual}, "xy"),
+    Chart("accuracy", "seconds", lambda one: one.seconds,
+          {"held out": lambda one: one.held_out, "training rows": lambda one: one.on_rows}, "x", percent=True),
+    Chart("root mean squared error", "seconds", lambda one: one.seconds,
+          {"held out": lambda one: one.held_out_rmse, "training rows": lambda one: one.rows_rmse}, "xy"),
+    Chart("working set", "outer iteration", lambda one: one.number, SET_SHARE, percent=True),
+    Chart("passes", "outer iteration", lambda one: one.number,
+          {"over a block": lambda one: one.passes, "over the working set": lambda one: one.set_passes or None}),
+    Chart("average loss", "rows", lambda one: one.rows, {"": lambda one: one.loss}, "x", online=True),
+    Chart("mistakes", "rows", lambda one: one.rows, {"": lambda one: one.mistakes}, "x", online=True, percent=True),
+    Chart("root mean squared error", "rows", lambda one: one.rows, {"": lambda one: one.rmse}, "xy", online=True),
+)  # fmt: skip
+
+
+def charts_of(runs: Sequence[TracedRun]) -> list[tuple[Chart, list[Curve]]]:
+    """The charts that have something to show.  Rows that stay in memory are read once: no gap against bytes then."""
+    grows = any(run.iterations and run.iterations[0].bytes_read < run.iterations[-1].bytes_read for run in runs)
+    drawn = ((chart, list(chart.curves(runs))) for chart in CHARTS if chart.x != "bytes read" or grows)
+    return [(chart, curves) for chart, curves in drawn if curves]
+
+
+def spent(run: TracedRun) -> dict[str, float]:
+    """Seconds by what they were spent on; 'other': of the thread that trains, not measured apart."""
+    found = {what: sum(map(seconds, run.iterations)) for what, seconds in SECONDS}
+    lasted = sum(one.lasted for one in run.iterations)
+    return found | {"other": max(0.0, lasted - sum(found[what] for what, _ in SECONDS[:3]))}
+
+
+def figure_of(runs: Sequence[TracedRun]):
+    """The charts as matplotlib's figure; InputError where matplotlib is missing."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError("a report needs matplotlib; pip install 'blocksvm[plot]'") from None
+    drawn = charts_of(runs)
+    timed = [run for run in runs if any(one.lasted > 0.0 for one in run.iterations)]
+    n = max(1, len(drawn) + bool(timed))
+    rows, columns = -(-n // COLUMNS), min(n, COLUMNS)
+    figure = Figure(figsize=(5.2 * columns, 4.0 * rows), layout="constrained")
+    if not (drawn or timed):
+        figure.text(0.5, 0.5, "no figures yet", ha="center")
+    for k, (chart, curves) in enumerate(drawn):
+        _draw(figure.add_subplot(rows, columns, k + 1), chart, curves)
+    if timed:
+        _draw_seconds(figure.add_subplot(rows, columns, n), timed)
+    return figure
+
+
+def _literal(text: str) -> str:
+    """A label without formulas, and not hidden by a leading '_'."""
+    return " " * text.startswith("_") + text.replace("$", r"\$")
+
+
+def _draw(axes, chart: Chart, curves: list[Curve]) -> None:
+    from matplotlib.ticker import EngFormatter, LogLocator, NullLocator, PercentFormatter, StrMethodFormatter
+
+    above = dict.fromkeys(curve.run for curve in curves)  # of equal runs the earlier ones are wider, and show
+    above = {run: min(3, len(above) - 1 - k) for k, run in enumerate(above)}
+    for curve in curves:
+        xs, ys, sure = zip(*curve.points, strict=True)
+        axes.plot(xs, ys, ls="--" if curve.dashed else "-", color=COLOURS[curve.run % len(COLOURS)],
+                  marker=MARKERS[curve.run % len(MARKERS)], lw=1.2 + 0.9 * above[curve.run], ms=4,
+                  markevery=[k for k, one in enumerate(sure) if one][:: max(1, len(sure) // 12)],
+                  label=_literal(curve.label))  # fmt: skip
+    axes.set(xscale="log" if "x" in chart.log else "linear", yscale="log" if "y" in chart.log else "linear",
+             xlabel=chart.x, title=chart.title)  # fmt: skip
+    for axis in (axes.xaxis, axes.yaxis):
+        low, high = axis.get_view_interval()
+        if axis.get_scale() == "log" and high < 1000.0 * low:
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_minor_locator(NullLocator())
+            axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    if chart.percent:
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    if chart.x in ("bytes read", "rows"):
+        axes.xaxis.set_major_formatter(EngFormatter("B" if chart.x == "bytes read" else ""))
+    axes.legend(fontsize=8)
+    axes.grid(alpha=0.3)
+
+
+def _draw_seconds(axes, runs: Sequence[TracedRun]) -> None:
+    """For each run a bar of the thread that trains, and one of the threads that read."""
+    colours = dict(zip([what for what, _ in SECONDS] + ["other"], cycle(COLOURS)))
+    for k, run in enumerate(runs):
+        left = {0: 0.0, 1: 0.0}
+        for what, seconds in spent(run).items():
+            lane = what in ("reading", "decoding")
+            label = what if k == 0 else None
+            axes.barh(k + 0.35 * lane, seconds, 0.3, left[lane], color=colours[what], label=label)
+            left[lane] += seconds
+    axes.set_yticks(range(len(runs)), [_literal(run.name) for run in runs])
+    axes.set_ylim(len(runs), -1.5)  # with room for the legend
+    axes.set(xlabel="seconds", title="where the time went")
+    axes.legend(fontsize=8, loc="upper center", ncols=2)
+
+
+def draw(runs: Sequence[TracedRun], file: IO[bytes], kind: str) -> None:
+    """Write the charts as 'png', 'svg' or 'pdf'; equal runs give equal bytes."""
+    figure = figure_of(runs)
+    import matplotlib
+
+    dated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with matplotlib.rc_context({"svg.hashsalt": "blocksvm"}):
+        figure.savefig(file, format=kind, dpi=130, metadata=dated[kind])
+
+
+def last(run: TracedRun, of: Callable[[Iteration], float | None]) -> float | None:
+    """The last figure of this kind that a run has."""
+    return next((value for one in reversed(run.iterations) if (value := of(one)) is not None), None)
