@@ -2,7 +2,8 @@
 
 Commands are shown by their own help, settings by their declarations, rules and layouts of files by docstrings.
 README.md is the first page, and the pages of experiments/results are pages, too.  So that links hold in the repository
-as well, pages name files as they lie there, and ``on_page_markdown`` turns that into pages.
+as well, pages name files as they lie there, and ``on_page_markdown`` turns that into pages.  Run as a script it writes
+docs/updates.md, which is committed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import inspect
 import re
 import subprocess
 import sys
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -25,7 +27,6 @@ LINKS = (
     ("](../../docs/", "](../"),
     ("](docs/", "]("),
     ("](CHANGELOG.md", "](changelog.md"),
-    ("the page *Updates* of the site that `tools/docs` builds", "[Updates](updates.md)"),
     ("the page *Python API* of the site that `tools/docs` builds", "[Python API](api.md)"),
     ("the page *Layout of files* of the site that `tools/docs` builds", "[Layout of files](layout.md)"),
 )
@@ -68,16 +69,20 @@ def settings() -> str:
 
 
 def updates() -> str:
-    """The rules of the learners, as the files that hold them state them."""
-    from blocksvm.learners import LEARNERS
+    """The rules of the learners, as the files that hold them state them; the page lies in docs/."""
+    from blocksvm.learners.engine.methods import LEARNERS, SOLVERS
 
-    parts, families = ["# Updates of the online learners"], {}
-    for name, location in LEARNERS.items():
-        families.setdefault(location.partition(":")[0], []).append(f"`{name}`")
-    for module, names in families.items():
-        title = module.rpartition(".")[2].replace("_", " ").capitalize()
-        parts += [f"## {title}", ", ".join(names), code(inspect.getdoc(importlib.import_module(module)))]
-    return "\n\n".join(parts)
+    places = {**LEARNERS, **{name: place for name, place in SOLVERS.items() if "blocksvm.solvers." not in place}}
+    parts = [
+        "# Updates of the online learners",
+        "How does each learner change its weights? m = y ⟨w, x⟩ is the margin of a row, g the gradient of its loss,\n"
+        "eta a step size. `tools/pages.py` makes this page of the texts at the heads of the learners' files.",
+    ]
+    for module in dict.fromkeys(place.partition(":")[0] for place in places.values()):
+        names = [f"`{name}`" for name, place in places.items() if place.partition(":")[0] == module]
+        _, _, rule = inspect.getdoc(importlib.import_module(module)).partition("\n\n")
+        parts += [f"## {', '.join(names)}", textwrap.indent(rule, "    ")]
+    return "\n\n".join(parts) + "\n"
 
 
 def layout() -> str:
@@ -93,11 +98,11 @@ def layout() -> str:
 
 def api() -> str:
     """What ``import blocksvm`` offers, and what people write who add to it."""
-    from blocksvm.learners.engine.methods import get_method
+    from blocksvm.learners import get_learner
 
     stub = (ROOT / "blocksvm" / "__init__.pyi").read_text()
     offered = [f"blocksvm.{module}.{name}" for module, name in re.findall(r"^from \.(\S+) import (\w+)", stub, re.M)]
-    learner = type(get_method("ogd"))
+    learner = type(get_learner("ogd"))
     added = [
         f"{learner.__module__}.{learner.__name__}", "blocksvm.losses.loss.Loss", "blocksvm.training.schedule.Schedule",
         "blocksvm.formats.format.Format", "blocksvm.formats.format.Reader", "blocksvm.structured.structure.Structure",
@@ -119,7 +124,7 @@ def estimators() -> str:
     return "\n\n".join(parts)
 
 
-GENERATED = {f"{make.__name__}.md": make for make in (commands, settings, updates, layout, api, estimators)}
+GENERATED = {f"{make.__name__}.md": make for make in (commands, settings, layout, api, estimators)}
 
 
 def on_files(files, config):
@@ -145,3 +150,7 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
 def on_page_content(content: str, page, config, files) -> str:
     """Inner products in docstrings as they were written."""
     return INNER_PRODUCT.sub(r"&lt;\1&gt;", content)
+
+
+if __name__ == "__main__":
+    (ROOT / "docs" / "updates.md").write_text(updates())
