@@ -15,14 +15,13 @@ from blocksvm.base.objects.remote_path import place
 
 
 def outputs_of(
-    options, inputs: Iterable[str | None], named: Mapping[str | None, str | None] = {}, labels: tuple = ()
+    options, inputs: Iterable[str | None], named: Mapping[str | None, str | None] = {}
 ) -> dict[str | None, Path]:
     """The paths of the outputs that were given, by kind of file as ``check_output`` has it, the file of ``--json``
     among them.
 
-    inputs: names of the files that are read (None and "-" are none); named: name by kind; labels: those that
-    predictions may name.  InputError where an output cannot be written, where it is an input or another output, and
-    where a figure lacks its library.
+    inputs: names of the files that are read (None and "-" are none); named: name by kind.  InputError where an output
+    cannot be written, where it is an input or another output, and where a figure lacks its library.
     """
     from blocksvm.base.optional_libraries import require_library
     from blocksvm.base.outputs.checks import check_outputs
@@ -33,7 +32,7 @@ def outputs_of(
     named = {**named, "json": getattr(options, "json", None)}
     outputs = {kind: place(name) for kind, name in named.items() if name not in (None, "-")}
     read = [place(name) for name in inputs if name not in (None, "-")]
-    check_outputs(outputs, options.overwrite, read, labels, resumed)
+    check_outputs(outputs, options.overwrite, read, resumed)
     if "figure" in outputs:
         require_library("matplotlib", "A figure", ", or leave it out")
     return outputs

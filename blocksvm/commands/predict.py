@@ -95,7 +95,7 @@ def main(arguments: list[str]) -> int:
         raise InputError(f"{option('loss', options.loss)}: {options.model} has the loss {trained_loss}; leave it out")
     link = link_of(description, options.model) if options.probabilities else known_link(description)
     inputs = files_named([options.input], options.quiet)
-    output = predictions_of(options, inputs, tuple(description["labels"]))
+    output = predictions_of(options, inputs)
     scorer, pieces = scorer_of(options, inputs, description, link)
     from blocksvm.model.measures import measures_of
 
@@ -114,9 +114,9 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def predictions_of(options, inputs: list[str], labels: tuple) -> Path | None:
+def predictions_of(options, inputs: list[str]) -> Path | None:
     """The file for the predictions, None where they go to standard output; InputError where they cannot be written."""
-    outputs = outputs_of(options, [options.model, *inputs], {"predictions": options.output}, labels)
+    outputs = outputs_of(options, [options.model, *inputs], {"predictions": options.output})
     if "predictions" not in outputs and options.json == "-":
         raise InputError("--json goes to standard output, where the predictions go; name an OUTPUT for these")
     if "predictions" not in outputs and is_closed(sys.stdout):

@@ -102,18 +102,6 @@ def parser(learner: str, settings: Settings, format_name: str | None = None) -> 
     return p
 
 
-def known_labels(options) -> tuple:
-    """The labels as far as they are known before the first row."""
-    from blocksvm.base.labels import labels_given
-    from blocksvm.model.model_file import describe_model
-
-    labels = labels_given(options.labels)
-    for path in (options.continue_from, options.prior):
-        if labels is None and path is not None:
-            labels = tuple(describe_model(path)["labels"])
-    return labels or (-1.0, 1.0)
-
-
 def learner_of(arguments: list[str]) -> tuple[str, Settings, str | None]:
     """(name, settings, kind of targets) of the learner that arguments name, or that the model which they continue was
     learned by; of several learners the names with commas between them, and the settings of all."""
@@ -236,7 +224,7 @@ def checked_outputs(options, inputs: list[str]) -> dict:
     if options.predictions == "-" and is_closed(sys.stdout):
         raise InputError("standard output is closed; name a file for --predictions")
     named = {"model": options.model, "log": options.log, "predictions": options.predictions, "questions": options.ask}
-    return outputs_of(options, [*inputs, options.prior], named, known_labels(options))
+    return outputs_of(options, [*inputs, options.prior], named)
 
 
 def check_inputs(inputs: list[str]) -> None:

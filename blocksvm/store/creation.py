@@ -1,4 +1,4 @@
-"""New HDF5 files: HDF5 writes into a file that this module owns, and each is read back before it takes its name."""
+"""New HDF5 files: HDF5 writes into a file that this module owns, which sees every error."""
 
 from __future__ import annotations
 
@@ -9,12 +9,8 @@ from pathlib import Path
 
 import h5py
 
-from blocksvm.base.errors import InputError
-from blocksvm.base.outputs.writing import NewFile, named_errors, not_as_written, take_names
-from blocksvm.store import codec
-from blocksvm.store.arrays import verify_arrays
-from blocksvm.store.hdf5_files import VERSIONS, damage_named, open_hdf5, read_meta, write_text_attribute
-from blocksvm.store.reader import Store
+from blocksvm.base.outputs.writing import NewFile, named_errors, take_names
+from blocksvm.store.hdf5_files import VERSIONS, write_text_attribute
 
 
 class Sink(NewFile):
@@ -22,9 +18,8 @@ class Sink(NewFile):
     error when it closes the file.  The first error is stored, later ones are dropped; ``check`` and ``finish`` raise.
     """
 
-    def __init__(self, path: Path, overwrite: bool, kind: str | None = None, temp: Path | None = None):
+    def __init__(self, path: Path, overwrite: bool, temp: Path | None = None):
         super().__init__(path, overwrite, temp)
-        self.kind = kind
         self.error: BaseException | None = None
 
     def readable(self) -> bool:
@@ -86,12 +81,6 @@ class Sink(NewFile):
         self.check()
         super().finish()
 
-    def read_back(self) -> None:
-        try:
-            require_whole(self.partial, self.kind)
-        except InputError as error:
-            raise not_as_written(self.path) from error
-
 
 class NewHdf5(h5py.File):
     """A file that is being written; ``sink`` is what its bytes go to."""
@@ -122,7 +111,7 @@ def create_together(
     files: list[NewHdf5] = []
     try:
         for path in paths:
-            sinks.append(Sink(path, overwrite, kind, temp))
+            sinks.append(Sink(path, overwrite, temp))
             files.append(NewHdf5(sinks[-1]))
             write_text_attribute(files[-1], "blocksvm", kind)
             files[-1].attrs["format_version"] = VERSIONS[kind][-1]
@@ -144,29 +133,3 @@ def create_together(
         if failed and error is not failed[0]:  # HDF5 stumbled over what was not written
             raise failed[0] from error
         raise
-
-
-def require_whole(path: Path, kind: str) -> None:
-    """Read all that matters in a file against its checksums, without decoding a store's rows; InputError names what is
-    damaged."""
-    with open_hdf5(path, kind) as file, damage_named(file):
-        read_meta(file)
-        verify_arrays(file)
-    if kind == "store":
-        with Store(path) as store:
-            read_back_rows(store)
-
-
-def read_back_rows(store: Store) -> None:
-    """Read rows and parts against their checksums as they are stored; InputError names a chunk that is damaged."""
-    for chunk in range(len(store.chunks)):
-        begin, end = store.parts.rows(chunk)
-        rows = store.read_bytes(begin, end - begin)
-        sound = codec.checksum(rows) == store.rows_checksum[chunk]
-        for indices_at, indices_size, values_at, values_size, checksum in store.parts_of(chunk):
-            raw = [store.read_bytes(indices_at, indices_size)]
-            if values_size:
-                raw.append(store.read_bytes(values_at, values_size))
-            sound = sound and codec.checksum(*raw) == checksum
-        if not sound:
-            raise InputError(f"{store.path}: chunk {chunk} is damaged (checksum does not match); make it again")

@@ -466,8 +466,6 @@ def test_a_model_goes_out_and_comes_in_by_commands(tmp_path, capsys):
         assert code == 2 and "exists already" in err
         assert run_in_process(capsys, *arguments, "--overwrite")[0] == 0
     text.write_text("mine")
-    code, _, err = run_in_process(capsys, export_main, model, text, "--format", "liblinear", "--overwrite")
-    assert code == 2 and "is not a LIBLINEAR model written by blocksvm" in err
     code, _, err = run_in_process(capsys, import_main, text, tmp_path / "new.h5")
     assert code == 2 and f"{text}:1: is not a line of a LIBLINEAR model ('mine')" in err
     assert Labels((-1.0, 1.0)).values == load_model(back).labels

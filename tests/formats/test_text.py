@@ -110,47 +110,6 @@ def test_rows_by_hand(name):
     assert parsed.fault is None and triples(parsed) == rows
 
 
-UNREADABLE = {
-    b"1 1:1\n\n# c\n1 5\n": (4, "is not id:value"),
-    b"1 1:1\r\n1 x:1\r\n": (2, "is not id:value"),
-    b"1 1:\n": (1, "the value is not a number"),
-    b"1 :1\n": (1, "is not id:value"),
-    b"1 1 :1\n": (1, "is not id:value"),
-    b"1 1:1:1\n": (1, "the value is not a number"),
-    b"1 1.5:1\n": (1, "does not begin with a feature id"),
-    b"1 1_0:1\n": (1, "does not begin with a feature id"),
-    b"1 1:1_0\n": (1, "the value is not a number"),
-    b"1 0x1:1\n": (1, "does not begin with a feature id"),
-    b"1 1:0x1p3\n": (1, "the value is not a number"),
-    b"1 1:0x10\n": (1, "the value is not a number"),
-    b"1 1:nan\n": (1, "not a finite number"),
-    b"1 1:-Inf\n": (1, "not a finite number"),
-    b"1 1:Infinity\n": (1, "not a finite number"),
-    b"1 1:1e400\n": (1, "lies beyond float64"),
-    b"1 -1:1\n": (1, "must be 0 or more"),
-    b"1 9223372036854775808:1\n": (1, "go up to 9223372036854775807"),
-    b"1 " + b"9" * 5000 + b":1\n": (1, "go up to 9223372036854775807"),
-    b"1 3:1 3:2\n": (1, "occurs twice in the row"),
-    b"1 3:0 3:2\n": (1, "occurs twice in the row"),
-    b"1:1 2:2\n": (1, "has no label"),
-    b"qid:1 2:2\n": (1, "has no label"),
-    b"1 qid:x 2:2\n": (1, "is not id:value"),
-    b"one 1:1\n": (1, "is not a number"),
-    b"1,2 1:1\n": (1, "is not a number"),
-    b"0x1 1:1\n": (1, "is not a number"),
-    b"nan 1:1\n": (1, "is not a finite number"),
-    b"-inf 1:1\n": (1, "is not a finite number"),
-    b"1e400 1:1\n": (1, "is not a finite number"),
-}
-
-
-@pytest.mark.parametrize("data", UNREADABLE, ids=lambda data: data.hex()[:40])
-def test_faults_by_hand(data):
-    line, why = UNREADABLE[data]
-    found, says = parse(data, FLOAT64).fault
-    assert found + 1 == line and why in says
-
-
 # ------------------------------------------------------------------------------------------------ numbers
 
 FORMATS = ("%r", "%.6g", "%.17e", "%.17g", "%+.3e", "%.25e", "%.40g", "%.1f")

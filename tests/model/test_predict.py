@@ -266,7 +266,7 @@ def test_a_model_is_saved_after_its_store_was_closed(trained, tmp_path):
 def test_an_input_is_not_overwritten(trained, tmp_path, run_in_process):
     done = run_in_process(main, trained / "model.h5", trained / "test.svm", trained / "test.svm", "--overwrite")
     assert done.code == 2
-    assert "test.svm: is not a file of predictions written by blocksvm, so it is not replaced" in done.last_line
+    assert "test.svm: is also an input; choose another name" in done.last_line
 
 
 def test_another_normalisation_is_said(trained, tmp_path, run_in_process):

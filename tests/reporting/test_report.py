@@ -94,9 +94,6 @@ def test_a_page_shows_what_a_run_did(tmp_path, trace, events, capsys):
     # its own file and kind of file is replaced, nothing else
     assert run_in_process(capsys, main, trace, "-o", page)[0] == 2
     assert run_in_process(capsys, main, trace, "-o", page, "--overwrite")[0] == 0
-    other = tmp_path / "other.html"
-    other.write_text("<!doctype html>\n<p>mine")
-    assert "is not a report" in run_in_process(capsys, main, trace, "-o", other, "--overwrite")[2]
 
 
 def test_bytes_have_a_place_where_there_are_some(tmp_path, events):

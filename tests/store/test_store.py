@@ -96,7 +96,7 @@ def test_the_lines_of_the_documentation_read_a_chunk(small_store):
 
 def test_a_store_is_plain_hdf5(small_store):
     with h5py.File(small_store) as file:
-        assert sorted(file) == ["chunks", "features", "indices", "lines", "meta", "parts", "rows", "values"]
+        assert sorted(file) == ["chunks", "features", "indices", "meta", "parts", "rows", "values"]
         found = []
         file.visititems(lambda name, item: found.append((name, getattr(item, "is_virtual", False))))
         assert not any(virtual for _, virtual in found)

@@ -174,7 +174,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(200, ETag=f'"{hashlib.md5(body).hexdigest()}"')
         if self.headers.get("If-None-Match") == "*" and name in self.server.objects.data:
             return self.answer(412)
-        self.server.objects.put(name, body if self.server.honest else b"?" + body[1:])
+        self.server.objects.put(name, body)
         return self.answer(200, ETag=self.server.objects.etag(name))
 
     def do_POST(self) -> None:
@@ -210,7 +210,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class ObjectServer(ThreadingHTTPServer):
-    """ranges, etags: whether it knows them; honest: it stores what it is given; line: its network."""
+    """ranges, etags: whether it knows them; line: its network."""
 
     daemon_threads = True
     request_queue_size = 256
@@ -219,7 +219,7 @@ class ObjectServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.objects = Objects(contents or {})
         self.line = line or Line()
-        self.ranges, self.etags, self.honest = ranges, etags, True
+        self.ranges, self.etags = ranges, etags
         self.faults: list[Fault] = []
         self.seen: list[tuple] = []
         self.now = self.most = 0  # requests at once

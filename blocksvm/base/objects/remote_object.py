@@ -22,7 +22,6 @@ from blocksvm.base.optional_libraries import require_library
 HEAD = 1 << 16  # bytes at an object's beginning that the first request asks for
 KEPT = 2
 LEFT = 8  # requests that are never early
-PIECE, PIECES_AT_ONCE = 8_000_000, 4  # bytes that are compared with a file
 
 
 @dataclass(frozen=True)
@@ -228,22 +227,6 @@ class RemoteObject:
         except (TryAgain, Changed) as error:
             raise InputError(f"{self.url}: could not be written ({error}); run it again") from error
         self.forget()
-
-    def holds(self, path: Path) -> bool:
-        """Whether it has the bytes of a file, which are read from it."""
-        size = path.stat().st_size
-        if self.identity().size != size:
-            return False
-        with open(path, "rb") as file:
-            for first in range(0, size, PIECE * PIECES_AT_ONCE):
-                starts = range(first, min(size, first + PIECE * PIECES_AT_ONCE), PIECE)
-                for piece in REQUESTS.result(self._pieces(starts)):
-                    if piece != memoryview(file.read(PIECE)):
-                        return False
-        return True
-
-    async def _pieces(self, starts: range) -> list[memoryview]:
-        return await asyncio.gather(*(self.fetch(start, start + PIECE) for start in starts))
 
     def delete(self) -> None:
         """Remove it."""

@@ -13,35 +13,22 @@ from pathlib import Path
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input
-from blocksvm.base.labels import label_text
 from blocksvm.base.objects.remote_path import RemotePath
 
 LONGEST_NAME = 230  # bytes; file systems allow 255
 HDF5_KINDS = ("store", "model", "checkpoint", "structure")
 HDF5 = b"\x89HDF\r\n\x1a\n"
 HEAD_BYTES = 1 << 16  # bytes at a file's beginning that tell what it is
-# kinds of files that are told by their beginning -> its pattern; a table's last cell is a number as Python writes it
-BEGINNINGS = {
-    "support vectors": rb"row,label,alpha,margin",
-    "LIBLINEAR model": rb"solver_type ",
-    "table": rb"id,[^\n]+(\n(\d*,[^\n]*?-?\d+(\.\d+(e[-+]\d+)?|e[-+]\d+)\n|$)|$)",
-    "Parquet table": rb"PAR1",
-    "estimator": rb"(?s)\x80.*sklearn",
-    "ONNX model": rb"(?s)\x08.*blocksvm",
-}
 CONTINUED = ("checkpoint", "log")
-FIGURES = (b"\x89PNG", b"%PDF", b"<?xml", b"<svg", b"%!PS", b"\xff\xd8\xff")
 
 
-def check_outputs(
-    outputs: Mapping[str | None, Path], overwrite: bool, inputs: Iterable[Path], labels: tuple = (), resumed=False
-) -> None:
+def check_outputs(outputs: Mapping[str | None, Path], overwrite: bool, inputs: Iterable[Path], resumed=False) -> None:
     """``check_output`` of several by their kinds, none of which may be another, or an input; resumed: checkpoints and
     traces are continued."""
     for kind, path in outputs.items():
         continued = resumed and kind in CONTINUED
         # the content of a checkpoint that is continued is checked when it is opened
-        check_output(path, overwrite or continued, None if continued and kind != "log" else kind, labels)
+        check_output(path, overwrite or continued, None if continued and kind != "log" else kind)
     known = {path.resolve(): "an input" for path in inputs} if outputs else {}
     for kind, path in outputs.items():
         what = _article(kind)
@@ -49,13 +36,12 @@ def check_outputs(
             raise InputError(f"{path}: is also {other}; choose another name for {what.replace('a ', 'the ', 1)}")
 
 
-def check_output(path: Path, overwrite: bool, kind: str | None = None, labels: tuple = ()) -> None:
+def check_output(path: Path, overwrite: bool, kind: str | None = None) -> None:
     """Refuse an output that cannot be written, or that exists and may not be replaced, before any work is done.
 
-    kind: what will be written, 'store', 'model', 'checkpoint', 'log', 'predictions', 'questions', 'json', 'report',
-    'figure', or one of ``BEGINNINGS``: with ``overwrite`` only such a file is replaced (or an empty one); None: any.
-    labels: those that predictions may name.  Text may also go to a pipe, a terminal or a device such as /dev/null,
-    which is written into.
+    kind: what will be written.  In the place of a store, model, checkpoint or log only such a file is replaced, or an
+    empty one: a name that was forgotten is often that of an input.  Text may also go to a pipe, a terminal or a device
+    such as /dev/null, which is written into.
     """
     if len(os.fsencode(path.name)) > LONGEST_NAME:
         raise InputError(f"{path}: the name is too long; choose one of at most {LONGEST_NAME} bytes")
@@ -86,7 +72,7 @@ def check_output(path: Path, overwrite: bool, kind: str | None = None, labels: t
             raise InputError(f"{path}: the folder {parent} does not exist; make it first")
         if not os.access(parent, os.W_OK):
             raise InputError(f"{path}: no permission to write in {parent}; choose another place")
-    if status is not None and kind is not None and not _is_ours(target, kind, labels):
+    if status is not None and kind is not None and not _is_ours(target, kind):
         raise InputError(
             f"{path}: is not {_article(kind)} written by blocksvm, so it is not replaced; choose another name, "
             "or remove it first"
@@ -128,59 +114,22 @@ def _article(kind: str | None) -> str:
     """The kind of file with its article, as sentences name it."""
     if kind is None:
         return "the output"
-    return {
-        "log": "a trace",
-        "predictions": "a file of predictions",
-        "questions": "a list of rows",
-        "rows": "a list of rows",
-        "json": "a JSON report",
-        "support vectors": "a list of support vectors",
-        "structure": "a structured model",
-    }.get(kind, f"{'an' if kind[0] in 'aeioO' else 'a'} {kind}")
+    return {"log": "a trace", "rows": "a list of rows"}.get(kind, f"{'an' if kind[0] in 'aeioO' else 'a'} {kind}")
 
 
-def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
-    """The file looks like one of this kind that we wrote, or is empty.  A damaged one counts as well, as long as it
-    begins as ours do: the advice is to make it again."""
+def _is_ours(path: Path, kind: str) -> bool:
+    """The file may be one of this kind that we wrote, damaged or not, or is empty; of other kinds any may."""
+    if kind not in (*HDF5_KINDS, "log"):
+        return True
     with open_input(path) as file:
         start = file.read(HEAD_BYTES)
     if not start:
         return True
-    if kind in HDF5_KINDS:
-        # the attribute that tells the kind lies in the root's header
-        kinds = "|".join(HDF5_KINDS).encode()
-        named = re.search(rb"blocksvm\0.{0,64}?(" + kinds + rb")", start, re.DOTALL)
-        return start.startswith(HDF5) and named is not None and named[1].decode() == kind
-    if kind == "figure":
-        return start.lstrip().startswith(FIGURES)
-    if kind in BEGINNINGS:
-        return re.match(BEGINNINGS[kind], start) is not None
-    if kind == "report":
-        return start.startswith(b"<!doctype html>") and b'content="blocksvm' in start
-    if kind == "json":
-        return re.match(rb"\s*\{\s*\"blocksvm\"", start) is not None
-    lines = start.decode("utf-8", "replace").split("\n")
-    if len(start) == HEAD_BYTES:
-        del lines[-1]  # it may be cut
     if kind == "log":
-        return _is_event(lines[0]) if lines else False
-    if kind == "questions":
-        return all(re.fullmatch(r".+:\d+", line) for line in lines if line)
-    texts = {label_text(label) for label in labels}
-    return all(
-        line in texts or all(part in texts for part in line.split(",")) or _is_numbers(line) for line in lines if line
-    )
-
-
-def _is_event(line: str) -> bool:
-    try:
-        return "event" in json.loads(line)
-    except (ValueError, TypeError, RecursionError):
-        return False
-
-
-def _is_numbers(line: str) -> bool:
-    try:
-        return [float(word) for word in line.split(" ")] != []
-    except ValueError:
-        return False
+        try:
+            return "event" in json.loads(start.partition(b"\n")[0])
+        except (ValueError, TypeError, RecursionError):
+            return False
+    # the attribute that tells the kind lies in the root's header
+    named = re.search(rb"blocksvm\0.{0,64}?(" + "|".join(HDF5_KINDS).encode() + rb")", start, re.DOTALL)
+    return start.startswith(HDF5) and named is not None and named[1].decode() == kind

@@ -8,7 +8,6 @@ import math
 import os
 import time
 from contextlib import suppress
-from pathlib import Path
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import open_input
@@ -17,14 +16,6 @@ from blocksvm.base.outputs.temporary import remove_abandoned, temporary_name
 
 SHARE = 1 / 20  # of the time, at most, that a text which grows is uploaded in
 PIECE = 1 << 20
-
-
-def upload(partial: Path, path: RemotePath, overwrite: bool) -> None:
-    """Make the object of a file; InputError where it is there already and may not be replaced, OSError where the store
-    does not give back what was written."""
-    path.remote.write(partial, new=not overwrite)
-    if not path.remote.holds(partial):
-        raise OSError(errno.EIO, "the object store does not give back what was written", str(path))
 
 
 class RemoteText(io.TextIOWrapper):

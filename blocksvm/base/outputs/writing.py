@@ -1,7 +1,7 @@
-"""Writing of files that take their name only when all of it was written, is on the disk, and was read back.
+"""Writing of files that take their name only when all of it was written and is on the disk.
 
-A file is written under a temporary name beside its own.  At the end it is synced, closed and checked, takes its name
-by one rename, and the folder is synced: after any fault there is the old file or the new one.  An object is made in the
+A file is written under a temporary name beside its own.  At the end it is synced and closed, takes its name by one
+rename, and the folder is synced: after any fault there is the old file or the new one.  An object is made in the
 folder for temporary files, and takes its name when all of it has been uploaded.
 """
 
@@ -19,16 +19,14 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from xxhash import xxh3_128
-
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import note_written
 from blocksvm.base.objects.remote_path import RemotePath, local_place
 from blocksvm.base.outputs.checks import destination, status_of
 from blocksvm.base.outputs.temporary import remove_abandoned, temporary_name
-from blocksvm.base.outputs.uploads import RemoteText, upload
+from blocksvm.base.outputs.uploads import RemoteText
 
-PIECE = 1 << 20  # bytes that are read back at a time
+PIECE = 1 << 20  # bytes that are written at a time
 NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # of a file system that cannot sync a folder
 
 
@@ -45,7 +43,6 @@ class NewFile(io.RawIOBase):
         remove_abandoned(self.target.parent, self.target.name)
         self.partial = temporary_name(self.target)
         self.position = 0
-        self.digest = xxh3_128()
         with named_errors(path, self.target.parent):
             self.descriptor = os.open(self.partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
 
@@ -63,9 +60,7 @@ class NewFile(io.RawIOBase):
 
     def write(self, data) -> int:
         """Write all of ``data``."""
-        view = memoryview(data).cast("B")
-        self.digest.update(view)
-        return self._put(view)
+        return self._put(memoryview(data).cast("B"))
 
     def _put(self, view: memoryview) -> int:
         if self.closed:
@@ -78,22 +73,12 @@ class NewFile(io.RawIOBase):
         return done
 
     def finish(self) -> None:
-        """Sync and close the file, and read it back; raises OSError where any of that fails."""
+        """Sync and close the file; raises OSError where that fails."""
         with named_errors(self.path, self.target.parent):
             try:
                 os.fsync(self.descriptor)
             finally:
                 self.close()
-            self.read_back()
-
-    def read_back(self) -> None:
-        """OSError where the disk does not give what was written."""
-        digest = xxh3_128()
-        with open(self.partial, "rb", buffering=0) as file:
-            while piece := file.read(PIECE):
-                digest.update(piece)
-        if digest.digest() != self.digest.digest():
-            raise not_as_written(self.path)
 
     def close(self) -> None:
         """Close the descriptor; raises what closing fails with."""
@@ -108,11 +93,6 @@ class NewFile(io.RawIOBase):
             self.close()
         with suppress(OSError):
             os.unlink(self.partial)
-
-
-def not_as_written(path: Path) -> OSError:
-    """The disk gives other bytes than were written."""
-    return OSError(errno.EIO, "the disk does not give back what was written", str(path))
 
 
 @contextmanager
@@ -210,7 +190,7 @@ def _take_name(file: NewFile) -> None:
     message = _made_meanwhile(file.path)
     if isinstance(file.path, RemotePath):
         try:
-            upload(file.partial, file.path, file.overwrite)
+            file.path.remote.write(file.partial, new=not file.overwrite)
         except FileExistsError:
             raise InputError(message) from None
         os.unlink(file.partial)
