@@ -61,6 +61,7 @@ FILES = {
     "predicting.md": ["train.svm", "new.svm"],
     "python.md": ["train.svm", "new.svm"],
     "trace.md": ["rows.svm"],
+    "regret.md": ["clicks.svm"],
     "structured.md": ["train.txt", "test.txt"],
     "training.md": ["rows.svm", "topics.svm", "targets.svm"],
 }
