@@ -146,7 +146,7 @@ class Minimiser(Estimator):
             out.reshape(-1)[:] = alpha
 
         lengths = {self.method.name: {"alpha": len(alpha)}}
-        return SavedRun("the last fit", {"cost": last["cost"]}, lengths, load, whole=False)
+        return SavedRun("the last fit", {"cost": last["cost"]}, lengths, load)
 
     def _keep_for_later(self, problem: tuple, fitted: Fitted) -> None:
         self._last = None

@@ -327,7 +327,7 @@ def take_weights(solver: DualCD, state: State, saved: SavedRun, ratio: np.ndarra
     same = (
         not solver.problem.free_bias
         and (ratio == 1.0).all()
-        and meta["method"]["settings"] == plain(solver.settings)
+        and meta.get("method", {}).get("settings") == plain(solver.settings)
         and meta["settings"].get("bias", 0.0) == solver.bias
         and meta.get("prior_fingerprint") is None
         and meta.get("outer_of_weights") is None
