@@ -45,7 +45,6 @@ class MethodSettings(TypedDict, total=False):
     average: bool | None
     unprojected: bool | None
     half_steps: str | None
-    forget: float | None
     query: float | None
     max_norm: float | None
     confidence: float | None

@@ -185,7 +185,7 @@ def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[Strea
         runner = Runner(
             name, values, {}, average=settings.average, bias=settings.bias or 0.0,
             n_classes=len(classes.values) if classes else 2, rule=settings.multiclass, query=settings.query,
-            key=settings.seed, targets=settings.targets, forget=settings.forget, joint=settings.joint,
+            key=settings.seed, targets=settings.targets, joint=settings.joint,
         )  # fmt: skip
         runner.take_costs(classes)
         if has_prior and (runner.joint is not None or not runner.learner.takes_prior):

@@ -58,10 +58,10 @@ class StreamSettings:
     whichever comes;
     targets: 'numbers' where labels are no classes, 'sets' where they are sets of these, 'none' where they are
     ignored; joint: the place of a map of row and class to joint features; bits: hash ids to 2^bits features, None: a
-    table; query: b of selective sampling, None: ask for every label; forget: the part that forgetting.py takes back in
-    each round; memory: bytes; normalize, duplicates: None is 'none' and 'error', or as the model has it with which the
-    stream goes on; options: the format's own settings, by name; passes: over the inputs; test: predict only, and learn
-    nothing; idf, scale: those of the model with which it goes on.
+    table; query: b of selective sampling, None: ask for every label; memory: bytes; normalize, duplicates: None is
+    'none' and 'error', or as the model has it with which the stream goes on; options: the format's own settings, by
+    name; passes: over the inputs; test: predict only, and learn nothing; idf, scale: those of the model with which it
+    goes on.
     """
 
     learner: str = ""
@@ -69,7 +69,6 @@ class StreamSettings:
     labels: tuple | str | None = None
     bits: int | None = None
     query: float | None = None
-    forget: float | None = None
     average: bool = False
     multiclass: str | None = None
     class_weight: Mapping | None = None

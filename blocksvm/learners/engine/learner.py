@@ -72,8 +72,6 @@ SHARED = Settings(
         Setting("targets", "what labels are: 'classes' (default), 'numbers' (regression) or 'sets' of classes (a store "
                 "knows); 'none': the rows themselves are predicted", None, kind=str,
                 choices=(CLASSES, NUMBERS, SETS, NO_TARGETS), metavar="KIND"),
-        Setting("forget", "decay what was learned by the factor 1 - F in each row, for targets that drift (default: "
-                "never)", None, above=0.0, below=1.0, metavar="F"),
         Setting("query", "ask for a label with probability B / (B + |margin|) (default: always)", None, above=0.0,
                 most=LARGEST, metavar="B"),
         Setting("joint", "learn one weight vector over joint features of row and class, by the map at this place: "
@@ -109,7 +107,6 @@ class Learner:
     the variant that predicts rows by w itself, whose score is the distance and whose label is 0.
     cached: the two functions for the loop over two classes, if they share results.
     jointly: the loop over rows of several classes, for a rule whose step changes all classes.
-    fades, fading_scalars: columns and scalars that forgetting.py decays towards their initial values (scalars: 0).
     choice: a setting that selects one of ``variants``.  complete(settings, known): the settings with those that follow
     from others and from the data; raises InputError for what no single setting's range excludes.
     constant(settings): the value of a constant feature that the rule needs.
@@ -143,8 +140,6 @@ class Learner:
     for_rows: Callable[[Learner], Learner] | None = None
     jointly: Callable | None = None
     cached: Cached | None = None
-    fades: tuple[str, ...] = ()
-    fading_scalars: tuple[str, ...] = ()
     choice: str | None = None
     variants: Mapping[str, Learner] = field(default_factory=dict)
     complete: Callable[[dict, Mapping], dict] = lambda settings, known: settings

@@ -103,7 +103,7 @@ class OnlineSolver(OwnDecisions):
         self.runner = Runner(
             learner, settings, known, average=shared.get("average", False), bias=task.bias, n_classes=k,
             rule=shared.get("multiclass"), query=shared.get("query"), targets=shared.get("targets"),
-            forget=shared.get("forget"), joint=shared.get("joint"),
+            joint=shared.get("joint"),
         )  # fmt: skip
         self.runner.take_costs(source.labels)
         chosen, joint = self.runner.learner, self.runner.joint

@@ -13,7 +13,6 @@ from blocksvm.base.labels import Labels
 from blocksvm.kernels.row_arrays import Rows
 from blocksvm.learners import get_learner
 from blocksvm.learners.engine.costs import CostMatrix, check_costs
-from blocksvm.learners.engine.forgetting import forgetting
 from blocksvm.learners.engine.joint_features import JointFeatures, by_class, loop_of
 from blocksvm.learners.engine.joint_map import JOINT
 from blocksvm.learners.engine.label_sets import SetTable
@@ -90,7 +89,7 @@ class Runner:
     learner: a ``Learner``, its name in ``LEARNERS``, or 'module:attribute', with its settings; known: settings that the
     data decide (max_norm, n_features, n_samples); bias: value of the constant feature, which is feature d; key: of the
     draws of selective sampling; shared: ``SHARED`` without multiclass, which is the rule: average, query, targets,
-    forget, joint.
+    joint.
     Raises InputError for settings that do not fit.
     """
 
@@ -130,10 +129,6 @@ class Runner:
         check_costs(self.settings, n_classes, shared["targets"], shared["multiclass"])
         self.costs: CostMatrix | None = None
         self.learner = chosen.of(self.settings)
-        if shared["forget"] is not None:
-            if shared["average"]:
-                raise InputError(f"{option('average')}: {option('forget')} is given, too; leave one of them out")
-            self.learner = forgetting(self.learner, shared["forget"])
         if self.joint is not None:
             check_joint(self.learner)
             self.check_features(self.joint.n_features)

@@ -205,8 +205,6 @@ AUTO = Together(
     example="auto",
     settings=Settings(),
     for_numbers=of_numbers,
-    fades=("nag_squares", "coin_theta", "coin_total"),
-    fading_scalars=("nag_charged", "coin_charged"),
     score=auto_score,
     **updates("squared-hinge", "hinge"),
     current=auto_current,

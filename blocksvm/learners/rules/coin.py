@@ -70,7 +70,6 @@ COIN = Learner(
     example="coin --loss logistic",
     settings=Settings((LOSS, positive("wealth", "wealth that the features of a row bet with at first", 16.0))),
     for_numbers=following_numbers,
-    fades=("theta", "total"),
     score=plain_score,
     update=coin_update,
     current=plain_current,

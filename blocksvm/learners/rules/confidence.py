@@ -155,7 +155,6 @@ CW_STDEV = Learner(
     parameters=CW,
     numbers=lambda settings: {"phi": phi(settings), "most": math.inf, "slack": 0.0},
     initial=lambda settings: {"spread": settings["variance"]},
-    fades=("spread",),
     takes_weights=False,
 )
 CW_VAR = CW_STDEV.like(

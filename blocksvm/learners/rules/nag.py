@@ -177,7 +177,6 @@ NAG = Learner(
     settings=Settings((LOSS, positive("step", "learning rate", 0.5))),
     needs=("aware_step",),
     for_numbers=following_numbers,
-    fades=("squares",),
     score=nag_score,
     update=nag_update,
     cached=Cached(nag_score_cached, nag_update_cached, int(NAG_SCRATCH)),

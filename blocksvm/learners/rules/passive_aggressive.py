@@ -79,7 +79,6 @@ PA = Learner(
     current=plain_current,
     mean=plain_mean,
     columns=COLUMN,
-    fades=("weight",),
     parameters=PARAMETER,
     numbers=lambda settings: {"most": math.inf, "slack": 0.0},
     acts_up_to=1.0,

@@ -36,7 +36,6 @@ PERCEPTRON = Learner(
     current=plain_current,
     mean=plain_mean,
     columns=COLUMN,
-    fades=("weight",),
     acts_up_to=0.0,
 )
 # b += step y R^2 is the update of a constant feature of value R

@@ -137,7 +137,7 @@ def of_rows(learner: Learner) -> Learner:
     """The passive-aggressive learner that predicts rows, in the place of one of classes."""
     numbers = learner.numbers
     return learner.like(
-        settings=learner.settings + SETTINGS, fades=(), score=distance, update=move_towards, current=current, mean=current,
+        settings=learner.settings + SETTINGS, score=distance, update=move_towards, current=current, mean=current,
         columns=COLUMN, scalars=SCALAR, parameters=PARAMETER, initial_scalars={"scale": 1.0, "left": 1.0},
         numbers=lambda settings: numbers(settings) | {"learned": float(settings["learn_radius"])},
         loss="epsilon-insensitive", for_numbers=None, for_rows=None, acts_up_to=math.inf,
