@@ -12,8 +12,6 @@ from .exchange.forms import export_model as export_model
 from .exchange.forms import import_model as import_model
 from .exchange.forms import to_estimator as to_estimator
 from .exchange.sklearn_models import from_estimator as from_estimator
-from .learners.engine.joint import JointLearner as JointLearner
-from .learners.engine.joint import JointMap as JointMap
 from .model.events import RunEvent as RunEvent
 from .model.model_file import Model as Model
 from .model.model_file import load_model as load_model

@@ -16,7 +16,6 @@ from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import n_threads
 from blocksvm.formats import FORMATS, get_format
-from blocksvm.learners.engine.joint_map import place_of
 from blocksvm.model.model_file import Model, describe_model, labels_predicted, recipe_of
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.scoring import StoreScorer, TextScorer, is_store
@@ -47,7 +46,6 @@ def predict_files(
     """
     if kind not in KINDS:
         raise InputError(f"{option('kind', kind)}: {one_of(str(kind), KINDS)}")
-    place = place_of(model.meta) if isinstance(model, Model) and model.joint is not None else None
     names, budget, threads = names_of_inputs(inputs), MEMORY.checked(memory), n_threads(n_jobs)
     with file_of(model) as path:
         description = describe_model(path)
@@ -56,10 +54,10 @@ def predict_files(
         link = link_of(description, str(path)) if kind == PROBABILITIES else None
         scorer: TextScorer | StoreScorer
         if len(names) == 1 and is_store(names[0]):
-            scorer = StoreScorer(path, names[0], budget, True, place, threads)
+            scorer = StoreScorer(path, names[0], budget, True, threads)
             pieces = scorer.scores()
         else:
-            scorer = TextScorer(path, budget, joint=place, n_jobs=threads)
+            scorer = TextScorer(path, budget, n_jobs=threads)
             pieces = scorer.scores(names)
         if isinstance(model, Model) and not model.path:
             scorer.coverage.model = "the model"

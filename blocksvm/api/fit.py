@@ -19,11 +19,10 @@ from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.settings import n_threads
 from blocksvm.base.threads import Threads
 from blocksvm.base.user_code import by_user
-from blocksvm.learners.engine.joint_map import place_of
 from blocksvm.learners.engine.methods import get_method
 from blocksvm.model.events import RunEvent
 from blocksvm.model.feature_names import NamedRows
-from blocksvm.model.model_file import Model, joint_of, make_model
+from blocksvm.model.model_file import Model, make_model
 from blocksvm.model.takeover import InitialModels
 from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.solver import SavedRun, State
@@ -132,8 +131,7 @@ def fit(
     loop.working_set = None  # who keeps the model does not keep rows
     described = describe_result(loop, result)
     ids = initial_models.feature_ids(source, 0, plan.n_features)
-    joint = joint_of(described, place_of(described), "the model")  # the user has named the map just now
-    model = replace(make_model("", ids, result.w, described, result.support, joint), rows=NamedRows.of(source))
+    model = replace(make_model("", ids, result.w, described, result.support), rows=NamedRows.of(source))
     return Fitted(model, result.status, result.certificate, result.alpha, loop, result)
 
 

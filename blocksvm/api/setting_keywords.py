@@ -23,7 +23,6 @@ class MethodSettings(TypedDict, total=False):
     class_weight: str | Mapping | None
     multiclass: str | None
     targets: str | None
-    joint: str | None
     costs: object
     cost_rule: str | None
     # kernels

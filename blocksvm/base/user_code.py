@@ -16,7 +16,7 @@ from importlib import import_module
 from blocksvm.base.errors import InputError, option
 
 # the settings that name code; a place in any other one permits nothing
-CODE = ("solver", "learner", "loss", "schedule", "format", "joint", "task", "score", "help-solver", "help-learner")
+CODE = ("solver", "learner", "loss", "schedule", "format", "task", "score", "help-solver", "help-learner")
 
 _by_user: set[str] = set()
 _file: ContextVar[str | None] = ContextVar("file", default=None)  # whose names are being followed

@@ -31,11 +31,6 @@ def parser() -> Parser:
     p.add_argument("-n", type=int, default=100, metavar="N", help="rows to ask for (default 100)")
     add_format(p.add_argument_group("the pool"), "that of the training data")
     add_settings(p, "where the pool is written otherwise than the training data", all_choices(), PREDICTED)
-    about = p.add_argument_group("the model")
-    about.add_argument(
-        "--joint", metavar="MAP",
-        help="for a model of joint features: the map as module:attribute; its code is imported and run",
-    )  # fmt: skip
     what = p.add_argument_group("what to write")
     add_json(what, "the rows and their margins")
     what.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
@@ -95,7 +90,7 @@ def pool_scorer(options):
 
     threads = n_threads(options.threads)
     if read_already([options.pool], settings):
-        store_scorer = StoreScorer(options.model, options.pool, options.memory, joint=options.joint, n_jobs=threads)
+        store_scorer = StoreScorer(options.model, options.pool, options.memory, n_jobs=threads)
         return store_scorer, store_scorer.scores()
-    scorer = TextScorer(options.model, options.memory, options.format, options.joint, settings, threads)
+    scorer = TextScorer(options.model, options.memory, options.format, settings, threads)
     return scorer, scorer.scores([options.pool])

@@ -68,11 +68,6 @@ def parser() -> Parser:
     what.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
     about = p.add_argument_group("the model")
     about.add_argument(
-        "--joint",
-        metavar="MAP",
-        help="for a model of joint features: the map as module:attribute; its code is imported and run",
-    )
-    about.add_argument(
         "--loss",
         metavar="LOSS",
         help="for probabilities by a loss outside the package: its place, whose code may then run",
@@ -137,12 +132,11 @@ def scorer_of(options, inputs: list[str], description: dict, link) -> tuple[Text
         raise InputError("--threads: workers have as many as their cluster gives them; leave it out")
     threads = 1 if cluster is not None else threads_for(options, inputs)
     if not store:
-        text_scorer = TextScorer(options.model, options.memory, options.format, options.joint, settings, threads,
-                                 options.explain)  # fmt: skip
+        text_scorer = TextScorer(options.model, options.memory, options.format, settings, threads, options.explain)
         return text_scorer, text_scorer.scores(inputs)
     labels, sets = description["labels"], description.get("multilabel", False)
     by_values = options.scores or len(labels) in (0, 2) or sets or link is not None
-    more = {"with_values": by_values, "joint": options.joint, "explain": options.explain}
+    more = {"with_values": by_values, "explain": options.explain}
     scorer = StoreScorer(options.model, inputs[0], options.memory, n_jobs=threads, **more)
     if cluster is not None:
         from blocksvm.cluster.scoring_job import scoring_by

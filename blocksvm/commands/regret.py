@@ -66,11 +66,6 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings]:
     method = get_method(name, learner=True)
     if not method.capabilities.linear:
         raise InputError(f"{name}: has a kernel, and regret is against the best fixed weights; choose another learner")
-    if value_of(arguments, "--joint") is not None:
-        raise InputError(
-            "--joint: no solver here finds the best fixed weights over joint features, with which regret compares; "
-            "leave it out"
-        )
     choices = {setting.name: value_of(arguments, option_string(setting.name)) for setting in method.settings}
     takes = method.takes(choices)
     unused = [name for name in COMMON_SETTINGS.names() if name != "targets"]

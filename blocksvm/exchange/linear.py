@@ -10,7 +10,6 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import listed
 from blocksvm.formats.recipe import Recipe
-from blocksvm.learners.engine.joint_map import place_of
 from blocksvm.model.model_factors import factors_of_model
 from blocksvm.model.model_file import IMPORTED, Model, make_model
 from blocksvm.model.versions import versions
@@ -82,8 +81,6 @@ def linear_of(model: Model, apart: bool = False) -> Linear:
         raise InputError(f"{name}: has a kernel, so that there are no weights by feature; export a linear model")
     if DISTANCE in model.meta:
         raise InputError(f"{name}: predicts distances and not scores; export a model of rows with labels")
-    if place_of(model.meta) is not None:
-        raise InputError(f"{name}: has joint features of rows and labels, which other programs do not make")
     recipe, notes, steps = model.recipe, calibration_notes(model), []
     if recipe.bits is not None:
         raise InputError(

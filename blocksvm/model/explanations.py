@@ -12,7 +12,6 @@ from blocksvm.base.errors import InputError, option, printable
 from blocksvm.base.memory import Budget
 from blocksvm.base.vectors import together
 from blocksvm.kernels.contributions import largest_contributions
-from blocksvm.learners.engine.joint_map import place_of
 from blocksvm.problems.distance import DISTANCE
 from blocksvm.store.arrays import read_array, require_length
 from blocksvm.store.hdf5_files import MAKERS, damage_named, group, has, open_hdf5, read_meta
@@ -45,7 +44,6 @@ def contributions_wanted(n: int | None, description: Mapping, path: str | Path) 
         raise InputError(f"{option('explain', n)}: choose 1 to {MOST:,}")
     what = (
         "has a kernel" if description.get("kernel") is not None
-        else "has joint features of rows and labels" if place_of(description) is not None
         else "predicts distances" if DISTANCE in description else ""
     )  # fmt: skip
     if what:

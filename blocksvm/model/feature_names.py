@@ -11,7 +11,6 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.objects.remote_path import place
-from blocksvm.learners.engine.joint_map import place_of
 from blocksvm.model.solver_state import open_state
 from blocksvm.store.arrays import read_range, write_array
 from blocksvm.store.hdf5_files import damage_named, group, has, open_hdf5, read_meta
@@ -111,7 +110,7 @@ def strongest(path: str | Path, n: int) -> list[tuple[object, list[WeightedFeatu
             largest = np.lexsort((places[c], -np.abs(weights[c])))[:n]
             places[c], weights[c] = places[c][largest], weights[c][largest]
     labels = meta["labels"]
-    each = labels if n_vectors > 1 else [labels[-1]] if labels and place_of(meta) is None else [None]
+    each = labels if n_vectors > 1 else [labels[-1]] if labels else [None]
     return [
         (label, _named(path, positions.tolist(), w.tolist()))
         for label, positions, w in zip(each, places, weights, strict=True)

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from xxhash import xxh3_128_hexdigest
@@ -20,7 +19,6 @@ from blocksvm.base.user_code import by_user
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.formats.recipe import Recipe
 from blocksvm.kernels.hash_table import hash_ids
-from blocksvm.learners.engine.joint_map import place_of, trusted
 from blocksvm.losses import check_loss
 from blocksvm.model.decision_values import sets_of
 from blocksvm.model.expansion_rows import read_support, write_support
@@ -43,9 +41,6 @@ from blocksvm.store.hdf5_files import (
     read_table,
     write_meta,
 )
-
-if TYPE_CHECKING:
-    from blocksvm.learners.engine.joint_features import JointFeatures
 
 INT64 = np.dtype(np.int64)
 FLOAT64 = np.dtype(np.float64)
@@ -122,9 +117,7 @@ class Model:
     feature; labels (negative, positive), numbers or strings, or () where targets are real numbers; meta: settings,
     certificate, versions.  Of k > 2 classes: weights (k, d), intercept (k,), labels the k classes, rising; the
     same where rows have sets of k labels.  support: of a machine with a kernel, the rows that it stands on, whose
-    indices are places in feature_ids; the weights are then 0.  joint: of a model of joint features of row and class,
-    which are 0 .. d - 1, the map that makes them; weights (d,), of any number of classes.  rows: those that a model
-    without a file was trained on.
+    indices are places in feature_ids; the weights are then 0.  rows: those that a model without a file was trained on.
 
         >>> model = blocksvm.load_model("model.h5")
         >>> model
@@ -141,7 +134,6 @@ class Model:
     labels: tuple
     meta: dict
     support: Support | None = None
-    joint: JointFeatures | None = None
     rows: NamedRows | None = None
 
     def __repr__(self) -> str:
@@ -186,8 +178,6 @@ class Model:
         sum_m coefficients[m] K(z_m, x) + intercept; of a model of rows without labels ||x - w||.  Text, tables and
         stores are predicted by ``predict_files``."""
         X = rows_to_score(X)
-        if place_of(self.meta) is not None:
-            return self._joint_values(X)
         if self.support is not None or DISTANCE in self.meta:
             return self._completed(X)
         columns = np.zeros((X.shape[1], *self.weights.shape[:-1]))
@@ -207,17 +197,6 @@ class Model:
                 stacklevel=2,
             )
         return np.asarray(X @ columns, dtype=np.float64) + self.intercept
-
-    def _joint_values(self, X) -> np.ndarray:
-        joint = self.joint
-        if joint is None:
-            trusted(place_of(self.meta), None, self.path)  # says what is missing
-        assert joint is not None
-        ids = None if self.bits is None else hashed(np.arange(X.shape[1]), self.bits)
-        matrix = X.indptr.astype(np.int64), X.indices, X.data
-        pieces = [values for _, values in joint.scores(matrix, self.weights, ids, self.multilabel)]
-        values = np.concatenate([np.empty((joint.n_values(self.multilabel), 0)), *pieces], axis=1)
-        return values[0] if len(values) == 1 else values.T
 
     def _completed(self, X) -> np.ndarray:
         """Decision values that depend on the norms of rows."""
@@ -324,12 +303,12 @@ def model_feature_ids(path: str | Path) -> np.ndarray:
         return read_array(group(file, "features"), "ids", INT64, read_meta(file)["n_features"])
 
 
-def load_model(path: str | Path, joint: str | None = None, loss=None) -> Model:
+def load_model(path: str | Path, loss=None) -> Model:
     """Open a model made by ``blocksvm train``; InputError where it is not one or is damaged.
 
-    joint: the place of the map of a model of joint features, which can predict only where the user says that its code
-    may run; loss: likewise that of a model whose loss is outside the package, or the loss itself, for probabilities."""
-    by_user(joint, None if loss is None else check_loss(loss))
+    loss: of a model whose loss is outside the package, its place, whose code may then run, or the loss itself, for
+    probabilities."""
+    by_user(None if loss is None else check_loss(loss))
     with open_hdf5(path, "model") as file, damage_named(file):
         meta = read_meta(file)
         d = meta["n_features"]
@@ -342,36 +321,14 @@ def load_model(path: str | Path, joint: str | None = None, loss=None) -> Model:
     if d and (rising[0] < 0 or (rising[1:] == rising[:-1]).any()):
         raise InputError(f"{path}: a feature's id is below 0 or there twice; train the model again")
     del rising
-    features = None if joint is None else joint_of(meta, joint, path)
-    return make_model(os.fspath(path), ids, weights, meta, support, features)
+    return make_model(os.fspath(path), ids, weights, meta, support)
 
 
-def joint_of(meta: dict, joint: str | None, path: str | Path) -> JointFeatures | None:
-    """The maker of the features of a model so described, if they are joint ones; joint: the place that the user gave.
-    InputError where that is another one than the model's, or what is there does not fit the model."""
-    place = trusted(place_of(meta), joint, path)
-    if place is None:
-        return None
-    from blocksvm.learners.engine.joint_features import JointFeatures
-
-    features = JointFeatures.of(place, len(meta["labels"]))
-    features.needs_inputs()
-    if features.n_features != meta["n_features"]:
-        raise InputError(
-            f"{path}: was trained with {meta['n_features']:,} joint features, but {features.name} has "
-            f"{features.n_features:,} now; use the map that it was trained with"
-        )
-    return features
-
-
-def make_model(
-    path: str, ids: np.ndarray, w: np.ndarray, meta: dict, support: Support | None = None,
-    joint: JointFeatures | None = None,
-) -> Model:  # fmt: skip
+def make_model(path: str, ids: np.ndarray, w: np.ndarray, meta: dict, support: Support | None = None) -> Model:
     """From weights (n_vectors * (d + 1),) as a run has them."""
     by_class = w.reshape(meta["n_vectors"], -1)
     intercepts = by_class[:, -1] * meta["bias"]
     labels = tuple(meta["labels"])
     if len(by_class) == 1:
-        return Model(path, ids, by_class[0, :-1], float(intercepts[0]), labels, meta, support, joint)
+        return Model(path, ids, by_class[0, :-1], float(intercepts[0]), labels, meta, support)
     return Model(path, ids, by_class[:, :-1], intercepts, labels, meta)

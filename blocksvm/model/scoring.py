@@ -36,7 +36,7 @@ from blocksvm.model.explanations import Contributions, Explainer, contributions_
 from blocksvm.model.held_out import stranger_note
 from blocksvm.model.model_factors import BYTES as FACTOR_BYTES
 from blocksvm.model.model_factors import factors_of_model
-from blocksvm.model.model_file import Model, describe_model, hashed, joint_of, labels_predicted, load_model, recipe_of
+from blocksvm.model.model_file import Model, describe_model, hashed, labels_predicted, load_model, recipe_of
 from blocksvm.problems.distance import Distance
 from blocksvm.problems.expansion import Expansion
 from blocksvm.sources.block import Arena
@@ -139,16 +139,14 @@ class TextScorer:
 
     empty: lines of the text without a row, blank ones and comments, once it is read.
     format: the text's format, None: the recipe's own, 'auto': what its first bytes look like;
-    joint: the place of the map of a model of joint features; options: settings of the
-    format that are others for this text (of ``choices.PREDICTED``); n_jobs: threads that parse; explain: number of
-    contributions of each row.
+    options: settings of the format that are others for this text (of ``choices.PREDICTED``);
+    n_jobs: threads that parse; explain: number of contributions of each row.
     """
 
-    def __init__(self, model: str | Path, memory: int, format: str | None = None, joint: str | None = None,
+    def __init__(self, model: str | Path, memory: int, format: str | None = None,
                  options: Mapping = {}, n_jobs: int = 1, explain: int | None = None):  # fmt: skip
         description = describe_model(model)
-        by_user(format, joint)
-        self.joint = joint_of(description, joint, model)
+        by_user(format)
         d, n_vectors = description["n_features"], description["n_vectors"]
         self.budget = Budget(memory)
         # pieces for any number of threads take what one takes of a single thread, so that lines may be as long
@@ -162,7 +160,7 @@ class TextScorer:
         self.explainer = Explainer(n_explained, model, self.budget) if n_explained else None
         # ids stay for the look-up; while the index is filled there are two copies of them
         need = 8 * width_of(n_vectors) * (d + 2) + 8 * n_vectors * (d + 1) + 8 * d + IdIndex.n_bytes(d)
-        need += support_bytes(description, d) + joint_bytes(self.joint)
+        need += support_bytes(description, d)
         need += FACTOR_BYTES * d * bool(recipe_of(description, model).factor)
         self.budget.reserve("the model", need)
         # a longer line is there up to three times while it is read, then with what is made of it, alone
@@ -206,9 +204,8 @@ class TextScorer:
                 self.empty += batch.origin.n_records - len(batch)
                 labels = batch.label_array()
                 self.coverage.labels += int(np.count_nonzero(has_label(labels)))
-                if self.joint is None:
-                    left_out = 0 if batch.left_out is None else len(batch.left_out)
-                    self.coverage.count(left_out, left_out)
+                left_out = 0 if batch.left_out is None else len(batch.left_out)
+                self.coverage.count(left_out, left_out)
                 for part, values, contributions in self._values(batch.indptr, batch.ids, batch.values):
                     yield Scores(by_row(values), classes_of(values), labels[part], contributions)
         if recipe.options.get("header") == "yes":  # one a file that is not empty
@@ -223,10 +220,6 @@ class TextScorer:
 
     def _values(self, indptr: np.ndarray, ids: np.ndarray, entries: np.ndarray) -> Explained:
         """Of consecutive rows."""
-        if self.joint is not None:
-            for part, values in self.joint.scores((indptr, ids, entries), self.w[0, :-2], None, self.model.multilabel):
-                yield part, values, None
-            return
         positions = self.index.find(ids)
         unknown = positions < 0
         self.coverage.count(len(positions), int(np.count_nonzero(unknown)))
@@ -264,14 +257,13 @@ class StoreScorer:
     empty = 0  # lines without a row: a store has none
 
     def __init__(self, model: str | Path, path: str | Path, memory: int, with_values: bool = True,
-                 joint: str | None = None, n_jobs: int = 1, explain: int | None = None):  # fmt: skip
+                 n_jobs: int = 1, explain: int | None = None):  # fmt: skip
         self.path = path
         self.with_values = with_values
         self.budget = Budget(memory)
         description = describe_model(model)
-        self.joint = joint_of(description, joint, model)
         d, n_vectors = description["n_features"], description["n_vectors"]
-        self.n_values = n_vectors if self.joint is None else self.joint.n_values(description.get("multilabel", False))
+        self.n_values = n_vectors
         # source number, label, class; the numbers are sorted with a second copy of them
         self.row_bytes = 8 + 8 + 8 + 4 + (8 * self.n_values if with_values else 0)
         n_explained = contributions_wanted(explain, description, model)
@@ -283,7 +275,6 @@ class StoreScorer:
                 GATHERED_BYTES
                 + support_bytes(description, store.n_features)
                 + 8 * d * (description.get("kernel") is not None)
-                + joint_bytes(self.joint)
             )
             self.budget.require("the model and the matching of its features", need)
             loaded = load_model(model)
@@ -299,18 +290,10 @@ class StoreScorer:
                     "note: the model's values were multiplied by other factors than this store's: split it with "
                     f"{option('like', description['store'])}, or its decision values are on another scale"
                 )
-            self.ids = None
             self.coverage = Coverage(loaded.path)
             if description["fingerprint"] and (stranger := stranger_note(store.meta, store.name, description)):
                 self.coverage.notes.append(stranger)
-            if self.joint is None:
-                self.weights, places, self.unknown = _matched_weights(loaded, store)
-            else:
-                self.unknown = np.empty(0, bool)
-                check_hashes(loaded, store)
-                self.weights, places = loaded.weights, np.empty(0, np.int64)
-                ids = store.feature_ids(0, store.n_features)
-                self.ids = ids if loaded.bits == recipe.bits else hashed(ids, loaded.bits)
+            self.weights, places, self.unknown = _matched_weights(loaded, store)
             support = loaded.support
             self.completion = (
                 Distance.of(description) if support is None else Expansion.of(support, places, store.n_features)
@@ -321,16 +304,11 @@ class StoreScorer:
             self.some_unknown = bool(self.unknown.any())
             self.arena_bytes = largest_chunk_bytes(store)
             self.budget.take("weights", (8 * width_of(n_vectors) + 1) * (store.n_features + 1))
-            if self.joint is not None:
-                self.budget.take("joint features of some rows", joint_bytes(self.joint) + 8 * store.n_features)
             chunk = self.arena_bytes + 48 * int(store.chunks.n_rows.max())
             chunk += 2 * int(store.chunks.nnz.max()) * self.some_unknown
             values = piece_bytes(n_vectors, 2 * n_explained)
-            # further threads, each with decoders of its own, as far as half of what is left holds them; a map from
-            # outside may not be made for threads
-            further = (
-                0 if self.joint is not None else self.budget.left // (2 * (chunk + values + store.working_bytes()))
-            )
+            # further threads, each with decoders of its own, as far as half of what is left holds them
+            further = self.budget.left // (2 * (chunk + values + store.working_bytes()))
             self.n_jobs = min(n_jobs, 1 + max(0, further))
             self.budget.take("chunks", self.n_jobs * chunk + (self.n_jobs - 1) * store.working_bytes())
             self.budget.take("decision values", self.n_jobs * values)
@@ -401,8 +379,7 @@ class StoreScorer:
 
         def take(rows: ScoredRows) -> None:
             """Each row to its place, which no other has."""
-            if self.joint is None:
-                self.coverage.count(rows.n_entries, rows.n_unknown)
+            self.coverage.count(rows.n_entries, rows.n_unknown)
             places = np.searchsorted(sources, rows.source)
             labels[places], classes[places] = rows.label, rows.classes
             if all_values is not None:
@@ -420,10 +397,6 @@ class StoreScorer:
 
     def _values(self, matrix: tuple) -> Explained:
         """Of consecutive rows."""
-        if self.joint is not None:
-            for part, values in self.joint.scores(matrix, self.weights, self.ids, self.model.multilabel):
-                yield part, values, None
-            return
         yield from explained_pieces(matrix, self.weights, self.completion, self.explainer)
 
 
@@ -482,15 +455,6 @@ def _matched_weights(model: Model, store: Store) -> tuple[np.ndarray, np.ndarray
             mine[start + known] = weights[positions[known]]
     gathered[:, -1] = model.intercept
     return gathered, places, unknown
-
-
-def joint_bytes(joint) -> int:
-    """Memory for making joint features of some rows."""
-    if joint is None:
-        return 0
-    from blocksvm.learners.engine.joint_features import JOINT_BYTES
-
-    return JOINT_BYTES
 
 
 def check_hashes(model: Model, store: Store) -> int | None:

@@ -17,7 +17,6 @@ from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings, plain
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.formats.recipe import Recipe
-from blocksvm.learners.engine.joint_map import JOINT, place_of, trusted
 from blocksvm.model.decision_values import Pieces, area_under_curve
 from blocksvm.model.model_file import describe_model, load_model, model_feature_ids, model_fingerprint, recipe_of
 from blocksvm.model.solver_state import open_state
@@ -56,7 +55,6 @@ class InitialModels:
             self.outers = saved["outer"]
         if self.prior is not None:
             solver.capabilities.require("takes_prior", solver.name, "prior", "dual-cd and most learners take one")
-            check_plain(self.prior, describe_model(self.prior))
             self._check_labels(self.prior, describe_model(self.prior), labels)
         for path in (self.continue_from, self.prior):
             theirs = None if path is None else recipe_of(describe_model(path), path).bits
@@ -176,12 +174,6 @@ def doubt_of_prior(path: Path, pieces: Pieces, y: np.ndarray) -> str:
     )
 
 
-def check_plain(path: Path, saved: Mapping) -> None:
-    """InputError where a model's features are not those of rows."""
-    if place_of(saved) is not None:
-        raise InputError(f"{path}: has joint features of rows and labels, no weights of features; name another model")
-
-
 MAY_CHANGE = ("query",)  # settings of the rows to come, of which nothing is kept in what was learned
 
 
@@ -189,7 +181,6 @@ def continued_settings(path: str | Path, saved: Mapping, takes: Settings, values
     """The settings with which the learner of a model goes on: those of ``saved``, the method of its description, with
     which ``values`` (name -> value, None for what has none) must agree, but for MAY_CHANGE."""
     before = takes.restored(saved["settings"])
-    trusted(before.get(JOINT), values.get(JOINT), path)
     for name, value in takes.checked(values, saved["name"]).items():
         was = before.get(name, takes[name].default)
         if name in MAY_CHANGE:

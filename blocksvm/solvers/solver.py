@@ -8,7 +8,7 @@ tested alone or made elsewhere, and a solver is one file.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -358,11 +358,6 @@ class CertifiesItself(Solver):
 
 class OwnDecisions(Solver):
     """Decision values that are no <w, x>."""
-
-    def decision_values(self, matrix: tuple, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]] | None:
-        """(rows, decision values (k, m), or (1, m) of two classes) of the consecutive rows of (indptr, indices,
-        entries); w as ``weights`` gives it.  None: they are <w, x>, for ``completion``."""
-        return None
 
     def completion(self, state: State) -> Completion | None:
         """What makes decision values of <w, x>; None where they are that."""

@@ -46,10 +46,9 @@ class PlaceTable:
 class StreamFeatures:
     """The feature of each id, the same for all ``learners``, and memory for it in these.
 
-    bits: hash the ids to 2^bits places; None: a table of the ids within ``budget`` bytes.  Of learners of joint
-    features these are the features, and ids are columns of the map.  numbered: places are numbered by first occurrence,
-    or None: where learners have much memory for each, and it fits.  copied: leave memory for a copy of a learner, saved
-    while learning goes on (``holds_copy``: there is; hashed features may leave none).
+    bits: hash the ids to 2^bits places; None: a table of the ids within ``budget`` bytes.  numbered: places are
+    numbered by first occurrence, or None: where learners have much memory for each, and it fits.  copied: leave memory
+    for a copy of a learner, saved while learning goes on (``holds_copy``: there is; hashed features may leave none).
     Raises InputError where the budget is too small.
     """
 
@@ -65,11 +64,8 @@ class StreamFeatures:
         self.bits = bits
         per_feature = sum(learner.feature_bytes() for learner in learners)
         with_copy = per_feature + max(learner.copy_bytes() for learner in learners)
-        joint = learners[0].runner.joint
         known = None if bits is None else 1 << bits
-        if joint is not None:
-            known, numbered = joint.n_features, False
-        elif known is not None:
+        if known is not None:
             learner_bytes = 8 * known * sum(learner.runner.feature_numbers() for learner in learners)
             if numbered is None:
                 numbered = learner_bytes >= NUMBERED_FROM and known * (per_feature + BYTES_A_PLACE) <= budget
@@ -81,11 +77,9 @@ class StreamFeatures:
         if known is not None:
             need = known * per_feature
             if need > budget:
-                what = option("bits", bits) if joint is None else joint.name
-                lower = f"lower {option('bits')} or raise" if joint is None else "raise"
                 raise InputError(
-                    f"{what}: takes {need / 1e6:,.0f} MB where {option('memory')} leaves "
-                    f"{budget / 1e6:,.0f} MB; {lower} {option('memory')}"
+                    f"{option('bits', bits)}: takes {need / 1e6:,.0f} MB where {option('memory')} leaves "
+                    f"{budget / 1e6:,.0f} MB; lower {option('bits')} or raise {option('memory')}"
                 )
             self.table, self.most = PlaceTable(known) if numbered else None, known
         else:
@@ -138,7 +132,7 @@ class StreamFeatures:
         return positions
 
     def ids(self) -> np.ndarray:
-        """Of each feature: the id, or the place it was hashed to, or the joint feature."""
+        """Of each feature: the id, or the place it was hashed to."""
         return np.arange(self.most) if self.table is None else self.table.known[: self.n_features]
 
     def frozen(self) -> StreamFeatures:

@@ -185,10 +185,10 @@ def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[Strea
         runner = Runner(
             name, values, {}, average=settings.average, bias=settings.bias or 0.0,
             n_classes=len(classes.values) if classes else 2, rule=settings.multiclass, query=settings.query,
-            key=settings.seed, targets=settings.targets, joint=settings.joint,
+            key=settings.seed, targets=settings.targets,
         )  # fmt: skip
         runner.take_costs(classes)
-        if has_prior and (runner.joint is not None or not runner.learner.takes_prior):
+        if has_prior and not runner.learner.takes_prior:
             raise InputError(f"{option('prior')}: {name} does not accept a prior model; leave it out")
         if settings.class_weight is not None:
             check_class_weight(settings.class_weight, runner, settings.targets)

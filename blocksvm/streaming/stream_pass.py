@@ -24,7 +24,6 @@ from blocksvm.base.user_code import by_user
 from blocksvm.formats import AUTO, get_format, remarks
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.recipe import UNCHANGED, Recipe
-from blocksvm.learners.engine.joint_features import JOINT_BYTES
 from blocksvm.learners.engine.learner import COMMON_SETTINGS, LARGEST
 from blocksvm.learners.engine.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES, NO_LABEL, NONZEROS, ROWS
 from blocksvm.learners.engine.online_solver import is_reported
@@ -57,7 +56,7 @@ class StreamSettings:
     name, each for those that have it; labels: the classes, also as 'NEG,POS'; None: -1 and +1, or 0 and 1,
     whichever comes;
     targets: 'numbers' where labels are no classes, 'sets' where they are sets of these, 'none' where they are
-    ignored; joint: the place of a map of row and class to joint features; bits: hash ids to 2^bits features, None: a
+    ignored; bits: hash ids to 2^bits features, None: a
     table; query: b of selective sampling, None: ask for every label; memory: bytes; normalize, duplicates: None is
     'none' and 'error', or as the model has it with which the stream goes on; options: the format's own settings, by
     name; passes: over the inputs; test: predict only, and learn nothing; idf, scale: those of the model with which it
@@ -73,7 +72,6 @@ class StreamSettings:
     multiclass: str | None = None
     class_weight: Mapping | None = None
     targets: str | None = None
-    joint: str | None = None
     bias: float | None = None
     skip_bad: bool = False
     save_every: int | None = None
@@ -92,7 +90,7 @@ class StreamSettings:
     def __post_init__(self):
         object.__setattr__(self, "memory", MEMORY.checked(self.memory))
         object.__setattr__(self, "seed", SEED.checked(self.seed))
-        by_user(self.learner, self.joint, self.format, self.settings)
+        by_user(self.learner, self.format, self.settings)
 
     @property
     def recipe(self) -> Recipe:
@@ -221,8 +219,7 @@ class StreamPass:
         prior_takes = taken_over_bytes(prior_model, self.factors)
         ranked = sum(learner.ranking_bytes() for learner in self.learners)
         self.ranking_bytes = ranked + AREA_BYTES if ranked else 0  # areas are found one after the other
-        self.joint_bytes = 0 if self.leading.runner.joint is None else JOINT_BYTES
-        besides = self.ranking_bytes + self.joint_bytes + prior_takes
+        besides = self.ranking_bytes + prior_takes
         left = settings.memory - self.ahead.planned_bytes - besides
         if left < 1_000_000:
             least = Bytes(10**6 * math.ceil(self.ahead.least_memory(1_000_000 + besides) / 1e6))
@@ -265,8 +262,7 @@ class StreamPass:
 
     def plan(self) -> dict[str, int]:
         """Bytes by name, at most."""
-        n_bytes_of = {"text": self.ahead.planned_bytes, "ranking": self.ranking_bytes,
-                 "joint features of some rows": self.joint_bytes}  # fmt: skip
+        n_bytes_of = {"text": self.ahead.planned_bytes, "ranking": self.ranking_bytes}
         n_bytes_of = {name: n_bytes for name, n_bytes in n_bytes_of.items() if n_bytes}
         return n_bytes_of | {"features": self.settings.memory - sum(n_bytes_of.values())}
 
@@ -379,9 +375,6 @@ class StreamPass:
                 f"{shown_name(batch.origin.source.name)}: holds a row of norm {math.sqrt(batch.largest):g}; online "
                 f"learners take up to {LARGEST:g}, scale the values"
             )
-        joint = self.learners[0].runner.joint
-        if joint is not None:
-            joint.check_ids(batch.ids, shown_name(batch.origin.source.name))
         if part.error is not None:
             raise part.error
         self.features.hold(part.n_features)
@@ -393,7 +386,7 @@ class StreamPass:
         if weights is not None and (weights == 1.0).all():
             weights = None
         # of many classes the decision values of a piece's rows would take more than the piece
-        k, scores = self.learners[0].runner.n_values, None
+        k, scores = self.learners[0].runner.n_vectors, None
         wanted = self.on_predicted is not None or self.queries is not None
         step = max(1, PREDICTED_AT_ONCE // k) if wanted else len(order)
         for start in range(0, len(order), max(1, step)):

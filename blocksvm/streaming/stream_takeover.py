@@ -23,7 +23,7 @@ from blocksvm.learners.engine.online_solver import settings_of
 from blocksvm.model.model_factors import factors_of_model
 from blocksvm.model.model_file import FLOAT64, INT64, describe_model, hashed, model_feature_ids, recipe_of
 from blocksvm.model.solver_state import SavedState, open_state
-from blocksvm.model.takeover import check_plain, continued_settings
+from blocksvm.model.takeover import continued_settings
 from blocksvm.sources.source import Labels
 from blocksvm.streaming.stream_features import StreamFeatures
 from blocksvm.streaming.stream_learner import StreamLearner, spans
@@ -172,7 +172,6 @@ def take_prior(path: Path, described: dict, stream: StreamPass) -> None:
             f"{path}: has {f'the labels {listed(theirs)}' if theirs else 'real targets'}, other ones than the stream; "
             f"give them by {option('labels') if theirs else option('targets', NUMBERS)}"
         )
-    check_plain(path, described)
     features, bits = stream.features, recipe_of(described, path).bits
     if bits is not None and bits != features.bits:
         raise InputError(f"{path}: has features hashed to {bits} bits; give {option('bits', bits)}")

@@ -198,14 +198,14 @@ def replay_task(runner: Runner, rows: TaskRows, run: ReplayedRun, tell: Callable
     """Fill the run's records by one epoch."""
     task = rows.task
     state = runner.new_state(run.d)
-    step = rows_of_piece(runner.n_values)
+    step = rows_of_piece(runner.n_vectors)
     table = SetTable.of_membership(task.member) if isinstance(task, Sets) else None
     run.y[:] = 1
     for block, order, first in rows:
         y = np.zeros(block.n_samples) if task.unlabelled else block.y
         for start in range(0, block.n_samples, step):
             part = order[start : start + step]
-            values = np.empty((len(part), runner.n_values))
+            values = np.empty((len(part), runner.n_vectors))
             out = values[:, 0] if runner.rule is None else values
             runner.learn(block.matrix, y, part, run.d, state, scores=out, sets=table)
             if not np.isfinite(values).all():

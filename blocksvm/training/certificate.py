@@ -167,9 +167,6 @@ def evaluate(
 
 def values_of(solver: Solver, w: np.ndarray, block: Block, completion: Completion | None) -> Pieces:
     """The decision values of a block's rows, at a solver's weights w."""
-    values = solver.decision_values(block.matrix, w) if isinstance(solver, OwnDecisions) else None
-    if values is not None:
-        return values
     return decision_pieces(block.matrix, w.reshape(solver.n_vectors, -1), solver.bias, completion)
 
 

@@ -51,7 +51,7 @@ def joined(pieces) -> list[np.ndarray]:
 @pytest.mark.parametrize("at_once", [900, 130])
 def test_workers_score_as_one_process_does(trained, more, at_once):
     path, model = trained
-    more = {"joint": None, "explain": None} | more
+    more = {"explain": None} | more
     expected = joined(StoreScorer(model, path, MEMORY, **more).scores())
     for n in (1, 3):
         scorer = StoreScorer(model, path, MEMORY, **more)

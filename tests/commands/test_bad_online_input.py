@@ -16,7 +16,6 @@ from blocksvm.base.errors import InputError
 from blocksvm.commands import stream, structure
 from blocksvm.commands.regret import main as regret_main
 from blocksvm.commands.train import main as train_main
-from blocksvm.learners.engine.joint import JointLearner
 from blocksvm.structured.sequences import Labelling
 from blocksvm.structured.structure import CheckedStructure
 from blocksvm.theory.regret_report import measure_regret as regret_of
@@ -106,16 +105,12 @@ def test_costs_that_are_none_from_python():
     for what, costs in wrong.items():
         with pytest.raises(InputError, match=what):
             fit(X, y, learner="pa1", costs=costs)
-        with pytest.raises(InputError, match=what):
-            JointLearner("support.joint_cases:prototypes", (1.0, 2.0, 3.0, 4.0), "pa1", costs=costs)
 
 
 @pytest.mark.parametrize(
     ("what", "words"),
     [
         ("all rows have the label 1", (train_main, "{files}/one.h5", "{new}", "--learner", "pa1")),
-        ("all rows have the label 1", (train_main, "{files}/one.h5", "{new}", "--learner", "pa2", "--joint",
-                                    "support.joint_cases:shared")),
         ("labels are strings", (train_main, "{files}/words.h5", "{new}", "--learner", "pa", "--targets", "numbers")),
         ("labels are sets", (train_main, "{files}/sets.h5", "{new}", "--learner", "pa", "--targets", "numbers")),
         ("its labels are numbers, no sets", (train_main, "{files}/four.h5", "{new}", "--learner", "pa",

@@ -12,7 +12,6 @@ import pytest
 import reference
 import reference_online as oracle
 import scipy.sparse
-from support.joint_cases import INPUTS, K, prototypes, shared
 from support.stream_cases import weights_by_id
 from support.training_cases import make_store, random_rows
 
@@ -22,38 +21,31 @@ from blocksvm.commands import train as train_command
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
 
-N, C, EPSILON, REACH = 40, 0.3, 0.25, 2.2
+N, INPUTS, K, C, EPSILON, REACH = 40, 9, 4, 0.3, 0.25, 2.2
 COSTS = np.array([[0.0, 0.5, 4.0, 1.0], [1.0, 0.0, 0.0, 2.0], [9.0, 1.0, 0.0, 0.25], [1.0, 1.0, 1.0, 0.0]])
-SHARED = "support.joint_cases:shared"
 KINDS = {"pa": {}, "pa1": {"C": C}, "pa2": {"C": C}}
 
 
 @dataclass(frozen=True)
 class Form:
-    """targets: 'signs', 'numbers', 'rows', 'classes' or 'sets'; options of all ways; joint: the map of the oracle;
-    max_loss: the rule of costs, None: there are none."""
+    """targets: 'signs', 'numbers', 'rows', 'classes' or 'sets'; options of all ways; max_loss: the rule
+    of costs, None: there are none."""
 
     targets: str
     options: dict = field(default_factory=dict)
-    joint: object = prototypes
     max_loss: bool | None = None
 
 
 ROWS = {"targets": "none", "epsilon": REACH}
-ONE = {"joint": SHARED}
 FORMS = {
     "two classes": Form("signs"),
     "regression": Form("numbers", {"targets": "numbers", "epsilon": EPSILON}),
     "uniclass": Form("rows", ROWS),
     "uniclass, learned radius": Form("rows", ROWS | {"learn_radius": True}),
-    "classes, multi-prototype": Form("classes"),
-    "classes, single-prototype": Form("classes", ONE, shared),
-    "sets, multi-prototype": Form("sets", {"targets": "sets"}),
-    "sets, single-prototype": Form("sets", {"targets": "sets"} | ONE, shared),
+    "classes": Form("classes"),
+    "sets": Form("sets", {"targets": "sets"}),
     "costs, prediction-based": Form("classes", {"costs": COSTS}, max_loss=False),
     "costs, max-loss": Form("classes", {"costs": COSTS, "cost_rule": "max-loss"}, max_loss=True),
-    "costs, prediction-based, single-prototype": Form("classes", {"costs": COSTS} | ONE, shared, False),
-    "costs, max-loss, single-prototype": Form("classes", {"costs": COSTS, "cost_rule": "max-loss"} | ONE, shared, True),
 }
 
 
@@ -79,7 +71,7 @@ def tau(kind, loss, q):
 
 
 def direction_of(form, w, phi, target):
-    """(loss, direction) of a row with the joint features phi (K, D); (0, None) where nothing is to be done."""
+    """(loss, direction) of a row with the features phi (K, D) of each class; (0, None) where nothing is to be done."""
     scores, right = phi @ w, np.isin(np.arange(K) + 1.0, target)
     if right.all() or not right.any():
         return 0.0, None
@@ -92,7 +84,7 @@ def direction_of(form, w, phi, target):
 
 
 def plainly(form, kind, X, targets):
-    """(weights (D,), or (K, INPUTS) of prototypes; decision values of all rows by them, scores or distances)."""
+    """(weights (INPUTS,), or (K, INPUTS) of classes; decision values of all rows by them, scores or distances)."""
     if form.targets == "rows":
         learned = form.options.get("learn_radius", False)
         w = np.append(np.zeros(INPUTS), REACH if learned else 0.0)
@@ -112,13 +104,13 @@ def plainly(form, kind, X, targets):
             if loss > 0.0 and x.any():
                 w = w + (y if signs else np.sign(y - z)) * tau(kind, loss, x @ x) * x
         return w, X @ w
-    joint = form.joint.rows(scipy.sparse.csr_matrix(X), K).toarray().reshape(N, K, -1)
-    w = np.zeros(joint.shape[2])
-    for phi, target in zip(joint, targets, strict=True):
+    features = np.stack([np.kron(np.eye(K), x) for x in X])  # x in the place of each class
+    w = np.zeros(K * INPUTS)
+    for phi, target in zip(features, targets, strict=True):
         loss, u = direction_of(form, w, phi, target)
         if loss > 0.0 and u.any():
             w = w + tau(kind, loss, u @ u) * u
-    return w if "joint" in form.options else w.reshape(K, INPUTS), joint @ w
+    return w.reshape(K, INPUTS), features @ w
 
 
 def written(X, targets, sets):
@@ -164,7 +156,7 @@ def test_each_kind_learns_each_form_each_way(files, tmp_path, run_in_process, na
     X, targets, text, store = files[form.targets]
     options = KINDS[kind] | form.options
     w, values = plainly(form, kind, X, targets)
-    path, joint = tmp_path / "m.h5", options.get("joint")
+    path = tmp_path / "m.h5"
     words = list(words_of(options, files["costs"]))
     if way == "store":
         done = run_in_process(train_command.main, store, path, "--learner", kind, *words, "--order", "stored")
@@ -182,7 +174,7 @@ def test_each_kind_learns_each_form_each_way(files, tmp_path, run_in_process, na
     found, _ = weights_by_id(path, w.shape[-1])
     np.testing.assert_allclose(found, w, rtol=1e-9, atol=1e-12)
     assert np.abs(w).max() > 0.05  # something was learned
-    model = load_model(path, joint=joint)
+    model = load_model(path)
     np.testing.assert_allclose(model.decision_function(scipy.sparse.csr_matrix(X)), values, rtol=1e-9, atol=1e-9)
     if form.targets == "classes":
         assert np.array_equal(model.predict(scipy.sparse.csr_matrix(X)), values.argmax(axis=1) + 1.0)

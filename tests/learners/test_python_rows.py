@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse
 
 import blocksvm
-from blocksvm import JointLearner
 from blocksvm.base.errors import InputError
 from blocksvm.estimators import ArowClassifier, KernelSVC, LinearSVC, LogisticClassifier
 from blocksvm.sources.matrix import csr_of
@@ -146,7 +145,7 @@ def test_unsound_matrices_are_refused(model):
             ask()
 
 
-def test_kernels_several_classes_and_joint_features_take_the_same():
+def test_kernels_and_several_classes_take_the_same():
     rows = np.random.default_rng(0).normal(size=(30, 3))
     y = np.arange(30) % 3
     several = blocksvm.fit(rows.tolist(), y)
@@ -155,14 +154,6 @@ def test_kernels_several_classes_and_joint_features_take_the_same():
     assert kernel.model.decision_function(rows.tolist()).tolist() == kernel.model.decision_function(rows).tolist()
     with pytest.raises(InputError, match="nan in row 0, column 1"):
         kernel.model.predict([[1.0, np.nan, 2.0]])
-    from support.joint_cases import shared
-
-    n = shared.n_inputs
-    rows = np.random.default_rng(0).normal(size=(8, n))
-    one, other = (JointLearner(shared, (0.0, 1.0, 2.0, 3.0), "pa1") for _ in range(2))
-    one.learn(rows.tolist(), np.arange(8) % 4)
-    other.learn(scipy.sparse.csr_matrix(rows), np.arange(8) % 4)
-    assert one.predict(rows.tolist()).tolist() == other.predict(rows).tolist()
 
 
 def test_estimators_refuse_what_they_cannot_know():

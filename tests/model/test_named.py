@@ -100,10 +100,10 @@ READERS = {
 }  # fmt: skip
 # what older and other files may have, too
 MORE = {
-    "model.h5": [("method", "settings", "joint"), ("text", "format"), ("settings", "solver")],
-    "learner.h5": [("method", "settings", "joint"), ("method", "settings", "loss"), ("text", "format")],
+    "model.h5": [("method", "settings", "loss"), ("text", "format"), ("settings", "solver")],
+    "learner.h5": [("method", "settings", "loss"), ("text", "format")],
     "store.h5": [("recipe", "format"), ("settings", "format")],
-    "run.ckpt": [("method", "settings", "joint"), ("settings", "solver")],
+    "run.ckpt": [("method", "settings", "loss"), ("settings", "solver")],
 }
 
 
@@ -126,7 +126,7 @@ def test_no_text_of_a_file_is_imported(folder, tmp_path, marker, run_in_process,
     here = tmp_path / "here"
     shutil.copytree(folder, here)
     for k, place in enumerate(dict.fromkeys(places)):
-        names_code = place[-1] in ("joint", "loss", "format", "name", "solver", "learner", "task")
+        names_code = place[-1] in ("loss", "format", "name", "solver", "learner", "task")
         readers = READERS[kind] if names_code else [READERS[kind][k % len(READERS[kind])]]  # the others in turn
         for command, arguments in readers:
             for value in (PLACE, MARKER) if names_code else (PLACE,):
@@ -146,9 +146,6 @@ ADVISED = [
     ("model.h5", ("text", "format"), predict, "model.h5 rows.svm out", "--format"),
     ("learner.h5", ("method", "name"), stream, "rows.svm --continue-from learner.h5 --model out", "--learner"),
     ("learner.h5", ("method", "name"), train, "store.h5 out --continue-from learner.h5", "--learner"),
-    ("learner.h5", ("method", "settings", "joint"), stream, "rows.svm --continue-from learner.h5 --test", "--joint"),
-    ("learner.h5", ("method", "settings", "joint"), train, "store.h5 out --continue-from learner.h5", "--joint"),
-    ("learner.h5", ("method", "settings", "joint"), predict, "learner.h5 rows.svm out", "--joint"),
     ("store.h5", ("recipe", "format"), split, "rows.svm store.h5 --append", "--format"),
     ("store.h5", ("recipe", "format"), split, "rows.svm out --like store.h5", "--format"),
     ("structure.h5", ("task",), structure, "predict structure.h5 columns out", "--task"),
@@ -203,7 +200,7 @@ def test_what_is_made_of_a_files_names_is_not_the_users(marker):
         user_code.by_user(PLACE, {"loss": PLACE})
         with pytest.raises(InputError, match="m.h5: names chosen_by_a_file:THING as its loss"):
             get_loss(PLACE)
-    user_code.by_user({"loss": "a:b", "more": {"joint": "c:d"}}, "e:f,g:h", None, 3)
+    user_code.by_user({"loss": "a:b", "more": {"format": "c:d"}}, "e:f,g:h", None, 3)
     for place in ("a:b", "c:d", "e:f", "g:h"):
         user_code.require_named(place, "loss")
 

@@ -240,7 +240,6 @@ def test_the_command(tmp_path, capsys):
     assert code == 0, err
     assert "costs of 3 labels" in out
     for options, what in (
-        (("pa", "--joint", "a:b"), "no solver here finds the best fixed weights over joint features"),
         (("kernel-pa",), "has a kernel"),
         (("pa", "--targets", "none", "--epsilon", 1, "--learn-radius"), "begins at a weight that is not 0"),
         (("ogd", "--targets", "none"), "learns from labels alone"),

@@ -63,8 +63,6 @@ class StreamDisplay:
         place = (
             "a table of ids that grows" if settings.bits is None else f"ids hashed to {1 << settings.bits:,} features"
         )
-        if stream.settings.joint:
-            place = f"features by {stream.settings.joint}"
         plan = ", ".join(f"{name} {megabytes(n)}" for name, n in stream.plan().items())
         self._print(f"{names}{', ...' if len(inputs) > 3 else ''}: {learners}; {place}")
         self._print(f"memory at most {megabytes(settings.memory)}: {plan}")

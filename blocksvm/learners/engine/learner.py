@@ -74,8 +74,6 @@ SHARED = Settings(
                 choices=(CLASSES, NUMBERS, SETS, NO_TARGETS), metavar="KIND"),
         Setting("query", "ask for a label with probability B / (B + |margin|) (default: always)", None, above=0.0,
                 most=LARGEST, metavar="B"),
-        Setting("joint", "learn one weight vector over joint features of row and class, by the map at this place: "
-                "'module:attribute' (default: none)", None, kind=str, metavar="MAP"),
     )
 )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
@@ -15,7 +15,6 @@ from blocksvm.base.labels import SETS as LABEL_SETS
 from blocksvm.base.labels import Labels, require_labels, require_numbers
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings
-from blocksvm.learners.engine.joint_features import JOINT_BYTES
 from blocksvm.learners.engine.label_sets import SetTable
 from blocksvm.learners.engine.learner import CLASSES as ONE_CLASS
 from blocksvm.learners.engine.learner import (
@@ -103,16 +102,10 @@ class OnlineSolver(OwnDecisions):
         self.runner = Runner(
             learner, settings, known, average=shared.get("average", False), bias=task.bias, n_classes=k,
             rule=shared.get("multiclass"), query=shared.get("query"), targets=shared.get("targets"),
-            joint=shared.get("joint"),
         )  # fmt: skip
         self.runner.take_costs(source.labels)
-        chosen, joint = self.runner.learner, self.runner.joint
-        self.capabilities = replace(
-            capabilities, takes_prior=chosen.takes_prior and joint is None, takes_weights=chosen.takes_weights,
-            linear=joint is None,
-        )  # fmt: skip
-        if joint is not None:
-            self.n_features = joint.n_features
+        chosen = self.runner.learner
+        self.capabilities = replace(capabilities, takes_prior=chosen.takes_prior, takes_weights=chosen.takes_weights)
         self.settings = self.runner.settings | SHARED.resolve(shared, learner.name)
         if self.factors is not None:
             self.settings["class_weight"] = task.settings["class_weight"]
@@ -135,16 +128,6 @@ class OnlineSolver(OwnDecisions):
             budget.take("sets of labels", self.member.nbytes + self.sets.nbytes)
         if self.runner.costs is not None:
             budget.take("costs", 4 * self.runner.costs.costs.nbytes)
-        if self.runner.joint is not None:
-            if getattr(source, "meta", {}).get("idf_fingerprint"):
-                raise InputError(
-                    f"{source.name}: its values were multiplied by factors of their features, which a model of joint "
-                    f"features does not keep; split without {option('idf')} and {option('scale')}, or leave {option('joint')} out"
-                )
-            n_bytes = JOINT_BYTES + 8 * source.n_features
-            budget.reserve("joint features of some rows", n_bytes)
-            self.runner.ids = source.feature_ids(0, source.n_features)
-            self.runner.joint.check_ids(self.runner.ids, source.name)
 
     def learner_state(self, state: State) -> LearnerState:
         return LearnerState(state["features"].reshape(-1), state["scalars"], state["tally"], self.prior)
@@ -214,10 +197,6 @@ class OnlineSolver(OwnDecisions):
 
     def weights(self, state: State, out: np.ndarray) -> np.ndarray:
         return self.runner.weights(self.learner_state(state), out)
-
-    def decision_values(self, matrix: tuple, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]] | None:
-        runner = self.runner
-        return None if runner.joint is None else runner.joint.scores(matrix, w[:-1], runner.ids, runner.sets)
 
     def progress(self, state: State) -> dict:
         return progress_of(state["tally"], self.runner.real, self.runner.costs)

@@ -13,8 +13,6 @@ from blocksvm.base.labels import Labels
 from blocksvm.kernels.row_arrays import Rows
 from blocksvm.learners import get_learner
 from blocksvm.learners.engine.costs import CostMatrix, check_costs
-from blocksvm.learners.engine.joint_features import JointFeatures, by_class, loop_of
-from blocksvm.learners.engine.joint_map import JOINT
 from blocksvm.learners.engine.label_sets import SetTable
 from blocksvm.learners.engine.layout import Memory
 from blocksvm.learners.engine.learner import (
@@ -29,7 +27,7 @@ from blocksvm.learners.engine.learner import (
     learns_apart,
     of_classes,
 )
-from blocksvm.learners.engine.loops import EVEN, LOSS_SUM, NO_COSTS, NO_LABEL, NO_SETS, ROWS, TALLY_LENGTH, loops_of
+from blocksvm.learners.engine.loops import EVEN, LOSS_SUM, NO_COSTS, NO_SETS, ROWS, TALLY_LENGTH, loops_of
 from blocksvm.losses import get_loss
 
 NO_SCRATCH = np.empty(0)
@@ -61,35 +59,13 @@ def known_of(source, bias: float) -> dict:
     }
 
 
-def check_joint(learner: Learner) -> None:
-    """Raise InputError for a learner that cannot learn joint features of row and class."""
-    if learner.constant is not None or learner.jointly is not None:
-        raise InputError(f"{learner.name}: does not support joint features; choose another learner")
-
-
-def joint_features(shared: Mapping, n_classes: int, bias: float) -> JointFeatures:
-    """The joint features that these settings name.  Raises InputError where other settings do not fit."""
-    if shared["multiclass"] is not None:
-        raise InputError(f"{option('multiclass')}: {option(JOINT)} is given, too; leave one of them out")
-    if bias:
-        raise InputError(
-            f"{option('bias')}: the joint map makes all features; leave it out, and let the map add a constant one"
-        )
-    joint = JointFeatures.of(shared[JOINT], n_classes)
-    joint.needs_inputs()
-    return joint
-
-
 class Runner:
     """A learner with its settings, for two classes (rule None), for ``n_classes`` by ``rule``, or, by ``targets``, for
     numbers, for sets of ``n_classes`` classes, two or more, by ``rule``, or without labels, to predict rows.
-    joint: the joint features of row and class, for one vector over these (rule JOINT); ids: the ids of the rows'
-    features, if these are not the indices, to be set before learning.
 
     learner: a ``Learner``, its name in ``LEARNERS``, or 'module:attribute', with its settings; known: settings that the
     data decide (max_norm, n_features, n_samples); bias: value of the constant feature, which is feature d; key: of the
-    draws of selective sampling; shared: ``SHARED`` without multiclass, which is the rule: average, query, targets,
-    joint.
+    draws of selective sampling; shared: ``SHARED`` without multiclass, which is the rule: average, query, targets.
     Raises InputError for settings that do not fit.
     """
 
@@ -102,7 +78,7 @@ class Runner:
         chosen = chosen.of_targets(shared["targets"])
         self.real = not of_classes(shared["targets"])
         self.predicts_rows = shared["targets"] == NO_TARGETS
-        for name in ("multiclass", "query", JOINT):
+        for name in ("multiclass", "query"):
             if self.real and shared[name] is not None:
                 raise InputError(
                     f"{option(name)}: is for classes, and {option('targets', shared['targets'])} is given; leave it out"
@@ -120,18 +96,10 @@ class Runner:
             raise InputError(f"{option('query')}: is for rows of one label each, not for sets of them; leave it out")
         self.rule = (shared["multiclass"] or RULES[0]) if n_classes > 2 or self.sets else None
         self.n_classes = n_classes
-        self.joint: JointFeatures | None = None
-        self.ids: np.ndarray | None = None
-        if shared[JOINT] is not None:
-            self.joint, self.rule = joint_features(shared, n_classes, bias), JOINT
-            known = {**known, "n_features": self.joint.n_features}
         self.settings = chosen.resolve(settings, known)
         check_costs(self.settings, n_classes, shared["targets"], shared["multiclass"])
         self.costs: CostMatrix | None = None
         self.learner = chosen.of(self.settings)
-        if self.joint is not None:
-            check_joint(self.learner)
-            self.check_features(self.joint.n_features)
         if self.ranks and self.learner.jointly:
             raise InputError(
                 f"{self.name}: its rule is for rows of one label each; for sets of them give "
@@ -163,17 +131,12 @@ class Runner:
     @property
     def n_vectors(self) -> int:
         """The number of weight vectors: 1, or one per class."""
-        return self.n_classes if self.rule and self.joint is None else 1
-
-    @property
-    def n_values(self) -> int:
-        """The number of decision values of a row: 1, or one per class."""
-        return self.n_vectors if self.joint is None else self.joint.n_values(self.sets)
+        return self.n_classes if self.rule else 1
 
     @property
     def signed(self) -> bool:
         """Whether labels are -1 and +1."""
-        return self.n_values == 1 and not self.real
+        return self.n_vectors == 1 and not self.real
 
     @property
     def n_learners(self) -> int:
@@ -209,10 +172,6 @@ class Runner:
         None.  Raises InputError where the learner does not support weights of rows, and where its weights overflow."""
         if weights is not None:
             self.check_weights()
-        if self.joint is not None:
-            by_place = EVEN if weights is None else weights[order]
-            self._learn_joint(matrix, y[order], order, state, by_place, scores, sets)
-            return
         loop = {None: self.loops.two, PROTOTYPE: self.loops.prototypes, REST: self.loops.rest}[self.rule]
         rows = Rows(*matrix, y, EVEN if weights is None else weights)
         loop(rows, order, d, self.bias, state.prior, self.memory(state.columns, state.scalars), self.query, self.key,
@@ -220,23 +179,6 @@ class Runner:
              *self._more_of_loop(sets))  # fmt: skip
         if not math.isfinite(state.tally[LOSS_SUM]):
             self.diverged(f"by row {int(state.tally[ROWS]):,}")
-
-    def _learn_joint(self, matrix: tuple, y: np.ndarray, order: np.ndarray, state: LearnerState,
-                     weights: np.ndarray, scores: np.ndarray | None, sets: SetTable | None) -> None:  # fmt: skip
-        """``learn`` over joint features; y, weights (m,), or ``EVEN``: of the rows of ``order``."""
-        codes = np.where(y == NO_LABEL, NO_LABEL, y > 0) if self.signed else y
-        codes = codes.astype(np.int32)
-        table = NO_SETS if sets is None else sets.arrays
-        for part, rows in self.joint.pieces(matrix, order, self.ids):
-            of_part = np.empty((part.stop - part.start, self.n_classes))
-            loop_of(self.learner, self.loss)(
-                Rows(*rows, codes[part], weights[part]), self.n_classes, self.memory(state.columns, state.scalars),
-                self.query, self.key, state.tally, of_part, table, self.costs.arrays if self.costs else NO_COSTS,
-            )  # fmt: skip
-            if not (np.isfinite(of_part).all() and math.isfinite(state.tally[LOSS_SUM])):
-                self.diverged(f"by row {int(state.tally[ROWS]):,}")
-            if scores is not None:
-                scores[part] = by_class(of_part, self.sets).reshape(scores[part].shape)
 
     def _more_of_loop(self, sets: SetTable | None) -> tuple:
         """The last arguments of the loop of this rule."""
