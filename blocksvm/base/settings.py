@@ -236,9 +236,9 @@ def shown(values: Mapping) -> str:
     for name, value in values.items():
         if value is None or value is False:
             continue
-        if isinstance(value, Mapping) and "costs" in value:
-            parts.append(f"{name} of {len(value['costs'])} labels")
-            continue
-        text = name if value is True else f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+        if isinstance(value, list):  # a matrix of costs
+            text = f"{name} of {len(value)} labels"
+        else:
+            text = name if value is True else f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
         parts.append(text)
     return ", ".join(parts)

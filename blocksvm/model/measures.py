@@ -4,7 +4,7 @@ rows."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -198,9 +198,9 @@ class ClassMeasures:
     """Of predicted classes: accuracy, balanced accuracy, precision, recall and F1 of each class; of two classes also
     the area under the ROC curve (where ``ranked``); and what ``link``, which makes probabilities of decision values, is
     worth.  labels: those that the model knows; a row with any other label counts as wrong.  costs: with which the model
-    was trained (``CostsOf``); with them the mean cost of the predictions for rows with known labels."""
+    was trained; with them the mean cost of the predictions for rows with known labels."""
 
-    def __init__(self, labels: tuple, link=None, ranked: bool = True, costs: Mapping | None = None):
+    def __init__(self, labels: tuple, link=None, ranked: bool = True, costs: list | None = None):
         self.labels = Labels(tuple(labels))
         k = len(self.labels.values)
         self.costs, self.cost = None if costs is None else CostMatrix.of(costs, None, self.labels).costs, 0.0

@@ -20,7 +20,7 @@ from blocksvm.structured.sequences import Labelling
 from blocksvm.structured.structure import CheckedStructure
 from blocksvm.theory.regret_report import measure_regret as regret_of
 
-FOUR = "1 2 3 4\n1 0 1 1 1\n2 1 0 1 1\n3 1 1 0 1\n4 1 1 1 0\n"
+FOUR = "0 1 1 1\n1 0 1 1\n1 1 0 1\n1 1 1 0\n"
 
 
 def rows(n=24):
@@ -40,12 +40,12 @@ def files(tmp_path_factory):
     sets = "".join(f"{i % 2 + 1},{i % 2 + 2} 1:{i + 1}\n" for i in range(8))
     make_store(folder, sets, name="sets", format="multilabel")
     costs = {
-        "narrow": FOUR.replace("2 1 0 1 1", "2 1 0 1"),
-        "short": FOUR.replace("4 1 1 1 0\n", ""),
-        "negative": FOUR.replace("3 1 1 0 1", "3 1 -2 0 1"),
-        "diagonal": FOUR.replace("3 1 1 0 1", "3 1 1 5 1"),
-        "others": FOUR.replace("4", "5"),
-        "words": FOUR.replace("2 1 0 1 1", "2 1 zero 1 1"),
+        "narrow": FOUR.replace("1 0 1 1", "1 0 1"),
+        "short": FOUR.replace("1 1 1 0\n", ""),
+        "negative": FOUR.replace("1 1 0 1", "1 -2 0 1"),
+        "diagonal": FOUR.replace("1 1 0 1", "1 1 5 1"),
+        "others": "0 1 1\n1 0 1\n1 1 0\n",
+        "words": FOUR.replace("1 0 1 1", "1 zero 1 1"),
         "good": FOUR,
     }
     for name, text in costs.items():
@@ -77,13 +77,13 @@ STREAM = (stream.main, "{files}/four.svm", "--labels", "1,2,3,4", "--model", "{n
 @pytest.mark.parametrize(
     ("costs", "what"),
     [
-        ("narrow", "narrow.txt:3: has 3 costs behind the label, where the first line names 4 labels"),
-        ("short", "short.txt: has no line of costs for the label 4; add it"),
-        ("negative", "negative.txt:4: in the column of label 2, the cost -2 is no finite number of 0 or more"),
-        ("diagonal", "diagonal.txt:4: in the column of label 3, the right label costs 5; it must cost 0"),
-        ("words", "words.txt:3: the cost 'zero' is no number"),
-        ("others", "--costs: is about the labels 1, 2, 3, 5, but the rows have 1, 2, 3, 4"),
-        ("none", "none.txt: cannot be read"),
+        ("narrow", "narrow.txt: is no matrix of costs"),
+        ("short", "--costs: has the shape (3, 4); expected one row and column a label"),
+        ("negative", "--costs: in row 3, the cost -2 is no finite number of 0 or more"),
+        ("diagonal", "--costs: in row 3, the right label costs 5; it must cost 0"),
+        ("words", "words.txt: is no matrix of costs"),
+        ("others", "--costs: has 3 rows, where the rows have 4 labels"),
+        ("none", "none.txt: is no matrix of costs"),
     ],
 )
 def test_costs_that_are_none(refused, way, costs, what):
@@ -96,10 +96,8 @@ def test_costs_that_are_none_from_python():
     wrong = {
         r"has the shape \(3, 4\); expected one row and column a label": good[:3],
         "has 3 rows, where the rows have 4 labels": good[:3, :3],
-        "in the row of label number 2, the cost -1 is no finite number": np.where(
-            np.arange(4)[:, None] == 1, -good, good
-        ),
-        "in the row of label number 1, the right label costs 7; it must cost 0": good + 7.0 * np.eye(4),
+        "in row 2, the cost -1 is no finite number": np.where(np.arange(4)[:, None] == 1, -good, good),
+        "in row 1, the right label costs 7; it must cost 0": good + 7.0 * np.eye(4),
         "the cost nan is no finite number": np.where(good > 0.0, np.nan, 0.0),
     }
     for what, costs in wrong.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from blocksvm.commands.predict import main as predict_main
 from blocksvm.commands.stream import main as stream_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.learners.engine import loops
-from blocksvm.learners.engine.costs import CostMatrix, read_costs
+from blocksvm.learners.engine.costs import COSTS as SETTING
 from blocksvm.learners.engine.runner import Runner
 from blocksvm.model.model_file import describe_model, load_model
 
@@ -96,45 +95,29 @@ def test_after_a_step_of_pa_the_loss_is_gone():
             dense.learner.w = W.reshape(-1).copy()
 
 
-TEXT = """# what it costs
-\ta  c, b
-c   9  0 1   # gold
-a   0,4,0.5
-
-b   1, 0, 0
-"""
-
-
-def test_a_file_in_any_order_of_its_labels(tmp_path):
-    path = tmp_path / "costs.txt"
-    path.write_text(TEXT)
-    found = read_costs(path)
-    assert found == {"labels": ["a", "b", "c"], "costs": [[0.0, 0.5, 4.0], [1.0, 0.0, 0.0], [9.0, 1.0, 0.0]]}
-    made = CostMatrix.of(found, "max-loss", Labels(("a", "b", "c")))
-    np.testing.assert_allclose(made.roots**2, found["costs"], rtol=1e-15)
-    assert made.max_loss
+def test_a_file_is_a_matrix_as_text_or_npy(tmp_path):
+    path, saved = tmp_path / "costs.txt", tmp_path / "costs.npy"
+    path.write_text("# what it costs\n0, 0.5\t4\n\n1 0 0  # a row\n9,1,0\n")
+    np.save(saved, [[0.0, 0.5, 4.0], [1.0, 0.0, 0.0], [9.0, 1.0, 0.0]])
+    assert SETTING.checked(path) == SETTING.checked(str(saved)) == [[0.0, 0.5, 4.0], [1.0, 0.0, 0.0], [9.0, 1.0, 0.0]]
 
 
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("", "costs.txt: is empty"),
-        ("1 2\n1 0 1\n", "costs.txt: has no line of costs for the label 2"),
-        ("1 2 1\n", "costs.txt:1: names the label 1 twice"),
-        ("1\n", "costs.txt:1: names one label"),
-        ("1 2\n\n1 0\n", "costs.txt:3: has 1 costs behind the label, where the first line names 2 labels"),
-        ("1 2\n1 0 x\n", "costs.txt:2: the cost 'x' is no number"),
-        ("1 2\n1 0 nan\n", "costs.txt:2: in the column of label 2, the cost nan is no finite number of 0 or more"),
-        ("1 2\n1 0 -1\n", "costs.txt:2: in the column of label 2, the cost -1 is no finite"),
-        ("1 2\n1 3 1\n", "costs.txt:2: in the column of label 1, the right label costs 3; it must cost 0"),
-        ("1 2\n1 0 1\n3 1 0\n", "costs.txt:3: the label 3 is none of those of the first line, 1, 2"),
-        ("1 2\n1 0 1\n1 0 1\n", "costs.txt:3: the label 1 has a line of costs already"),
+        ("", "has the shape"),
+        ("0 1 1\n1 0 1\n", r"has the shape \(2, 3\)"),
+        ("0 1\n1\n", "costs.txt: is no matrix of costs"),
+        ("0 x\n1 0\n", "costs.txt: is no matrix of costs .*'x'"),
+        ("0 nan\n1 0\n", "in row 1, the cost nan is no finite number of 0 or more"),
+        ("0 1\n-1 0\n", "in row 2, the cost -1 is no finite number"),
+        ("0 1\n1 3\n", "in row 2, the right label costs 3; it must cost 0"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_told_with_its_line(tmp_path, text, what):
+def test_what_is_wrong_in_a_file_is_told(tmp_path, text, what):
     (tmp_path / "costs.txt").write_text(text)
-    with pytest.raises(InputError, match=re.escape(what)):
-        read_costs(tmp_path / "costs.txt")
+    with pytest.raises(InputError, match=what):
+        SETTING.checked(tmp_path / "costs.txt")
 
 
 @pytest.fixture(scope="module")
@@ -143,8 +126,7 @@ def given(tmp_path_factory):
     folder = tmp_path_factory.mktemp("costs")
     X, y = classes()
     store = make_store(folder, scipy.sparse.csr_matrix(X), y + 1.0, chunk_nonzeros=128, keep_order=True)
-    lines = ["1 2 3 4", *(f"{i + 1} {' '.join(map(str, row))}" for i, row in enumerate(COSTS.tolist()))]
-    (folder / "costs.txt").write_text("\n".join(lines) + "\n")
+    np.savetxt(folder / "costs.txt", COSTS)
     return folder, store, X, y
 
 
@@ -160,7 +142,7 @@ def test_commands_learn_with_costs_and_show_them(given, tmp_path, capsys):
     model = load_model(tmp_path / "m.h5")
     agree(model.weights[:, np.argsort(model.feature_ids)], W)
     events = [json.loads(line) for line in (tmp_path / "t").read_text().split("\n")[:-1]]
-    assert events[0]["costs"] == {"labels": [1.0, 2.0, 3.0, 4.0], "costs": COSTS.tolist()}
+    assert events[0]["costs"] == COSTS.tolist()
     last = [event for event in events if event["event"] == "outer"][-1]
     assert last["cumulative_cost"] == pytest.approx(cost, rel=1e-12)
     assert "C 0.3, cost_rule max-loss, costs of 4 labels" in run_in_process(capsys, info_main, tmp_path / "m.h5")[1]
@@ -180,12 +162,12 @@ def test_commands_learn_with_costs_and_show_them(given, tmp_path, capsys):
     assert json.loads(out)["mean_cost"] == pytest.approx(mean_cost, rel=1e-12)
     out = run_in_process(capsys, predict_main, tmp_path / "m.h5", text, predictions, "--overwrite")[1]
     assert f"mean cost {mean_cost:.6f}" in out
-    (folder / "few.txt").write_text("1 2 3\n1 0 1 1\n2 1 0 1\n3 1 1 0\n")
-    wrong = (*own[:4], "--costs", folder / "few.txt")
+    np.save(folder / "few.npy", 1.0 - np.eye(3))
+    wrong = (*own[:4], "--costs", folder / "few.npy")
     for arguments in ((train_main, store, tmp_path / "n.h5", *wrong), (stream_main, text, *wrong, *labels[:2])):
         code, out, err = run_in_process(capsys, *arguments)
         assert code == 2
-        assert "--costs: is about the labels 1, 2, 3, but the rows have 1, 2, 3, 4" in err.splitlines()[-1]
+        assert "--costs: has 3 rows, where the rows have 4 labels" in err.splitlines()[-1]
 
 
 def test_a_run_with_costs_resumes_with_the_same_ones(given, tmp_path):
@@ -206,10 +188,10 @@ def test_what_cannot_be_is_refused():
         ({"costs": COSTS[:3, :3]}, "has 3 rows, where the rows have 4 labels"),
         ({"costs": COSTS[:3]}, "has the shape"),
         ({"costs": [["a"]]}, "expected a file's name, or a matrix"),
-        ({"costs": -COSTS}, "in the row of label number 1, the cost -0.5 is no finite number"),
+        ({"costs": -COSTS}, "in row 1, the cost -0.5 is no finite number"),
         ({"costs": COSTS, "multiclass": "rest"}, "compares the labels, which multiclass=rest learns apart"),
         ({"costs": COSTS, "targets": "numbers"}, "does not accept it"),
-        ({"costs": "nowhere.txt"}, "nowhere.txt: cannot be read"),
+        ({"costs": "nowhere.txt"}, "nowhere.txt: is no matrix of costs"),
     ):
         with pytest.raises(InputError, match=what):
             fit(X, y, learner="pa1", **options)

@@ -135,8 +135,7 @@ def files(tmp_path_factory):
                                keep_order=True, dtype="float64", **more)  # fmt: skip
             made[form.targets] = X, targets, folder / f"{form.targets}.svm", store
     costs = folder / "costs.txt"
-    lines = ["1 2 3 4", *(f"{i + 1} {' '.join(map(str, row))}" for i, row in enumerate(COSTS.tolist()))]
-    costs.write_text("\n".join(lines) + "\n")
+    np.savetxt(costs, COSTS)
     return made | {"costs": costs}
 
 

@@ -43,10 +43,9 @@ ROWS, LOSS_SUM, MISTAKES, QUERIED, LAST_SCORE, LAST_LABEL, LAST_LENGTH, NONZEROS
 TALLY_LENGTH = 11
 SQUARED_ERRORS = MISTAKES  # where labels are numbers, of which none is a mistake
 
-# Stand-ins for weights (every row counts as one), sets and costs; None would compile another loop.
+# Stand-ins for weights (every row counts as one) and sets; None would compile another loop.
 EVEN = np.empty(0)
 NO_SETS = np.empty(0, np.int64), np.empty(0, np.int32)
-NO_COSTS = np.empty((0, 0)), np.empty((0, 0)), False
 NO_LABEL = -2  # y of a row that is only predicted; with numbers, nan
 
 ROW_AHEAD = 8
@@ -111,7 +110,7 @@ def has_sets(sets):
 
 @inlined
 def has_costs(costs):
-    return costs[0].shape[0] > 0
+    return costs.costs.shape[0] > 0
 
 
 @inlined
@@ -172,7 +171,7 @@ def worst_pair(of_class, label, relevant, sets, costs, p):
 
 @inlined
 def cost_of(costs, right, predicted):
-    return costs[0][right, predicted] if has_costs(costs) else 0.0
+    return costs.costs[right, predicted] if has_costs(costs) else 0.0
 
 
 @inlined
@@ -282,8 +281,7 @@ def learn_prototypes(rows, order, d, bias, prior, memory, query, key, tally, sco
 
     sets: (first (m + 1,) int64, members int32) if y (n,) is the position of a row's set among m, see ``mark``; or
     ``NO_SETS``: y is the row's class.  A row with a set is a mistake unless each member ranks above all other classes.
-    costs: (costs (k, k), their square roots, whether by the largest loss), by true and predicted class, or
-    ``NO_COSTS``.  With costs s and the loss are those of Crammer et al., JMLR 2006, sec. 8: no step if s is right.
+    costs: ``CostMatrix``, or ``NO_COSTS``.  With costs s and the loss are those of Crammer et al., JMLR 2006, sec. 8: no step if s is right.
     """
     indptr, indices, values, y, weights, _ = rows
     k = memory.columns.shape[0] // (memory.width * (d + 1))

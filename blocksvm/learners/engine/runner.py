@@ -12,7 +12,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import Labels
 from blocksvm.kernels.row_arrays import Rows
 from blocksvm.learners import get_learner
-from blocksvm.learners.engine.costs import CostMatrix, check_costs
+from blocksvm.learners.engine.costs import NO_COSTS, CostMatrix, check_costs
 from blocksvm.learners.engine.label_sets import SetTable
 from blocksvm.learners.engine.layout import Memory
 from blocksvm.learners.engine.learner import (
@@ -27,7 +27,7 @@ from blocksvm.learners.engine.learner import (
     learns_apart,
     of_classes,
 )
-from blocksvm.learners.engine.loops import EVEN, LOSS_SUM, NO_COSTS, NO_SETS, ROWS, TALLY_LENGTH, loops_of
+from blocksvm.learners.engine.loops import EVEN, LOSS_SUM, NO_SETS, ROWS, TALLY_LENGTH, loops_of
 from blocksvm.losses import get_loss
 
 NO_SCRATCH = np.empty(0)
@@ -187,7 +187,7 @@ class Runner:
         table = NO_SETS if sets is None else sets.arrays
         if learns_apart(self.rule):
             return (table,)
-        return () if self.learner.jointly else (table, self.costs.arrays if self.costs else NO_COSTS)
+        return () if self.learner.jointly else (table, self.costs or NO_COSTS)
 
     def take_costs(self, labels: Labels | None) -> None:
         """Set the costs of the settings, if there are any, for these classes.  Raises InputError where they are of
