@@ -85,7 +85,7 @@ def load(paths: list[str]):
 
 
 def online(options) -> None:
-    budgets = [{}, *({"budget": int(n), "budget_rule": "project"} for n in options.budgets)]
+    budgets = [{}, *({"budget": int(n)} for n in options.budgets)]
     table(f"one pass, C = {options.cost:g}", "data", "learner", "kernel", "budget", "support vectors", "mistakes",
           "seconds", "test accuracy")  # fmt: skip
     for one in options.data:

@@ -302,14 +302,13 @@ class KernelLearner:
     """The perceptron (kind "perceptron") or passive-aggressive (0, 1, 2: PA, PA-I, PA-II) in the space of a kernel
     K(x, z) of rows: w = sum_i a_i phi(x_i), in ``terms`` {number of the row: [x_i, a_i]}, the oldest first.
 
-    budget, rule "remove": at a full budget the term of the least a^2 K(x, x), of equal ones the oldest, makes room.
-    rule "project": a row that is one too many, or in the span of the others, moves the a of these such that w moves by
+    budget: a row that is one too many, or in the span of the others, moves the a of these such that w moves by
     tau y P phi(x), P the projection on the span, with ||P phi(x)||^2 in the place of ||phi(x)||^2 (Orabona 2009, Wang
     and Vucetic 2010).  importance: C times it, or the perceptron's step.
     """
 
-    def __init__(self, kernel, *, kind=0, C=1.0, step=1.0, budget=None, rule="remove"):
-        self.kernel, self.kind, self.C, self.step, self.budget, self.rule = kernel, kind, C, step, budget, rule
+    def __init__(self, kernel, *, kind=0, C=1.0, step=1.0, budget=None):
+        self.kernel, self.kind, self.C, self.step, self.budget = kernel, kind, C, step, budget
         self.terms = {}
 
     def score(self, x):
@@ -330,7 +329,7 @@ class KernelLearner:
         if number in self.terms:
             self.terms[number][1] += y * self.tau(loss, q, importance)
             return z
-        if self.rule == "project" and self.terms:
+        if self.budget is not None and self.terms:
             rows = [z for z, _ in self.terms.values()]
             matrix = np.array([[self.kernel(u, v) for v in rows] for u in rows])
             values = np.array([self.kernel(u, x) for u in rows])
@@ -341,9 +340,6 @@ class KernelLearner:
                     for term, part in zip(self.terms.values(), d, strict=True):
                         term[1] += step * part
                 return z
-        if len(self.terms) == self.budget:
-            lengths = {i: a * a * self.kernel(u, u) for i, (u, a) in self.terms.items()}
-            del self.terms[min(lengths, key=lengths.get)]
         self.terms[number] = [x, y * self.tau(loss, q, importance)]
         return z
 

@@ -32,7 +32,6 @@ class MethodSettings(TypedDict, total=False):
     coef0: float | None
     matrix_rows: int | None
     budget: int | None
-    budget_rule: str | None
     # pegasos
     batch: int | None
     dual: bool | None

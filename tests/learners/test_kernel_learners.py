@@ -27,7 +27,7 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
 
 LINEAR, CUBIC, RBF = {"kernel": "linear"}, {"kernel": "polynomial", "gamma": 0.2, "coef0": 0.5}, {"gamma": 0.3}
-BUDGETS = [{}, {"budget": 15, "budget_rule": "remove"}, {"budget": 15}]
+BUDGETS = [{}, {"budget": 15}]
 LEARNERS = [
     ("kernel-perceptron", {"step": 0.5}),
     ("kernel-pa", {}),
@@ -63,9 +63,8 @@ def plain_kernel(function, bias=0.0):
 
 
 def rule_of(name, case, function, bias=0.0):
-    more = {"rule": case.get("budget_rule", "project")} if "budget" in case else {}
     own = {key: value for key, value in case.items() if key in ("C", "step", "budget")}
-    return oracle.KernelLearner(plain_kernel(function, bias), kind=KINDS[name], **own, **more)
+    return oracle.KernelLearner(plain_kernel(function, bias), kind=KINDS[name], **own)
 
 
 def run_rule(dense, X, y, epochs=1, weights=None):
@@ -155,8 +154,6 @@ def test_any_blocks_and_a_resumed_run_have_the_same_bits(tmp_path, budget):
     for other in found[1:]:
         for name in ("tally", "places", "coefficients"):
             a, b = (run.loop.state[name].copy() for run in (found[0], other))
-            if name == "places" and "budget_rule" in budget:  # by age; when gaps are closed is no matter
-                a, b = (np.argsort(np.where(one > 0, one, 10**6), kind="stable") for one in (a, b))
             if name == "coefficients":
                 a, b = (np.where(run.loop.state["places"] > 0, one, 0.0) for run, one in ((found[0], a), (other, b)))
             assert a.tobytes() == b.tobytes(), name
@@ -244,8 +241,6 @@ def test_out_of_core_within_the_memory(tmp_path):
         assert not small.loop.plan.blocks.partition.resident
         assert sum(small.loop.plan.memory().values()) <= 700_000
         assert np.array_equal(small.model.support.coefficients, large.model.support.coefficients)
-        removed = fit(source, memory=900_000, budget=50, budget_rule="remove", **own)
-        assert len(removed.model.support.norms) == 50
         with pytest.raises(InputError, match="support vectors take .* raise memory, or lower budget"):
             fit(source, memory=900_000, **own)
         with pytest.raises(InputError, match="is too small"):
@@ -256,7 +251,7 @@ def test_what_is_allocated_is_counted():
     X, y = rows(n=1500, d=40, seed=4)
     source = Matrix(sparse_rows(X), y)
     own = {"learner": "kernel-pa1", "gamma": 0.02, "C": 0.1}
-    for budget in ({}, {"budget": 300}, {"budget": 300, "budget_rule": "remove"}):
+    for budget in ({}, {"budget": 300}):
         tracemalloc.start()
         planned = sum(fit(source, **own, **budget).loop.plan.memory().values())
         peak = tracemalloc.get_traced_memory()[1]
@@ -305,8 +300,6 @@ def test_from_a_store_to_predictions(tmp_path, capsys):
     assert "kernel-pa1" in run_in_process(capsys, info_main, model)[1]
     for options, told in [
         (("--budget", "0"), "--budget 0: must be 1 or more"),
-        (("--budget-rule", "remove"), "--budget-rule: needs --budget"),
-        (("--budget", "5", "--budget-rule", "newest"), "--budget-rule newest: choose one of project, remove"),
         (("--kernel", "polynomial", "--coef0", "-1"), "below 0 the polynomial is no kernel"),
         (("--average",), "--average"), (("--bias", "free"), "bias"),
         (("--continue-from", model), "kernel-pa1 does not accept it; leave it out"),

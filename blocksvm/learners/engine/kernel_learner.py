@@ -3,13 +3,9 @@
     w = sum_i a_i phi(x_i),  <w, phi(x)> = sum_i a_i K(x_i, x):  Freund, Schapire, Machine Learning 1999 (perceptron);
     Crammer et al., JMLR 2006, sec. 9 (Passive-Aggressive)
 
-A budget of N support vectors:
-
-    project   a row that cannot be added, or that lies in the span of the others, is projected on it (the projectron:
-              Orabona, Keshet, Caputo, JMLR 2009).  The step is the best one within the span: the projection's squared
-              length replaces ||phi(x)||^2 (budgeted PA: Wang, Vucetic, AISTATS 2010, sec. 3).  N^2 operations a step
-    remove    a new support vector replaces that of the least a_i^2 K(x_i, x_i), whose removal changes w least, among
-              equal ones the oldest.  Cheap, and less accurate
+With a budget of N support vectors, a row that cannot be added, or that lies in the span of the others, is projected on
+it (the projectron: Orabona, Keshet, Caputo, JMLR 2009).  The step is the best one within the span: the projection's
+squared length replaces ||phi(x)||^2 (budgeted PA: Wang, Vucetic, AISTATS 2010, sec. 3).  N^2 operations a step.
 
 A constant feature of value B makes K(x, z) + B^2 of K.
 """
@@ -23,7 +19,7 @@ from functools import partial
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import InputError
 from blocksvm.base.labels import require_labels
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Setting, Settings
@@ -64,16 +60,13 @@ from blocksvm.solvers.solver import (
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
-REMOVE, PROJECT = "remove", "project"
 SHARED = KERNEL_SETTINGS + (
-    Setting("budget", "most support vectors (default: as many as the memory holds)", kind=int, least=1, metavar="N"),
-    Setting("budget_rule", "at a full budget: 'project' (default) the new row on the others, by their kernel matrix, or "
-            "'remove' the support vector that changes w least", kind=str, choices=(PROJECT, REMOVE), metavar="RULE"),
+    Setting("budget", "most support vectors, on which further rows are projected (default: as many as the memory holds)",
+            kind=int, least=1, metavar="N"),
     PROBLEM_SETTINGS["class_weight"],
 )  # fmt: skip
 OF_MEMORY = 0.5  # share of the support vectors in the memory left for them and the blocks
 LONGER = 4.0  # largest mean length of the support vectors of a budget, in mean lengths of a row
-SPARE = 0.25  # of the budget: places of removed support vectors until ``SupportVectors.sort``
 COEFFICIENTS, PLACES = "coefficients", "places"
 
 
@@ -116,11 +109,7 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
         self.factors = factors_by_code(task, learner)
         self.settings = learner.settings.resolve(task.settings, self.name, known_of_kernel(source))
         check_kernel(self.settings, source, 1.0)
-        if self.settings["budget"] is None and self.settings["budget_rule"] is not None:
-            raise InputError(f"{option('budget_rule')}: needs {option('budget')}, the number of support vectors")
-        if self.settings["budget"] is not None:
-            self.settings["budget_rule"] = self.settings["budget_rule"] or PROJECT
-        self.projects = self.settings["budget_rule"] == PROJECT
+        self.projects = self.settings["budget"] is not None
         self.function = function_of(self.settings)
         self.constant = task.bias**2
         self.prior = np.empty(0)
@@ -129,17 +118,15 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
         """Reserve memory for the support vectors: for as many as the budget has, or as half of the memory holds."""
         n, wanted = source.n_samples, self.settings["budget"]
         longest = int(source.chunks.nnz.max())  # no row is longer than its chunk
-        most = n if wanted is None else min(n, wanted)
-        if self.projects:
-            self.most_rows, most_entries = most, most * longest
-        else:
-            self.most_rows = most + 1 + (0 if wanted is None else int(SPARE * most))
-            most_entries = self.most_rows * longest
         if wanted is None:
-            most_entries = source.n_nonzeros + longest
+            self.most_rows, most_entries = n + 1, source.n_nonzeros + longest
         else:
-            most_entries = min(most_entries, int(LONGER * self.most_rows * source.n_nonzeros / n) + 2 * longest)
-            most_entries = min(most_entries, 2 * source.n_nonzeros + longest)
+            self.most_rows = min(n, wanted)
+            most_entries = min(
+                self.most_rows * longest,
+                int(LONGER * self.most_rows * source.n_nonzeros / n) + 2 * longest,
+                2 * source.n_nonzeros + longest,
+            )
         bytes_of = partial(SupportVectors.n_bytes, source.n_features, self.most_rows, projected=self.projects)
         budget.require("support vectors", bytes_of(min(most_entries, longest)))
         left = OF_MEMORY * budget.left - bytes_of(0)
@@ -215,7 +202,7 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
 
     def weights(self, state: State, out: np.ndarray) -> np.ndarray:
         """0 for every feature; the last entry is the share of the constant feature."""
-        n = int(self.vectors.sizes[0])
+        n = len(self.vectors)
         out[:] = 0.0
         out[-1] = self.constant * float(self.vectors.coefficients[:n].sum())
         return out

@@ -1,12 +1,11 @@
-"""The loop over rows of a learner with a kernel, which predicts by the support vectors; and the kernels that compact
-their rows and compute their Cholesky factor.
+"""The loop over rows of a learner with a kernel, which predicts by the support vectors; and their Cholesky factor.
 
 w = sum_p coefficients[p] phi(z_p), <phi(x), phi(z)> = K(x, z) + constant.  A step is w += tau y phi(x), with
 
     on mistakes     y z <= 0:  tau = most                               (z = <w, phi(x)>)
     else            l = 1 - y z > 0:  tau = min(most, l / (q + slack)),  q = ||phi(x)||^2
 
-most and 1 / slack times the row's importance.  The rules at a full budget: ``kernel_learner.py``.
+most and 1 / slack times the row's importance.  The rule at a full budget: ``kernel_learner.py``.
 """
 
 import numpy as np
@@ -16,9 +15,7 @@ from blocksvm.kernels.kernel_machine_loops import kernel_value, products_with
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.loops import importance_of, note
 
-# entries of sizes: support vectors with removed ones; without them; how many of the former are in columns
-HELD, ALIVE, IN_COLUMNS = range(3)
-GONE = -1  # in the place of a support vector's row
+HELD, IN_COLUMNS = range(2)  # entries of sizes: support vectors; how many of them are in columns
 # A row is in the span of the support vectors if its squared distance to it is at most this fraction of its squared
 # length: the distance is below the square root of the rounding of its projection.
 IN_SPAN = 1e-10
@@ -74,21 +71,6 @@ def extend_factor(factor, n, solved, sq_distance):
     factor[n, n] = np.sqrt(sq_distance)
 
 
-@inlined
-def shortest(n, coefficients, norms, sv_rows, kind, gamma, coef0, degree, constant):
-    """The support vector p of the least coefficient^2 K(z_p, z_p), among equal ones the oldest."""
-    best = -1
-    least = np.inf
-    for p in range(n):
-        if sv_rows[p] != GONE:
-            q = kernel_value(norms[p], norms[p], norms[p], kind, gamma, coef0, degree) + constant
-            length = coefficients[p] * coefficients[p] * q
-            if length < least:
-                least = length
-                best = p
-    return best
-
-
 @kernel
 def learn_by_support(
     indptr, indices, values, sq_norms, rows, y, weights, order, ends, sv_indices, sv_values, norms, coefficients,
@@ -98,8 +80,7 @@ def learn_by_support(
     """Predict each row of ``order``, then learn from it.  Returns how many rows were, fewer than all if the arrays of
     the support vectors are full, or those in no columns have more than ``most_loose`` entries.
 
-    Support vector p < sizes[HELD] is row sv_rows[p] of the source, GONE if it was removed; its entries are ends[p] ..
-    ends[p + 1] - 1 of (sv_indices, sv_values), its squared norm norms[p].  The first sizes[IN_COLUMNS] are in columns
+    Support vector p < sizes[HELD] is row sv_rows[p] of the source; its entries are ends[p] .. ends[p + 1] - 1 of (sv_indices, sv_values), its squared norm norms[p].  The first sizes[IN_COLUMNS] are in columns
     (first, owner, held), too, see kernels/kernel_machine_loops.py.  places (n_samples,) int32: 1 + p of each row of the
     source, 0 for no support vector.  factor (budget, budget): the Cholesky factor of the kernel matrix of the support
     vectors, if rows are projected on their span, else (0, 0).  dense (d,) zeros; products, solved: scratch.
@@ -121,9 +102,8 @@ def learn_by_support(
         )
         z = 0.0
         for p in range(n):
-            if sv_rows[p] != GONE:
-                products[p] = kernel_value(products[p], sq_norms[i], norms[p], kind, gamma, coef0, degree) + constant
-                z += coefficients[p] * products[p]
+            products[p] = kernel_value(products[p], sq_norms[i], norms[p], kind, gamma, coef0, degree) + constant
+            z += coefficients[p] * products[p]
         label = float(y[i])
         loss = 1.0 - label * z
         if loss < 0.0:  # not max(0, .), which hides that z is no number
@@ -163,38 +143,7 @@ def learn_by_support(
             sv_rows[n] = rows[i]
             places[rows[i]] = n + 1
             sizes[HELD] = n + 1
-            sizes[ALIVE] += 1
-            if sizes[ALIVE] > budget:
-                p = shortest(n, coefficients, norms, sv_rows, kind, gamma, coef0, degree, constant)
-                places[sv_rows[p]] = 0
-                sv_rows[p] = GONE
-                coefficients[p] = 0.0
-                sizes[ALIVE] -= 1
     return order.shape[0]
-
-
-@kernel
-def close_gaps(ends, sv_indices, sv_values, norms, coefficients, sv_rows, sizes, places):
-    """Move the support vectors to the places of removed ones, in their order."""
-    if sizes[HELD] == sizes[ALIVE]:
-        return
-    n = 0
-    begin = ends[0]
-    for p in range(sizes[HELD]):
-        end = ends[p + 1]
-        if sv_rows[p] != GONE:
-            start = ends[n]
-            for k in range(begin, end):
-                sv_indices[start + k - begin] = sv_indices[k]
-                sv_values[start + k - begin] = sv_values[k]
-            ends[n + 1] = start + end - begin
-            norms[n] = norms[p]
-            coefficients[n] = coefficients[p]
-            sv_rows[n] = sv_rows[p]
-            places[sv_rows[n]] = n + 1
-            n += 1
-        begin = end
-    sizes[HELD] = n
 
 
 @kernel

@@ -10,7 +10,7 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import megabytes
 from blocksvm.kernels.kernel_machine_loops import columns_of
-from blocksvm.learners.engine.support_loop import ALIVE, GONE, HELD, IN_COLUMNS, close_gaps, factorise
+from blocksvm.learners.engine.support_loop import HELD, IN_COLUMNS, factorise
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support_rows import Support
 from blocksvm.solvers.kernel_rows import RowCopies
@@ -32,7 +32,7 @@ class SupportVectors:
 
     def __init__(self, n_features: int, most_rows: int, most_entries: int, projected: bool, places: np.ndarray):
         self.places = places
-        self.sizes = np.zeros(3, np.int64)
+        self.sizes = np.zeros(2, np.int64)
         self.ends = np.zeros(most_rows + 1, np.int64)
         self.indices, self.values = np.empty(most_entries, np.int32), np.empty(most_entries)
         self.norms, self.coefficients = np.empty(most_rows), np.empty(most_rows)
@@ -48,7 +48,7 @@ class SupportVectors:
         return 16 * (n_features + 2) + ROW_BYTES * (n_rows + 1) + ENTRY_BYTES * n_entries + square
 
     def __len__(self) -> int:
-        return int(self.sizes[ALIVE])
+        return int(self.sizes[HELD])
 
     @property
     def arrays(self) -> tuple:
@@ -64,16 +64,15 @@ class SupportVectors:
         return max(LEAST_LOOSE, int(math.sqrt((len(self.dense) + float(self.ends[n])) * length)))
 
     def sort(self) -> None:
-        """Drop the removed support vectors, and bring the others into columns."""
-        close_gaps(*self.arrays[:6], self.sizes, self.places)
-        n = int(self.sizes[HELD])
+        """Bring all support vectors into columns."""
+        n = len(self)
         self.columns[0][:] = 0
         columns_of(self.ends[: n + 1], self.indices, self.values, *self.columns)
         self.sizes[IN_COLUMNS] = n
 
     def require_capacity(self, length: int) -> None:
         """Raise InputError where one more support vector, of ``length`` entries, does not fit after ``sort``."""
-        n = int(self.sizes[HELD])
+        n = len(self)
         if n < len(self.norms) and self.ends[n] + length <= len(self.values):
             return
         n_bytes = self.n_bytes(len(self.dense), n, int(self.ends[n]), len(self.factor) > 0)
@@ -85,26 +84,24 @@ class SupportVectors:
     def expansion(self, function: tuple) -> Expansion:
         """The kernel expansion that predicts; valid until the next row is learned from."""
         self.sort()
-        n = int(self.sizes[HELD])
+        n = len(self)
         return Expansion(self.columns, self.norms[:n], self.coefficients[:n], function)
 
     def support(self, kernel: dict) -> Support:
         """The support vectors of a model, by age."""
         self.sort()
-        n = int(self.sizes[HELD])
+        n = len(self)
         nnz = int(self.ends[n])
         return Support(
             self.ends[: n + 1], self.indices[:nnz], self.values[:nnz], self.norms[:n], self.coefficients[:n], kernel
         )
 
     def finite(self) -> bool:
-        return bool(np.isfinite(self.coefficients[: self.sizes[HELD]]).all())
+        return bool(np.isfinite(self.coefficients[: len(self)]).all())
 
     def put_coefficients(self, by_row: np.ndarray) -> None:
         """Write the coefficients to ``by_row`` (n_samples,), for a checkpoint; entries of other rows do not change."""
-        rows = self.rows[: self.sizes[HELD]]
-        there = rows != GONE
-        by_row[rows[there]] = self.coefficients[: len(rows)][there]
+        by_row[self.rows[: len(self)]] = self.coefficients[: len(self)]
 
     def restore(self, by_row: np.ndarray, blocks: Callable[[], Iterable[Block]], function: tuple, constant: float):
         """Restore the support vectors from ``places`` and a checkpoint's coefficients, in one reading of all rows."""
