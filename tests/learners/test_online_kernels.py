@@ -133,7 +133,7 @@ def test_a_bias_is_a_constant_feature(name):
 def test_events_keyed_to_the_round_change_nothing_but_rounding(monkeypatch, average):
     """Scales multiplied in, tables begun anew, totals summed anew: with long runs of steps that bring them about."""
     d = 12
-    X, y = rows(n=20_000, d=d, seed=9, density=0.3)
+    X, y = rows(n=33_000, d=d, seed=9, density=0.3)
     order = np.arange(len(y), dtype=np.int32)
     assert len(y) > sparse.PERIOD
     cases = [

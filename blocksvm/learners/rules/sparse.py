@@ -10,7 +10,7 @@ Thresholds add up: with w = scale v (the scale has the divisions) and the cumula
 scale_{s-1}, a feature brought up to date at the end of round r becomes soft(v, (S_t - S_r) h_j).  Its numbers are v,
 S_r (``applied``: the part of S already applied), the sum of |eta g|^p (of p other than 1, 2, 3 its p-th root, which
 neither overflows nor vanishes), and for an average also r and the sum of w so
-far, in closed form, or with l2 from a table of the rounds since S was last reset to 0.
+far, from a table of the rounds since S was last reset to 0.
 """
 
 import math
@@ -19,7 +19,6 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.prefetch import value_at
-from blocksvm.learners.engine.idle import falling_sum, idle_rounds
 from blocksvm.learners.engine.layout import layout, parameters, unsigned
 from blocksvm.learners.engine.learner import (
     DECAY,
@@ -40,7 +39,7 @@ COLUMN = layout("v", "applied", "powers", averaging=("round", "sum"))
 AT = unsigned(COLUMN)
 SCALAR = layout("rounds", "scale", "penalty", "base")  # penalty: S_t; base: the round in which S was reset
 TABLE = len(SCALAR)  # the scalars from here on: for each round since the base S, sum of scale, sum of scale * S
-PERIOD = 1 << 14  # rounds of the table, after which every feature is brought up to date
+PERIOD = 1 << 15  # rounds of the table, after which every feature is brought up to date
 # p: 0 for FOBOS; ahead: 1 where round t's threshold has the step of round t + 1
 PARAMETER = parameters("l1", "l2", "p", "cap", "ahead")
 IDLE = layout("weight", "round", averaging=("sum",))  # columns of subgradient
@@ -85,18 +84,9 @@ def raised(total, a, parameters):
 
 
 @inlined
-def idle_sum(v, h, before, since, scalars, parameters):
+def idle_sum(v, h, before, since, scalars):
     """The sum of w over the rounds after ``since`` (counted from the base), in which only thresholds applied to v."""
     now = np.int64(scalars[SCALAR.rounds] - scalars[SCALAR.base])
-    if parameters[PARAMETER.l2] == 0.0:  # scale 1: the sums have a closed form
-        return falling_sum(
-            v,
-            scalars[SCALAR.base] + since + parameters[PARAMETER.ahead],
-            now - since,
-            parameters[PARAMETER.step],
-            parameters[PARAMETER.l1] * h,
-            parameters[PARAMETER.decay] != 0.0,
-        )
     # the last round m in which v is not yet 0: S_m - S_r < |v| / h
     low, high = since, now
     limit = before + (abs(v) / h if h > 0.0 else np.inf)
@@ -121,7 +111,7 @@ def add_idle(place, memory):
     if v != 0.0:
         h = height(columns[place + AT.powers], parameters)
         since = np.int64(columns[place + AT.round])
-        columns[place + AT.sum] += idle_sum(v, h, columns[place + AT.applied], since, scalars, parameters)
+        columns[place + AT.sum] += idle_sum(v, h, columns[place + AT.applied], since, scalars)
     columns[place + AT.round] = scalars[SCALAR.rounds] - scalars[SCALAR.base]
 
 
@@ -166,14 +156,8 @@ def fobos_mean(j, memory):
     total = columns[place + COLUMN.sum]
     if columns[place + COLUMN.v] != 0.0:
         h = height(columns[place + COLUMN.powers], parameters)
-        total += idle_sum(
-            columns[place + COLUMN.v],
-            h,
-            columns[place + COLUMN.applied],
-            np.int64(columns[place + COLUMN.round]),
-            scalars,
-            parameters,
-        )
+        since = np.int64(columns[place + COLUMN.round])
+        total += idle_sum(columns[place + COLUMN.v], h, columns[place + COLUMN.applied], since, scalars)
     return total / max(1.0, scalars[SCALAR.rounds])
 
 
@@ -208,8 +192,7 @@ def fobos_update(row, y, z, importance, memory):
     scalars[SCALAR.scale] = after
     scalars[SCALAR.penalty] += threshold
     rounds = np.int64(scalars[SCALAR.rounds] - scalars[SCALAR.base])
-    tabled = averages(parameters) and parameters[PARAMETER.l2] != 0.0
-    if tabled:
+    if averages(parameters):
         entry = TABLE + 3 * rounds
         scalars[entry] = scalars[SCALAR.penalty]
         scalars[entry + 1] = scalars[entry - 2] + after
@@ -232,7 +215,7 @@ def fobos_update(row, y, z, importance, memory):
                 place = np.uint64(indices[k]) * width
                 columns[place + AT.round] = np.float64(rounds)
                 columns[place + AT.sum] += after * columns[place + AT.v]
-    if (tabled and rounds == PERIOD) or is_small(after, parameters):
+    if (averages(parameters) and rounds == PERIOD) or is_small(after, parameters):
         reset(memory)
 
 
@@ -242,16 +225,18 @@ def fobos_update(row, y, z, importance, memory):
 
 @inlined
 def idle(place, memory):
-    """(w, its sum over the rounds) after the rounds since the feature was up to date: ``w -= eta_s l1 sign(w)``."""
-    columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
-    return idle_rounds(
-        columns[place + IDLE_AT.weight],
-        columns[place + IDLE_AT.round],
-        scalars[ROUNDS],
-        parameters[PARAMETER.step],
-        parameters[PARAMETER.l1],
-        parameters[PARAMETER.decay] != 0.0,
-    )
+    """(w, its sum over the rounds) after the rounds since the feature was up to date, one by one: ``w -= eta_s l1
+    sign(w)``."""
+    columns, parameters = memory.columns, memory.parameters
+    w, t, now = columns[place + IDLE_AT.weight], columns[place + IDLE_AT.round], memory.scalars[ROUNDS]
+    if parameters[PARAMETER.l1] == 0.0:
+        return w, (now - t) * w
+    total = 0.0
+    while t < now and w != 0.0:
+        t += 1.0
+        w -= np.copysign(eta_at(t, parameters) * parameters[PARAMETER.l1], w)
+        total += w
+    return w, total
 
 
 @inlined
