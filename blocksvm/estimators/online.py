@@ -23,7 +23,7 @@ from blocksvm.estimators.estimator import INTERCEPT, MACHINE, Classifier, Estima
 from blocksvm.estimators.fit_rows import compressed
 from blocksvm.estimators.parameters import Parameter, parameters_of, with_parameters
 from blocksvm.learners import get_learner
-from blocksvm.learners.engine.learner import LOSS, NUMBERS, SHARED, learns_apart
+from blocksvm.learners.engine.learner import LOSS, NUMBERS, SHARED, WEIGHTS, learns_apart
 from blocksvm.learners.engine.loops import ROWS
 from blocksvm.learners.engine.runner import LearnerState, Runner
 from blocksvm.losses import LOSSES, get_loss
@@ -276,9 +276,9 @@ def settings_of(learners: list) -> Settings:
 def estimator_of(family: Family, numbers: bool) -> type | None:
     """The regressor (``numbers``) or classifier of a family; None where there is none."""
     learners = [get_learner(name) for name in family.learners]
-    if numbers and any(learner.for_numbers is None for learner in learners):
+    if numbers and any(NUMBERS not in learner.targets for learner in learners):
         return None
-    weighted = learners[0].takes_weights
+    weighted = WEIGHTS in learners[0].takes
     if numbers:
         learners = [learner.of_targets(NUMBERS) for learner in learners]
         base, name = (WeightedRegressor if weighted else UnweightedRegressor), f"{family.name}Regressor"

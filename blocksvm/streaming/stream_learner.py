@@ -13,7 +13,7 @@ from blocksvm.base.settings import plain
 from blocksvm.base.vectors import on_lines
 from blocksvm.learners import get_learner
 from blocksvm.learners.engine.label_sets import SetTable
-from blocksvm.learners.engine.learner import COMMON_SETTINGS, SETS, SHARED, of_classes
+from blocksvm.learners.engine.learner import COMMON_SETTINGS, PRIOR, SETS, SHARED, of_classes
 from blocksvm.learners.engine.loops import TALLY_LENGTH
 from blocksvm.learners.engine.online_solver import check_weighs_classes, progress_of, settings_of
 from blocksvm.learners.engine.runner import LearnerState, Runner
@@ -188,7 +188,7 @@ def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[Strea
             key=settings.seed, targets=settings.targets,
         )  # fmt: skip
         runner.take_costs(classes)
-        if has_prior and not runner.learner.takes_prior:
+        if has_prior and PRIOR not in runner.learner.takes:
             raise InputError(f"{option('prior')}: {name} does not accept a prior model; leave it out")
         if settings.class_weight is not None:
             check_class_weight(settings.class_weight, runner, settings.targets)

@@ -24,7 +24,7 @@ from blocksvm.base.user_code import by_user
 from blocksvm.formats import AUTO, get_format, remarks
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.recipe import UNCHANGED, Recipe
-from blocksvm.learners.engine.learner import COMMON_SETTINGS, LARGEST
+from blocksvm.learners.engine.learner import COMMON_SETTINGS, LARGEST, WEIGHTS
 from blocksvm.learners.engine.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES, NO_LABEL, NONZEROS, ROWS
 from blocksvm.learners.engine.online_solver import is_reported
 from blocksvm.model.model_file import describe_model, model_fingerprint
@@ -351,7 +351,7 @@ class StreamPass:
 
     def _refuse_weights(self, batch: RowBatch, counter: RecordCounter) -> None:
         """InputError for the first row whose weight is not 1, where a learner does not use weights."""
-        unable = [learner.name for learner in self.learners if not learner.runner.learner.takes_weights]
+        unable = [learner.name for learner in self.learners if WEIGHTS not in learner.runner.learner.takes]
         weighted = np.flatnonzero(batch.weights != 1.0) if unable else ()
         if len(weighted):
             row = int(weighted[0])

@@ -318,7 +318,7 @@ class ReplayedRun:
     def tau(self) -> np.ndarray:
         """(T,) steps of a passive-aggressive learner; 0 for a row of zeros."""
         losses = self.hinge_of(self.scores)
-        most, slack = (self.learner.number_of(self.settings, name) for name in ("most", "slack"))
+        most, slack = (self.learner.rule.number_of(self.settings, name) for name in ("most", "slack"))
         steps = np.divide(losses, self.sq_norms + slack, out=np.zeros(self.T), where=self.sq_norms > 0.0)
         return np.minimum(most, steps)
 

@@ -152,7 +152,7 @@ def task_of(runner: Runner, member: np.ndarray | None) -> TaskLoss | None:
 
 def check_task(learner: Learner | ExactLearner, settings: Mapping, what: str, max_rows: int | None) -> None:
     """InputError for learners without bounds for a task, and for settings that are for two classes."""
-    counts_mistakes = learner.acts_up_to <= 0.0 and learner.constant is None
+    counts_mistakes = learner.acts_up_to <= 0.0 and "max_norm" not in learner.settings
     if not (theory_of(learner).passive_aggressive or (counts_mistakes and what == SEVERAL)):
         raise InputError(
             f"{learner.name}: with {what} regret is measured of {'perceptron, ' * (what == SEVERAL)}pa, pa1 and pa2; "

@@ -31,7 +31,7 @@ def up_to_times(rows: ReplayRows, times: np.ndarray) -> Iterator[tuple[tuple, np
 def add_truncated(rows: ReplayRows, run: ReplayedRun) -> None:
     """Set penalty and ranges of the weights of forward-backward splitting with l1, from its scores, and the sums for
     its bounds and for a regulariser that changes from round to round."""
-    ahead = run.learner.number_of(run.settings, "ahead")
+    ahead = run.learner.rule.number_of(run.settings, "ahead")
     rounds = np.arange(1.0, run.T + 1.0)
     run.steps = run.settings["step"] / (np.ones(run.T) if run.constant_step else np.sqrt(rounds))
     half = run.settings["step"] / (np.ones(run.T) if run.constant_step else np.sqrt(rounds + ahead))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import mmap
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from blocksvm.commands.info import main as info
 from blocksvm.commands.stream import main as stream
 from blocksvm.commands.train import main as train_main
 from blocksvm.learners import LEARNERS, get_learner
-from blocksvm.learners.engine.learner import SHARED, Learner
+from blocksvm.learners.engine.learner import SHARED, WEIGHTS, Learner
 from blocksvm.learners.engine.loops import LOSS_SUM, ROWS
 from blocksvm.learners.engine.runner import Runner
 from blocksvm.model.model_file import describe_model
@@ -55,16 +56,17 @@ def values_of(setting) -> list:
 
 def settings_of(name):
     learner = get_learner(name)
+    chosen_by = learner.chooser
     for choice, one in learner.variants.items() or [(None, learner)]:
         needed = {"lam": 0.1, "max_norm": 9.0, "n_features": 99}
         base = {s.name: needed[s.name] for s in one.settings if s.name in needed and s.name != "n_features"}
-        if learner.choice:
-            base[learner.choice] = choice
+        if chosen_by:
+            base[chosen_by] = choice
         if "n_features" in one.settings:
             base["n_features"] = 99
         for setting in one.settings + SHARED.without("multiclass"):
             for value in values_of(setting):
-                if setting.name == learner.choice or (setting.name == "C" and "lam" in base):
+                if setting.name == chosen_by or (setting.name == "C" and "lam" in base):
                     continue
                 yield base | {setting.name: value}
 
@@ -146,7 +148,7 @@ def test_importance_multiplies_the_loss_of_a_row(name, average):
     given = CASES[name][0]
     runner = runner_for(name, given, d, average)
     order = np.arange(len(y), dtype=np.int32)
-    if not runner.learner.takes_weights:
+    if WEIGHTS not in runner.learner.takes:
         with pytest.raises(InputError, match=f"{name}: does not support weights of rows; leave them out"):
             runner.learn(csr(X), y.astype(np.int16), order, d, runner.new_state(d), weights=np.ones(len(y)))
         return
@@ -261,12 +263,15 @@ def test_a_learner_declares_all_of_itself(name):
     assert learner.summary and learner.source
     command = learner.example.split()
     assert command[0] == name
+    chosen_by = learner.chooser
     for choice, one in learner.variants.items() or [(None, learner)]:
-        assert one.scalars._fields[0] == "rounds"
-        settings = one.resolve(CASES[name][0] if not learner.choice else {learner.choice: choice, "n_features": (
+        rule = one.rule
+        assert rule.scalars._fields[0] == "rounds"
+        settings = one.resolve(CASES[name][0] if not chosen_by else {chosen_by: choice, "n_features": (
             9 if "n_features" in one.settings else None)}, {"lam": 0.1, "max_norm": 1.0})  # fmt: skip
-        assert len(one.packed(settings, True)) == len(one.parameters)
-        assert np.isfinite(one.packed(settings, False)[one.parameters.step])
+        assert len(rule.packed(settings, True)) == len(rule.parameters)
+        assert np.isfinite(rule.packed(settings, False)[rule.parameters.step])
+    assert len(fields(learner)) <= 14
 
 
 def test_an_unfinished_pass_of_a_learner_from_a_matrix_trains():

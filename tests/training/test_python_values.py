@@ -22,7 +22,7 @@ from blocksvm.theory.margin_settings import MARGIN_SETTINGS
 from blocksvm.training.train_settings import TrainSettings
 
 MY_LEARNER = replace(PA1, name="mine")
-WITHOUT_MEAN = replace(PA1, name="without-mean", takes_average=False)
+WITHOUT_MEAN = replace(PA1, name="without-mean", takes=("weights", "prior", "bias"))
 
 
 @pytest.fixture(scope="module")

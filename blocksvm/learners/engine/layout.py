@@ -33,8 +33,8 @@ class Memory(NamedTuple):
 
     columns (features * width,) float64: ``width`` numbers for each feature, side by side, so that a feature costs one
     cache line; scalars (m,) float64: numbers that all features share, ``rounds`` (rows learned from) first; parameters
-    float64: the settings as numbers; p: the settings of the loss, a tuple; scratch float64: with ``Learner.cached``,
-    the numbers of the row that ``score`` leaves for ``update``.
+    float64: the settings as numbers; p: the settings of the loss, a tuple; scratch float64: the
+    numbers of the row that ``score`` leaves for ``update`` (``Rule.scratch``).
     """
 
     columns: np.ndarray

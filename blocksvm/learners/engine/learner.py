@@ -1,8 +1,8 @@
 """The declaration of an online learner: its rule for one row, its settings, its memory, and what it supports.
 
-The rule is four inlined functions of a ``SparseRow`` and the learner's ``Memory`` (layout.py):
+A rule is four inlined functions of a ``SparseRow`` and the learner's ``Memory`` (layout.py):
 
-    score(row, memory) -> <w, x>; may bring the row's features up to date
+    score(row, memory) -> <w, x>; may bring the row's features up to date, and leave numbers for update in the scratch
     update(row, y, z, importance, memory): one round on the row; y = +-1 or a number is its label, z its score with a
         prior model's part, importance > 0 the weight of its loss
     current(j, memory) -> weight j after the rounds so far; changes nothing
@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import NamedTuple, cast
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import REQUIRED, Setting, Settings
@@ -79,47 +79,22 @@ SHARED = Settings(
 
 COMMON_SETTINGS = SHARED + (PROBLEM_SETTINGS["class_weight"],)  # what all learners take on stores and streams
 
-
-@dataclass(frozen=True)
-class Cached:
-    """``score`` and ``update`` for the loop over two classes, where ``score`` leaves results for ``update`` in the
-    memory's scratch: ``numbers`` float64 for each entry of the row."""
-
-    score: Callable
-    update: Callable
-    numbers: int
+# What a learner takes: rows with weights; a prior model, to whose weights its own may be added; --average, the mean of
+# its weights; --bias, a constant feature.
+WEIGHTS, PRIOR, AVERAGE, BIAS = EVERYTHING = ("weights", "prior", "average", "bias")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Learner:
-    """The declaration of a learner.
+class Rule(NamedTuple):
+    """What the loops over rows are compiled with, and the memory that it needs.
 
-    name; summary: one line for lists; source: of the rule; example: the learner with options, as on a command line;
-    settings: of this learner alone.
-
-    score, update, current, mean: see above.  columns, scalars, parameters: their layouts.  more_scalars(average): how
-    many unnamed scalars follow the named ones.  numbers(settings): the parameters that are not settings of the same
-    name.  initial, initial_scalars: initial values other than 0, by name.
-    loss: the name of the loss, unless that is a setting; needs: functions of it that the rule uses, derivative aside.
-    real: labels are numbers.  for_numbers(learner): the variant for numbers, None if there is none; for_rows(learner):
-    the variant that predicts rows by w itself, whose score is the distance and whose label is 0.
-    cached: the two functions for the loop over two classes, if they share results.
-    jointly: the loop over rows of several classes, for a rule whose step changes all classes.
-    choice: a setting that selects one of ``variants``.  complete(settings, known): the settings with those that follow
-    from others and from the data; raises InputError for what no single setting's range excludes.
-    constant(settings): the value of a constant feature that the rule needs.
-
-    takes_weights: rows may have weights; takes_prior: its weights may be added to a prior model's; takes_average,
-    takes_bias: the mean of its weights, and a constant feature, have a meaning; sparse: weights become exactly 0;
-    acts_up_to: the margin up to which rows change anything; describe(settings, scalars by name): entries of a model's
-    description.
+    score, update, current, mean: see above; columns, scalars, parameters: the layouts of a feature's numbers, of the
+    scalars and of the settings as numbers.  initial(settings): initial values other than 0, by name.
+    numbers(settings): the parameters that are not settings of the same name.  table: unnamed scalars that follow the
+    named ones where averages are wanted.  scratch: numbers for each entry of a row that ``score`` leaves in the memory's
+    scratch for ``update``, before which it is called with the same row.  jointly: the loop over rows of several
+    classes, for a rule whose step changes all classes.
     """
 
-    name: str
-    summary: str
-    source: str
-    example: str
-    settings: Settings
     score: Callable
     update: Callable
     current: Callable
@@ -127,84 +102,18 @@ class Learner:
     columns: Layout
     scalars: Layout = layout("rounds")
     parameters: Layout = layout(*COMMON)
-    more_scalars: Callable[[bool], int] = lambda average: 0
+    initial: Callable[[Mapping], dict[str, float]] = lambda settings: {}
     numbers: Callable[[Mapping], dict[str, float]] = lambda settings: {}
-    initial: Callable[[dict], dict[str, float]] = lambda settings: {}
-    initial_scalars: Mapping[str, float] = field(default_factory=dict)
-    loss: str = DEFAULT
-    needs: tuple[str, ...] = ()
-    real: bool = False
-    for_numbers: Callable[[Learner], Learner] | None = None
-    for_rows: Callable[[Learner], Learner] | None = None
+    table: int = 0
+    scratch: int = 0
     jointly: Callable | None = None
-    cached: Cached | None = None
-    choice: str | None = None
-    variants: Mapping[str, Learner] = field(default_factory=dict)
-    complete: Callable[[dict, Mapping], dict] = lambda settings, known: settings
-    constant: Callable[[dict], float] | None = None
-    takes_weights: bool = True
-    takes_prior: bool = True
-    takes_average: bool = True
-    takes_bias: bool = True
-    sparse: bool = False
-    acts_up_to: float = math.inf
-    describe: Callable[[Mapping, Mapping], dict] = lambda settings, scalars: {}
 
-    def like(self, **changes) -> Learner:
-        """A copy with these changes.  A changed score or update drops ``cached``, unless that is changed, too."""
-        if "score" in changes or "update" in changes:
-            changes.setdefault("cached", None)
-        return replace(self, **changes)
+    def width(self, average: bool) -> int:
+        """Numbers for each feature."""
+        return len(self.columns) - (0 if average else self.columns.n_averaging)
 
-    def of(self, settings: Mapping) -> Learner:
-        """The variant that these settings choose: this learner, unless it has variants."""
-        if self.choice is None:
-            return self
-        setting = next(s for s in self.settings if s.name == self.choice)
-        value = settings.get(self.choice)
-        return self.variants[cast(str, setting.default if value is None else setting.checked(value))]
-
-    def of_targets(self, targets: str | None) -> Learner:
-        """The variant for labels of this kind; None: classes.  Raises InputError where there is none."""
-        if of_classes(targets):
-            return self
-        make = self.for_numbers if targets == NUMBERS else self.for_rows
-        if make is None:
-            what = "learns classes alone" if self.for_numbers is None else "learns from labels alone"
-            raise InputError(f"{option('targets', targets)}: {self.name} {what}; choose another learner")
-        return make(self)
-
-    def resolve(self, settings: Mapping, known: Mapping = {}) -> dict:
-        """The value of every setting: from ``settings``, else from the data (``known``), else its default.
-
-        Raises InputError for a setting that is unknown, missing or out of range.
-        """
-        chosen = self.of(settings)
-        resolved = chosen.settings_of(settings).resolve(settings, chosen.name, known)
-        chosen.check_loss(resolved)
-        return chosen.complete(resolved, known)
-
-    def loss_of(self, settings: Mapping) -> str:
-        """The name of its loss with these settings."""
-        if LOSS.name not in self.settings:
-            return self.loss
-        setting = self.settings[LOSS.name]
-        value = settings.get(LOSS.name)
-        return cast(str, setting.default if value is None else setting.checked(value))
-
-    def settings_of(self, settings: Mapping) -> Settings:
-        """Its settings and those of the loss that ``settings`` choose."""
-        more = get_loss(self.loss_of(settings)).settings
-        return self.settings + tuple(setting for setting in more if setting.name not in self.settings)
-
-    def check_loss(self, settings: Mapping) -> None:
-        """Raise InputError where its loss is not for its targets, or lacks a function that the rule needs."""
-        name = self.loss_of(settings)
-        if self.real and not get_loss(name).of_numbers:
-            fit = ", ".join(other for other in LOSSES if get_loss(other).of_numbers)
-            raise InputError(f"{option('loss', name)}: is for two classes; for numbers choose one of {fit}")
-        for part in self.needs:
-            require(name, part, self.name)
+    def n_scalars(self, average: bool) -> int:
+        return len(self.scalars) + (self.table if average else 0)
 
     def number_of(self, settings: Mapping, name: str) -> float:
         """A parameter: a computed one, or the setting of this name; inf for a setting that is None."""
@@ -213,27 +122,102 @@ class Learner:
 
     def packed(self, settings: Mapping, average: bool) -> list[float]:
         """The settings as numbers, in the order of ``parameters``."""
-        common = {
-            "average": float(average),
-            "step": settings.get("step", 1.0),
-            "decay": float(DECAY.choices.index(settings.get("decay", "constant"))),
-        }
-        specific = (self.number_of(settings, name) for name in self.parameters._fields[len(COMMON) :])
-        return [*common.values(), *specific]
+        decay = DECAY.choices.index(settings.get("decay", "constant"))
+        values = {"step": 1.0} | dict(settings) | {"average": average, "decay": decay}
+        return [self.number_of(values, name) for name in self.parameters._fields]
 
-    def width(self, average: bool) -> int:
-        """Numbers for each feature."""
-        return len(self.columns) - (0 if average else self.columns.n_averaging)
 
-    def n_scalars(self, average: bool) -> int:
-        return len(self.scalars) + self.more_scalars(average)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Learner:
+    """The declaration of a learner.
+
+    name; summary: one line for lists; source: of the rule; example: the learner with options, as on a command line;
+    settings: of this learner alone; rule.  loss: the name of the loss, unless that is a setting; needs: functions of it
+    that the rule uses, derivative aside.  complete(settings, known): the settings with those that follow from others
+    and from the data; raises InputError for what no single setting's range excludes.  targets: by the kind of other
+    labels than classes, what makes the learner for them of this one.  variants: the learner of
+    each value of the setting that has these choices.  takes: of ``EVERYTHING``.  acts_up_to: the margin up to which rows change anything.  describe(settings,
+    scalars by name): entries of a model's description.
+
+    A learner with the setting max_norm has a constant feature of that value of its own.
+    """
+
+    name: str
+    summary: str
+    source: str
+    example: str
+    settings: Settings
+    rule: Rule
+    loss: str = DEFAULT
+    needs: tuple[str, ...] = ()
+    complete: Callable[[dict, Mapping], dict] = lambda settings, known: settings
+    targets: Mapping[str, Callable[[Learner], Learner]] = field(default_factory=dict)
+    variants: Mapping[str, Learner] = field(default_factory=dict)
+    takes: tuple[str, ...] = EVERYTHING
+    acts_up_to: float = math.inf
+    describe: Callable[[Mapping, Mapping], dict] = lambda settings, scalars: {}
+
+    def like(self, **changes) -> Learner:
+        """A copy with these changes, of its own fields and of its rule's."""
+        of_rule = {name: changes.pop(name) for name in Rule._fields if name in changes}
+        return replace(self, rule=self.rule._replace(**of_rule), **changes)
+
+    def of(self, settings: Mapping) -> Learner:
+        """The variant that these settings choose: this learner, unless it has variants."""
+        return self.variants[self._value(self.chooser, settings)] if self.chooser else self
+
+    @property
+    def chooser(self) -> str | None:
+        """The setting by which its variants are chosen."""
+        names = tuple(self.variants)
+        return next((setting.name for setting in self.settings if names and setting.choices == names), None)
+
+    def of_targets(self, targets: str | None) -> Learner:
+        """The learner for labels of this kind; None: classes.  Raises InputError where there is none."""
+        if targets not in (NUMBERS, NO_TARGETS):
+            return self
+        if targets not in self.targets:
+            what = "learns from labels alone" if NUMBERS in self.targets else "learns classes alone"
+            raise InputError(f"{option('targets', targets)}: {self.name} {what}; choose another learner")
+        return self.targets[targets](self)
+
+    def resolve(self, settings: Mapping, known: Mapping = {}) -> dict:
+        """The value of every setting: from ``settings``, else from the data (``known``), else its default.
+
+        Raises InputError for a setting that is unknown, missing or out of range, and for a loss that lacks a function.
+        """
+        chosen = self.of(settings)
+        resolved = chosen.settings_of(settings).resolve(settings, chosen.name, known)
+        for part in chosen.needs:
+            require(chosen.loss_of(resolved), part, chosen.name)
+        return chosen.complete(resolved, known)
+
+    def loss_of(self, settings: Mapping) -> str:
+        """The name of its loss with these settings."""
+        return self._value(LOSS.name, settings) if LOSS.name in self.settings else self.loss
+
+    def settings_of(self, settings: Mapping) -> Settings:
+        """Its settings and those of the loss that ``settings`` choose."""
+        more = get_loss(self.loss_of(settings)).settings
+        return self.settings + tuple(setting for setting in more if setting.name not in self.settings)
+
+    def _value(self, name: str, settings: Mapping) -> str:
+        setting, value = self.settings[name], settings.get(name)
+        return cast(str, setting.default if value is None else setting.checked(value))
 
 
 def following_numbers(learner: Learner) -> Learner:
-    """``for_numbers`` of a learner that follows the gradient of any loss: the same one with a loss of regression."""
+    """Of a learner that follows the gradient of any loss, the same one with a loss of regression."""
+
+    def complete(settings: dict, known: Mapping) -> dict:
+        if not get_loss(settings["loss"]).of_numbers:
+            fit = ", ".join(other for other in LOSSES if get_loss(other).of_numbers)
+            raise InputError(f"{option('loss', settings['loss'])}: is for two classes; for numbers choose one of {fit}")
+        return learner.complete(settings, known)
+
     loss = replace(LOSS, default=DEFAULT_OF_NUMBERS)
     declared = tuple(loss if setting.name == loss.name else setting for setting in learner.settings)
     return learner.like(
-        settings=Settings(declared, learner.settings.exclusive), for_numbers=None, real=True,
+        settings=Settings(declared, learner.settings.exclusive), complete=complete, targets={},
         variants={value: following_numbers(variant) for value, variant in learner.variants.items()},
     )  # fmt: skip

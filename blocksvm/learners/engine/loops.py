@@ -26,7 +26,7 @@ from blocksvm.kernels.loss_placeholders import value
 from blocksvm.kernels.prefetch import prefetch, prefetch_row, strided_dot, value_at
 from blocksvm.kernels.shuffle import GOLDEN
 from blocksvm.learners.engine.layout import Memory, SparseRow
-from blocksvm.learners.engine.learner import Cached, Learner
+from blocksvm.learners.engine.learner import Rule
 from blocksvm.learners.engine.rule_parts import plain_current as current
 from blocksvm.learners.engine.rule_parts import plain_mean as mean
 from blocksvm.learners.engine.rule_parts import plain_score as score
@@ -222,7 +222,7 @@ def judged(of_class, label, relevant, sets, costs, weights, i, query, key, tally
     return right, wrong, z, importance if queried else 0.0
 
 
-SCRATCH_NUMBERS = 0  # numbers for each entry of a row that score leaves in the scratch for update
+SCRATCH = 0  # ``Rule.scratch``, which ``loops_of`` puts in its place
 
 
 def learn_two(rows, order, d, bias, prior, memory, query, key, tally, scores, numbers):
@@ -238,13 +238,13 @@ def learn_two(rows, order, d, bias, prior, memory, query, key, tally, scores, nu
     """
     indptr, indices, values, y, weights, _ = rows
     longest = 0
-    if bias != 0.0 or SCRATCH_NUMBERS > 0:
+    if bias != 0.0 or SCRATCH > 0:
         for r in range(order.shape[0]):
             longest = max(longest, indptr[order[r] + 1] - indptr[order[r]])
     row_indices = np.empty(longest + 1, np.int32)
     row_values = np.empty(longest + 1)
     columns, width = memory.columns, memory.width
-    state = of_learner(memory, columns, 0, np.empty(SCRATCH_NUMBERS * (longest + 1)))
+    state = of_learner(memory, columns, 0, np.empty(SCRATCH * (longest + 1)))
     on_lines = LINE % width == 0  # a division that an entry would wait for
     for r in range(order.shape[0]):
         fetch_ahead(indptr, indices, values, order, r, columns, width, on_lines)
@@ -292,7 +292,7 @@ def learn_prototypes(rows, order, d, bias, prior, memory, query, key, tally, sco
     row_values = np.empty(2 * (longest + 1))
     of_class = np.empty(k)
     relevant = np.zeros(k, np.uint8)
-    state = of_learner(memory, memory.columns, 0, memory.scratch)
+    state = of_learner(memory, memory.columns, 0, np.empty(2 * SCRATCH * (longest + 1)))
     for r in range(order.shape[0]):
         i = order[r]
         start, stop = indptr[i], indptr[i + 1]
@@ -316,7 +316,10 @@ def learn_prototypes(rows, order, d, bias, prior, memory, query, key, tally, sco
                 end = copy_row(
                     indices, values, start, stop, wrong * (d + 1), -1.0, end, bias, d, row_indices, row_values
                 )
-            update(SparseRow(row_indices, row_values, 0, end), 1.0, z, importance, state)
+            row = SparseRow(row_indices, row_values, 0, end)
+            if SCRATCH > 0:
+                score(row, state)
+            update(row, 1.0, z, importance, state)
 
 
 def learn_rest(rows, order, d, bias, prior, memory, query, key, tally, scores, sets):
@@ -330,7 +333,7 @@ def learn_rest(rows, order, d, bias, prior, memory, query, key, tally, scores, s
         longest = max(longest, indptr[order[r] + 1] - indptr[order[r]])
     row_indices = np.empty(longest + 1, np.int32)
     row_values = np.empty(longest + 1)
-    of_class = np.empty(k)
+    of_class, scratch = np.empty(k), np.empty(SCRATCH * (longest + 1))
     relevant = np.zeros(k, np.uint8)
     for r in range(order.shape[0]):
         i = order[r]
@@ -343,7 +346,7 @@ def learn_rest(rows, order, d, bias, prior, memory, query, key, tally, scores, s
         loss = 0.0
         below = False
         for c in range(k):
-            state = of_learner(memory, memory.columns[c * part : (c + 1) * part], c, memory.scratch)
+            state = of_learner(memory, memory.columns[c * part : (c + 1) * part], c, scratch)
             of_class[c] = score(SparseRow(row_indices, row_values, 0, end), state)
             if prior.shape[0] > 0:
                 of_class[c] += strided_dot(row_indices, row_values, 0, end, prior[c * (d + 1) : (c + 1) * (d + 1)], 1)
@@ -362,9 +365,12 @@ def learn_rest(rows, order, d, bias, prior, memory, query, key, tally, scores, s
         note(tally, importance * loss, mistake, below, queried, float(predicted), float(right), stop - start)
         if queried and importance > 0.0:
             for c in range(k):
-                state = of_learner(memory, memory.columns[c * part : (c + 1) * part], c, memory.scratch)
+                state = of_learner(memory, memory.columns[c * part : (c + 1) * part], c, scratch)
                 side = 1.0 if relevant[c] else -1.0
-                update(SparseRow(row_indices, row_values, 0, end), side, of_class[c], importance, state)
+                row = SparseRow(row_indices, row_values, 0, end)
+                if SCRATCH > 0:
+                    score(row, state)
+                update(row, side, of_class[c], importance, state)
         mark(relevant, label, sets, 0)
 
 
@@ -390,20 +396,20 @@ class Loops(NamedTuple):
 
 
 @cache
-def _loops(name: str, loss: Loss, score, update, current, mean, cached: Cached | None, jointly) -> Loops:
-    two = cached or Cached(score, update, 0)
+def _loops(name: str, loss: Loss, scratch: int, score, update, current, mean, jointly) -> Loops:
+    parts = {"score": score, "update": update, "SCRATCH": scratch}
     loops = [
-        specialised(learn_two, f"learn_two_{name}", score=two.score, update=two.update, SCRATCH_NUMBERS=two.numbers),
-        jointly or specialised(learn_prototypes, f"learn_prototypes_{name}", score=score, update=update),
-        specialised(learn_rest, f"learn_rest_{name}", score=score, update=update),
+        specialised(learn_two, f"learn_two_{name}", **parts),
+        jointly or specialised(learn_prototypes, f"learn_prototypes_{name}", **parts),
+        specialised(learn_rest, f"learn_rest_{name}", **parts),
     ]
     reading = specialised(read_weights, f"read_weights_{name}", current=current, mean=mean)
     return Loops(*map(loss.compiled, loops), reading)
 
 
-def loops_of(learner: Learner, loss: Loss) -> Loops:
-    """The loops with a learner's functions and its loss, compiled on their first call.  Learners with the same
-    functions share them."""
-    functions = learner.score, learner.update, learner.current, learner.mean
+def loops_of(rule: Rule, loss: Loss) -> Loops:
+    """The loops with a rule's functions and a loss, compiled on their first call.  Learners with the same functions
+    share them."""
+    functions = rule.score, rule.update, rule.current, rule.mean
     name = "_".join(f"{function.__module__.rpartition('.')[2]}_{function.__name__}" for function in functions[:3])
-    return _loops(name, loss, *functions, learner.cached, learner.jointly)
+    return _loops(name, loss, rule.scratch, *functions, rule.jointly)

@@ -21,8 +21,11 @@ from blocksvm.learners.engine.learner import (
     COMMON_SETTINGS,
     LOSS,
     NO_TARGETS,
+    NUMBERS,
+    PRIOR,
     SETS,
     SHARED,
+    WEIGHTS,
     Learner,
     learns_apart,
     of_classes,
@@ -105,7 +108,9 @@ class OnlineSolver(OwnDecisions):
         )  # fmt: skip
         self.runner.take_costs(source.labels)
         chosen = self.runner.learner
-        self.capabilities = replace(capabilities, takes_prior=chosen.takes_prior, takes_weights=chosen.takes_weights)
+        self.capabilities = replace(
+            capabilities, takes_prior=PRIOR in chosen.takes, takes_weights=WEIGHTS in chosen.takes
+        )
         self.settings = self.runner.settings | SHARED.resolve(shared, learner.name)
         if self.factors is not None:
             self.settings["class_weight"] = task.settings["class_weight"]
@@ -211,13 +216,13 @@ class OnlineSolver(OwnDecisions):
 def method_of(learner: Learner) -> Method:
     """The ``Method`` of a learner, for the training loop."""
     capabilities = Capabilities(
-        targets=(TWO_CLASSES, CLASSES, *((REAL,) if learner.for_numbers else ())), continues=True,
-        takes_prior=learner.takes_prior, takes_weights=learner.takes_weights, predicts_first=True,
+        targets=(TWO_CLASSES, CLASSES, *((REAL,) if NUMBERS in learner.targets else ())), continues=True,
+        takes_prior=PRIOR in learner.takes, takes_weights=WEIGHTS in learner.takes, predicts_first=True,
     )  # fmt: skip
     return Method(
         learner.name, learner.summary, learner.settings + COMMON_SETTINGS, capabilities,
         partial(OnlineSolver, learner, capabilities),
-        (*(() if learner.choice is None else (learner.choice,)), *(("targets",) if learner.for_numbers else ()),
+        (*((learner.chooser,) if learner.chooser else ()), *(("targets",) if learner.targets else ()),
          *((LOSS.name,) if LOSS.name in learner.settings else ())),
         lambda settings: settings_of(learner, settings) + COMMON_SETTINGS,
     )  # fmt: skip
@@ -250,7 +255,7 @@ def factors_by_code(task: Task, learner: Learner, targets: str | None = None) ->
 
 def check_weighs_classes(learner: Learner) -> None:
     """Raise InputError where a learner's rule does not support weights of rows."""
-    if not learner.takes_weights:
+    if WEIGHTS not in learner.takes:
         raise InputError(f"{option('class_weight')}: {learner.name} does not support class weights; leave it out")
 
 

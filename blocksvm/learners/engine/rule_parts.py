@@ -6,10 +6,11 @@ In all of them ``row`` is a ``SparseRow`` and ``memory`` a ``Memory`` (layout.py
 
 import numpy as np
 
-from blocksvm.kernels import inlined, with_parts
+from blocksvm.kernels import inlined, inlined_with, with_parts
 from blocksvm.kernels.loss_placeholders import derivative
 from blocksvm.kernels.prefetch import strided_dot, value_at
 from blocksvm.learners.engine.layout import Layout, Memory, layout, parameters, unsigned
+from blocksvm.learners.engine.learner import Rule
 
 # positions that all learners share
 ROUNDS = 0
@@ -18,7 +19,7 @@ PARAMETER = parameters()
 # the plain memory: w and, where an average is wanted, its lazy sum (``change_weight``)
 COLUMN = layout("weight", averaging=("lagged",))
 AT = unsigned(COLUMN)
-LAGGED = COLUMN.lagged  # ``inlined_with`` makes ``plain_mean`` for layouts that have it elsewhere
+LAGGED = COLUMN.lagged  # ``plain_rule`` makes ``plain_mean`` for layouts that have it elsewhere
 
 # A scale that all weights share is multiplied in when it falls below the first of these; with averages, which are
 # differences of numbers 1 / scale times as large, below the second.
@@ -32,17 +33,11 @@ def dot(row, memory):
 
 
 @inlined
-def with_scratch(memory, scratch):
-    return Memory(memory.columns, memory.width, memory.scalars, memory.parameters, memory.p, scratch)
-
-
-@inlined
-def part_of_memory(memory, columns, scalars, parameters):
+def part_of_memory(memory, columns, scalars):
     """The memory of one of several learners, from these positions on."""
     return Memory(
-        memory.columns[columns:], memory.width, memory.scalars[scalars:], memory.parameters[parameters:], memory.p,
-        memory.scratch,
-    )  # fmt: skip
+        memory.columns[columns:], memory.width, memory.scalars[scalars:], memory.parameters, memory.p, memory.scratch
+    )
 
 
 @inlined
@@ -134,6 +129,14 @@ def plain_current(j, memory):
 def plain_mean(j, memory):
     place = j * memory.width
     return mean_of(place, place + LAGGED, memory)
+
+
+def plain_rule(update, columns: Layout = COLUMN, **more) -> Rule:
+    """The rule of a learner whose weights are the first number of each feature and change by ``change_weight``."""
+    mean = plain_mean
+    if columns.lagged != LAGGED:
+        mean = inlined_with(plain_mean, f"mean_of_{update.__name__}", LAGGED=columns.lagged)
+    return Rule(plain_score, update, plain_current, mean, columns, **more)
 
 
 # placeholders, which ``lazy`` replaces

@@ -14,15 +14,19 @@ from blocksvm.kernels.row_arrays import Rows
 from blocksvm.learners import get_learner
 from blocksvm.learners.engine.costs import NO_COSTS, CostMatrix, check_costs
 from blocksvm.learners.engine.label_sets import SetTable
-from blocksvm.learners.engine.layout import Memory
+from blocksvm.learners.engine.layout import Layout, Memory
 from blocksvm.learners.engine.learner import (
+    AVERAGE,
+    BIAS,
     LARGEST,
+    MAX_NORM,
     NO_TARGETS,
     PROTOTYPE,
     REST,
     RULES,
     SETS,
     SHARED,
+    WEIGHTS,
     Learner,
     learns_apart,
     of_classes,
@@ -83,11 +87,11 @@ class Runner:
                 raise InputError(
                     f"{option(name)}: is for classes, and {option('targets', shared['targets'])} is given; leave it out"
                 )
-        for name, supported, value in (
-            ("average", chosen.takes_average, shared["average"]),
-            ("bias", chosen.takes_bias, bias),
+        for name, value in (
+            (AVERAGE, shared["average"]),
+            (BIAS, bias),
         ):
-            if value and not supported:
+            if value and name not in chosen.takes:
                 where = "" if shared["targets"] is None else f" with {option('targets', shared['targets'])}"
                 raise InputError(f"{option(name)}: {chosen.name} does not accept it{where}; leave it out")
         self.name = chosen.name
@@ -100,7 +104,7 @@ class Runner:
         check_costs(self.settings, n_classes, shared["targets"], shared["multiclass"])
         self.costs: CostMatrix | None = None
         self.learner = chosen.of(self.settings)
-        if self.ranks and self.learner.jointly:
+        if self.ranks and self.learner.rule.jointly:
             raise InputError(
                 f"{self.name}: its rule is for rows of one label each; for sets of them give "
                 f"{option('multiclass', 'rest')}, "
@@ -109,19 +113,20 @@ class Runner:
         self.average = shared["average"]
         if not (0.0 <= bias <= LARGEST):
             raise InputError(f"{option('bias', bias)}: must be from 0 to {LARGEST:g}")
-        if self.learner.constant is not None:
+        if MAX_NORM.name in self.learner.settings:
             if bias:
                 raise InputError(f"{option('bias')}: {self.name} has a bias of its own; leave it out")
-            bias = self.learner.constant(self.settings)
+            bias = self.settings[MAX_NORM.name]
         self.bias = bias
         self.query = math.inf if shared["query"] is None else shared["query"]
         self.key = np.uint64(key % 2**64)
-        self.parameters = np.array(self.learner.packed(self.settings, self.average))
+        rule = self.learner.rule
+        self.parameters = np.array(rule.packed(self.settings, self.average))
         self.loss = get_loss(self.learner.loss_of(self.settings))
         self.p = self.loss.parameters(self.settings)
-        self.loops = loops_of(self.learner, self.loss)
-        self.width = self.learner.width(self.average)
-        self.n_scalars = self.learner.n_scalars(self.average)
+        self.loops = loops_of(rule, self.loss)
+        self.width = rule.width(self.average)
+        self.n_scalars = rule.n_scalars(self.average)
 
     @property
     def ranks(self) -> bool:
@@ -152,14 +157,19 @@ class Runner:
 
     def start(self, state: LearnerState) -> None:
         """Write the initial values to columns and scalars, which are zero."""
-        for name, value in self.learner.initial_scalars.items():
-            state.scalars[getattr(self.learner.scalars, name) :: self.n_scalars] = value
+        for name, value in self._initial(self.learner.rule.scalars):
+            state.scalars[getattr(self.learner.rule.scalars, name) :: self.n_scalars] = value
         self.fill_new(state.columns)
+
+    def _initial(self, layout: Layout) -> list[tuple[str, float]]:
+        """The initial values other than 0 of the numbers that the layout names."""
+        values = self.learner.rule.initial(self.settings)
+        return [(name, value) for name, value in values.items() if name in layout._fields]
 
     def fill_new(self, columns: np.ndarray) -> None:
         """Write the initial values of new features to their columns, which are zero."""
-        for name, value in self.learner.initial(self.settings).items():
-            columns[getattr(self.learner.columns, name) :: self.width] = value
+        for name, value in self._initial(self.learner.rule.columns):
+            columns[getattr(self.learner.rule.columns, name) :: self.width] = value
 
     def learn(self, matrix: tuple, y: np.ndarray, order: np.ndarray, d: int, state: LearnerState, *,
               weights: np.ndarray | None = None, scores: np.ndarray | None = None,
@@ -187,7 +197,7 @@ class Runner:
         table = NO_SETS if sets is None else sets.arrays
         if learns_apart(self.rule):
             return (table,)
-        return () if self.learner.jointly else (table, self.costs or NO_COSTS)
+        return () if self.learner.rule.jointly else (table, self.costs or NO_COSTS)
 
     def take_costs(self, labels: Labels | None) -> None:
         """Set the costs of the settings, if there are any, for these classes.  Raises InputError where they are of
@@ -206,7 +216,7 @@ class Runner:
 
     def check_weights(self) -> None:
         """Raise InputError where the learner does not support weights of rows."""
-        if not self.learner.takes_weights:
+        if WEIGHTS not in self.learner.takes:
             raise InputError(f"{self.name}: does not support weights of rows; leave them out")
 
     def diverged(self, where: str) -> None:
@@ -251,7 +261,7 @@ class Runner:
 
     def describe(self, scalars: np.ndarray) -> dict:
         """The learner's entries of a model's description."""
-        named = dict(zip(self.learner.scalars._fields, scalars.tolist(), strict=False))
+        named = dict(zip(self.learner.rule.scalars._fields, scalars.tolist(), strict=False))
         return self.learner.describe(self.settings, named)
 
     def state_bytes(self, d: int, n: int) -> int:

@@ -14,7 +14,17 @@ import numpy as np
 from blocksvm.kernels import inlined
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.layout import layout, parameters, unsigned
-from blocksvm.learners.engine.learner import L1, LOSS, STEP, Learner, Settings, following_numbers, not_negative
+from blocksvm.learners.engine.learner import (
+    L1,
+    LOSS,
+    NUMBERS,
+    STEP,
+    Learner,
+    Rule,
+    Settings,
+    following_numbers,
+    not_negative,
+)
 from blocksvm.learners.engine.rule_parts import ROUNDS, averages, derivative_at, dot, lazy, soft
 
 COLUMN = layout("u", "squares", "round", averaging=("sum",))
@@ -160,15 +170,12 @@ ADAGRAD_RDA = Learner(
     source="Duchi, Hazan, Singer, JMLR 2011",
     example="adagrad-rda --l1 1e-6",
     settings=ADAPTIVE,
-    score=rda_score,
-    update=rda_update,
-    **lazy("rda", rda_idle, COLUMN),
-    columns=COLUMN,
-    parameters=PARAMETER,
-    for_numbers=following_numbers,
-    numbers=lambda settings: {"squares": 0.0},
-    sparse=True,
-)
+    rule=Rule(
+        rda_score, rda_update, **lazy("rda", rda_idle, COLUMN), columns=COLUMN, parameters=PARAMETER,
+        numbers=lambda settings: {"squares": 0.0},
+    ),
+    targets={NUMBERS: following_numbers},
+)  # fmt: skip
 ADAGRAD_RDA_SQUARES = ADAGRAD_RDA.like(
     name="adagrad-rda-squares",
     summary="the same with the squares of the gradients in place of their root, without a step size",

@@ -13,11 +13,11 @@ a lost bet exceeded the wealth.
 
 import numpy as np
 
-from blocksvm.kernels import inlined, inlined_with
+from blocksvm.kernels import inlined
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.layout import layout, parameters, unsigned
-from blocksvm.learners.engine.learner import LOSS, Learner, Settings, following_numbers, positive
-from blocksvm.learners.engine.rule_parts import change_weight, derivative_at, plain_current, plain_mean, plain_score
+from blocksvm.learners.engine.learner import LOSS, NUMBERS, Learner, Settings, following_numbers, positive
+from blocksvm.learners.engine.rule_parts import change_weight, derivative_at, plain_rule
 
 COLUMN = layout("weight", "theta", "scale", "total", "wealth", averaging=("lagged",))
 AT = unsigned(COLUMN)
@@ -60,22 +60,14 @@ def coin_update(row, y, z, importance, memory):
         change_weight(place + AT.weight, place + AT.lagged, change, memory)
 
 
-coin_mean = inlined_with(plain_mean, "coin_mean", LAGGED=COLUMN.lagged)
-
-
 COIN = Learner(
     name="coin",
     summary="coin betting: no step size to choose",
     source="Orabona, Pal, NIPS 2016; Orabona, Tommasi, NIPS 2017",
     example="coin --loss logistic",
     settings=Settings((LOSS, positive("wealth", "wealth that the features of a row bet with at first", 16.0))),
-    for_numbers=following_numbers,
-    score=plain_score,
-    update=coin_update,
-    current=plain_current,
-    mean=coin_mean,
-    columns=COLUMN,
-    scalars=SCALAR,
-    parameters=PARAMETER,
-    initial_scalars={"steepest": 1.0},
+    rule=plain_rule(
+        coin_update, COLUMN, scalars=SCALAR, parameters=PARAMETER, initial=lambda settings: {"steepest": 1.0}
+    ),
+    targets={NUMBERS: following_numbers},
 )

@@ -11,19 +11,16 @@ from statistics import NormalDist
 
 import numpy as np
 
-from blocksvm.kernels import inlined, inlined_with
+from blocksvm.kernels import inlined
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.layout import layout, parameters
-from blocksvm.learners.engine.learner import C, Learner, Setting, Settings, positive
-from blocksvm.learners.engine.rule_parts import ROUNDS, change_weight, plain_current, plain_mean, plain_score
+from blocksvm.learners.engine.learner import AVERAGE, BIAS, EVERYTHING, PRIOR, C, Learner, Setting, Settings, positive
+from blocksvm.learners.engine.rule_parts import ROUNDS, change_weight, plain_rule
 
 # spread: the precision (CW-var) or the variance (the others) of a weight
 COLUMN = layout("weight", "spread", averaging=("lagged",))
 CW = parameters("phi", "most", "slack")
 ADAPTIVE = parameters("r")
-
-
-confident_mean = inlined_with(plain_mean, "confident_mean", LAGGED=COLUMN.lagged)
 
 
 @inlined
@@ -147,16 +144,12 @@ CW_STDEV = Learner(
     source="Crammer, Dredze, Pereira, NIPS 2008",
     example="cw-stdev --confidence 0.8",
     settings=Settings((CONFIDENCE, VARIANCE)),
-    score=plain_score,
-    update=cw_stdev_update,
-    current=plain_current,
-    mean=confident_mean,
-    columns=COLUMN,
-    parameters=CW,
-    numbers=lambda settings: {"phi": phi(settings), "most": math.inf, "slack": 0.0},
-    initial=lambda settings: {"spread": settings["variance"]},
-    takes_weights=False,
-)
+    rule=plain_rule(
+        cw_stdev_update, COLUMN, parameters=CW, initial=lambda settings: {"spread": settings["variance"]},
+        numbers=lambda settings: {"phi": phi(settings), "most": math.inf, "slack": 0.0},
+    ),
+    takes=(PRIOR, AVERAGE, BIAS),
+)  # fmt: skip
 CW_VAR = CW_STDEV.like(
     name="cw-var",
     summary="confidence-weighted, the constraint with the variance",
@@ -172,7 +165,7 @@ SCW1 = CW_STDEV.like(
     example="scw1 -C 0.5",
     settings=Settings((CONFIDENCE, C, VARIANCE)),
     numbers=lambda settings: {"phi": phi(settings), "most": settings["C"], "slack": 0.0},
-    takes_weights=True,
+    takes=EVERYTHING,
 )
 SCW2 = SCW1.like(
     name="scw2",
@@ -189,5 +182,5 @@ AROW = CW_STDEV.like(
     update=arow_update,
     parameters=ADAPTIVE,
     numbers=lambda settings: {},
-    takes_weights=True,
+    takes=EVERYTHING,
 )

@@ -59,7 +59,6 @@ class ExactLearner:
     example: str
     settings: Settings
     follow: Callable[[Leader, Mapping, float], tuple[np.ndarray, float]]
-    constant = None
     acts_up_to = math.inf
 
 

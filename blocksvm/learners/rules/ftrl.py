@@ -7,19 +7,20 @@ McMahan et al., Ad click prediction: a view from the trenches, KDD 2013, Alg. 1,
 
 import numpy as np
 
-from blocksvm.kernels import inlined, inlined_with
+from blocksvm.kernels import inlined
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.layout import layout, parameters
-from blocksvm.learners.engine.learner import L1, LOSS, Learner, Settings, following_numbers, not_negative, positive
-from blocksvm.learners.engine.rule_parts import (
-    ROUNDS,
-    change_weight,
-    derivative_at,
-    plain_current,
-    plain_mean,
-    plain_score,
-    soft,
+from blocksvm.learners.engine.learner import (
+    L1,
+    LOSS,
+    NUMBERS,
+    Learner,
+    Settings,
+    following_numbers,
+    not_negative,
+    positive,
 )
+from blocksvm.learners.engine.rule_parts import ROUNDS, change_weight, derivative_at, plain_rule, soft
 
 COLUMN = layout("weight", "z", "root", averaging=("lagged",))  # root of n_j
 PARAMETER = parameters("alpha", "beta", "l1", "l2")
@@ -52,9 +53,6 @@ def ftrl_update(row, y, z, importance, memory):
         change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, memory)
 
 
-ftrl_mean = inlined_with(plain_mean, "ftrl_mean", LAGGED=COLUMN.lagged)
-
-
 FTRL = Learner(
     name="ftrl",
     summary="follow the regularised leader, proximally: a step of each feature's own, and weights of 0",
@@ -69,12 +67,6 @@ FTRL = Learner(
             not_negative("l2", "weight of ||w||^2 / 2", 0.0),
         )
     ),
-    for_numbers=following_numbers,
-    score=plain_score,
-    update=ftrl_update,
-    current=plain_current,
-    mean=ftrl_mean,
-    columns=COLUMN,
-    parameters=PARAMETER,
-    sparse=True,
+    rule=plain_rule(ftrl_update, COLUMN, parameters=PARAMETER),
+    targets={NUMBERS: following_numbers},
 )

@@ -18,13 +18,18 @@ from blocksvm.kernels import inlined
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.layout import layout, parameters
 from blocksvm.learners.engine.learner import (
+    AVERAGE,
+    BIAS,
     DECAY,
     LAM,
     LOSS,
+    NUMBERS,
+    PRIOR,
     RADIUS,
     STEP,
     C,
     Learner,
+    Rule,
     Setting,
     Settings,
     following_numbers,
@@ -165,17 +170,13 @@ OGD = Learner(
     source="Zinkevich, ICML 2003",
     example="ogd --loss logistic --step 0.5",
     settings=Settings((LOSS, STEP, DECAY, RADIUS)),
-    score=scaled_score,
-    update=ogd_update,
-    current=scaled_current,
-    mean=scaled_mean,
-    columns=COLUMN,
-    scalars=SCALAR,
-    parameters=PARAMETER,
-    numbers=lambda settings: {"lam": 0.0},
-    initial_scalars={"scale": 1.0},
-    for_numbers=following_numbers,
-)
+    rule=Rule(
+        scaled_score, ogd_update, scaled_current, scaled_mean, COLUMN, SCALAR, PARAMETER,
+        initial=lambda settings: {"scale": 1.0}, numbers=lambda settings: {"lam": 0.0},
+    ),
+    targets={NUMBERS: following_numbers},
+)  # fmt: skip
+# another name of ogd with a constant step and no radius
 FOREL = OGD.like(
     name="forel",
     summary="follow the regularised leader on linearised losses: gradient descent with a constant step",
@@ -201,6 +202,6 @@ PEGASOS = OGD.like(
     complete=lam_of_C,
     update=pegasos_update,
     numbers=lambda settings: {"radius": radius_of_optimum(settings)},
-    for_numbers=None,
-    takes_weights=False,
+    targets={},
+    takes=(PRIOR, AVERAGE, BIAS),
 )

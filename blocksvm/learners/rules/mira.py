@@ -22,16 +22,9 @@ from blocksvm.kernels import inlined
 from blocksvm.kernels.crammer_singer_loops import best_row
 from blocksvm.kernels.loss_placeholders import value
 from blocksvm.learners.engine.layout import SparseRow, layout
-from blocksvm.learners.engine.learner import Learner, Settings
+from blocksvm.learners.engine.learner import AVERAGE, BIAS, Learner, Settings
 from blocksvm.learners.engine.loops import best_two, copy_row, has_none, is_queried, note, of_learner
-from blocksvm.learners.engine.rule_parts import (
-    COLUMN,
-    add_plain,
-    plain_current,
-    plain_mean,
-    plain_score,
-    sum_of_squares,
-)
+from blocksvm.learners.engine.rule_parts import add_plain, plain_rule, plain_score, sum_of_squares
 
 SCALAR = layout("rounds", "started")
 
@@ -107,15 +100,8 @@ MIRA = Learner(
     source="Crammer, Singer, JMLR 2003",
     example="mira --average",
     settings=Settings(),
-    score=plain_score,
-    update=mira_update,
-    current=plain_current,
-    mean=plain_mean,
-    columns=COLUMN,
-    scalars=SCALAR,
+    rule=plain_rule(mira_update, scalars=SCALAR, jointly=learn_jointly),
     loss="perceptron",
-    jointly=learn_jointly,
-    takes_weights=False,
-    takes_prior=False,
+    takes=(AVERAGE, BIAS),
     acts_up_to=1.0,
 )

@@ -254,7 +254,7 @@ ENTROPIC_MAP = MAPPED.like(
     scalars=SCALAR,
     parameters=PARAMETER,
     numbers=lambda settings: {"p": 0.0},
-    initial_scalars={},
+    initial=lambda settings: {},
     complete=all_counted,
 )
 P_NORM_MAP = ENTROPIC_MAP.like(
@@ -265,6 +265,5 @@ P_NORM_MAP = ENTROPIC_MAP.like(
 )
 OMD = MAPPED.like(
     settings=Settings((LOSS, MIRROR, STEP, BALL, P, N_FEATURES)),
-    choice="mirror",
     variants={"euclidean": EUCLIDEAN, "entropic": ENTROPIC_MAP, "p-norm": P_NORM_MAP},
 )

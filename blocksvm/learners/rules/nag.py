@@ -14,8 +14,8 @@ from blocksvm.kernels import inlined
 from blocksvm.kernels.loss_placeholders import aware_step, derivative
 from blocksvm.kernels.prefetch import products, value_at
 from blocksvm.learners.engine.layout import layout, parameters, unsigned
-from blocksvm.learners.engine.learner import LOSS, Cached, Learner, Settings, following_numbers, positive
-from blocksvm.learners.engine.rule_parts import ROUNDS, averages, with_scratch
+from blocksvm.learners.engine.learner import LOSS, NUMBERS, Learner, Rule, Settings, following_numbers, positive
+from blocksvm.learners.engine.rule_parts import ROUNDS, averages
 
 # scaled: w_j s_j, which does not change when s_j grows; scale: s_j; squares: G_j.  With X_j = x_j / s_j,
 #     <w, x> = sum_j scaled_j X_j,   scaled_j += a y step sqrt(t / N) x_j / sqrt(G_j)
@@ -24,30 +24,14 @@ COLUMN = layout("scaled", "scale", "squares", averaging=("lagged",))
 AT = unsigned(COLUMN)
 SCALAR = layout("rounds", "norms", "importance")  # N, t
 SMALLEST = 1e-305  # if s_j sqrt(G_j) is at most this, G_j counts as 0, so that no step overflows
-NAG_SCRATCH = np.uint64(3)  # scratch of the two-class loop for each entry of a row: its X_j, and two more numbers
+SCRATCH = 3  # numbers of the scratch for each entry of a row: its X_j, and two more
 PARAMETER = parameters()
 LEAST = np.finfo(np.float64).tiny  # the scale of a feature that has not occurred
 
 
 @inlined
-def nag_product(x, place, columns):
-    """w_j x_j with the weight at the scale after this row; place: of the feature's numbers, unsigned."""
-    return columns[place + AT.scaled] * (x / max(max(columns[place + AT.scale], abs(x)), LEAST))
-
-
-@inlined
-def nag_score(row, memory):
-    indices, values, start, stop = row
-    columns, width = memory.columns, memory.width
-    z = 0.0
-    for k in range(np.uint64(start), np.uint64(stop)):
-        z += nag_product(value_at(values, k), np.uint64(indices[k]) * np.uint64(width), columns)
-    return z
-
-
-@inlined
 def scale_with(x, place, columns):
-    """s_j after an entry x."""
+    """s_j after an entry x; place: of the feature's numbers, unsigned."""
     return max(max(columns[place + AT.scale], abs(x)), LEAST)
 
 
@@ -59,21 +43,8 @@ def to_shares(values, start, n, scratch):
 
 
 @inlined
-def shares_of(row, memory):
-    """New scratch with the X_j of a row."""
-    indices, values = row.indices, row.values
-    columns = memory.columns
-    n, start, width = np.uint64(row.stop - row.start), np.uint64(row.start), np.uint64(memory.width)
-    scratch = np.empty(NAG_SCRATCH * n)
-    for k in range(n):
-        scratch[k] = scale_with(value_at(values, start + k), np.uint64(indices[start + k]) * width, columns)
-    to_shares(values, start, n, scratch)
-    return scratch
-
-
-@inlined
-def nag_score_cached(row, memory):
-    """``nag_score``, which leaves the row's X_j in the scratch for the update."""
+def nag_score(row, memory):
+    """<w, x> with the scales after this row; the row's X_j are left in the scratch."""
     indices, values = row.indices, row.values
     columns, scratch = memory.columns, memory.scratch
     n, start, width = np.uint64(row.stop - row.start), np.uint64(row.start), np.uint64(memory.width)
@@ -108,8 +79,7 @@ def average_moves(row, factor, memory, past):
 
 
 @inlined
-def nag_update_cached(row, y, z, importance, memory):
-    """A round, with the row's X_j at the start of the scratch."""
+def nag_update(row, y, z, importance, memory):
     indices, values = row.indices, row.values
     columns, scalars, parameters, scratch = memory.columns, memory.scalars, memory.parameters, memory.scratch
     scalars[SCALAR.rounds] += 1.0
@@ -153,11 +123,6 @@ def nag_update_cached(row, y, z, importance, memory):
 
 
 @inlined
-def nag_update(row, y, z, importance, memory):
-    nag_update_cached(row, y, z, importance, with_scratch(memory, shares_of(row, memory)))
-
-
-@inlined
 def nag_current(j, memory):
     place = j * memory.width
     return memory.columns[place + COLUMN.scaled] / max(memory.columns[place + COLUMN.scale], LEAST)
@@ -175,13 +140,7 @@ NAG = Learner(
     source="Ross, Mineiro, Langford, UAI 2013; Karampatziakis, Langford, UAI 2011",
     example="nag --loss logistic",
     settings=Settings((LOSS, positive("step", "learning rate", 0.5))),
+    rule=Rule(nag_score, nag_update, nag_current, nag_mean, COLUMN, SCALAR, scratch=SCRATCH),
     needs=("aware_step",),
-    for_numbers=following_numbers,
-    score=nag_score,
-    update=nag_update,
-    cached=Cached(nag_score_cached, nag_update_cached, int(NAG_SCRATCH)),
-    current=nag_current,
-    mean=nag_mean,
-    columns=COLUMN,
-    scalars=SCALAR,
+    targets={NUMBERS: following_numbers},
 )

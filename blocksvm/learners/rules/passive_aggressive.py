@@ -16,14 +16,11 @@ from blocksvm.kernels import inlined
 from blocksvm.kernels.loss_placeholders import value
 from blocksvm.learners.engine.costs import COST_RULE, COSTS
 from blocksvm.learners.engine.layout import parameters
-from blocksvm.learners.engine.learner import C, Learner, Settings
+from blocksvm.learners.engine.learner import AVERAGE, BIAS, EVERYTHING, NO_TARGETS, NUMBERS, PRIOR, C, Learner, Settings
 from blocksvm.learners.engine.rule_parts import (
-    COLUMN,
     ROUNDS,
     add_plain,
-    plain_current,
-    plain_mean,
-    plain_score,
+    plain_rule,
     sum_of_squares,
 )
 from blocksvm.learners.rules.uniclass import of_rows
@@ -64,7 +61,7 @@ def passive_regression(row, y, z, importance, memory):
 def of_numbers(learner: Learner) -> Learner:
     return learner.like(
         settings=learner.settings.without("costs", "cost_rule"), update=passive_regression,
-        loss="epsilon-insensitive", for_numbers=None, for_rows=None, acts_up_to=math.inf,
+        loss="epsilon-insensitive", targets={}, acts_up_to=math.inf,
     )  # fmt: skip
 
 
@@ -74,17 +71,10 @@ PA = Learner(
     source="Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006",
     example="pa --average",
     settings=WITH_COSTS,
-    score=plain_score,
-    update=passive_update,
-    current=plain_current,
-    mean=plain_mean,
-    columns=COLUMN,
-    parameters=PARAMETER,
-    numbers=lambda settings: {"most": math.inf, "slack": 0.0},
+    rule=plain_rule(passive_update, parameters=PARAMETER, numbers=lambda settings: {"most": math.inf, "slack": 0.0}),
     acts_up_to=1.0,
-    for_numbers=of_numbers,
-    for_rows=of_rows,
-    takes_weights=False,
+    targets={NUMBERS: of_numbers, NO_TARGETS: of_rows},
+    takes=(PRIOR, AVERAGE, BIAS),
 )
 PA1 = PA.like(
     name="pa1",
@@ -92,7 +82,7 @@ PA1 = PA.like(
     example="pa1 -C 0.1",
     settings=Settings((C,)) + WITH_COSTS,
     numbers=lambda settings: {"most": settings["C"], "slack": 0.0},
-    takes_weights=True,
+    takes=EVERYTHING,
 )
 PA2 = PA.like(
     name="pa2",
@@ -100,5 +90,5 @@ PA2 = PA.like(
     example="pa2 -C 0.1",
     settings=Settings((C,)) + WITH_COSTS,
     numbers=lambda settings: {"most": math.inf, "slack": 1.0 / (2.0 * settings["C"])},
-    takes_weights=True,
+    takes=EVERYTHING,
 )

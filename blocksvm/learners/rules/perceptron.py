@@ -5,15 +5,7 @@ Perceptron (Rosenblatt, Psychological Review 1958; with bias: Novikoff 1962): m 
 
 from blocksvm.kernels import inlined
 from blocksvm.learners.engine.learner import MAX_NORM, STEP, Learner, Settings
-from blocksvm.learners.engine.rule_parts import (
-    COLUMN,
-    PARAMETER,
-    ROUNDS,
-    add_plain,
-    plain_current,
-    plain_mean,
-    plain_score,
-)
+from blocksvm.learners.engine.rule_parts import PARAMETER, ROUNDS, add_plain, plain_rule
 
 
 @inlined
@@ -31,18 +23,13 @@ PERCEPTRON = Learner(
     source="Rosenblatt 1958; Novikoff 1962",
     example="perceptron --max-outer 100",
     settings=Settings((STEP,)),
-    score=plain_score,
-    update=perceptron_update,
-    current=plain_current,
-    mean=plain_mean,
-    columns=COLUMN,
+    rule=plain_rule(perceptron_update),
     acts_up_to=0.0,
 )
-# b += step y R^2 is the update of a constant feature of value R
+# another name of the perceptron with a constant feature of value R, whose update is b += step y R^2
 PERCEPTRON_BIAS = PERCEPTRON.like(
     name="perceptron-bias",
     summary="the perceptron with a bias of its own, a constant feature of value R",
     example="perceptron-bias --max-outer 100",
     settings=Settings((STEP, MAX_NORM)),
-    constant=lambda settings: settings["max_norm"],
 )

@@ -24,8 +24,10 @@ from blocksvm.learners.engine.learner import (
     DECAY,
     L1,
     LOSS,
+    NUMBERS,
     STEP,
     Learner,
+    Rule,
     Setting,
     Settings,
     following_numbers,
@@ -282,10 +284,6 @@ def subgradient_update(row, y, z, importance, memory):
             columns[place + IDLE_AT.sum] += columns[place + IDLE_AT.weight]
 
 
-def sums_in_table(average: bool) -> int:
-    return 3 * (PERIOD + 1) if average else 0
-
-
 L2 = not_negative("l2", "weight of ||w||^2 / 2", 0.0)
 REGULARISER = Setting(
     "regulariser", "l1 ||w||_1 + l2/2 ||w||^2, or group ||w||_2 (not squared)", "l1", kind=str, choices=("l1", "group")
@@ -301,14 +299,12 @@ SUBGRADIENT = Learner(
     source="Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, eq. 6",
     example="subgradient --l1 1e-4",
     settings=Settings((LOSS, STEP, DECAY, L1)),
-    score=subgradient_score,
-    update=subgradient_update,
-    **lazy("subgradient", idle, IDLE),
-    columns=IDLE,
-    parameters=PARAMETER,
-    numbers=lambda settings: {"l2": 0.0, "p": 0.0, "cap": math.inf, "ahead": 0.0},
-    for_numbers=following_numbers,
-)
+    rule=Rule(
+        subgradient_score, subgradient_update, **lazy("subgradient", idle, IDLE), columns=IDLE, parameters=PARAMETER,
+        numbers=lambda settings: {"l2": 0.0, "p": 0.0, "cap": math.inf, "ahead": 0.0},
+    ),
+    targets={NUMBERS: following_numbers},
+)  # fmt: skip
 ON_L1 = SUBGRADIENT.like(
     name="fobos",
     summary="forward-backward splitting: a gradient step, then the threshold of l1 and the shrinking of l2",
@@ -321,14 +317,12 @@ ON_L1 = SUBGRADIENT.like(
     mean=fobos_mean,
     columns=COLUMN,
     scalars=SCALAR,
-    more_scalars=sums_in_table,
+    table=3 * (PERIOD + 1),
     numbers=lambda settings: {"p": 0.0, "cap": math.inf, "ahead": float(settings["half_steps"] == "next")},
-    initial_scalars={"scale": 1.0},
-    sparse=True,
+    initial=lambda settings: {"scale": 1.0},
 )
 FOBOS = ON_L1.like(
     settings=Settings((LOSS, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS, GROUP)),
-    choice="regulariser",
     variants={"l1": ON_L1, "group": GROUPED.like(name="fobos", settings=GROUPED.settings + Settings((REGULARISER,)))},
 )
 HF_FOBOS = ON_L1.like(

@@ -24,7 +24,7 @@ import numpy as np
 from blocksvm.kernels import inlined
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.learners.engine.layout import layout, parameters
-from blocksvm.learners.engine.learner import REQUIRED, Learner, Setting, Settings, not_negative
+from blocksvm.learners.engine.learner import REQUIRED, WEIGHTS, Learner, Setting, Settings, not_negative
 from blocksvm.problems.distance import DISTANCE
 
 COLUMN = layout("v", "renewed")
@@ -135,11 +135,11 @@ def describe(settings: Mapping, scalars: Mapping) -> dict:
 
 def of_rows(learner: Learner) -> Learner:
     """The passive-aggressive learner that predicts rows, in the place of one of classes."""
-    numbers = learner.numbers
+    numbers = learner.rule.numbers
     return learner.like(
         settings=learner.settings + SETTINGS, score=distance, update=move_towards, current=current, mean=current,
-        columns=COLUMN, scalars=SCALAR, parameters=PARAMETER, initial_scalars={"scale": 1.0, "left": 1.0},
+        columns=COLUMN, scalars=SCALAR, parameters=PARAMETER, initial=lambda settings: {"scale": 1.0, "left": 1.0},
         numbers=lambda settings: numbers(settings) | {"learned": float(settings["learn_radius"])},
-        loss="epsilon-insensitive", for_numbers=None, for_rows=None, acts_up_to=math.inf,
-        takes_prior=False, takes_average=False, takes_bias=False, describe=describe,
+        loss="epsilon-insensitive", targets={}, acts_up_to=math.inf,
+        takes=tuple(what for what in learner.takes if what == WEIGHTS), describe=describe,
     )  # fmt: skip
