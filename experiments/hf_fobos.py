@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse
 from joblib import Parallel, delayed
 
-from blocksvm.learners.engine.runner import LearnerState, Runner
+from blocksvm.online.runner import LearnerState, Runner
 from experiments.runs import begin, listed, parser, row, table
 
 INPUTS = ("counts", "counts-l2", "tf-idf", "tf-idf-l2")

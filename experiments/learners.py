@@ -130,7 +130,7 @@ def measure(text: Path, learners: list[str], options) -> dict[str, list[dict]]:
 
 
 def main() -> None:
-    from blocksvm.learners import LEARNERS
+    from blocksvm.online import LEARNERS
 
     p = parser(__doc__)
     p.add_argument("data", nargs="+", metavar="NAME=TEXT.svm")

@@ -56,7 +56,7 @@ def commands() -> str:
 def settings() -> str:
     """The settings of solvers and learners."""
     from blocksvm.base.errors import option
-    from blocksvm.learners.engine.methods import NAMES, get_method
+    from blocksvm.online.methods import NAMES, get_method
 
     parts = ["# Settings of solvers and learners"]
     for name in NAMES:
@@ -70,7 +70,7 @@ def settings() -> str:
 
 def updates() -> str:
     """The rules of the learners, as the files that hold them state them; the page lies in docs/."""
-    from blocksvm.learners.engine.methods import LEARNERS, SOLVERS
+    from blocksvm.online.methods import LEARNERS, SOLVERS
 
     places = {**LEARNERS, **{name: place for name, place in SOLVERS.items() if "blocksvm.solvers." not in place}}
     parts = [
@@ -98,7 +98,7 @@ def layout() -> str:
 
 def api() -> str:
     """What ``import blocksvm`` offers, and what people write who add to it."""
-    from blocksvm.learners import get_learner
+    from blocksvm.online import get_learner
 
     stub = (ROOT / "blocksvm" / "__init__.pyi").read_text()
     offered = [f"blocksvm.{module}.{name}" for module, name in re.findall(r"^from \.(\S+) import (\w+)", stub, re.M)]

@@ -19,11 +19,11 @@ from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.settings import n_threads
 from blocksvm.base.threads import Threads
 from blocksvm.base.user_code import by_user
-from blocksvm.learners.engine.methods import get_method
 from blocksvm.model.events import RunEvent
 from blocksvm.model.feature_names import NamedRows
 from blocksvm.model.model_file import Model, make_model
 from blocksvm.model.takeover import InitialModels
+from blocksvm.online.methods import get_method
 from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.solver import SavedRun, State
 from blocksvm.sources.matrix import Matrix

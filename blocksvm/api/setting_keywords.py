@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
-from blocksvm.learners.engine.learner import Learner
 from blocksvm.losses.loss import Loss
+from blocksvm.online.learner import Learner
 
 
 class MethodSettings(TypedDict, total=False):

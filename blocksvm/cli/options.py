@@ -257,7 +257,7 @@ def refusal(owner: str, settings: Settings) -> Callable[[str], str | None]:
     """The sentence of a parser on an option that ``owner`` does not take, but another solver or learner does."""
 
     def sentence(flag: str) -> str | None:
-        from blocksvm.learners.engine.methods import NAMES, get_method
+        from blocksvm.online.methods import NAMES, get_method
 
         others = [name for name in NAMES if flag in map(option_string, get_method(name).settings.names())]
         if not others:

@@ -7,7 +7,7 @@ from typing import Any
 
 from blocksvm.base.threads import Threads
 from blocksvm.cluster.job import Context, Job
-from blocksvm.learners.engine.methods import get_method
+from blocksvm.online.methods import get_method
 from blocksvm.solvers.solver import Task
 from blocksvm.store.reader import Store
 

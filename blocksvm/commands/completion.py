@@ -36,8 +36,8 @@ def commands() -> argparse.ArgumentParser:
     """One parser of all commands; those that have other options for each solver have the options of all."""
     from blocksvm.base.settings import Setting, Settings
     from blocksvm.cli.options import add_settings
-    from blocksvm.learners.engine.learner import COMMON_SETTINGS, SHARED
-    from blocksvm.learners.engine.methods import NAMES, get_method
+    from blocksvm.online.learner import COMMON_SETTINGS, SHARED
+    from blocksvm.online.methods import NAMES, get_method
 
     settings: dict[str, Setting] = {}
     for setting in (*SHARED, *(one for name in NAMES for one in get_method(name).settings)):

@@ -10,7 +10,7 @@ from blocksvm.cli.console import Known, Parser, seed, size
 from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import SOLVER_WORDS, add_settings, chosen_values, refusal, value_of
 from blocksvm.cli.outputs import outputs_of, print_written
-from blocksvm.learners import LEARNERS
+from blocksvm.online import LEARNERS
 
 EPILOG = """examples:
   blocksvm regret store.h5 --learner perceptron
@@ -60,8 +60,8 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings]:
         if {"-h", "--help"} & set(arguments):
             return "the learner", Settings()
         raise InputError("--learner NAME is needed; train --help lists the learners")
-    from blocksvm.learners.engine.learner import COMMON_SETTINGS
-    from blocksvm.learners.engine.methods import get_method
+    from blocksvm.online.learner import COMMON_SETTINGS
+    from blocksvm.online.methods import get_method
 
     method = get_method(name, learner=True)
     if not method.capabilities.linear:

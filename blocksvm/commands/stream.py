@@ -35,7 +35,7 @@ from blocksvm.cli.options import (
 )
 from blocksvm.cli.outputs import outputs_of, print_next, print_results
 from blocksvm.cli.standard import is_closed
-from blocksvm.learners import LEARNERS
+from blocksvm.online import LEARNERS
 
 DEFAULT = "auto"
 ONE_ROW = ("label", "score", "length", "final")  # of a report, what is about the row seen last
@@ -105,7 +105,7 @@ def parser(learner: str, settings: Settings, format_name: str | None = None) -> 
 def learner_of(arguments: list[str]) -> tuple[str, Settings, str | None]:
     """(name, settings, kind of targets) of the learner that arguments name, or that the model which they continue was
     learned by; of several learners the names with commas between them, and the settings of all."""
-    from blocksvm.learners.engine.learner import COMMON_SETTINGS
+    from blocksvm.online.learner import COMMON_SETTINGS
 
     name = value_of(arguments, *SOLVER_WORDS)
     continued = value_of(arguments, "--continue-from")
@@ -132,9 +132,9 @@ def settings_named(name: str, targets: str | None, loss: str | None) -> Settings
 
 
 def learner_named(name: str):
-    from blocksvm.learners import get_learner
-    from blocksvm.learners.engine.methods import SOLVERS, get_method
-    from blocksvm.learners.rules.exact import EXACT
+    from blocksvm.online import get_learner
+    from blocksvm.online.exact import EXACT
+    from blocksvm.online.methods import SOLVERS, get_method
 
     if name in EXACT:
         raise InputError(
@@ -191,7 +191,7 @@ def main(arguments: list[str]) -> int:
 
 def help_text(name: str) -> str:
     """The text of ``--help-learner``."""
-    from blocksvm.learners.engine.learner import COMMON_SETTINGS
+    from blocksvm.online.learner import COMMON_SETTINGS
 
     learner = learner_named(name)
     example = f"example: blocksvm stream rows.svm --learner {learner.example}"
@@ -237,7 +237,7 @@ def check_inputs(inputs: list[str]) -> None:
 def stream_settings(options, declared: Settings):
     """The settings of the stream; own: those that the learner takes."""
     from blocksvm.formats import AUTO
-    from blocksvm.learners.engine.learner import COMMON_SETTINGS
+    from blocksvm.online.learner import COMMON_SETTINGS
     from blocksvm.streaming.stream_pass import StreamSettings
 
     values = chosen_values(options, declared)

@@ -34,7 +34,7 @@ from blocksvm.cli.options import (
 )
 from blocksvm.cli.outputs import outputs_of, print_next, print_results
 from blocksvm.cli.standard import drawing
-from blocksvm.learners.engine.methods import NAMES
+from blocksvm.online.methods import NAMES
 from blocksvm.problems.problem_settings import WITH_CLASSES
 from blocksvm.training.run_settings import RUN_SETTINGS
 
@@ -97,7 +97,7 @@ def solver_of(arguments: list[str]) -> tuple[str, Settings]:
     continued = value_of(arguments, "--continue-from")
     if name is None and continued is None and value_of(arguments, "--loss") is None:
         return "dual-cd", WITH_CLASSES
-    from blocksvm.learners.engine.methods import get_method
+    from blocksvm.online.methods import get_method
 
     if name is None and continued is None:
         name = "dual-cd"
@@ -175,7 +175,7 @@ def main(arguments: list[str]) -> int:
 def help_text(name: str) -> str:
     """The text of ``--help-solver``."""
     from blocksvm.cli.options import described
-    from blocksvm.learners.engine.methods import get_method
+    from blocksvm.online.methods import get_method
 
     method = get_method(name)
     return described(method.name, method.summary, method.settings)

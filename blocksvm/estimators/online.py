@@ -22,11 +22,11 @@ from blocksvm.base.user_code import by_user
 from blocksvm.estimators.estimator import INTERCEPT, MACHINE, Classifier, Estimator, Regressor
 from blocksvm.estimators.fit_rows import compressed
 from blocksvm.estimators.parameters import Parameter, parameters_of, with_parameters
-from blocksvm.learners import get_learner
-from blocksvm.learners.engine.learner import LOSS, NUMBERS, SHARED, WEIGHTS, learns_apart
-from blocksvm.learners.engine.loops import ROWS
-from blocksvm.learners.engine.runner import LearnerState, Runner
 from blocksvm.losses import LOSSES, get_loss
+from blocksvm.online import get_learner
+from blocksvm.online.learner import LOSS, NUMBERS, SHARED, WEIGHTS, learns_apart
+from blocksvm.online.loops import ROWS
+from blocksvm.online.runner import LearnerState, Runner
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.run_settings import FREE
@@ -200,7 +200,7 @@ class Online(Estimator):
 
 def empty_state(runner: Runner, d: int) -> dict[str, np.ndarray]:
     """The initial arrays of a learner, with the names and shapes of ``OnlineSolver``."""
-    from blocksvm.learners.engine.online_solver import EPOCHS_LENGTH, LAST
+    from blocksvm.online.solver import EPOCHS_LENGTH, LAST
 
     new = runner.new_state(d)
     features = new.columns if runner.feature_numbers() == 1 else new.columns.reshape(d + 1, -1)

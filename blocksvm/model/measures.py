@@ -11,9 +11,9 @@ import numpy as np
 
 from blocksvm.base.labels import Labels, has_label, label_text, listed
 from blocksvm.base.memory import Budget
-from blocksvm.learners.engine.costs import CostMatrix
 from blocksvm.model.decision_values import misordered, sets_of
 from blocksvm.model.model_file import Model
+from blocksvm.online.costs import CostMatrix
 from blocksvm.problems.distance import DISTANCE
 
 SHOWN = 5  # labels that a sentence names

@@ -11,12 +11,11 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import Labels
 from blocksvm.base.settings import plain
 from blocksvm.base.vectors import on_lines
-from blocksvm.learners import get_learner
-from blocksvm.learners.engine.label_sets import SetTable
-from blocksvm.learners.engine.learner import COMMON_SETTINGS, PRIOR, SETS, SHARED, of_classes
-from blocksvm.learners.engine.loops import TALLY_LENGTH
-from blocksvm.learners.engine.online_solver import check_weighs_classes, progress_of, settings_of
-from blocksvm.learners.engine.runner import LearnerState, Runner
+from blocksvm.online import get_learner
+from blocksvm.online.learner import COMMON_SETTINGS, PRIOR, SETS, SHARED, of_classes
+from blocksvm.online.loops import TALLY_LENGTH, SetTable
+from blocksvm.online.runner import LearnerState, Runner
+from blocksvm.online.solver import check_weighs_classes, progress_of, settings_of
 from blocksvm.streaming.ranking import RANKING_BYTES, Ranking
 
 

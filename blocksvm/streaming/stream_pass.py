@@ -24,11 +24,11 @@ from blocksvm.base.user_code import by_user
 from blocksvm.formats import AUTO, get_format, remarks
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.recipe import UNCHANGED, Recipe
-from blocksvm.learners.engine.learner import COMMON_SETTINGS, LARGEST, WEIGHTS
-from blocksvm.learners.engine.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES, NO_LABEL, NONZEROS, ROWS
-from blocksvm.learners.engine.online_solver import is_reported
 from blocksvm.model.model_file import describe_model, model_fingerprint
 from blocksvm.model.takeover import check_continued
+from blocksvm.online.learner import COMMON_SETTINGS, LARGEST, WEIGHTS
+from blocksvm.online.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES, NO_LABEL, NONZEROS, ROWS
+from blocksvm.online.solver import is_reported
 from blocksvm.streaming.ahead import ParsedAhead, ParsedPart
 from blocksvm.streaming.label_queries import LabelQueries
 from blocksvm.streaming.ranking import AREA_BYTES

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.learners.engine.online_solver import EPOCHS_LENGTH, LAST, MIXED, SEEN
 from blocksvm.model.model_file import FLOAT64, save_model
 from blocksvm.model.solver_state import Piecewise, namespace, whole
 from blocksvm.model.versions import versions
+from blocksvm.online.solver import EPOCHS_LENGTH, LAST, MIXED, SEEN
 from blocksvm.streaming.stream_learner import spans
 from blocksvm.streaming.stream_pass import StreamPass
 

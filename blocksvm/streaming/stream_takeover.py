@@ -17,13 +17,13 @@ from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.formats import AUTO, get_format
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, carried, merge_options
 from blocksvm.formats.weighing import FeatureFactors
-from blocksvm.learners import get_learner
-from blocksvm.learners.engine.learner import COMMON_SETTINGS, NUMBERS
-from blocksvm.learners.engine.online_solver import settings_of
 from blocksvm.model.model_factors import factors_of_model
 from blocksvm.model.model_file import FLOAT64, INT64, describe_model, hashed, model_feature_ids, recipe_of
 from blocksvm.model.solver_state import SavedState, open_state
 from blocksvm.model.takeover import continued_settings
+from blocksvm.online import get_learner
+from blocksvm.online.learner import COMMON_SETTINGS, NUMBERS
+from blocksvm.online.solver import settings_of
 from blocksvm.sources.source import Labels
 from blocksvm.streaming.stream_features import StreamFeatures
 from blocksvm.streaming.stream_learner import StreamLearner, spans

@@ -9,10 +9,9 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import STRINGS, Labels, has_label, label_text, labels_given, listed
 from blocksvm.base.row_batch import RecordCounter, RowBatch
-from blocksvm.learners.engine.label_sets import SetTable
-from blocksvm.learners.engine.learner import NO_TARGETS, NUMBERS, SETS, of_classes
-from blocksvm.learners.engine.loops import NO_LABEL
-from blocksvm.learners.engine.online_solver import at_codes
+from blocksvm.online.learner import NO_TARGETS, NUMBERS, SETS, of_classes
+from blocksvm.online.loops import NO_LABEL, SetTable
+from blocksvm.online.solver import at_codes
 from blocksvm.problems.problem import class_factors
 
 KNOWN_LABELS = ((-1.0, 1.0), (0.0, 1.0))

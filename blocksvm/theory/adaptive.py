@@ -19,8 +19,8 @@ import numpy as np
 
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.prefetch import value_at
-from blocksvm.learners.engine.rule_parts import soft
-from blocksvm.learners.rules.adagrad import pace
+from blocksvm.online.rule_parts import soft
+from blocksvm.online.rules.adagrad import pace
 
 
 @inlined

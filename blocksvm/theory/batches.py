@@ -16,11 +16,11 @@ import numpy as np
 from blocksvm.kernels import kernel
 from blocksvm.kernels.loss_placeholders import derivative
 from blocksvm.kernels.prefetch import value_at
-from blocksvm.learners.engine.rule_parts import SMALLEST_SCALE
+from blocksvm.online.rule_parts import SMALLEST_SCALE
 from blocksvm.theory.each_round import touch
 
 if TYPE_CHECKING:
-    from blocksvm.learners.engine.runner import Runner
+    from blocksvm.online.runner import Runner
     from blocksvm.theory.replay import ReplayedRun, ReplayRows
 
 BATCH_BYTES = 8 + 8 + 4 + 1  # of a feature: v, m, and which have an entry in the round

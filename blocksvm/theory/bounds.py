@@ -24,7 +24,7 @@ import math
 
 import numpy as np
 
-from blocksvm.learners.rules.exact import SUBOPTIMAL
+from blocksvm.online.exact import SUBOPTIMAL
 from blocksvm.theory.bound import (
     ALL_COUNTED,
     BOTH_CLASSES,

@@ -14,8 +14,8 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.loss_placeholders import derivative
 from blocksvm.kernels.prefetch import value_at
-from blocksvm.learners.engine.rule_parts import soft
-from blocksvm.learners.rules.sparse import height, raised
+from blocksvm.online.rule_parts import soft
+from blocksvm.online.rules.sparse import height, raised
 
 if TYPE_CHECKING:
     from blocksvm.theory.replay import ReplayedRun, ReplayRows

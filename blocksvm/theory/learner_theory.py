@@ -9,15 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from blocksvm.learners.rules.adagrad import ADAGRAD_FOBOS, ADAGRAD_RDA, ADAGRAD_RDA_SQUARES
-from blocksvm.learners.rules.exact import BALL
-from blocksvm.learners.rules.exact import FOREL as FOREL_EXACT
-from blocksvm.learners.rules.gradient import FOREL, OGD, PEGASOS, radius_of_optimum
-from blocksvm.learners.rules.mirror import ENTROPIC_MAP, P_NORM_MAP
-from blocksvm.learners.rules.mirror import EUCLIDEAN as EUCLIDEAN_MAP
-from blocksvm.learners.rules.passive_aggressive import PA, PA1, PA2
-from blocksvm.learners.rules.perceptron import PERCEPTRON, PERCEPTRON_BIAS
-from blocksvm.learners.rules.sparse import FOBOS, HF_FOBOS, SUBGRADIENT
+from blocksvm.online.exact import BALL
+from blocksvm.online.exact import FOREL as FOREL_EXACT
+from blocksvm.online.rules.adagrad import ADAGRAD_FOBOS, ADAGRAD_RDA, ADAGRAD_RDA_SQUARES
+from blocksvm.online.rules.gradient import FOREL, OGD, PEGASOS, radius_of_optimum
+from blocksvm.online.rules.mirror import ENTROPIC_MAP, P_NORM_MAP
+from blocksvm.online.rules.mirror import EUCLIDEAN as EUCLIDEAN_MAP
+from blocksvm.online.rules.passive_aggressive import PA, PA1, PA2
+from blocksvm.online.rules.perceptron import PERCEPTRON, PERCEPTRON_BIAS
+from blocksvm.online.rules.sparse import FOBOS, HF_FOBOS, SUBGRADIENT
 from blocksvm.theory.each_round import add_subgradient
 from blocksvm.theory.mirror_maps import ENTROPIC, EUCLIDEAN, P_NORM, Euclidean
 from blocksvm.theory.weight_sums import add_adaptive, add_truncated

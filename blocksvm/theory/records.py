@@ -7,8 +7,8 @@ import numpy as np
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.loss_placeholders import derivative, value
 from blocksvm.kernels.prefetch import value_at
-from blocksvm.learners.engine.rule_parts import soft
-from blocksvm.learners.rules.sparse import height, raised
+from blocksvm.online.rule_parts import soft
+from blocksvm.online.rules.sparse import height, raised
 
 
 def losses_of(z, y, p, losses, slopes):

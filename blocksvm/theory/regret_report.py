@@ -15,12 +15,12 @@ from blocksvm.base.labels import SETS, refuse_weights, require_labels, require_n
 from blocksvm.base.memory import MEMORY, Budget
 from blocksvm.base.settings import SEED, Setting, Settings, plain
 from blocksvm.base.user_code import by_user
-from blocksvm.learners import LEARNERS, get_learner
-from blocksvm.learners.engine.learner import NO_TARGETS, NUMBERS, of_classes
-from blocksvm.learners.engine.learner import SETS as TARGETS_OF_SETS
-from blocksvm.learners.engine.runner import Runner, known_of
-from blocksvm.learners.rules.exact import EXACT, ExactRunner
 from blocksvm.losses import DEFAULT, get_loss, require
+from blocksvm.online import LEARNERS, get_learner
+from blocksvm.online.exact import EXACT, ExactRunner
+from blocksvm.online.learner import NO_TARGETS, NUMBERS, of_classes
+from blocksvm.online.learner import SETS as TARGETS_OF_SETS
+from blocksvm.online.runner import Runner, known_of
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.problems.several_problems import kinds_of
 from blocksvm.sources.source import Source, bytes_of_blocks, largest_chunk_bytes

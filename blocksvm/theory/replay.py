@@ -14,12 +14,12 @@ from blocksvm.base.errors import InputError, one_of, option
 from blocksvm.base.labels import label_text
 from blocksvm.base.memory import Budget
 from blocksvm.kernels.shuffle import windowed_order
-from blocksvm.learners import get_learner
-from blocksvm.learners.engine.runner import Runner
-from blocksvm.learners.rules.exact import ExactRunner
 from blocksvm.losses import DEFAULT, get_loss
 from blocksvm.losses.hinge import HINGE
 from blocksvm.losses.loss import Loss
+from blocksvm.online import get_learner
+from blocksvm.online.exact import ExactRunner
+from blocksvm.online.runner import Runner
 from blocksvm.sources.block import Block
 from blocksvm.sources.block_reader import iterate_blocks
 from blocksvm.sources.matrix import Matrix

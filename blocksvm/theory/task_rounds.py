@@ -26,11 +26,11 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.kernels.margins import add_rows, decision_values
-from blocksvm.learners.engine.label_sets import SetTable
-from blocksvm.learners.engine.learner import Learner
-from blocksvm.learners.engine.runner import Runner
-from blocksvm.learners.rules.exact import ExactLearner
 from blocksvm.model.decision_values import pieces_of_values, rows_of_piece
+from blocksvm.online.exact import ExactLearner
+from blocksvm.online.learner import Learner
+from blocksvm.online.loops import SetTable
+from blocksvm.online.runner import Runner
 from blocksvm.sources.block import Block
 from blocksvm.theory.learner_theory import theory_of
 from blocksvm.theory.replay import ReplayedRun, ReplayRows

@@ -11,10 +11,10 @@ from blocksvm.base.memory import Budget, TooLittleMemory
 from blocksvm.base.settings import plain
 from blocksvm.base.threads import Threads
 from blocksvm.base.vectors import width_of
-from blocksvm.learners.engine.methods import get_method
 from blocksvm.model.held_out import HeldOut
 from blocksvm.model.solver_state import namespace
 from blocksvm.model.takeover import InitialModels
+from blocksvm.online.methods import get_method
 from blocksvm.solvers.solver import BEST, Method, Solver, StateArray, Task, TellsShares
 from blocksvm.sources.source import Source
 from blocksvm.training.memory_plan import BlockPlan, plan_blocks, take_state

@@ -10,11 +10,11 @@ from pathlib import Path
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import plain
 from blocksvm.base.user_code import by_user, names_of
-from blocksvm.learners import LEARNERS
-from blocksvm.learners.engine.learner import Learner
-from blocksvm.learners.engine.methods import SOLVERS, get_method
 from blocksvm.model.model_file import describe_model
 from blocksvm.model.takeover import continued_settings
+from blocksvm.online import LEARNERS
+from blocksvm.online.learner import Learner
+from blocksvm.online.methods import SOLVERS, get_method
 from blocksvm.training.run_settings import FREE, LIMITS, RUN_SETTINGS
 from blocksvm.training.schedule import Schedule, make_schedule
 
@@ -25,7 +25,7 @@ AUTO = 0.0  # in the place of the working set's share: as much as the memory pla
 class TrainSettings:
     """Settings of a run.
 
-    solver: a name of ``learners.methods``; learner: it is meant as an online learner (pegasos is a solver, too);
+    solver: a name of ``online.methods``; learner: it is meant as an online learner (pegasos is a solver, too);
     method: the solver's own settings as they were given, which its ``Settings`` resolve when the rows are known; the
     others as ``RUN_SETTINGS`` describes them.  Raises InputError, in its caller's words, for what is wrong with them.
     """

@@ -12,7 +12,7 @@ from support.training_cases import make_store, random_rows
 
 import blocksvm
 from blocksvm.commands import cv, margin, predict, split, structure, train
-from blocksvm.learners.engine.methods import get_method
+from blocksvm.online.methods import get_method
 from blocksvm.training.train_settings import TrainSettings
 
 

@@ -14,9 +14,9 @@ from blocksvm.base.errors import InputError
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
 from blocksvm.commands import COMMANDS, completion, cv, info, overview, predict, regret, split, stream, structure, train
 from blocksvm.commands.completion import SHELLS
-from blocksvm.learners import LEARNERS
-from blocksvm.learners.engine.methods import NAMES
 from blocksvm.losses import LOSSES, get_loss
+from blocksvm.online import LEARNERS
+from blocksvm.online.methods import NAMES
 from blocksvm.theory.regret_report import measure_regret
 
 

@@ -40,7 +40,7 @@ from blocksvm.estimators import (
     estimator,
 )
 from blocksvm.estimators import fit_rows as of_rows
-from blocksvm.learners import LEARNERS, get_learner
+from blocksvm.online import LEARNERS, get_learner
 from blocksvm.sources.frequency import by_frequency
 from blocksvm.sources.matrix import Matrix
 

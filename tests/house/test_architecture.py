@@ -11,9 +11,9 @@ from support.places import ROOT
 from blocksvm import structured
 from blocksvm.base.user_code import object_at
 from blocksvm.formats import FORMATS
-from blocksvm.learners import LEARNERS
-from blocksvm.learners.engine.methods import SOLVERS
 from blocksvm.losses import LOSSES
+from blocksvm.online import LEARNERS
+from blocksvm.online.methods import SOLVERS
 
 PACKAGE = ROOT / "blocksvm"
 SOURCES = sorted(PACKAGE.rglob("*.py"))

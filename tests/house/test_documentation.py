@@ -25,8 +25,8 @@ import pytest
 from support.places import ROOT
 
 from blocksvm.commands import COMMANDS, module_of
-from blocksvm.learners import LEARNERS
-from blocksvm.learners.engine.methods import NAMES
+from blocksvm.online import LEARNERS
+from blocksvm.online.methods import NAMES
 
 sys.path.append(str(ROOT / "tools"))
 import drawing  # noqa: E402

@@ -24,10 +24,10 @@ from blocksvm.commands.regret import main as regret
 from blocksvm.commands.stream import main as stream
 from blocksvm.commands.train import main as train
 from blocksvm.estimators import LinearSVC, LinearSVR, OGDClassifier, PegasosClassifier
-from blocksvm.learners import LEARNERS, get_learner
-from blocksvm.learners.engine.runner import Runner
 from blocksvm.losses.loss import Loss
 from blocksvm.model.model_file import load_model
+from blocksvm.online import LEARNERS, get_learner
+from blocksvm.online.runner import Runner
 
 PLACE, WIDTH = "support.smooth_hinge:SMOOTH_HINGE", 0.6
 FILES = (".h5", ".svm", ".json", ".txt", ".tsv")

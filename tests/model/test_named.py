@@ -17,10 +17,10 @@ from blocksvm.base import user_code
 from blocksvm.base.errors import InputError
 from blocksvm.commands import cv, export, info, predict, report, split, stream, structure, train
 from blocksvm.formats import get_format
-from blocksvm.learners import get_learner
-from blocksvm.learners.engine.methods import get_method
 from blocksvm.losses import get_loss
 from blocksvm.model.model_file import load_model
+from blocksvm.online import get_learner
+from blocksvm.online.methods import get_method
 
 MARKER = "chosen_by_a_file"
 PLACE = f"{MARKER}:THING"

@@ -14,8 +14,8 @@ from sklearn.metrics import log_loss, roc_auc_score
 from support.stream_cases import learned, text_of
 
 from blocksvm.base.errors import InputError
-from blocksvm.learners.engine.loops import NO_LABEL
 from blocksvm.model.measures import RankCurve, places_of
+from blocksvm.online.loops import NO_LABEL
 from blocksvm.streaming.ranking import RANKING_BYTES, VALUE_BITS, Ranking
 
 SCALES = [1e-30, 1e-3, 1.0, 1e3, 1e30]

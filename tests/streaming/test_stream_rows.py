@@ -13,8 +13,8 @@ from support.training_cases import make_store, random_rows, run_in_process, trai
 from blocksvm.base.errors import InputError
 from blocksvm.commands.stream import main
 from blocksvm.commands.train import main as train_main
-from blocksvm.learners.engine.loops import LOSS_SUM, MISTAKES
 from blocksvm.model.model_file import describe_model, load_model
+from blocksvm.online.loops import LOSS_SUM, MISTAKES
 from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
 

@@ -8,7 +8,7 @@ import numpy as np
 import reference_online as oracle
 import scipy.sparse
 
-from blocksvm.learners.engine.runner import Runner
+from blocksvm.online.runner import Runner
 
 LOSSES = [name for name in oracle.LOSSES if name != "absolute"]  # of classes
 # name -> settings to try; each is given to the oracle and to the kernel

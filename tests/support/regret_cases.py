@@ -12,7 +12,7 @@ import scipy.sparse
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from blocksvm.learners.engine.runner import Runner
+from blocksvm.online.runner import Runner
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import regret_report
 from blocksvm.theory.bounds import bounds_of

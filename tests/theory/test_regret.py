@@ -19,8 +19,8 @@ from support.training_cases import command, make_store, random_rows
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.regret import main
-from blocksvm.learners import LEARNERS, get_learner
-from blocksvm.learners.rules.exact import EXACT
+from blocksvm.online import LEARNERS, get_learner
+from blocksvm.online.exact import EXACT
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.theory import comparators, regret_report

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.regret_cases import Dense, agree, compared, judged, replayed, sample, slack_of_round
 
 from blocksvm.base.errors import InputError
-from blocksvm.learners.engine.runner import Runner
+from blocksvm.online.runner import Runner
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import regret_report
 from blocksvm.theory.batches import replay_batches

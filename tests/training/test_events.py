@@ -11,9 +11,9 @@ from support.places import ROOT
 from support.training_cases import stop_after, train
 
 import blocksvm
-from blocksvm.learners.engine.methods import get_method
 from blocksvm.model import events
 from blocksvm.model.events import RunEvent
+from blocksvm.online.methods import get_method
 
 KINDS = {name: kind for kind in get_args(RunEvent) for name in get_args(get_type_hints(kind)["event"])}
 NUMBERS = {float: (int, float), int: (int,)}

@@ -12,10 +12,10 @@ from blocksvm.api.streams import HIDDEN
 from blocksvm.base.settings import Setting
 from blocksvm.conversion.convert import SplitSettings
 from blocksvm.formats.choices import all_choices
-from blocksvm.learners import LEARNERS
-from blocksvm.learners.engine.learner import COMMON_SETTINGS
-from blocksvm.learners.engine.methods import SOLVERS, get_method
 from blocksvm.losses import LOSSES
+from blocksvm.online import LEARNERS
+from blocksvm.online.learner import COMMON_SETTINGS
+from blocksvm.online.methods import SOLVERS, get_method
 from blocksvm.streaming.stream_pass import StreamSettings
 from blocksvm.theory.regret_report import REPLAY
 from blocksvm.training.run_settings import RUN_SETTINGS

@@ -1,0 +1,360 @@
+"""kernel-perceptron, kernel-pa, kernel-pa1, kernel-pa2: the perceptron and passive-aggressive learners with a kernel.
+
+    w = sum_i a_i phi(x_i),  <w, phi(x)> = sum_i a_i K(x_i, x):  Freund, Schapire, Machine Learning 1999 (perceptron);
+    Crammer et al., JMLR 2006, sec. 9 (Passive-Aggressive)
+
+With a budget of N support vectors, a row that cannot be added, or that lies in the span of the others, is projected on
+it (the projectron: Orabona, Keshet, Caputo, JMLR 2009).  The step is the best one within the span: the projection's
+squared length replaces ||phi(x)||^2 (budgeted PA: Wang, Vucetic, AISTATS 2010, sec. 3).  N^2 operations a step.
+
+A constant feature of value B makes K(x, z) + B^2 of K.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, option
+from blocksvm.base.labels import require_labels
+from blocksvm.base.memory import Budget, megabytes
+from blocksvm.base.settings import Setting, Settings
+from blocksvm.kernels.kernel_machine_loops import columns_of
+from blocksvm.online.kernel_loop import HELD, IN_COLUMNS, factorise, learn_by_support
+from blocksvm.online.learner import STEP, C
+from blocksvm.online.loops import EVEN, LOSS_SUM, NONZEROS, ROWS, TALLY_LENGTH
+from blocksvm.online.runner import known_of
+from blocksvm.online.solver import (
+    EPOCHS_LENGTH,
+    LAST,
+    end_epoch,
+    factors_by_code,
+    is_reported,
+    progress_of,
+)
+from blocksvm.problems.expansion import Expansion
+from blocksvm.problems.kernel_problem import (
+    KERNEL_SETTINGS,
+    check_kernel,
+    described_kernel,
+    function_of,
+    known_of_kernel,
+)
+from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
+from blocksvm.problems.support_rows import Support
+from blocksvm.solvers.kernel_rows import RowCopies
+from blocksvm.solvers.solver import (
+    Capabilities,
+    HoldsRows,
+    Method,
+    OwnDecisions,
+    PassResult,
+    State,
+    StateArray,
+    Task,
+    Visit,
+)
+from blocksvm.sources.block import Block
+from blocksvm.sources.source import Source
+
+SHARED = KERNEL_SETTINGS + (
+    Setting("budget", "most support vectors, on which further rows are projected (default: as many as the memory holds)",
+            kind=int, least=1, metavar="N"),
+    PROBLEM_SETTINGS["class_weight"],
+)  # fmt: skip
+OF_MEMORY = 0.5  # share of the support vectors in the memory left for them and the blocks
+LONGER = 4.0  # largest mean length of the support vectors of a budget, in mean lengths of a row
+COEFFICIENTS, PLACES = "coefficients", "places"
+
+
+# bytes of a support vector without its entries: ends, norm, coefficient, row, three numbers of scratch
+ROW_BYTES = 7 * 8
+ENTRY_BYTES = 2 * (4 + 8)  # an entry is stored by row and by column
+LEAST_LOOSE = 256  # so few entries in no columns are not worth sorting
+
+
+class SupportVectors:
+    """Up to ``most_rows`` rows with up to ``most_entries`` entries of ``n_features`` features.  places (n_samples,)
+    int32, zeros: the place of each row of the source among them, see kernel_loop.py.  projected: with the Cholesky
+    factor of their kernel matrix.
+
+    The arrays have their full length from the start; the system gives memory only to pages that are written.
+    """
+
+    def __init__(self, n_features: int, most_rows: int, most_entries: int, projected: bool, places: np.ndarray):
+        self.places = places
+        self.sizes = np.zeros(2, np.int64)
+        self.ends = np.zeros(most_rows + 1, np.int64)
+        self.indices, self.values = np.empty(most_entries, np.int32), np.empty(most_entries)
+        self.norms, self.coefficients = np.empty(most_rows), np.empty(most_rows)
+        self.rows = np.empty(most_rows, np.int64)
+        self.columns = np.zeros(n_features + 2, np.int64), np.empty(most_entries, np.int32), np.empty(most_entries)
+        self.dense = np.zeros(n_features)
+        self.products, self.solved = np.empty(most_rows), np.empty(most_rows)
+        self.factor = np.empty((most_rows, most_rows) if projected else (0, 0))
+
+    @staticmethod
+    def n_bytes(n_features: int, n_rows: int, n_entries: int, projected: bool) -> int:
+        square = 8 * n_rows * n_rows if projected else 0
+        return 16 * (n_features + 2) + ROW_BYTES * (n_rows + 1) + ENTRY_BYTES * n_entries + square
+
+    def __len__(self) -> int:
+        return int(self.sizes[HELD])
+
+    @property
+    def arrays(self) -> tuple:
+        """The arguments of ``learn_by_support`` after the rows."""
+        rows = self.ends, self.indices, self.values, self.norms, self.coefficients, self.rows
+        return (*rows, *self.columns, self.sizes, self.places, self.factor)
+
+    @property
+    def most_loose(self) -> int:
+        """How many entries in no columns are not worth sorting: their cost for later rows balances that of a sort."""
+        n = int(self.sizes[IN_COLUMNS])
+        length = self.ends[n] / max(1, n)
+        return max(LEAST_LOOSE, int(math.sqrt((len(self.dense) + float(self.ends[n])) * length)))
+
+    def sort(self) -> None:
+        """Bring all support vectors into columns."""
+        n = len(self)
+        self.columns[0][:] = 0
+        columns_of(self.ends[: n + 1], self.indices, self.values, *self.columns)
+        self.sizes[IN_COLUMNS] = n
+
+    def require_capacity(self, length: int) -> None:
+        """Raise InputError where one more support vector, of ``length`` entries, does not fit after ``sort``."""
+        n = len(self)
+        if n < len(self.norms) and self.ends[n] + length <= len(self.values):
+            return
+        n_bytes = self.n_bytes(len(self.dense), n, int(self.ends[n]), len(self.factor) > 0)
+        raise InputError(
+            f"{n:,} support vectors take {megabytes(n_bytes)}, all of the memory for them; raise "
+            f"{option('memory')}, or lower {option('budget')}"
+        )
+
+    def expansion(self, function: tuple) -> Expansion:
+        """The kernel expansion that predicts; valid until the next row is learned from."""
+        self.sort()
+        n = len(self)
+        return Expansion(self.columns, self.norms[:n], self.coefficients[:n], function)
+
+    def support(self, kernel: dict) -> Support:
+        """The support vectors of a model, by age."""
+        self.sort()
+        n = len(self)
+        nnz = int(self.ends[n])
+        return Support(
+            self.ends[: n + 1], self.indices[:nnz], self.values[:nnz], self.norms[:n], self.coefficients[:n], kernel
+        )
+
+    def finite(self) -> bool:
+        return bool(np.isfinite(self.coefficients[: len(self)]).all())
+
+    def put_coefficients(self, by_row: np.ndarray) -> None:
+        """Write the coefficients to ``by_row`` (n_samples,), for a checkpoint; entries of other rows do not change."""
+        by_row[self.rows[: len(self)]] = self.coefficients[: len(self)]
+
+    def restore(self, by_row: np.ndarray, blocks: Callable[[], Iterable[Block]], function: tuple, constant: float):
+        """Restore the support vectors from ``places`` and a checkpoint's coefficients, in one reading of all rows."""
+        held = RowCopies.joined(
+            [RowCopies.of(block, np.flatnonzero(self.places[block.rows] > 0)) for block in blocks()]
+        )
+        n = len(held)
+        if n > len(self.norms) or held.csr[0][-1] > len(self.values):
+            raise InputError("the checkpoint has more support vectors than there is memory for; start afresh")
+        held = held[np.argsort(self.places[held.rows])]
+        indptr, indices, values = held.csr
+        self.ends[1 : n + 1], self.indices[: len(indices)], self.values[: len(values)] = indptr[1:], indices, values
+        self.norms[:n], self.rows[:n] = held.norms, held.rows
+        self.coefficients[:n] = by_row[self.rows[:n]]
+        self.places[self.rows[:n]] = np.arange(1, n + 1, dtype=np.int32)
+        self.sizes[:] = n
+        self.sort()
+        if len(self.factor):
+            factorise(*self.arrays[:4], n, *self.columns, *function, constant, self.products, self.solved, self.factor)
+
+
+@dataclass(frozen=True)
+class KernelLearner:
+    """One of the four learners.  numbers(settings): (most, slack) of its step; on_mistakes: only mistakes change w."""
+
+    name: str
+    summary: str
+    settings: Settings
+    numbers: Callable[[Mapping], tuple[float, float]]
+    on_mistakes: bool = False
+    takes_weights: bool = True
+
+
+class KernelOnlineSolver(HoldsRows, OwnDecisions):
+    """The ``Solver`` of a ``KernelLearner``.
+
+    State: for each row of the source, places (0: no support vector, else 1 + its place by age) and coefficients.  The
+    rows of the support vectors are in ``vectors``, not in the state."""
+
+    needs_output = True
+    problem = None
+    n_vectors = 1
+    bias = 1.0
+    state_arrays = (
+        StateArray("tally", "scalar", TALLY_LENGTH),
+        StateArray("epochs", "scalar", EPOCHS_LENGTH),
+        StateArray(PLACES, "row", dtype=np.int32, in_model=False, in_visits=False),
+        StateArray(COEFFICIENTS, "row", in_model=False, in_visits=False),
+    )
+
+    def __init__(self, learner: KernelLearner, capabilities: Capabilities, task: Task):
+        source = task.source
+        self.learner, self.name, self.capabilities = learner, learner.name, capabilities
+        require_labels(source)
+        if not source.labels.binary:
+            raise InputError(f"{self.name}: learns two classes; {source.name} has {len(source.labels.values)}")
+        known_of(source, task.bias)  # refuses rows that are too long
+        self.factors = factors_by_code(task, learner)
+        self.settings = learner.settings.resolve(task.settings, self.name, known_of_kernel(source))
+        check_kernel(self.settings, source, 1.0)
+        self.projects = self.settings["budget"] is not None
+        self.function = function_of(self.settings)
+        self.constant = task.bias**2
+        self.prior = np.empty(0)
+
+    def plan_memory(self, budget: Budget, source: Source) -> None:
+        """Reserve memory for the support vectors: for as many as the budget has, or as half of the memory holds."""
+        n, wanted = source.n_samples, self.settings["budget"]
+        longest = int(source.chunks.nnz.max())  # no row is longer than its chunk
+        if wanted is None:
+            self.most_rows, most_entries = n + 1, source.n_nonzeros + longest
+        else:
+            self.most_rows = min(n, wanted)
+            most_entries = min(
+                self.most_rows * longest,
+                int(LONGER * self.most_rows * source.n_nonzeros / n) + 2 * longest,
+                2 * source.n_nonzeros + longest,
+            )
+        bytes_of = partial(SupportVectors.n_bytes, source.n_features, self.most_rows, projected=self.projects)
+        budget.require("support vectors", bytes_of(min(most_entries, longest)))
+        left = OF_MEMORY * budget.left - bytes_of(0)
+        self.most_entries = int(min(most_entries, max(longest, left / (bytes_of(1) - bytes_of(0)))))
+        budget.take("support vectors", bytes_of(self.most_entries))
+        self.n_features = source.n_features
+
+    def start(self, state: State) -> None:
+        state["epochs"][LAST] = -1.0
+        self.vectors = SupportVectors(self.n_features, self.most_rows, self.most_entries, self.projects, state[PLACES])
+        self.by_row = state[COEFFICIENTS]
+
+    def held(self) -> SupportVectors:
+        return self.vectors
+
+    def hold(self, held: SupportVectors, state: State) -> None:
+        self.vectors = held
+        if not state:
+            self.by_row = np.empty(len(held.places))
+            return
+        state[PLACES][:], held.places = held.places, state[PLACES]
+        held.put_coefficients(self.by_row)
+
+    def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
+        self.vectors.restore(self.by_row, blocks, self.function, self.constant)
+
+    def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
+        tally = state["tally"]
+        weights = block.weights
+        if self.factors is not None:
+            factors = self.factors[block.y + 1]
+            weights = factors if weights is None else factors * weights
+        if weights is not None and not self.learner.takes_weights:
+            raise InputError(f"{self.name}: does not support weights of rows; leave them out")
+        before, reports = tally.copy(), []
+        done = 0
+        while done < len(order):
+            seen = int(tally[ROWS])
+            part = order[done : done + (1 << seen.bit_length()) - seen]  # up to where progress is reported
+            done += self.learn(block, weights, part, tally)
+            if is_reported(int(tally[ROWS])):
+                reports.append(progress_of(tally, False))
+        if not (math.isfinite(tally[LOSS_SUM]) and self.vectors.finite()):
+            raise InputError(f"{self.name}: its weights overflowed; scale the rows to norm 1")
+        self.vectors.put_coefficients(self.by_row)
+        nnz, loss = int(tally[NONZEROS] - before[NONZEROS]), float(tally[LOSS_SUM] - before[LOSS_SUM])
+        return PassResult(done, nnz, loss, True, tuple(reports))
+
+    def learn(self, block: Block, weights: np.ndarray | None, order: np.ndarray, tally: np.ndarray) -> int:
+        """Predict each row of ``order``, then learn from it.  Returns their number."""
+        vectors, done = self.vectors, 0
+        rows = *block.matrix, block.sq_norms, block.rows, block.y, EVEN if weights is None else weights
+        numbers = self.learner.on_mistakes, *self.learner.numbers(self.settings)
+        budget = self.settings["budget"] or self.most_rows
+        while True:
+            done += learn_by_support(
+                *rows, order[done:], *vectors.arrays, *self.function, self.constant, *numbers, budget,
+                vectors.most_loose, vectors.dense, vectors.products, vectors.solved, tally,
+            )  # fmt: skip
+            if done == len(order):
+                return done
+            vectors.sort()
+            i = order[done]
+            if vectors.places[block.rows[i]] == 0 and not (self.projects and len(vectors) == budget):
+                vectors.require_capacity(int(block.indptr[i + 1] - block.indptr[i]))
+
+    def end_outer(self, state: State, outer: int) -> None:
+        end_epoch(state)
+
+    def finished(self, state: State) -> bool:
+        """Whether only mistakes change w and the last epoch had none."""
+        return self.learner.on_mistakes and state["epochs"][LAST] == 0.0
+
+    def weights(self, state: State, out: np.ndarray) -> np.ndarray:
+        """0 for every feature; the last entry is the share of the constant feature."""
+        n = len(self.vectors)
+        out[:] = 0.0
+        out[-1] = self.constant * float(self.vectors.coefficients[:n].sum())
+        return out
+
+    def completion(self, state: State) -> Expansion:
+        return self.vectors.expansion(self.function)
+
+    def support(self, state: State, blocks: Callable[[], Iterable[Block]]) -> Support:
+        return self.vectors.support(described_kernel(self.settings))
+
+    def progress(self, state: State) -> dict:
+        return progress_of(state["tally"], False)
+
+    def summary(self, state: State) -> str:
+        n, budget = len(self.vectors), self.settings["budget"]
+        summary = f"{n:,} support vectors" + ("" if budget is None else f" of at most {budget:,}")
+        if self.finished(state):
+            summary += "; the last epoch made no mistake: the rows are separable with this kernel"
+        return summary
+
+
+def method_of_kernel(learner: KernelLearner) -> Method:
+    capabilities = Capabilities(predicts_first=True, takes_weights=learner.takes_weights, linear=False)
+    return Method(
+        learner.name,
+        learner.summary,
+        learner.settings,
+        capabilities,
+        partial(KernelOnlineSolver, learner, capabilities),
+    )
+
+
+KERNEL_PERCEPTRON = method_of_kernel(KernelLearner(
+    "kernel-perceptron", "the perceptron with a kernel", Settings((STEP,)) + SHARED,
+    lambda settings: (settings["step"], 0.0), on_mistakes=True,
+))  # fmt: skip
+KERNEL_PA = method_of_kernel(KernelLearner(
+    "kernel-pa", "passive-aggressive with a kernel", SHARED, lambda settings: (math.inf, 0.0), takes_weights=False
+))  # fmt: skip
+KERNEL_PA1 = method_of_kernel(KernelLearner(
+    "kernel-pa1", "passive-aggressive with a kernel, steps cut off at C", Settings((C,)) + SHARED,
+    lambda settings: (settings["C"], 0.0),
+))  # fmt: skip
+KERNEL_PA2 = method_of_kernel(KernelLearner(
+    "kernel-pa2", "passive-aggressive with a kernel, steps softened by 1 / (2C)", Settings((C,)) + SHARED,
+    lambda settings: (math.inf, 1.0 / (2.0 * settings["C"])),
+))  # fmt: skip

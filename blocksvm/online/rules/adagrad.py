@@ -1,0 +1,194 @@
+"""adagrad-rda, adagrad-rda-squares, adagrad-fobos: a step size per feature, and l1 thresholds applied lazily.
+
+AdaGrad (Duchi, Hazan, Singer, JMLR 2011):
+RDA          u = sum g, H_j = delta + sqrt(sum g_j^2); w_j = -sign(u_j) (eta t / H_j) max(0, |u_j| / t - l1)
+RDA, squares the same with h_j = sum g_j^2 in place of H_j / eta (proximal term sum_j h_j w_j^2 / (2t))
+FOBOS        w_j -= eta g_j / H_j with the new H_j, then soft-threshold by eta l1 / H_j
+
+The numbers of a feature are u (RDA) or w (FOBOS), the sum of g_j^2, the round with which it is up to date and, for an
+average, the sum of w so far: the thresholds of idle rounds grow evenly, so their sums are arithmetic series.
+"""
+
+import numpy as np
+
+from blocksvm.kernels import inlined
+from blocksvm.kernels.prefetch import value_at
+from blocksvm.online.learner import (
+    L1,
+    LOSS,
+    NUMBERS,
+    STEP,
+    Learner,
+    Rule,
+    Settings,
+    following_numbers,
+    not_negative,
+)
+from blocksvm.online.memory import layout, parameters, unsigned
+from blocksvm.online.rule_parts import ROUNDS, averages, derivative_at, dot, lazy, soft
+
+COLUMN = layout("u", "squares", "round", averaging=("sum",))
+WEIGHT_COLUMN = layout("weight", "squares", "round", averaging=("sum",))
+AT, WEIGHT_AT = unsigned(COLUMN), unsigned(WEIGHT_COLUMN)
+PARAMETER = parameters("l1", "delta", "squares")  # squares: 1 for RDA with squares
+
+
+@inlined
+def pace(total, parameters):
+    """eta / H_j, or 1 / h_j; 0 for a feature without a gradient so far, whose weight is 0."""
+    h = total if parameters[PARAMETER.squares] != 0.0 else parameters[PARAMETER.delta] + np.sqrt(total)
+    eta = 1.0 if parameters[PARAMETER.squares] != 0.0 else parameters[PARAMETER.step]
+    return eta / h if h > 0.0 else 0.0
+
+
+@inlined
+def rda_weight(place, t, memory):
+    """w_j after round t."""
+    columns, parameters = memory.columns, memory.parameters
+    u = columns[place + AT.u]
+    excess = abs(u) - t * parameters[PARAMETER.l1]
+    if excess <= 0.0 or u == 0.0:
+        return 0.0
+    w = pace(columns[place + AT.squares], parameters) * excess
+    return -w if u > 0.0 else w
+
+
+@inlined
+def rda_idle_sum(place, memory):
+    """sum of w_j after the rounds since it was up to date: -sign(u) pace (|u| - s l1) for s = r + 1, ... as long as
+    that is above 0."""
+    columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
+    u = abs(columns[place + AT.u])
+    if u == 0.0:
+        return 0.0
+    since, last = columns[place + AT.round], scalars[ROUNDS]
+    if parameters[PARAMETER.l1] > 0.0:
+        last = min(last, np.floor(u / parameters[PARAMETER.l1]))
+    if last <= since:
+        return 0.0
+    series = (last * (last + 1.0) - since * (since + 1.0)) / 2.0
+    total = pace(columns[place + AT.squares], parameters) * ((last - since) * u - parameters[PARAMETER.l1] * series)
+    return -total if columns[place + AT.u] > 0.0 else total
+
+
+@inlined
+def rda_idle(place, memory):
+    return rda_weight(place, memory.scalars[ROUNDS], memory), rda_idle_sum(place, memory)
+
+
+@inlined
+def rda_score(row, memory):
+    indices, values, start, stop = row
+    width, scalars = memory.width, memory.scalars
+    z = 0.0
+    for k in range(np.uint64(start), np.uint64(stop)):
+        place = np.uint64(indices[k]) * np.uint64(width)
+        z += value_at(values, k) * rda_weight(place, scalars[ROUNDS], memory)
+    return z
+
+
+@inlined
+def rda_update(row, y, z, importance, memory):
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    derivative = derivative_at(z, y, importance, memory)
+    if derivative == 0.0:
+        scalars[ROUNDS] += 1.0
+        return
+    for k in range(np.uint64(start), np.uint64(stop)):
+        place = np.uint64(indices[k]) * np.uint64(width)
+        g = derivative * value_at(values, k)
+        if averages(parameters):
+            columns[place + AT.sum] += rda_idle_sum(place, memory)
+            columns[place + AT.round] = scalars[ROUNDS]
+        columns[place + AT.u] += g
+        columns[place + AT.squares] += g * g
+    scalars[ROUNDS] += 1.0
+
+
+@inlined
+def fobos_idle(place, memory):
+    """(w_j, sum of it over the rounds): soft-thresholds by eta l1 / H_j in the rounds since it was up to date."""
+    columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
+    w = columns[place + WEIGHT_AT.weight]
+    rounds = scalars[ROUNDS] - columns[place + WEIGHT_AT.round]
+    threshold = (
+        pace(columns[place + WEIGHT_AT.squares], parameters) * parameters[PARAMETER.l1]
+        if w != 0.0 and parameters[PARAMETER.l1] != 0.0
+        else 0.0
+    )
+    if rounds == 0.0 or threshold == 0.0:
+        return w, rounds * w
+    n = min(rounds, np.floor(abs(w) / threshold))
+    total = n * abs(w) - threshold * n * (n + 1.0) / 2.0
+    return soft(w, rounds * threshold), (total if w > 0.0 else -total)
+
+
+@inlined
+def adagrad_fobos_score(row, memory):
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    if parameters[PARAMETER.l1] == 0.0 and not averages(parameters):  # idle rounds change nothing
+        return dot(row, memory)
+    z = 0.0
+    for k in range(np.uint64(start), np.uint64(stop)):
+        place = np.uint64(indices[k]) * np.uint64(width)
+        w, total = fobos_idle(place, memory)
+        columns[place + WEIGHT_AT.weight] = w
+        columns[place + WEIGHT_AT.round] = scalars[ROUNDS]
+        if averages(parameters):
+            columns[place + WEIGHT_AT.sum] += total
+        z += value_at(values, k) * w
+    return z
+
+
+@inlined
+def adagrad_fobos_update(row, y, z, importance, memory):
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    scalars[ROUNDS] += 1.0
+    derivative = derivative_at(z, y, importance, memory)
+    if derivative == 0.0:
+        return
+    for k in range(np.uint64(start), np.uint64(stop)):
+        place = np.uint64(indices[k]) * np.uint64(width)
+        g = derivative * value_at(values, k)
+        columns[place + WEIGHT_AT.squares] += g * g
+        step = pace(columns[place + WEIGHT_AT.squares], parameters)
+        w = soft(columns[place + WEIGHT_AT.weight] - step * g, step * parameters[PARAMETER.l1])
+        columns[place + WEIGHT_AT.weight] = w
+        columns[place + WEIGHT_AT.round] = scalars[ROUNDS]
+        if averages(parameters):
+            columns[place + WEIGHT_AT.sum] += w
+
+
+ADAPTIVE = Settings((LOSS, STEP, L1, not_negative("delta", "number added to the root of the sum of squares", 1.0)))
+
+ADAGRAD_RDA = Learner(
+    name="adagrad-rda",
+    summary="AdaGrad, regularised dual averaging",
+    source="Duchi, Hazan, Singer, JMLR 2011",
+    example="adagrad-rda --l1 1e-6",
+    settings=ADAPTIVE,
+    rule=Rule(
+        rda_score, rda_update, **lazy("rda", rda_idle, COLUMN), columns=COLUMN, parameters=PARAMETER,
+        numbers=lambda settings: {"squares": 0.0},
+    ),
+    targets={NUMBERS: following_numbers},
+)  # fmt: skip
+ADAGRAD_RDA_SQUARES = ADAGRAD_RDA.like(
+    name="adagrad-rda-squares",
+    summary="the same with the squares of the gradients in place of their root, without a step size",
+    example="adagrad-rda-squares --l1 1e-6",
+    settings=Settings((LOSS, L1)),
+    numbers=lambda settings: {"squares": 1.0, "delta": 0.0},
+)
+ADAGRAD_FOBOS = ADAGRAD_RDA.like(
+    name="adagrad-fobos",
+    summary="AdaGrad, forward-backward splitting",
+    example="adagrad-fobos --step 0.1 --l1 1e-6",
+    score=adagrad_fobos_score,
+    update=adagrad_fobos_update,
+    **lazy("adagrad_fobos", fobos_idle, WEIGHT_COLUMN),
+    columns=WEIGHT_COLUMN,
+)

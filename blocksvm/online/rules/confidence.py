@@ -1,0 +1,186 @@
+"""cw-var, cw-stdev, arow, scw1, scw2: a Gaussian over weights with a diagonal covariance.
+
+CW-var    Dredze, Crammer, Pereira, ICML 2008           CW-stdev  Crammer, Dredze, Pereira, NIPS 2008
+AROW      Crammer, Kulesza, Dredze, NIPS 2009           SCW-I, II Wang, Zhao, Hoi, ICML 2012
+
+A row of importance h has h C in place of C, and r / h in place of r.
+"""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+
+from blocksvm.kernels import inlined
+from blocksvm.kernels.prefetch import value_at
+from blocksvm.online.learner import AVERAGE, BIAS, EVERYTHING, PRIOR, C, Learner, Setting, Settings, positive
+from blocksvm.online.memory import layout, parameters
+from blocksvm.online.rule_parts import ROUNDS, change_weight, plain_rule
+
+# spread: the precision (CW-var) or the variance (the others) of a weight
+COLUMN = layout("weight", "spread", averaging=("lagged",))
+CW = parameters("phi", "most", "slack")
+ADAPTIVE = parameters("r")
+
+
+@inlined
+def row_variance(row, memory):
+    """v = x' Sigma x."""
+    indices, values, start, stop = row
+    columns, width = memory.columns, memory.width
+    v = 0.0
+    for k in range(start, stop):
+        x = value_at(values, k)
+        v += columns[np.int64(indices[k]) * width + COLUMN.spread] * x * x
+    return v
+
+
+@inlined
+def cw_var_update(row, y, z, importance, memory):
+    """alpha >= 0 solves 2 phi v alpha^2 + b alpha + (m - phi v) / v = 0 with b = 1 + 2 phi m;
+    w += alpha y Sigma x; Sigma^-1 += 2 alpha phi diag(x^2).
+
+    The discriminant b^2 - 8 phi (m - phi v) is (1 - 2 phi m)^2 + 8 phi^2 v.  Of the two forms of the root the one
+    without cancellation is computed.
+    """
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    scalars[ROUNDS] += 1.0
+    phi = parameters[CW.phi]
+    m = y * z
+    v = 0.0
+    for k in range(start, stop):
+        x = value_at(values, k)
+        v += x * x / columns[np.int64(indices[k]) * width + COLUMN.spread]
+    if v == 0.0 or m >= phi * v:
+        return
+    b = 1.0 + 2.0 * phi * m
+    root = np.hypot(1.0 - 2.0 * phi * m, phi * np.sqrt(8.0 * v))
+    alpha = 2.0 * (phi - m / v) / (b + root) if b > 0.0 else (root - b) / (4.0 * phi * v)
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        x = value_at(values, k)
+        change = alpha * y * (x / columns[place + COLUMN.spread])
+        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, memory)
+        columns[place + COLUMN.spread] += 2.0 * alpha * phi * x * x
+
+
+@inlined
+def cw_stdev_update(row, y, z, importance, memory):
+    """CW-stdev, and SCW as its clipped (alpha <= most = C) and softened (n = v + slack, slack = 1 / (2C)) forms.
+
+    The papers' closed forms in units of sqrt(v): s = m / sqrt(v), a = alpha sqrt(v), q = sqrt(u / v), ratio = v / n.
+    a solves a^2 (1 + phi^2 ratio) / ratio^2 + a s (2 + phi^2 ratio) / ratio + s^2 - phi^2 = 0, then
+    q = 2 / (a phi + sqrt(a^2 phi^2 + 4)), beta v = a phi / (q + a phi); w += alpha y Sigma x;
+    Sigma_j *= 1 - beta v (Sigma_j x_j^2 / v), which stays positive whatever the rounding.
+    """
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    scalars[ROUNDS] += 1.0
+    phi = parameters[CW.phi]
+    v = row_variance(row, memory)
+    if v == 0.0:
+        return
+    deviation = np.sqrt(v)
+    s = y * z / deviation
+    if s >= phi:
+        return
+    ratio = v / (v + parameters[CW.slack] / importance)
+    zeta = 1.0 + phi * phi * ratio
+    linear = s * (2.0 + phi * phi * ratio)
+    root = phi * np.hypot(phi * s * ratio, 2.0 * np.sqrt(zeta))
+    if s > 0.0:
+        a = 2.0 * (phi - s) * (phi + s) * ratio / (linear + root)
+    else:
+        a = (root - linear) * ratio / (2.0 * zeta)
+    a = min(a, parameters[CW.most] * importance * deviation)
+    q = 2.0 / (a * phi + np.hypot(a * phi, 2.0))
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        x = value_at(values, k)
+        variance = columns[place + COLUMN.spread]
+        change = a * y * (variance * x / deviation)
+        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, memory)
+        others = max(0.0, 1.0 - variance * x * x / v)
+        columns[place + COLUMN.spread] = variance * (q + a * phi * others) / (q + a * phi)
+
+
+@inlined
+def arow_update(row, y, z, importance, memory):
+    """m < 1: beta = 1 / (v + r), alpha = (1 - m) beta; w += alpha y Sigma x; Sigma -= the diagonal of
+    beta Sigma x x' Sigma."""
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    scalars[ROUNDS] += 1.0
+    loss = 1.0 - y * z
+    if loss <= 0.0:
+        return
+    v = row_variance(row, memory)
+    if v == 0.0:
+        return
+    r = parameters[ADAPTIVE.r] / importance
+    factor = loss / (v + r) * y
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        x = value_at(values, k)
+        variance = columns[place + COLUMN.spread]
+        change = factor * (variance * x)
+        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, memory)
+        others = max(0.0, v - variance * x * x)
+        columns[place + COLUMN.spread] = variance * ((r + others) / (v + r))
+
+
+def phi(settings: dict) -> float:
+    """The quantile of the standard normal distribution at the confidence eta."""
+    return NormalDist().inv_cdf(settings["confidence"])
+
+
+CONFIDENCE = Setting("confidence", "probability eta with which each row is to be right", 0.9, above=0.5, below=1.0)
+VARIANCE = positive("variance", "variance of each weight at the start", 1.0)
+
+CW_STDEV = Learner(
+    name="cw-stdev",
+    summary="confidence-weighted, the constraint with the standard deviation",
+    source="Crammer, Dredze, Pereira, NIPS 2008",
+    example="cw-stdev --confidence 0.8",
+    settings=Settings((CONFIDENCE, VARIANCE)),
+    rule=plain_rule(
+        cw_stdev_update, COLUMN, parameters=CW, initial=lambda settings: {"spread": settings["variance"]},
+        numbers=lambda settings: {"phi": phi(settings), "most": math.inf, "slack": 0.0},
+    ),
+    takes=(PRIOR, AVERAGE, BIAS),
+)  # fmt: skip
+CW_VAR = CW_STDEV.like(
+    name="cw-var",
+    summary="confidence-weighted, the constraint with the variance",
+    source="Dredze, Crammer, Pereira, ICML 2008",
+    example="cw-var --confidence 0.8",
+    update=cw_var_update,
+    initial=lambda settings: {"spread": 1.0 / settings["variance"]},
+)
+SCW1 = CW_STDEV.like(
+    name="scw1",
+    summary="soft confidence-weighted: the step cut off at C",
+    source="Wang, Zhao, Hoi, ICML 2012",
+    example="scw1 -C 0.5",
+    settings=Settings((CONFIDENCE, C, VARIANCE)),
+    numbers=lambda settings: {"phi": phi(settings), "most": settings["C"], "slack": 0.0},
+    takes=EVERYTHING,
+)
+SCW2 = SCW1.like(
+    name="scw2",
+    summary="soft confidence-weighted: the step softened by 1 / (2C)",
+    example="scw2 -C 0.5",
+    numbers=lambda settings: {"phi": phi(settings), "most": math.inf, "slack": 1.0 / (2.0 * settings["C"])},
+)
+AROW = CW_STDEV.like(
+    name="arow",
+    summary="adaptive regularisation of weights",
+    source="Crammer, Kulesza, Dredze, NIPS 2009",
+    example="arow --r 0.1",
+    settings=Settings((positive("r", "weight of the regularisation", 1.0), VARIANCE)),
+    update=arow_update,
+    parameters=ADAPTIVE,
+    numbers=lambda settings: {},
+    takes=EVERYTHING,
+)

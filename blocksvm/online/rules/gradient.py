@@ -1,0 +1,207 @@
+"""ogd, forel, pegasos: gradient steps on w = scale v, where shrinking and projecting are one multiplication.
+
+OGD (Zinkevich, ICML 2003): w -= eta_t g_t, then the projection on ||w|| <= radius (inf: none).  With a constant step
+and no radius it is linearised FoReL, and mirror descent with the Euclidean map.
+Pegasos (Shalev-Shwartz, Singer, Srebro, Cotter, Math. Prog. 2011) with sub-batches of one row: eta_t = 1 / (lambda t),
+w *= 1 - eta_t lambda first; radius 1 / sqrt(lambda) for the hinge loss, for others that of lambda/2 ||w||^2 <= loss at
+w = 0.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, option
+from blocksvm.kernels import inlined
+from blocksvm.kernels.prefetch import value_at
+from blocksvm.losses import get_loss
+from blocksvm.online.learner import (
+    AVERAGE,
+    BIAS,
+    DECAY,
+    LAM,
+    LOSS,
+    NUMBERS,
+    PRIOR,
+    RADIUS,
+    STEP,
+    C,
+    Learner,
+    Rule,
+    Setting,
+    Settings,
+    following_numbers,
+)
+from blocksvm.online.memory import layout, parameters
+from blocksvm.online.rule_parts import averages, derivative_at, dot, eta_at, is_small, sum_of_squares
+
+COLUMN = layout("v", averaging=("lagged",))
+SCALAR = layout("rounds", "scale", "norm", "sum")  # ||w||^2; sum of the scales after each round
+PARAMETER = parameters("radius", "lam")
+
+RENEW_NORM = 1 << 20  # rounds after which ||w||^2, which drifts by rounding, is recomputed
+
+
+@inlined
+def factor_of(scalars, parameters):
+    """w / v; mirror.py has others in its place."""
+    return scalars[SCALAR.scale]
+
+
+@inlined
+def scaled_score(row, memory):
+    return factor_of(memory.scalars, memory.parameters) * dot(row, memory)
+
+
+@inlined
+def scaled_current(j, memory):
+    return factor_of(memory.scalars, memory.parameters) * memory.columns[j * memory.width + COLUMN.v]
+
+
+@inlined
+def scaled_mean(j, memory):
+    columns, width, scalars = memory.columns, memory.width, memory.scalars
+    place = j * width
+    total = scalars[SCALAR.sum] * columns[place + COLUMN.v] - columns[place + COLUMN.lagged]
+    return total / max(1.0, scalars[SCALAR.rounds])
+
+
+@inlined
+def rescale(memory):
+    """Multiply the scale into v.  The sum for the average so far, sum v - lagged, goes to lagged alone."""
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    scale = scalars[SCALAR.scale]
+    for place in range(0, columns.shape[0], width):
+        if averages(parameters):
+            columns[place + COLUMN.lagged] -= scalars[SCALAR.sum] * columns[place + COLUMN.v]
+        columns[place + COLUMN.v] *= scale
+    scalars[SCALAR.sum] = 0.0
+    scalars[SCALAR.scale] = 1.0
+
+
+@inlined
+def move(row, factor, memory):
+    """``w += factor x``."""
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    if factor == 0.0:
+        return
+    if parameters[PARAMETER.radius] < np.inf:
+        # not the predicted score, which may include a prior model's part
+        product = scalars[SCALAR.scale] * dot(row, memory)
+        scalars[SCALAR.norm] += factor * (2.0 * product + factor * sum_of_squares(row))
+    factor /= scalars[SCALAR.scale]
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        change = factor * value_at(values, k)
+        columns[place + COLUMN.v] += change
+        if averages(parameters):
+            columns[place + COLUMN.lagged] += scalars[SCALAR.sum] * change
+
+
+@inlined
+def end_round(memory):
+    """End a round: project, and update the sum for the average."""
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    radius = parameters[PARAMETER.radius]
+    if scalars[SCALAR.rounds] % RENEW_NORM == 0.0 and radius < np.inf:
+        total = 0.0
+        for place in range(0, columns.shape[0], width):
+            total += columns[place + COLUMN.v] * columns[place + COLUMN.v]
+        scalars[SCALAR.norm] = scalars[SCALAR.scale] * scalars[SCALAR.scale] * total
+    if scalars[SCALAR.norm] > radius * radius:
+        scalars[SCALAR.scale] = scalars[SCALAR.scale] * (radius / np.sqrt(scalars[SCALAR.norm]))
+        scalars[SCALAR.norm] = radius * radius
+    if is_small(scalars[SCALAR.scale], parameters):
+        rescale(memory)
+    scalars[SCALAR.sum] += scalars[SCALAR.scale]
+
+
+@inlined
+def ogd_update(row, y, z, importance, memory):
+    scalars, parameters = memory.scalars, memory.parameters
+    scalars[SCALAR.rounds] += 1.0
+    factor = -eta_at(scalars[SCALAR.rounds], parameters) * derivative_at(z, y, importance, memory)
+    move(row, factor, memory)
+    end_round(memory)
+
+
+@inlined
+def pegasos_update(row, y, z, importance, memory):
+    scalars, parameters = memory.scalars, memory.parameters
+    scalars[SCALAR.rounds] += 1.0
+    t = scalars[SCALAR.rounds]
+    if t > 1.0:  # at t = 1 the factor is 0, and w is 0 already
+        shrink = 1.0 - 1.0 / t
+        scalars[SCALAR.scale] = scalars[SCALAR.scale] * shrink
+        scalars[SCALAR.norm] *= shrink * shrink
+    factor = -derivative_at(z, y, importance, memory) / (parameters[PARAMETER.lam] * t)
+    move(row, factor, memory)
+    end_round(memory)
+
+
+def lam_of_C(settings: dict, known: Mapping) -> dict:
+    """The settings with lambda = 1 / (C l) if C is set instead; l is the number of rows.  Raises InputError where l is
+    not known."""
+    if settings["lam"] is None:
+        if not known.get("n_samples"):
+            raise InputError(f"{option('C')}: pegasos needs {option('lam')} where the number of rows is not known")
+        settings["lam"] = 1.0 / (settings["C"] * known["n_samples"])
+    return settings
+
+
+def radius_of_optimum(settings: dict) -> float:
+    """The radius of a ball that contains the minimiser of lambda/2 ||w||^2 + mean loss: the minimum is at most the mean
+    loss at w = 0; for the hinge loss by strong duality (Pegasos 2011).  inf for no projection."""
+    if settings["unprojected"]:
+        return math.inf
+    loss = get_loss(settings["loss"])
+    if loss.ball is not None:
+        return math.sqrt(loss.ball / settings["lam"])
+    at_zero = max(loss.value(0.0, y, 1.0, loss.parameters(settings)) for y in (-1.0, 1.0))
+    return math.sqrt(2.0 * at_zero / settings["lam"])
+
+
+OGD = Learner(
+    name="ogd",
+    summary="online gradient descent, projected on a ball if wanted",
+    source="Zinkevich, ICML 2003",
+    example="ogd --loss logistic --step 0.5",
+    settings=Settings((LOSS, STEP, DECAY, RADIUS)),
+    rule=Rule(
+        scaled_score, ogd_update, scaled_current, scaled_mean, COLUMN, SCALAR, PARAMETER,
+        initial=lambda settings: {"scale": 1.0}, numbers=lambda settings: {"lam": 0.0},
+    ),
+    targets={NUMBERS: following_numbers},
+)  # fmt: skip
+# another name of ogd with a constant step and no radius
+FOREL = OGD.like(
+    name="forel",
+    summary="follow the regularised leader on linearised losses: gradient descent with a constant step",
+    source="Shalev-Shwartz, Online learning and online convex optimization, 2012, section 2.3",
+    example="forel --step 0.1",
+    settings=Settings((LOSS, STEP)),
+    numbers=lambda settings: {"lam": 0.0, "radius": math.inf},
+)
+PEGASOS = OGD.like(
+    name="pegasos",
+    summary="Pegasos with sub-batches of one row: steps of 1 / (lambda t), projected",
+    source="Shalev-Shwartz, Singer, Srebro, Cotter, Math. Prog. 2011",
+    example="pegasos --lambda 1e-4 --average",
+    settings=Settings(
+        (
+            LAM,
+            replace(C, default=None, help="the same as lambda = 1 / (C * rows), where their number is known"),
+            LOSS,
+            Setting("unprojected", "leave out the projection on the ball that contains the optimum", False, kind=bool),
+        ),
+        (("lam", "C"),),
+    ),
+    complete=lam_of_C,
+    update=pegasos_update,
+    numbers=lambda settings: {"radius": radius_of_optimum(settings)},
+    targets={},
+    takes=(PRIOR, AVERAGE, BIAS),
+)

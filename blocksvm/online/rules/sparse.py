@@ -1,0 +1,339 @@
+"""subgradient, fobos, hf-fobos: l1 regularisation applied lazily: thresholds of a feature add up until a row has it.
+
+FOBOS (Duchi, Singer, JMLR 2009): w -= eta_t g_t, then soft-threshold by eta_t l1, then divide by 1 + eta_t l2; or, as
+in the paper's analysis, with eta_{t+1} in place of eta_t in the last two (half_steps).
+HF-FOBOS (Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, eq. 12-13): the threshold of feature j is eta_t l1 h_j,
+h_j = (sum_s |eta_s g_s,j|^p)^(1/p), the largest for p = inf, round t's included; capped where p <= 2.
+Subgradient on loss + l1 ||w||_1 (the same paper, eq. 6): w -= eta_t (g_t + l1 sign(w)).
+
+Thresholds add up: with w = scale v (the scale has the divisions) and the cumulative penalty S_t = sum_s eta_s l1 /
+scale_{s-1}, a feature brought up to date at the end of round r becomes soft(v, (S_t - S_r) h_j).  Its numbers are v,
+S_r (``applied``: the part of S already applied), the sum of |eta g|^p (of p other than 1, 2, 3 its p-th root, which
+neither overflows nor vanishes), and for an average also r and the sum of w so
+far, from a table of the rounds since S was last reset to 0.
+"""
+
+import math
+
+import numpy as np
+
+from blocksvm.kernels import inlined
+from blocksvm.kernels.prefetch import value_at
+from blocksvm.online.learner import (
+    DECAY,
+    L1,
+    LOSS,
+    NUMBERS,
+    STEP,
+    Learner,
+    Rule,
+    Setting,
+    Settings,
+    following_numbers,
+    not_negative,
+    positive,
+)
+from blocksvm.online.memory import layout, parameters, unsigned
+from blocksvm.online.rule_parts import ROUNDS, averages, derivative_at, eta_at, is_small, lazy, soft
+from blocksvm.online.rules.group import GROUP, GROUPED
+
+COLUMN = layout("v", "applied", "powers", averaging=("round", "sum"))
+AT = unsigned(COLUMN)
+SCALAR = layout("rounds", "scale", "penalty", "base")  # penalty: S_t; base: the round in which S was reset
+TABLE = len(SCALAR)  # the scalars from here on: for each round since the base S, sum of scale, sum of scale * S
+PERIOD = 1 << 15  # rounds of the table, after which every feature is brought up to date
+# p: 0 for FOBOS; ahead: 1 where round t's threshold has the step of round t + 1
+PARAMETER = parameters("l1", "l2", "p", "cap", "ahead")
+IDLE = layout("weight", "round", averaging=("sum",))  # columns of subgradient
+IDLE_AT = unsigned(IDLE)
+
+
+@inlined
+def height_at(total, p, cap):
+    """h_j from the sum of powers; p, cap: parameters, read before a loop that writes."""
+    if p == 0.0:
+        return 1.0
+    if p == 2.0:
+        return min(np.sqrt(total), cap)
+    if p == 3.0:
+        return np.cbrt(total)
+    return min(total, cap) if p <= 2.0 else total
+
+
+@inlined
+def height(total, parameters):
+    return height_at(total, parameters[PARAMETER.p], parameters[PARAMETER.cap])
+
+
+@inlined
+def raised_to(total, a, p):
+    """The sum of powers with ``a`` = |eta g| added."""
+    if p == 1.0:
+        return total + a
+    if p == 2.0:
+        return total + a * a
+    if p == 3.0:
+        return total + a * a * a
+    larger, smaller = max(total, a), min(total, a)
+    if p == np.inf or smaller == 0.0:
+        return larger
+    return larger * (1.0 + (smaller / larger) ** p) ** (1.0 / p)
+
+
+@inlined
+def raised(total, a, parameters):
+    return raised_to(total, a, parameters[PARAMETER.p])
+
+
+@inlined
+def idle_sum(v, h, before, since, scalars):
+    """The sum of w over the rounds after ``since`` (counted from the base), in which only thresholds applied to v."""
+    now = np.int64(scalars[SCALAR.rounds] - scalars[SCALAR.base])
+    # the last round m in which v is not yet 0: S_m - S_r < |v| / h
+    low, high = since, now
+    limit = before + (abs(v) / h if h > 0.0 else np.inf)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if scalars[TABLE + 3 * middle] < limit:
+            low = middle
+        else:
+            high = middle - 1
+    first, last = TABLE + 3 * since, TABLE + 3 * low
+    total = (abs(v) + h * before) * (scalars[last + 1] - scalars[first + 1]) - h * (
+        scalars[last + 2] - scalars[first + 2]
+    )
+    return total if v > 0.0 else -total
+
+
+@inlined
+def add_idle(place, memory):
+    """Add to a feature's sum for the average the rounds since it was brought up to date."""
+    columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
+    v = columns[place + AT.v]
+    if v != 0.0:
+        h = height(columns[place + AT.powers], parameters)
+        since = np.int64(columns[place + AT.round])
+        columns[place + AT.sum] += idle_sum(v, h, columns[place + AT.applied], since, scalars)
+    columns[place + AT.round] = scalars[SCALAR.rounds] - scalars[SCALAR.base]
+
+
+@inlined
+def thresholded(place, columns, penalty, p, cap):
+    """v with the thresholds up to the last round."""
+    h = height_at(columns[place + AT.powers], p, cap)
+    return soft(columns[place + AT.v], (penalty - columns[place + AT.applied]) * h)
+
+
+@inlined
+def fobos_score(row, memory):
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
+    if averages(parameters):
+        for k in range(start, stop):
+            add_idle(np.uint64(indices[k]) * width, memory)
+    penalty, p, cap = scalars[SCALAR.penalty], parameters[PARAMETER.p], parameters[PARAMETER.cap]
+    z = 0.0
+    for k in range(start, stop):
+        place = np.uint64(indices[k]) * width
+        v = thresholded(place, columns, penalty, p, cap)
+        columns[place + AT.v] = v
+        columns[place + AT.applied] = penalty
+        z += value_at(values, k) * v
+    return scalars[SCALAR.scale] * z
+
+
+@inlined
+def fobos_current(j, memory):
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    place = np.uint64(j) * np.uint64(width)
+    v = thresholded(place, columns, scalars[SCALAR.penalty], parameters[PARAMETER.p], parameters[PARAMETER.cap])
+    return scalars[SCALAR.scale] * v
+
+
+@inlined
+def fobos_mean(j, memory):
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    place = j * width
+    total = columns[place + COLUMN.sum]
+    if columns[place + COLUMN.v] != 0.0:
+        h = height(columns[place + COLUMN.powers], parameters)
+        since = np.int64(columns[place + COLUMN.round])
+        total += idle_sum(columns[place + COLUMN.v], h, columns[place + COLUMN.applied], since, scalars)
+    return total / max(1.0, scalars[SCALAR.rounds])
+
+
+@inlined
+def reset(memory):
+    """Bring every feature up to date, and reset penalty and scale."""
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    scale, penalty = scalars[SCALAR.scale], scalars[SCALAR.penalty]
+    p, cap = parameters[PARAMETER.p], parameters[PARAMETER.cap]
+    for place in range(np.uint64(0), np.uint64(columns.shape[0]), np.uint64(width)):
+        if averages(parameters):
+            add_idle(place, memory)
+            columns[place + AT.round] = 0.0
+        columns[place + AT.v] = scale * thresholded(place, columns, penalty, p, cap)
+        columns[place + AT.applied] = 0.0
+    scalars[SCALAR.scale] = 1.0
+    scalars[SCALAR.penalty] = 0.0
+    scalars[SCALAR.base] = scalars[SCALAR.rounds]
+
+
+@inlined
+def fobos_update(row, y, z, importance, memory):
+    """A round, after ``fobos_score`` has brought the row's features up to date."""
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    scalars[SCALAR.rounds] += 1.0
+    eta = eta_at(scalars[SCALAR.rounds], parameters)
+    scale = scalars[SCALAR.scale]
+    half = eta_at(scalars[SCALAR.rounds] + parameters[PARAMETER.ahead], parameters)
+    threshold = half * parameters[PARAMETER.l1] / scale
+    after = scale / (1.0 + half * parameters[PARAMETER.l2])
+    scalars[SCALAR.scale] = after
+    scalars[SCALAR.penalty] += threshold
+    rounds = np.int64(scalars[SCALAR.rounds] - scalars[SCALAR.base])
+    if averages(parameters):
+        entry = TABLE + 3 * rounds
+        scalars[entry] = scalars[SCALAR.penalty]
+        scalars[entry + 1] = scalars[entry - 2] + after
+        scalars[entry + 2] = scalars[entry - 1] + after * scalars[SCALAR.penalty]
+    move = -eta * derivative_at(z, y, importance, memory)
+    if move != 0.0:
+        penalty, p, cap = scalars[SCALAR.penalty], parameters[PARAMETER.p], parameters[PARAMETER.cap]
+        start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
+        for k in range(start, stop):
+            place = np.uint64(indices[k]) * width
+            change = move * value_at(values, k)
+            powers = columns[place + AT.powers]
+            if p != 0.0:
+                powers = raised_to(powers, abs(change), p)
+                columns[place + AT.powers] = powers
+            columns[place + AT.v] = soft(columns[place + AT.v] + change / scale, threshold * height_at(powers, p, cap))
+            columns[place + AT.applied] = penalty
+        if averages(parameters):
+            for k in range(start, stop):
+                place = np.uint64(indices[k]) * width
+                columns[place + AT.round] = np.float64(rounds)
+                columns[place + AT.sum] += after * columns[place + AT.v]
+    if (averages(parameters) and rounds == PERIOD) or is_small(after, parameters):
+        reset(memory)
+
+
+# -- subgradient: the numbers of a feature are w, the round with which it is up to date and, for an average, the sum of
+# w
+
+
+@inlined
+def idle(place, memory):
+    """(w, its sum over the rounds) after the rounds since the feature was up to date, one by one: ``w -= eta_s l1
+    sign(w)``."""
+    columns, parameters = memory.columns, memory.parameters
+    w, t, now = columns[place + IDLE_AT.weight], columns[place + IDLE_AT.round], memory.scalars[ROUNDS]
+    if parameters[PARAMETER.l1] == 0.0:
+        return w, (now - t) * w
+    total = 0.0
+    while t < now and w != 0.0:
+        t += 1.0
+        w -= np.copysign(eta_at(t, parameters) * parameters[PARAMETER.l1], w)
+        total += w
+    return w, total
+
+
+@inlined
+def subgradient_score(row, memory):
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
+    now = scalars[ROUNDS]
+    if averages(parameters) or parameters[PARAMETER.l1] != 0.0:
+        for k in range(start, stop):
+            place = np.uint64(indices[k]) * width
+            if columns[place + IDLE_AT.weight] != 0.0 and columns[place + IDLE_AT.round] != now:
+                w, total = idle(place, memory)
+                columns[place + IDLE_AT.weight] = w
+                if averages(parameters):
+                    columns[place + IDLE_AT.sum] += total
+            columns[place + IDLE_AT.round] = now
+    z = 0.0
+    for k in range(start, stop):
+        z += value_at(values, k) * columns[np.uint64(indices[k]) * width]
+    return z
+
+
+@inlined
+def subgradient_update(row, y, z, importance, memory):
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    scalars[ROUNDS] += 1.0
+    derivative = derivative_at(z, y, importance, memory)
+    if derivative == 0.0:
+        return
+    eta, l1, now = eta_at(scalars[ROUNDS], parameters), parameters[PARAMETER.l1], scalars[ROUNDS]
+    start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
+    for k in range(start, stop):
+        place = np.uint64(indices[k]) * width
+        w = columns[place + IDLE_AT.weight]
+        sign = np.float64(w > 0.0) - np.float64(w < 0.0)
+        columns[place + IDLE_AT.weight] = w - eta * (derivative * value_at(values, k) + l1 * sign)
+        columns[place + IDLE_AT.round] = now
+    if averages(parameters):
+        for k in range(start, stop):
+            place = np.uint64(indices[k]) * width
+            columns[place + IDLE_AT.sum] += columns[place + IDLE_AT.weight]
+
+
+L2 = not_negative("l2", "weight of ||w||^2 / 2", 0.0)
+REGULARISER = Setting(
+    "regulariser", "l1 ||w||_1 + l2/2 ||w||^2, or group ||w||_2 (not squared)", "l1", kind=str, choices=("l1", "group")
+)
+HALF_STEPS = Setting(
+    "half_steps", "step size of the threshold: the same as the gradient's, or that of the next round", "same",
+    kind=str, choices=("same", "next"),
+)  # fmt: skip
+
+SUBGRADIENT = Learner(
+    name="subgradient",
+    summary="subgradient steps on loss + l1 ||w||_1, the baseline that FOBOS argues against",
+    source="Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, eq. 6",
+    example="subgradient --l1 1e-4",
+    settings=Settings((LOSS, STEP, DECAY, L1)),
+    rule=Rule(
+        subgradient_score, subgradient_update, **lazy("subgradient", idle, IDLE), columns=IDLE, parameters=PARAMETER,
+        numbers=lambda settings: {"l2": 0.0, "p": 0.0, "cap": math.inf, "ahead": 0.0},
+    ),
+    targets={NUMBERS: following_numbers},
+)  # fmt: skip
+ON_L1 = SUBGRADIENT.like(
+    name="fobos",
+    summary="forward-backward splitting: a gradient step, then the threshold of l1 and the shrinking of l2",
+    source="Duchi, Singer, JMLR 2009",
+    example="fobos --l1 1e-4",
+    settings=Settings((LOSS, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS)),
+    score=fobos_score,
+    update=fobos_update,
+    current=fobos_current,
+    mean=fobos_mean,
+    columns=COLUMN,
+    scalars=SCALAR,
+    table=3 * (PERIOD + 1),
+    numbers=lambda settings: {"p": 0.0, "cap": math.inf, "ahead": float(settings["half_steps"] == "next")},
+    initial=lambda settings: {"scale": 1.0},
+)
+FOBOS = ON_L1.like(
+    settings=Settings((LOSS, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS, GROUP)),
+    variants={"l1": ON_L1, "group": GROUPED.like(name="fobos", settings=GROUPED.settings + Settings((REGULARISER,)))},
+)
+HF_FOBOS = ON_L1.like(
+    name="hf-fobos",
+    summary="FOBOS whose threshold of a feature grows with how often and how far it moved",
+    source="Oiwa, Matsushima, Nakagawa, ECML PKDD 2011",
+    example="hf-fobos --l1 1e-3 --p 2 --cap 500",
+    settings=Settings((
+        LOSS, STEP, DECAY, L1,
+        Setting("p", "p of the norm of a feature's steps", 2.0, least=1.0, infinite=True),
+        positive("cap", "largest height of a threshold, for p up to 2", None, metavar="V"),
+    )),
+    numbers=lambda settings: {"l2": 0.0, "ahead": 0.0},
+)  # fmt: skip

@@ -1,0 +1,145 @@
+"""Uniclass prediction: w predicts the rows themselves, and is passive where one lies near enough (``--targets none``).
+
+Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006, sec. 6: l = max(0, ||w - x|| - epsilon) > 0:
+
+    w += tau (x - w) / ||x - w||,  tau = min(most, l / (1 + slack)),  most and slack as the learner's for classes
+
+Learned radius: w and x have one coordinate more, in which w begins at B and x is 0; with the radius B the row is inside
+where ||w - x||^2 <= B^2 - w_{n+1}^2, whose root begins at 0 and grows.  The score is the distance, this coordinate
+included, so that it is compared with ``epsilon`` (B, where the radius is learned) in both.
+
+A step moves every weight: w <- (1 - a) w + a x, a = tau / ||x - w||.  So w_j = scale v_j, and a row costs what it has
+entries.  A scale below 2^-300 is multiplied by 2^300, which is exact, and each v_j by 2^-300 when a row next names
+feature j: ``renewals`` counts, a feature's ``renewed`` is how many it has had.  ||w||^2 is kept up to date from round
+to round; a round multiplies its error by (1 - a)^2, so that roundings do not add up to more than their number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from blocksvm.kernels import inlined
+from blocksvm.kernels.prefetch import value_at
+from blocksvm.online.learner import REQUIRED, WEIGHTS, Learner, Setting, Settings, not_negative
+from blocksvm.online.memory import layout, parameters
+from blocksvm.problems.distance import DISTANCE
+
+COLUMN = layout("v", "renewed")
+SCALAR = layout("rounds", "scale", "renewals", "sq_norm", "left")  # left: of the appended coordinate, as a part of B
+PARAMETER = parameters("most", "slack", "learned", "epsilon")
+SMALL = 2.0**-300
+FORGOTTEN = 4.0  # renewals after which a weight is 0: 2^-1200 is none any more
+SETTINGS = Settings((
+    not_negative("epsilon", "radius: rows that lie within it of w cost nothing", REQUIRED, metavar="E"),
+    Setting("learn_radius", "learn the radius: it begins at 0 and grows up to E", False, kind=bool),
+))  # fmt: skip
+
+
+@inlined
+def renewed_by(times):
+    """2^-300 so many times."""
+    if times == 0.0:
+        return 1.0
+    if times >= FORGOTTEN:
+        return 0.0
+    factor = SMALL
+    for _ in range(int(times) - 1):
+        factor *= SMALL
+    return factor
+
+
+@inlined
+def weight_at(place, columns, scalars):
+    factor = renewed_by(scalars[SCALAR.renewals] - columns[place + COLUMN.renewed])
+    return columns[place + COLUMN.v] * factor * scalars[SCALAR.scale]
+
+
+@inlined
+def appended(scalars, parameters):
+    """w_{n+1}."""
+    return parameters[PARAMETER.learned] * parameters[PARAMETER.epsilon] * scalars[SCALAR.left]
+
+
+@inlined
+def distance(row, memory):
+    """||w - x||: over the row's features by differences, over the others ||w||^2 less that of these."""
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    apart = 0.0
+    others = scalars[SCALAR.sq_norm]
+    for k in range(start, stop):
+        w = weight_at(np.int64(indices[k]) * width, columns, scalars)
+        v = value_at(values, k)
+        apart += (w - v) * (w - v)
+        others -= w * w
+    left = appended(scalars, parameters)
+    return np.sqrt(apart + max(0.0, others) + left * left)
+
+
+@inlined
+def move_towards(row, y, z, importance, memory):
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    scalars[SCALAR.rounds] += 1.0
+    loss = z - parameters[PARAMETER.epsilon]
+    if not loss > 0.0:
+        return
+    tau = min(parameters[PARAMETER.most] * importance, loss / (1.0 + parameters[PARAMETER.slack] / importance))
+    part = min(1.0, tau / z)
+    keep = 1.0 - part
+    product = 0.0
+    sq_norm = 0.0
+    for k in range(start, stop):
+        v = value_at(values, k)
+        product += weight_at(np.int64(indices[k]) * width, columns, scalars) * v
+        sq_norm += v * v
+    moved = keep * keep * scalars[SCALAR.sq_norm] + part * (2.0 * keep * product + part * sq_norm)
+    scalars[SCALAR.sq_norm] = max(0.0, moved)
+    scalars[SCALAR.left] *= keep
+    if keep == 0.0:
+        scalars[SCALAR.renewals] += FORGOTTEN
+        scalars[SCALAR.scale] = 1.0
+    else:
+        scalars[SCALAR.scale] = scalars[SCALAR.scale] * keep
+        if scalars[SCALAR.scale] < SMALL:
+            scalars[SCALAR.renewals] += 1.0
+            scalars[SCALAR.scale] = scalars[SCALAR.scale] / SMALL
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        v = columns[place + COLUMN.v] * renewed_by(scalars[SCALAR.renewals] - columns[place + COLUMN.renewed])
+        columns[place + COLUMN.v] = v + part * value_at(values, k) / scalars[SCALAR.scale]
+        columns[place + COLUMN.renewed] = scalars[SCALAR.renewals]
+
+
+@inlined
+def current(j, memory):
+    columns, width, scalars = memory.columns, memory.width, memory.scalars
+    return weight_at(j * width, columns, scalars)
+
+
+def describe(settings: Mapping, scalars: Mapping) -> dict:
+    """||w||^2 with the appended coordinate's square, the radius as it is, and the largest distance of rows within
+    it."""
+    epsilon, left = settings["epsilon"], scalars["left"] if settings["learn_radius"] else 0.0
+    return {
+        DISTANCE: {
+            "sq_norm": scalars["sq_norm"] + (epsilon * left) ** 2,
+            "radius": epsilon * math.sqrt((1.0 - left) * (1.0 + left)),
+            "epsilon": epsilon,
+        }
+    }
+
+
+def of_rows(learner: Learner) -> Learner:
+    """The passive-aggressive learner that predicts rows, in the place of one of classes."""
+    numbers = learner.rule.numbers
+    return learner.like(
+        settings=learner.settings + SETTINGS, score=distance, update=move_towards, current=current, mean=current,
+        columns=COLUMN, scalars=SCALAR, parameters=PARAMETER, initial=lambda settings: {"scale": 1.0, "left": 1.0},
+        numbers=lambda settings: numbers(settings) | {"learned": float(settings["learn_radius"])},
+        loss="epsilon-insensitive", targets={}, acts_up_to=math.inf,
+        takes=tuple(what for what in learner.takes if what == WEIGHTS), describe=describe,
+    )  # fmt: skip

@@ -1,0 +1,276 @@
+"""The runner of a learner, which training, streams and regret share: settings, state, loops over rows, weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, option
+from blocksvm.base.labels import Labels
+from blocksvm.kernels.row_arrays import Rows
+from blocksvm.losses import get_loss
+from blocksvm.online import get_learner
+from blocksvm.online.costs import NO_COSTS, CostMatrix, check_costs
+from blocksvm.online.learner import (
+    AVERAGE,
+    BIAS,
+    LARGEST,
+    MAX_NORM,
+    NO_TARGETS,
+    PROTOTYPE,
+    REST,
+    RULES,
+    SETS,
+    SHARED,
+    WEIGHTS,
+    Learner,
+    learns_apart,
+    of_classes,
+)
+from blocksvm.online.loops import EVEN, LOSS_SUM, NO_SETS, ROWS, TALLY_LENGTH, SetTable, loops_of
+from blocksvm.online.memory import Layout, Memory
+
+NO_SCRATCH = np.empty(0)
+
+
+@dataclass
+class LearnerState:
+    """The state of a learner, all float64.  columns (n_vectors * (d + 1) * width,): the numbers of each feature;
+    scalars (n_learners * n_scalars,); tally: see loops.py; prior (n_vectors * (d + 1),), or (0,): weights to which the
+    learner's are added."""
+
+    columns: np.ndarray
+    scalars: np.ndarray
+    tally: np.ndarray
+    prior: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+
+def known_of(source, bias: float) -> dict:
+    """The settings that a source's rows decide.  Raises InputError for rows that are too long for any learner."""
+    if source.max_norm > LARGEST:
+        raise InputError(
+            f"{source.name}: holds a row of norm {source.max_norm:g}; online learners take up to {LARGEST:g}, "
+            "scale the values"
+        )
+    return {
+        "max_norm": source.max_norm if source.max_norm > 0.0 else 1.0,
+        "n_features": source.n_features + (bias != 0.0),
+        "n_samples": source.n_samples,
+    }
+
+
+class Runner:
+    """A learner with its settings, for two classes (rule None), for ``n_classes`` by ``rule``, or, by ``targets``, for
+    numbers, for sets of ``n_classes`` classes, two or more, by ``rule``, or without labels, to predict rows.
+
+    learner: a ``Learner``, its name in ``LEARNERS``, or 'module:attribute', with its settings; known: settings that the
+    data decide (max_norm, n_features, n_samples); bias: value of the constant feature, which is feature d; key: of the
+    draws of selective sampling; shared: ``SHARED`` without multiclass, which is the rule: average, query, targets.
+    Raises InputError for settings that do not fit.
+    """
+
+    needs_all_rows = False
+
+    def __init__(self, learner: str | Learner, settings: Mapping, known: Mapping, *, bias: float = 0.0,
+                 n_classes: int = 2, rule: str | None = None, key: int = 0, **shared):  # fmt: skip
+        chosen = learner if isinstance(learner, Learner) else get_learner(learner)
+        shared = SHARED.resolve(shared | {"multiclass": rule}, chosen.name)
+        chosen = chosen.of_targets(shared["targets"])
+        self.real = not of_classes(shared["targets"])
+        self.predicts_rows = shared["targets"] == NO_TARGETS
+        for name in ("multiclass", "query"):
+            if self.real and shared[name] is not None:
+                raise InputError(
+                    f"{option(name)}: is for classes, and {option('targets', shared['targets'])} is given; leave it out"
+                )
+        for name, value in (
+            (AVERAGE, shared["average"]),
+            (BIAS, bias),
+        ):
+            if value and name not in chosen.takes:
+                where = "" if shared["targets"] is None else f" with {option('targets', shared['targets'])}"
+                raise InputError(f"{option(name)}: {chosen.name} does not accept it{where}; leave it out")
+        self.name = chosen.name
+        self.sets = shared["targets"] == SETS
+        if self.sets and shared["query"] is not None:
+            raise InputError(f"{option('query')}: is for rows of one label each, not for sets of them; leave it out")
+        self.rule = (shared["multiclass"] or RULES[0]) if n_classes > 2 or self.sets else None
+        self.n_classes = n_classes
+        self.settings = chosen.resolve(settings, known)
+        check_costs(self.settings, n_classes, shared["targets"], shared["multiclass"])
+        self.costs: CostMatrix | None = None
+        self.learner = chosen.of(self.settings)
+        if self.ranks and self.learner.rule.jointly:
+            raise InputError(
+                f"{self.name}: its rule is for rows of one label each; for sets of them give "
+                f"{option('multiclass', 'rest')}, "
+                "or another learner"
+            )
+        self.average = shared["average"]
+        if not (0.0 <= bias <= LARGEST):
+            raise InputError(f"{option('bias', bias)}: must be from 0 to {LARGEST:g}")
+        if MAX_NORM.name in self.learner.settings:
+            if bias:
+                raise InputError(f"{option('bias')}: {self.name} has a bias of its own; leave it out")
+            bias = self.settings[MAX_NORM.name]
+        self.bias = bias
+        self.query = math.inf if shared["query"] is None else shared["query"]
+        self.key = np.uint64(key % 2**64)
+        rule = self.learner.rule
+        self.parameters = np.array(rule.packed(self.settings, self.average))
+        self.loss = get_loss(self.learner.loss_of(self.settings))
+        self.p = self.loss.parameters(self.settings)
+        self.loops = loops_of(rule, self.loss)
+        self.width = rule.width(self.average)
+        self.n_scalars = rule.n_scalars(self.average)
+
+    @property
+    def ranks(self) -> bool:
+        """Whether decision values only rank the labels of sets, without a threshold between relevant and irrelevant."""
+        return self.sets and not learns_apart(self.rule)
+
+    @property
+    def n_vectors(self) -> int:
+        """The number of weight vectors: 1, or one per class."""
+        return self.n_classes if self.rule else 1
+
+    @property
+    def signed(self) -> bool:
+        """Whether labels are -1 and +1."""
+        return self.n_vectors == 1 and not self.real
+
+    @property
+    def n_learners(self) -> int:
+        """The number of learners, each with its scalars: 1, or one per class if each is learned against the rest."""
+        return self.n_classes if learns_apart(self.rule) else 1
+
+    def scalar_length(self) -> int:
+        return self.n_learners * self.n_scalars
+
+    def feature_numbers(self) -> int:
+        """Float64 numbers for each feature, all classes together."""
+        return self.n_vectors * self.width
+
+    def start(self, state: LearnerState) -> None:
+        """Write the initial values to columns and scalars, which are zero."""
+        for name, value in self._initial(self.learner.rule.scalars):
+            state.scalars[getattr(self.learner.rule.scalars, name) :: self.n_scalars] = value
+        self.fill_new(state.columns)
+
+    def _initial(self, layout: Layout) -> list[tuple[str, float]]:
+        """The initial values other than 0 of the numbers that the layout names."""
+        values = self.learner.rule.initial(self.settings)
+        return [(name, value) for name, value in values.items() if name in layout._fields]
+
+    def fill_new(self, columns: np.ndarray) -> None:
+        """Write the initial values of new features to their columns, which are zero."""
+        for name, value in self._initial(self.learner.rule.columns):
+            columns[getattr(self.learner.rule.columns, name) :: self.width] = value
+
+    def learn(self, matrix: tuple, y: np.ndarray, order: np.ndarray, d: int, state: LearnerState, *,
+              weights: np.ndarray | None = None, scores: np.ndarray | None = None,
+              sets: SetTable | None = None) -> None:  # fmt: skip
+        """Predict each row of ``order`` (m,) int32, then learn from it, unless it has no label; ``scores`` (m,)
+        float64, of several classes (m, k), are filled if given.
+
+        matrix: (indptr, indices, values) as a Block has them; y (n,): -1 and +1, or the class, or the number, or
+        the position of the row's set in ``sets``; d: features without the constant one; weights (n,): of the rows, or
+        None.  Raises InputError where the learner does not support weights of rows, and where its weights overflow."""
+        if weights is not None:
+            self.check_weights()
+        loop = {None: self.loops.two, PROTOTYPE: self.loops.prototypes, REST: self.loops.rest}[self.rule]
+        rows = Rows(*matrix, y, EVEN if weights is None else weights)
+        loop(rows, order, d, self.bias, state.prior, self.memory(state.columns, state.scalars), self.query, self.key,
+             state.tally, np.empty((0, 0) if self.rule else 0) if scores is None else scores,
+             *self._more_of_loop(sets))  # fmt: skip
+        if not math.isfinite(state.tally[LOSS_SUM]):
+            self.diverged(f"by row {int(state.tally[ROWS]):,}")
+
+    def _more_of_loop(self, sets: SetTable | None) -> tuple:
+        """The last arguments of the loop of this rule."""
+        if self.rule is None:
+            return (self.real,)
+        table = NO_SETS if sets is None else sets.arrays
+        if learns_apart(self.rule):
+            return (table,)
+        return () if self.learner.rule.jointly else (table, self.costs or NO_COSTS)
+
+    def take_costs(self, labels: Labels | None) -> None:
+        """Set the costs of the settings, if there are any, for these classes.  Raises InputError where they are of
+        other labels."""
+        if self.settings.get("costs") is not None:
+            self.costs = CostMatrix.of(self.settings["costs"], self.settings["cost_rule"], labels)
+
+    def check_features(self, n: int) -> None:
+        """Raise InputError where the rows have more features than the setting n_features."""
+        most = self.settings.get("n_features")
+        n *= self.n_vectors // self.n_learners
+        if most is not None and n > most:
+            raise InputError(
+                f"{option('n_features', most)}: the rows have {n:,} features already; give as many as there are"
+            )
+
+    def check_weights(self) -> None:
+        """Raise InputError where the learner does not support weights of rows."""
+        if WEIGHTS not in self.learner.takes:
+            raise InputError(f"{self.name}: does not support weights of rows; leave them out")
+
+    def diverged(self, where: str) -> None:
+        cure = f"lower {option('step')}, or scale" if "step" in self.learner.settings else "scale"
+        raise InputError(f"{self.name}: its weights overflowed {where}; {cure} the rows to norm 1")
+
+    def learn_in_parts(self, matrix, y, order, d: int, state: LearnerState, *, weights: np.ndarray | None = None,
+                       every: int | None = None, scores: np.ndarray | None = None,
+                       sets: SetTable | None = None) -> Iterator[tuple[int, int]]:  # fmt: skip
+        """``learn`` in parts that end at doubling numbers of rows, and at multiples of ``every``.  Yields after each
+        part the number of labelled rows so far, and how many of ``order`` are done."""
+        done = 0
+        while done < len(order):
+            seen = int(state.tally[ROWS])
+            until = 1 << seen.bit_length()
+            if every:
+                until = min(until, (seen // every + 1) * every)
+            part = order[done : done + until - seen]
+            of_part = None if scores is None else scores[done : done + len(part)]
+            self.learn(matrix, y, part, d, state, weights=weights, scores=of_part, sets=sets)
+            done += len(part)
+            yield int(state.tally[ROWS]), done
+
+    def weights(self, state: LearnerState, out: np.ndarray) -> np.ndarray:
+        """The weights (n_vectors * (d + 1),) in ``out``, or their mean if average is set, a prior model's included."""
+        self.read_weights(state.columns, state.scalars, out)
+        if len(state.prior):
+            out += state.prior
+        return out
+
+    def memory(self, columns: np.ndarray, scalars: np.ndarray) -> Memory:
+        """The memory for the loops; scalars: of one learner, or of one per class."""
+        by_learner = scalars.reshape(-1, self.n_scalars)
+        return Memory(columns, self.width, by_learner, self.parameters, self.p, NO_SCRATCH)
+
+    def read_weights(self, columns: np.ndarray, scalars: np.ndarray, out: np.ndarray) -> None:
+        """The weights of some features in ``out``, without a prior model's; scalars (k, n_scalars).  Raises InputError
+        where they overflowed."""
+        self.loops.read_weights(self.memory(columns, scalars), self.average, out)
+        if not np.isfinite(out).all():
+            self.diverged("in the rows learned from")
+
+    def describe(self, scalars: np.ndarray) -> dict:
+        """The learner's entries of a model's description."""
+        named = dict(zip(self.learner.rule.scalars._fields, scalars.tolist(), strict=False))
+        return self.learner.describe(self.settings, named)
+
+    def state_bytes(self, d: int, n: int) -> int:
+        """Bytes of the state for d features, for any number n of rows, and of the weights read from it."""
+        return 8 * ((self.feature_numbers() + 1 + self.average) * (d + 1) + self.scalar_length())
+
+    def new_state(self, d: int) -> LearnerState:
+        """The initial state for d features and the constant one."""
+        state = LearnerState(
+            np.zeros((d + 1) * self.feature_numbers()), np.zeros(self.scalar_length()), np.zeros(TALLY_LENGTH)
+        )
+        self.start(state)
+        return state

@@ -1,0 +1,295 @@
+"""An online learner as a block solver: a pass predicts each row of the block, then learns from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from hashlib import blake2b
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, option
+from blocksvm.base.labels import SETS as LABEL_SETS
+from blocksvm.base.labels import Labels, require_labels, require_numbers
+from blocksvm.base.memory import Budget
+from blocksvm.base.settings import Settings
+from blocksvm.online.learner import CLASSES as ONE_CLASS
+from blocksvm.online.learner import (
+    COMMON_SETTINGS,
+    LOSS,
+    NO_TARGETS,
+    NUMBERS,
+    PRIOR,
+    SETS,
+    SHARED,
+    WEIGHTS,
+    Learner,
+    learns_apart,
+    of_classes,
+)
+from blocksvm.online.loops import (
+    CORRECTED,
+    COST,
+    LOSS_SUM,
+    MISTAKES,
+    NOT_POSITIVE,
+    QUERIED,
+    ROWS,
+    SQUARED_ERRORS,
+    TALLY_LENGTH,
+    SetTable,
+)
+from blocksvm.online.runner import LearnerState, Runner, known_of
+from blocksvm.problems.distance import DISTANCE, Distance
+from blocksvm.problems.problem import class_factors, sums_by_class
+from blocksvm.problems.several_problems import kinds_of
+from blocksvm.solvers.solver import (
+    CLASSES,
+    REAL,
+    TWO_CLASSES,
+    Capabilities,
+    Method,
+    OwnDecisions,
+    PassResult,
+    State,
+    StateArray,
+    Task,
+    Visit,
+)
+from blocksvm.sources.block import Block
+from blocksvm.sources.source import Source
+
+# entries of state["epochs"]: rows with a margin not above 0 before this epoch, and in the last one; epochs done; the
+# source of the rows so far: a number made of its fingerprint, or MIXED for several
+BEFORE, LAST, EPOCHS, SEEN = range(4)
+EPOCHS_LENGTH = 4
+MIXED = -1.0
+
+
+class OnlineSolver(OwnDecisions):
+    """The ``Solver`` of any online learner.  Its state is the learner's, its tally and its epochs."""
+
+    needs_output = True
+    problem = None
+
+    def __init__(self, learner: Learner, capabilities: Capabilities, task: Task):
+        source = task.source
+        shared = {name: value for name, value in task.settings.items() if name in SHARED}
+        self.sets = None
+        targets, sets = shared.get("targets"), source.label_kind == LABEL_SETS
+        real = not of_classes(targets)
+        if sets and not real:
+            check_sets(shared, task)
+            shared["targets"] = SETS
+            labels, self.member, _ = kinds_of(source)
+            self.sets = SetTable.of_membership(self.member)
+            k = len(labels.values)
+        else:
+            if targets == SETS:
+                raise InputError(
+                    f"{source.name}: its labels are {source.label_kind}, no sets; leave {option('targets')} out"
+                )
+            if targets != NO_TARGETS:
+                (require_numbers if real else require_labels)(source)
+            k = 2 if real else len(source.labels.values)
+        known = known_of(source, task.bias)
+        self.factors = None if self.sets else factors_by_code(task, learner, targets)
+        if shared.get("multiclass") is not None and k == 2 and not (real or self.sets):
+            raise InputError(f"{option('multiclass')}: the rows have two classes; leave it out")
+        if not learns_apart(shared.get("multiclass")) and (k > 2 or self.sets):
+            known["n_features"] *= k  # the prototypes' features are features of one learner
+        settings = {name: value for name, value in task.settings.items() if name not in COMMON_SETTINGS}
+        self.name = learner.name
+        self.runner = Runner(
+            learner, settings, known, average=shared.get("average", False), bias=task.bias, n_classes=k,
+            rule=shared.get("multiclass"), query=shared.get("query"), targets=shared.get("targets"),
+        )  # fmt: skip
+        self.runner.take_costs(source.labels)
+        chosen = self.runner.learner
+        self.capabilities = replace(
+            capabilities, takes_prior=PRIOR in chosen.takes, takes_weights=WEIGHTS in chosen.takes
+        )
+        self.settings = self.runner.settings | SHARED.resolve(shared, learner.name)
+        if self.factors is not None:
+            self.settings["class_weight"] = task.settings["class_weight"]
+        self.ranks = self.runner.ranks
+        self.real_targets, self.predicts_rows = self.runner.real, self.runner.predicts_rows
+        self.n_vectors = self.runner.n_vectors
+        self.bias = self.runner.bias
+        self.max_norm = source.max_norm
+        self.rows_seen = number_of_rows(source.fingerprint)
+        self.state_arrays = (
+            StateArray("features", "feature", columns=self.runner.feature_numbers()),
+            StateArray("scalars", "scalar", self.runner.scalar_length()),
+            StateArray("tally", "scalar", TALLY_LENGTH),
+            StateArray("epochs", "scalar", EPOCHS_LENGTH),
+        )
+        self.prior = np.empty(0)
+
+    def plan_memory(self, budget: Budget, source: Source) -> None:
+        if self.sets is not None:
+            budget.take("sets of labels", self.member.nbytes + self.sets.nbytes)
+        if self.runner.costs is not None:
+            budget.take("costs", 4 * self.runner.costs.costs.nbytes)
+
+    def learner_state(self, state: State) -> LearnerState:
+        return LearnerState(state["features"].reshape(-1), state["scalars"], state["tally"], self.prior)
+
+    def start(self, state: State) -> None:
+        self.runner.start(self.learner_state(state))
+        state["epochs"][LAST] = -1.0
+        state["epochs"][SEEN] = self.rows_seen
+
+    def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
+        learned = self.learner_state(state)
+        tally = learned.tally
+        weights = block.weights
+        if self.factors is not None:
+            factors = self.factors[block.y + self.runner.signed]
+            weights = factors if weights is None else factors * weights
+        if state["epochs"][SEEN] != self.rows_seen or weights is not None:
+            state["epochs"][SEEN] = MIXED
+        d = len(learned.columns) // self.runner.feature_numbers() - 1
+        before = tally.copy()
+        y = np.zeros(block.n_samples) if self.predicts_rows else block.y
+        reports = [
+            progress_of(tally, self.runner.real, self.runner.costs)
+            for rows, _ in self.runner.learn_in_parts(
+                block.matrix, y, order, d, learned, weights=weights, sets=self.sets
+            )
+            if is_reported(rows)
+        ]
+        nnz = int(np.diff(block.indptr).sum())
+        return PassResult(len(order), nnz, float(tally[LOSS_SUM] - before[LOSS_SUM]), True, tuple(reports))
+
+    def end_outer(self, state: State, outer: int) -> None:
+        end_epoch(state)
+
+    def finished(self, state: State) -> bool:
+        """Whether only mistakes change w and the last epoch had none."""
+        return self.runner.learner.acts_up_to <= 0.0 and state["epochs"][LAST] == 0.0
+
+    def summary(self, state: State) -> str:
+        """What the mistakes of a perceptron show about separability, or the radius of a learner that predicts rows.
+
+        Novikoff 1962: after M updates from w = 0 no plane through the origin has a margin above R / sqrt(M).  With a
+        constant feature of value B the same holds of the rows with it.  A plane that separates rows of both classes has
+        an offset of at most R ||u||, so its margin is at most (R^2 + B^2) / (B sqrt(M)): 2 R / sqrt(M) for B = R.
+        """
+        runner, epochs, tally = self.runner, state["epochs"], state["tally"]
+        if self.predicts_rows:
+            return f"radius {self.describe(state)[DISTANCE]['radius']:.6g}"
+        if runner.learner.acts_up_to > 0.0 or runner.rule is not None or epochs[LAST] < 0.0:
+            return ""
+        if epochs[LAST] == 0.0:
+            separated = f"the rows are linearly separable{' with a bias' if runner.bias else ''}"
+            which = "by the last weights, of which the model keeps the mean" if runner.average else "by these weights"
+            return f"the last epoch made no mistake: {separated}, {which}"
+        queried = f", {tally[CORRECTED]:,.0f} of them on labels asked for" if math.isfinite(runner.query) else ""
+        verdict = (
+            f"every epoch made mistakes, {tally[NOT_POSITIVE]:,.0f} in all{queried}: this does not show whether the "
+            "rows are separable"
+        )
+        counted = tally[NOT_POSITIVE] >= tally[MISTAKES]  # a model of an earlier release did not count them
+        if len(self.prior) or epochs[SEEN] == MIXED or not counted or tally[CORRECTED] == 0.0:
+            return verdict
+        root, R, B = math.sqrt(tally[CORRECTED]), self.max_norm, runner.bias
+        if B:
+            return f"{verdict}, but no plane has a margin above {(R * R + B * B) / (B * root):.3g}"
+        return f"{verdict}, but no plane through the origin has a margin above {R / root:.3g}"
+
+    def weights(self, state: State, out: np.ndarray) -> np.ndarray:
+        return self.runner.weights(self.learner_state(state), out)
+
+    def progress(self, state: State) -> dict:
+        return progress_of(state["tally"], self.runner.real, self.runner.costs)
+
+    def describe(self, state: State) -> dict:
+        return self.runner.describe(state["scalars"])
+
+    def completion(self, state: State) -> Distance | None:
+        return Distance.of(self.describe(state))
+
+
+def method_of(learner: Learner) -> Method:
+    """The ``Method`` of a learner, for the training loop."""
+    capabilities = Capabilities(
+        targets=(TWO_CLASSES, CLASSES, *((REAL,) if NUMBERS in learner.targets else ())), continues=True,
+        takes_prior=PRIOR in learner.takes, takes_weights=WEIGHTS in learner.takes, predicts_first=True,
+    )  # fmt: skip
+    return Method(
+        learner.name, learner.summary, learner.settings + COMMON_SETTINGS, capabilities,
+        partial(OnlineSolver, learner, capabilities),
+        (*((learner.chooser,) if learner.chooser else ()), *(("targets",) if learner.targets else ()),
+         *((LOSS.name,) if LOSS.name in learner.settings else ())),
+        lambda settings: settings_of(learner, settings) + COMMON_SETTINGS,
+    )  # fmt: skip
+
+
+def settings_of(learner: Learner, settings: Mapping) -> Settings:
+    """The settings that the learner takes beside these."""
+    return learner.of_targets(settings.get("targets")).of(settings).settings_of(settings)
+
+
+def check_sets(shared: dict, task: Task) -> None:
+    """Raise InputError for settings that have no meaning where rows have sets of labels."""
+    if shared.get("targets") == ONE_CLASS:
+        raise InputError(f"{task.source.name}: its rows have sets of labels; leave {option('targets')} out")
+    if task.settings.get("class_weight") is not None:
+        raise InputError(f"{option('class_weight')}: is for rows of one label each, not for sets of them; leave it out")
+
+
+def factors_by_code(task: Task, learner: Learner, targets: str | None = None) -> np.ndarray | None:
+    """Class weights by code, or None where all are 1.  Two classes: of the codes -1, 0 and 1 in this order; more: of
+    each class, then of rows without one."""
+    class_weight, labels = task.settings.get("class_weight"), task.source.labels
+    if class_weight is None:
+        return None
+    if not of_classes(targets):
+        raise InputError(f"{option('class_weight')}: {option('targets', targets)} has no classes; leave it out")
+    check_weighs_classes(learner)
+    return at_codes(class_factors(class_weight, labels, sums_by_class(task.source, labels)), labels)
+
+
+def check_weighs_classes(learner: Learner) -> None:
+    """Raise InputError where a learner's rule does not support weights of rows."""
+    if WEIGHTS not in learner.takes:
+        raise InputError(f"{option('class_weight')}: {learner.name} does not support class weights; leave it out")
+
+
+def at_codes(factors: tuple[float, ...], labels: Labels) -> np.ndarray:
+    """Factors of the classes by code, in the order of ``factors_by_code``."""
+    return np.array([factors[0], 1.0, factors[1]] if labels.binary else [*factors, 1.0])
+
+
+def number_of_rows(fingerprint: str) -> float:
+    """A number that identifies a source: 48 bits made of its fingerprint."""
+    return float(int.from_bytes(blake2b(str(fingerprint).encode(), digest_size=6).digest(), "big"))
+
+
+def end_epoch(state: State) -> None:
+    """Count an epoch, and the rows with a margin not above 0 in it."""
+    epochs, rows = state["epochs"], state["tally"][NOT_POSITIVE]
+    epochs[LAST] = rows - epochs[BEFORE]
+    epochs[BEFORE] = rows
+    epochs[EPOCHS] += 1.0
+
+
+def is_reported(rows: int) -> bool:
+    """Progress is reported at doubling numbers of rows."""
+    return rows & (rows - 1) == 0
+
+
+def progress_of(tally: np.ndarray, real: bool, costs=None) -> dict:
+    """A tally as a dictionary: rows, cumulative loss, and mistakes or, with numbers, squared errors; the cost of the
+    predictions, with costs; labels queried (asked)."""
+    return {
+        "rows": int(tally[ROWS]),
+        "cumulative_loss": float(tally[LOSS_SUM]),
+        "mistakes": None if real else int(tally[MISTAKES]),
+        "squared_errors": float(tally[SQUARED_ERRORS]) if real else None,
+        "cumulative_cost": None if costs is None else float(tally[COST]),
+        "asked": int(tally[QUERIED]),
+    }

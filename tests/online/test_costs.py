@@ -1,0 +1,203 @@
+"""Passive-aggressive learners where predictions cost differently: the rules, the files of costs, the commands."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import reference_online as oracle
+import scipy.sparse
+from support.online_cases import agree, csr, rows
+from support.training_cases import make_store, run_in_process, stop_after, train
+
+from blocksvm.api.fit import fit
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import Labels
+from blocksvm.commands.info import main as info_main
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.model_file import describe_model, load_model
+from blocksvm.online import loops
+from blocksvm.online.costs import COSTS as SETTING
+from blocksvm.online.runner import Runner
+
+D, K = 12, 4
+COSTS = np.array([[0.0, 0.5, 4.0, 1.0], [1.0, 0.0, 0.0, 2.0], [9.0, 1.0, 0.0, 0.25], [1.0, 1.0, 1.0, 0.0]])
+STEPS = {"pa": (np.inf, 0.0), "pa1": (0.3, 0.0), "pa2": (np.inf, 0.5 / 0.3)}  # most, slack
+
+
+def classes(seed=0, n=150):
+    X, _ = rows(n=n, d=D, seed=seed, density=0.5)
+    rng = np.random.default_rng(seed)
+    return X, np.argmax(X @ rng.standard_normal((D, K)) + 0.5 * rng.standard_normal((n, K)), axis=1)
+
+
+def plainly(learner, X, y, max_loss):
+    """(W, sum of losses, mistakes, cost) by the rule as it is written."""
+    W, losses, mistakes, cost = np.zeros((K, D)), 0.0, 0, 0.0
+    most, slack = STEPS[learner]
+    seer = oracle.MultiPrototype(oracle.LEARNERS["perceptron"], K, D)
+    for x, c in zip(X, y, strict=True):
+        seer.learner.w = W.reshape(-1)
+        predicted = seer.predict(x)
+        mistakes += predicted != c
+        cost += COSTS[c, predicted]
+        s, loss = seer.costly(x, c, COSTS, max_loss)
+        losses += loss
+        if loss > 0.0 and x.any():
+            tau = min(most, loss / (2.0 * x @ x + slack))
+            W = W.copy()
+            W[c] += tau * x
+            W[s] -= tau * x
+    return W, losses, mistakes, cost
+
+
+@pytest.mark.parametrize("learner", STEPS)
+@pytest.mark.parametrize("rule", [None, "prediction", "max-loss"])
+def test_the_rule_is_the_published_one(learner, rule):
+    X, y = classes()
+    W, losses, mistakes, cost = plainly(learner, X, y, rule == "max-loss")
+    given = {"costs": COSTS, "cost_rule": rule} | ({} if learner == "pa" else {"C": 0.3})
+    runner = Runner(learner, given, {}, n_classes=K)
+    runner.take_costs(Labels((1.0, 2.0, 3.0, 4.0)))
+    results = []
+    for size in (1, 7, len(y)):
+        state = runner.new_state(D)
+        for start in range(0, len(y), size):
+            part = slice(start, start + size)
+            order = np.arange(len(y[part]), dtype=np.int32)
+            runner.learn(csr(X[part]), y[part].astype(np.int16), order, D, state)
+        results.append(state.columns.tobytes() + state.tally.tobytes())
+    assert results[0] == results[1] == results[2]
+    agree(runner.weights(state, np.empty(K * (D + 1))).reshape(K, D + 1)[:, :D], W)
+    found = state.tally[[loops.LOSS_SUM, loops.MISTAKES, loops.COST]]
+    assert found == pytest.approx([losses, mistakes, cost], rel=1e-10)
+
+
+def test_after_a_step_of_pa_the_loss_is_gone():
+    """score_c - score_s is the root of the cost, for the class that the step was made against."""
+    X, y = classes(seed=3)
+    for max_loss in (False, True):
+        dense = oracle.MultiPrototype(oracle.LEARNERS["perceptron"], K, D)
+        for i in range(20):
+            s, loss = dense.costly(X[i], y[i], COSTS, max_loss)
+            if s is None or not X[i].any():
+                continue
+            runner = Runner("pa", {"costs": COSTS, "cost_rule": "max-loss" if max_loss else None}, {}, n_classes=K)
+            runner.take_costs(Labels(tuple(range(K))))
+            state = runner.new_state(D)
+            state.columns[:] = np.hstack([dense.W, np.zeros((K, 1))]).reshape(-1)
+            runner.learn(csr(X[i : i + 1]), y[i : i + 1].astype(np.int16), np.zeros(1, np.int32), D, state)
+            W = state.columns.reshape(K, -1)[:, :D]
+            assert (W[y[i]] - W[s]) @ X[i] == pytest.approx(np.sqrt(COSTS[y[i], s]), abs=1e-9)
+            dense.learner.w = W.reshape(-1).copy()
+
+
+def test_a_file_is_a_matrix_as_text_or_npy(tmp_path):
+    path, saved = tmp_path / "costs.txt", tmp_path / "costs.npy"
+    path.write_text("# what it costs\n0, 0.5\t4\n\n1 0 0  # a row\n9,1,0\n")
+    np.save(saved, [[0.0, 0.5, 4.0], [1.0, 0.0, 0.0], [9.0, 1.0, 0.0]])
+    assert SETTING.checked(path) == SETTING.checked(str(saved)) == [[0.0, 0.5, 4.0], [1.0, 0.0, 0.0], [9.0, 1.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "has the shape"),
+        ("0 1 1\n1 0 1\n", r"has the shape \(2, 3\)"),
+        ("0 1\n1\n", "costs.txt: is no matrix of costs"),
+        ("0 x\n1 0\n", "costs.txt: is no matrix of costs .*'x'"),
+        ("0 nan\n1 0\n", "in row 1, the cost nan is no finite number of 0 or more"),
+        ("0 1\n-1 0\n", "in row 2, the cost -1 is no finite number"),
+        ("0 1\n1 3\n", "in row 2, the right label costs 3; it must cost 0"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_told(tmp_path, text, what):
+    (tmp_path / "costs.txt").write_text(text)
+    with pytest.raises(InputError, match=what):
+        SETTING.checked(tmp_path / "costs.txt")
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory):
+    """(folder, store, X, y); labels 1 .. k, rows in their order."""
+    folder = tmp_path_factory.mktemp("costs")
+    X, y = classes()
+    store = make_store(folder, scipy.sparse.csr_matrix(X), y + 1.0, chunk_nonzeros=128, keep_order=True)
+    np.savetxt(folder / "costs.txt", COSTS)
+    return folder, store, X, y
+
+
+def test_commands_learn_with_costs_and_show_them(given, tmp_path, capsys):
+    folder, store, X, y = given
+    W, _, mistakes, cost = plainly("pa1", X, y, True)
+    own = ("--learner", "pa1", "-C", "0.3", "--costs", folder / "costs.txt", "--cost-rule", "max-loss")
+    code, out, err = run_in_process(
+        capsys, train_main, store, tmp_path / "m.h5", *own, "--order", "stored", "--log", tmp_path / "t"
+    )
+    assert code == 0, err
+    assert "cost" in err
+    model = load_model(tmp_path / "m.h5")
+    agree(model.weights[:, np.argsort(model.feature_ids)], W)
+    events = [json.loads(line) for line in (tmp_path / "t").read_text().split("\n")[:-1]]
+    assert events[0]["costs"] == COSTS.tolist()
+    last = [event for event in events if event["event"] == "outer"][-1]
+    assert last["cumulative_cost"] == pytest.approx(cost, rel=1e-12)
+    assert "C 0.3, cost_rule max-loss, costs of 4 labels" in run_in_process(capsys, info_main, tmp_path / "m.h5")[1]
+    text = folder / "rows.svm"
+    labels = ("--labels", "1,2,3,4", "--model", tmp_path / "s.h5")
+    code, out, err = run_in_process(capsys, stream_main, text, *own, *labels)
+    assert code == 0, err
+    assert f"mistakes {mistakes / len(y):.4%}, average cost {cost / len(y):.6f}" in out
+    assert describe_model(tmp_path / "s.h5")["method"] == describe_model(tmp_path / "m.h5")["method"]
+    code, out, err = run_in_process(capsys, stream_main, text, "--continue-from", tmp_path / "s.h5")
+    assert code == 0, err
+    predictions = tmp_path / "p.txt"
+    code, out, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", text, predictions, "--json", "-")
+    assert code == 0, err
+    mean_cost = COSTS[y, np.loadtxt(predictions, dtype=int) - 1].mean()
+    assert mean_cost == pytest.approx(COSTS[y, np.argmax(X @ W.T, axis=1)].mean(), rel=1e-12)
+    assert json.loads(out)["mean_cost"] == pytest.approx(mean_cost, rel=1e-12)
+    out = run_in_process(capsys, predict_main, tmp_path / "m.h5", text, predictions, "--overwrite")[1]
+    assert f"mean cost {mean_cost:.6f}" in out
+    np.save(folder / "few.npy", 1.0 - np.eye(3))
+    wrong = (*own[:4], "--costs", folder / "few.npy")
+    for arguments in ((train_main, store, tmp_path / "n.h5", *wrong), (stream_main, text, *wrong, *labels[:2])):
+        code, out, err = run_in_process(capsys, *arguments)
+        assert code == 2
+        assert "--costs: has 3 rows, where the rows have 4 labels" in err.splitlines()[-1]
+
+
+def test_a_run_with_costs_resumes_with_the_same_ones(given, tmp_path):
+    _, store, _, _ = given
+    run = {"learner": "pa1", "costs": COSTS, "block_chunks": 1, "max_outer": 3}
+    whole = train(store, **run)
+    assert train(store, stop=stop_after(9), checkpoint=tmp_path / "c", **run).result.status == "interrupted"
+    assert train(store, checkpoint=tmp_path / "c", resume=True, **run).same(whole)
+    with pytest.raises(InputError, match=r"was begun with costs=.{1,80}, but .{1,80} is given now"):
+        train(store, checkpoint=tmp_path / "c", resume=True, **run | {"costs": 2.0 * COSTS})
+
+
+def test_what_cannot_be_is_refused():
+    X, y = classes()
+    X = scipy.sparse.csr_matrix(X)
+    for options, what in (
+        ({"cost_rule": "max-loss"}, "is a rule for costs; give costs"),
+        ({"costs": COSTS[:3, :3]}, "has 3 rows, where the rows have 4 labels"),
+        ({"costs": COSTS[:3]}, "has the shape"),
+        ({"costs": [["a"]]}, "expected a file's name, or a matrix"),
+        ({"costs": -COSTS}, "in row 1, the cost -0.5 is no finite number"),
+        ({"costs": COSTS, "multiclass": "rest"}, "compares the labels, which multiclass=rest learns apart"),
+        ({"costs": COSTS, "targets": "numbers"}, "does not accept it"),
+        ({"costs": "nowhere.txt"}, "nowhere.txt: is no matrix of costs"),
+    ):
+        with pytest.raises(InputError, match=what):
+            fit(X, y, learner="pa1", **options)
+    with pytest.raises(InputError, match="is for three labels or more"):
+        fit(X, y > 1, learner="pa1", costs=COSTS[:2, :2])
+    with pytest.raises(InputError, match="not for sets of them"):
+        fit(X, [{int(c)} for c in y], learner="pa1", costs=COSTS)
+    with pytest.raises(InputError, match="does not accept it"):
+        fit(X, y, learner="arow", costs=COSTS)

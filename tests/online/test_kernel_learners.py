@@ -1,0 +1,319 @@
+"""Online learners with a kernel: against the dense rules, the plain learners, a numerical optimiser; budgets, memory,
+the way from a store to predictions."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import reference_online as oracle
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import minimize
+from support.training_cases import make_store, run_in_process, stop_after, svmlight, train
+
+from blocksvm.api.fit import fit
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info_main
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.regret import main as regret_main
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.model_file import load_model
+from blocksvm.online.loops import LOSS_SUM, MISTAKES, ROWS
+from blocksvm.sources.matrix import Matrix
+from blocksvm.store.reader import open_store
+
+LINEAR, CUBIC, RBF = {"kernel": "linear"}, {"kernel": "polynomial", "gamma": 0.2, "coef0": 0.5}, {"gamma": 0.3}
+BUDGETS = [{}, {"budget": 15}]
+LEARNERS = [
+    ("kernel-perceptron", {"step": 0.5}),
+    ("kernel-pa", {}),
+    ("kernel-pa1", {"C": 0.3}),
+    ("kernel-pa2", {"C": 2.0}),
+]
+KINDS = {"kernel-perceptron": "perceptron", "kernel-pa": 0, "kernel-pa1": 1, "kernel-pa2": 2}
+
+
+def rows(n=80, d=8, seed=1):
+    """Rows inside and outside of a ball, one without entries, some that stand twice; float32 values."""
+    rng = np.random.default_rng(seed)
+    X = (rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)).astype(np.float32).astype(float)
+    X[3] = 0.0
+    X[n // 2 : n // 2 + 5] = X[:5]
+    return X, np.where((X**2).sum(axis=1) > np.median((X**2).sum(axis=1)), 1.0, -1.0)
+
+
+def sparse_rows(X):
+    return sparse.csr_matrix(X, dtype=np.float32)
+
+
+def plain_kernel(function, bias=0.0):
+    name = function.get("kernel", "rbf")
+
+    def kernel(x, z):
+        if name == "rbf":
+            return np.exp(-function["gamma"] * ((x - z) ** 2).sum()) + bias**2
+        product = x @ z
+        return (product if name == "linear" else (function["gamma"] * product + function["coef0"]) ** 3) + bias**2
+
+    return kernel
+
+
+def rule_of(name, case, function, bias=0.0):
+    own = {key: value for key, value in case.items() if key in ("C", "step", "budget")}
+    return oracle.KernelLearner(plain_kernel(function, bias), kind=KINDS[name], **own)
+
+
+def run_rule(dense, X, y, epochs=1, weights=None):
+    """Each row in its order; (scores before learning, coefficients by row)."""
+    weights = np.ones(len(y)) if weights is None else weights
+    scores = [dense.learn(i, X[i], y[i], weights[i]) for _ in range(epochs) for i in range(len(y))]
+    found = np.zeros(len(y))
+    for i, (_, a) in dense.terms.items():
+        found[i] = a
+    return np.array(scores), found
+
+
+@pytest.mark.parametrize(("name", "case"), LEARNERS)
+@pytest.mark.parametrize("function", [LINEAR, CUBIC, RBF])
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("bias", [0.0, 1.5])
+def test_a_learner_equals_its_dense_rule(name, case, function, budget, bias):
+    if budget == {"budget": 15} and name == "kernel-perceptron" and function is LINEAR:
+        # margins are 0 but for rounding, which decides what is a mistake; its weights are the perceptron's (below)
+        pytest.skip("rounding decides")
+    if budget and name == "kernel-pa" and function is CUBIC:
+        budget = budget | {"budget": 40}  # with less its weights grow to 1e8, where rounding decides
+    X, y = rows()
+    dense = rule_of(name, case | budget, function, bias)
+    scores, expected = run_rule(dense, X, y, epochs=2)
+    found = train(
+        Matrix(sparse_rows(X), y), learner=name, order="stored", max_outer=2, bias=bias, **case, **budget, **function
+    )
+    state, labels = found.loop.state, np.tile(y, 2)
+    by_row = np.where(state["places"] > 0, state["coefficients"], 0.0)
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(by_row, expected, rtol=1e-6, atol=1e-6 * scale)
+    assert sorted(np.flatnonzero(state["places"])) == sorted(dense.terms)
+    assert state["tally"][LOSS_SUM] == pytest.approx(np.maximum(0.0, 1.0 - labels * scores).sum(), rel=1e-6)
+    if not (function is LINEAR and name == "kernel-perceptron"):  # there scores are 0 but for rounding
+        assert state["tally"][MISTAKES] == (labels * scores <= 0.0).sum()
+    # and what the model says
+    support = found.result.support
+    by_age = [state["places"].tolist().index(place) for place in sorted(set(state["places"]) - {0})]
+    assert np.array_equal(support.coefficients, by_row[by_age])
+    last = np.array([dense.score(x) for x in X])
+    model = fit(
+        Matrix(sparse_rows(X), y), learner=name, order="stored", max_outer=2, bias=bias, **case, **budget, **function
+    )
+    np.testing.assert_allclose(model.model.decision_function(sparse_rows(X)), last, rtol=1e-5, atol=1e-5 * scale)
+    wrong = np.abs(last) > 1e-9 * scale
+    assert abs(model.certificate.accuracy - np.mean((last > 0.0) == (y > 0.0))) <= 1.0 - wrong.mean() + 1e-12
+
+
+@pytest.mark.parametrize(("name", "case"), LEARNERS)
+@pytest.mark.parametrize("bias", [0.0, 1.5])
+@pytest.mark.parametrize("budget", [{}, {"budget": 20}])
+def test_the_linear_kernel_has_the_weights_of_the_plain_learner(name, case, bias, budget):
+    """Also with a budget of more rows than there are dimensions: what is projected lies in their span."""
+    X, y = rows(n=150)
+    there = X.any(axis=1)  # a row of the constant feature alone may score 0, where rounding decides of a mistake
+    X, y = X[there], y[there]
+    own = {"order": "stored", "max_outer": 3, "bias": bias} | case
+    plain = fit(sparse_rows(X), y, learner=name.removeprefix("kernel-"), **own)
+    found = fit(sparse_rows(X), y, learner=name, kernel="linear", **own, **budget)
+    support = found.model.support
+    w = sparse.csr_matrix((support.values, support.indices, support.indptr), (len(support.norms), 8)).T
+    np.testing.assert_allclose(w @ support.coefficients, plain.model.weights, rtol=1e-9, atol=1e-7)
+    assert found.model.intercept == pytest.approx(plain.model.intercept, rel=1e-7, abs=1e-7)
+    if budget:
+        assert len(support.norms) <= 8 + (bias > 0.0)
+    ours, theirs = (one.loop.state["tally"] for one in (found, plain))
+    assert (ours[ROWS], ours[MISTAKES]) == (theirs[ROWS], theirs[MISTAKES])
+    assert ours[LOSS_SUM] == pytest.approx(theirs[LOSS_SUM], rel=1e-9)
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_any_blocks_and_a_resumed_run_have_the_same_bits(tmp_path, budget):
+    X, y = rows(n=140, d=12)
+    own = {"learner": "kernel-pa1", "C": 0.4, "gamma": 0.2, "order": "stored", "max_outer": 2} | budget
+    found = []
+    for rows_a_chunk, blocks in ((1, 1), (7, 2), (140, None)):
+        found.append(
+            train(Matrix(sparse_rows(X), y, chunk_rows=np.arange(0, 140, rows_a_chunk)), block_chunks=blocks, **own)
+        )
+    source = Matrix(sparse_rows(X), y, chunk_rows=np.arange(0, 140, 7))
+    for polls in (3, 29):
+        path = tmp_path / f"{polls}.h5"
+        broken = train(source, block_chunks=1, stop=stop_after(polls), checkpoint=path, **own)
+        assert broken.result.status == "interrupted"
+        found.append(train(source, block_chunks=1, checkpoint=path, resume=True, **own))
+    for other in found[1:]:
+        for name in ("tally", "places", "coefficients"):
+            a, b = (run.loop.state[name].copy() for run in (found[0], other))
+            if name == "coefficients":
+                a, b = (np.where(run.loop.state["places"] > 0, one, 0.0) for run, one in ((found[0], a), (other, b)))
+            assert a.tobytes() == b.tobytes(), name
+        for name in ("indptr", "indices", "values", "norms", "coefficients"):
+            assert np.array_equal(getattr(found[0].result.support, name), getattr(other.result.support, name))
+
+
+def test_weights_of_rows_and_classes():
+    X, y = rows(n=60)
+    weights = np.random.default_rng(0).integers(0, 3, 60).astype(float)
+    scores, expected = run_rule(
+        rule_of("kernel-pa1", {"C": 0.2}, RBF), X, y, weights=np.where(y > 0, 3.0, 1.0) * weights
+    )
+    found = train(
+        Matrix(sparse_rows(X), y, weights=weights), learner="kernel-pa1", C=0.2, order="stored",
+        class_weight={1.0: 3.0}, **RBF,
+    )  # fmt: skip
+    state = found.loop.state
+    np.testing.assert_allclose(
+        np.where(state["places"] > 0, state["coefficients"], 0.0), expected, rtol=1e-9, atol=1e-12
+    )
+    suffered = np.where(y > 0, 3.0, 1.0) * weights * np.maximum(0.0, 1.0 - y * scores)
+    assert state["tally"][LOSS_SUM] == pytest.approx(suffered.sum(), rel=1e-9)
+    assert state["tally"][MISTAKES] == (y * scores <= 0.0).sum()
+    with pytest.raises(InputError, match="kernel-pa: does not support weights of rows"):
+        fit(sparse_rows(X), y, sample_weight=weights, learner="kernel-pa", **RBF)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["kernel-pa1", "kernel-pa2"])
+def test_a_projected_step_minimises_what_it_stands_for(name):
+    """||w' - w||^2 / 2 + C l(w')^power over w' = w + sum_p b_p phi(z_p): by a general solver over all b."""
+    X, y = rows(n=40, seed=5)
+    C, budget, kernel = 0.8, 6, plain_kernel(RBF)
+    own = {"learner": name, "C": C, "order": "stored", "budget": budget} | RBF
+    tried = 0
+    for n in range(20, 40):
+        before, after = (train(Matrix(sparse_rows(X[:k]), y[:k]), **own).loop.state for k in (n, n + 1))
+        members = np.flatnonzero(before["places"])
+        assert len(members) == budget
+        K = np.array([[kernel(u, v) for v in X[members]] for u in X[members]])
+        k, a = np.array([kernel(z, X[n]) for z in X[members]]), before["coefficients"][members]
+        power = 1 if name == "kernel-pa1" else 2
+
+        def objective(b, K=K, k=k, a=a, i=n, power=power):
+            return 0.5 * b @ K @ b + C * max(0.0, 1.0 - y[i] * (k @ (a + b))) ** power
+
+        moved = after["coefficients"][members] - a
+        close = {"maxiter": 6000, "fatol": 1e-14, "xatol": 1e-9} if power == 1 else {"gtol": 1e-7}
+        method = "Nelder-Mead" if power == 1 else "BFGS"
+        found = minimize(objective, np.zeros(budget), method=method, options=close)
+        assert objective(moved) <= found.fun + 1e-9
+        tried += bool(moved.any())
+    assert tried >= 5
+
+
+@pytest.mark.slow
+@given(seed=st.integers(0, 2**32 - 1), C=st.sampled_from([0.05, 1.0, 20.0]))
+def test_the_bounds_hold_in_the_space_of_the_kernel(seed, C):
+    """With ||phi(x)|| = 1 (rbf), u any combination: of PA-I mistakes <= max(1, 1/C)(||u||^2 + 2C sum l*) (Crammer 2006,
+    Theorem 4), of the perceptron mistakes - sum l* <= ||u|| sqrt(mistakes)."""
+    rng = np.random.default_rng(seed)
+    X, y = rows(n=50, seed=seed % 991)
+    b = rng.normal(size=50) * rng.uniform(0.0, 3.0) + (y if rng.random() < 0.5 else 0.0)
+    K = np.array([[plain_kernel(RBF)(u, v) for v in X] for u in X])
+    best, norm = np.maximum(0.0, 1.0 - y * (K @ b)), float(b @ K @ b)
+    source = Matrix(sparse_rows(X), y)
+    tally = {
+        name: train(source, learner=name, order="stored", **more, **RBF).loop.state["tally"]
+        for name, more in (("kernel-pa1", {"C": C}), ("kernel-perceptron", {}))
+    }
+    slack = 1.0 + 1e-9
+    assert tally["kernel-pa1"][MISTAKES] <= max(1.0, 1.0 / C) * (norm + 2.0 * C * best.sum()) * slack
+    mistakes = tally["kernel-perceptron"][MISTAKES]
+    assert mistakes - best.sum() <= np.sqrt(norm * mistakes) * slack
+
+
+def test_out_of_core_within_the_memory(tmp_path):
+    X, y = rows(n=3000, d=40, seed=9)
+    store = make_store(tmp_path, sparse_rows(X), y, chunk_nonzeros=512)
+    own = {"learner": "kernel-pa1", "gamma": 0.01, "order": "stored", "C": 0.1}
+    with open_store(store) as source:
+        small = fit(source, memory=700_000, budget=50, **own)
+        large = fit(source, budget=50, **own)
+        assert not small.loop.plan.blocks.partition.resident
+        assert sum(small.loop.plan.memory().values()) <= 700_000
+        assert np.array_equal(small.model.support.coefficients, large.model.support.coefficients)
+        with pytest.raises(InputError, match="support vectors take .* raise memory, or lower budget"):
+            fit(source, memory=900_000, **own)
+        with pytest.raises(InputError, match="is too small"):
+            fit(source, memory=300_000, budget=300, **own)
+
+
+def test_what_is_allocated_is_counted():
+    X, y = rows(n=1500, d=40, seed=4)
+    source = Matrix(sparse_rows(X), y)
+    own = {"learner": "kernel-pa1", "gamma": 0.02, "C": 0.1}
+    for budget in ({}, {"budget": 300}):
+        tracemalloc.start()
+        planned = sum(fit(source, **own, **budget).loop.plan.memory().values())
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < planned + 400_000
+
+
+def test_a_perceptron_ends_when_it_makes_no_mistake():
+    X, y = rows(n=60)
+    found = fit(sparse_rows(X), y, learner="kernel-perceptron", gamma=2.0, max_outer=200)
+    assert found.certificate.accuracy == pytest.approx(1.0, abs=0.04)  # rows that stand twice may have two labels
+    X, y = X[4:40], y[4:40]
+    found = fit(sparse_rows(X), y, learner="kernel-perceptron", gamma=2.0, max_outer=200)
+    assert found.status == "converged"
+    assert found.certificate.accuracy == 1.0
+    assert "the last epoch made no mistake" in found.result.note
+
+
+def test_weights_beyond_all_numbers_are_said():
+    X, y = sparse_rows(np.array([[9e-8], [1000.0]])), np.array([0, 1])
+    own = {"learner": "kernel-pa", "kernel": "polynomial", "gamma": 1.0}
+    with pytest.raises(InputError, match="kernel-pa: its weights overflowed"):
+        fit(X, y, degree=22, order="stored", **own)
+    with pytest.raises(InputError, match="beyond what double precision can solve"):
+        fit(X, y, degree=50, **own)
+
+
+def test_from_a_store_to_predictions(tmp_path, capsys):
+    X, y = rows(n=300)
+    store = make_store(tmp_path, sparse_rows(X[:200]), y[:200])
+    (tmp_path / "new.svm").write_text(svmlight(sparse_rows(X[200:]), y[200:]))
+    model = tmp_path / "m.h5"
+    code, out, err = run_in_process(
+        capsys, train_main, store, model, "--learner", "kernel-pa1", "--gamma", "0.3", "--budget", "60", "--max-outer",
+        "3", "--bias", "1",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "60 support vectors of at most 60" in out
+    assert "mistakes" in err
+    code, out, err = run_in_process(capsys, predict_main, model, tmp_path / "new.svm", "--scores")
+    assert code == 0, err
+    loaded = load_model(model)
+    shifted = sparse.hstack([sparse.csr_matrix((100, 1)), sparse_rows(X[200:])]).tocsr()
+    np.testing.assert_allclose(loaded.decision_function(shifted), np.array(out.split(), float), rtol=1e-5, atol=1e-6)
+    assert (loaded.predict(shifted) == y[200:]).mean() > 0.75
+    assert "kernel-pa1" in run_in_process(capsys, info_main, model)[1]
+    for options, told in [
+        (("--budget", "0"), "--budget 0: must be 1 or more"),
+        (("--kernel", "polynomial", "--coef0", "-1"), "below 0 the polynomial is no kernel"),
+        (("--average",), "--average"), (("--bias", "free"), "bias"),
+        (("--continue-from", model), "kernel-pa1 does not accept it; leave it out"),
+        (("--prior", model), "--prior: kernel-pa1 does not accept it"),
+        (("--valid", store), "--valid: kernel-pa1 does not accept it"),
+    ]:  # fmt: skip
+        code, _, err = run_in_process(capsys, train_main, store, tmp_path / "x.h5", "--learner", "kernel-pa1", *options)
+        assert code == 2, options
+        assert told in err.splitlines()[-1]
+    code, _, err = run_in_process(capsys, stream_main, tmp_path / "new.svm", "--learner", "kernel-pa1")
+    assert code == 2
+    assert "kernel-pa1: learns from a store only" in err.splitlines()[-1]
+    code, _, err = run_in_process(capsys, regret_main, store, "--learner", "kernel-pa1")
+    assert code == 2
+    assert "kernel-pa1: has a kernel, and regret is against the best fixed weights" in err.splitlines()[-1]
+    with pytest.raises(InputError, match="kernel-pa: learns two classes"):
+        fit(sparse_rows(X), np.arange(300) % 3, learner="kernel-pa")

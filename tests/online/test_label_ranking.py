@@ -1,0 +1,268 @@
+"""Online learners on sets of labels: the pair ranked worst, from text, stores, streams and Python."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+import reference_online as oracle
+import scipy.sparse
+from support.online_cases import agree, csr, rows
+from support.stream_cases import SMALL_PIECES, learned
+from support.training_cases import make_store, run_in_process, stop_after, train
+
+from blocksvm.api.fit import fit
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info_main
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.decision_values import misordered
+from blocksvm.model.measures import SetMeasures
+from blocksvm.model.model_file import load_model
+from blocksvm.model.scoring import Scores
+from blocksvm.online import loops
+from blocksvm.online.loops import SetTable
+from blocksvm.online.runner import Runner
+from blocksvm.store.reader import open_store
+from blocksvm.streaming.predictions import Predictions
+
+N, D, K = 150, 12, 4
+
+
+def given_sets(seed=0):
+    """(X, sets): some sets are empty, some complete."""
+    X, _ = rows(n=N, d=D, seed=seed, density=0.5)
+    rng = np.random.default_rng(seed)
+    member = X @ rng.standard_normal((D, K)) + rng.standard_normal((N, K)) > rng.standard_normal((N, 1))
+    member[:4], member[4:8] = False, True
+    return X, [tuple(np.flatnonzero(own).tolist()) for own in member]
+
+
+def text_of(X, sets) -> str:
+    return "".join(
+        ",".join(str(10 * c) for c in own)
+        + " " + " ".join(f"{j}:{x!r}" for j, x in enumerate(row.tolist()) if x) + "\n"
+        for row, own in zip(X, sets, strict=True)
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    X, sets = given_sets()
+    folder = tmp_path_factory.mktemp("ranking")
+    return make_store(folder, text_of(X, sets), chunk_nonzeros=128, keep_order=True, format="multilabel")
+
+
+def ranked(learner, case, X, sets):
+    """(the oracle after all rows, losses, mistakes)"""
+    dense = oracle.MultiPrototype(partial(oracle.LEARNERS[learner], **case), K, X.shape[1])
+    margins = [dense.learn_set(x, own) for x, own in zip(X, sets, strict=True)]
+    losses = [0.0 if z is None else oracle.hinge(z, 1)[0] for z in margins]
+    return dense, sum(losses), sum(z is not None and z <= 0.0 for z in margins)
+
+
+@pytest.mark.parametrize(
+    ("learner", "case"), [("pa", {}), ("pa1", {"C": 0.05}), ("pa2", {"C": 0.05}), ("perceptron", {})]
+)
+def test_the_pair_ranked_worst_is_learned_from(learner, case):
+    X, sets = given_sets()
+    dense, loss, mistakes = ranked(learner, case, X, sets)
+    distinct = sorted(set(sets))
+    y = np.array([distinct.index(own) for own in sets], np.int16)
+    runner = Runner(learner, case, {}, n_classes=K, targets="sets")
+    results = []
+    for size in (1, 7, N):
+        state = runner.new_state(D)
+        for start in range(0, N, size):
+            part = slice(start, start + size)
+            order = np.arange(len(y[part]), dtype=np.int32)
+            runner.learn(csr(X[part]), y[part], order, D, state, sets=SetTable.of(distinct))
+        results.append(state.columns.tobytes() + state.tally.tobytes())
+    assert results[0] == results[1] == results[2]
+    agree(runner.weights(state, np.empty(K * (D + 1))).reshape(K, D + 1)[:, :D], dense.W)
+    assert state.tally[loops.LOSS_SUM] == pytest.approx(loss, rel=1e-12)
+    assert (state.tally[loops.MISTAKES], state.tally[loops.ROWS]) == (mistakes, N)
+
+
+def test_one_learner_a_class_on_sets():
+    X, sets = given_sets()
+    dense = oracle.OneVsRest(partial(oracle.LEARNERS["pa1"], C=0.05), K, D)
+    mistakes = 0
+    for x, own in zip(X, sets, strict=True):
+        sides = np.where(np.isin(np.arange(K), own), 1, -1)
+        mistakes += (sides * dense.scores(x) <= 0.0).any()
+        for learner, side in zip(dense.learners, sides, strict=True):
+            learner.learn(x, side)
+    fitted = fit(scipy.sparse.csr_matrix(X.astype(np.float32)), sets, learner="pa1", C=0.05, multiclass="rest",
+                 order="stored")  # fmt: skip
+    agree(fitted.model.weights, dense.W)
+    assert fitted.loop.plan.solver.progress(fitted.loop.state)["mistakes"] == mistakes
+    said = fitted.model.predict(scipy.sparse.csr_matrix(X))
+    assert list(said) == [tuple(np.flatnonzero(row)) for row in X @ dense.W.T > 0.0]
+
+
+def test_sets_of_one_are_single_labels(store):
+    X, sets = given_sets()
+    single = np.array([own[0] if own else 3 for own in sets])
+    matrix = scipy.sparse.csr_matrix(X.astype(np.float32))
+    alone = fit(matrix, single, learner="pa1", order="stored")
+    as_sets = fit(matrix, [{c} for c in single.tolist()], learner="pa1", order="stored")
+    assert np.array_equal(alone.model.weights, as_sets.model.weights)
+
+
+def test_from_text_to_rankings(store, tmp_path, capsys):
+    X, sets = given_sets()
+    dense, loss, mistakes = ranked("pa1", {"C": 0.05}, X, sets)
+    arguments = (store, tmp_path / "m.h5", "--learner", "pa1", "-C", "0.05", "--order", "stored", "--valid", store,
+                 "--log", tmp_path / "t.jsonl")  # fmt: skip
+    code, out, err = run_in_process(capsys, train_main, *arguments)
+    assert code == 0, err
+    model = load_model(tmp_path / "m.h5")
+    assert (model.labels, model.multilabel, model.ranks) == ((0.0, 10.0, 20.0, 30.0), True, True)
+    agree(model.weights[:, np.argsort(model.feature_ids)], dense.W)
+    scores = X @ dense.W.T
+    member = np.array([np.isin(np.arange(K), own) for own in sets])
+    expected = [(10.0 * c,) for c in scores.argmax(axis=1)]
+    assert list(model.predict(X)) == expected
+    code, out, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", store)
+    assert [tuple(map(float, line.split(","))) for line in out.split()] == expected
+    perfect = np.mean([not own.any() or own.all() or s[own].min() > s[~own].max()
+                       for s, own in zip(scores, member, strict=True)])  # fmt: skip
+    assert f"perfect rankings {perfect:.6f}" in err
+    assert "sets of 0, 10, 20, 30" in run_in_process(capsys, info_main, tmp_path / "m.h5")[1]
+    events = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().split("\n")[:-1]]
+    last = [event for event in events if event["event"] == "outer"][-1]
+    assert (last["mistakes"], last["rows"]) == (mistakes, N)
+    assert last["cumulative_loss"] == pytest.approx(loss, rel=1e-6)
+    assert last["valid_accuracy"] == perfect
+
+
+def test_stopped_resumed_and_continued_to_the_same_bits(store, tmp_path):
+    run = {"learner": "pa2", "C": 0.1, "block_chunks": 1, "max_outer": 4}
+    whole = train(store, **run)
+    first = train(store, stop=stop_after(9), checkpoint=tmp_path / "c", **run)
+    assert first.result.status == "interrupted"
+    assert train(store, checkpoint=tmp_path / "c", resume=True, **run).same(whole)
+    with open_store(store) as source:
+        fit(source, **run | {"max_outer": 2}).save(tmp_path / "m.h5")
+        again = fit(source, continue_from=tmp_path / "m.h5", block_chunks=1, max_outer=2)
+    assert np.array_equal(again.result.w, whole.w)
+
+
+def test_what_an_order_is_worth_is_as_scikit_learn_has_it():
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(0)
+    true, values = rng.random((80, 5)) < 0.4, rng.integers(0, 6, (80, 5)).astype(float)
+    true[:2], true[2:4] = False, True
+    own = np.empty(80, dtype=object)
+    own[:] = [tuple("abcde"[c] for c in np.flatnonzero(row)) for row in true]
+    measures = SetMeasures(tuple("abcde"), ranks=True)
+    for part in (slice(0, 7), slice(7, 80)):
+        measures.count(Scores(values[part], None, own[part]))
+    assert f"ranking loss {metrics.label_ranking_loss(true, values):.6f}" in measures.sentences()[2]
+    said = np.eye(5, dtype=bool)[values.argmax(axis=1)]
+    assert f"micro F1 {metrics.f1_score(true, said, average='micro'):.6f}" in measures.sentences()[1]
+    assert f"one-error {np.mean(true.any(axis=1) & ~(true & said).any(axis=1)):.6f}" in measures.sentences()[2]
+    pairs = [sum(v[a] <= v[b] for a in np.flatnonzero(t) for b in np.flatnonzero(~t))
+             for v, t in zip(values, true, strict=True)]  # fmt: skip
+    assert misordered(values, true).tolist() == pairs
+
+
+def test_what_cannot_be_is_refused(store, tmp_path):
+    with open_store(store) as source:
+        for options, what in (
+            ({"query": 1.0}, "is for rows of one label each"),
+            ({"class_weight": "balanced"}, "is for rows of one label each"),
+            ({"targets": "classes"}, "its rows have sets of labels; leave targets out"),
+            ({"targets": "numbers"}, "regression needs numbers"),
+        ):
+            with pytest.raises(InputError, match=what):
+                fit(source, learner="pa1", **options)
+    X = scipy.sparse.csr_matrix(np.eye(3))
+    with pytest.raises(InputError, match="its labels are numbers, no sets"):
+        fit(X, [1, 2, 3], learner="pa1", targets="sets")
+    with pytest.raises(InputError, match="its sets have 1 label in all"):
+        fit(X, [{1}, {1}, set()], learner="pa1")
+    for y, what in (([{1}, {"a"}, set()], "all numbers or all strings"), ([{1}, 2, {1}], "stands among sets"),
+                    ([{1}, {2}], "must be 3"), ([{1}, {float("inf")}, set()], "finite")):  # fmt: skip
+        with pytest.raises(InputError, match=what):
+            fit(X, y, learner="pa1")
+    with pytest.raises(InputError, match="have no set of labels, not even an empty one"):
+        fit(X, [{1}, None, {2}], learner="pa1")
+
+
+# -- streams ----------------------------------------------------------------------------------------------------------
+
+LABELS = (0.0, 10.0, 20.0, 30.0)
+
+
+def test_a_stream_of_sets_is_training_in_stored_order(store, tmp_path, capsys):
+    X, sets = given_sets()
+    text = tmp_path / "rows.svm"
+    text.write_text(text_of(X, sets))
+    own = (text, "--format", "multilabel", "--learner", "pa1", "-C", "0.05")
+    named = (*own, "--targets", "sets", "--labels", "0,10,20,30")
+    more = ("--model", tmp_path / "m.h5", "--predictions", tmp_path / "p", "--scores", "--log", tmp_path / "t")
+    code, out, err = run_in_process(capsys, stream_main, *named, *more)
+    assert code == 0, err
+    dense, loss, mistakes = ranked("pa1", {"C": 0.05}, X, sets)
+    assert f"average loss {loss / N:.6f}, mistakes {mistakes / N:.4%}" in out
+    model = load_model(tmp_path / "m.h5")
+    assert (model.labels, model.multilabel, model.ranks) == (LABELS, True, True)
+    agree(model.weights[:, np.argsort(model.feature_ids)], dense.W)
+    before = oracle.MultiPrototype(partial(oracle.LEARNERS["pa1"], C=0.05), K, D)
+    scores = []
+    for x, labels in zip(X, sets, strict=True):
+        scores.append(before.scores(x))
+        before.learn_set(x, labels)
+    np.testing.assert_allclose(np.loadtxt(tmp_path / "p"), scores, rtol=1e-6, atol=1e-9)
+    # and it is gone on with, by another stream and by training
+    again = ("--continue-from", tmp_path / "m.h5", "--model", tmp_path / "n.h5", "--format", "multilabel")
+    assert run_in_process(capsys, stream_main, text, *again)[0] == 0
+    with open_store(store) as source:
+        trained = fit(source, continue_from=tmp_path / "m.h5", order="stored")
+    agree(load_model(tmp_path / "n.h5").weights[:, np.argsort(load_model(tmp_path / "n.h5").feature_ids)],
+          trained.model.weights[:, np.argsort(trained.model.feature_ids)], 1e-12)  # fmt: skip
+    code, out, err = run_in_process(capsys, stream_main, *own, "--labels", "0,10,20,30")
+    assert code == 2
+    assert "not one of 0 and 10 and 20 and 30; name the labels with --labels, or its sets with --targets sets" in err
+    code, out, err = run_in_process(capsys, stream_main, *own, "--targets", "sets")
+    assert (code, "name the labels that sets may hold with --labels" in err) == (2, True)
+
+
+def test_sets_that_do_not_fit_are_told_or_skipped(tmp_path):
+    text = tmp_path / "rows.svm"
+    text.write_text("10,20 1:1\n10,7 2:1\n 3:1\n20 1:1\n")
+    options = {"targets": "sets", "labels": LABELS, "format": "multilabel"}
+    with pytest.raises(InputError, match=r"rows.svm:2: the set holds the label 7, which is not one of 0, 10, 20, 30"):
+        learned(text, "pa1", **options)
+    stream, reports = learned(text, "pa1", skip_bad=True, **options)
+    assert (reports[-1].rows, reports[-1].skipped, stream.targets.unlabelled) == (3, 1, 0)
+    text.write_text("10 1:1\n")
+    with pytest.raises(InputError, match=r"rows.svm:1: the label 10 is no set of labels; read them with format"):
+        learned(text, "pa1", **options | {"format": "svmlight"})
+
+
+def test_many_sets_in_a_piece(tmp_path):
+    """Of more sets in a piece than sixteen bits count, the places are wider."""
+    text, sets = tmp_path / "rows.svm", list(itertools.combinations(range(60), 3))
+    assert len(sets) > 1 << 15
+    text.write_text("".join(f"{a},{b},{c} {k % 9}:1\n" for k, (a, b, c) in enumerate(sets)))
+    options = {"targets": "sets", "labels": tuple(map(float, range(60))), "format": "multilabel"}
+    few, _ = learned(text, "pa1", memory=SMALL_PIECES, **options)
+    many, _ = learned(text, "pa1", **options)
+    assert few.leading.state.columns.tobytes() == many.leading.state.columns.tobytes()
+
+
+def test_predicted_sets_as_text(tmp_path):
+    text = tmp_path / "rows.svm"
+    text.write_text(text_of(*given_sets()))
+    stream, _ = learned(text, "pa1", targets="sets", labels=LABELS, format="multilabel")
+    predicted = []
+    lines = Predictions(predicted.append, False, sets=True)
+    lines.add(np.array([[1.0, -1.0, 2.0, 0.0], [-1.0] * 4]), stream.targets.known_classes())
+    assert "".join(predicted) == "0,20\n\n"

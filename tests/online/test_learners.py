@@ -1,0 +1,279 @@
+"""Learners as data: settings through every file, rows of different importance, divergence, positions beyond 2^31."""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import reference_online as oracle
+from support.online_cases import CASES, csr, oracle_for, rows, runner_for
+from support.stream_cases import text_of
+from support.training_cases import make_store, random_rows, run_in_process, train
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.settings import plain
+from blocksvm.base.user_code import by_user
+from blocksvm.commands.info import main as info
+from blocksvm.commands.stream import main as stream
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.model_file import describe_model
+from blocksvm.online import LEARNERS, get_learner
+from blocksvm.online.learner import SHARED, WEIGHTS, Learner
+from blocksvm.online.loops import LOSS_SUM, ROWS
+from blocksvm.online.runner import Runner
+from blocksvm.problems.problem_settings import LossName
+from blocksvm.sources.matrix import Matrix
+
+MAP_NORESERVE = 0x4000  # of Linux; mmap has it from Python 3.14 on
+
+
+def values_of(setting) -> list:
+    """Legal values of a setting that are not its default: a common one, and the ends of its range."""
+    if setting.kind is bool:
+        return [True]
+    if setting.name == "costs":
+        return [setting.checked([[0.0, 1.5], [1e-300, 0.0]])]
+    if setting.choices:
+        return [choice for choice in setting.choices if choice != setting.default]
+    if isinstance(setting, LossName):
+        return ["squared-hinge", "squared"]
+    if setting.kind is str:
+        return ["module:attribute"]
+    low = setting.least if setting.least is not None else np.nextafter(setting.above, math.inf)
+    if setting.infinite:
+        high = math.inf
+    else:
+        high = setting.most if setting.most is not None else np.nextafter(setting.below, -math.inf)
+    if setting.kind is int:
+        return [7, int(high)]
+    middle = 0.7 if low < 0.7 < high else 3.5
+    return [value for value in (middle, float(low), float(high)) if value > 0.0 or setting.least == 0.0]
+
+
+def settings_of(name):
+    learner = get_learner(name)
+    chosen_by = learner.chooser
+    for choice, one in learner.variants.items() or [(None, learner)]:
+        needed = {"lam": 0.1, "max_norm": 9.0, "n_features": 99}
+        base = {s.name: needed[s.name] for s in one.settings if s.name in needed and s.name != "n_features"}
+        if chosen_by:
+            base[chosen_by] = choice
+        if "n_features" in one.settings:
+            base["n_features"] = 99
+        for setting in one.settings + SHARED.without("multiclass"):
+            for value in values_of(setting):
+                if setting.name == chosen_by or (setting.name == "C" and "lam" in base):
+                    continue
+                yield base | {setting.name: value}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_settings_come_back_as_they_were(name):
+    """Each at values that are not its default, and at the ends of its range, through JSON."""
+    learner = get_learner(name)
+    takes = learner.settings + SHARED
+    seen = set()
+    for given in settings_of(name):
+        own = {key: value for key, value in given.items() if key not in SHARED}
+        shared = {key: value for key, value in given.items() if key in SHARED}
+        found = learner.resolve(own) | SHARED.resolve(shared, name)
+        back = takes.restored(json.loads(json.dumps(plain(found), allow_nan=False)))
+        assert back == {key: value for key, value in found.items() if value is not None}
+        assert {key: back[key] for key in given} == given
+        seen |= set(given)
+    assert seen >= set(takes.names()) - {"multiclass", "C"}
+
+
+GIVEN = [
+    ("hf-fobos", ("--p", "inf", "--cap", "2"), {"p": "inf", "cap": 2.0}),
+    ("omd", ("--mirror", "p-norm", "--p", "200"), {"mirror": "p-norm", "p": 200.0}),
+    ("pa2", ("-C", "1e-40"), {"C": 1e-40}),
+    ("cw-var", ("--variance", "1e40"), {"variance": 1e40}),
+    ("nag", ("--average",), {"average": True}),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "expected"), GIVEN)
+def test_settings_are_in_models_checkpoints_and_logs(tmp_path, capsys, name, options, expected):
+    X, y = random_rows(n=40, seed=3, dtype=np.float32)
+    store, text = make_store(tmp_path, X, y), text_of(tmp_path, X, y)
+    made = {}
+    for command, main, arguments in (
+        ("train", train_main, (store, "MODEL", "--solver", name, "--checkpoint", tmp_path / "c", "--log", "LOG")),
+        ("stream", stream, (text, "--learner", name, "--model", "MODEL", "--log", "LOG")),
+    ):
+        names = {"MODEL": tmp_path / f"{command}.h5", "LOG": tmp_path / f"{command}.jsonl"}
+        arguments = [names.get(one, one) for one in arguments]
+        code, _, err = run_in_process(capsys, main, *arguments, *options)
+        assert code == 0, err
+        events = [json.loads(line) for line in names["LOG"].read_text().splitlines()]
+        assert events[0]["event"] == "start"
+        code, told, _ = run_in_process(capsys, info, names["MODEL"], "--json")
+        made[command] = json.loads(told)["method"]
+        assert describe_model(names["MODEL"])["method"] == made[command]
+    assert made["train"] == made["stream"]
+    assert expected.items() <= made["train"]["settings"].items()
+    code, _, err = run_in_process(
+        capsys, train_main, store, tmp_path / "again.h5", "--solver", name, *options, "--checkpoint", tmp_path / "c",
+        "--resume", "--max-outer", 2,
+    )  # fmt: skip
+    assert code == 0, err
+
+
+# -- rows of different importance
+
+
+def weigh(dense, given: dict, h: float) -> None:
+    """Make an oracle count its next row h times: h times the loss."""
+    if hasattr(dense, "C"):
+        dense.C = given.get("C", 1.0) * h
+    elif hasattr(dense, "r"):
+        dense.r = given.get("r", 1.0) / h
+    elif isinstance(dense, oracle.GradientLearner):
+        loss = oracle.LOSSES[given.get("loss", "hinge")]
+        dense.loss = lambda *arguments: tuple(h * part for part in loss(*arguments))
+    else:
+        dense.step = given.get("step", 1.0) * h
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name != "perceptron-bias"])
+@pytest.mark.parametrize("average", [False, True])
+def test_importance_multiplies_the_loss_of_a_row(name, average):
+    d = 15
+    X, y = rows(n=120, d=d, seed=2)
+    given = CASES[name][0]
+    runner = runner_for(name, given, d, average)
+    order = np.arange(len(y), dtype=np.int32)
+    if WEIGHTS not in runner.learner.takes:
+        with pytest.raises(InputError, match=f"{name}: does not support weights of rows; leave them out"):
+            runner.learn(csr(X), y.astype(np.int16), order, d, runner.new_state(d), weights=np.ones(len(y)))
+        return
+    states = []
+    for weights in (None, np.ones(len(y))):
+        state = runner.new_state(d)
+        runner.learn(csr(X), y.astype(np.int16), order, d, state, weights=weights)
+        states.append([state.columns.tobytes(), state.scalars.tobytes(), state.tally.tobytes()])
+    assert states[0] == states[1]
+    weights = np.random.default_rng(3).choice([0.0, 0.3, 1.0, 7.0], len(y))
+    state, scores = runner.new_state(d), np.empty(len(y))
+    runner.learn(csr(X), y.astype(np.int16), order, d, state, weights=weights, scores=scores)
+    dense, total, rounds = oracle_for(name, given, d), np.zeros(d), 0
+    for x, label, h in zip(X, y, weights, strict=True):
+        if h == 0.0:
+            continue
+        if name in ("nag", "auto"):
+            dense.learn(x, label, h)
+        else:
+            weigh(dense, given, h)
+            dense.learn(x, label)
+        total, rounds = total + dense.w, rounds + 1
+    expected = total / rounds if average else dense.w
+    found = runner.weights(state, np.empty(d + 1))[:d]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10 * max(1.0, np.abs(expected).max()))
+    assert state.tally[ROWS] == len(y)
+    loss = oracle.LOSSES[given.get("loss", "hinge")]
+    suffered = sum(h * loss(z, label)[0] for z, label, h in zip(scores, y, weights, strict=True))
+    assert state.tally[LOSS_SUM] == pytest.approx(suffered, rel=1e-9)
+
+
+# -- weights that are no numbers any more
+
+
+def test_a_learner_that_diverges_says_so_and_saves_nothing(tmp_path, capsys):
+    X, y = random_rows(n=200, seed=4, dtype=np.float32)
+    X = X * np.float32(100.0)
+    store, text = make_store(tmp_path, X, y), text_of(tmp_path, X, y)
+    from blocksvm.commands.regret import main as regret
+
+    options = ("--loss", "squared", "--decay", "constant")
+    model, figures = tmp_path / "m.h5", tmp_path / "r.json"
+    for main, arguments in (
+        (train_main, (store, model, "--solver", "ogd", *options, "--max-outer", 5)),
+        (stream, (text, "--learner", "ogd", *options, "--model", model)),
+        (regret, (store, "--learner", "ogd", *options, "--json", figures)),
+    ):
+        code, _, err = run_in_process(capsys, main, *arguments)
+        assert code == 2, err
+        last = err.splitlines()[-1]
+        assert "ogd: its weights overflowed" in last
+        assert "lower --step, or scale the rows" in last
+        assert "Traceback" not in err
+        assert not model.exists() and not figures.exists()
+    for bad in (("--bias", "nan"), ("--bias", "inf"), ("--step", "1e308"), ("--step", "nan")):
+        for main, arguments in ((train_main, (store, model, "--solver", "ogd")), (stream, (text, "--learner", "ogd"))):
+            code, _, err = run_in_process(capsys, main, *arguments, *bad)
+            assert code == 2, bad
+            assert bad[0] in err.splitlines()[-1]
+
+
+def test_a_score_that_is_none_counts_as_a_loss_that_is_none():
+    """Or a hinge loss would hide it: nan is below no margin."""
+    runner = runner_for("ogd", {}, 2)
+    state = runner.new_state(2)
+    state.columns[0] = math.nan
+    with pytest.raises(InputError, match="ogd: its weights overflowed by row 1"):
+        runner.learn(csr(np.ones((1, 2))), np.ones(1, np.int16), np.zeros(1, np.int32), 2, state)
+    with pytest.raises(InputError, match="its weights overflowed"):
+        runner.weights(state, np.empty(3))
+
+
+# -- many classes
+
+
+def test_classes_times_features_may_exceed_two_to_the_31():
+    """In 26 GB of memory that is promised by nobody, of which some pages are used."""
+    d, k = (1 << 30) + 5, 3
+    runner = Runner("perceptron", {}, {}, n_classes=k, rule="prototype")
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
+    columns = np.frombuffer(mmap.mmap(-1, 8 * k * (d + 1), flags), np.float64)
+    state = runner.new_state(0)
+    state.columns = columns
+    matrix = np.array([0, 2], np.int64), np.array([3, d - 1], np.int32), np.array([1.0, 2.0], np.float32)
+    runner.learn(matrix, np.array([2], np.int16), np.zeros(1, np.int32), d, state)
+    right, wrong = 2 * (d + 1), 0
+    assert columns[[right + 3, right + d - 1]].tolist() == [1.0, 2.0]
+    assert columns[[wrong + 3, wrong + d - 1]].tolist() == [-1.0, -2.0]
+    assert columns[d + 1 : 2 * (d + 1) : 1 << 20].sum() == 0.0
+
+
+# -- learners from elsewhere
+
+
+def test_a_learner_from_outside_the_package_is_named_by_its_place():
+    by_user("blocksvm.online.rules.gradient:OGD", "no.such.module:X", "blocksvm.online.rules.gradient:move")
+    found = get_learner("blocksvm.online.rules.gradient:OGD")
+    assert found is get_learner("ogd")
+    for name, what in (
+        ("nobody", "nobody: no such learner"),
+        ("no.such.module:X", "cannot be imported"),
+        ("blocksvm.online.rules.gradient:move", "is no learner"),
+    ):
+        with pytest.raises(InputError, match=what):
+            get_learner(name)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_learner_declares_all_of_itself(name):
+    learner = get_learner(name)
+    assert isinstance(learner, Learner) and learner.name == name
+    assert learner.summary and learner.source
+    command = learner.example.split()
+    assert command[0] == name
+    chosen_by = learner.chooser
+    for choice, one in learner.variants.items() or [(None, learner)]:
+        rule = one.rule
+        assert rule.scalars._fields[0] == "rounds"
+        settings = one.resolve(CASES[name][0] if not chosen_by else {chosen_by: choice, "n_features": (
+            9 if "n_features" in one.settings else None)}, {"lam": 0.1, "max_norm": 1.0})  # fmt: skip
+        assert len(rule.packed(settings, True)) == len(rule.parameters)
+        assert np.isfinite(rule.packed(settings, False)[rule.parameters.step])
+    assert len(fields(learner)) <= 14
+
+
+def test_an_unfinished_pass_of_a_learner_from_a_matrix_trains():
+    X, y = random_rows(n=50, seed=5)
+    assert train(Matrix(X, y), solver="blocksvm.online.rules.gradient:OGD", max_outer=1).w.any()

@@ -1,0 +1,259 @@
+"""The online learners' kernels against the dense oracles: every learner, loss and setting, lazily and densely alike."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import reference_online as oracle
+from hypothesis import given
+from hypothesis import strategies as st
+from support.online_cases import CASES, agree, csr, oracle_for, rows, runner_for
+
+from blocksvm.base.errors import InputError
+from blocksvm.online import LEARNERS, loops
+from blocksvm.online.rule_parts import SMALLEST_SCALE
+from blocksvm.online.rules import sparse
+from blocksvm.online.runner import Runner
+
+EACH = [(name, case) for name, cases in CASES.items() for case in cases]
+ids = [f"{name}-{'-'.join(f'{k}={v}' for k, v in case.items())}" for name, case in EACH]
+
+
+@pytest.mark.parametrize(("name", "case"), EACH, ids=ids)
+@pytest.mark.parametrize("average", [False, True])
+def test_a_learner_equals_its_dense_rule(name, case, average):
+    d = 30
+    X, y = rows(d=d)
+    runner = runner_for(name, case, d, average)
+    state = runner.new_state(d)
+    scores, found = np.empty(len(y)), np.empty(d + 1)
+    dense = oracle_for(name, case, d)
+    before, w, mean = oracle.run(dense, X, y)
+    runner.learn(csr(X), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, state, scores=scores)
+    agree(scores, before)
+    runner.weights(state, found)
+    if name == "perceptron-bias":
+        if not average:
+            agree(found[d] * runner.bias, dense.b)
+        agree(found[:d], mean if average else w)
+        return
+    agree(found, np.append(mean if average else w, 0.0))
+    # reading the weights has changed nothing, and learning goes on into a second epoch
+    runner.learn(csr(X), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, state, scores=scores)
+    _, _, second = oracle.run(dense, X, y)
+    runner.weights(state, found)
+    agree(found[:d], (mean + second) / 2 if average else dense.w)
+
+
+@pytest.mark.parametrize(("name", "case"), [(name, cases[-1]) for name, cases in CASES.items()])
+@pytest.mark.parametrize("rule", ["prototype", "rest"])
+def test_more_than_two_classes(name, case, rule):
+    d, k = 20, 4
+    X, _ = rows(n=120, d=d, seed=3)
+    rng = np.random.default_rng(1)
+    y = np.argmax(X @ rng.standard_normal((d, k)) + 0.3 * rng.standard_normal((len(X), k)), axis=1)
+    runner = runner_for(name, case, k * d if rule == "prototype" else d, n_classes=k, rule=rule)
+    state = runner.new_state(d)
+    runner.learn(csr(X), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, state)
+    found = np.empty(k * (d + 1))
+    runner.weights(state, found)
+    make = partial(oracle_for, name, case)
+    if name == "perceptron-bias" and rule == "prototype":
+        make = partial(oracle.LEARNERS["perceptron"], step=1.0)
+        X = np.hstack([X, np.full((len(X), 1), case["max_norm"])])
+    dense = oracle.MultiPrototype(make, k, X.shape[1]) if rule == "prototype" else oracle.OneVsRest(make, k, d)
+    if name == "mira" and rule == "prototype":
+        dense = oracle.MIRAOfClasses(k, d)
+    mistakes = 0
+    for x, c in zip(X, y, strict=True):
+        mistakes += dense.predict(x) != c
+        dense.learn(x, c)
+    agree(found.reshape(k, d + 1)[:, : dense.W.shape[1]], dense.W)
+    assert state.tally[loops.MISTAKES] == mistakes
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("rule", [None, "prototype", "rest"])
+def test_blocks_of_any_size_are_bit_identical(name, rule):
+    d = 30
+    X, y = rows(n=160, d=d, seed=4)
+    k = 2 if rule is None else 3
+    labels = y if rule is None else np.arange(len(y)) % 3
+    case = CASES[name][-1]
+    results = []
+    for size in (1, 7, len(y)):
+        runner = runner_for(name, case, d * (k if rule == "prototype" else 1), average=True, n_classes=k, rule=rule)
+        state = runner.new_state(d)
+        for start in range(0, len(y), size):
+            part = slice(start, start + size)
+            order = np.arange(len(y[part]), dtype=np.int32)
+            runner.learn(csr(X[part], np.float32), labels[part].astype(np.int16), order, d, state)
+        results.append([state.columns.tobytes(), state.scalars.tobytes(), state.tally.tobytes()])
+    assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("name", ["pa1", "arow", "fobos", "ogd"])
+def test_ones_are_values_of_one(name):
+    d = 25
+    X, y = rows(d=d, seed=6)
+    X = (X != 0).astype(float)
+    indptr, indices, values = csr(X)
+    found = []
+    for stored in (None, values, values.astype(np.float64)):
+        runner = runner_for(name, CASES[name][0], d)
+        state = runner.new_state(d)
+        runner.learn((indptr, indices, stored), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, state)
+        found.append(state.columns.copy())
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name != "perceptron-bias"])
+def test_a_bias_is_a_constant_feature(name):
+    d = 20
+    X, y = rows(n=100, d=d, seed=7)
+    case = CASES[name][-1]
+    order = np.arange(len(y), dtype=np.int32)
+    runner = runner_for(name, case, d + 1, bias=0.5)
+    state = runner.new_state(d)
+    runner.learn(csr(X), y.astype(np.int16), order, d, state)
+    plain = runner_for(name, case, d + 1)
+    wide = plain.new_state(d + 1)
+    plain.learn(csr(np.hstack([X, np.full((len(y), 1), 0.5)])), y.astype(np.int16), order, d + 1, wide)
+    found, expected = np.empty(d + 1), np.empty(d + 2)
+    agree(runner.weights(state, found), plain.weights(wide, expected)[: d + 1], 1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("average", [False, True])
+def test_events_keyed_to_the_round_change_nothing_but_rounding(monkeypatch, average):
+    """Scales multiplied in, tables begun anew, totals summed anew: with long runs of steps that bring them about."""
+    d = 12
+    X, y = rows(n=33_000, d=d, seed=9, density=0.3)
+    order = np.arange(len(y), dtype=np.int32)
+    assert len(y) > sparse.PERIOD
+    cases = [
+        ("fobos", {"l1": 0.003, "l2": 0.05}),  # the scale falls by e^-0.05 sqrt t: below its least
+        ("fobos", {"l1": 0.01}),
+        ("hf-fobos", {"l1": 0.01, "p": 1.0, "cap": 500.0}),
+        ("ogd", {"radius": 0.05, "decay": "constant"}),
+        ("pegasos", {"lam": 1e-4}),
+        ("omd", {"mirror": "entropic", "step": 1.0, "radius": 2.0}),
+        ("omd", {"mirror": "p-norm", "p": 4.0, "step": 0.1}),
+    ]
+    for name, case in cases:
+        runner = runner_for(name, case, d, average)
+        state = runner.new_state(d)
+        runner.learn(csr(X), y.astype(np.int16), order, d, state)
+        found = runner.weights(state, np.empty(d + 1))
+        _, w, mean = oracle.run(oracle_for(name, case, d), X, y)
+        agree(found[:d], mean if average else w, 1e-9)
+
+
+@pytest.mark.parametrize("p", [10.0, 12.0, 15.0, 2.0 * math.log(1e6), 200.0])
+@pytest.mark.parametrize("average", [False, True])
+def test_weights_and_means_of_a_large_power(p, average):
+    """The means of p-norm mirror descent in long doubles: sums of numbers that grow by many orders must not cancel."""
+    d = 20
+    X, y = rows(n=3000, d=d, seed=4, density=0.3)
+    X *= np.exp(np.linspace(-3.0, 3.0, len(X)))[:, None]  # theta grows all the time
+    X = X.astype(np.float32).astype(float)
+    case = {"mirror": "p-norm", "p": p, "step": 0.02}
+    runner = runner_for("omd", case, d, average)
+    state = runner.new_state(d)
+    for part in np.array_split(np.arange(len(y), dtype=np.int32), 3):
+        runner.learn(csr(X), y.astype(np.int16), part, d, state)
+    found = runner.weights(state, np.empty(d + 1))[:d]
+    wide = X.astype(np.longdouble)
+    theta, w, total = np.zeros(d, np.longdouble), np.zeros(d, np.longdouble), np.zeros(d, np.longdouble)
+    for x, label in zip(wide, y, strict=True):
+        if label * (w @ x) < 1.0:
+            theta += label * x
+            r = np.abs(theta) / np.abs(theta).max(initial=np.longdouble(1e-300))
+            norm = np.abs(theta).max() * np.sum(r**p) ** (1.0 / np.longdouble(p))
+            w = np.longdouble(0.02) * theta * (np.abs(theta) / norm) ** (p - 2.0) if norm > 0 else 0 * theta
+        total += w
+    expected = (total / len(y) if average else w).astype(float)
+    assert np.abs(expected).max() > 0.0
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+
+
+def test_labels_are_asked_for_as_often_as_the_margin_says():
+    d = 15
+    X, y = rows(n=4000, d=d, seed=2)
+    order = np.arange(len(y), dtype=np.int32)
+    b = 0.5
+    runner = runner_for("pa1", {"C": 0.1}, d, query=b, key=7)
+    state = runner.new_state(d)
+    scores = np.empty(len(y))
+    runner.learn(csr(X), y.astype(np.int16), order, d, state, scores=scores)
+    chances = np.array([oracle.query_probability(b, z) for z in scores])
+    queried = state.tally[loops.QUERIED]
+    assert abs(queried - chances.sum()) < 4.5 * math.sqrt((chances * (1 - chances)).sum())
+    assert queried == state.scalars[0], "a row whose label is not asked for is no round"
+    again = runner.new_state(d)
+    for part in (slice(0, 1000), slice(1000, 4000)):
+        runner.learn(csr(X[part]), y[part].astype(np.int16), np.arange(len(y[part]), dtype=np.int32), d, again)
+    assert np.array_equal(again.columns, state.columns)
+    other = runner_for("pa1", {"C": 0.1}, d, query=b, key=8)
+    other_memory = other.new_state(d)
+    other.learn(csr(X), y.astype(np.int16), order, d, other_memory)
+    assert not np.array_equal(other_memory.columns, state.columns)
+
+
+values = st.one_of(st.just(0.0), st.floats(-1e3, 1e3, width=32), st.sampled_from([1e-30, -1e30, 1e12, 1e-12, 1.0]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEARNERS)
+@given(data=st.lists(st.tuples(st.lists(values, min_size=3, max_size=3), st.booleans()), min_size=1, max_size=12))
+def test_no_learner_makes_numbers_that_are_none(name, data):
+    X, y = np.array([x for x, _ in data]), np.where([side for _, side in data], 1, -1).astype(np.int16)
+    case = next((case for case in CASES[name] if "squared" not in str(case.get("loss"))), {})
+    for average in (False, True):
+        runner = runner_for(name, case, 3, average)
+        state = runner.new_state(3)
+        order = np.arange(len(y), dtype=np.int32)
+        scores = np.empty(len(y))
+        for _ in range(3):
+            runner.learn(csr(X), y, order, 3, state, scores=scores)
+            assert np.isfinite(scores).all()
+        assert np.isfinite(runner.weights(state, np.empty(4))).all()
+
+
+def test_settings_that_do_not_fit_are_refused():
+    for name, case, what in [
+        ("pa", {"C": 1.0}, "C: pa does not accept it; it accepts costs, cost_rule"),
+        ("pegasos", {}, "pegasos needs lam"),
+        ("perceptron-bias", {}, "perceptron-bias needs max_norm"),
+        ("arow", {"r": 0.0}, "r=0: must be above 0 and at most 1e"),
+        ("ogd", {"step": 1e308}, "step=1e[+]308: must be above 0 and at most 1e"),
+        ("ogd", {"step": math.nan}, "step=nan: must be above 0"),
+        ("cw-var", {"confidence": 0.5}, "confidence=0.5: must be between 0.5 and 1"),
+        ("ogd", {"loss": "hing"}, "loss=hing: no such loss; choose one of"),
+        ("omd", {"mirror": "entropic"}, "omd mirror=entropic needs n_features"),
+        ("omd", {"mirror": "entropic", "n_features": 3}, "n_features=3: the rows have 4 features"),
+        ("omd", {"radius": 1.0}, "radius: omd does not accept it"),
+        ("omd", {"mirror": "p-norm", "p": 1.5}, "p=1.5: must be from 2 to"),
+        ("hf-fobos", {"p": 0.5}, "p=0.5: must be 1 or more"),
+        ("nobody", {}, "nobody: no such learner"),
+    ]:
+        with pytest.raises(InputError, match=what):
+            Runner(name, case, {"n_features": 4} if "n_features" in case else {})
+    for bias in (math.nan, math.inf, -1.0):
+        with pytest.raises(InputError, match="bias=.*: must be from 0 to"):
+            Runner("pa", {}, {}, bias=bias)
+
+
+def test_a_scale_that_has_become_small_is_multiplied_in():
+    runner = runner_for("fobos", {"l2": 50.0, "decay": "constant"}, 2)
+    state = runner.new_state(2)
+    X = np.array([[1.0, 0.0]] * 40)
+    runner.learn(csr(X), np.ones(40, np.int16), np.arange(40, dtype=np.int32), 2, state)
+    assert state.scalars[sparse.SCALAR.scale] >= SMALLEST_SCALE
+    dense = oracle.FOBOS(2, l2=50.0, decay="constant")
+    _, w, _ = oracle.run(dense, X, np.ones(40))
+    agree(runner.weights(state, np.empty(3))[:2], w)

@@ -1,0 +1,319 @@
+"""Online learners of numbers: kernels against the dense rules, closed forms against a numerical optimiser, bounds, and
+the way from text or a store to predictions."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import reference_online as oracle
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+from support.online_cases import agree, csr
+from support.stream_cases import learned, text_of, weights_by_id
+from support.training_cases import make_store, run_in_process, svmlight, train
+
+from blocksvm.api.fit import fit
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.model_file import load_model
+from blocksvm.online import LEARNERS, get_learner
+from blocksvm.online.loops import LOSS_SUM, SQUARED_ERRORS
+from blocksvm.online.runner import Runner
+from blocksvm.sources.matrix import Matrix
+from blocksvm.streaming.stream_saving import save_stream
+
+# name -> settings to try; each is given to the oracle and to the kernel
+LOSSES_OF_NUMBERS = ("squared", "epsilon-insensitive", "absolute")
+CASES = {
+    "pa": [{}, {"epsilon": 0.0}],
+    "pa1": [{"C": 0.05}, {"C": 10.0, "epsilon": 0.4}],
+    "pa2": [{"C": 0.05}, {"C": 10.0, "epsilon": 0.4}],
+    "ogd": [{"loss": loss, "step": 0.1} for loss in LOSSES_OF_NUMBERS] + [{"radius": 0.7, "step": 0.1}],
+    "forel": [{"step": 0.05}],
+    "omd": [{"mirror": "euclidean", "step": 0.05}, {"mirror": "p-norm", "p": 3.0, "step": 0.05, "loss": "absolute"},
+            {"mirror": "entropic", "step": 0.1, "radius": 3.0, "loss": "epsilon-insensitive"}],
+    "subgradient": [{"l1": 0.01, "step": 0.1}],
+    "fobos": [{"l1": 0.01, "loss": loss, "step": 0.1} for loss in LOSSES_OF_NUMBERS],
+    "hf-fobos": [{"l1": 0.02, "p": 2.0, "step": 0.1}],
+    "adagrad-rda": [{"l1": 0.01, "loss": loss} for loss in LOSSES_OF_NUMBERS],
+    "adagrad-rda-squares": [{"l1": 0.01}],
+    "adagrad-fobos": [{"l1": 0.01, "loss": "epsilon-insensitive", "epsilon": 0.3}],
+    "ftrl": [{"alpha": 0.5, "l1": 0.1, "loss": loss} for loss in LOSSES_OF_NUMBERS],
+    "coin": [{"wealth": 1.0, "loss": loss} for loss in LOSSES_OF_NUMBERS],
+    "nag": [{"loss": loss} for loss in LOSSES_OF_NUMBERS] + [{"loss": "epsilon-insensitive", "epsilon": 0.5}],
+    "auto": [{}],
+}  # fmt: skip
+EACH = [(name, case) for name, cases in CASES.items() for case in cases]
+ids = [f"{name}-{'-'.join(f'{k}={v}' for k, v in case.items())}" for name, case in EACH]
+KINDS = {"pa": 0, "pa1": 1, "pa2": 2}
+
+
+def oracle_for(name, case, d):
+    if name in KINDS:
+        return oracle.PARegression(d, kind=KINDS[name], **case)
+    if name == "auto":
+        return oracle.Auto(d, real=True)
+    return oracle.LEARNERS[name](d, **({"loss": "squared"} | case))
+
+
+def numbers(n=200, d=30, seed=0, noise=0.3):
+    """(X dense of float32 values, y): sparse rows, rows that stand twice, rows without entries."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.2)
+    X[rng.choice(n, 5)] = 0.0
+    X[rng.choice(n, 8)] = X[rng.choice(n, 8)]
+    X = X.astype(np.float32).astype(np.float64)
+    return X, X @ rng.standard_normal(d) + noise * rng.standard_normal(n)
+
+
+def test_every_learner_of_numbers_is_tried():
+    assert set(CASES) == {name for name in LEARNERS if "numbers" in get_learner(name).targets}
+
+
+@pytest.mark.parametrize(("name", "case"), EACH, ids=ids)
+@pytest.mark.parametrize("average", [False, True])
+def test_a_learner_equals_its_dense_rule(name, case, average):
+    d = 30
+    X, y = numbers(d=d)
+    known = {"n_features": d} if case.get("mirror") == "entropic" else {}
+    runner = Runner(name, case, known, average=average, targets="numbers")
+    state = runner.new_state(d)
+    order, scores, found = np.arange(len(y), dtype=np.int32), np.empty(len(y)), np.empty(d + 1)
+    dense = oracle_for(name, case, d)
+    before, w, mean = oracle.run(dense, X, y)
+    runner.learn(csr(X), y, order, d, state, scores=scores)
+    agree(scores, before)
+    runner.weights(state, found)
+    agree(found, np.append(mean if average else w, 0.0))
+    loss = oracle.LOSSES["epsilon-insensitive" if name in KINDS else case.get("loss", "squared")]
+    suffered = sum(loss(z, t, case.get("epsilon", 0.1))[0] for z, t in zip(before, y, strict=True))
+    assert state.tally[LOSS_SUM] == pytest.approx(suffered, rel=1e-9)
+    assert state.tally[SQUARED_ERRORS] == pytest.approx(np.square(before - y).sum(), rel=1e-9)
+
+
+def best_step(w, x, y, epsilon, weight, power):
+    """a of the least a^2 ||x||^2 / 2 + weight l(w + a x)^power, numerically."""
+
+    def objective(a):
+        loss = max(0.0, abs((w + a * x) @ x - y) - epsilon)
+        return 0.5 * a * a * (x @ x) + weight * loss**power
+
+    return minimize_scalar(objective, bracket=(-1.0, 1.0), options={"xtol": 1e-12}).x
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_a_step_minimises_what_it_stands_for(kind):
+    """PA: ||w' - w||^2 / 2 least such that the loss is 0; PA-I: + C l(w'); PA-II: + C l(w')^2; along x."""
+    rng = np.random.default_rng(kind)
+    name, C, epsilon = ("pa", "pa1", "pa2")[kind], 0.3, 0.2
+    for _ in range(20):
+        x, w, y = rng.standard_normal(5), rng.standard_normal(5), 4.0 * rng.standard_normal()
+        runner = Runner(name, {"epsilon": epsilon} | ({"C": C} if kind else {}), {}, targets="numbers")
+        state = runner.new_state(5)
+        state.columns[:5] = w
+        runner.learn(csr(x[None], np.float64), np.array([y]), np.zeros(1, np.int32), 5, state)
+        moved = float((state.columns[:5] - w) @ x / (x @ x))
+        # a large weight makes the constraint hold
+        found = best_step(w, x, y, epsilon, 1e7 if kind == 0 else C, 2 if kind == 2 else 1)
+        assert moved == pytest.approx(found, abs=1e-5)
+
+
+@given(seed=st.integers(0, 2**32 - 1), name=st.sampled_from(sorted(KINDS)), C=st.sampled_from([0.01, 0.5, 20.0]))
+def test_the_bounds_of_regression_hold(seed, name, C):
+    """Lemma 1 for every u: sum tau_t (2 l_t - tau_t ||x_t||^2 - 2 l*_t) <= ||u||^2; PA where l* = 0: sum l^2 <= R^2
+    ||u||^2 (Theorem 2); PA-II: sum l^2 <= (R^2 + 1 / (2C)) (||u||^2 + 2C sum l*^2) (Theorem 5)."""
+    rng = np.random.default_rng(seed)
+    X, _ = numbers(n=60, d=8, seed=seed % 997)
+    u, epsilon = rng.standard_normal(8), 0.1
+    exact = bool(rng.integers(2))
+    y = X @ u + (rng.uniform(-epsilon, epsilon, 60) if exact else rng.standard_normal(60))
+    case = {"epsilon": epsilon} | ({} if name == "pa" else {"C": C})
+    runner = Runner(name, case, {}, targets="numbers")
+    state = runner.new_state(8)
+    scores, before, total = np.empty(1), np.zeros(8), 0.0
+    losses, best = [], np.maximum(0.0, np.abs(X @ u - y) - epsilon)
+    for i in range(60):
+        runner.learn(csr(X[i : i + 1]), y[i : i + 1], np.zeros(1, np.int32), 8, state, scores=scores)
+        loss, step, q = max(0.0, abs(scores[0] - y[i]) - epsilon), state.columns[:8] - before, X[i] @ X[i]
+        before = state.columns[:8].copy()
+        losses.append(loss)
+        if q > 0.0:
+            tau = np.sqrt(step @ step / q)
+            total += tau * (2.0 * loss - tau * q - 2.0 * best[i])
+    rows, losses = (X * X).sum(axis=1).max(), np.array(losses)
+    losses = losses[(X * X).sum(axis=1) > 0.0]  # an empty row cannot be learned from
+    best = best[(X * X).sum(axis=1) > 0.0]
+    slack = 1.0 + 1e-9
+    assert total <= (u @ u) * slack + 1e-9
+    if name == "pa" and exact:
+        assert np.square(losses).sum() <= rows * (u @ u) * slack
+    if name == "pa2":
+        assert np.square(losses).sum() <= (rows + 0.5 / C) * (u @ u + 2.0 * C * np.square(best).sum()) * slack
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_any_blocks_learn_the_same(name):
+    X, y = numbers(n=70, seed=1)
+    expected = oracle.run(oracle_for(name, {}, 30), X, y, epochs=2)[1] if name != "omd" else None
+    found = []
+    for rows_a_chunk, blocks in ((1, 1), (7, 2), (70, None)):
+        # float32, for which the kernels are compiled already
+        source = Matrix(scipy.sparse.csr_matrix(X, dtype=np.float32), y, chunk_rows=np.arange(0, 70, rows_a_chunk))
+        run = train(source, solver=name, order="stored", max_outer=2, block_chunks=blocks, targets="numbers")
+        found.append(run.w)
+        if expected is not None and np.isfinite(expected).all():
+            np.testing.assert_allclose(run.w[:-1], expected, rtol=1e-9, atol=1e-9)
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+    last = run.outer()[-1]
+    assert last["mistakes"] is None
+    assert last["squared_errors"] > 0.0
+    z = scipy.sparse.csr_matrix(X) @ run.w[:-1]
+    assert run.result.certificate.rmse == pytest.approx(np.sqrt(np.square(z - y).mean()), rel=1e-12)
+    assert run.result.certificate.accuracy is None
+
+
+@pytest.mark.parametrize("learner", ["pa1", "nag", "adagrad-rda"])
+def test_a_stream_and_training_in_stored_order_agree(tmp_path, learner):
+    X, y = numbers(n=200, seed=2)
+    X = scipy.sparse.csr_matrix(X)
+    stream, reports = learned(text_of(tmp_path, X, y), learner, targets="numbers", bias=0.5, average=True)
+    save_stream(tmp_path / "stream.h5", stream)
+    run = train(Matrix(X, y), solver=learner, order="stored", targets="numbers", bias=0.5, average=True)
+    found, model = weights_by_id(tmp_path / "stream.h5", 31)
+    np.testing.assert_allclose(found[1:], run.w[:-1], rtol=1e-6, atol=1e-7)  # the text's ids count from 1
+    assert model.labels == ()
+    assert reports[-1].squared_errors == pytest.approx(run.outer()[-1]["squared_errors"], rel=1e-6)
+    assert reports[-1].mistakes is None
+    assert reports[-1].label == pytest.approx(y[-1])
+
+
+def test_a_stream_goes_on_from_numbers_and_weights_count(tmp_path):
+    X, y = numbers(n=120, seed=3)
+    X = scipy.sparse.csr_matrix(X)
+    text, half = text_of(tmp_path, X, y), text_of(tmp_path, X[:60], y[:60], "half.svm")
+    rest = text_of(tmp_path, X[60:], y[60:], "rest.svm")
+    whole, _ = learned(text, "pa2", targets="numbers")
+    first, _ = learned(half, "pa2", targets="numbers")
+    save_stream(tmp_path / "half.h5", first)
+    second, reports = learned(rest, "", continue_from=tmp_path / "half.h5")
+    save_stream(tmp_path / "whole.h5", whole)
+    save_stream(tmp_path / "both.h5", second)
+    assert np.array_equal(*(weights_by_id(tmp_path / f"{name}.h5", 31)[0] for name in ("whole", "both")))
+    assert reports[-1].rows == 120
+    # a prior's part is predicted besides
+    third, told = learned(rest, "pa2", prior=tmp_path / "half.h5", targets="numbers")
+    assert told[-1].squared_errors == pytest.approx(
+        reports[-1].squared_errors - first.report().squared_errors, rel=1e-9
+    )
+    # a row of weight h is one with h C in place of C
+    light = fit(X, y, learner="pa1", C=0.1, sample_weight=np.full(120, 3.0), targets="numbers")
+    heavy = fit(X, y, learner="pa1", C=0.1 * 3.0, targets="numbers")
+    assert np.array_equal(light.model.weights, heavy.model.weights)
+
+
+def test_from_text_to_predictions(tmp_path, capsys):
+    X, y = numbers(n=300, seed=4, noise=0.05)
+    X = scipy.sparse.csr_matrix(X)
+    store = make_store(tmp_path, X[:200], y[:200])
+    (tmp_path / "new.svm").write_text(svmlight(X[200:], y[200:]))
+    model, log = tmp_path / "m.h5", tmp_path / "t.jsonl"
+    code, out, err = run_in_process(
+        capsys, train_main, store, model, "--learner", "pa1", "--targets", "numbers", "--epsilon", "0.01",
+        "--max-outer", "20", "--average", "--valid", store, "--log", log,
+    )  # fmt: skip
+    assert code == 0, err
+    assert "root mean squared error on the training rows" in out
+    assert "rmse" in err
+    assert "mistakes" not in err
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert events[0]["learner_settings"]["targets"] == "numbers"
+    assert [event for event in events if event["event"] == "outer"][-1]["squared_errors"] > 0.0
+    code, out, err = run_in_process(capsys, predict, model, tmp_path / "new.svm", "--scores")
+    assert code == 0, err
+    z = np.array(out.split(), dtype=float)
+    assert np.sqrt(np.square(z - y[200:]).mean()) < 0.2 * y.std()
+    assert "root mean squared error" in err
+    loaded = load_model(model)
+    np.testing.assert_allclose(loaded.predict(_shifted(X[200:])), z, rtol=1e-5, atol=1e-6)
+    out = run_in_process(capsys, info, model)[1]
+    assert "targets numbers" in out
+    code, out, err = run_in_process(
+        capsys, stream_main, tmp_path / "new.svm", "--learner", "pa1", "--targets", "numbers", "--model",
+        tmp_path / "s.h5",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "rmse" in out
+    assert "rmse" in err
+    assert "rmse" in run_in_process(capsys, info, tmp_path / "s.h5")[1]
+    code, _, err = run_in_process(
+        capsys, stream_main, tmp_path / "new.svm", "--continue-from", tmp_path / "s.h5", "--model", tmp_path / "s2.h5"
+    )
+    assert code == 0, err
+
+
+def _shifted(X):
+    return scipy.sparse.hstack([scipy.sparse.csr_matrix((X.shape[0], 1)), X]).tocsr()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--learner", "arow"], "--targets numbers: arow learns classes alone"),
+        (["--learner", "pegasos"], "--targets numbers: pegasos learns classes alone"),
+        (["--learner", "pa1", "--epsilon", "-1"], "--epsilon -1: must be"),
+    ],
+)
+def test_what_does_not_fit_is_said(tmp_path, capsys, options, told):
+    (tmp_path / "rows.svm").write_text("1.5 1:1\n2 2:1\n")
+    store = make_store(tmp_path, "1.5 1:1\n2 2:1\n", name="store")
+    for main, files in ((stream_main, [tmp_path / "rows.svm"]), (train_main, [store, tmp_path / "m.h5"])):
+        code, _, err = run_in_process(capsys, main, *files, "--targets", "numbers", *options)
+        assert code == 2
+        assert told in err.splitlines()[-1]
+    assert not (tmp_path / "m.h5").exists()
+
+
+def test_labels_that_do_not_fit_are_said(tmp_path, capsys):
+    X, y = numbers(n=20)
+    with pytest.raises(InputError, match="regression needs numbers"):
+        fit(X, np.array(["a", "b"] * 10), learner="pa", targets="numbers")
+    with pytest.raises(InputError, match="have no label"):
+        fit(X, np.where(np.arange(20) == 3, np.nan, y), learner="pa", targets="numbers")
+    with pytest.raises(InputError, match="has no classes"):
+        fit(X, y, learner="pa1", targets="numbers", class_weight="balanced")
+    for learner, options, told in [
+        ("ogd", {"loss": "hinge"}, "choose one of epsilon-insensitive, .*absolute"),
+        ("pa", {"query": 1.0}, "query: is for classes"), ("pa", {"multiclass": "rest"}, "multiclass: is for classes"),
+    ]:  # fmt: skip
+        with pytest.raises(InputError, match=told):
+            fit(X, y, learner=learner, targets="numbers", **options)
+    with pytest.raises(InputError, match="choose one of classes, numbers"):
+        fit(X, y, learner="pa1", targets="number")
+    (tmp_path / "rows.svm").write_text("1.5 1:1\n2 2:1\n")
+    code, _, err = run_in_process(
+        capsys, stream_main, tmp_path / "rows.svm", "--learner", "pa", "--targets", "numbers", "--labels", "1,2"
+    )
+    assert code == 2
+    assert "--labels: --targets numbers has no classes" in err.splitlines()[-1]
+    # a model of classes is no beginning for numbers, nor the reverse
+    (tmp_path / "classes.svm").write_text("1 1:1\n-1 2:1\n")
+    save_stream(tmp_path / "c.h5", learned(tmp_path / "classes.svm", "pa")[0])
+    save_stream(tmp_path / "n.h5", learned(tmp_path / "rows.svm", "pa", targets="numbers")[0])
+    with pytest.raises(InputError, match="has the labels -1, 1, other ones than the stream"):
+        learned(tmp_path / "rows.svm", "pa", targets="numbers", prior=tmp_path / "c.h5")
+    with pytest.raises(InputError, match="has real targets"):
+        learned(tmp_path / "classes.svm", "pa", prior=tmp_path / "n.h5")
+    with pytest.raises(InputError, match="targets"):
+        learned(tmp_path / "rows.svm", "pa", targets="numbers", continue_from=tmp_path / "c.h5")
+    # rows without a label are passed over
+    (tmp_path / "some.vw").write_text("1.5 | a:1\n| b:1\n2.5 | a:1 b:1\n")
+    stream, reports = learned(tmp_path / "some.vw", "pa", targets="numbers", format="vw")
+    assert (reports[-1].rows, stream.targets.unlabelled) == (2, 1)

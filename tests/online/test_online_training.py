@@ -1,0 +1,544 @@
+"""Online learners through the outer loop: epochs, any number of classes, going on later, prior models, predictions."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import reference
+import reference_online as oracle
+import scipy.sparse
+from support.training_cases import make_store, random_rows, rows_of_store, run_in_process, stop_after, svmlight, train
+
+from blocksvm.api.fit import fit
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.decision_values import area_under_curve
+from blocksvm.model.model_file import load_model
+from blocksvm.online import LEARNERS, get_learner
+from blocksvm.sources.matrix import Matrix
+
+LEARNED = [name for name in LEARNERS if name != "pegasos"]  # as a solver, pegasos is the one with sub-batches
+
+
+def classes(n=90, d=12, k=4, seed=0):
+    """(X CSR, labels that are no 0 .. k - 1)"""
+    rng = np.random.default_rng(seed)
+    X = scipy.sparse.random(n, d, density=0.4, random_state=rng, format="csr", data_rvs=rng.standard_normal)
+    y = np.argmax(X @ rng.standard_normal((d, k)), axis=1)
+    return X, np.array([-3.0, 0.5, 7.0, 40.0, 41.0])[y]
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_epochs_in_stored_order_equal_the_dense_rule_for_any_blocks(name):
+    X, y = random_rows(n=70, seed=1)
+    known = {"max_norm": float(np.sqrt((X.toarray() ** 2).sum(axis=1).max()))} if name == "perceptron-bias" else {}
+    dense = oracle.LEARNERS[name](X.shape[1], **known)
+    _, expected, _ = oracle.run(dense, X.toarray(), y, epochs=2)
+    found = []
+    for rows_a_chunk, blocks in ((1, 1), (7, 2), (70, None)):
+        source = Matrix(X, y, chunk_rows=np.arange(0, 70, rows_a_chunk))
+        run = train(source, solver=name, order="stored", max_outer=2, block_chunks=blocks)
+        assert run.result.status in ("max-outer", "converged")
+        found.append(run.w)
+        np.testing.assert_allclose(run.w[:-1], expected, rtol=1e-9, atol=1e-10)
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+
+
+def test_an_epoch_reports_what_was_suffered_and_the_end_what_was_learned():
+    X, y = random_rows(n=100, seed=2, zero_rows=0)
+    run = train(Matrix(X, y), solver="pa1", order="stored", max_outer=3, C=0.5)
+    dense = oracle.LEARNERS["pa1"](X.shape[1], C=0.5)
+    scores, w, _ = oracle.run(dense, X.toarray(), y, epochs=3)
+    margins = np.tile(y, 3) * scores
+    last = run.outer()[-1]
+    assert last["rows"] == 300
+    assert last["mistakes"] == (margins <= 0).sum()
+    assert last["cumulative_loss"] == pytest.approx(np.maximum(0, 1 - margins).sum(), rel=1e-9)
+    progress = [e for e in run.events if e["event"] == "progress"]
+    assert [e["rows"] for e in progress] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    assert [e["mistakes"] for e in progress] == [(margins[: e["rows"]] <= 0).sum() for e in progress]
+    certificate = run.result.certificate
+    assert (certificate.primal, certificate.dual) == (None, None)
+    assert certificate.accuracy == pytest.approx(np.mean(np.where(X @ w > 0, 1, -1) == y))
+
+
+@pytest.mark.parametrize("rule", ["prototype", "rest"])
+@pytest.mark.parametrize("name", ["pa1", "arow", "hf-fobos"])
+def test_more_classes_from_store_to_prediction(tmp_path, capsys, name, rule):
+    X, y = classes()
+    store = make_store(tmp_path, X, y, dtype="float64", keep_order=True)
+    model, out = tmp_path / "m.h5", tmp_path / "p.txt"
+    options = ["--solver", name, "--order", "stored", "--multiclass", rule, "--bias", "1"]
+    code, told, _ = run_in_process(capsys, train_main, store, model, *options)
+    assert code == 0
+    k, d = 4, X.shape[1]
+    wide = np.hstack([X.toarray(), np.ones((len(y), 1))])
+    labels = np.unique(y)
+    make = oracle.LEARNERS[name]
+    dense = (oracle.MultiPrototype if rule == "prototype" else oracle.OneVsRest)(make, k, d + 1)
+    for x, label in zip(wide, y, strict=True):
+        dense.learn(x, int(np.searchsorted(labels, label)))
+    loaded = load_model(model)
+    assert loaded.labels == tuple(labels)
+    by_id = np.zeros((k, d + 2))
+    by_id[:, loaded.feature_ids] = loaded.weights
+    np.testing.assert_allclose(by_id[:, 1 : d + 1], dense.W[:, :d], rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(loaded.intercept, dense.W[:, d], rtol=1e-9, atol=1e-10)
+    expected = labels[[dense.predict(x) for x in wide]]
+    text = tmp_path / "rows.svm"
+    for source in (text, store):
+        code, told, _ = run_in_process(capsys, predict, model, source, out, "--overwrite")
+        assert code == 0
+        assert [float(line) for line in out.read_text().split()] == expected.tolist()
+        assert f"accuracy {np.mean(expected == y):.6f}" in told
+        assert run_in_process(capsys, predict, model, source, out, "--overwrite", "--scores")[0] == 0
+        values = np.array([line.split() for line in out.read_text().splitlines()], float)
+        np.testing.assert_allclose(values, [dense.W @ x for x in wide], rtol=1e-9, atol=1e-9)
+    columns = scipy.sparse.hstack([scipy.sparse.csr_matrix((len(y), 1)), X]).tocsr()
+    assert loaded.predict(columns).tolist() == expected.tolist()
+    code, told, _ = run_in_process(capsys, info, model)
+    assert code == 0
+    assert "-3, 0.5, 7, 40" in told
+    assert name in told
+
+
+@pytest.mark.parametrize("name", ["arow", "hf-fobos", "omd", "perceptron"])
+@pytest.mark.parametrize("order", ["stored", "shuffled"])
+def test_continuing_is_as_if_it_had_not_stopped(tmp_path, name, order):
+    X, y = random_rows(n=80, seed=4)
+    source = Matrix(X, y, chunk_rows=np.arange(0, 80, 5))
+    settings = {"solver": name, "order": order, "block_chunks": 4, "seed": 3}
+    if name == "omd":
+        settings |= {"mirror": "entropic", "radius": 2.0, "average": True}
+    whole = fit(source, max_outer=3, **settings)
+    first = fit(source, max_outer=1, **settings)
+    first.save(tmp_path / "first.h5")
+    second = fit(source, max_outer=2, continue_from=tmp_path / "first.h5", **settings)
+    assert np.array_equal(second.result.w, whole.result.w)
+    for array in ("features", "scalars", "tally"):
+        assert np.array_equal(second.loop.state[array], whole.loop.state[array])
+    assert second.result.outer == 2
+    second.save(tmp_path / "second.h5")
+    assert load_model(tmp_path / "second.h5").meta["outer"] == 3
+
+
+def test_continuing_on_other_rows_keeps_what_only_the_model_knows(tmp_path):
+    (X, y), (Z, v) = random_rows(n=40, d=12, seed=5), random_rows(n=50, d=12, seed=6)
+    ids = [np.arange(1, 13), np.arange(9, 21)]  # four features are shared
+    texts = []
+    for rows, labels, own in ((X, y, ids[0]), (Z, v, ids[1])):
+        wide = scipy.sparse.lil_matrix((rows.shape[0], 22))
+        wide[:, own] = rows
+        texts.append((wide.tocsr(), labels))
+    stores = [
+        make_store(tmp_path, A, labels, name=f"s{k}", dtype="float64", keep_order=True)
+        for k, (A, labels) in enumerate((A[:, 1:], labels) for A, labels in texts)
+    ]
+    from blocksvm.store.reader import Store
+
+    settings = {"solver": "arow", "order": "stored", "bias": 0.5}
+    with Store(stores[0]) as one, Store(stores[1]) as two:
+        fit(one, **settings).save(tmp_path / "one.h5")
+        both = fit(two, continue_from=tmp_path / "one.h5", **settings)
+        both.save(tmp_path / "both.h5")
+    dense = oracle.AROW(22)
+    for A, labels in texts:
+        rows = A.toarray()
+        rows[:, 21] = 0.5
+        oracle.run(dense, rows, labels)
+    model = load_model(tmp_path / "both.h5")
+    found = np.zeros(22)
+    found[model.feature_ids] = model.weights
+    np.testing.assert_allclose(found[:21], dense.w[:21], rtol=1e-9, atol=1e-10)
+    assert model.intercept == pytest.approx(0.5 * dense.w[21], rel=1e-9)
+
+
+def test_what_cannot_be_continued_is_refused(tmp_path):
+    source = Matrix(*random_rows(seed=7))
+    fit(source, solver="pa1", C=0.5).save(tmp_path / "m.h5")
+    for settings, what in [
+        ({"solver": "pa2", "C": 0.5}, "was learned by pa1, not by pa2; leave solver out"),
+        ({"solver": "pa1", "C": 0.3}, "was learned with C=0.5, but 0.3 is given now"),
+        ({"C": 0.3}, "was learned with C=0.5, but 0.3 is given now"),
+        ({"bias": 1.0}, "was learned with bias 0, but 1 is given now"),
+        ({"solver": "dual-cd"}, "was learned by pa1, not by dual-cd"),
+    ]:
+        with pytest.raises(InputError, match=what):
+            fit(source, continue_from=tmp_path / "m.h5", **settings)
+    fit(source).save(tmp_path / "batch.h5")
+    with pytest.raises(InputError, match="starts from other models by warm_start"):
+        fit(source, continue_from=tmp_path / "batch.h5")
+    other = Matrix(source_of := random_rows(seed=7)[0], np.where(random_rows(seed=7)[1] > 0, 2.0, 1.0))
+    assert source_of.shape[0] == other.n_samples
+    with pytest.raises(InputError, match="has the labels -1, 1, other ones"):
+        fit(other, solver="pa1", C=0.5, continue_from=tmp_path / "m.h5")
+
+
+@pytest.mark.parametrize("name", ["ogd", "fobos", "perceptron", "cw-stdev"])
+@pytest.mark.parametrize("average", [False, True])
+def test_a_prior_model_is_what_a_learner_starts_from_and_is_pulled_towards(tmp_path, name, average):
+    X, y = random_rows(n=60, seed=8)
+    fit(Matrix(X, y), tol=1e-2).save(tmp_path / "prior.h5")
+    prior = load_model(tmp_path / "prior.h5")
+    w0 = np.zeros(X.shape[1])
+    w0[prior.feature_ids] = prior.weights
+    Z, v = random_rows(n=70, seed=9)
+    case = {"fobos": {"l1": 0.05}, "ogd": {"radius": 0.6}}.get(name, {})
+    run = train(Matrix(Z, v), solver=name, order="stored", prior=tmp_path / "prior.h5",
+                average=average, **case)  # fmt: skip
+    dense = oracle.LEARNERS[name](Z.shape[1], **case)
+    # the learner's own weights are what is added to the prior's: its rule sees the whole score
+    score, total = dense.score, np.zeros(Z.shape[1])
+    dense.score = lambda x: score(x) + w0 @ x
+    for x, label in zip(Z.toarray(), v, strict=True):
+        dense.learn(x, label)
+        total += dense.w
+    expected = w0 + (total / len(v) if average else dense.w)
+    np.testing.assert_allclose(run.w[:-1], expected, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+def test_dual_cd_is_regularised_towards_a_prior_model(tmp_path, loss, bias):
+    X, y = random_rows(n=60, seed=8)
+    fit(Matrix(X, y), tol=1e-2, bias=bias).save(tmp_path / "prior.h5")
+    prior = load_model(tmp_path / "prior.h5")
+    w0 = np.zeros(X.shape[1] + 1)
+    w0[prior.feature_ids] = prior.weights
+    w0[-1] = prior.intercept
+    Z, v = random_rows(n=80, seed=9)
+    source = Matrix(Z, v, chunk_rows=np.arange(0, 80, 8))
+    run = train(source, loss=loss, C=0.3, bias=bias, tol=1e-8, schedule="5", block_chunks=3,
+                prior=tmp_path / "prior.h5")  # fmt: skip
+    assert run.result.status == "converged"
+    certificate = run.result.certificate
+    wide = np.hstack([Z.toarray(), np.full((80, 1), bias)])
+    m = v * (wide @ run.w)
+    excess = np.maximum(0.0, 1.0 - m)
+    primal = 0.5 * ((run.w - w0) ** 2).sum() + 0.3 * (excess if loss == "hinge" else excess**2).sum()
+    u = wide.T @ (run.alpha * v)
+    dual = (run.alpha * (1.0 - v * (wide @ w0))).sum() - 0.5 * u @ u
+    if loss == "squared-hinge":
+        dual -= (run.alpha**2).sum() / (4 * 0.3)
+    assert certificate.primal == pytest.approx(primal, rel=1e-9)
+    assert certificate.dual == pytest.approx(dual, rel=1e-7)
+    np.testing.assert_allclose(run.w, w0 + u, atol=1e-10)
+    outers = [e for e in run.outer() if e["dual_estimate"] is not None]
+    assert all(e["dual_estimate"] <= primal * (1 + 1e-9) for e in outers)
+    # another optimum than without the prior, and nearer to it the less C weighs
+    plain = train(source, loss=loss, C=0.3, bias=bias, tol=1e-8, schedule="5", block_chunks=3)
+    assert not np.allclose(plain.w, run.w, atol=1e-3)
+    assert reference.primal(wide, v, plain.w, np.full(80, 0.3), loss) < reference.primal(
+        wide, v, run.w, np.full(80, 0.3), loss
+    )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"loss": "logistic", "solver": "lbfgs"}, {"solver": "pa1", "average": True, "max_outer": 2},
+     {"loss": "epsilon-insensitive"}, {"multiclass": "rest"}, {"multiclass": "crammer-singer"}],
+    ids=str,
+)  # fmt: skip
+def test_a_prior_that_tells_nothing_of_the_rows_is_told_and_a_related_one_is_not(tmp_path, caplog, settings):
+    rng = np.random.default_rng(3)
+    W = rng.standard_normal((24, 3 if "multiclass" in settings else 1))
+
+    def rows(features: slice):
+        """Rows of these features alone, and their labels."""
+        X = np.zeros((200, 24))
+        X[:, features] = rng.standard_normal((200, 12))
+        scores = X @ W
+        if settings.get("loss") == "epsilon-insensitive":
+            return X, 100.0 * scores[:, 0]
+        return X, scores.argmax(axis=1) if "multiclass" in settings else np.where(scores[:, 0] > 4.0, 1.0, -1.0)
+
+    mine, others = slice(12), slice(12, 24)
+    fit(*rows(mine), **settings).save(tmp_path / "related.h5")
+    fit(*rows(others), **settings).save(tmp_path / "unrelated.h5")
+    X, y = rows(mine)
+    related = fit(X, y, prior=tmp_path / "related.h5", **settings)
+    assert "unrelated" not in caplog.text + related.result.note
+    unrelated = fit(X, y, prior=tmp_path / "unrelated.h5", **settings)
+    assert "unrelated.h5: tells hardly more of these rows than a guess (" in caplog.text
+    assert "in 200 rows), so it seems to be of unrelated data; leave prior out" in unrelated.result.note
+
+
+def test_the_area_under_the_curve_counts_pairs():
+    rng = np.random.default_rng(4)
+    values, positive = rng.integers(0, 6, 50) / 2.0, rng.random(50) < 0.3
+    over, under = values[positive][:, None], values[~positive][None]
+    expected = np.mean((over > under) + 0.5 * (over == under))
+    assert area_under_curve(values, positive) == pytest.approx(expected)
+
+
+def test_a_resumed_run_must_have_the_same_prior(tmp_path):
+    source = Matrix(*random_rows(n=90, seed=8), chunk_rows=np.arange(0, 90, 6))
+    for k, C in enumerate((0.1, 5.0)):
+        fit(source, C=C, tol=1e-2).save(tmp_path / f"prior{k}.h5")
+    path = tmp_path / "run.ckpt"
+    settings = {"tol": 1e-6, "schedule": "2", "block_chunks": 3, "prior": tmp_path / "prior0.h5"}
+    whole = train(source, **settings)
+    train(source, stop=stop_after(5), checkpoint=path, **settings)
+    for prior, what in ((tmp_path / "prior1.h5", "with another prior"), (None, "with prior")):
+        with pytest.raises(InputError, match=f"was begun {what}; resume with the same"):
+            train(source, checkpoint=path, resume=True, **(settings | {"prior": prior}))
+    assert train(source, checkpoint=path, resume=True, **settings).same(whole)
+
+
+def test_what_cannot_have_a_prior_is_refused(tmp_path):
+    source = Matrix(*random_rows(seed=8))
+    fit(source, bias=1.0).save(tmp_path / "prior.h5")
+    with pytest.raises(InputError, match="has an intercept, but there is no constant feature"):
+        fit(source, prior=tmp_path / "prior.h5")
+    with pytest.raises(InputError, match="prior: pegasos does not accept it; dual-cd and most learners take one"):
+        fit(source, solver="pegasos", prior=tmp_path / "prior.h5")
+    with pytest.raises(InputError, match="not together with prior"):
+        fit(source, bias=1.0, prior=tmp_path / "prior.h5", warm_start=tmp_path / "prior.h5")
+
+
+def test_a_perceptron_stops_when_it_makes_no_mistake_and_says_what_that_shows(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 5))
+    y = np.where(X @ np.ones(5) > 0, 1.0, -1.0)
+    X += 0.3 * y[:, None]
+    store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y)
+    code, out, _ = run_in_process(
+        capsys, train_main, store, tmp_path / "m.h5", "--solver", "perceptron", "--max-outer", 500, "--log",
+        tmp_path / "t.jsonl",
+    )  # fmt: skip
+    assert code == 0
+    assert "the last epoch made no mistake: the rows are linearly separable, by these weights" in out
+    events = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
+    assert events[-1]["status"] == "converged"
+    assert events[-1]["accuracy"] == 1.0
+    # the same rows with some labels turned: whatever margin there is, it is below what is told
+    y[:3] *= -1
+    store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y, name="noisy")
+    code, out, _ = run_in_process(
+        capsys, train_main, store, tmp_path / "n.h5", "--solver", "perceptron", "--max-outer", 4
+    )
+    assert code == 0
+    assert "does not show whether the rows are separable, but no plane through the origin has a margin above" in out
+
+
+def test_a_learner_is_resumed_and_checkpointed_like_any_solver(tmp_path):
+    source = Matrix(*random_rows(n=90, seed=10), chunk_rows=np.arange(0, 90, 6))
+    settings = {"solver": "adagrad-fobos", "max_outer": 4, "block_chunks": 3, "l1": 0.01, "average": True}
+    whole = train(source, **settings)
+    for polls in (1, 7, 13):
+        path = tmp_path / f"{polls}.ckpt"
+        stopped = train(source, stop=stop_after(polls), checkpoint=path, **settings)
+        assert stopped.result.status == "interrupted"
+        resumed = train(source, checkpoint=path, resume=True, **settings)
+        assert resumed.same(whole)
+        assert np.array_equal(resumed.loop.state["tally"], whole.loop.state["tally"])
+
+
+def test_options_of_learners_belong_to_learners(tmp_path, capsys):
+    X, y = random_rows(seed=11)
+    store = make_store(tmp_path, X, y)
+    for options, what in [
+        (["--solver", "dual-cd", "--step", 1], "--step: dual-cd does not accept it; it accepts --loss, -C"),
+        (["--average"], "--average: dual-cd does not accept it"),
+        (["--solver", "pa1", "--schedule", 3], "--schedule 3: pa1 sees each row once in an epoch"),
+        (["--solver", "pa1", "--batch", 3], "--batch: pa1 does not accept it; it accepts -C, --costs"),
+        (["--solver", "arow", "-C", 3], "-C: arow does not accept it"),
+        (["--solver", "arow", "--multiclass", "rest"], "--multiclass: the rows have two classes"),
+        (["--solver", "arow", "--warm-start", store], "is a store, but a model or checkpoint is needed"),
+        (["--solver", "ogd", "--query", 0], "--query 0: must be above 0 and at most"),
+        (["--learner", "pa", "--class-weight", "balanced"], "--class-weight: pa does not support class weights"),
+    ]:
+        code, out, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", *options)
+        assert (code, out) == (2, ""), what
+        assert what in err.splitlines()[-1]
+    X, y = classes()
+    store = make_store(tmp_path, X, y, name="many")
+    code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--solver", "pegasos")
+    assert code == 2
+    assert "has 4 labels" in err
+
+
+def test_the_share_of_labels_asked_for_is_told(tmp_path):
+    X, y = random_rows(n=400, seed=12)
+    run = train(Matrix(X, y), solver="pa1", query=0.3, max_outer=2)
+    last = run.outer()[-1]
+    assert 0 < last["asked"] < last["rows"] == 800
+    everything = train(Matrix(X, y), solver="pa1", max_outer=2)
+    assert everything.outer()[-1]["asked"] == 800
+    assert math.isfinite(run.w.sum())
+
+
+def test_a_held_out_store_of_more_classes(tmp_path):
+    X, y = classes(n=120)
+    store = make_store(tmp_path, X[:80], y[:80], name="train", dtype="float64")
+    valid = make_store(tmp_path, X[80:], y[80:], name="valid", dtype="float64")
+    run = train(store, solver="pa1", valid=valid, max_outer=2)
+    _, _, _ = rows_of_store(store)
+    model_accuracy = run.outer()[-1]["valid_accuracy"]
+    assert 0.25 < model_accuracy <= 1.0
+    assert svmlight(X[:1], y[:1]).startswith(f"{y[0]:g} ")
+
+
+def note_of(X, y, **settings):
+    return train(
+        Matrix(scipy.sparse.csr_matrix(np.asarray(X, float)), np.asarray(y, float)), order="stored", **settings
+    )
+
+
+def margin_told(note):
+    return float(note.split(" a margin above ")[1].split()[0])
+
+
+@pytest.mark.parametrize("solver", ["perceptron", "perceptron-bias"])
+def test_no_plane_is_said_not_to_be_that_is(solver):
+    """Rows at 9 and 11, between which a plane has margin 1: however many mistakes, no smaller one may be told."""
+    bias = {"bias": 1.0} if solver == "perceptron" else {}
+    for epochs in (3, 70, 100):
+        run = note_of([[9.0], [11.0]], [-1, 1], solver=solver, max_outer=epochs, **bias)
+        if run.result.status == "converged":
+            assert run.result.note.startswith("the last epoch made no mistake: the rows are linearly separable with a")
+            continue
+        assert margin_told(run.result.note) >= 1.0
+        R, B = 11.0, run.loop.plan.solver.bias
+        M = run.outer()[-1]["mistakes"]
+        assert margin_told(run.result.note) == pytest.approx((R * R + B * B) / (B * math.sqrt(M)), rel=5e-3)
+    # a plane with an offset separates these, which none through the origin does: only of those may the rest be said
+    note = note_of([[1.0], [3.0]], [-1, 1], solver="perceptron", max_outer=50).result.note
+    assert "no plane through the origin has a margin above" in note
+
+
+def test_mistakes_whose_label_was_not_asked_for_prove_nothing():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((200, 4))
+    y = np.where(X @ np.ones(4) > 0, 1.0, -1.0)
+    X += 0.4 * y[:, None]  # separable with a margin of 0.8 by (1, 1, 1, 1) / 2
+    run = note_of(X, y, solver="perceptron", max_outer=1, query=0.02)
+    asked, last = run.loop.state["tally"][9], run.outer()[-1]
+    assert asked < last["mistakes"]
+    assert f"{last['mistakes']} in all, {asked:.0f} of them on labels asked for" in run.result.note
+    largest = np.sqrt((X**2).sum(axis=1).max())
+    assert margin_told(run.result.note) == pytest.approx(largest / math.sqrt(asked), rel=5e-3)
+
+
+def test_nothing_is_told_of_a_margin_after_other_rows(tmp_path):
+    first = Matrix(*random_rows(n=60, seed=1))
+    other = Matrix(scipy.sparse.csr_matrix([[1.0], [-1.0]]), [1.0, -1.0])
+    settings = {"solver": "perceptron", "order": "stored", "max_outer": 3}
+    made = fit(first, **settings)
+    assert "no plane through the origin has a margin above" in made.result.note
+    made.save(tmp_path / "first.h5")
+    same = fit(first, continue_from=tmp_path / "first.h5", **settings)
+    assert "no plane through the origin" in same.result.note  # the count goes on over the same rows
+    mixed = fit(Matrix(*random_rows(n=60, seed=2)), continue_from=tmp_path / "first.h5", **settings)
+    assert "every epoch made mistakes" in mixed.result.note and "plane" not in mixed.result.note
+    assert fit(other, solver="perceptron").result.note.startswith("every epoch made mistakes, 1 in all")
+
+
+def test_separable_by_the_last_weights_is_not_separable_by_their_mean():
+    X, y = [[1.0, 0.1], [-0.2, 1.0], [0.9, -1.0]], [1, 1, -1]
+    run = note_of(X, y, solver="perceptron", max_outer=200, average=True)
+    assert run.result.status == "converged"
+    assert run.result.note.endswith("by the last weights, of which the model keeps the mean")
+
+
+def test_a_learner_for_each_class_is_at_rest_when_none_of_them_moves():
+    """A class may be told rightly while one of the learners against the rest is wrong, and goes on."""
+    told_rightly_before = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((12, 14)), np.arange(12) % 3 * 1.0
+        source = Matrix(scipy.sparse.csr_matrix(X), y)
+        run = train(source, solver="perceptron", multiclass="rest", order="stored", max_outer=300)
+        assert run.result.status == "converged"
+        W = run.w.reshape(3, -1)[:, :-1]
+        assert (np.where(y[:, None] == np.arange(3), 1.0, -1.0) * (X @ W.T) > 0.0).all()
+        mistakes = [0, *(event["mistakes"] for event in run.outer())]
+        told_rightly_before += mistakes[-2] == mistakes[-3]
+    assert told_rightly_before, "no epoch told every class rightly while a learner was wrong"
+
+
+def test_pegasos_as_a_learner_is_the_same_from_a_store_and_from_text(tmp_path, capsys):
+    from support.stream_cases import learned, text_of, weights_by_id
+
+    from blocksvm.streaming.stream_saving import save_stream
+
+    X, y = random_rows(n=80, d=10, seed=4, dtype=np.float32)
+    store, text = make_store(tmp_path, X, y, keep_order=True), text_of(tmp_path, X, y)
+    for options, average in ((["--lambda", "0.05"], False), (["--lambda", "0.05", "--average"], True)):
+        model = tmp_path / f"{average}.h5"
+        arguments = (store, model, "--learner", "pegasos", "--order", "stored", *options)
+        assert run_in_process(capsys, train_main, *arguments)[0] == 0
+        stream, _ = learned(text, "pegasos", settings={"lam": 0.05}, average=average)
+        save_stream(tmp_path / "stream.h5", stream)
+        streamed = weights_by_id(tmp_path / "stream.h5", 11)[0]
+        np.testing.assert_allclose(weights_by_id(model, 11)[0], streamed, rtol=1e-12, atol=1e-15)
+    by_C = fit(Matrix(X, y), learner="pegasos", C=1.0 / (0.05 * 80), order="stored")
+    np.testing.assert_allclose(
+        by_C.result.w[:-1], weights_by_id(tmp_path / "False.h5", 11)[0][1:], rtol=1e-9, atol=1e-12
+    )
+    X, y = classes()
+    for more in ({"multiclass": "rest"}, {"query": 0.5}, {"average": True}):
+        source = Matrix(X, y)
+        made = fit(source, learner="pegasos", lam=0.1, **more)
+        made.save(tmp_path / "first.h5", overwrite=True)
+        on = fit(source, continue_from=tmp_path / "first.h5")
+        assert np.array_equal(on.result.w, fit(source, learner="pegasos", lam=0.1, max_outer=2, **more).result.w)
+    with pytest.raises(InputError, match="lam and C say the same thing"):
+        fit(Matrix(X, y), learner="pegasos", C=1.0, lam=0.1)
+
+
+# -- weights of classes ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learner", [name for name in LEARNED if "weights" in get_learner(name).takes])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_class_weighs_as_its_rows_would(learner, n_classes):
+    X, y = random_rows(n=80, d=12, seed=6)
+    y = y if n_classes == 2 else np.where(X @ np.arange(12.0) > 0, y, 3.0)
+    given = {1.0: 2.5} if n_classes == 2 else {-1.0: 0.5, 3.0: 2.0}
+    own = {"omd": {"mirror": "p-norm", "p": 3.0}}.get(learner, {})
+    own |= {"l1": 0.01} if learner in ("subgradient", "fobos", "hf-fobos", "adagrad-rda") else {}
+    rows = np.array([given.get(label, 1.0) for label in y.tolist()])
+    run = {"learner": learner, "max_outer": 2, "order": "stored", **own}
+    by_class = fit(X, y, class_weight=given, **run)
+    by_row = fit(X, y, sample_weight=rows, **run)
+    np.testing.assert_array_equal(by_class.result.w, by_row.result.w)
+    told = by_class.model.meta["method"]["settings"]["class_weight"]
+    assert told == {f"{label:g}": factor for label, factor in given.items()}
+    plain = fit(X, y, **run)
+    assert not np.array_equal(plain.result.w, by_class.result.w)
+    both = fit(X, y, class_weight=given, sample_weight=np.full(80, 2.0), **run)
+    np.testing.assert_array_equal(both.result.w, fit(X, y, sample_weight=2.0 * rows, **run).result.w)
+
+
+def test_balanced_classes_and_who_takes_no_weights(tmp_path, capsys):
+    X, y = random_rows(n=90, d=10, seed=2)
+    y = np.where(X @ np.arange(10.0) > 1.0, "rare", np.where(y > 0, "a", "b"))
+    names, counts = np.unique(y, return_counts=True)
+    weights = {name: 90 / (3 * count) for name, count in zip(names.tolist(), counts.tolist(), strict=True)}
+    balanced = fit(X, y, learner="arow", class_weight="balanced", order="stored")
+    np.testing.assert_array_equal(
+        balanced.result.w, fit(X, y, learner="arow", class_weight=weights, order="stored").result.w
+    )
+    for learner in ("pa", "cw-var"):
+        with pytest.raises(InputError, match=f"class_weight: {learner} does not support class weights"):
+            fit(X, y, learner=learner, class_weight="balanced")
+    with pytest.raises(InputError, match="c=2: no row has this label; the labels are a, b, rare"):
+        fit(X, y, learner="arow", class_weight={"c": 2.0})
+    store = make_store(tmp_path, *random_rows())
+    code, _, err = run_in_process(
+        capsys, train_main, store, tmp_path / "m.h5", "--learner", "pa1", "--class-weight", "balanced", "--quiet"
+    )
+    assert code == 0, err
+    code, _, err = run_in_process(
+        capsys, stream_main, tmp_path / "rows.svm", "--continue-from", tmp_path / "m.h5", "--quiet"
+    )
+    assert code == 2
+    assert "was learned with --class-weight balanced, which a stream does not take" in err

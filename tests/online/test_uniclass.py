@@ -1,0 +1,290 @@
+"""Learners that predict the rows themselves: against the dense rule, a numerical optimiser, published bounds; the way
+from rows without labels to distances."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import reference_online as oracle
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from support.online_cases import csr
+from support.stream_cases import learned, text_of, weights_by_id
+from support.training_cases import make_store, run_in_process, svmlight, train
+
+from blocksvm.api.fit import fit
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.model_file import load_model
+from blocksvm.online.loops import LOSS_SUM, SQUARED_ERRORS
+from blocksvm.online.runner import Runner
+from blocksvm.sources.matrix import Matrix
+from blocksvm.streaming.stream_saving import save_stream
+
+NAMES = ("pa", "pa1", "pa2")
+CASES = [
+    (name, ({} if name == "pa" else {"C": C}) | {"epsilon": epsilon, "learn_radius": learn_radius})
+    for name, C in (("pa", None), ("pa1", 0.05), ("pa1", 10.0), ("pa2", 0.05), ("pa2", 10.0))
+    for epsilon, learn_radius in ((0.0, False), (1e-3, False), (2.5, False), (4.0, True))
+]
+
+
+def rows(n=300, d=12, seed=0):
+    """(n, d) of float32 values: around a centre, some far away, some that stand twice, one without entries."""
+    rng = np.random.default_rng(seed)
+    X = (rng.normal(size=(n, d)) + 1.5 * rng.normal(size=d)) * (rng.random((n, d)) < 0.5)
+    X[rng.choice(n, n // 20)] *= 10.0
+    X[n // 2 : n // 2 + 5] = X[:5]
+    X[n // 3] = 0.0
+    return X.astype(np.float32).astype(float)
+
+
+def rule_of(name, case, d):
+    more = {"C": case["C"]} if "C" in case else {}
+    return oracle.Uniclass(
+        d, kind=NAMES.index(name), epsilon=case["epsilon"], learned=case.get("learn_radius", False), **more
+    )
+
+
+def run_kernel(name, case, X, weights=None):
+    """(runner, state, distances before learning) of all rows in their order."""
+    runner = Runner(name, case, {}, targets="none")
+    state, scores = runner.new_state(X.shape[1]), np.empty(len(X))
+    order = np.arange(len(X), dtype=np.int32)
+    runner.learn(csr(X), np.zeros(len(X)), order, X.shape[1], state, scores=scores, weights=weights)
+    return runner, state, scores
+
+
+@pytest.mark.parametrize(("name", "case"), CASES, ids=lambda value: str(value))
+def test_a_learner_equals_its_dense_rule(name, case):
+    X = rows(n=4000 if case["epsilon"] in (1e-3, 4.0) else 400)
+    weights = None
+    if name != "pa":
+        weights = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], len(X))
+    runner, state, scores = run_kernel(name, case, X, weights)
+    dense = rule_of(name, case, X.shape[1])
+    importance = np.ones(len(X)) if weights is None else weights
+    expected = np.array([dense.learn(x, importance=h) for x, h in zip(X, importance, strict=True)])
+    np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-7)
+    w = runner.weights(state, np.empty(X.shape[1] + 1))
+    np.testing.assert_allclose(w[:-1], dense.w, rtol=1e-8, atol=1e-9)
+    losses = np.maximum(0.0, expected - case["epsilon"])
+    assert state.tally[LOSS_SUM] == pytest.approx((importance * losses).sum(), rel=1e-8, abs=1e-6)
+    assert state.tally[SQUARED_ERRORS] == pytest.approx((expected**2).sum(), rel=1e-9)
+    told = runner.describe(state.scalars)["distance"]
+    assert told["sq_norm"] == pytest.approx((dense.extended**2).sum(), rel=1e-9)
+    if case["learn_radius"]:
+        radius = np.sqrt(case["epsilon"] ** 2 - dense.extended[-1] ** 2)
+        assert told["radius"] == pytest.approx(radius, rel=1e-9, abs=1e-12)
+        assert 0.0 < radius <= case["epsilon"]
+    else:
+        assert told["radius"] == case["epsilon"]
+
+
+def test_a_step_costs_no_sweep_and_loses_nothing():
+    """Every round shrinks w by a thousandth of what it was: thousands of renewals of the scale; and a feature that is
+    named once keeps its weight as long as w does not move."""
+    X = rows(n=3000)
+    X[:, 0] = 0.0
+    X[0, 0] = 3.0
+    _, state, _ = run_kernel("pa", {"epsilon": 1e-6}, X)
+    assert state.scalars[2] > 50.0
+    Y = np.zeros((50, 2))
+    Y[0], Y[1:] = [0.0, 5.0], [5.0, 0.0]
+    runner, state, scores = run_kernel("pa1", {"C": 1.0, "epsilon": 0.0}, Y)
+    dense = oracle.Uniclass(2, kind=1, C=1.0, epsilon=0.0)
+    np.testing.assert_allclose(scores, [dense.learn(y) for y in Y], rtol=1e-12, atol=1e-7)
+    np.testing.assert_allclose(runner.weights(state, np.empty(3))[:2], dense.w, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_a_step_minimises_what_it_stands_for(kind):
+    """PA: ||w' - w||^2 / 2 least such that the loss is 0; PA-I: + C l(w'); PA-II: + C l(w')^2; over all w'."""
+    rng = np.random.default_rng(kind)
+    name, C, epsilon = NAMES[kind], 0.4, 0.5
+    for _ in range(10):
+        w, x = rng.normal(size=(2, 3)).astype(np.float32).astype(float)
+
+        def objective(v, w=w, x=x):
+            loss = max(0.0, np.sqrt(((v - x) ** 2).sum()) - epsilon)
+            return 0.5 * ((v - w) ** 2).sum() + (1e4 if kind == 0 else C) * loss ** (2 if kind == 2 else 1)
+
+        case = {"epsilon": epsilon} | ({"C": C} if kind else {})
+        runner = Runner(name, case, {}, targets="none")
+        state = runner.new_state(3)
+        state.columns[:6:2], state.scalars[3] = w, w @ w
+        runner.learn(csr(x[None]), np.zeros(1), np.zeros(1, np.int32), 3, state)
+        found = minimize(objective, w, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-13, "maxiter": 5000})
+        assert objective(state.columns[:6:2] * state.scalars[1]) <= found.fun + 1e-9
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1), name=st.sampled_from(NAMES), C=st.sampled_from([0.02, 0.5, 20.0]),
+    learn_radius=st.booleans(), near=st.booleans(),
+)  # fmt: skip
+def test_the_bounds_hold(seed, name, C, learn_radius, near):
+    """For every u, with D = ||u - w_1||, R = 1 (Crammer 2006): Lemma 1, sum tau (2 l - tau - 2 l*) <= D^2; Theorem 2
+    (PA, l* = 0), sum l^2 <= D^2; Theorem 3 (PA), sum l^2 <= (D + 2 sqrt(sum l*^2))^2; Theorem 4 (PA-I), rounds of a
+    loss of 1 or more <= max(1, 1/C) (D^2 + 2C sum l*); Theorem 5 (PA-II), sum l^2 <= (1 + 1/(2C)) (D^2 + 2C sum
+    l*^2)."""
+    rng = np.random.default_rng(seed)
+    X = rows(n=60, d=5, seed=seed % 991)
+    center = rng.normal(size=5) + X.mean(axis=0)
+    if near:  # rows within the radius of u
+        X = center + (X - X.mean(axis=0)) * 0.05
+        X = X.astype(np.float32).astype(float)
+    apart = np.sqrt(((X - center) ** 2).sum(axis=1))
+    epsilon = float(apart.max()) * 1.01 if near else float(np.quantile(apart, rng.random())) + 0.01
+    u = np.append(center, 0.0)
+    first = np.append(np.zeros(5), epsilon if learn_radius else 0.0)
+    case = {"epsilon": epsilon, "learn_radius": learn_radius} | ({} if name == "pa" else {"C": C})
+    _, _, scores = run_kernel(name, case, X)
+    losses, best = np.maximum(0.0, scores - epsilon), np.maximum(0.0, apart - epsilon)
+    tau = {"pa": losses, "pa1": np.minimum(C, losses), "pa2": losses / (1.0 + 0.5 / C)}[name]
+    squared, slack = ((u - first) ** 2).sum(), 1.0 + 1e-7
+    assert (tau * (2.0 * losses - tau - 2.0 * best)).sum() <= squared * slack
+    if name == "pa":
+        if near:
+            assert (best == 0.0).all()
+            assert (losses**2).sum() <= squared * slack
+        assert (losses**2).sum() <= (np.sqrt(squared) + 2.0 * np.sqrt((best**2).sum())) ** 2 * slack
+    if name == "pa1":
+        assert (losses >= 1.0).sum() <= max(1.0, 1.0 / C) * (squared + 2.0 * C * best.sum()) * slack
+    if name == "pa2":
+        assert (losses**2).sum() <= (1.0 + 0.5 / C) * (squared + 2.0 * C * (best**2).sum()) * slack
+
+
+def single(X):
+    return scipy.sparse.csr_matrix(X, dtype=np.float32)
+
+
+def test_any_blocks_learn_the_same_and_measure_the_distances():
+    X, found = rows(n=70, d=30), []
+    for rows_a_chunk, blocks in ((1, 1), (7, 2), (70, None)):
+        source = Matrix(single(X), chunk_rows=np.arange(0, 70, rows_a_chunk))
+        found.append(
+            train(source, learner="pa2", C=0.2, epsilon=3.0, learn_radius=True, order="stored", max_outer=2,
+                  block_chunks=blocks, targets="none", valid=Matrix(single(X[:20])))
+        )  # fmt: skip
+    run = found[0]
+    assert all(np.array_equal(run.w, other.w) for other in found[1:])
+    dense = rule_of("pa2", {"C": 0.2, "epsilon": 3.0, "learn_radius": True}, 30)
+    for x in np.concatenate([X, X]):
+        dense.learn(x)
+    np.testing.assert_allclose(run.w[:-1], dense.w, rtol=1e-9, atol=1e-9)
+    apart = np.array([dense.score(x) for x in X])
+    assert run.result.certificate.rmse == pytest.approx(np.sqrt((apart**2).mean()), rel=1e-9)
+    last = run.outer()[-1]
+    assert last["valid_rmse"] == pytest.approx(np.sqrt((apart[:20] ** 2).mean()), rel=1e-9)
+    assert last["mistakes"] is None
+
+
+@pytest.mark.parametrize(
+    "labels", [None, np.arange(80) % 3, np.array(["a", "b"] * 40), np.where(np.arange(80) < 9, np.nan, 2.5)]
+)
+def test_labels_are_not_checked(labels):
+    X = rows(n=80)
+    expected = fit(single(X), learner="pa1", targets="none", epsilon=1.0, order="stored", average=False)
+    found = fit(single(X), labels, learner="pa1", targets="none", epsilon=1.0, order="stored")
+    assert np.array_equal(found.model.weights, expected.model.weights)
+    assert found.model.labels == ()
+    apart = np.sqrt(((X - found.model.weights) ** 2).sum(axis=1))
+    np.testing.assert_allclose(found.model.predict(single(X)), apart, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("bits", [None, 3])
+def test_a_stream_and_training_agree_and_a_stream_goes_on(tmp_path, bits):
+    X = rows(n=120)
+    X[:, 9] *= np.arange(120) > 60  # a feature that comes late
+    sparse_rows = single(X)
+    case = {"C": 0.3, "epsilon": 5.0, "learn_radius": True}
+    paths = [text_of(tmp_path, sparse_rows[part], np.ones(120)[part], f"{k}.svm")
+             for k, part in enumerate((slice(0, 120), slice(0, 50), slice(50, 120)))]  # fmt: skip
+    duplicates = "error" if bits is None else "sum"
+    own = {"settings": case, "targets": "none", "bits": bits, "duplicates": duplicates}
+    whole, reports = learned(paths[0], "pa1", **own)
+    first, _ = learned(paths[1], "pa1", **own)
+    save_stream(tmp_path / "whole.h5", whole)
+    save_stream(tmp_path / "first.h5", first)
+    second, _ = learned(paths[2], "", continue_from=tmp_path / "first.h5", bits=bits, duplicates=duplicates)
+    save_stream(tmp_path / "both.h5", second)
+    size = 13 if bits is None else 1 << bits
+    model = load_model(tmp_path / "whole.h5")
+    assert np.array_equal(*(weights_by_id(tmp_path / f"{name}.h5", size)[0] for name in ("whole", "both")))
+    assert model.meta["distance"] == load_model(tmp_path / "both.h5").meta["distance"]
+    if bits is None:
+        run = fit(sparse_rows, learner="pa1", targets="none", order="stored", **case)
+        np.testing.assert_allclose(weights_by_id(tmp_path / "whole.h5", 13)[0][1:], run.model.weights, rtol=1e-6)
+        assert reports[-1].squared_errors == pytest.approx(run.loop.state["tally"][SQUARED_ERRORS], rel=1e-6)
+        assert reports[-1].mistakes is None
+    # from Python as from text
+    shifted = scipy.sparse.hstack([scipy.sparse.csr_matrix((120, 1)), sparse_rows]).tocsr()
+    tested, _ = learned(paths[0], "", continue_from=tmp_path / "whole.h5", bits=bits, test=True,
+                        duplicates=duplicates)  # fmt: skip
+    told = model.predict(shifted)
+    assert tested.leading.state.tally[SQUARED_ERRORS] == pytest.approx((told**2).sum(), rel=1e-6)
+
+
+def test_from_text_to_distances(tmp_path, capsys):
+    X = single(rows(n=200))
+    store = make_store(tmp_path, X, np.arange(200) % 2)
+    (tmp_path / "new.svm").write_text(svmlight(X, np.arange(200) % 2))
+    model, log = tmp_path / "m.h5", tmp_path / "t.jsonl"
+    code, out, err = run_in_process(
+        capsys, train_main, store, model, "--learner", "pa1", "-C", "0.1", "--targets", "none", "--epsilon", "6",
+        "--learn-radius", "--log", log, "--valid", store,
+    )  # fmt: skip
+    assert code == 0, err
+    assert "radius " in out
+    assert "rmse" in err
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert events[0]["learner_settings"]["learn_radius"] is True
+    loaded = load_model(model)
+    told = loaded.predict(scipy.sparse.hstack([scipy.sparse.csr_matrix((200, 1)), X]).tocsr())
+    for given_ in (tmp_path / "new.svm", store):
+        code, out, err = run_in_process(capsys, predict, model, given_)
+        assert code == 0, err
+        np.testing.assert_allclose(np.array(out.split(), float), told, rtol=1e-6)
+        assert f"{(told <= 6.0).sum():,} of 200 rows within 6" in err
+        assert "R2" not in err
+    out = run_in_process(capsys, info, model)[1]
+    assert "it predicts rows" in out
+    assert f"{loaded.meta['distance']['radius']:.6g}" in out
+    (tmp_path / "bare.vw").write_text("| a:1 b:2\n| b:1\n1 | a:1\n")
+    code, out, err = run_in_process(
+        capsys, stream_main, tmp_path / "bare.vw", "--learner", "pa", "--targets", "none", "--epsilon", "0.5",
+        "--model", tmp_path / "s.h5", "--predictions", "-", "--scores",
+    )  # fmt: skip
+    assert code == 0, err
+    assert np.array(out.split(), float)[0] == pytest.approx(np.sqrt(5.0), rel=1e-6)
+    assert len(out.split()) == 3
+    for options, said in [
+        (("--learner", "arow", "--targets", "none"), "--targets none: arow learns classes alone"),
+        (("--learner", "ogd", "--targets", "none"), "--targets none: ogd learns from labels alone"),
+        (("--learner", "pa1", "--targets", "none"), "pa1 needs --epsilon"),
+        (
+            ("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--average"),
+            "--average: pa1 does not",
+        ),
+        (
+            ("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--bias", "1"),
+            "--bias: pa1 does not",
+        ),
+        (("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--query", "1"), "--query: is for classes"),
+        (("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--prior", model), "--prior: pa1 does not accept"),
+        (("--learner", "pa1", "--targets", "numbers", "--learn-radius"), "--learn-radius"),
+    ]:
+        for main, files in ((stream_main, [tmp_path / "new.svm"]), (train_main, [store, tmp_path / "x.h5"])):
+            code, _, err = run_in_process(capsys, main, *files, *options)
+            assert code == 2, options
+            assert said in err.splitlines()[-1]
+    with pytest.raises(InputError, match="targets=none has no classes"):
+        fit(X, np.arange(200) % 2, learner="pa1", targets="none", epsilon=1.0, class_weight="balanced")
