@@ -1,7 +1,14 @@
 """cw-var, cw-stdev, arow, scw1, scw2: a Gaussian over weights with a diagonal covariance.
 
-CW-var    Dredze, Crammer, Pereira, ICML 2008           CW-stdev  Crammer, Dredze, Pereira, NIPS 2008
-AROW      Crammer, Kulesza, Dredze, NIPS 2009           SCW-I, II Wang, Zhao, Hoi, ICML 2012
+With v = x' Sigma x, and phi the quantile of the normal distribution at the confidence, w += alpha y Sigma x where
+
+CW-var    (Dredze, Crammer, Pereira, ICML 2008) m < phi v: alpha >= 0 solves
+          2 phi v alpha^2 + (1 + 2 phi m) alpha + (m - phi v) / v = 0;  1 / Sigma_j += 2 alpha phi x_j^2
+CW-stdev  (Crammer, Dredze, Pereira, NIPS 2008) s = m / sqrt(v) < phi: a = alpha sqrt(v) >= 0 solves
+          (1 + phi^2) a^2 + (2 + phi^2) s a + s^2 - phi^2 = 0;  Sigma_j *= 1 - (a phi / (q + a phi)) Sigma_j x_j^2 / v
+          with q = 2 / (a phi + sqrt(a^2 phi^2 + 4))
+SCW-I, II (Wang, Zhao, Hoi, ICML 2012) the same, alpha cut off at C, or softened by v + 1 / (2C) in the equation
+AROW      (Crammer, Kulesza, Dredze, NIPS 2009) m < 1: alpha = (1 - m) / (v + r);  Sigma_j *= 1 - Sigma_j x_j^2 / (v + r)
 
 A row of importance h has h C in place of C, and r / h in place of r.
 """
