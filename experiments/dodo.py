@@ -87,29 +87,32 @@ LONG = {"seconds": 60, "repeats": 1}  # where one level takes a peer many second
 PEERS = ("liblinear", "LinearSVC", "SGDClassifier", "snapml[n_jobs=[1,2]]", "vowpal-wabbit")
 SHARES = ("blocksvm[memory=['1/8','1/32',all]]", "blocksvm[working_set=none]", "liblinear")
 BOTH = ("blocksvm[memory=['1/8',all]]", "liblinear")
+# rooms of the package by which seconds and readings of a training go
+TRAINING = "training solvers losses problems kernels sources store"
 CORPORA = " ".join(f"{{{name}.svm}}" for name in SETS if name not in ("ob-8-1", "sb-8-1", "reut20"))
-# a page of experiments/results: {part: commands}, with semicolons between them
+FOUR = "{news-words.h5} {enron.h5} {imdb-words.h5} {imdb-characters.h5}"
+# a page of experiments/results: (what of the package is measured; {part: commands}, with semicolons between them)
 MEASURED = {
-    "larger-than-memory": {
-        "": "experiments.larger {big.h5} {small.h5}",
-        "growth": "experiments.larger {scale-10.h5} {scale-30.h5} {scale-100.h5} {scale-300.h5} {big.h5} --growth",
+    "larger-than-memory": (TRAINING, {
+        "": "experiments.larger {big.h5} --plain",
+        "small": "experiments.larger {small.h5} --plain --memory 250",
+        "growth": "experiments.larger {scale-10.h5} {scale-30.h5} {scale-100.h5} {scale-300.h5} {big.h5}",
         "zipf": comparison("zipf.svm", "blocksvm[memory='139MB',cold=True]", *PEERS, **LONG),
         "imdb": comparison("imdb-train.svm", "blocksvm[memory='33MB',cold=True]", *PEERS, test="imdb-test.svm"),
-        "imdb-all": comparison("imdb-words.svm", "blocksvm[memory='64MB',cold=True]", *PEERS)},
-    "working-set": {
+        "imdb-all": comparison("imdb-words.svm", "blocksvm[memory='64MB',cold=True]", *PEERS)}),
+    "working-set": (TRAINING, {
         name: comparison(f"{name}.svm", *SHARES, **LONG if name in ("zipf", "clicks") else {})
         for name in ("enron", "news-words", "news-characters", "imdb-characters", "imdb-words", "zipf", "clicks",
-                     "enron-w12", "news-mideast", "zipf-other", "clicks-other")},
-    "convergence": {
+                     "enron-w12", "news-mideast", "zipf-other", "clicks-other")}),
+    "convergence": (TRAINING, {
         **each("books a9a", "experiments.convergence {*-train.h5},{*-test.h5} --most 200"),
         **each("news-words enron imdb-words", "experiments.convergence {*-train.h5},{*-test.h5} --most 60"),
         **each("splice phishing short-noisy", "experiments.convergence {*-train.h5},{*-test.h5} --most 40 --only "
-                                              "numbers,passes,baselines")},
-    "schedules": {
-        **each("enron imdb-words", "experiments.schedules {*.h5} --figure {@tables}/schedules-*.png"),
-        "compression": "experiments.schedules {news-words.h5} {enron.h5} {imdb-words.h5} {imdb-characters.h5} "
-                       "--compression --bandwidths 50,150,500,2000"},
-    "other-problems": {
+                                              "numbers,passes,baselines")}),
+    "schedules": (TRAINING, {
+        **each("enron imdb-words", "experiments.schedules {*.h5}"),
+        "compression": f"experiments.schedules {FOUR} --compression --bandwidths 50,150,500,2000"}),
+    "other-problems": (TRAINING, {
         **{f"{name}-{loss}": comparison(f"{name}.svm", *BOTH, "LinearSVC", test=f"{name}.t.svm",
                                         objective=f"loss={loss}", **LONG if name == "news20-3" else {})
            for name in ("news20-3", "news20") for loss in ("hinge", "crammer-singer")},
@@ -117,45 +120,48 @@ MEASURED = {
         "dna": comparison("dna.scale", *BOTH, "LinearSVC", test="dna.scale.t"),
         **{loss: comparison("stars-train.svm", *BOTH, test="stars-test.svm", objective=f"loss={loss},bias=1")
            for loss in ("epsilon-insensitive", "squared-epsilon-insensitive")},
-        "cross-validation": "experiments.cross_validation {imdb-words.svm}"},
-    "kernel": {"": "experiments.kernel a9a={a9a}:1:0.0081 phishing={phishing.txt}:1:0.1 "
-                   "mushrooms={mushrooms.txt}:1:0.01 --repeats 1",
-               "online": "experiments.kernel svmguide1={svmguide1.txt}:20 a9a={a9a}:{a9a.t}:0.05 --online"},
-    "cluster": {name: "experiments.cluster {news-words.h5} {enron.h5} {imdb-characters.h5} {zipf-other.h5} "
-                      f"{{clicks-other.h5}} {{short.h5}} {options}"
-                for name, options in (("hinge", ""), ("squared", "--loss squared-hinge"), ("large", "-C 10"),
-                                      ("logistic", "--loss logistic"))},
-    "learners": {
+        "cross-validation": "experiments.cross_validation {imdb-words.svm}"}),
+    "kernel": (f"{TRAINING} learners", {
+        "": "experiments.kernel a9a={a9a}:0.0081 phishing={phishing.txt}:0.1 mushrooms={mushrooms.txt}:0.01 "
+            "--repeats 1",
+        "online": "experiments.kernel svmguide1={svmguide1.txt}:20 a9a={a9a}:{a9a.t}:0.05 --online"}),
+    "cluster": (f"{TRAINING} cluster", {
+        name: "experiments.cluster {news-words.h5} {enron.h5} {imdb-characters.h5} {zipf-other.h5} {clicks-other.h5} "
+              f"{{short.h5}} {options}"
+        for name, options in (("hinge", ""), ("squared", "--loss squared-hinge"), ("large", "-C 10"),
+                              ("logistic", "--loss logistic"))}),
+    "learners": ("learners kernels streaming sources formats", {
         **each("enron-names enron-shuffled imdb-w1 imdb-words news-mideast news-words clicks-drift zipf",
                "experiments.learners *={*.svm}"),
         "streams": "experiments.learners zipf={zipf.svm} --learners 'pa1 -C 0.1;ogd;arow;adagrad-fobos' --repeats 7 "
-                   "--peers vw --vw-options='--loss_function hinge --noconstant'",
-        "classes": "experiments.multiclass_online {news20.svm} {news20.t.svm}",
-        "sets": "experiments.multiclass_online {reuters.svm} {reuters.t.svm} --sets"},
-    "mira": {"": "experiments.mira dna={dna.scale}:{dna.scale.t}"},
-    "regimes": {"": "experiments.regimes imdb={imdb-train.svm},{imdb-test.svm} 20news={20news-train.svm},"
-                    "{20news-test.svm}",
-                **each("redundant grown", "experiments.regimes a9a={a9a},{a9a.t},0.1 "
-                                          "imdb={imdb-train.svm},{imdb-test.svm} --*")},
-    "labels": {
-        "active": "experiments.active a9a={a9a},0.1 imdb-w1={imdb-w1.svm},1 enron={enron.svm},1",
-        "active-other": "experiments.active phishing={phishing.txt},1 mushrooms={mushrooms.txt},1 "
-                        "short-noisy={short-noisy.svm},1 --seeds 3",
-        "reviews": "experiments.transfer {reviews-books.svm} {reviews-dvd.svm}",
-        **{text.partition(".")[0]: f"experiments.transfer {{{text}}} --by {feature} --draws 10"
+                   "--peers vw --vw='--loss_function hinge --noconstant'",
+        "classes": "experiments.learners {news20.svm} {news20.t.svm} --classes",
+        "sets": "experiments.learners {reuters.svm} {reuters.t.svm} --sets"}),
+    "mira": ("learners kernels", {"": "experiments.mira dna={dna.scale}:{dna.scale.t}"}),
+    "regimes": (f"{TRAINING} learners streaming", {
+        "": "experiments.regimes imdb={imdb-train.svm},{imdb-test.svm} 20news={20news-train.svm},{20news-test.svm}",
+        **each("redundant grown", "experiments.regimes a9a={a9a},{a9a.t},0.1 imdb={imdb-train.svm},{imdb-test.svm} "
+                                  "--*")}),
+    "labels": (f"{TRAINING} learners", {
+        "active": "experiments.labels {a9a},0.1 {imdb-w1.svm} {enron.svm}",
+        "active-other": "experiments.labels {phishing.txt} {mushrooms.txt} {short-noisy.svm} --seeds 3",
+        "reviews": "experiments.labels {reviews-books.svm} {reviews-dvd.svm} --prior --seeds 20",
+        **{text.partition(".")[0]: f"experiments.labels {{{text}}} --prior --by {feature} --seeds 10"
            for text, feature in (("a9a", 72), ("mushrooms.txt", 3), ("phishing.txt", 36))},
-        "unrelated": "experiments.transfer {mushrooms.txt} {phishing.txt} --draws 10",
-        **{f"again-{data}-{tol}": f"experiments.incremental {{{text}}} --tol {tol}" for tol in ("1e-3", "1e-5")
-           for data, text in (("imdb-words", "imdb-words.svm"), ("a9a", "a9a"))}},
-    "regret": {"": "experiments.regret a9a={a9a.h5} imdb-w1={imdb-w1.h5} --numbers abalone={abalone.h5} "
-                   "--classes dna={dna.h5}"},
-    "hf-fobos": {"": f"experiments.hf_fobos {CORPORA} --methods 'p = 2,FOBOS'",
-                 "many-classes": "experiments.hf_fobos {ob-8-1.svm} {sb-8-1.svm} {reut20.svm} --methods 'p = 2,FOBOS'",
-                 "other": "experiments.hf_fobos {splice.txt} {phishing.txt} {a9a} --methods 'p = 2,FOBOS' "
-                          "--inputs counts",
-                 "frequency": "experiments.frequency {books.svm} {ob-2-1.svm}"},
-    "structured": {"chunks": "experiments.structured --chunks {conll2000.zip}",
-                   "trees": "experiments.structured --trees {dependency_treebank.zip}"},
+        "unrelated": "experiments.labels {mushrooms.txt} {phishing.txt} --prior --seeds 10",
+        **{f"again-{tol}": f"experiments.labels {{imdb-words.svm}} {{a9a}} --added --tol {tol}"
+           for tol in ("1e-3", "1e-5")}}),
+    "regret": ("learners kernels theory", {
+        "": "experiments.regret a9a={a9a.h5} imdb-w1={imdb-w1.h5} --numbers abalone={abalone.h5} --classes "
+            "dna={dna.h5}"}),
+    "hf-fobos": ("learners kernels", {
+        "": f"experiments.hf_fobos {CORPORA}",
+        "many-classes": "experiments.hf_fobos {ob-8-1.svm} {sb-8-1.svm} {reut20.svm}",
+        "other": "experiments.hf_fobos {splice.txt} {phishing.txt} {a9a} --inputs counts",
+        "frequency": "experiments.hf_fobos {books.svm} {ob-2-1.svm} --frequency"}),
+    "structured": ("structured", {
+        "chunks": "experiments.structured {conll2000.zip}",
+        "trees": "experiments.structured {dependency_treebank.zip}"}),
 }  # fmt: skip
 
 
@@ -197,12 +203,13 @@ def task_data():
 def task_measurements():
     """A task a page of experiments/results, and in it one for each of its parts."""
     tables = FOLDER / "tables"
-    for page, parts in MEASURED.items():
+    for page, (rooms, parts) in MEASURED.items():
         yield {"basename": page, "name": None, "doc": f"what experiments/results/{page}.md shows"}
         for part, commands in parts.items():
             name = f"{page}-{part}".strip("-")
             *before, last = [line_of(one) for one in commands.replace("%(name)s", name).split("; ")]
-            code = ["blocksvm/**/*.py", "experiments/runs.py", *(["experiments/benchopt/**/*.py"] if before else [])]
+            code = [f"blocksvm/{room}/**/*.py" for room in rooms.split()]
+            code += ["experiments/runs.py", *(["experiments/benchopt/**/*.py"] if before else [])]
             code += [f"experiments/{script}.py" for script in re.findall(r"experiments\.(\w+)", commands)]
             yield {
                 "basename": page, "name": part or "all", "targets": [tables / f"{name}.md"],

@@ -1,7 +1,7 @@
 """The rows of the measurements as svmlight text: planted ones, and public corpora that are given as local archives.
 
     python -m experiments.make_data zipf OUT.svm [--rows 1000000] [--features 5000000] [--mean-nonzeros 64]
-        [--noise 0.1] [--values real|ones|sixteenths]
+        [--noise 0.1] [--values real|sixteenths]
     python -m experiments.make_data clicks OUT.svm [--rows 2000000] [--drift 0]
     python -m experiments.make_data texts CORPUS ARCHIVE OUT.svm [--ngrams word:1-2] [--group NAME] [--order names]
     python -m experiments.make_data counts SET ARCHIVE OUT [--l2]
@@ -22,134 +22,54 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numba
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.sparse import csr_matrix
 
-# ---------------------------------------------------------------------------------------------- planted rows
-
-STOP_WORDS = 50  # the most frequent ranks carry no label information, which keeps the labels balanced
-RARE = 0.7  # nor do ranks beyond features ** RARE, too rare to be learned
-VALUES = ("real", "ones", "sixteenths")
-u64 = np.uint64
+STEP = 20_000  # planted rows at a time
 
 
-@numba.njit
-def mix(h):
-    """splitmix64's finalizer."""
-    h = (h ^ (h >> u64(30))) * u64(0xBF58476D1CE4E5B9)
-    h = (h ^ (h >> u64(27))) * u64(0x94D049BB133111EB)
-    return h ^ (h >> u64(31))
-
-
-@numba.njit
-def uniform(seed, purpose, number, counter):
-    """The counter-th number in [0, 1) of a stream."""
-    stream = mix(mix(mix(u64(seed)) + u64(purpose)) + u64(number))
-    return (mix(stream + u64(counter) * u64(0x9E3779B97F4A7C15)) >> u64(11)) * 2.0**-53
-
-
-@numba.njit
-def permuted_ids(features, seed):
-    """A random permutation of 1..features: the id of each rank."""
-    ids = np.arange(1, features + 1).astype(np.int32)
-    for i in range(features - 1, 0, -1):
-        j = int(uniform(seed, 1, 0, i) * (i + 1))
-        ids[i], ids[j] = ids[j], ids[i]
-    return ids
-
-
-@numba.njit
-def put_integer(text, at, number):
-    end, rest = at + 1, number // 10
-    while rest:
-        end += 1
-        rest //= 10
-    for k in range(end - 1, at - 1, -1):
-        text[k] = 48 + number % 10
-        number //= 10
-    return end
-
-
-@numba.njit
-def put_fraction(text, at, value):
-    """A value in (0, 1] with six significant digits (eight decimals at most), trailing zeros dropped."""
-    decimals, scale = 6, 1e6
-    while decimals < 8 and value * scale < 1e5:
-        decimals += 1
-        scale *= 10.0
-    number = max(1, int(value * scale + 0.5))
-    if number >= scale:
-        text[at] = 49
-        return at + 1
-    while number % 10 == 0:
-        number //= 10
-        decimals -= 1
-    text[at : at + 2] = 48, 46
-    for k in range(at + 1 + decimals, at + 1, -1):
-        text[k] = 48 + number % 10
-        number //= 10
-    return at + 2 + decimals
-
-
-@numba.njit
-def zipf_rows(first, n, ids, last_row, mean, seed, noise, kind, text):
-    """Write n rows from ``first`` on into text; its length.  last_row[rank]: one more than the latest row with it."""
-    span, longest = np.log(ids.size + 1.0), max(1, min(int(20 * mean), ids.size // 2))
-    keys, values, at = np.empty(longest, np.int64), np.empty(longest), 0
-    for row in range(first, first + n):
-        length = 1 if mean <= 1.0 else 1 + int(np.log(1.0 - uniform(seed, 2, row, 0)) / np.log(1.0 - 1.0 / mean))
-        length, drawn, counter, squares, margin = min(length, longest), 0, 1, 0.0, 0.0
-        while drawn < length:
-            depth = uniform(seed, 4, row, counter)  # log rank, as a share of its largest value
-            rank = min(int(np.exp(depth * span)), ids.size) - 1
-            counter += 1
-            if last_row[rank] == row + 1:
-                continue
-            last_row[rank] = row + 1
-            value = 1.0
-            if kind == 0:
-                value = (depth + 0.05) * (0.5 + uniform(seed, 4, row, counter))
-            elif kind == 2:
-                value = (1 + int(16.0 * uniform(seed, 4, row, counter))) / 16.0
-            counter += 1
-            values[drawn] = value
-            keys[drawn] = (np.int64(ids[rank]) << 32) | drawn
-            squares += value * value
-            if rank >= STOP_WORDS and depth <= RARE and uniform(seed, 3, rank, 0) < 0.25:
-                margin += value * (2.0 * uniform(seed, 3, rank, 1) - 1.0)
-            drawn += 1
-        positive = (margin > 0.0) if margin != 0.0 else (uniform(seed, 4, row, counter) < 0.5)
-        if uniform(seed, 4, row, 0) < noise:
-            positive = not positive
-        text[at : at + 2] = (43 if positive else 45), 49
-        at += 2
-        norm = np.sqrt(squares) if kind == 0 else 1.0
-        ordered = keys[:drawn]
-        ordered.sort()
-        for key in ordered:
-            text[at] = 32
-            at = put_integer(text, at + 1, key >> 32)
-            text[at] = 58
-            at = put_fraction(text, at + 1, values[key & 0xFFFFFFFF] / norm)
-        text[at] = 10
-        at += 1
-    return at
+def write(out, labels, X, digits: int = 6) -> None:
+    """The rows of X scipy CSR, column 0 as id 1; values with so many significant digits."""
+    X.sort_indices()
+    values = X.data.astype(float)
+    scale = 10.0 ** (digits - 1 - np.floor(np.log10(np.maximum(np.abs(values), 1e-300))))
+    texts = pa.array(np.rint(values * scale) / scale).cast(pa.string())
+    pairs = pc.binary_join_element_wise(pa.array(X.indices + 1).cast(pa.string()), texts, ":")
+    rows = pc.binary_join(pa.ListArray.from_arrays(pa.array(X.indptr.astype(np.int32)), pairs), " ")
+    lines = pc.binary_join_element_wise(pa.array(labels, pa.string()), rows, " ")
+    out.write("".join(f"{line}\n" for line in lines.to_pylist()))
 
 
 def zipf(options) -> None:
     """Feature frequency falls as 1/rank, ids are a random permutation of the ranks, row lengths geometric.  Values grow
-    with a feature's rarity, rows have length 1; or they are all 1, or multiples of 1/16.  The label is the side of a
-    planted hyperplane that uses a quarter of the features of middling frequency, some flipped (--noise)."""
-    ids = permuted_ids(options.features, options.seed)
-    last_row, mean = np.zeros(options.features, np.int64), options.mean_nonzeros
-    piece = max(1, min(20_000, int(2_000_000 / mean)))
-    # label and newline; space, ten digits, colon, ten characters: of the longest rows, which are 20 times the mean
-    text = np.empty(3 * piece + 22 * piece * max(1, min(int(20 * mean), options.features // 2)), np.uint8)
-    with open(options.out, "wb") as out:
-        for first in range(0, options.rows, piece):
-            n, kind = min(piece, options.rows - first), VALUES.index(options.values)
-            size = zipf_rows(first, n, ids, last_row, mean, options.seed, options.noise, kind, text)
-            out.write(text[:size])
+    with a feature's rarity, rows have length 1; or they are multiples of 1/16.  The label is the side of a planted
+    hyperplane that uses a quarter of the features, some flipped (--noise): not the 50 most frequent, which keeps the
+    labels balanced, nor ranks beyond features ** 0.7, too rare to be learned."""
+    rng, d, mean = np.random.default_rng(options.seed), options.features, options.mean_nonzeros
+    ids = rng.permutation(d).astype(np.int32)
+    planted = np.where(rng.random(d) < 0.25, rng.uniform(-1.0, 1.0, d), 0.0)
+    planted[:50], planted[int(d**0.7) :] = 0.0, 0.0
+    with open(options.out, "w") as out:
+        for first in range(0, options.rows, STEP):
+            n = min(STEP, options.rows - first)
+            lengths = np.minimum(rng.geometric(1.0 / mean, n), max(1, min(int(20 * mean), d // 2)))
+            of = np.repeat(np.arange(n), 2 * lengths)  # twice as many as are kept: what a row draws again is left out
+            depth = rng.random(len(of))  # log rank, as a share of its largest value
+            rank = np.minimum(np.exp(depth * np.log(d + 1.0)).astype(np.int64), d) - 1
+            kept = np.sort(np.unique(of * d + rank, return_index=True)[1])
+            kept = kept[np.arange(len(kept)) - np.searchsorted(of[kept], of[kept]) < lengths[of[kept]]]
+            of, depth, rank = of[kept], depth[kept], rank[kept]
+            values = (1 + rng.integers(0, 16, len(of))) / 16.0
+            if options.values == "real":
+                values = (depth + 0.05) * rng.uniform(0.5, 1.5, len(of))
+            margins = np.bincount(of, values * planted[rank], n)
+            positive = np.where(margins != 0.0, margins > 0.0, rng.random(n) < 0.5) ^ (rng.random(n) < options.noise)
+            if options.values == "real":
+                values /= np.sqrt(np.bincount(of, values**2, n))[of]
+            X = csr_matrix((values, ids[rank], np.searchsorted(of, np.arange(n + 1))), (n, d))
+            write(out, np.where(positive, "+1", "-1"), X)
 
 
 def clicks(options) -> None:
@@ -157,7 +77,7 @@ def clicks(options) -> None:
     last.  A row's score is the sum of its values' weights, each drawn from N(0, 1/4), and N(0, 1) noise; the twentieth
     of the rows with the largest scores is positive.  --drift SHARE: from the first row to the last the weights turn by
     that share of a right angle towards others."""
-    rng, columns, step = np.random.default_rng(options.seed), 26, 20_000
+    rng, columns = np.random.default_rng(options.seed), 26
     sizes = (10.0 ** rng.uniform(1.0, 6.0, columns)).astype(np.int64)
     first = np.cumsum(sizes) - sizes
     weights = rng.normal(0.0, 0.5, int(sizes.sum()))
@@ -166,14 +86,14 @@ def clicks(options) -> None:
     def drawn(piece: int) -> tuple[np.ndarray, np.ndarray]:
         """(ids, scores) of a piece, the same whenever it is drawn."""
         rng = np.random.default_rng((options.seed, 1 + piece))
-        n = min(step, options.rows - piece * step)
+        n = min(STEP, options.rows - piece * STEP)
         ids = np.minimum(3.0 * rng.pareto(0.7, (n, columns)), sizes - 1.0).astype(np.int64) + first
-        turned, scores = 0.5 * np.pi * options.drift * piece * step / options.rows, weights[ids].sum(axis=1)
+        turned, scores = 0.5 * np.pi * options.drift * piece * STEP / options.rows, weights[ids].sum(axis=1)
         if turned:
             scores = np.cos(turned) * scores + np.sin(turned) * others[ids].sum(axis=1)
         return ids + 1, scores + rng.normal(size=n)
 
-    pieces = range(-(-options.rows // step))
+    pieces = range(-(-options.rows // STEP))
     threshold = np.quantile(np.concatenate([drawn(piece)[1] for piece in pieces]), 0.95)
     with open(options.out, "w") as out:
         for ids, scores in map(drawn, pieces):
@@ -240,16 +160,6 @@ def place(seed: int, name: str) -> bytes:
     return hashlib.blake2b(f"{seed}:{name}".encode()).digest()
 
 
-def write(path: str, labels: list[str], X, values: str = ".6g") -> None:
-    """X scipy CSR, with a file that goes on where there are more rows."""
-    X.sort_indices()
-    with open(path, "a") as out:
-        for i, label in enumerate(labels):
-            span = slice(X.indptr[i], X.indptr[i + 1])
-            pairs = zip(X.indices[span].tolist(), X.data[span].tolist(), strict=True)
-            out.write(f"{label} {' '.join(f'{j + 1}:{v:{values}}' for j, v in pairs)}\n")
-
-
 def texts(options) -> None:
     """Documents of two classes as n-grams, hashed to 2^22 without signs: counts over the row's l2 norm (IMDB's words:
     presence).  imdb: reviews, of which imdb-characters draws 20,000; news: every post, one group against the others;
@@ -268,10 +178,10 @@ def texts(options) -> None:
         analyzer=analyzer, ngram_range=(int(low), int(high)), n_features=1 << 22, alternate_sign=False,
         token_pattern=corpus.tokens, binary=corpus.binary,
     )  # fmt: skip
-    open(options.out, "w").close()
-    for start in range(0, len(rows), 1000):
-        _, labels, documents = zip(*rows[start : start + 1000], strict=True)
-        write(options.out, labels, vectorizer.transform(documents))
+    with open(options.out, "w") as out:
+        for start in range(0, len(rows), 1000):
+            _, labels, documents = zip(*rows[start : start + 1000], strict=True)
+            write(out, labels, vectorizer.transform(documents))
 
 
 def documents_of(name: str, archive: str) -> Iterator[tuple[str, str, str, Counter]]:
@@ -306,7 +216,6 @@ def counts(options) -> None:
     product reviews with pairs of words; reviews: both, numbered alike, in two files; ob, sb: 500 posts of each of some
     groups, without words in less than 3 of them; 20news: all, in two files; reut20: articles with one topic, of the 20
     that most have.  Two classes are -1 and +1, more 0 to k - 1."""
-    from scipy.sparse import csr_matrix
     from sklearn.preprocessing import normalize
 
     rows = sorted(documents_of(options.set, options.archive), key=lambda row: place(options.seed, row[0]))
@@ -330,10 +239,8 @@ def counts(options) -> None:
         entries = [(i, ids[word], n) for i, row in enumerate(chosen) for word, n in row[3].items() if word in ids]
         i, j, n = np.array(entries).T
         X = csr_matrix((n.astype(float), (i, j)), shape=(len(chosen), len(ids)))
-        path = f"{options.out}{'-' * bool(part)}{part}.svm"
-        open(path, "w").close()
-        labels = [names[row[1]] for row in chosen]
-        write(path, labels, normalize(X) if options.l2 else X, ".9g")
+        with open(f"{options.out}{'-' * bool(part)}{part}.svm", "w") as out:
+            write(out, [names[row[1]] for row in chosen], normalize(X) if options.l2 else X, 9)
 
 
 def topics(options) -> None:
@@ -362,8 +269,8 @@ def topics(options) -> None:
         rows = [([number[x] for x in labels if x in number], text) for _, labels, text in sorted(parts[part])]
         labels, documents = zip(*((sorted(labels), text) for labels, text in rows if labels), strict=True)
         X = vectorizer.fit_transform(documents) if part == "train" else vectorizer.transform(documents)
-        open(path, "w").close()
-        write(path, [",".join(map(str, row)) for row in labels], X)
+        with open(path, "w") as out:
+            write(out, [",".join(map(str, row)) for row in labels], X)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What the measurements share: runs of commands with their time and memory, cold and warm files, tables, panels."""
+"""What the measurements share: options, runs of commands with their time and memory, cold and warm files, tables."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,6 +63,12 @@ def train(store: Path, model: Path, *more: object) -> tuple[list[dict], Run]:
     return [json.loads(line) for line in trace.read_text().splitlines()], done
 
 
+def predicted(model: Path, rows: Path) -> dict:
+    """The figures of ``predict`` on rows with labels."""
+    out = model.with_suffix(".txt")
+    return json.loads(command("predict", model, rows, out, "--json", "--overwrite", "--quiet").out)
+
+
 def described(file: Path) -> dict:
     """What ``info`` says of a store or model."""
     return json.loads(command("info", file, "--json").out)
@@ -77,10 +81,13 @@ def budget(store: Path, share: str) -> int:
     return 24 * about["n_nonzeros"] + 4 * vectors if share == "all" else 8 * about["n_nonzeros"] // int(share) + vectors
 
 
+def outers(events: list[dict]) -> list[dict]:
+    return [event for event in events if event["event"] == "outer"]
+
+
 def readings(events: list[dict]) -> float:
     """Readings of all rows, certificates included; one that leaves resting rows out counts by its share of the rows."""
-    outers = [event for event in events if event["event"] == "outer"]
-    rows = [((event["blocks"] > 0) + (event["certificate_share"] or 0.0)) * event["rows_read"] for event in outers]
+    rows = [((one["blocks"] > 0) + (one["certificate_share"] or 0.0)) * one["rows_read"] for one in outers(events)]
     return sum(rows) / events[0]["n_samples"]
 
 
@@ -104,39 +111,22 @@ def read_through(path: Path) -> None:
             pass
 
 
-@contextmanager
-def panels(path: Path, n_rows: int = 1, n_columns: int = 1, **layout) -> Iterator:
-    """Axes (n_rows, n_columns) to draw on, of 5.5 x 4.5 inches each; the figure is then written to the path."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    size = (5.5 * n_columns, 4.5 * n_rows)
-    figure, axes = plt.subplots(
-        n_rows, n_columns, figsize=size, squeeze=False, layout="constrained", gridspec_kw=layout
-    )
-    yield axes
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-
-
-def parser(text: str) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
-
-
-def listed(text: str) -> list[str]:
-    """The names in 'one,two'."""
-    return text.split(",")
-
-
-def begin() -> None:
-    """Print what the tables were measured on: machine, day, commit."""
+def begin(text: str, names: str, **defaults: object) -> argparse.Namespace:
+    """The options of a script: ``names``, one or more arguments, and --KEY of the default's type (False: a flag; a
+    tuple: values with commas between them).  Prints what the tables are measured on: machine, day, commit."""
+    p = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument(names, nargs="+")
+    for key, default in defaults.items():
+        kind = (lambda given: tuple(given.split(","))) if isinstance(default, tuple) else type(default)
+        given = {"action": "store_true"} if default is False else {"type": kind, "default": default}
+        p.add_argument(f"{'-' * min(2, len(key))}{key}", **given)
+    options = p.parse_args()
     models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
-    cores = len(os.sched_getaffinity(0))
     cpu = models[0].partition(":")[2].strip() if models else "unknown processor"
+    cores = len(os.sched_getaffinity(0))
     print(f"Measured on {cpu}, {cores} cores, {time.strftime('%Y-%m-%d')}, at {git.stdout.strip()}.")
+    return options
 
 
 def table(title: str, *columns: str) -> None:

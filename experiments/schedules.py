@@ -1,26 +1,27 @@
 """Seconds to a certified gap by disk speed, memory, working set and inner passes of a visit; and what compressed blocks
 save (Yu, Hsieh, Chang, Lin, KDD 2010).
 
-    python -m experiments.schedules STORE.h5 [--tol 1e-3] [--bandwidths 50,150,500,inf] [--shares 8,32]
-        [--schedules 1,3,10,overlap,auto] [--working-sets auto,none] [--repeats 1] [--figure FILE.png]
-    python -m experiments.schedules STORE.h5 ... --compression
+    python -m experiments.schedules STORE.h5 ... [--tol 1e-3] [--bandwidths 50,500]
+    python -m experiments.schedules STORE.h5 ... --compression [--bandwidths 50,500]
 
-The figure is the map: seconds by bandwidth, a line for each schedule, a panel for each share and working set.
 Bandwidths are MB/s of compressed bytes at which a reader is held back.  All runs are made in one process, whose kernels
-are loaded.  A working set is left out (none) for the first share of the memory alone.
+are loaded.
 """
 
 from __future__ import annotations
 
 import time
+from itertools import product
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 
 from blocksvm.api.fit import fit
 from blocksvm.store.reader import Store
-from experiments.runs import begin, budget, listed, panels, parser, row, table
+from experiments.runs import begin, budget, outers, readings, row, table
+
+SCHEDULES = ("1", "3", "10", "overlap", "auto")
+SHARES = (("8", "auto"), ("8", "none"), ("32", "auto"))  # of the memory, working set
 
 
 class SlowStore(Store):
@@ -36,79 +37,45 @@ class SlowStore(Store):
         return block
 
 
-def seconds_to_gap(path: Path, bandwidth: float, **settings) -> tuple[float, float, float]:
-    """(seconds from the opening of the store to the certificate, readings of all rows, MB read) of one run."""
-    began, outers = time.perf_counter(), []
+def fitted(path: Path, bandwidth: float, **settings) -> tuple[float, str]:
+    """Seconds from the opening of the store to the certificate; with them readings of all rows, and MB read."""
+    began, events = time.perf_counter(), []
     with SlowStore(path) as store:
         store.bandwidth = 1e6 * bandwidth
-        fit(store, on_event=lambda e: outers.append(e) if e["event"] == "outer" else None, **settings)
-    readings = sum((event["blocks"] > 0) + (event["certificate_share"] or 0.0) for event in outers)
-    return time.perf_counter() - began, readings, sum(event["bytes_read"] for event in outers) / 1e6
+        fit(store, on_event=events.append, **settings)
+    seconds, read = time.perf_counter() - began, sum(event["bytes_read"] for event in outers(events)) / 1e6
+    return seconds, f"{seconds:.2f} ({readings(events):.0f}, {read:.0f})"
 
 
-def compression(stores: list[Path], bandwidths: list[str]) -> None:
+def compression(path: Path, bandwidth: float) -> None:
     """A reading of all rows, compressed as stored, and of indices and values as they are in memory."""
-    table("seconds of a reading; uncompressed: bytes / bandwidth, without any work", "data", "MB/s", "compressed MB",
-          "seconds", "uncompressed MB", "seconds at least")  # fmt: skip
-    for path in stores:
-        for bandwidth in map(float, bandwidths):
-            with SlowStore(path) as store:
-                store.bandwidth = 1e6 * bandwidth
-                raw = store.n_nonzeros * (4 + store.value_bytes) / 1e6
-                began = time.perf_counter()
-                for chunks in np.array_split(np.arange(len(store.chunks)), 20):
-                    store.read_block(chunks, None)
-                seconds, read = time.perf_counter() - began, store.cost.bytes_read / 1e6
-            row(path.stem, f"{bandwidth:g}", f"{read:.0f}", f"{seconds:.2f}", f"{raw:.0f}", f"{raw / bandwidth:.2f}")
+    with SlowStore(path) as store:
+        store.bandwidth = 1e6 * bandwidth
+        raw = store.n_nonzeros * (4 + store.value_bytes) / 1e6
+        began = time.perf_counter()
+        for chunks in np.array_split(np.arange(len(store.chunks)), 20):
+            store.read_block(chunks, None)
+        seconds, read = time.perf_counter() - began, store.cost.bytes_read / 1e6
+    row(path.stem, f"{bandwidth:g}", f"{read:.0f}", f"{seconds:.2f}", f"{raw:.0f}", f"{raw / bandwidth:.2f}")
 
 
 def main() -> None:
-    p = parser(__doc__)
-    p.add_argument("stores", type=Path, nargs="+", metavar="STORE.h5")
-    p.add_argument("--compression", action="store_true")
-    p.add_argument("--tol", type=float, default=1e-3)
-    p.add_argument("--bandwidths", type=listed, default=("50", "150", "500", "inf"))
-    p.add_argument("--shares", type=listed, default=("8", "32"))
-    p.add_argument("--schedules", type=listed, default=("1", "3", "10", "overlap", "auto"))
-    p.add_argument("--working-sets", type=listed, default=("auto", "none"))
-    p.add_argument("--repeats", type=int, default=1)
-    p.add_argument("--figure", type=Path, metavar="FILE.png")
-    options = p.parse_args()
-    begin()
+    options = begin(__doc__, "stores", compression=False, tol=1e-3, bandwidths=("50", "500"))
     if options.compression:
-        return compression(options.stores, options.bandwidths)
-    (path,), shares, schedules = options.stores, options.shares, options.schedules
-    seconds_to_gap(path, float("inf"), memory=budget(path, shares[0]), tol=0.1)  # loads the kernels
-    table(f"{path.stem}: seconds to a certified gap of {options.tol:g} (readings of all rows, MB read)",
-          "memory, working set, MB/s", *schedules, "auto / best fixed")  # fmt: skip
-    drawn: dict[str, dict[float, dict[str, float]]] = {}  # of a memory and set, by bandwidth: seconds by schedule
-    for share in shares:
-        for kind in options.working_sets[: None if share == shares[0] else 1]:
-            for bandwidth in map(float, options.bandwidths):
-                given = {"memory": budget(path, share), "tol": options.tol, "working_set": kind}
-                cells, seconds = [], {}
-                for schedule in schedules:
-                    runs = [seconds_to_gap(path, bandwidth, schedule=schedule, **given) for _ in range(options.repeats)]
-                    seconds[schedule] = median(run[0] for run in runs)
-                    cells.append(f"{seconds[schedule]:.2f} ({runs[0][1]:.0f}, {runs[0][2]:.0f})")
-                drawn.setdefault(f"1/{share} of the memory, working set {kind}", {})[bandwidth] = seconds
-                fixed = [seconds[s] for s in schedules if s.isdigit()]
-                ratio = f"{seconds['auto'] / min(fixed):.2f}" if fixed and "auto" in seconds else ""
-                row(f"1/{share}, {kind}, {bandwidth:g}", *cells, ratio)
-    if options.figure:
-        draw(options.figure, path.stem, drawn)
-    return None
-
-
-def draw(path: Path, name: str, drawn: dict[str, dict[float, dict[str, float]]]) -> None:
-    with panels(path, 1, len(drawn)) as axes:
-        for one, (title, by_bandwidth) in zip(axes[0], drawn.items(), strict=True):
-            places = range(len(by_bandwidth))
-            for schedule in next(iter(by_bandwidth.values())):
-                one.plot(places, [seconds[schedule] for seconds in by_bandwidth.values()], marker="o", label=schedule)
-            one.set(title=f"{name}, {title}", yscale="log", ylabel="seconds to the gap")
-            one.set_xticks(places, ["not held back" if b == float("inf") else f"{b:g} MB/s" for b in by_bandwidth])
-            one.legend(fontsize=8, title="inner passes")
+        table("seconds of a reading; uncompressed: bytes / bandwidth, without any work", "data", "MB/s",
+              "compressed MB", "seconds", "uncompressed MB", "seconds at least")  # fmt: skip
+        for path, bandwidth in product(options.stores, options.bandwidths):
+            compression(Path(path), float(bandwidth))
+        return
+    table(f"seconds to a certified gap of {options.tol:g} (readings of all rows, MB read)", "data",
+          "memory, working set, MB/s", *SCHEDULES, "auto / best fixed")  # fmt: skip
+    for path in map(Path, options.stores):
+        fitted(path, float("inf"), memory=budget(path, "8"), tol=0.1)  # loads the kernels
+        for (share, kind), bandwidth in product(SHARES, options.bandwidths):
+            given = {"memory": budget(path, share), "tol": options.tol, "working_set": kind}
+            found = {schedule: fitted(path, float(bandwidth), schedule=schedule, **given) for schedule in SCHEDULES}
+            ratio = found["auto"][0] / min(found[schedule][0] for schedule in ("1", "3", "10"))
+            row(path.stem, f"1/{share}, {kind}, {bandwidth}", *(cell for _, cell in found.values()), f"{ratio:.2f}")
 
 
 if __name__ == "__main__":

@@ -26,10 +26,12 @@ def test_each_page_has_a_task_whose_commands_name_scripts_and_files(monkeypatch)
     monkeypatch.setitem(sys.modules, "doit", SimpleNamespace(get_var=lambda name, default: default))
     dodo = runpy.run_path(str(ROOT / "experiments" / "dodo.py"))
     assert set(dodo["MEASURED"]) == {path.stem for path in RESULTS.glob("*.md")} - WRITTEN
-    commands = [*dodo["MADE"].values(), *(one for parts in dodo["MEASURED"].values() for one in parts.values())]
+    commands = [*dodo["MADE"].values(), *(one for _, parts in dodo["MEASURED"].values() for one in parts.values())]
     assert set(re.findall(r"experiments\.(\w+)", " ".join(commands))) == set(SCRIPTS) - {"runs"}
     made = [file for files in dodo["MADE"] for file in files.split()]
     assert len(made) == len(set(made))
+    rooms = " ".join(rooms for rooms, _ in dodo["MEASURED"].values()).split()
+    assert [room for room in rooms if not (ROOT / "blocksvm" / room).is_dir()] == []
     public = (RESULTS / "README.md").read_text().partition("**Files that DIR needs**")[2]
     wanted = {file for command in commands for file in dodo["files_of"](command)} - set(made)
     assert sorted(file for file in wanted if file not in public) == []

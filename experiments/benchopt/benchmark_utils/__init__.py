@@ -4,12 +4,16 @@ import atexit
 import gc
 import math
 import shutil
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
+from benchopt import BaseSolver
 from benchopt.stopping_criterion import SufficientProgressCriterion
 
+sys.path.append(str(Path(__file__).resolve().parents[3]))  # for experiments.runs
 # until two runs that follow each other bring less than 1e-4 of the largest fall of the objective
 BY_TOLERANCE = SufficientProgressCriterion(eps=1e-4, patience=2, strategy="tolerance")
 BY_ITERATIONS = SufficientProgressCriterion(eps=1e-4, patience=2, strategy="iteration")
@@ -21,6 +25,30 @@ def next_tolerance(tolerance, per_decade=1):
         return 1.0
     steps = math.floor(-per_decade * math.log10(max(tolerance, 1e-15)) + 0.5) + 1
     return float(f"{10.0 ** (-steps / per_decade):.0e}")
+
+
+class ByIterations(BaseSolver):
+    """A program that takes the hinge loss of two classes without a bias, and a number of iterations: its file says
+    ``fitted(iterations)``: w (d,) of X, y and C."""
+
+    sampling_strategy = "iteration"
+    stopping_criterion = BY_ITERATIONS
+
+    def skip(self, loss, Y, bias, **other):
+        fits = loss == "hinge" and Y.shape[1] == 1 and bias == 0
+        return (False, None) if fits else (True, "takes the hinge loss of two classes without a bias here")
+
+    def set_objective(self, X, Y, C, **other):
+        self.X, self.y, self.C = X, Y[:, 0], C
+
+    def get_next(self, iterations):
+        return max(1, 2 * iterations)
+
+    def run(self, iterations):
+        self.coef = self.fitted(iterations) if iterations else np.zeros(self.X.shape[1])
+
+    def get_result(self):
+        return {"coef": self.coef}
 
 
 def scratch_folder():

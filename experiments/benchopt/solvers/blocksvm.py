@@ -5,25 +5,12 @@ size (64MB).  benchopt's time is that of the whole command; ``seconds`` that fro
 certificate.  The store is made before, by ``split``.
 """
 
-import json
-import os
-import subprocess
-import sys
-
 import numpy as np
 from benchmark_utils import BY_TOLERANCE, next_tolerance, scratch_folder
 from benchopt import BaseSolver
 
 import blocksvm
-
-# between this process and the command: a process's peak is at least that of the one that it was forked from
-CHILD = """
-import os, sys
-child = os.spawnv(os.P_NOWAIT, sys.argv[1], sys.argv[1:])
-_, status, used = os.wait4(child, 0)
-print(used.ru_maxrss)
-sys.exit(os.waitstatus_to_exitcode(status))
-"""
+from experiments.runs import drop_from_cache, readings, split, train
 
 
 def budget(X, k, share):
@@ -45,7 +32,7 @@ class Solver(BaseSolver):
 
     def set_objective(self, text, X, Y, loss, C, bias, epsilon, classes, multilabel):
         self.folder, self.shape = scratch_folder(), (Y.shape[1], X.shape[1])
-        self.call("split", text, self.folder / "store.h5", *(["--format", "multilabel"] if multilabel else []))
+        split(text, self.folder / "store.h5", *(["--format", "multilabel"] if multilabel else []))
         memory = self.memory if self.memory[-1] == "B" else f"{budget(X, Y.shape[1], self.memory)}B"
         self.given = ["--memory", memory, "-C", C, "--bias", bias, "--seed", self.seed]
         self.given += ["--working-set", self.working_set, "--schedule", self.schedule]
@@ -53,14 +40,6 @@ class Solver(BaseSolver):
             self.given += ["--multiclass", loss]
         else:
             self.given += ["--loss", loss, *(["--epsilon", epsilon] if loss.endswith("insensitive") else [])]
-
-    def call(self, command, *arguments):
-        """Run a command; its peak memory in MB."""
-        line = [sys.executable, "-m", f"blocksvm.{command}", *map(str, arguments), "--quiet", "--overwrite"]
-        done = subprocess.run([sys.executable, "-S", "-c", CHILD, *line], capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"blocksvm {command} ended with status {done.returncode}: {done.stderr}")
-        return int(done.stdout.splitlines()[-1]) * 1024 / 1e6
 
     def warm_up(self):
         self.run_once(1.0)  # compiles kernels
@@ -70,13 +49,11 @@ class Solver(BaseSolver):
 
     def pre_run_hook(self, tolerance):
         if self.cold:
-            with open(self.folder / "store.h5", "rb") as store:
-                os.posix_fadvise(store.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            drop_from_cache(self.folder / "store.h5")
 
     def run(self, tolerance):
         files = [self.folder / name for name in ("store.h5", "model.h5")]
-        more = ["--tol", min(tolerance, 1.0), "--log", self.folder / "trace.jsonl"]
-        self.memory_mb = self.call("train", *files, *self.given, *more)
+        self.events, self.ran = train(*files, *self.given, "--tol", min(tolerance, 1.0))
 
     def get_result(self):
         model = blocksvm.load_model(self.folder / "model.h5")
@@ -84,15 +61,11 @@ class Solver(BaseSolver):
         ids = model.feature_ids
         known = ids < self.shape[1]
         coef[:, ids[known]] = np.atleast_2d(model.weights)[:, known]
-        events = [json.loads(line) for line in (self.folder / "trace.jsonl").read_text().splitlines()]
-        outers = [event for event in events if event["event"] == "outer"]
-        # a reading of all rows counts 1, one that leaves resting rows out its share
-        rows = [((e["blocks"] > 0) + (e["certificate_share"] or 0.0)) * e["rows_read"] for e in outers]
         return {
             "coef": coef,
             "intercept": np.broadcast_to(model.intercept, self.shape[0]),
-            "dual": events[-1]["dual"],
-            "seconds": events[-1]["seconds"],
-            "readings": sum(rows) / events[0]["n_samples"],
-            "memory_mb": self.memory_mb,
+            "dual": self.events[-1]["dual"],
+            "seconds": self.events[-1]["seconds"],
+            "readings": readings(self.events),
+            "memory_mb": self.ran.peak_mb,
         }
