@@ -59,15 +59,6 @@ def test_counts_by_hand():
     assert (nothing[""].f1, nothing[""].precision, nothing[""].recall) == (0.0, 0.0, 0.0)
 
 
-def test_columns(tmp_path):
-    (tmp_path / "text").write_bytes(b"\n\na B\nb\tB\r\n\n \nc  B\n\n\na C")
-    text = read_columns(str(tmp_path / "text"), MEMORY)
-    assert text.bounds.tolist() == [0, 2, 3, 4]
-    assert text.lines.tolist() == [3, 4, 7, 10]
-    words, labels = ([column.words[c] for c in column.codes] for column in text.columns)
-    assert (words, labels) == (["a", "b", "c", "a"], ["B", "B", "B", "C"])
-
-
 def test_a_text_that_does_not_fit_is_not_read(tmp_path, monkeypatch):
     name = written(tmp_path, "a B\n" * 1000)
 
@@ -138,25 +129,6 @@ def test_features_of_arcs(tmp_path):
     counts = (between >= 0).sum(axis=0)
     assert [counts[arc(h, m)] for h, m in ((1, 2), (1, 3), (4, 1), (0, 4), (0, 1))] == [0, 1, 2, 3, 0]
     assert set(between[:2, arc(4, 1)]) == {between[0, arc(1, 3)], between[0, arc(2, 4)]}
-
-
-def test_lines(tmp_path):
-    text = read_lines(written(tmp_path, "ab c\n\n \té東\u3000京 \nx"), MEMORY)
-    assert "".join(map(chr, text.characters)) == "abcé東京x"
-    assert text.bounds.tolist() == [0, 3, 6, 7]
-    assert np.flatnonzero(text.begins).tolist() == [0, 2, 3, 5, 6]
-    assert (text.numbers.tolist(), text.n_file_lines) == ([0, 2, 3], 4)
-    assert [part.tolist() for part in text.words] == [[0, 2, 3, 5, 6], [2, 3, 5, 6, 7]]
-    assert "".join(text.spaced(text.begins)) == "ab c\n\né東 京\nx\n"
-
-
-def test_words_with_tags(tmp_path):
-    text = read_words(written(tmp_path, "ab/N c/d/V\n\n \t東/N　京都/NP \n"), MEMORY, True)
-    assert "".join(map(chr, text.lines.characters)) == "abc/d東京都"
-    assert [part.tolist() for part in text.lines.words] == [[0, 2, 5, 6], [2, 5, 6, 8]]
-    assert [text.names[tag] for tag in text.tags] == ["N", "V", "N", "NP"]
-    assert (text.lines.numbers.tolist(), text.lines.n_file_lines) == ([0, 2], 3)
-    assert read_words(written(tmp_path, "abc\n"), MEMORY, True).tags is None
 
 
 def test_the_dictionary_knows_the_kinds_of_words(tmp_path):

@@ -87,7 +87,7 @@ def value(a: np.ndarray, deltas: np.ndarray, margins: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("seed", [930, *range(30)])
+@pytest.mark.parametrize("seed", [930, *range(15)])
 def test_multipliers_are_the_best(seed, shared):
     """Rows of few features are often equal, opposite or 0; at seed 930 what is left of C is 0 but for rounding."""
     n, d, C = (4, 4, 0.3) if seed == 930 else (1 + seed % 6, 1 + seed % 5, (0.01, 0.3, 2.0)[seed % 3])
