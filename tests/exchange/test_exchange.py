@@ -82,11 +82,12 @@ def test_liblinear_predicts_what_we_predict(name, tmp_path):
     assert linear_of(again).loss == linear_of(model).loss and linear_of(again).multiclass == linear_of(model).multiclass
 
 
-TRAINED = ["-s 3 -c 1", "-s 3 -B 2", "-s 2", "-s 0 -B 1", "-s 4 -B 1", "-s 5", "-s 7"]
+TWO, CLASSES = [(1, -1), (-1, 1)], (4, 2, 9)
+TRAINED = [("-s 3 -c 1", TWO[0]), ("-s 3 -B 2", TWO[1]), ("-s 2", CLASSES), ("-s 0 -B 1", TWO[0]),
+           ("-s 0 -B 1", CLASSES), ("-s 4 -B 1", CLASSES), ("-s 5", TWO[1]), ("-s 7", CLASSES)]  # fmt: skip
 
 
-@pytest.mark.parametrize("options", TRAINED)
-@pytest.mark.parametrize("labels", [(1, -1), (-1, 1), (4, 2, 9)])
+@pytest.mark.parametrize(("options", "labels"), TRAINED)
 def test_what_liblinear_trained_is_ours(options, labels, tmp_path):
     """Whichever label comes first, with two classes and more, its constant feature of any value."""
     util = pytest.importorskip("liblinear.liblinearutil")
@@ -269,21 +270,18 @@ def test_sets_of_labels_go_out_as_a_table_alone(tmp_path):
 # -- scikit-learn --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "logistic", "perceptron"])
-def test_an_estimator_predicts_what_we_predict(name, loss, tmp_path):
+@pytest.mark.parametrize("name", [*CASES, "perceptron"])
+def test_an_estimator_predicts_what_we_predict(name, tmp_path):
     joblib = pytest.importorskip("joblib")
-    k, labels, own = CASES[name]
-    loss = loss if labels else own
-    multiclass = "crammer-singer" if name == "crammer-singer" else None
-    model, X = model_with(k, labels, loss, multiclass=multiclass), rows()
+    model, X = case(name) if name in CASES else model_with(1, (-1.0, 1.0), name), rows()
+    labels = model.labels
     blocksvm.export_model(model, tmp_path / "m.joblib", "sklearn")
     estimator = joblib.load(tmp_path / "m.joblib")
     X = X[:, : estimator.n_features_in_]
     assert np.array_equal(estimator.predict(X), model.predict(X))
     if labels:
         assert np.allclose(estimator.decision_function(X), model.decision_function(X), rtol=1e-12, atol=1e-12)
-    if labels and loss == "logistic" and multiclass is None:
+    if "no bias" in name:  # and of the logistic loss
         assert np.allclose(estimator.predict_proba(X), model.predict_proba(X), atol=1e-12)
     again = blocksvm.from_estimator(estimator)
     assert again.labels == model.labels and np.array_equal(again.weights, model.weights)
@@ -419,6 +417,8 @@ def test_a_table_with_names(tmp_path, capsys):
     assert head == ["id", "name", "weight"]
     found = {name: float(weight) for _, name, weight in lines}
     assert {name.rpartition("^")[2].rpartition("|")[2].rpartition(" ")[2] for name in found} == {'a"b,c', "red", "blue"}
+    blocksvm.export_model(model, tmp_path / "own.csv", "table")
+    assert (tmp_path / "own.csv").read_bytes() == (tmp_path / "m.csv").read_bytes()  # the model knows them, too
     loaded = load_model(model)
     by_id = dict(zip(loaded.feature_ids.tolist(), loaded.weights.tolist(), strict=True))
     assert {int(number): float(weight) for number, _, weight in lines} == by_id
@@ -474,8 +474,7 @@ def test_a_model_goes_out_and_comes_in_by_commands(tmp_path, capsys):
 # -- what scores are by, beside weights --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("factor", "kind"), [("idf", "smooth"), ("scale", "deviation")])
-@pytest.mark.parametrize("normalize", ["none", "l2"])
+@pytest.mark.parametrize(("factor", "kind", "normalize"), [("idf", "smooth", "none"), ("scale", "deviation", "l2")])
 def test_a_table_of_a_model_with_factors_gives_its_scores(tmp_path, run_in_process, normalize, factor, kind):
     """By the table's own note: counts times the factors, scaled where it says so, times weights."""
     from blocksvm.commands import export, predict, train
@@ -550,17 +549,3 @@ def test_classes_that_would_become_one_are_refused():
     estimator.classes_ = np.array([2**53, 2**53 + 1])
     with pytest.raises(InputError, match="9007199254740993 is a whole number beyond"):
         blocksvm.from_estimator(estimator)
-
-
-def test_a_table_names_features_as_the_model_does(tmp_path):
-    (tmp_path / "rows.tsv").write_text("+1\tgood film\n-1\tdull film\n" * 20)
-    blocksvm.write_store([tmp_path / "rows.tsv"], tmp_path / "s.h5", format="documents")
-    with blocksvm.open_store(tmp_path / "s.h5") as store:
-        blocksvm.fit(store).save(tmp_path / "m.h5")
-    for names in (None, tmp_path / "s.h5"):
-        blocksvm.export_model(tmp_path / "m.h5", tmp_path / "w.csv", "table", names=names, overwrite=True)
-        lines = [line.split(",") for line in (tmp_path / "w.csv").read_text().splitlines()]
-        assert lines[0] == ["id", "name", "weight"]
-        assert {name: float(weight) > 0 for _, name, weight in lines[1:] if name != "film"} == {
-            "good": True, "dull": False
-        }  # fmt: skip

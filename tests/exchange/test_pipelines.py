@@ -21,24 +21,9 @@ from blocksvm.exchange.forms import FORMS
 pytest.importorskip("sklearn")
 joblib = pytest.importorskip("joblib")
 
-WORDS = [
-    "good",
-    "film",
-    "dull",
-    "ΣΟΦΟΣ",
-    "σοφος",
-    "İstanbul",
-    "Ⓐnarchy",
-    "été",
-    "a",
-    "x_1",
-    "ϒ",
-    "naïve",
-    "七転び",
-    "42",
-]
+WORDS = ["good", "film", "dull", "ΣΟΦΟΣ", "σοφος", "İstanbul", "Ⓐnarchy", "été", "a", "x_1", "ϒ", "naïve", "七転び",
+         "42"]  # fmt: skip
 BLANKS = [" ", " ", "  ", "\u3000", ", ", "-", " \u00a0"]
-WEIGHED = [(), ("--normalize", "l2"), ("--idf", "smooth"), ("--idf", "plain", "--normalize", "l2")]
 LOADED_ELSEWHERE = """
 import sys, joblib
 sys.modules["blocksvm"] = None
@@ -70,9 +55,14 @@ def assert_alike(run_in_process, model: Path, rows: list, text: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "weighed", [(), ("--normalize", "l2"), ("--idf", "smooth"), ("--idf", "plain", "--normalize", "l2")]
+    ("ngrams", "weighed"),
+    [
+        ("word:1", ()),
+        ("word:1-2,char_wb:2-4", ("--normalize", "l2")),
+        ("char:2-3", ("--idf", "smooth")),
+        ("char:3,char_wb:3,word:2", ("--idf", "plain", "--normalize", "l2")),
+    ],
 )
-@pytest.mark.parametrize("ngrams", ["word:1", "word:1-2,char_wb:2-4", "char:2-3", "char:3,char_wb:3,word:2"])
 def test_a_pipeline_scores_texts_as_predict_does(tmp_path, run_in_process, ngrams, weighed):
     """With letters that str.lower treats otherwise, n-grams that the model does not know, and a text without any."""
     labels = ["sport", "arts", "other"] if weighed else ["spam", "ham"]
@@ -87,9 +77,14 @@ def test_a_pipeline_scores_texts_as_predict_does(tmp_path, run_in_process, ngram
 
 
 @pytest.mark.parametrize(
-    "weighed", [(), ("--normalize", "l2"), ("--idf", "smooth"), ("--scale", "deviation", "--normalize", "l2")]
+    ("form", "weighed"),
+    [
+        ("csv", ()),
+        ("parquet", ("--idf", "smooth")),
+        ("csv", ("--normalize", "l2")),
+        ("parquet", ("--scale", "deviation", "--normalize", "l2")),
+    ],
 )
-@pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_a_pipeline_scores_dicts_of_columns_as_predict_does(tmp_path, run_in_process, form, weighed):
     """With missing cells and categories that the model does not know."""
     draw = np.random.default_rng(3)
