@@ -3,6 +3,77 @@
 from __future__ import annotations
 
 
+def check_learner(learner, settings=None, known=None, targets: str | None = None, rescales=False, seed=0) -> None:
+    """Check an online learner on small random rows; AssertionError says what is wrong.
+
+    learner: a ``blocksvm.online.learner.Learner``; settings, known: its own by name, and those that data decide;
+    targets: 'numbers' for a learner of numbers; rescales: its weights change with a row before this is scored; seed: of
+    the rows.
+
+    Checked are: that the score is <w, x> with the weights that are read; that rows one by one teach what they do at
+    once; that a row without a label, or of weight 0, changes nothing; a constant feature as a column of the rows; and
+    the mean of the weights over the rounds.
+    """
+    import numpy as np
+
+    from blocksvm.online.loops import NO_LABEL
+    from blocksvm.online.runner import Runner
+
+    rng = np.random.default_rng(seed)
+    n, d = 60, 7
+    X = np.where(rng.random((n, d)) < 0.5, rng.normal(size=(n, d)).astype(np.float32), 0.0)
+    X[5] = 0.0
+    z = X @ rng.normal(size=d) + 0.3 * rng.normal(size=n)
+    numbers = targets == "numbers"
+    y = z if numbers else np.where(z > 0.0, 1, -1).astype(np.int16)
+
+    def rows(X):
+        where, columns = np.nonzero(X)
+        ends = np.append(0, np.cumsum(np.bincount(where, minlength=len(X)))).astype(np.int64)
+        return ends, columns.astype(np.int32), X[where, columns].astype(np.float32)
+
+    def played(X, pieces, average=False, bias=0.0, weights=None, labels=y):
+        """(runner, state, scores, weights after each piece)."""
+        known_ = {"max_norm": 9.0, "n_samples": n, "n_features": X.shape[1] + (bias != 0.0)} | dict(known or {})
+        runner = Runner(learner, settings or {}, known_, average=average, bias=bias, targets=targets)
+        state, scores, read = runner.new_state(X.shape[1]), np.empty(n), [np.zeros(X.shape[1] + 1)]
+        for part in np.array_split(np.arange(n, dtype=np.int32), pieces):
+            own = np.empty(len(part))
+            runner.learn(rows(X), labels, part, X.shape[1], state, scores=own, weights=weights)
+            scores[part] = own
+            read.append(runner.weights(state, np.empty(X.shape[1] + 1)))
+        return runner, state, scores, np.array(read)
+
+    runner, whole, scores, _ = played(X, 1)
+    assert np.isfinite(whole.columns).all() and np.isfinite(whole.scalars).all(), "a number is not finite"
+    _, by_row, again, read = played(X, n)
+    for what in ("columns", "scalars", "tally"):
+        same = getattr(whole, what).tobytes() == getattr(by_row, what).tobytes()
+        assert same, f"{what} after rows one by one are not those after all at once"
+    assert np.abs(read[-1]).max() > 0.0, "nothing was learned"
+    wide = np.hstack([X, np.full((n, 1), runner.bias)])
+    apart = np.abs(again - (wide * read[:-1]).sum(axis=1)).max()
+    close = apart <= 1e-9 * (1.0 + np.abs(again).max())
+    assert rescales or close, "a score is not <w, x> with the weights that are read"
+    if "average" in learner.takes:
+        rounds = read[1:][: int(whole.scalars[0])] if whole.scalars[0] == n else None
+        assert rounds is not None, "the first scalar does not count the rounds"
+        mean = played(X, 1, average=True)[3][-1]
+        far = np.abs(mean - rounds.mean(axis=0)).max()
+        assert far <= 1e-9 * (1.0 + np.abs(rounds).max()), "the mean is not that of the weights after each round"
+    if "bias" in learner.takes and not runner.bias:
+        with_bias = played(X, 1, bias=0.5)[3][-1]
+        column = played(np.hstack([X, np.full((n, 1), 0.5)]), 1)[3][-1][:-1]
+        assert np.abs(with_bias - column).max() <= 1e-9 * (1.0 + np.abs(column).max()), "a bias is no constant feature"
+    half = np.where(np.arange(n) < n // 2, 1.0, 0.0)
+    kinds = {"without a label": {"labels": np.where(half > 0.0, y, np.nan if numbers else NO_LABEL).astype(y.dtype)}}
+    if "weights" in learner.takes:
+        kinds["of weight 0"] = {"weights": half}
+    for what, more in kinds.items():
+        _, state, _, read = played(X, 2, **more)
+        assert np.array_equal(read[1], read[2]), f"a row {what} changes the weights"
+
+
 def check_structure(structure, outputs=None, seed: int = 0, most: int = 2000) -> None:
     """Check a structure of few and small examples against an enumeration of their outputs; AssertionError says what is
     wrong.

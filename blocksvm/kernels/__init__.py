@@ -64,6 +64,19 @@ def with_parts(name: str, parts: dict, *functions) -> dict:
     }
 
 
+def in_python(function, **parts):
+    """The Python function behind a compiled one that calls the Python functions behind those that it calls; parts: in
+    the place of globals of these names, in all of them."""
+    plain = getattr(function, "py_func", function)
+    known = {name: plain.__globals__.get(name) for name in plain.__code__.co_names}
+    own = {name: parts[name] for name in known if name in parts}
+    own |= {
+        name: in_python(member, **parts) for name, member in known.items()
+        if name not in parts and hasattr(member, "py_func")
+    }  # fmt: skip
+    return _copy(plain, plain.__name__, own) if own else plain
+
+
 def _copy(function, name: str, parts: dict) -> FunctionType:
     """With the globals as they are now: what ``function`` calls must have been defined."""
     function = getattr(function, "py_func", function)

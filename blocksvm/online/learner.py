@@ -21,7 +21,7 @@ from typing import NamedTuple, cast
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import REQUIRED, Setting, Settings
-from blocksvm.losses import DEFAULT, DEFAULT_OF_NUMBERS, LOSSES, get_loss, require
+from blocksvm.losses import DEFAULT, DEFAULT_OF_NUMBERS, LOSSES, get_loss
 from blocksvm.online.memory import COMMON, Layout, layout
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS, LossName
 
@@ -95,11 +95,11 @@ class Rule(NamedTuple):
     classes, for a rule whose step changes all classes.
     """
 
-    score: Callable
-    update: Callable
-    current: Callable
-    mean: Callable
-    columns: Layout
+    score: Callable | None = None
+    update: Callable | None = None
+    current: Callable | None = None
+    mean: Callable | None = None
+    columns: Layout = layout("weight", averaging=("lagged",))
     scalars: Layout = layout("rounds")
     parameters: Layout = layout(*COMMON)
     initial: Callable[[Mapping], dict[str, float]] = lambda settings: {}
@@ -132,9 +132,13 @@ class Learner:
     """The declaration of a learner.
 
     name; summary: one line for lists; source: of the rule; example: the learner with options, as on a command line;
-    settings: of this learner alone; rule.  loss: the name of the loss, unless that is a setting; needs: functions of it
-    that the rule uses, derivative aside.  complete(settings, known): the settings with those that follow from others
-    and from the data; raises InputError for what no single setting's range excludes.  targets: by the kind of other
+    settings: of this learner alone; rule: with its four functions or, with ``update_numpy``, its layouts alone.
+    update_numpy(w, x, y, z, state): the new weights (m,) of the row's features, of the old ones, the row's values (m,),
+    its label and its score; state has ``settings``, ``importance``, and by the names of the layouts further numbers of
+    the features, (m,) arrays, and the scalars, which keep what is assigned to them.  It runs in plain Python
+    (numpy_loops.py).  loss: the name of the loss, unless that is a setting.  complete(settings, known): the settings
+    with those that follow from others and from the data; raises InputError for what no single setting's range excludes,
+    and for a loss without a function that the rule uses.  targets: by the kind of other
     labels than classes, what makes the learner for them of this one.  variants: the learner of
     each value of the setting that has these choices.  takes: of ``EVERYTHING``.  acts_up_to: the margin up to which rows change anything.  describe(settings,
     scalars by name): entries of a model's description.
@@ -143,13 +147,13 @@ class Learner:
     """
 
     name: str
-    summary: str
-    source: str
-    example: str
-    settings: Settings
-    rule: Rule
+    summary: str = ""
+    source: str = ""
+    example: str = ""
+    settings: Settings = Settings()
+    rule: Rule = Rule()
+    update_numpy: Callable | None = None
     loss: str = DEFAULT
-    needs: tuple[str, ...] = ()
     complete: Callable[[dict, Mapping], dict] = lambda settings, known: settings
     targets: Mapping[str, Callable[[Learner], Learner]] = field(default_factory=dict)
     variants: Mapping[str, Learner] = field(default_factory=dict)
@@ -184,12 +188,10 @@ class Learner:
     def resolve(self, settings: Mapping, known: Mapping = {}) -> dict:
         """The value of every setting: from ``settings``, else from the data (``known``), else its default.
 
-        Raises InputError for a setting that is unknown, missing or out of range, and for a loss that lacks a function.
+        Raises InputError for a setting that is unknown, missing or out of range.
         """
         chosen = self.of(settings)
         resolved = chosen.settings_of(settings).resolve(settings, chosen.name, known)
-        for part in chosen.needs:
-            require(chosen.loss_of(resolved), part, chosen.name)
         return chosen.complete(resolved, known)
 
     def loss_of(self, settings: Mapping) -> str:

@@ -32,6 +32,7 @@ from blocksvm.online.learner import (
 )
 from blocksvm.online.loops import EVEN, LOSS_SUM, NO_SETS, ROWS, TALLY_LENGTH, SetTable, loops_of
 from blocksvm.online.memory import Layout, Memory
+from blocksvm.online.numpy_loops import numpy_loops
 
 NO_SCRATCH = np.empty(0)
 
@@ -123,7 +124,10 @@ class Runner:
         self.parameters = np.array(rule.packed(self.settings, self.average))
         self.loss = get_loss(self.learner.loss_of(self.settings))
         self.p = self.loss.parameters(self.settings)
-        self.loops = loops_of(rule, self.loss)
+        if self.learner.update_numpy is None:
+            self.loops = loops_of(rule, self.loss)
+        else:
+            self.loops = numpy_loops(self.learner, self.loss, self.settings, self.average)
         self.width = rule.width(self.average)
         self.n_scalars = rule.n_scalars(self.average)
 

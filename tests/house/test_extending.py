@@ -34,6 +34,7 @@ def folder(tmp_path_factory):
         "my_loss.py",
         "my_schedule.py",
         "my_task.py",
+        "numpy_learner.py",
     ]
     make_store(folder, *random_rows(n=150, d=20, seed=8), name="store")
     (folder / "rows.svm").write_text((folder / "store.svm").read_text())

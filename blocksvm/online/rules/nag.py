@@ -8,11 +8,14 @@ never passes the loss's minimum: w_j += a rate_j x_j, with a = ``Loss.aware_step
 hinge loss a = y min(h, (1 - m) / q) with the margin m.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.loss_placeholders import aware_step, derivative
 from blocksvm.kernels.prefetch import products, value_at
+from blocksvm.losses import require
 from blocksvm.online.learner import LOSS, NUMBERS, Learner, Rule, Settings, following_numbers, positive
 from blocksvm.online.memory import layout, parameters, unsigned
 from blocksvm.online.rule_parts import ROUNDS, averages
@@ -134,6 +137,12 @@ def nag_mean(j, memory):
     return nag_current(j, memory) - lagged / max(1.0, memory.scalars[ROUNDS])
 
 
+def with_aware_step(settings: dict, known: Mapping) -> dict:
+    """The settings.  Raises InputError where the loss has no importance-aware step."""
+    require(settings["loss"], "aware_step", "nag")
+    return settings
+
+
 NAG = Learner(
     name="nag",
     summary="normalised adaptive gradient, importance-aware: no tuning to the features' scales",
@@ -141,6 +150,6 @@ NAG = Learner(
     example="nag --loss logistic",
     settings=Settings((LOSS, positive("step", "learning rate", 0.5))),
     rule=Rule(nag_score, nag_update, nag_current, nag_mean, COLUMN, SCALAR, scratch=SCRATCH),
-    needs=("aware_step",),
+    complete=with_aware_step,
     targets={NUMBERS: following_numbers},
 )
