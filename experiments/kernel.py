@@ -27,7 +27,7 @@ from blocksvm import fit
 from experiments.runs import begin, described, in_child, outers, row, split, table, train
 
 LEVELS = (0.1, 0.001)  # libsvm's tolerance
-BUDGETS = ({}, {"budget": 100, "budget_rule": "project"})
+BUDGETS = ({}, {"budget": 100})
 
 
 def peer(path: str, gamma: float, tol: float, megabytes: int) -> dict:
