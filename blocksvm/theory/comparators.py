@@ -5,7 +5,9 @@ before.
 Other losses: L-BFGS (Liu, Nocedal, Math. Prog. 1989) on rows in memory, over the same path.  1/2 ||w||^2 + C sum loss
 is 1-strongly convex, so that P(w) - P* <= ||grad P(w)||^2 / 2; losses with kinks are smoothed (Nesterov, Math. Prog.
 2005) to S <= P, so that P(w) - P* <= P(w) - S(w) + ||grad S(w)||^2 / 2.
-loss + l1 sum h_j |w_j|: its least, certified, on rows in memory (l1_optimum.py).
+loss + sum m_j |w_j|: the same method for w = p - q with p, q >= 0; kinks are smoothed within widths that fall until the
+gap is certified.  The slopes s of the losses at any w, scaled to |X's|_j <= m_j, give -sum conjugate(s_i), which is no
+more than the least.
 """
 
 from __future__ import annotations
@@ -27,19 +29,20 @@ from blocksvm.base.memory import Budget
 from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.losses.loss import Loss
 from blocksvm.sources.matrix import Matrix
-from blocksvm.theory import l1_optimum
 from blocksvm.theory.each_round import least_slack
 from blocksvm.theory.mirror_maps import EUCLIDEAN
-from blocksvm.theory.replay import ReplayedRun, ReplayRows
+from blocksvm.theory.replay import Losses, ReplayedRun, ReplayRows
 
 TOLERANCE = 1e-3  # certified relative gap of the batch solver
 OUTERS = 100
 # The path: C R^2 T from FIRST, C R^2 up to LAST, by factors of ten; it ends where a larger C lowers the loss no more.
 # Hinge losses end it where the least margin is near to 1 too: a larger C changes such weights no more.
 FIRST, LAST, LEAST_GAIN, NEAR = 1.0, 1e4, 1e-3, 0.99
-SMOOTH_STEPS = 500
+STEPS = 500
 CORRECTIONS = 5  # pairs of vectors that L-BFGS keeps
+BESIDE = 25  # vectors under way here and in scipy
 WIDTH = 1e-3  # within which kinks are smoothed
+WIDTHS = (1.0, 0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4)  # the same beside an l1 norm, one after the other
 EDGE_STEPS, EDGE, WEAKEST = 8, 0.99, 1e-6  # bisections towards the edge of a ball, how near it is enough, least of l1
 
 
@@ -288,83 +291,110 @@ def certified(
 
 
 def compact(
-    source: Matrix, needed: Callable[[int], int], run: ReplayedRun, memory: int
-) -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
-    """(X without the features that do not occur, which do (d,) bool); needed(n): bytes for n that do, or InputError."""
+    run: ReplayedRun, rows: ReplayRows, memory: int, vectors: int
+) -> tuple[scipy.sparse.csr_matrix, np.ndarray, Losses]:
+    """(X float64 without the features that do not occur, which do (d,) bool, the losses by which u is judged) of rows
+    in memory; InputError where these do not fit beside so many vectors of features."""
+    source: Matrix = rows.source
     used = np.zeros(source.n_features, bool)
     used[source.indices] = True
     n_used = int(used.sum())
     with named(f"beside the records of {run.T:,} rounds"):
-        Budget(memory).require("the best fixed weights", needed(n_used) + 13 * source.n_features)
-    place = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    values = np.ones(source.n_nonzeros, np.float32) if source.values is None else source.values
-    entries = (values, place[source.indices], source.indptr)
-    return scipy.sparse.csr_matrix(entries, shape=(source.n_samples, n_used), copy=False), used
+        needed = 8 * (vectors + BESIDE) * n_used + 20 * source.n_nonzeros + 13 * source.n_features
+        Budget(memory).require("the best fixed weights", needed)
+    position = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    values = np.ones(source.n_nonzeros) if source.values is None else source.values.astype(np.float64)
+    X = scipy.sparse.csr_matrix((values, position[source.indices], source.indptr), (source.n_samples, n_used))
+    return X, used, Losses(run.judged_function, run.judged_p, source.y.astype(np.float64))
+
+
+def l_bfgs(evaluate: Callable, start: np.ndarray, *more, bounds=None) -> np.ndarray:
+    limits = dict(maxiter=STEPS, maxfun=2 * STEPS, maxcor=CORRECTIONS, ftol=1e-12, gtol=1e-12)
+    return minimize(evaluate, start, more, jac=True, method="L-BFGS-B", bounds=bounds, options=limits).x
+
+
+def whole(run: ReplayedRun, used: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Weights (d + 1,) of all features by those that occur."""
+    result = np.zeros(run.d + 1)
+    result[:-1][used] = w
+    return result
+
+
+def found(name: str, w: np.ndarray, gap: float, C: float | None = None, floor: float = -math.inf) -> FixedWeights:
+    return FixedWeights(name, w, C, "converged" if gap <= TOLERANCE else "max-steps", gap, floor)
 
 
 def smooth(
     run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None], costs: list[float]
 ) -> Iterator[FixedWeights]:
     """L-BFGS along a path of C; the source is a matrix in memory."""
-    source: Matrix = rows.source
-    vectors = 2 * CORRECTIONS + 5 + 10  # of L-BFGS, and those under way here and in scipy
-    X, used = compact(source, lambda n: 8 * vectors * n + 8 * source.n_nonzeros, run, memory)
-    n_used = X.shape[1]
-    y = source.y.astype(np.float64)
-    losses = l1_optimum.Losses(run.judged_name, y, run.judged_p)
+    X, used, losses = compact(run, rows, memory, 2 * CORRECTIONS)
+    width = 0.0 if losses.smooth else WIDTH
 
     def evaluate(w: np.ndarray, C: float) -> tuple[float, np.ndarray]:
-        total, slopes, _ = losses.evaluate(X @ w, WIDTH)
-        return 0.5 * float(w @ w) + C * total, w + C * (X.T @ slopes)
+        values, slopes = losses.at(X @ w, width)
+        return 0.5 * float(w @ w) + C * values.sum(), w + C * (X.T @ slopes)
 
-    w = np.zeros(n_used)
+    w = np.zeros(X.shape[1])
     for C in costs:
         tell(f"comparator for C = {C:.3g}")
-        limits = dict(maxiter=SMOOTH_STEPS, maxfun=2 * SMOOTH_STEPS, maxcor=CORRECTIONS, ftol=1e-12, gtol=1e-12)
-        done = minimize(evaluate, w, args=(C,), jac=True, method="L-BFGS-B", options=limits)
-        w = done.x
+        w = l_bfgs(evaluate, w, C)
         smoothed, gradient = evaluate(w, C)
-        primal = 0.5 * float(w @ w) + C * losses.total(X @ w)
+        primal = 0.5 * float(w @ w) + C * losses.at(X @ w)[0].sum()
         gap = 0.5 * float(gradient @ gradient) + primal - smoothed
         rel_gap = gap / primal if primal > 0.0 else gap
-        status = "converged" if rel_gap <= TOLERANCE else "max-steps"
-        whole = np.zeros(source.n_features + 1)
-        whole[:-1][used] = w
-        yield FixedWeights(f"C = {C:.4g}", whole, C, status, rel_gap, floor_in_ball(run, primal - gap, C))
+        yield found(f"C = {C:.4g}", whole(run, used, w), rel_gap, C, floor_in_ball(run, primal - gap, C))
+
+
+def least_with_l1(X: scipy.sparse.csr_matrix, losses: Losses, m: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """(w (d,), its loss + sum m_j |w_j|, how far that is from the least at most, relatively): certified to
+    ``TOLERANCE``, unless all widths and steps are used up.  Where an m_j is 0 and its feature moves a loss there is no
+    certificate, and the gap is 1."""
+    columns, d = X.T.tocsr(), X.shape[1]
+    both = np.concatenate([m, m])
+
+    def evaluate(pair: np.ndarray, width: float) -> tuple[float, np.ndarray]:
+        values, slopes = losses.at(X @ (pair[:d] - pair[d:]), width)
+        gradient = columns @ slopes
+        return values.sum() + float(both @ pair), np.concatenate([m + gradient, m - gradient])
+
+    w = best = np.zeros(d)
+    primal, dual = math.inf, 0.0
+    for width in (0.0,) if losses.smooth else WIDTHS:
+        pair = l_bfgs(evaluate, np.maximum(np.concatenate([w, -w]), 0.0), width, bounds=[(0.0, None)] * (2 * d))
+        w = pair[:d] - pair[d:]
+        total = losses.at(X @ w)[0].sum() + float(m @ np.abs(w))
+        if total < primal:
+            primal, best = total, w
+        slopes = losses.at(X @ w, width)[1]
+        size = np.abs(columns @ slopes)
+        scale = float(np.divide(m, size, out=np.ones(d), where=size > m).min(initial=1.0))
+        dual = max(dual, losses.dual(scale * slopes))
+        if primal - dual <= TOLERANCE * primal:
+            break
+    return best, primal, (primal - dual) / primal if primal > 0.0 else 0.0
 
 
 def of_l1(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> Iterator[FixedWeights]:
     """The least of loss + r over all rounds; the source is a matrix in memory."""
-    X, used = compact(rows.source, lambda n: l1_optimum.memory_of(run.T, rows.source.n_nonzeros, n), run, memory)
-    losses = l1_optimum.Losses(run.judged_name, rows.source.y.astype(np.float64), run.judged_p)
-
-    def show(gap: float) -> None:
-        tell(f"comparator: the least of loss + {run.regulariser.text}, relative gap {gap:.1e}")
-
-    w, gap = l1_optimum.least(X.astype(np.float64), losses, run.T * run.l1_weights[used], TOLERANCE, show)
-    whole = np.zeros(run.d + 1)
-    whole[:-1][used] = w
-    yield FixedWeights("least loss + r", whole, None, "converged" if gap <= TOLERANCE else "max-steps", gap)
+    X, used, losses = compact(run, rows, memory, 4 * CORRECTIONS)
+    tell(f"comparator: the least of loss + {run.regulariser.text}")
+    w, _, gap = least_with_l1(X, losses, run.T * run.l1_weights[used])
+    yield found("least loss + r", whole(run, used, w), gap)
 
 
 def lasso(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> Iterator[FixedWeights]:
     """Weights in a 1-norm ball: those of the least loss + l1 ||w||_1, which has the least loss of all that are no
     longer; the source is a matrix in memory."""
-    X, used = compact(rows.source, lambda n: l1_optimum.memory_of(run.T, rows.source.n_nonzeros, n), run, memory)
-    X = X.astype(np.float64)
-    losses = l1_optimum.Losses(run.judged_name, rows.source.y.astype(np.float64), run.judged_p)
-    slopes = losses.evaluate(np.zeros(run.T), WIDTH)[1]
+    X, used, losses = compact(run, rows, memory, 4 * CORRECTIONS)
+    slopes = losses.at(np.zeros(run.T), 0.0 if losses.smooth else WIDTH)[1]
     most = float(np.abs(X.T @ slopes).max(initial=0.0))
 
     def find(strength: float) -> FixedWeights:
         l1 = most / strength
         tell(f"comparator for l1 = {l1:.3g}")
-        w, gap = l1_optimum.least(X, losses, np.full(X.shape[1], l1), TOLERANCE)
-        whole = np.zeros(run.d + 1)
-        whole[:-1][used] = w
-        least = (1.0 - gap) * (losses.total(X @ w) + l1 * float(np.abs(w).sum()))
-        status, floor = "converged" if gap <= TOLERANCE else "max-steps", least - l1 * run.ball[1]
-        return FixedWeights(f"l1 = {l1:.4g}", whole, None, status, gap, floor)
+        w, total, gap = least_with_l1(X, losses, np.full(X.shape[1], l1))
+        return found(f"l1 = {l1:.4g}", whole(run, used, w), gap, floor=(1.0 - gap) * total - l1 * run.ball[1])
 
     if most > 0.0:
         yield from on_the_edge(run, find, 1.0, 1.0 / WEAKEST)

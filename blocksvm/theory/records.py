@@ -5,16 +5,32 @@ from the scores without storing the weights of each round.
 import numpy as np
 
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.loss_placeholders import derivative, value
+from blocksvm.kernels.loss_placeholders import conjugate, derivative, direction, step, value
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.online.rule_parts import soft
 from blocksvm.online.rules.sparse import height, raised
 
 
-def losses_of(z, y, p, losses, slopes):
-    """``losses[t], slopes[t]`` = the loss of score z[t] at label y[t], and its derivative that the learners follow."""
+def losses_of(z, y, width, p, losses, slopes):
+    """``losses[t], slopes[t]`` = the loss of score z[t] at label y[t], and its derivative that the learners follow.
+
+    With a width above 0 those of max over a of -conjugate(a) - a direction z - width a^2 / 2, which has no kinks, lies
+    below the loss and nears it as width falls; the coordinate step is the maximiser."""
     for t in range(z.shape[0]):
-        losses[t], slopes[t] = value(z[t], float(y[t]), 1.0, p), derivative(z[t], float(y[t]), 1.0, p)
+        if width > 0.0:
+            a, along = step(0.0, z[t], width, y[t], 1.0, p), direction(y[t], p)
+            losses[t] = -conjugate(a, y[t], 1.0, p) - a * along * z[t] - 0.5 * width * a * a
+            slopes[t] = -a * along
+        else:
+            losses[t], slopes[t] = value(z[t], y[t], 1.0, p), derivative(z[t], y[t], 1.0, p)
+
+
+def sum_of_conjugates(s, y, p):
+    """At slopes s that the loss has."""
+    total = 0.0
+    for t in range(s.shape[0]):
+        total += conjugate(-s[t] * direction(y[t], p), y[t], 1.0, p)
+    return total
 
 
 @kernel

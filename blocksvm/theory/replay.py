@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -148,6 +149,29 @@ def log_spaced(T: int) -> np.ndarray:
     return np.array(sorted(times))
 
 
+class Losses(NamedTuple):
+    """A loss with its settings p at labels y (T,) float64."""
+
+    loss: Loss
+    p: tuple
+    y: np.ndarray
+
+    @property
+    def smooth(self) -> bool:
+        """It has second derivatives."""
+        return self.loss.second_derivative is not None
+
+    def at(self, scores: np.ndarray, width: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        """(losses, slopes), each (T,); those of a loss with a conjugate smoothed within a width above 0."""
+        losses, slopes = np.empty(len(scores)), np.empty(len(scores))
+        self.loss.compiled(records.losses_of)(scores, self.y, width, self.p, losses, slopes)
+        return losses, slopes
+
+    def dual(self, slopes: np.ndarray) -> float:
+        """-sum conjugate, for slopes that the loss has."""
+        return -self.loss.compiled(records.sum_of_conjugates)(slopes, self.y, self.p)
+
+
 class ReplayedRun:
     """One learner's replay.  Arrays (T,) hold a number a round, arrays (K,) sums over the rounds up to each of times.
 
@@ -225,9 +249,7 @@ class ReplayedRun:
         return self.hinge_of(scores) >= 1.0 if self.real else self.y * scores <= 0.0
 
     def _losses_of(self, loss: Loss, p: tuple, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        losses, slopes = np.empty(self.T), np.empty(self.T)
-        loss.compiled(records.losses_of)(scores, self.y, p, losses, slopes)
-        return losses, slopes
+        return Losses(loss, p, self.y.astype(np.float64)).at(scores)
 
     @cached_property
     def slopes(self) -> np.ndarray:

@@ -9,7 +9,9 @@ import scipy.sparse
 from scipy.optimize import linprog, minimize
 from support.regret_cases import sample
 
-from blocksvm.theory.l1_optimum import Losses, least
+from blocksvm.losses import get_loss
+from blocksvm.theory.comparators import TOLERANCE, least_with_l1
+from blocksvm.theory.replay import Losses
 
 NAMES = ("hinge", "epsilon-insensitive", "squared-hinge", "logistic", "squared")
 
@@ -47,9 +49,8 @@ def by_splitting(name, X, y, m):
     ).fun
 
 
-def own_settings(name):
-    """The loss's settings, in their order."""
-    return (0.1,) if name == "epsilon-insensitive" else ()
+def losses_of(name, y):
+    return Losses(get_loss(name), (0.1,) if name == "epsilon-insensitive" else (), y)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -60,48 +61,37 @@ def test_it_is_the_least_and_the_gap_is_true(name, seed):
     m = (0.05, 1.0, 5.0, 30.0)[seed] * rng.uniform(0.2, 2.0, 12)
     solve = by_program if name in ("hinge", "epsilon-insensitive") else by_splitting
     expected = solve(name, X, y, m)
-    for tolerance in (1e-1, 1e-3):
-        gaps = []
-        w, gap = least(scipy.sparse.csr_matrix(X), Losses(name, y, own_settings(name)), m, tolerance, gaps.append)
-        own = primal(name, X, y, m, w)
-        assert gap <= tolerance and gaps[-1] <= tolerance
-        assert own >= expected * (1 - 1e-7)
-        assert own - expected <= gap * own + 1e-9 * expected
-
-
-def test_features_beyond_one_model_are_solved_in_turn():
-    X, y, _ = sample(n=60, d=40, seed=3, noise=0.3)
-    m = np.full(40, 0.5)
-    w, gap = least(scipy.sparse.csr_matrix(X), Losses("squared-hinge", y), m, 1e-3, most_moved=24)
-    own, expected = primal("squared-hinge", X, y, m, w), by_splitting("squared-hinge", X, y, m)
-    assert np.count_nonzero(w) > 24 and own == pytest.approx(expected, rel=5e-3)
-    assert own - expected <= gap * own < 0.2 * own
+    w, total, gap = least_with_l1(scipy.sparse.csr_matrix(X), losses_of(name, y), m)
+    own = primal(name, X, y, m, w)
+    assert gap <= TOLERANCE and total == pytest.approx(own, rel=1e-12)
+    assert own >= expected * (1 - 1e-7)
+    assert own - expected <= gap * own + 1e-9 * expected
 
 
 def test_a_feature_without_weight_has_no_certificate():
     X, y, _ = sample(n=60, d=4, seed=1, noise=0.3)
     m = np.array([0.0, 1.0, 1.0, 1.0])
-    w, gap = least(scipy.sparse.csr_matrix(X), Losses("hinge", y), m, 1e-3)
+    w, _, gap = least_with_l1(scipy.sparse.csr_matrix(X), losses_of("hinge", y), m)
     assert gap == 1.0
-    assert primal("hinge", X, y, m, w) == pytest.approx(by_program("hinge", X, y, m), rel=1e-2)
+    assert primal("hinge", X, y, m, w) == pytest.approx(by_program("hinge", X, y, m), rel=1e-3)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_slopes_and_duals_are_those_of_the_loss(name):
     rng = np.random.default_rng(0)
     y = np.where(rng.random(50) < 0.5, 1.0, -1.0)
-    z, losses = 2.0 * rng.standard_normal(50), Losses(name, y, own_settings(name))
-    total, slopes, _ = losses.evaluate(z, 0.3)
-    assert losses.total(z) - (0.0 if losses.smooth else 0.15 * 50) <= total <= losses.total(z) + 1e-12
+    z, losses = 2.0 * rng.standard_normal(50), losses_of(name, y)
+    width = 0.0 if losses.smooth else 0.3
+    values, slopes = losses.at(z, width)
+    plain = losses.at(z)[0]
+    assert (plain - width / 2 - 1e-12 <= values).all() and (values <= plain + 1e-12).all()
     for i in range(5):
         step = np.where(np.arange(50) == i, 1e-6, 0.0)
-        numerical = (losses.evaluate(z + step, 0.3)[0] - losses.evaluate(z - step, 0.3)[0]) / 2e-6
+        numerical = (losses.at(z + step, width)[0] - losses.at(z - step, width)[0]).sum() / 2e-6
         assert slopes[i] == pytest.approx(numerical, abs=1e-6)
     # Fenchel: the conjugate is the largest of s v - loss(v), found on a grid
     grid = np.linspace(-30.0, 30.0, 60_001)
     for i in range(5):
         values = np.array([oracle.LOSSES[name](v, y[i], 0.1)[0] for v in grid[::20]])
         conjugate = (0.9 * slopes[i] * grid[::20] - values).max()
-        assert Losses(name, y[i : i + 1], own_settings(name)).dual(0.9 * slopes[i : i + 1]) == pytest.approx(
-            -conjugate, abs=2e-3
-        )
+        assert losses_of(name, y[i : i + 1]).dual(0.9 * slopes[i : i + 1]) == pytest.approx(-conjugate, abs=2e-3)
