@@ -73,15 +73,6 @@ def test_two_labels_of_any_kind_train_the_same_model(labels):
     assert np.array_equal(predicted == given, (fitted.model.decision_function(X) > 0) == (y > 0))
 
 
-def test_models_keep_labels_that_are_strings(tmp_path):
-    X, y = random_rows(n=60)
-    fitted = blocksvm.fit(X, np.where(y > 0, "spam", "ham"), tol=1e-2)
-    fitted.save(tmp_path / "m.h5")
-    loaded = blocksvm.load_model(tmp_path / "m.h5")
-    assert loaded.labels == ("ham", "spam")
-    assert loaded.predict(X).tolist() == fitted.model.predict(X).tolist()
-
-
 def test_a_matrix_with_weights_and_rows_without_labels():
     X, y = random_rows(n=12)
     names = np.where(y > 0, "b", "a").astype(object)
@@ -157,33 +148,6 @@ def test_readers_share_nothing_but_the_file(store):
     with pytest.raises(ValueError, match="is closed"):
         first.reader()
     assert not kept.is_open  # closed with its owner
-
-
-def test_two_consumers_of_one_store_do_not_disturb_each_other(store, monkeypatch):
-    """While one thread is between checksum and decoding, another one reads: its bytes must go elsewhere."""
-    from blocksvm.store import codec
-
-    with Store(store) as source:
-        expected = whole(source)
-        chunks = np.arange(len(source.chunks))
-        decode = codec.decode
-        first = threading.Event()
-
-        def slow(raw, out):
-            if not first.is_set():
-                first.set()
-                time.sleep(0.3)
-            decode(raw, out)
-
-        monkeypatch.setattr(codec, "decode", slow)
-        held = []
-        thread = threading.Thread(target=lambda: held.append(source.reader().read_block(chunks, None)))
-        thread.start()
-        first.wait(10.0)
-        mine = source.reader().read_block(chunks[::-1].copy(), None)
-        thread.join()
-        assert held[0].indices.tobytes() == expected.indices.tobytes()
-        assert mine.n_nonzeros == expected.n_nonzeros
 
 
 @pytest.mark.slow

@@ -32,8 +32,7 @@ def stored(path) -> np.ndarray:
     return rows["weight"][np.argsort(rows["source"])], np.sort(rows["source"])
 
 
-@pytest.mark.parametrize("options", [(), ("--keep-order",), ("--threads", "3")])
-@pytest.mark.parametrize("zeros", [0, 9_000])
+@pytest.mark.parametrize(("options", "zeros"), [(("--keep-order",), 0), (("--threads", "3"), 9_000)])
 def test_each_row_has_the_weight_of_its_line(given, capsys, options, zeros):
     """Also where the file is so long that it is read in pieces."""
     folder, X, y, weights = given
@@ -71,31 +70,31 @@ def test_weights_that_are_all_one_are_none(given, capsys):
         assert not b.weighted
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ("1\n" * 149, "weights.txt: has 149 weights, and there are more rows"),
-        ("", "weights.txt: has 0 weights, and there are more rows"),
-        ("1\n" * 151, "weights.txt: has more weights than the 150 rows that there are"),
-        ("1\n" * 70 + "-0.5\n" + "1\n" * 79, "weights.txt:71: '-0.5' is not a weight"),
-        ("1\n" * 3 + "nan\n" + "1\n" * 146, "weights.txt:4: 'nan' is not a weight"),
-        ("1\ninf\n" + "1\n" * 148, "weights.txt:2: 'inf' is not a weight"),
-        ("1\n\n" + "1\n" * 149, "weights.txt:2: '' is not a weight"),
-        ("1 2\n" + "1\n" * 149, "weights.txt:1: '1 2' is not a weight"),
-        ("1\ntwo\n" + "1\n" * 148, "weights.txt:2: 'two' is not a weight"),
-    ],
-)
+MISFITS = [
+    ("1\n" * 149, "weights.txt: has 149 weights, and there are more rows"),
+    ("", "weights.txt: has 0 weights, and there are more rows"),
+    ("1\n" * 151, "weights.txt: has more weights than the 150 rows that there are"),
+    ("1\n" * 70 + "-0.5\n" + "1\n" * 79, "weights.txt:71: '-0.5' is not a weight"),
+    ("1\n" * 3 + "nan\n" + "1\n" * 146, "weights.txt:4: 'nan' is not a weight"),
+    ("1\ninf\n" + "1\n" * 148, "weights.txt:2: 'inf' is not a weight"),
+    ("1\n\n" + "1\n" * 149, "weights.txt:2: '' is not a weight"),
+    ("1 2\n" + "1\n" * 149, "weights.txt:1: '1 2' is not a weight"),
+    ("1\ntwo\n" + "1\n" * 148, "weights.txt:2: 'two' is not a weight"),
+]
+
+
 @pytest.mark.parametrize("spaces", [0, 9_000])
-def test_a_file_that_does_not_fit_the_rows(given, capsys, content, expected, spaces):
+def test_a_file_that_does_not_fit_the_rows(given, capsys, spaces):
     """Also where it is so long that it is read in pieces."""
     folder = given[0]
-    (folder / "weights.txt").write_text(content.replace("1\n", "1" + " " * spaces + "\n"))
-    code, _, err = run_in_process(
-        capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt", "--quiet"
-    )
-    assert code == 2
-    assert expected in err.splitlines()[-1]
-    assert sorted(path.name for path in folder.iterdir()) == ["rows.svm", "weights.txt"]
+    for content, expected in MISFITS:
+        (folder / "weights.txt").write_text(content.replace("1\n", "1" + " " * spaces + "\n"))
+        code, _, err = run_in_process(
+            capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt", "--quiet"
+        )
+        assert code == 2
+        assert expected in err.splitlines()[-1]
+        assert sorted(path.name for path in folder.iterdir()) == ["rows.svm", "weights.txt"]
 
 
 def test_weights_of_both_kinds_and_no_file(given, capsys):
