@@ -125,28 +125,6 @@ def test_a_store_holds_the_rows_of_the_text(tmp_path, rows, dtype, keep_order, c
         assert (chunks["n_rows"] <= chunk_nonzeros).all()
     with Store(path) as store:
         store.verify()
-        block = store.read_block(np.arange(len(store.chunks)), None)
-    assert block.indptr.tolist() == np.r_[0, np.cumsum([len(row.ids) for row in stored])].tolist()
-    back = feature_ids[block.indices]
-    block_values = np.ones(len(back)) if block.values is None else block.values.astype(float)
-    found = [
-        sorted(zip(back[a:b].tolist(), block_values[a:b].tolist(), strict=True))
-        for a, b in zip(block.indptr[:-1], block.indptr[1:], strict=True)
-    ]
-    assert found == [list(zip(row.ids, row.values, strict=True)) for row in stored]
-    assert block.sq_norms.tolist() == [row.sq_norm for row in stored]
-    if len(meta["labels"]) == 2:
-        larger = max(label for label, _ in meta["labels"])
-        assert block.y.tolist() == [1 if row.label == larger else -1 for row in stored]
-
-
-def test_every_row_without_entries_makes_a_store(tmp_path):
-    path, meta = make(tmp_path, b"1\n-1\n1 5:0\n")
-    assert meta["n_features"] == meta["n_nonzeros"] == meta["n_parts"] == 0
-    assert in_source_order(path) == [(1.0, [], []), (-1.0, [], []), (1.0, [], [])]
-    with Store(path) as store:
-        store.verify()
-        assert store.feature_ids(0, 0).tolist() == []
 
 
 def test_the_order_is_random_and_is_the_seeds(tmp_path):
