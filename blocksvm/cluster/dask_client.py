@@ -16,7 +16,6 @@ from blocksvm.base.memory import megabytes
 ANSWER = 10.0  # seconds that the scheduler has to answer
 READY = 120.0  # seconds that a worker has to open the store
 MEMORY_SHARE = 0.6  # of a worker's limit, at most: Dask ends a worker near its limit
-RETRIES = 3  # of a task of joblib's whose worker has died: Dask's own default
 SETTINGS = {
     "distributed.scheduler.work-stealing": False,
     "distributed.scheduler.no-workers-timeout": None,

@@ -309,7 +309,7 @@ class _Split:
             for folder in {self.temp, local_place(self.outputs[0], self.temp).parent}:
                 require_space(folder, int(0.3 * expected), "the split", "free some space or choose another folder")
         with ExitStack() as stack:
-            self.folder = folder = stack.enter_context(scratch_folder(self.temp, self.outputs[0].name))
+            self.folder = folder = stack.enter_context(scratch_folder(self.temp, self.outputs[0]))
             pool = stack.enter_context(ThreadPoolExecutor(settings.n_jobs, thread_name_prefix="blocksvm-split"))
             self.writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="blocksvm-spool"))
             placer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="blocksvm-place"))

@@ -142,7 +142,7 @@ def opened_batches(batches: Batches, memory: int, temp: str | Path | None, seed:
     place = Path(tempfile.gettempdir() if temp is None else temp)
     if not place.is_dir():
         raise InputError(f"temp={place}: no such folder; name an existing one")
-    with scratch_folder(place, "batches.h5") as folder:
+    with scratch_folder(place) as folder:
         path = folder / "batches.h5"
         store_batches(
             batches, path, SplitSettings(memory=memory, n_jobs=jobs, seed=seed, dtype=batches.dtype, temp=folder)

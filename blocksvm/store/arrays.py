@@ -121,12 +121,6 @@ def read_range(group, name: str, dtype, begin: int, end: int) -> np.ndarray:
     return out
 
 
-def read_arrays(group: h5py.Group) -> dict[str, np.ndarray]:
-    """The arrays that ``write_arrays`` wrote; InputError where an array is damaged."""
-    names = [name for name in group if not name.endswith(SUMS)]
-    return {name: read_array(group, name, member(group, name).dtype, None) for name in names}
-
-
 def require_length(group, name: str, length: int | None) -> int:
     """The elements of the array; InputError where these are not ``length``: before memory is taken for them."""
     try:

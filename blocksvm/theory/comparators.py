@@ -267,7 +267,7 @@ def certified(
     run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None], costs: list[float]
 ) -> Iterator[FixedWeights]:
     """The batch solver's weights along a path of C, each from the one before."""
-    with scratch_folder(Path(tempfile.gettempdir()), "regret") as folder:
+    with scratch_folder(Path(tempfile.gettempdir())) as folder:
         previous = None
         for number, C in enumerate(costs):
             tell(f"comparator for C = {C:.3g}")

@@ -295,7 +295,7 @@ def maximum_margin(
         )
     began = time.perf_counter()
     search = _Search(source, resolved, began, on_event, stop)
-    with scratch_folder(Path(temp or tempfile.gettempdir()), "margin") as folder:
+    with scratch_folder(Path(temp or tempfile.gettempdir())) as folder:
         result = search.hard(folder / "model.h5") if hard else search.soft(resolved["C"])
     if result is None:
         return None

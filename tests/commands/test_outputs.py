@@ -21,7 +21,7 @@ from support.training_cases import command, make_store, quick_model, random_rows
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.outputs.checks import check_output
-from blocksvm.base.outputs.temporary import is_abandoned, owner, remove_abandoned, scratch_folder
+from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.base.outputs.writing import named_errors, open_text, written_text, written_whole
 from blocksvm.conversion.convert import SplitSettings, split_rows
 
@@ -151,19 +151,17 @@ def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path, rows):
 
 def test_of_two_runs_at_once_the_later_one_fails(tmp_path, rows):
     path = tmp_path / "s.h5"
-    split_rows([str(rows)], tmp_path / "other.h5", SplitSettings(seed=1))
-
-    def slower():
-        with written_whole(path, False) as file:
-            file.write(b"the slower one")
+    with written_whole(path, False) as file:
+        file.write(b"the first one")
+        with pytest.raises(InputError, match=r"s\.h5: is being made by another run now"):
             split_rows([str(rows)], path)
-
-    with pytest.raises(InputError, match=r"s\.h5: was made by another run meanwhile"):
-        slower()
-    split_rows([str(rows)], tmp_path / "same.h5")
-    assert path.read_bytes() == (tmp_path / "same.h5").read_bytes()
-    (tmp_path / "same.h5").unlink()
-    assert sorted(os.listdir(tmp_path)) == ["other.h5", "rows.svm", "s.h5"]
+    assert path.read_bytes() == b"the first one"
+    # and where it was whole before the other one was
+    with pytest.raises(InputError, match="new: was made by another run meanwhile"), \
+            written_whole(tmp_path / "new", False) as file:  # fmt: skip
+        (tmp_path / "new").write_bytes(b"whole")
+    assert (tmp_path / "new").read_bytes() == b"whole"
+    assert sorted(os.listdir(tmp_path)) == ["new", "rows.svm", "s.h5"]
 
 
 def test_of_two_runs_at_once_without_hard_links(tmp_path, monkeypatch):
@@ -185,8 +183,8 @@ def test_of_two_runs_at_once_without_hard_links(tmp_path, monkeypatch):
 
 
 @pytest.mark.process
-def test_what_killed_runs_leave_is_removed_by_the_next(tmp_path, rows):
-    """A real split, killed while it shuffles; names of living runs and of other machines stay."""
+def test_what_a_killed_run_leaves_goes_with_the_next(tmp_path, rows):
+    """A real split, killed while it shuffles; and a file that was half written."""
     temp = tmp_path / "temp"
     temp.mkdir()
     arguments = ["-", str(tmp_path / "s.h5"), "--memory", "16MB", "--temp", str(temp), "--threads", "1", "--quiet"]
@@ -204,38 +202,25 @@ def test_what_killed_runs_leave_is_removed_by_the_next(tmp_path, rows):
         with suppress(BrokenPipeError):
             process.stdin.close()
     (left,) = temp.iterdir()
-    assert left.name.startswith(f".s.h5.{process.pid}-")
-    dead = left.name.split(".")[3]
-    (tmp_path / f".s.h5.{dead}.partial").write_text("half")
-    kept = {
-        f".s.h5.{owner()}.partial",  # a living run's
-        f".t.h5.{dead}.partial",  # of another output
-        f".s.h5.{dead[:-8]}00000000.partial",  # another machine's: who knows
-    }
-    for name in kept:
-        (tmp_path / name).write_text("half")
-    with written_whole(tmp_path / "s.h5"):
-        assert f".s.h5.{dead}.partial" not in os.listdir(tmp_path)
-        (tmp_path / f".s.h5.{owner()}.partial").exists()
-    (tmp_path / f".s.h5.{owner()}.partial").write_text("half")
-    split_rows([str(rows)], tmp_path / "s.h5", SplitSettings(temp=temp, overwrite=True))
+    assert list(left.glob("rows-*"))
+    (tmp_path / ".s.h5.partial").write_text("half" * 10_000)
+    split_rows([str(rows)], tmp_path / "s.h5", SplitSettings(temp=temp))
+    split_rows([str(rows)], tmp_path / "same.h5")
+    assert (tmp_path / "s.h5").read_bytes() == (tmp_path / "same.h5").read_bytes()
     assert list(temp.iterdir()) == []
-    assert kept - {f".s.h5.{owner()}.partial"} <= set(os.listdir(tmp_path))
+    assert sorted(os.listdir(tmp_path)) == ["rows.svm", "s.h5", "same.h5", "temp"]
 
 
-def test_a_living_runs_folder_stays(tmp_path):
-    with scratch_folder(tmp_path, "s.h5") as folder:
-        remove_abandoned(tmp_path, "s.h5")
-        assert folder.is_dir()
-        with scratch_folder(tmp_path, "s.h5") as another:
-            assert another != folder
+def test_a_living_runs_folder_is_its_own(tmp_path):
+    with scratch_folder(tmp_path, tmp_path / "s.h5") as folder:
+        (folder / "x").touch()
+        with pytest.raises(InputError, match="s.h5: is being made by another run now"), \
+                scratch_folder(tmp_path, tmp_path / "s.h5"):  # fmt: skip
+            pass
+        with scratch_folder(tmp_path, tmp_path / "other" / "s.h5") as another, scratch_folder(tmp_path) as third:
+            assert len({folder, another, third}) == 3
+        assert (folder / "x").exists()
     assert os.listdir(tmp_path) == []
-    # the same number, but another process: it began at another time
-    pid, start, machine = owner().split("-")
-    assert not is_abandoned(f"{pid}-{start}-{machine}")
-    assert is_abandoned(f"{pid}-{int(start) + 1}-{machine}")
-    assert is_abandoned(f"{2**22 + 1}-5-{machine}")
-    assert not is_abandoned(f"{2**22 + 1}-5-00000000")
 
 
 @pytest.mark.parametrize("name", ["a" * 230, "ä" * 110, "with (brackets) [and] more+"])
@@ -243,7 +228,7 @@ def test_any_name_that_is_allowed_can_be_written(tmp_path, name):
     check_output(tmp_path / name, False)
     with written_whole(tmp_path / name, False) as file:
         file.write(b"x")
-    with scratch_folder(tmp_path, name):
+    with scratch_folder(tmp_path, tmp_path / name):
         pass
     assert os.listdir(tmp_path) == [name]
 

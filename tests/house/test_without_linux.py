@@ -45,14 +45,6 @@ for line in ("split rows.svm s.h5 --memory 50MB", "train s.h5 m.h5 --memory 50MB
         main([*line.split(), "--overwrite"])
     except SystemExit as end:
         assert end.code == 0, line
-
-from blocksvm.base.outputs.temporary import is_abandoned, owner
-
-assert not is_abandoned(owner())
-child = subprocess.Popen([sys.executable, "-c", ""])
-_, start, machine = owner().split("-")
-child.wait()
-assert is_abandoned(f"{{child.pid}}-{{start}}-{{machine}}")
 """
 
 

@@ -6,13 +6,14 @@ import errno
 import io
 import math
 import os
+import tempfile
 import time
 from contextlib import suppress
+from pathlib import Path
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import open_input
-from blocksvm.base.objects.remote_path import RemotePath, local_place
-from blocksvm.base.outputs.temporary import remove_abandoned, temporary_name
+from blocksvm.base.objects.remote_path import RemotePath
 
 SHARE = 1 / 20  # of the time, at most, that a text which grows is uploaded in
 PIECE = 1 << 20
@@ -25,10 +26,9 @@ class RemoteText(io.TextIOWrapper):
     def __init__(self, path: RemotePath, overwrite: bool, going_on: bool):
         self.path = path
         self.overwrite = overwrite or going_on
-        target = local_place(path)
-        remove_abandoned(target.parent, target.name)
-        self.partial = temporary_name(target)
-        super().__init__(io.FileIO(self.partial, "x+"), encoding="utf-8", newline="")
+        descriptor, name = tempfile.mkstemp(prefix=".blocksvm-")
+        self.partial = Path(name)
+        super().__init__(io.FileIO(descriptor, "r+"), encoding="utf-8", newline="")
         self.due = math.inf
         try:
             if going_on and path.exists():

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import stat
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -21,9 +22,9 @@ from typing import IO
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import note_written
-from blocksvm.base.objects.remote_path import RemotePath, local_place
+from blocksvm.base.objects.remote_path import RemotePath
 from blocksvm.base.outputs.checks import destination, status_of
-from blocksvm.base.outputs.temporary import remove_abandoned, temporary_name
+from blocksvm.base.outputs.temporary import open_alone, temporary_name
 from blocksvm.base.outputs.uploads import RemoteText
 
 PIECE = 1 << 20  # bytes that are written at a time
@@ -39,12 +40,17 @@ class NewFile(io.RawIOBase):
     def __init__(self, path: Path, overwrite: bool, temp: Path | None = None):
         self.path = path
         self.overwrite = overwrite
-        self.target = local_place(destination(path), temp)
-        remove_abandoned(self.target.parent, self.target.name)
-        self.partial = temporary_name(self.target)
         self.position = 0
-        with named_errors(path, self.target.parent):
-            self.descriptor = os.open(self.partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        if isinstance(path, RemotePath):
+            self.descriptor, name = tempfile.mkstemp(prefix=".blocksvm-", dir=temp)
+            self.target = self.partial = Path(name)
+        else:
+            self.target = destination(path)
+            self.partial = temporary_name(self.target)
+            with named_errors(path, self.target.parent):
+                self.descriptor = open_alone(self.partial, path)
+                os.ftruncate(self.descriptor, 0)
+        self.lock = os.dup(self.descriptor)  # until the file has its name, or is gone
 
     def writable(self) -> bool:
         return True
@@ -93,6 +99,13 @@ class NewFile(io.RawIOBase):
             self.close()
         with suppress(OSError):
             os.unlink(self.partial)
+        self.release()
+
+    def release(self) -> None:
+        """Let other runs write the output."""
+        if self.lock >= 0:
+            os.close(self.lock)
+            self.lock = -1
 
 
 @contextmanager
@@ -170,6 +183,7 @@ def take_names(files: Sequence[NewFile]) -> None:
             with suppress(OSError):
                 path.unlink()
     for file in files:
+        file.release()
         note_written(file.path)
     for folder in {file.target.parent for file in files if not isinstance(file.path, RemotePath)}:
         _sync_folder(folder, files[0].path)
@@ -177,8 +191,9 @@ def take_names(files: Sequence[NewFile]) -> None:
 
 def _second_name(target: Path) -> Path | None:
     """Another name of the file that is going to be replaced; None where there is none, or the disk has no links."""
-    second = temporary_name(target)
+    second = temporary_name(target, "before")
     try:
+        second.unlink(missing_ok=True)
         os.link(target, second)
     except OSError:
         return None
@@ -214,7 +229,7 @@ def _take_name(file: NewFile) -> None:
                 os.unlink(file.target)
             raise
     else:
-        with suppress(OSError):  # the file is whole under its name; a later run removes the other one
+        with suppress(OSError):  # the file is whole under its name
             os.unlink(file.partial)
 
 
