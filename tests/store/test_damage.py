@@ -6,7 +6,6 @@ import json
 import os
 import random
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
 import h5py
@@ -28,11 +27,8 @@ from blocksvm.formats.tables import parquet_trial
 from blocksvm.sources.block import carve_block
 from blocksvm.store import anndata_file, codec, foreign
 from blocksvm.store.arrays import write_array
-from blocksvm.store.creation import create_hdf5
-from blocksvm.store.hdf5_files import damage_named, write_meta, write_text_attribute
-from blocksvm.store.reader import Store, check_ids, open_store
-from blocksvm.store.schema import ROW
-from blocksvm.store.writer import StoreWriter
+from blocksvm.store.hdf5_files import damage_named, write_text_attribute
+from blocksvm.store.reader import check_ids, open_store
 
 # ------------------------------------------------------------------------------------------------ Arrow and Parquet
 
@@ -53,12 +49,11 @@ WORDS = ["red", "green", "blue", "white"]
     ("kind", "old", "new"),
     [
         ("string", ENDS, np.array([0, 3, 8, 12, 1 << 30], I4)),
-        ("string", ENDS, np.array([0, 3, 1 << 30, 12, 17], I4)),
         ("string", ENDS, np.array([-(1 << 30), 3, 8, 12, 17], I4)),
-        ("dictionary", ENDS, np.array([0, 3, 8, 12, 1 << 30], I4)),
+        ("large", ENDS.astype(np.int64), np.array([0, 3, 1 << 60, 12, 17])),
         ("dictionary", ENDS, np.array([0, 1 << 30, 8, 12, 17], I4)),
-        ("dictionary", np.array([3, 1, 2, 0], I4), np.array([3, 1, 1 << 30, 0], I4)),
-        ("dictionary", np.array([3, 1, 2, 0], I4), np.array([3, 1, -(1 << 30), 0], I4)),
+        ("dictionary", np.array([3, 1, 2, 0], I4), np.array([3, 1, 4, 0], I4)),
+        ("dictionary", np.array([3, 1, 2, 0], I4), np.array([3, 1, -1, 0], I4)),
         ("list", ENDS, np.array([0, 3, 1 << 30, 12, 17], I4)),
         ("list", np.array([0, 1, 3, 3, 4], I4), np.array([0, 1, 1 << 30, 3, 4], I4)),
         ("list", np.array([0, 1, 3, 3, 4], I4), np.array([0, 1, 3, 3, 1 << 30], I4)),
@@ -70,6 +65,7 @@ def test_forged_addresses_in_arrow_files_are_refused(kind, old, new, tmp_path, c
     pa = pytest.importorskip("pyarrow")
     column = {
         "string": lambda: pa.array(WORDS),
+        "large": lambda: pa.array(WORDS, pa.large_string()),
         "dictionary": lambda: pa.DictionaryArray.from_arrays(pa.array([3, 1, 2, 0], pa.int32()), pa.array(WORDS)),
         "list": lambda: pa.ListArray.from_arrays(pa.array([0, 1, 3, 3, 4], pa.int32()), pa.array(WORDS)),
         "map": lambda: pa.MapArray.from_arrays(pa.array([0, 1, 3, 3, 4], pa.int32()), pa.array(WORDS), np.arange(4.0)),
@@ -190,33 +186,9 @@ def test_forged_stores_are_refused(ours, tmp_path, capsys, tables, change, says)
     assert not (tmp_path / "out.txt").exists()
 
 
-def test_rows_whose_features_do_not_rise_are_refused(tmp_path):
-    """Steps rely on each feature being in a row once."""
-    for indices in ([0, 2, 2, 1], [2, 0, 1, 2]):
-        path = tmp_path / "s.h5"
-        with create_hdf5(path, "store") as file, ThreadPoolExecutor(1) as pool:
-            writer = StoreWriter(file, 2, 4, np.float64, pool, 1)
-            rows = np.zeros(2, ROW)
-            rows["length"], rows["sq_norm"] = (3, 1), 1.0
-            writer.append(rows, np.array(indices, np.int32), np.ones(4))
-            meta = {"settings": {"order": "stored"}, "sources": [], "source_rows": 2}
-            write_meta(file, writer.finish(3, lambda start, stop: np.array([4, 7, 9]), meta))
-        with Store(path) as store, pytest.raises(InputError, match="chunk 0: the features of a row do not rise"):
-            store.verify()
-
-
 def test_more_rows_than_a_block_can_have_are_one_sentence():
     with pytest.raises(InputError, match=r"a block of 2,147,483,648 rows is too many; lower memory"):
         carve_block(None, 1 << 31, 0, None, 1)
-
-
-def test_a_forged_blosc_buffer_is_not_decoded():
-    """Blosc believes what a buffer says of its length, and would read beyond its end."""
-    raw = codec.encode(np.arange(1000, dtype=np.int32))
-    out = np.empty(1000, np.int32)
-    for wrong in (raw[:-100], raw[:16], raw[:12], b"", raw + b"more"):
-        with pytest.raises(ValueError, match="compressed data"):
-            codec.decode(wrong, out)
 
 
 @pytest.mark.parametrize(
@@ -251,25 +223,6 @@ def test_two_features_of_a_store_with_one_id_are_found(ours, tmp_path, capsys):
         assert code == (2 if says else 0) and says in err, err
         with open_store(path) as store, pytest.raises(InputError, match=says) if says else nullcontext():
             check_ids(store, 4)
-
-
-def test_links_in_our_files_are_not_followed(ours, tmp_path, capsys):
-    """To a pipe nobody writes to, opening which would wait for ever; and to the group itself."""
-    os.mkfifo(tmp_path / "pipe")
-    for kept, names in (("m.h5", ("features", "weights", "state", "meta")), ("s.h5", ("features", "rows"))):
-        for name in names:
-            path = tmp_path / kept
-            path.write_bytes((ours / kept).read_bytes())
-            with h5py.File(path, "r+") as file:
-                del file[name]
-                file[name] = h5py.ExternalLink(str(tmp_path / "pipe"), "/x")
-            code, _, err = run_in_process(capsys, info, path, "--verify")
-            assert code == 2 and f"{name} is a link to somewhere else" in err, err
-    path.write_bytes((ours / "m.h5").read_bytes())
-    with h5py.File(path, "r+") as file:
-        file["state"]["again"] = file["state"]
-    code, _, err = run_in_process(capsys, info, path, "--verify")
-    assert code == 2 and "too deep" in err, err
 
 
 def test_what_our_files_have_of_unknown_types_is_damage_and_a_fault_of_the_program_is_none(ours, tmp_path, capsys):
@@ -339,7 +292,7 @@ def test_forged_descriptions_are_refused_or_harmless(ours, tmp_path, kind):
     """What is not a sentence is none of these either: a crash, a hang, a traceback."""
     path = tmp_path / "bad.h5"
     name, *words = KINDS[kind]
-    for seed in range(6):
+    for seed in range(3):
         path.write_bytes((ours / name).read_bytes())
         told = reforged(path, seed)
         for command in words:
@@ -698,14 +651,12 @@ def test_tables_without_features_are_one_sentence(kind, tmp_path, capsys):
 
 FORGED = [  # options, an array of the checkpoint, what is put there, what is said
     (["--loss", "hinge"], "dual-cd/alpha", 3.0, "dual variables beyond their bounds"),
-    (["--loss", "hinge"], "dual-cd/alpha", -1e-3, "dual variables beyond their bounds"),
     (["--loss", "squared-hinge"], "dual-cd/alpha", -1e-3, "dual variables beyond their bounds"),
     (["--loss", "logistic"], "dual-cd/alpha", 1.5, "dual variables beyond their bounds"),
     (["--multiclass", "crammer-singer"], "dual-cd/alpha", 1.5, "dual variables beyond their bounds"),
     (["--multiclass", "rest"], "dual-cd/alpha", 1.5, "dual variables beyond their bounds"),
     (["--solver", "kernel", "--kernel", "rbf"], "kernel/alpha", 1.5, "dual variables beyond their bounds"),
     (["--loss", "hinge"], "dual-cd/alpha", np.nan, "no finite number"),
-    (["--loss", "hinge"], "dual-cd/w", np.inf, "no finite number"),
     (["--loss", "hinge"], "dual-cd/sums", np.nan, "no finite number"),
     (["--loss", "hinge", "--working-set", "0.2"], "working-set/share", np.nan, "working set is of another run"),
 ]

@@ -15,7 +15,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from support.stored_rows import read_with_h5py
+from support.stored_rows import content
 from support.training_cases import quick_model
 
 from blocksvm.base.errors import InputError
@@ -41,26 +41,6 @@ def small_store(tmp_path_factory) -> Path:
     (folder / "rows.svm").write_text(TEXT)
     split_rows([str(folder / "rows.svm")], folder / "s.h5", SplitSettings(chunk_nonzeros=16))
     return folder / "s.h5"
-
-
-def content(path: Path) -> tuple:
-    """Everything that a store tells, read and verified in every way that it can be."""
-    with Store(path) as store:
-        store.verify()
-        rows = b"".join(store.read_rows(k).tobytes() for k in range(len(store.chunks)))
-        block = store.read_block(np.arange(len(store.chunks)), None)
-        ids = store.feature_ids(0, store.n_features)
-        arrays = (block.indptr, block.indices, block.values, block.y, block.sq_norms, block.rows, ids)
-        tables = (store.chunks.first_row, store.chunks.n_rows, store.chunks.nnz)
-        return rows, *(array.tobytes() for array in (*arrays, *tables)), repr(store.meta), store.fingerprint
-
-
-def told_or_content(path: Path) -> str | tuple:
-    """The sentence with which a file is refused, or else its content."""
-    try:
-        return content(path)
-    except InputError as error:
-        return str(error)
 
 
 # ------------------------------------------------------------------------------------------------ layout
@@ -105,21 +85,6 @@ def test_a_store_is_plain_hdf5(small_store):
         for name in file.attrs:
             kind = h5py.check_string_dtype(file.attrs.get_id(name).dtype)
             assert kind is None or kind.length is not None
-
-
-def test_blocks_of_any_chunks(small_store):
-    with Store(small_store) as store:
-        whole = store.read_block(np.arange(len(store.chunks)), None)
-        some = np.array([3, 0, 2])
-        block = store.read_block(some, None)
-        row = 0
-        for k in some:
-            first, n = store.chunks.first_row[k], store.chunks.n_rows[k]
-            expected, got = whole[int(first) : int(first + n)], block[row : row + int(n)]
-            for name in ("indptr", "indices", "values", "y", "sq_norms", "rows"):
-                assert getattr(expected, name).tolist() == getattr(got, name).tolist()
-            row += int(n)
-        assert row == block.n_samples
 
 
 class Counted:
@@ -210,28 +175,6 @@ def watchdog():
 
 
 @pytest.mark.slow
-def test_flipped_bytes_are_found_or_harmless(small_store, tmp_path, watchdog):
-    data, expected = small_store.read_bytes(), content(small_store)
-    path = tmp_path / "damaged.h5"
-    draw = random.Random(0)
-    found = 0
-    trials = 1000
-    for k in range(trials):
-        at = k * len(data) // trials
-        damaged = bytearray(data)
-        damaged[at] ^= draw.choice([0x01, 0x10, 0x80, 0xFF])
-        path.write_bytes(damaged)
-        outcome = told_or_content(path)
-        if isinstance(outcome, str):
-            found += 1
-            assert str(path) in outcome
-            assert "\n" not in outcome
-        else:
-            assert outcome == expected, f"byte {at}: read, but wrong"
-    assert found > trials / 2
-
-
-@pytest.mark.slow
 def test_the_tail_of_runs_of_bytes_is_found(small_store, tmp_path, watchdog):
     """Whole pages of zeros, or of other data, as a bad disk or a cut transfer leaves them."""
     data, expected = small_store.read_bytes(), content(small_store)
@@ -241,8 +184,8 @@ def test_the_tail_of_runs_of_bytes_is_found(small_store, tmp_path, watchdog):
         at, n = draw.randrange(len(data)), draw.choice([4, 64, 512, 4096])
         run = bytes(n) if k % 2 else draw.randbytes(n)
         path.write_bytes((data[:at] + run + data[at + n :])[: len(data)])
-        outcome = told_or_content(path)
-        assert outcome == expected or str(path) in outcome
+        outcome = content(path)
+        assert outcome == expected or str(path) in str(outcome)
 
 
 def test_truncated_stores_are_found(small_store, tmp_path, watchdog):
@@ -256,45 +199,13 @@ def test_truncated_stores_are_found(small_store, tmp_path, watchdog):
     assert content(path) == content(small_store)
 
 
-def test_every_named_part_is_under_a_checksum(small_store, tmp_path):
-    """Changed through HDF5 itself, so that its own checksums hold: ours must tell."""
-
-    def other(dataset):
-        value = dataset[-1]
-        if dataset.dtype.names:
-            value[dataset.dtype.names[-1]] += 1
-            return value
-        return value + 1
-
-    for name in ("chunks", "parts", "rows", "meta", "features/ids", "features/ids.xxh3"):
-        path = tmp_path / "changed.h5"
-        shutil.copy(small_store, path)
-        with h5py.File(path, "r+") as file:
-            file[name][-1] = other(file[name])
-        with pytest.raises(InputError, match="changed.h5"):
-            content(path)
-    for name in ("chunks", "parts", "rows", "meta", "features", "indices", "values"):
-        shutil.copy(small_store, path)
-        with h5py.File(path, "r+") as file:
-            del file[name]
-        with pytest.raises(InputError, match="changed.h5"):
-            content(path)
-    for name in ("indices", "values"):
-        shutil.copy(small_store, path)
-        with Store(path) as store:
-            at = int(store.parts.records[name + "_offset"][2]) + 20
-        raw = bytearray(path.read_bytes())
-        raw[at] ^= 1
-        path.write_bytes(raw)
-        with pytest.raises(InputError, match=r"changed.h5: chunk 2: checksum does not match"):
-            content(path)
-
-
 @pytest.mark.parametrize(
     ("indices", "values", "norm", "what"),
     [
         ([0, 2], [1.0, 1.0], 2.0, "a feature index is out of range"),
         ([0, -1], [1.0, 1.0], 2.0, "a feature index is out of range"),
+        ([1, 0], [1.0, 1.0], 2.0, "the features of a row do not rise"),
+        ([1, 1], [1.0, 1.0], 2.0, "the features of a row do not rise"),
         ([0, 1], [1.0, np.nan], 2.0, "a value is not finite"),
         ([0, 1], [-np.inf, 1.0], 2.0, "a value is not finite"),
         ([0, 1], [1.0, 1.0], np.nan, "norm is not a number"),
@@ -380,26 +291,26 @@ def test_the_codec_is_exact_and_refuses_other_lengths(dtype):
     for length in (99, 101, 0):
         with pytest.raises(ValueError, match="were expected"):
             codec.decode(raw, np.empty(length, dtype))
-    with pytest.raises(ValueError):
-        codec.decode(raw[:20], out)
+    # Blosc believes what a buffer says of its length, and would read beyond its end
+    for wrong in (raw[:-10], raw[:20], raw[:16], raw[:12], b"", raw + b"more"):
+        with pytest.raises(ValueError, match="compressed data"):
+            codec.decode(wrong, out)
     assert codec.checksum(raw[:7], raw[7:]) == codec.checksum(raw)
 
 
-def test_reading_with_h5py_sees_the_same_rows(small_store):
-    rows, _ = read_with_h5py(small_store)
-    with Store(small_store) as store:
-        records = np.concatenate([store.read_rows(k) for k in range(len(store.chunks))])
-    assert [row.source for row in rows] == records["source"].tolist()
-    assert [row.label for row in rows] == records["label"].tolist()
+@pytest.fixture(scope="module")
+def many_chunks(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("chunks")
+    text = "".join(f"{i % 2} {i % 13 + 1}:{i + 1} {i % 7 + 20}:1 {i % 5 + 30}:3\n" for i in range(3_000))
+    (folder / "rows.svm").write_text(text)
+    split_rows([str(folder / "rows.svm")], folder / "s.h5", SplitSettings(chunk_nonzeros=256))
+    return folder / "s.h5"
 
 
 @pytest.mark.parametrize("damaged", [False, True])
-def test_a_block_is_the_same_whoever_decodes_its_runs(tmp_path, monkeypatch, damaged):
+def test_a_block_is_the_same_whoever_decodes_its_runs(many_chunks, tmp_path, monkeypatch, damaged):
     """One that waits for a block helps with it; here each of the two threads waits until the other has had its part."""
-    text = tmp_path / "rows.svm"
-    text.write_text("".join(f"{i % 2} {i % 13 + 1}:{i + 1} {i % 7 + 20}:1 {i % 5 + 30}:3\n" for i in range(3_000)))
-    path = tmp_path / "s.h5"
-    split_rows([str(text)], path, SplitSettings(chunk_nonzeros=256))
+    path = shutil.copy(many_chunks, tmp_path / "s.h5")
     decode = Decoder.decode
     with Store(path) as store:
         chunks = np.random.default_rng(0).permutation(len(store.chunks))
@@ -434,16 +345,11 @@ def test_a_block_is_the_same_whoever_decodes_its_runs(tmp_path, monkeypatch, dam
         assert getattr(together, name).tobytes() == getattr(alone, name).tobytes()
 
 
-@pytest.mark.parametrize("n", [1, 2, 7, 40])
-@pytest.mark.parametrize("memory", [0, 2_000_000, 20_000_000])
-def test_decoders_live_in_their_part_of_the_memory(tmp_path, monkeypatch, n, memory):
+@pytest.mark.parametrize(("n", "memory"), [(1, 0), (40, 0), (7, 2_000_000), (40, 2_000_000), (40, 20_000_000)])
+def test_decoders_live_in_their_part_of_the_memory(many_chunks, monkeypatch, n, memory):
     """As many as are asked for and fit; what is counted for them does not depend on that, nor what they read."""
     monkeypatch.setattr("blocksvm.store.reader.n_processors", lambda: 64)
-    text = tmp_path / "t.svm"
-    text.write_text("".join(f"{i % 2} {i % 13 + 1}:{i + 1} {i % 7 + 20}:1 {i % 5 + 30}:3\n" for i in range(3_000)))
-    path = tmp_path / "s.h5"
-    split_rows([str(text)], path, SplitSettings(chunk_nonzeros=256))
-    with Store(path) as store:
+    with Store(many_chunks) as store:
         chunks = np.random.default_rng(0).permutation(len(store.chunks))
         expected = store.read_block(chunks, None)
         counted = store.working_bytes(memory)
