@@ -103,11 +103,10 @@ def test_a_run_that_is_killed_goes_on_to_the_bits_of_the_file(server, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by", [{"cluster": 1}, {"cluster": 3}])
-def test_workers_read_for_themselves(server, tmp_path, by):
+def test_workers_read_for_themselves(server, tmp_path):
     store = make_store(tmp_path, *random_rows(n=1500, d=200, density=0.1, seed=41), chunk_nonzeros=512)
     server.objects.put("b/rows.h5", store.read_bytes())
-    settings = {"tol": 1e-3, "memory": 10**8} | by
+    settings = {"tol": 1e-3, "memory": 10**8, "cluster": 3}
     run, wanted = (train(source, **settings) for source in ("s3://b/rows.h5", store))
     assert run.same(wanted)
     assert sum(event["requests"] for event in run.outer()) > 0

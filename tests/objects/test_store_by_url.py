@@ -10,7 +10,6 @@ import pytest
 from support.object_server import Fault
 from support.training_cases import make_store, random_rows, stop_after, train
 
-import blocksvm
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import one_run
 from blocksvm.commands import cv, info, margin, predict, report
@@ -54,9 +53,7 @@ def test_blocks_are_those_of_the_file(url, server, store):
     assert server.objects.data.keys() == {"bucket/rows.h5"}  # nothing was written
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"loss": "logistic"}, {"solver": "pegasos"}, {"block_chunks": None, "memory": 10**9}]
-)
+@pytest.mark.parametrize("settings", [{}, {"solver": "pegasos"}, {"block_chunks": None, "memory": 10**9}])
 def test_a_run_ends_with_the_bits_of_the_file(url, server, store, settings):
     wanted = train(store, **SETTINGS | settings)
     server.faults += [Fault(what, at=7 * k) for k, what in enumerate(("503", "cut", "drop", "short", "500") * 4, 3)]
@@ -153,14 +150,6 @@ def test_refusals_of_commands(server, url, tmp_path, run_in_process):
     assert run.code == 2
     assert run.last_line.startswith(f"blocksvm train: error: {url}: was replaced or changed")
     assert not (tmp_path / "m.h5").exists()
-
-
-def test_fit_takes_a_url(url, store):
-    ends = []
-    for name in (url, store):
-        with blocksvm.open_store(name) as opened:
-            ends.append(blocksvm.fit(opened, C=2.0, n_jobs=2).result.w)
-    assert np.array_equal(*ends)
 
 
 def test_requests_are_shown(server, url, tmp_path, run_in_process):
