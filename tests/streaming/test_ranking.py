@@ -74,14 +74,6 @@ def test_a_sweep_counts_what_a_curve_does(rows):
     np.testing.assert_array_equal(ranking.curve.counts, curve.counts)
 
 
-def test_the_worst_and_the_best_are_told():
-    y = np.array([1, 1, 1, -1], np.int16)
-    for sign, area in ((1.0, 1.0), (-1.0, 0.0)):
-        ranking = Ranking()
-        ranking.add(sign * np.array([1.0, 2.0, 1e300, -1e300]), y, np.arange(4, dtype=np.int32))
-        assert ranking.area() == area
-
-
 def test_its_memory_is_counted(tmp_path):
     """One curve a learner of two classes, and what finding an area takes; the least memory that is told is enough."""
     text = text_of(tmp_path, scipy.sparse.eye(4, format="csr"), [1, -1, 1, -1])

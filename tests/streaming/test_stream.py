@@ -12,7 +12,6 @@ import time
 import numpy as np
 import pytest
 import reference_online as oracle
-import scipy.sparse
 from support.places import ROOT
 from support.stream_cases import SMALL_PIECES, learned, single, text_of, weights_by_id
 from support.training_cases import make_store, random_rows, run_in_process, svmlight, train
@@ -20,9 +19,7 @@ from support.training_cases import make_store, random_rows, run_in_process, svml
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info
-from blocksvm.commands.predict import main as predict
 from blocksvm.commands.stream import main
-from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
 from blocksvm.streaming.stream_saving import save_stream
@@ -94,33 +91,6 @@ def test_pieces_jobs_and_growth_change_nothing(tmp_path, bits):
     assert found[0] == found[1] == found[2]
 
 
-def test_hashed_features_meet_where_their_hashes_do(tmp_path, capsys):
-    X, y = random_rows(n=150, d=60, seed=4)
-    X = single(X)
-    bits = 5
-    text = text_of(tmp_path, X, y)
-    assert run_in_process(capsys, main, text, "--learner", "pa1", "--bits", bits, "--model", tmp_path / "m.h5")[0] == 0
-    places = np.empty(60, np.int32)
-    hash_ids(np.arange(1, 61), bits, places)
-    assert len(set(places.tolist())) < 60
-    hashed = np.zeros((150, 1 << bits))
-    for j in range(60):
-        hashed[:, places[j]] += X.toarray()[:, j]
-    model = load_model(tmp_path / "m.h5")
-    assert model.meta["bits"] == bits
-    assert len(model.weights) == 1 << bits
-    out = tmp_path / "p.txt"
-    store = make_store(tmp_path, X, y, name="store", dtype="float64")
-    columns = scipy.sparse.hstack([scipy.sparse.csr_matrix((150, 1)), X]).tocsr()
-    expected = hashed @ model.weights
-    np.testing.assert_allclose(model.decision_function(columns), expected, atol=1e-9)
-    # in text, what meets is added up, and rounded as all values are
-    of_text = hashed.astype(np.float32) @ model.weights
-    for source, scores in ((text, of_text), (store, expected)):
-        assert run_in_process(capsys, predict, tmp_path / "m.h5", source, out, "--scores", "--overwrite")[0] == 0
-        np.testing.assert_allclose(np.loadtxt(out), scores, atol=1e-9)
-
-
 def test_bad_lines_are_errors_or_are_counted_shown_and_skipped(tmp_path, capsys):
     X, y = random_rows(n=120, d=10, seed=5)
     lines = svmlight(X, y).splitlines()
@@ -141,15 +111,6 @@ def test_bad_lines_are_errors_or_are_counted_shown_and_skipped(tmp_path, capsys)
     good.write_text("\n".join(line for k, line in enumerate(lines) if k not in bad))
     assert run_in_process(capsys, main, good, "--learner", "pa1", "--model", tmp_path / "g.h5")[0] == 0
     assert np.array_equal(*(weights_by_id(tmp_path / name, 11)[0] for name in ("m.h5", "g.h5")))
-
-
-def test_many_bad_lines_cost_little(tmp_path):
-    text = tmp_path / "noise.svm"
-    text.write_text("".join(f"{'bad' if k % 2 else '1'} {k % 9 + 1}:1\n" for k in range(6_000)))
-    began = time.process_time()
-    stream, reports = learned(text, "pa1", skip_bad=True)
-    assert (stream.targets.skipped, reports[-1].rows) == (3_000, 3_000)
-    assert time.process_time() - began < 60
 
 
 @pytest.mark.parametrize(("labels", "what"), [("0 1", None), ("-1 1", None), ("-1 0", "0 and 1"), ("1 2", "-1 and 1")])

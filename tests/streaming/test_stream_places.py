@@ -3,8 +3,6 @@ that are found before their rows are learned from."""
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 import reference_online as oracle
@@ -16,8 +14,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.streaming import ahead, stream_features
-from blocksvm.streaming.stream_features import PlaceTable
+from blocksvm.streaming import stream_features
 from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
 
@@ -28,22 +25,6 @@ BITS = 13  # growing rows occupy more places of them than there is memory for at
 def numbered(monkeypatch):
     """A switch: number places from now on, or keep all of them."""
     return lambda on: monkeypatch.setattr(stream_features, "NUMBERED_FROM", 0 if on else 1 << 60)
-
-
-def test_places_are_numbered_as_they_come():
-    rng = np.random.default_rng(0)
-    table, seen = PlaceTable(1000), []
-    for n in (5, 0, 1, 400, 3000):
-        places = rng.integers(0, 1000, n).astype(np.int32)
-        expected = []
-        for place in places.tolist():
-            if place not in seen:
-                seen.append(place)
-            expected.append(seen.index(place))
-        assert table.add(places.copy()).tolist() == expected
-        assert table.add(places.astype(np.int64)).tolist() == expected
-        assert table.known[: len(table)].tolist() == seen
-    assert len(table) == len(seen) > 900
 
 
 @pytest.mark.parametrize("learner", ["auto", "arow", "coin", "omd", "adagrad-rda"])
@@ -111,28 +92,6 @@ def test_a_prior_model_of_ids_meets_a_stream_that_hashes_them(tmp_path, numbered
     oracle.run(dense, hashed.astype(np.float32).astype(np.float64), y)
     found, _ = weights_by_id(tmp_path / "m.h5", 32)
     np.testing.assert_allclose(found, prior + dense.w, rtol=1e-9, atol=1e-10)
-
-
-def test_features_are_found_in_the_order_of_the_pieces():
-    """Whichever thread parsed them: each finds those whose turn has come, no piece twice, none before another."""
-    found, pieces = [], 200
-    turns = ahead.Turns(lambda part: found.append(part.n_features))
-    order = np.random.default_rng(1).permutation(pieces).tolist()
-
-    def take(numbers):
-        for number in numbers:
-            turns.take(
-                number,
-                [ahead.ParsedPart(None, n_features=2 * number), ahead.ParsedPart(None, n_features=2 * number + 1)],
-            )
-
-    threads = [threading.Thread(target=take, args=(order[at::4],)) for at in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == list(range(2 * pieces))
-    assert not turns.parsed
 
 
 def test_what_a_save_holds_is_not_ahead_of_what_was_learned(tmp_path):

@@ -222,16 +222,6 @@ def test_a_pipe_gets_predictions_as_rows_come():
         assert child.wait(timeout=60) == 0
 
 
-@pytest.mark.process
-def test_a_pipe_gets_predictions():
-    child = subprocess.run(
-        [sys.executable, "-m", "blocksvm.stream", "-", "--learner", "pa", "--predictions", "-", "--quiet"], cwd=ROOT,
-        input="1 1:1\n-1 2:1\n1 1:1 2:1\n", text=True, capture_output=True, timeout=120,
-    )  # fmt: skip
-    assert child.returncode == 0, child.stderr
-    assert child.stdout == "-1\n-1\n-1\n"
-
-
 def test_a_row_without_entries_is_predicted(tmp_path):
     (tmp_path / "rows.vw").write_text("1 | a\n| \n-1 | b\n")
     predicted = []

@@ -7,13 +7,12 @@ import threading
 import h5py
 import numpy as np
 import pytest
-from support.stream_cases import growing_rows, learned, text_of, weights_by_id
-from support.training_cases import make_store, random_rows, run_in_process, svmlight
+from support.stream_cases import growing_rows, learned, text_of
+from support.training_cases import random_rows, run_in_process, svmlight
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.stream import main
-from blocksvm.commands.train import main as train_main
 from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.sources.matrix import Matrix
 from blocksvm.streaming import stream_saving
@@ -64,20 +63,6 @@ def test_a_stream_in_two_equals_one_in_one(tmp_path, learner, options, cut):
     assert content(tmp_path / "second.h5") == content(tmp_path / "whole.h5")
     assert later[-1].cumulative_loss == reports[-1].cumulative_loss
     assert (later[-1].rows, later[-1].mistakes, later[-1].asked) == (300, reports[-1].mistakes, reports[-1].asked)
-
-
-def test_a_trained_learner_goes_on_in_a_stream(tmp_path, capsys):
-    X, y = random_rows(n=100, d=15, seed=8, dtype=np.float32)
-    store = make_store(tmp_path, X, y, name="store", keep_order=True)
-    options = ("--solver", "arow", "--order", "stored")
-    assert run_in_process(capsys, train_main, store, tmp_path / "once.h5", *options, "--max-outer", 1)[0] == 0
-    assert run_in_process(capsys, train_main, store, tmp_path / "twice.h5", *options, "--max-outer", 2)[0] == 0
-    stream, reports = learned(text_of(tmp_path, X, y), "arow", continue_from=tmp_path / "once.h5")
-    save_stream(tmp_path / "m.h5", stream)
-    assert reports[-1].rows == 200
-    np.testing.assert_allclose(
-        weights_by_id(tmp_path / "m.h5", 16)[0], weights_by_id(tmp_path / "twice.h5", 16)[0], rtol=1e-9, atol=1e-12
-    )
 
 
 def test_a_model_is_gone_on_from_as_it_was_made_or_not_at_all(tmp_path, capsys):
