@@ -128,8 +128,8 @@ def test_no_text_of_a_file_is_imported(folder, tmp_path, marker, run_in_process,
     for k, place in enumerate(dict.fromkeys(places)):
         names_code = place[-1] in ("loss", "format", "name", "solver", "learner", "task")
         readers = READERS[kind] if names_code else [READERS[kind][k % len(READERS[kind])]]  # the others in turn
-        for command, arguments in readers:
-            for value in (PLACE, MARKER) if names_code else (PLACE,):
+        for number, (command, arguments) in enumerate(readers):
+            for value in (PLACE, MARKER) if names_code and not number else (PLACE,):
                 for name in ("out", *READERS):
                     (here / name).unlink(missing_ok=True)
                     if name != "out":

@@ -3,13 +3,12 @@
 import json
 import pickle
 import shutil
-import subprocess
-import sys
 
 import h5py
 import numpy as np
 import pytest
 import reference
+from support.training_cases import looped
 
 from blocksvm.api.file_predictions import predict_files
 from blocksvm.api.fit import fit
@@ -19,6 +18,7 @@ from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats.format import EXPANSION
 from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import StoreScorer, TextScorer
+from blocksvm.model.solver_state import open_state, verify_state
 from blocksvm.store.reader import open_store
 
 MEMORY = 200_000_000
@@ -66,13 +66,6 @@ def expected_scores(folder, name):
 def joined(pieces):
     pieces = list(pieces)
     return np.concatenate([p.values for p in pieces]), np.concatenate([p.labels for p in pieces])
-
-
-def test_text_scores_are_those_of_the_definition(trained):
-    scores, labels = joined(TextScorer(trained / "model.h5", MEMORY).scores([str(trained / "test.svm")]))
-    expected, expected_labels = expected_scores(trained, "test.svm")
-    np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-14)
-    np.testing.assert_array_equal(labels, expected_labels)
 
 
 def test_a_store_is_scored_in_source_order(trained):
@@ -159,15 +152,6 @@ def test_little_memory_reads_the_store_several_times_with_the_same_result(traine
     np.testing.assert_array_equal(np.concatenate([p.values for p in pieces]), whole)
 
 
-def test_predictions_are_the_users_labels(trained):
-    scorer = TextScorer(trained / "model.h5", MEMORY)
-    for scores in scorer.scores([str(trained / "train.svm")]):
-        predicted = scores.predictions(scorer.model)
-        assert set(predicted.tolist()) <= {3.0, 7.0}
-        np.testing.assert_array_equal(predicted, np.where(scores.values > 0, 7.0, 3.0))
-        assert (predicted == scores.labels).mean() > 0.9
-
-
 def test_the_model_predicts_scipy_matrices(trained, tmp_path):
     from scipy import sparse
 
@@ -182,18 +166,6 @@ def test_the_model_predicts_scipy_matrices(trained, tmp_path):
     np.testing.assert_array_equal(loaded.predict(X), np.where(expected > 0, 1.0, 0.0))
     narrow = X[:, :20]
     np.testing.assert_allclose(loaded.decision_function(narrow), narrow @ fitted.result.w[:20], atol=1e-14)
-
-
-def test_text_is_read_as_the_training_text_was(tmp_path):
-    """A model of rows scaled to norm 1 scales the rows that it predicts."""
-    text = make_text(np.random.default_rng(3), n=60)
-    (tmp_path / "t.svm").write_text(text)
-    split_rows([str(tmp_path / "t.svm")], tmp_path / "t.h5", SplitSettings(normalize="l2"))
-    with open_store(tmp_path / "t.h5") as store:
-        fit(store, bias=1.0, tol=1e-4, schedule="20").save(tmp_path / "m.h5")
-    from_text, _ = joined(TextScorer(tmp_path / "m.h5", MEMORY).scores([str(tmp_path / "t.svm")]))
-    from_store, _ = joined(StoreScorer(tmp_path / "m.h5", tmp_path / "t.h5", MEMORY).scores())
-    np.testing.assert_allclose(from_text, from_store, rtol=1e-12)
 
 
 def test_the_command(trained, tmp_path, run_in_process):
@@ -217,50 +189,31 @@ def test_the_command(trained, tmp_path, run_in_process):
     assert accuracy in to_stdout.err
 
 
-@pytest.mark.process
-def test_unlabelled_text_from_standard_input(trained):
-    text = (trained / "test.svm").read_text()
-    bare = "".join(line.split(" ", 1)[1] + "\n" for line in text.splitlines())
-    line = [sys.executable, "-m", "blocksvm.predict", trained / "model.h5", "-", "--scores"]
-    done = subprocess.run(line, input=bare, capture_output=True, text=True)
-    assert done.returncode == 0
-    assert "accuracy" not in done.stderr
-    np.testing.assert_allclose(np.array(done.stdout.split(), dtype=float), expected_scores(trained, "test.svm")[0])
+BAD = [
+    ("model.h5", "missing.svm", ["missing.svm", "no such file"]),
+    ("train.h5", "test.svm", ["is a store", "model"]),
+    ("test.svm", "test.svm", ["is not a blocksvm model"]),
+    ("model.h5", "model.h5", ["is a model", "store"]),
+    ("model.h5", "bad.svm", ["bad.svm:2", "not id:value"]),
+    ("model.h5", "empty.svm", ["empty.svm", "no rows"]),
+]
 
 
-@pytest.mark.parametrize(
-    ("model", "given", "words"),
-    [
-        ("model.h5", "missing.svm", ["missing.svm", "no such file"]),
-        ("train.h5", "test.svm", ["is a store", "model"]),
-        ("test.svm", "test.svm", ["is not a blocksvm model"]),
-        ("model.h5", "model.h5", ["is a model", "store"]),
-        ("model.h5", "bad.svm", ["bad.svm:2", "not id:value"]),
-        ("model.h5", "empty.svm", ["empty.svm", "no rows"]),
-    ],
-)
-def test_bad_input_is_one_sentence(trained, tmp_path, run_in_process, model, given, words):
+def test_bad_input_is_one_sentence(trained, tmp_path, run_in_process):
     (trained / "bad.svm").write_text("3 1:1\n3 nonsense\n")
     (trained / "empty.svm").write_text("")
-    done = run_in_process(main, trained / model, trained / given, tmp_path / "out.txt")
-    assert done.code == 2
-    last = done.last_line
-    assert all(word in last for word in words), last
-    assert "Traceback" not in done.err
-    assert list(tmp_path.iterdir()) == []
+    for model, given, words in BAD:
+        done = run_in_process(main, trained / model, trained / given, tmp_path / "out.txt")
+        assert done.code == 2
+        assert all(word in done.last_line for word in words), done.last_line
+        assert "Traceback" not in done.err
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_a_budget_too_small_names_the_need(trained, tmp_path, run_in_process):
     done = run_in_process(main, trained / "model.h5", trained / "test.svm", tmp_path / "o", "--memory", "1kB")
     assert done.code == 2
     assert "are needed" in done.last_line
-
-
-def test_a_model_is_saved_after_its_store_was_closed(trained, tmp_path):
-    with open_store(trained / "train.h5") as store:
-        fitted = fit(store, tol=1e-2)
-    fitted.save(tmp_path / "m.h5")
-    np.testing.assert_array_equal(load_model(tmp_path / "m.h5").weights, fitted.result.w[:-1])
 
 
 def test_an_input_is_not_overwritten(trained, tmp_path, run_in_process):
@@ -327,17 +280,12 @@ def test_a_folder_and_a_pattern_are_read_as_their_files(trained, tmp_path, run_i
 @pytest.mark.parametrize("name", ["model", "checkpoint"])
 def test_a_damaged_model_or_checkpoint_is_one_sentence_or_the_same(trained, tmp_path, name):
     """Bytes flipped one at a time: what is read is an InputError or exactly what was written."""
-    from support import training_cases
-
-    from blocksvm.base.errors import InputError
-    from blocksvm.model.solver_state import open_state, verify_state
-
     path = tmp_path / "whole.h5"
     if name == "model":
         path.write_bytes((trained / "model.h5").read_bytes())
     else:
         with open_store(trained / "train.h5") as store:
-            loop = training_cases.looped(store, max_outer=1, checkpoint=path)
+            loop = looped(store, max_outer=1, checkpoint=path)
             loop.run()
             state = {key: array.copy() for key, array in loop.state.items()}
 
@@ -356,7 +304,7 @@ def test_a_damaged_model_or_checkpoint_is_one_sentence_or_the_same(trained, tmp_
     rng = np.random.default_rng(1)
     broken = tmp_path / "broken.h5"
     refused = 0
-    for position in rng.choice(len(whole), 250, replace=False).tolist():
+    for position in rng.choice(len(whole), 120, replace=False).tolist():
         damaged = bytearray(whole)
         damaged[position] ^= 1 << int(rng.integers(8))
         broken.write_bytes(damaged)
@@ -364,7 +312,7 @@ def test_a_damaged_model_or_checkpoint_is_one_sentence_or_the_same(trained, tmp_
             assert read(broken) == expected
         except InputError:
             refused += 1
-    assert refused > 10
+    assert refused > 5
 
 
 def test_files_are_predicted_from_python(trained, tmp_path):
