@@ -752,29 +752,6 @@ def crammer_singer_pass(X, y, A, W, order, C_rows):
         A[i] = new
 
 
-def closed_columns(numbers, features, categories, final, l2, single):
-    """[(what stands for the feature, feature, value)] of each row of columns that lie side by side, and the largest
-    ||x||^2: numbers (m, n), nan and 0 are no entries; categories (c, n): the feature of each row, or -1."""
-    rows, largest = [], 0.0
-    for r in range(np.shape(numbers)[1]):
-        own = [(int(i), float(v)) for i, v in zip(features, numbers[:, r], strict=True) if v == v and v != 0.0]
-        own = sorted(own + [(int(i), 1.0) for i in categories[:, r] if i >= 0])
-        if l2 and own:
-            top = max(abs(v) for _, v in own)
-            squares = 0.0
-            for _, v in own:
-                squares += (v / top) * (v / top)
-            own = [(i, v / top / np.sqrt(squares)) for i, v in own]
-        own = [(i, float(np.float32(v)) if single else float(v)) for i, v in own]
-        own = [(int(final[i]), i, v) for i, v in own if v != 0.0]
-        total = 0.0
-        for _, _, v in own:
-            total += v * v
-        rows.append(own)
-        largest = max(largest, total)
-    return rows, largest
-
-
 # ---------------------------------------------------------------------------
 # Versions of w
 # ---------------------------------------------------------------------------

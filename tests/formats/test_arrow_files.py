@@ -9,18 +9,12 @@ import sys
 import numpy as np
 import pytest
 from support.places import ROOT
-from support.stored_rows import in_source_order
-from support.training_cases import run_in_process
+from support.stored_rows import by_name
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.predict import main as predict
-from blocksvm.commands.split import main as split_command
-from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats import file_reader
 from blocksvm.formats.tables.unpacked import structure
-from blocksvm.model.model_file import load_model
-from blocksvm.store.reader import open_store
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -32,101 +26,6 @@ def write(path, table, batch=37):
     else:
         with pa.ipc.new_file(str(path), table.schema) as file:
             file.write_table(table, max_chunksize=batch)
-
-
-def rows_of(store) -> list[tuple]:
-    """(label, {name: value}) of each row."""
-    with open_store(store) as opened:
-        ids, names = opened.feature_ids(0, opened.n_features), opened.feature_names(0, opened.n_features)
-    known = dict(zip(ids.tolist(), names, strict=True))
-    return [(label, dict(zip([known[i] for i in own], v, strict=True))) for label, own, v in in_source_order(store)]
-
-
-def table_of(n=150):
-    random = np.random.default_rng(2)
-    return pa.table(
-        {
-            "size": pa.array(np.round(random.normal(size=n), 2), mask=random.random(n) < 0.1),
-            "zip": pa.array(random.integers(0, 5, n), pa.int32()),
-            "label": pa.array(random.integers(0, 2, n), pa.int8()),
-            "colour": pa.array(random.choice(["red", "grün", ""], n)).dictionary_encode(),
-            "name": pa.array(random.choice(["a", "b", None], n).tolist(), pa.large_string()),
-            "on": pa.array(random.random(n) < 0.5),
-        }
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ending", ["parquet", "arrow"])
-def test_features_are_those_of_the_csv(ending, tmp_path):
-    from pyarrow import csv
-
-    table = table_of(2_500)
-    write(tmp_path / f"t.{ending}", table, 2_000)
-    text = table.set_column(5, "on", table.column("on").cast(pa.int8()))
-    text = text.set_column(3, "colour", table.column("colour").cast(pa.string()))
-    csv.write_csv(text, tmp_path / "t.csv")
-    found = {}
-    for name in (f"t.{ending}", "t.csv"):
-        options = {"categorical": "zip,auto", "ignore": "na*"}
-        split_rows([str(tmp_path / name)], tmp_path / "s.h5", SplitSettings(options=options, overwrite=True))
-        found[name] = rows_of(tmp_path / "s.h5"), in_source_order(tmp_path / "s.h5")
-    assert found[f"t.{ending}"] == found["t.csv"]  # names, ids and values
-    before = found["t.csv"]
-    settings = SplitSettings(options=options, overwrite=True, n_jobs=3, memory=16_000_000)  # several pieces a row group
-    split_rows([str(tmp_path / f"t.{ending}")], tmp_path / "s.h5", settings)
-    assert (rows_of(tmp_path / "s.h5"), in_source_order(tmp_path / "s.h5")) == before
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ending", ["parquet", "arrow"])
-def test_lists_and_maps(ending, tmp_path):
-    table = pa.table(
-        {
-            "label": ["x", "y", None, "x"],
-            "tags": pa.array([["a", "b"], None, [], ["b", None, ""]]),
-            "ids": pa.array([[1], [2, 3], None, []], pa.large_list(pa.int64())),
-            "v": pa.array([[1.5, 0.0], [2.0], None, [None, 3.0]], pa.list_(pa.float32())),
-            "f": pa.array([[1.0, 2.0], None, [0.0, 4.0], [5.0, 6.0]], pa.list_(pa.float64(), 2)),
-            "m": pa.array([[("k", 2.0)], [], None, [("k", 1.0), ("l", None)]], pa.map_(pa.string(), pa.float64())),
-            "empty": pa.nulls(4),
-        }
-    )
-    for sliced in (table, pa.concat_tables([table, table]).slice(4)):
-        write(tmp_path / f"t.{ending}", sliced)
-        split_rows(
-            [str(tmp_path / f"t.{ending}")],
-            tmp_path / "s.h5",
-            SplitSettings(overwrite=True, options={"categorical": "auto,ids"}),
-        )
-        rows = [row for _, row in rows_of(tmp_path / "s.h5")]
-        assert rows == [
-            {"tags=a": 1.0, "tags=b": 1.0, "ids=1": 1.0, "v[0]": 1.5, "f[0]": 1.0, "f[1]": 2.0, "m=k": 2.0},
-            {"ids=2": 1.0, "ids=3": 1.0, "v[0]": 2.0},
-            {"f[1]": 4.0},
-            {"tags=b": 1.0, "v[1]": 3.0, "f[0]": 5.0, "f[1]": 6.0, "m=k": 1.0},
-        ]
-        with open_store(tmp_path / "s.h5") as store:
-            assert store.meta["labels"] == [["x", 2], ["y", 1]] and store.meta["n_unlabelled"] == 1
-
-
-@pytest.mark.slow
-def test_from_a_table_to_predictions(tmp_path, capsys):
-    table = table_of()
-    colour = np.array(table.column("colour").to_pylist())
-    table = table.set_column(2, "label", pa.array(np.where(colour == "red", "yes", "no")))
-    write(tmp_path / "t.parquet", table)
-    arguments = (tmp_path / "t.parquet", tmp_path / "s.h5", "--normalize", "l2", "--bits", "18")
-    code, _, err = run_in_process(capsys, split_command, *arguments)
-    assert code == 0, err
-    code, _, err = run_in_process(capsys, train, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1", "-C", "100")
-    assert code == 0, err
-    assert load_model(tmp_path / "m.h5").recipe.format == "parquet"
-    write(tmp_path / "new.parquet", table.drop_columns(["label", "size"]).select(["on", "zip", "name", "colour"]))
-    code, out, err = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "new.parquet")
-    assert code == 0 and np.mean((np.array(out.split()) == "yes") == (colour == "red")) == 1.0, err
-    code, _, err = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "t.parquet")
-    assert code == 0 and "accuracy 1.000000" in err
 
 
 def refused(path, sentence, **options):
@@ -154,7 +53,7 @@ def test_wrong_tables(tmp_path):
     write(path, pa.table({"label": [1.0], "tags": [["a", "b", "a"]]}))
     refused(path, f"{path}:1: tags=a occurs twice in the row; mend it, or add them up with duplicates=sum")
     split_rows([str(path)], tmp_path / "s.h5", SplitSettings(duplicates="sum"))
-    assert rows_of(tmp_path / "s.h5") == [(1.0, {"tags=a": 2.0, "tags=b": 1.0})]
+    assert by_name(tmp_path / "s.h5") == [(1.0, {"tags=a": 2.0, "tags=b": 1.0})]
     (tmp_path / "s.h5").unlink()
     raw = path.read_bytes()
     path.write_bytes(raw[: len(raw) // 2])

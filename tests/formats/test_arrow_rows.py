@@ -14,22 +14,17 @@ parquet = pytest.importorskip("pyarrow.parquet")
 import reference_arrow  # noqa: E402
 from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
-from reference import closed_columns  # noqa: E402
 from reference_formats import mix  # noqa: E402
 from support.stored_rows import in_source_order  # noqa: E402
 
-from blocksvm.base.errors import InputError  # noqa: E402
 from blocksvm.conversion.convert import SplitSettings, split_rows  # noqa: E402
 from blocksvm.formats.file_reader import FileInputs  # noqa: E402
 from blocksvm.formats.format import ReaderOptions  # noqa: E402
 from blocksvm.formats.hashing import reader_of  # noqa: E402
 from blocksvm.formats.recipe import Recipe  # noqa: E402
 from blocksvm.formats.tables import arrow_files, table_rows  # noqa: E402
-from blocksvm.formats.tables.arrow_columns import POINTER  # noqa: E402
-from blocksvm.kernels.foreign_memory import where_columns_lie  # noqa: E402
-from blocksvm.kernels.table_columns import MOST_ALIKE, fill_rows, order_ids  # noqa: E402
-from blocksvm.kernels.table_row_loops import SOUND, ColumnArrays, close_columns, read_column  # noqa: E402
 
+HUGE = [np.inf, 1e300, -1e39]
 WORDS = ["a", "b", "grün", "", "a longer word than eight bytes", "c0", "x"]
 OPTIONS = {"label": "label", "categorical": "auto", "ignore": None}
 
@@ -53,75 +48,69 @@ def words(random, n):
     return random.choice(WORDS, n).tolist()
 
 
-def column(kind: str, random, n: int):
-    if kind == "float64":
-        return pa.array(some(random, numbers(random, n)), pa.float64())
-    if kind in ("float32", "float16"):
-        return pa.array(np.array(numbers(random, n), kind))
-    if kind == "huge":
-        return pa.array(np.where(random.random(n) < 0.02, random.choice([np.inf, 1e300, -1e39], n), 1.0))
-    if kind == "int64":
-        return pa.array(some(random, random.integers(-(2**62), 2**62, n).tolist()), pa.int64())
-    if kind == "uint8":
-        return pa.array(random.integers(0, 3, n).astype(np.uint8))
-    if kind == "uint64":
-        return pa.array(random.integers(0, 2**64, n, np.uint64))
-    if kind == "bool":
-        return pa.array(some(random, (random.random(n) < 0.5).tolist()), pa.bool_())
-    if kind == "decimal":
-        return pa.array(
-            some(random, [decimal.Decimal(int(k)) / 100 for k in random.integers(-9, 9, n)]), pa.decimal128(9, 2)
-        )
-    if kind == "null":
-        return pa.nulls(n)
-    if kind in ("string", "large_string"):
-        return pa.array(some(random, words(random, n)), getattr(pa, kind)())
-    if kind == "dictionary":
-        words_with_null = pa.array([*WORDS[:4], None])
-        codes = pa.array(some(random, random.integers(0, 5, n).tolist()), pa.int8())
-        return pa.DictionaryArray.from_arrays(codes, words_with_null)
-    if kind == "large dictionary":
-        own = pa.array([f"word {k}" for k in range(200)])
-        return pa.DictionaryArray.from_arrays(
-            pa.array(some(random, random.integers(0, 200, n).tolist()), pa.int32()), own
-        )
-    if kind == "tags":
-        return pa.array(
-            lists(random, n, lambda k: some(random, [f"t{i}" for i in random.permutation(9)[:k]])),
-            pa.list_(pa.string()),
-        )
-    if kind == "repeated tags":
-        return pa.array(lists(random, n, lambda k: words(random, k)), pa.large_list(pa.string()))
-    if kind == "whole numbers":
-        return pa.array(lists(random, n, lambda k: random.permutation(5)[:k].tolist()), pa.list_(pa.int16()))
-    if kind == "vector":
-        return pa.array(lists(random, n, lambda k: some(random, numbers(random, k))), pa.list_(pa.float32()))
-    if kind == "sparse vector":
-        return pa.array(lists(random, n, lambda k: numbers(random, k * k * k)), pa.large_list(pa.float64()))
-    if kind == "fixed vector":
-        return pa.array([numbers(random, 3) for _ in range(n)], pa.list_(pa.float32(), 3))
-    if kind == "fixed vector with nulls":
-        return pa.array(some(random, [some(random, numbers(random, 3)) for _ in range(n)]), pa.list_(pa.float64(), 3))
-    if kind == "map":
-        cells = lists(random, n, lambda k: [(f"k{i}", v) for i, v in enumerate(some(random, numbers(random, k)))])
-        return pa.array(cells, pa.map_(pa.string(), pa.float64()))
-    assert kind == "repeated map"
-    cells = lists(random, n, lambda k: [("k", v) for v in numbers(random, k)])
-    return pa.array(cells, pa.map_(pa.string(), pa.float32()))
+def decimals(random, n):
+    return some(random, [decimal.Decimal(int(k)) / 100 for k in random.integers(-9, 9, n)])
 
 
-KINDS = [
-    "float64", "float32", "float16", "huge", "int64", "uint8", "uint64", "bool", "decimal", "null", "string",
-    "large_string", "dictionary", "large dictionary", "tags", "repeated tags", "whole numbers", "vector",
-    "sparse vector", "fixed vector", "fixed vector with nulls", "map", "repeated map",
-]  # fmt: skip
+def tags(random, n):
+    return lists(random, n, lambda k: some(random, [f"t{i}" for i in random.permutation(9)[:k]]))
+
+
+def triples(random, n):
+    return some(random, [some(random, numbers(random, 3)) for _ in range(n)])
+
+
+def maps(random, n):
+    return lists(random, n, lambda k: [(f"k{i}", v) for i, v in enumerate(some(random, numbers(random, k)))])
+
+
+def coded(random, n, kind, known):
+    codes = pa.array(some(random, random.integers(0, len(known), n).tolist()), kind)
+    return pa.DictionaryArray.from_arrays(codes, pa.array(known))
+
+
+KINDS = {  # of columns, each made of a generator of random numbers and of how many cells there are
+    "float64": lambda random, n: pa.array(some(random, numbers(random, n)), pa.float64()),
+    "float32": lambda random, n: pa.array(np.array(numbers(random, n), "float32")),
+    "float16": lambda random, n: pa.array(np.array(numbers(random, n), "float16")),
+    "huge": lambda random, n: pa.array(np.where(random.random(n) < 0.02, random.choice(HUGE, n), 1.0)),
+    "int64": lambda random, n: pa.array(some(random, random.integers(-(2**62), 2**62, n).tolist()), pa.int64()),
+    "uint8": lambda random, n: pa.array(random.integers(0, 3, n).astype(np.uint8)),
+    "uint64": lambda random, n: pa.array(random.integers(0, 2**64, n, np.uint64)),
+    "bool": lambda random, n: pa.array(some(random, (random.random(n) < 0.5).tolist()), pa.bool_()),
+    "decimal": lambda random, n: pa.array(decimals(random, n), pa.decimal128(9, 2)),
+    "null": lambda random, n: pa.nulls(n),
+    "string": lambda random, n: pa.array(some(random, words(random, n)), pa.string()),
+    "large_string": lambda random, n: pa.array(some(random, words(random, n)), pa.large_string()),
+    "dictionary": lambda random, n: coded(random, n, pa.int8(), [*WORDS[:4], None]),
+    "large dictionary": lambda random, n: coded(random, n, pa.int32(), [f"word {k}" for k in range(200)]),
+    "tags": lambda random, n: pa.array(tags(random, n), pa.list_(pa.string())),
+    "repeated tags": lambda random, n: pa.array(
+        lists(random, n, lambda k: words(random, k)), pa.large_list(pa.string())
+    ),
+    "whole numbers": lambda random, n: pa.array(
+        lists(random, n, lambda k: random.permutation(5)[:k].tolist()), pa.list_(pa.int16())
+    ),
+    "vector": lambda random, n: pa.array(
+        lists(random, n, lambda k: some(random, numbers(random, k))), pa.list_(pa.float32())
+    ),
+    "sparse vector": lambda random, n: pa.array(
+        lists(random, n, lambda k: numbers(random, k * k * k)), pa.large_list(pa.float64())
+    ),
+    "fixed vector": lambda random, n: pa.array([numbers(random, 3) for _ in range(n)], pa.list_(pa.float32(), 3)),
+    "fixed vector with nulls": lambda random, n: pa.array(triples(random, n), pa.list_(pa.float64(), 3)),
+    "map": lambda random, n: pa.array(maps(random, n), pa.map_(pa.string(), pa.float64())),
+    "repeated map": lambda random, n: pa.array(
+        lists(random, n, lambda k: [("k", v) for v in numbers(random, k)]), pa.map_(pa.string(), pa.float32())
+    ),
+}
 NOT_IN_PARQUET = ("float16", "dictionary")  # the latter with a null in it
 CATEGORICAL = ("int64", "uint8")  # columns of numbers that may be categories
 
 
 def table_of(seed: int, n: int, kinds: list[str]):
     random = np.random.default_rng(seed)
-    columns = {f"c{k}": column(kind, random, n) for k, kind in enumerate(kinds)}
+    columns = {f"c{k}": KINDS[kind](random, n) for k, kind in enumerate(kinds)}
     if len(kinds) > 2:  # a name that one of the others may make, too
         columns[str(random.choice(["c0[0]", "c1[1]", "c0=a", "c1=k", "other"]))] = pa.array(random.normal(size=n))
     at = int(random.integers(0, len(columns) + 1))
@@ -175,7 +164,7 @@ SENTENCES = {
 @given(
     st.integers(0, 2**32),
     st.integers(0, 40),
-    st.lists(st.sampled_from(KINDS), min_size=1, max_size=6),
+    st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=6),
     st.booleans(),
     st.booleans(),
     st.booleans(),
@@ -249,74 +238,6 @@ def test_strings_are_read_by_their_dictionaries(tmp_path):
     same(read(tmp_path / "t.parquet", recipe)[0], reference_arrow.rows_of(table, "label")[0])
 
 
-def test_codes_and_offsets_of_a_damaged_file(tmp_path):
-    path = tmp_path / "t.arrow"
-    recipe = Recipe("arrow", "error", None, "none", "float32", OPTIONS)
-
-    def write(column):
-        table = pa.table({"label": [1.0] * len(column), "x": column})
-        with pa.ipc.new_file(str(path), table.schema) as file:
-            file.write_table(table)
-
-    def refused():
-        with pytest.raises(InputError, match=rf"^{path}: cannot be read \(.*\); get it again$"):
-            read(path, recipe)
-
-    words_ = pa.array(["a", "b"])
-    for codes in ([0, 2, None], [0, -1], [2], [None, -1]):
-        write(pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), words_, safe=False))
-        refused()
-    for wrong in ([0, 9, 2], [0, 1, 200]):
-        write(pa.DictionaryArray.from_arrays(pa.array([0, 1, 1]), pa.array(["a", "b"], pa.large_string())))
-        raw = path.read_bytes()
-        assert raw.count(np.array([0, 1, 2]).tobytes()) == 1
-        path.write_bytes(raw.replace(np.array([0, 1, 2]).tobytes(), np.array(wrong).tobytes()))
-        refused()
-
-
-@given(st.integers(0, 2**32), st.integers(0, 300), st.sampled_from([1, 8, 40, 63]))
-def test_ids_in_order(seed, n, width):
-    random = np.random.default_rng(seed)
-    ids = (random.integers(0, 2**62, n, np.int64) * 2) >> (63 - width)
-    expected = np.argsort(ids, kind="stable")
-    assert table_rows.order_of(ids).tolist() == expected.tolist()
-    bits_ = max(1, n.bit_length() - 1)
-    shared = np.bincount(ids >> (63 - bits_)).max(initial=0)
-    assert order_ids(ids, bits_, np.empty((1 << bits_) + 1, np.int64), np.empty(n, np.int64)) == (shared <= MOST_ALIKE)
-
-
-@pytest.mark.parametrize("more", [0, 3, 400])
-def test_rows_of_columns_side_by_side(more):
-    """Entries and places of each row, whatever their number."""
-    random = np.random.default_rng(more)
-    n, m, c = 50, 7, 5
-    features = np.arange(m) * 3
-    numbers_ = random.choice([0.0, np.nan, 1.0, -2.5], (m, n + 3))
-    categories = random.permuted(np.tile(np.arange(c) * 3 + 1, (n + 3, 1)), axis=1).T.copy()
-    categories[random.random(categories.shape) < 0.3] = -1
-    lengths_ = random.integers(0, more + 1, n)
-    begins = np.append(0, np.cumsum(lengths_))
-    more_ids = np.concatenate([100 + random.permutation(more)[:k] for k in lengths_]).astype(np.int64)
-    more_values = random.normal(size=len(more_ids))
-    total = n * (m + c) + len(more_ids) + 1
-    lengths, ids, values = np.empty(n, np.int64), np.empty(total, np.int64), np.empty(total)
-    filled, finite = fill_rows(numbers_, features, categories, begins, more_ids, more_values, lengths, ids, values, 0)
-    assert finite and filled == lengths.sum()
-    ends = np.cumsum(lengths)
-    for r in range(n):
-        own = slice(ends[r] - lengths[r], ends[r])
-        found = [(int(i), v) for i, v in zip(features, numbers_[:, r], strict=True) if v == v and v != 0.0]
-        found += [(int(i), 1.0) for i in categories[:, r] if i >= 0]
-        a = slice(begins[r], begins[r + 1])
-        found += list(zip(more_ids[a].tolist(), more_values[a].tolist(), strict=True))
-        got = list(zip(ids[own].tolist(), values[own].tolist(), strict=True))
-        assert sorted(got) == sorted(found)
-        if len(found) <= 256:
-            assert got == sorted(found)
-    numbers_[2, 7] = -np.inf
-    assert not fill_rows(numbers_, features, categories, begins, more_ids, more_values, lengths, ids, values, 0)[1]
-
-
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 10, 39, 64, 100])
 def test_a_sorting_network_sorts(n):
     """Any keys: all of zeros and ones, where these are few."""
@@ -331,86 +252,8 @@ def test_a_sorting_network_sorts(n):
     assert (keys == expected).all()
 
 
-@pytest.mark.parametrize(("first", "rows"), [(0, 20), (3, 9), (20, 0)])
-def test_columns_lie_where_their_owner_says(first, rows):
-    """In a batch and in a part of one: the addresses of pyarrow's own buffers."""
-    made = [
-        pa.array([None, *range(19)], pa.int64()),
-        pa.array(np.arange(20.0, dtype=np.float32)),
-        pa.array([*np.arange(19.0), None], pa.float64()),
-    ]
-    batch = pa.record_batch(made, names=["a", "b", "c"]).slice(first, rows)
-    _, table = exported = batch.__arrow_c_array__()
-    columns, found = np.array([2, 1, 0]), np.empty((3, 3), np.int64)
-    where_columns_lie(POINTER(table, b"arrow_array"), columns, *found)
-    del exported
-    for j, (address, valid, offset) in zip(columns, found.T.tolist(), strict=True):
-        column = batch.column(int(j))
-        bits, items = column.buffers()
-        assert (address, offset) == (items.address, first)
-        assert valid == (0 if bits is None else bits.address) or (valid == 0 and column.null_count == 0)
-
-
-@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, np.int32])
-@pytest.mark.parametrize(("first", "stride"), [(0, 1), (3, 1), (8, 1), (13, 1), (2, 3)])
-def test_columns_are_read_where_they_lie(kind, first, stride):
-    random = np.random.default_rng(first)
-    for n in (1, 5, 64, 70, 200):
-        items = random.integers(-9, 9, (first + n) * stride).astype(kind)
-        if np.dtype(kind).kind == "f":
-            items[random.random(len(items)) < 0.2] = np.nan
-        valid = random.random(first + n) < 0.8
-        bits_ = np.packbits(valid, bitorder="little")
-        plain = items[first * stride :: stride][:n].astype(np.float64)
-        for bitmap, own in ((0, plain), (bits_.ctypes.data, np.where(valid[first:], plain, np.nan))):
-            out = np.empty(n)
-            read_column(items.ctypes.data, table_rows.KINDS[np.dtype(kind)], stride, bitmap, first, 7.0, out)
-            assert out.tolist() == np.where(np.isnan(own), 7.0, own).tolist()
-
-
-@pytest.mark.parametrize("l2", [False, True])
-@pytest.mark.parametrize("single", [False, True])
-@pytest.mark.parametrize(("m", "c", "n"), [(0, 0, 3), (4, 0, 50), (0, 3, 50), (5, 4, 50), (30, 9, 130), (3, 2, 0)])
-def test_rows_closed_in_one_sweep(m, c, n, l2, single):
-    """To the last bit, with names and without."""
-    random = np.random.default_rng(100 * m + c)
-    d = m + 5 * c
-    places = random.permutation(d).astype(np.int32)
-    features = np.sort(places[:m])
-    numbers_ = random.choice([0.0, -0.0, np.nan, 1.5, -2.5e-30, 1e20, 3.0], (m, n)) * random.normal(size=(m, n))
-    codes = random.integers(0, 6, (c, n), np.int32)  # 5: none
-    lookup = np.append(places[m:].reshape(c, 5), np.full((c, 1), d, np.int32), axis=1).astype(np.int32)
-    categories = lookup[np.arange(c)[:, None], codes]
-    categories = np.where(categories == d, -1, categories)
-    final = random.permutation(1000)[:d].astype(np.int32)
-    owners = np.full(d + 1, m, np.int32)
-    owners[features], owners[d] = np.arange(m), m + 1
-    addresses = [row.ctypes.data for row in (*numbers_, *codes)]
-    kinds = [table_rows.KINDS[np.dtype(np.float64)]] * m + [table_rows.KINDS[np.dtype(np.int32)]] * c
-    where = np.array([addresses, kinds, [1] * (m + c), [0] * (m + c), [0] * (m + c)], np.int64).reshape(5, m + c)
-    pairs = table_rows.sorting_network(m + c if c else 0)
-    expected, largest = closed_columns(numbers_, features, categories, final, l2, single)
-    names = np.arange(d) * 10, np.arange(d) * 10 + 3
-    for width, size in ((16, n * (m + c) + 1), (64, 0)):
-        indptr, total = np.empty(n + 1, np.int64), n * (m + c) + 1
-        ids, values = np.empty(total, np.int32), np.empty(total)
-        firsts, lasts = np.empty(size, np.int64), np.empty(size, np.int64)
-        status, found = close_columns(
-            where, ColumnArrays(features, np.arange(c) * 6, np.full(c, 6), lookup.ravel(), pairs, owners), width, final,
-            np.empty(0, bool), *names, l2, single, indptr, ids, values, firsts, lasts,
-        )  # fmt: skip
-        assert status == SOUND and found == largest
-        for r, own in enumerate(expected):
-            a = slice(indptr[r], indptr[r + 1])
-            assert list(zip(ids[a].tolist(), values[a].tolist(), strict=True)) == [(i, v) for i, _, v in own]
-            if size:
-                assert firsts[a].tolist() == [10 * j for _, j, _ in own]
-                assert lasts[a].tolist() == [10 * j + 3 for _, j, _ in own]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("normalize", ["l2", "none"])
-@pytest.mark.parametrize(("bits_", "many"), [(4, True), (8, True), (11, False)])
+@pytest.mark.parametrize(("bits_", "many", "normalize"), [(4, True, "none"), (8, True, "l2"), (11, False, "l2")])
 def test_features_that_meet_are_added_up_as_those_of_text(tmp_path, bits_, many, normalize):
     """As rows are made, or after it, where many do."""
     random = np.random.default_rng(bits_)

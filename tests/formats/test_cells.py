@@ -23,9 +23,7 @@ from blocksvm.commands.split import main as split_command
 from blocksvm.commands.stream import main as stream
 from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, split_rows
-from blocksvm.formats import sniffed
 from blocksvm.formats.tables.cells import CRITEO, CSV, TSV
-from blocksvm.formats.text.text_source import TextInputs
 from blocksvm.model.model_file import load_model
 from blocksvm.store.reader import open_store
 
@@ -135,12 +133,6 @@ def test_numbers_are_asked_for(tmp_path):
         split_rows([str(path)], tmp_path / "s.h5", SplitSettings(options={"ignore": "b"}))
 
 
-def test_a_table_is_told_by_its_name():
-    assert [sniffed(b"label,a\n1,2\n", name) for name in ("x.csv", "x.csv.gz", "x.TSV", "x")] == [
-        "csv", "csv", "tsv", "svmlight",
-    ]  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     random = np.random.default_rng(5)
@@ -175,17 +167,6 @@ def test_from_a_table_to_predictions(table, tmp_path, capsys):
     assert load_model(model).recipe.options["label"] == "y"
 
 
-def test_a_store_is_the_same_for_any_memory_and_jobs(table, tmp_path, monkeypatch):
-    pieces, found = TextInputs.pieces, []
-    for k, (jobs, memory, piece) in enumerate(((1, 1 << 30, 1 << 20), (3, 64_000_000, 300), (2, 1 << 29, 70))):
-        monkeypatch.setattr(TextInputs, "pieces", lambda text, n_bytes, *more, p=piece: pieces(text, p, *more))
-        options = {"label": "y"}
-        split_rows([str(table)], tmp_path / f"{k}.h5", SplitSettings(n_jobs=jobs, memory=memory, options=options))
-        with open_store(tmp_path / f"{k}.h5") as store:
-            found.append(store.meta["fingerprint"])
-    assert len(set(found)) == 1
-
-
 def test_streams_of_tables(table, tmp_path, capsys, monkeypatch):
     path, model = tmp_path / "numbers.csv", tmp_path / "m.h5"
     path.write_text(table.read_text().replace(",yes\n", ",1\n").replace(",no\n", ",-1\n"))
@@ -210,18 +191,3 @@ def test_columns_of_files_without_rows_in_common(tmp_path):
     split_rows(paths, tmp_path / "s.h5", SplitSettings(keep_order=True))
     (first, second) = in_source_order(tmp_path / "s.h5")
     assert first[1:] == second[1:] and (first[0], second[0]) == (1.0, 0.0)
-
-
-def test_folders_and_patterns(table, tmp_path, capsys):
-    """In the order of their names; hidden files are left out, and a folder in it is no part that may be lost."""
-    folder = tmp_path / "days"
-    folder.mkdir()
-    for k in (3, 1, 2):
-        (folder / f"{k}.csv").write_text(f"label,day\n{k},{k}\n")
-    (folder / ".hidden").write_text("no table")
-    for name in (folder, folder / "?.csv"):
-        code, _, err = run_in_process(capsys, split_command, name, tmp_path / "s.h5", "--overwrite")
-        assert code == 0, err
-        assert [row[0] for row in in_source_order(tmp_path / "s.h5")] == [1.0, 2.0, 3.0]
-    code, _, err = run_in_process(capsys, stream, folder, "--learner", "pa1", "--targets", "numbers")
-    assert code == 0, err

@@ -19,7 +19,6 @@ from blocksvm.commands.stream import main as stream
 from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats.format import ReaderOptions
-from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text.documents import DOCUMENTS, LAST_LETTER, characters
 from blocksvm.formats.text.text_source import TextInputs, TextPiece, TextSource
@@ -29,27 +28,8 @@ from blocksvm.store.reader import open_store
 
 ALL = "word:1-3,char:2-4,char_wb:1-5"
 # letters of one to four bytes in either case, with lower cases of other lengths, marks, blanks of all kinds
-PARTS = [
-    "good",
-    "Bad",
-    "a",
-    " ",
-    "  ",
-    "\t",
-    "_",
-    "é",
-    "É",
-    "Ⱥ",
-    "\u212a",
-    "ﬁ",
-    "\u0301",
-    "字",
-    "𐐀",
-    "Ⓐ",
-    "\x00",
-    "\x85",
-]
-PARTS += ["\u2003", "7", ".", "²"]
+PARTS = ["good", "Bad", "a", " ", "  ", "\t", "_", "é", "É", "Ⱥ", "\u212a", "ﬁ", "\u0301", "字", "𐐀", "Ⓐ", "\x00",
+         "\x85", "\u2003", "7", ".", "²"]  # fmt: skip
 texts = st.lists(st.sampled_from(PARTS), max_size=25).map("".join)
 
 
@@ -221,14 +201,6 @@ def test_from_text_to_predictions(corpus, tmp_path, capsys):
     assert [row[1:] for row in rows[:300]] == [row[1:] for row in rows[300:]]
 
 
-def test_names_are_in_the_store(corpus, tmp_path):
-    split_rows([str(corpus)], tmp_path / "s.h5", SplitSettings(format="documents", options={"ngrams": "word:1-2"}))
-    with open_store(tmp_path / "s.h5") as store:
-        names = store.feature_names(0, store.n_features)
-    documents = [line.partition("\t")[2] for line in corpus.read_text().splitlines()]
-    assert sorted(names) == sorted(CountVectorizer(ngram_range=(1, 2)).fit(documents).vocabulary_)
-
-
 def test_a_store_is_the_same_for_any_memory_and_jobs(corpus, tmp_path, monkeypatch):
     found = []
     pieces = TextInputs.pieces
@@ -265,16 +237,3 @@ def test_streams(corpus, tmp_path, capsys):
     assert (found.targets.skipped, reports[-1].rows) == (1, 301)
     code, _, err = run_in_process(capsys, stream, path, "--format", "vw", "--ngrams", "char:3")
     assert code == 2 and "--ngrams: the format vw does not accept it" in err
-
-
-def test_hashed_documents_have_their_counts():
-    lines = b"1\tab cd ab\n"
-    reader = reader_of(ReaderOptions(Recipe("documents", bits=31, options={"ngrams": "word:1-2"})))
-    batch = reader.parse(TextPiece(TextSource("t", None), np.frombuffer(lines, np.uint8), len(lines), None))
-    assert batch.values.tolist() == [2.0, 1.0, 1.0, 1.0] and batch.ids.dtype == np.int32
-
-
-def test_settings_of_another_format(tmp_path):
-    (tmp_path / "rows.svm").write_text("1 1:1\n")
-    with pytest.raises(InputError, match="ngrams: the format svmlight does not accept it"):
-        split_rows([str(tmp_path / "rows.svm")], tmp_path / "s.h5", SplitSettings(options={"ngrams": "word:1"}))

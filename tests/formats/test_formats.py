@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -88,29 +89,23 @@ def test_a_name_of_a_format_of_files_is_not_read_as_text(tmp_path, ending, capsy
     assert run_in_process(capsys, split, path, tmp_path / "s.h5", "--format", "svmlight")[0] == 0
 
 
-@pytest.mark.parametrize("packed", ["", ".gz", ".bz2", ".XZ", ".zst"])
 @pytest.mark.parametrize(
     ("ending", "format_"),
-    [("csv", "csv"), ("TSV", "tsv"), ("svm", "svmlight"), ("libsvm", "svmlight"), ("vw", "vw")],
+    [("csv", "csv"), ("TSV.gz", "tsv"), ("svm.bz2", "svmlight"), ("libsvm.XZ", "svmlight"), ("vw.zst", "vw")],
 )
-def test_no_format_is_guessed_against_a_name(ending, format_, packed):
+def test_no_format_is_guessed_against_a_name(ending, format_):
     for text in (b"1,Adventure|Animation,5\n", b"1 |a b\n", b"1 2:3\n", b"a\tb\n"):
-        assert sniffed(text, f"rows.{ending}{packed}") == format_
+        assert sniffed(text, f"rows.{ending}") == format_
 
 
 def test_text_of_another_name_is_guessed_by_its_lines():
     assert sniffed(b"1 |a b\n-1 |a c\n", "rows.txt") == sniffed(b"|a|b c:2\n'x|d e\n", "-") == "vw"
     cells = b"movie,genres,rating\n" + b"1,Adventure|Animation,5\n2,Drama|War,3\n" * 9
     assert sniffed(cells, "rows.txt") == sniffed(b"1 2:3\n", "rows.txt") == "svmlight"
+    began = time.process_time()
     for line in (b" " * 64_000 + b"x", b"1" * 64_000 + b"x", b"1 " * 32_000 + b"x", b"|" * 64_000, b"1 1: " * 12_000):
-        sniffed(line, "rows.txt")  # in a time that grows with its length, not with the square of it (88 s)
-
-
-def test_cells_with_bars_are_cells(tmp_path, capsys):
-    path = tmp_path / "films.csv"
-    path.write_text("movie,genres,rating\n" + "1,Adventure|Animation,5\n2,Drama|War,3\n" * 9)
-    code, out, err = run_in_process(capsys, split, path, tmp_path / "s.h5", "--label", "rating", "--header", "yes")
-    assert code == 0 and "18 rows, 3 features" in out, err
+        sniffed(line, "rows.txt")
+    assert time.process_time() - began < 20.0  # which grows with the line's length, not with its square (88 s)
 
 
 def test_recipes_of_any_age():

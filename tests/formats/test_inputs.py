@@ -25,21 +25,16 @@ def made(folder, *names):
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_name_with_brackets_is_a_name(tmp_path):
+def test_a_name_with_brackets_is_a_name(tmp_path, run_in_process):
     made(tmp_path, "x1.svm")
     wanted = str(tmp_path / "x[1].svm")
-    assert files_named([wanted]) == [wanted]  # which is missing, as its reader says
+    assert files_named([wanted]) == [wanted]
+    done = run_in_process(split.main, wanted, tmp_path / "s.h5")
+    assert done.code == 2 and "x[1].svm: no such file" in done.last_line and not (tmp_path / "s.h5").exists()
     made(tmp_path, "x[1].svm", "x[1]b.svm")
     assert files_named([wanted]) == [wanted]
     assert files_named([str(tmp_path / "x[1]*.svm")]) == [wanted, str(tmp_path / "x[1]b.svm")]
     assert files_named([str(tmp_path / "x?.svm")]) == [str(tmp_path / "x1.svm")]
-
-
-def test_a_missing_name_with_brackets_reads_no_other_file(tmp_path, run_in_process):
-    made(tmp_path, "x1.svm")
-    done = run_in_process(split.main, tmp_path / "x[1].svm", tmp_path / "s.h5")
-    assert done.code == 2 and "x[1].svm: no such file" in done.last_line
-    assert not (tmp_path / "s.h5").exists()
 
 
 ASIDE = ("_SUCCESS", ".hidden", "a.svm~", "#a.svm#", "a.bak", "a.tmp", ".a.svm.crc", "a.svm.part", ".a.svm.swp")
@@ -141,10 +136,8 @@ def test_lines_without_a_prediction_are_counted(tmp_path, run_in_process, name, 
 
 # -- labels ------------------------------------------------------------------------------------------------------------
 
-WORDS = ["no", "neg", "None", "N/A", "Negative", "info", "infinit", "i", "n", "yes", "spam"]
 
-
-@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("word", ["N/A", "infinit", "n", "spam"])
 def test_words_as_labels_of_svmlight_are_told_how_to_read(tmp_path, run_in_process, word):
     (tmp_path / "a.svm").write_text(f"1 1:2\n{word} 1:3\n")
     for command, arguments in ((split, [tmp_path / "a.svm", tmp_path / "s.h5"]), (stream, [tmp_path / "a.svm"])):
@@ -158,14 +151,6 @@ def test_words_as_labels_of_svmlight_are_told_how_to_read(tmp_path, run_in_proce
     (tmp_path / "a.svm").write_text(f"ham 1:2\n{word} 1:3\nham 2:1\n")
     done = run_in_process(split.main, tmp_path / "a.svm", tmp_path / "s.h5", "--format", "svmlight-named")
     assert done.code == 0, done.err
-
-
-@pytest.mark.parametrize("label", ["nan", "NaN", "inf", "-inf", "Infinity", "1e999"])
-def test_numbers_that_are_no_labels(tmp_path, run_in_process, label):
-    (tmp_path / "a.svm").write_text(f"1 1:2\n{label} 1:3\n")
-    done = run_in_process(split.main, tmp_path / "a.svm", tmp_path / "s.h5", "--format", "svmlight")
-    assert done.code == 2
-    assert f"a.svm:2: the label '{label}' is not a finite number" in done.last_line
 
 
 def test_words_are_labels_of_a_stream(tmp_path, run_in_process):
@@ -189,7 +174,7 @@ def test_words_are_labels_of_a_stream(tmp_path, run_in_process):
     assert done.code == 0, done.err
 
 
-@pytest.mark.parametrize("labels", ["ham,", "1,inf", "nan,1", "a\x1b,b", ",", "1,1", "ham"])
+@pytest.mark.parametrize("labels", ["ham,", "nan,1", "a\x1b,b", "1,1"])
 def test_labels_of_a_stream_that_are_none(tmp_path, run_in_process, labels):
     made(tmp_path, "a.svm")
     done = run_in_process(stream.main, tmp_path / "a.svm", "--learner", "pa1", "--labels", labels)
@@ -215,10 +200,6 @@ def test_liblinears_models_with_a_byte_order_mark(tmp_path):
     [
         (gzip.compress(MODEL.encode()), "m: is compressed; unpack it first"),
         (MODEL.replace("nr_class 2", "nr_class 1").replace("label 1 -1", "label 7").encode(), "the label 7 alone"),
-        (
-            b"solver_type ONECLASS_SVM\nnr_class 2\nnr_feature 2\nbias -1\nrho 0.5\nw\n0.5\n-0.25\n",
-            "m:1: is a machine of one class",
-        ),
     ],
 )
 def test_what_is_no_model_of_classes_is_told(tmp_path, data, says):

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 from support.cell_cases import parse, rows_of
-from support.places import DATA
 from support.stream_cases import SMALL_PIECES, learned
 from support.training_cases import run_in_process
 
@@ -33,8 +32,6 @@ from blocksvm.formats.text.documents import DOCUMENTS
 from blocksvm.formats.text.text_source import TextInputs, TextPiece, TextSource
 from blocksvm.model.model_file import load_model
 from blocksvm.store.reader import open_store
-
-CRITEO = DATA / "criteo2014_train.tiny.csv"
 
 
 def written(path, text):
@@ -71,10 +68,8 @@ def test_wide_tables_without_a_header_are_predicted_without_their_labels(tmp_pat
     # a row of another width is none of these
     short = written(tmp_path / "short.csv", "1,2,3\n")
     code, _, err = run_in_process(capsys, predict, tmp_path / "m.h5", short)
-    assert (
-        code == 2
-        and f"{short}:1: the line has 3 cells, but the rows before, which have no header either, 40,001" in err
-    )
+    sentence = f"{short}:1: the line has 3 cells, but the rows before, which have no header either, 40,001"
+    assert code == 2 and sentence in err
 
 
 def test_labels_and_ignored_columns_lie_anywhere_in_the_header(tmp_path, capsys):
@@ -83,13 +78,6 @@ def test_labels_and_ignored_columns_lie_anywhere_in_the_header(tmp_path, capsys)
     code, told = said_by_split(capsys, written(tmp_path / "t.csv", text), "--ignore", "id")
     assert code == 0, told
     assert features_of(tmp_path / "s.h5") == set(names)
-
-
-def test_a_first_line_without_end_is_refused(tmp_path, capsys):
-    path = written(tmp_path / "t.csv", "label" + ",x" * (1 << 21))
-    code, told = said_by_split(capsys, path, "--memory", "64MB")
-    assert code == 2
-    assert "the first line is longer than 2,097,152 bytes; give more --memory, or check that this is text with" in told
 
 
 # -- the kind of labels -----------------------------------------------------------------------------------------------
@@ -184,14 +172,6 @@ def test_a_column_is_of_one_kind(tmp_path, capsys):
     assert code == 0 and "lines skipped: 1" in out and f"{note}{path}:2052)" in " ".join(out.split()), err
     code, out, err = run_in_process(capsys, stream, more, "--continue-from", model, "--json")
     assert code == 0 and json.loads(out)["features"] == 7 and json.loads(out)["notes"] == [], err
-
-
-@pytest.mark.skipif(not CRITEO.exists(), reason="the folder of real data is not on this machine")
-def test_no_hash_of_criteos_is_a_number(tmp_path, capsys):
-    """1,140 of the cells of C1 ... C26 in its 1,999 rows look like numbers."""
-    code, told = said_by_split(capsys, CRITEO, "--label", "Label", "--ignore", "Id", folder=tmp_path)
-    assert code == 0 and "the column" not in told
-    assert {name for name in features_of(tmp_path / "s.h5") if "=" not in name} == {f"I{k}" for k in range(1, 14)}
 
 
 def test_columns_that_look_like_numbers_are_told(tmp_path, capsys):
@@ -327,39 +307,47 @@ def test_other_rows_may_be_cut_otherwise(tmp_path, capsys):
 
 # -- text that is no table --------------------------------------------------------------------------------------------
 
-
-@pytest.mark.parametrize("name", ["t.csv", "t.svm", "t.vw", "t.txt"])
-def test_lines_that_end_in_carriage_returns_alone(name, tmp_path, capsys):
-    text = {"t.csv": "label,x\r1,2\r0,3\r", "t.vw": "1 |a b\r-1 |a c\r"}.get(name, "1 1:2\r-1 1:3\r")
-    options = ("--format", "documents") if name == "t.txt" else ()
-    code, told = said_by_split(capsys, written(tmp_path / name, text), *options)
-    assert code == 2 and "lines end in carriage returns alone; convert them, as tr '\\r' '\\n' does" in told
+RETURNS = " ... lines end in carriage returns alone; convert them, as tr '\\r' '\\n' does"
+LATIN = " ... is not UTF-8; convert it, as iconv -f latin1 -t utf-8 does"
+BIG = 2**53 + 1
+MERGED = f"{BIG} is a whole number beyond 2^53 that float64"
 
 
-def test_names_longer_than_the_csv_module_takes(tmp_path, capsys):
-    code, told = said_by_split(capsys, written(tmp_path / "t.csv", f"label,{'x' * 140_000}\n1,2\n"))
-    assert code == 2 and ":1: a cell is longer than 131,072 characters; is this a table with a row a line?" in told
-    text = f"label,x\n1,{'y' * 140_000}\n0,b\n"
-    assert said_by_split(capsys, written(tmp_path / "t.csv", text))[0] == 0  # cells are as long as they like
+WRONG = [  # name, text, options, what is said
+    ("t.csv", "label" + ",x" * (1 << 21), "--memory 64MB", ": the first line is longer than 2,097,152 bytes; "),
+    ("t.csv", f"label,{'x' * 140_000}\n1,2\n", "", ":1: a cell is longer than 131,072 characters; is this a table"),
+    ("t.csv", "label,x\r1,2\r0,3\r", "", RETURNS),
+    ("t.svm", "1 1:2\r-1 1:3\r", "", RETURNS),
+    ("t.vw", "1 |a b\r-1 |a c\r", "", RETURNS),
+    ("t.txt", "1 1:2\r-1 1:3\r", "--format documents", RETURNS),
+    ("t.csv", b"label,x\n" + 9 * b"1,th\xc3\xa9\n" + b"1,caf\xe9\n1,th\xc3\xa9\n", "", f":11: the{LATIN}"),
+    ("t.vw", 9 * b"-1 |a th\xc3\xa9\n" + b"1 |a caf\xe9\n1 |a b\n", "", f":10: the{LATIN}"),
+    ("t.vw", 9 * b"-1 |a th\xc3\xa9\n" + b"1 |caf\xe9 b\n1 |a b\n", "", f":10: the{LATIN}"),
+    ("t.txt", 9 * b"0\tth\xc3\xa9\n" + b"1\tcaf\xe9 au lait\n", "--format documents", f":10: the{LATIN}"),
+    ("t.svm", f"0 1:1\n{BIG} 1:2\n", "", f":2: the label {MERGED}"),
+    ("t.svm", f"-{BIG} 1:2\n", "", f":1: the label -{MERGED}"),
+    ("t.vw", f"1 |a b\n\n{BIG} |a c\n", "", f":3: the label {MERGED}"),
+    ("t.csv", f"label,x\n1,2\n{BIG},3\n", "", f":3: the label {MERGED}"),
+    ("t.tsv", f"1\tsome text\n{BIG}\tmore\n", "--format documents", f":2: the label {MERGED}"),
+    ("t.txt", f"1,2 1:3\n1,{BIG} 1:2\n", "--format multilabel", f":2: the label {MERGED}"),
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "line", "options"),
-    [
-        ("t.csv", b"1,caf\xe9\n", ()),
-        ("t.vw", b"1 |a caf\xe9\n", ()),
-        ("t.vw", b"1 |caf\xe9 b\n", ()),
-        ("t.txt", b"1\tcaf\xe9 au lait\n", ("--format", "documents")),
-    ],
-)
-def test_text_that_is_not_utf8_is_refused_in_its_line(name, line, options, tmp_path, capsys):
-    good = {"t.csv": b"1,th\xc3\xa9\n", "t.vw": b"-1 |a th\xc3\xa9\n"}.get(name, b"0\tth\xc3\xa9 noir\n")
-    head = b"label,x\n" if name == "t.csv" else b""
-    path = written(tmp_path / name, head + 9 * good + line + good)
-    code, told = said_by_split(capsys, path, *options)
-    where = f"{path}:{10 + bool(head)}: the "
-    assert code == 2 and where in told and "is not UTF-8; convert it, as iconv -f latin1 -t utf-8 does" in told
+@pytest.mark.parametrize("case", WRONG, ids=lambda case: f"{case[0]} {case[3][:20]}")
+def test_what_is_wrong_is_told_in_its_line(case, tmp_path, capsys):
+    name, text, options, says = case
+    path = written(tmp_path / name, text)
+    code, told = said_by_split(capsys, path, *options.split())
+    assert code == 2 and all(part in told for part in f"{path}{says}".split(" ... "))
     assert not (tmp_path / "s.h5").exists()
+    if MERGED in says:  # what float64 holds is taken, and so is what is no whole number
+        for other in (str(2**60), "9.007199254740993e15"):
+            assert said_by_split(capsys, written(path, text.replace(str(BIG), other)), *options.split())[0] == 0
+
+
+def test_cells_are_as_long_as_they_like(tmp_path, capsys):
+    text = f"label,x\n1,{'y' * 140_000}\n0,b\n"
+    assert said_by_split(capsys, written(tmp_path / "t.csv", text))[0] == 0
 
 
 def test_text_that_is_not_utf8_is_found_in_any_piece():
@@ -391,14 +379,6 @@ def test_archives_are_named(tmp_path, capsys):
         assert code == 2 and f"{tmp_path / name}: {sentence}" in told
 
 
-def test_columns_without_a_name_are_left_out_and_told(tmp_path, capsys):
-    path = written(tmp_path / "t.csv", ",label,x,,id\n0,1,2.5,7,3\n1,0,1.5,8,3\n")
-    for ignore in ((), ("--ignore", "id")):
-        code, told = said_by_split(capsys, path, *ignore)
-        assert code == 0 and "columns without a name, which were left out (give them one in the header): 2 (the" in told
-        assert features_of(tmp_path / "s.h5") == {"x"} | ({"id"} if not ignore else set())
-
-
 def test_skipped_rows_with_line_breaks_are_skipped_whole(tmp_path):
     record = '1,"a\nb"\n1,"a\nmiddle,4\n\n0,9"\n'
     settings = {"options": {"label": "label"}, "skip_bad": True, "labels": (0.0, 1.0), "memory": SMALL_PIECES}
@@ -420,34 +400,6 @@ def test_skipped_rows_with_line_breaks_are_skipped_whole(tmp_path):
 
 
 # -- labels that float64 merges ---------------------------------------------------------------------------------------
-
-BIG = 2**53 + 1
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "line", "options"),
-    [
-        ("t.svm", f"0 1:1\n{BIG} 1:2\n", 2, {}),
-        ("t.svm", f"-{BIG} 1:2\n", 1, {}),
-        ("t.vw", f"1 |a b\n\n{BIG} |a c\n", 3, {}),
-        ("t.csv", f"label,x\n1,2\n{BIG},3\n", 3, {}),
-        ("t.tsv", f"1\tsome text\n{BIG}\tmore\n", 2, {"format": "documents"}),
-        ("t.txt", f"1,2 1:3\n1,{BIG} 1:2\n", 2, {"format": "multilabel"}),
-    ],
-)
-def test_labels_of_text_that_would_merge_are_refused(name, text, line, options, tmp_path):
-    path = written(tmp_path / name, text)
-    with pytest.raises(
-        InputError, match=rf"{path}:{line}: the label -?{BIG} is a whole number beyond 2\^53 that float64"
-    ):
-        split_rows([str(path)], tmp_path / "s.h5", SplitSettings(**options))
-    # what float64 holds is taken, and so is what is no whole number
-    for other in (str(2**60), "9.007199254740993e15"):
-        split_rows(
-            [str(written(path, text.replace(str(BIG), other)))],
-            tmp_path / "s.h5",
-            SplitSettings(**options, overwrite=True),
-        )
 
 
 def test_labels_as_words_stay_apart(tmp_path):
@@ -558,23 +510,6 @@ def model(tmp_path_factory):
     with open_store(folder / "s.h5") as store:
         blocksvm.fit(store).save(folder / "m.h5")
     return folder / "m.h5"
-
-
-def test_rows_of_which_a_model_knows_no_feature(model, tmp_path, capsys):
-    other = written(tmp_path / "t.svm", "1 1:2.5\n0 2:-1.5\n")
-    warning = f"of the 2 entries none is of a feature that {model} knows, so that all rows score alike"
-    code, _, err = run_in_process(capsys, predict, model, other, "--format", "svmlight")
-    assert code == 0 and f"warning: {warning}" in err
-    code, out, err = run_in_process(capsys, predict, model, other, tmp_path / "p.txt", "--json", "--format", "svmlight")
-    told = json.loads(out)
-    assert code == 0 and (told["entries"], told["unknown_entries"]) == (2, 2) and warning in err
-    split_rows([str(written(tmp_path / "o.csv", "label,y\n1,2\n0,1\n"))], tmp_path / "o.h5")
-    code, _, err = run_in_process(capsys, predict, model, tmp_path / "o.h5")
-    assert code == 0 and f"warning: {warning}" in err
-    # of the model's own rows there is nothing to say
-    for name in ("t.csv", "s.h5"):
-        code, out, err = run_in_process(capsys, predict, model, model.parent / name, tmp_path / f"{name}.txt", "--json")
-        assert code == 0 and "warning" not in err and json.loads(out)["unknown_entries"] == 0
 
 
 def test_the_header_of_each_table_is_no_blank_line(model, tmp_path, capsys):
