@@ -19,8 +19,8 @@ from .sources.block import Block as Block
 from .sources.block_reader import iterate_blocks as iterate_blocks
 from .sources.matrix import Matrix as Matrix
 from .store.reader import open_store as open_store
-from .theory.margin_search import maximum_margin as maximum_margin
-from .theory.regret_report import measure_regret as measure_regret
+from .theory.margin import maximum_margin as maximum_margin
+from .theory.report import measure_regret as measure_regret
 from .validation.cross import cross_validate as cross_validate
 
 __version__: str

@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.cli.display.line import Line
     from blocksvm.cli.display.number_texts import sizes
     from blocksvm.store.reader import Store
-    from blocksvm.theory.margin_search import maximum_margin
+    from blocksvm.theory.margin import maximum_margin
 
     line = Line(sys.stderr, options.quiet)
     with Store(options.store) as store, ExitStack() as stack:
@@ -87,7 +87,7 @@ def main(arguments: list[str]) -> int:
     if not emit_json(options, {"store": options.store} | report.described()):
         print("\n".join(shown(report)))
     if "figure" in outputs:
-        from blocksvm.theory.margin_figure import draw
+        from blocksvm.theory.margin import draw
 
         with written_whole(outputs["figure"], options.overwrite) as file:
             draw(report, labels, file)

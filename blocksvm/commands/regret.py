@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> int:
     settings = chosen_values(options, declared)
     from blocksvm.cli.display.line import Line
     from blocksvm.store.reader import Store
-    from blocksvm.theory.regret_report import measure_regret
+    from blocksvm.theory.report import measure_regret
 
     line = Line(sys.stderr, options.quiet)
     with Store(options.store) as store:
@@ -93,7 +93,7 @@ def main(arguments: list[str]) -> int:
         print("\n".join(shown(report)))
     if "figure" in outputs:
         from blocksvm.base.outputs.writing import written_whole
-        from blocksvm.theory.regret_figure import draw
+        from blocksvm.theory.report import draw
 
         with written_whole(outputs["figure"], options.overwrite) as file:
             draw(report, file)
@@ -116,7 +116,7 @@ def shown(report) -> list[str]:
     lines = [
         f"learner     {run.name}{f' ({settings})' if settings else ''}",
         f"rows        {run.T:,}, {run.d:,} features, max ||x|| {run.R[-1]:.4g}",
-        f"loss        {run.judged_name}",
+        f"loss        {run.judging.name}",
         f"u           the best of {len(report.comparators)} fixed vectors on all {run.T:,} rows: {best.name}, "
         f"||u|| {best.norm:.4g}{gap}",
     ]

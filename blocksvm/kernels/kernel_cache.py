@@ -42,7 +42,7 @@ from blocksvm.kernels.notices import say
 
 PACKAGE = Path(__file__).parents[1]
 # where kernels, or what is compiled into them, are defined
-FOLDERS = ("base", "kernels", "losses", "online", "theory", "structured/kernels")
+FOLDERS = ("base", "kernels", "losses", "online", "theory/kernels", "structured/kernels")
 # numba's switches that decide about the code, as named in numba.config
 SWITCHES = (
     "OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "ENABLE_AVX", "DISABLE_INTEL_SVML", "DEBUGINFO_DEFAULT",

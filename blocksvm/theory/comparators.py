@@ -29,9 +29,8 @@ from blocksvm.base.memory import Budget
 from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.losses.loss import Loss
 from blocksvm.sources.matrix import Matrix
-from blocksvm.theory.each_round import least_slack
-from blocksvm.theory.mirror_maps import EUCLIDEAN
-from blocksvm.theory.replay import Losses, ReplayedRun, ReplayRows
+from blocksvm.theory.run import Losses, Run, least_slack
+from blocksvm.theory.theories import EUCLIDEAN
 
 TOLERANCE = 1e-3  # certified relative gap of the batch solver
 OUTERS = 100
@@ -65,121 +64,116 @@ VECTORS = 6
 
 @dataclass
 class Comparator:
-    """Fixed weights u, measured: norms, and sums (K,) over the rounds up to each time as ``ReplayedRun`` has them.
+    """Fixed weights u, measured: norms, and sums (K,) over the rounds up to each time as ``Run`` has them.
 
-    norm ||u||, norm_1 ||u||_1, norm_dual ||u||_q of the p-norm map; norm_without_bias: without the
-    constant feature; norm_inf ||u||_inf; entropy: R(u) - R(w_1) of the entropic map; loss, judged with the penalty
-    t r(u); linear sum <z_t, u>; hinge, hinge_squares; tau_hinge sum tau_t hinge_t(u); margin (K,): the least y <u, x>
-    so far; distance: ||w_t - u|| is at most this (FOBOS), reach: ||w_t - u||_inf;
-    weighted (K,): sum 2 eta_t f_t(u) + 2 eta_t+1/2 r(u); varying: sum f_t(u) + r_t(u) over all rounds (HF-FOBOS); slack
-    (K,): the least that is left in the inequality of one round (each_round.py); floor as ``FixedWeights`` has it.
+    norm ||u||, norm_1 ||u||_1, norm_inf ||u||_inf, norm_without_bias: without the constant feature; distances: R(u) -
+    min R at most and R(u) - R(w_1) of the mirror map; loss, judged: with the penalty t r(u); linear sum <z_t, u>;
+    hinge, hinge_squares; tau_hinge sum tau_t hinge_t(u); margin: the least y <u, x> so far; distance: ||w_t - u|| is at
+    most this, reach: ||w_t - u||_inf; weighted: sum 2 eta_t f_t(u) + 2 eta_t+1/2 r(u); varying: sum f_t(u) + r_t(u)
+    over all rounds (HF-FOBOS); slack: the least that is left in the inequality of one round; None where the learner's
+    bounds do not need it; floor as ``FixedWeights`` has it.
     """
 
     name: str
     C: float | None
     status: str
     rel_gap: float | None
+    floor: float
     norm: float
     norm_1: float
-    norm_dual: float
-    norm_without_bias: float
     norm_inf: float
-    entropy: float
+    norm_without_bias: float
+    distances: tuple[float, float]
     loss: np.ndarray
     judged: np.ndarray
     mistakes: np.ndarray
     linear: np.ndarray
     hinge: np.ndarray
     hinge_squares: np.ndarray
-    tau_hinge: np.ndarray | None
     margin: np.ndarray
-    distance: float | None
-    reach: float | None
-    weighted: np.ndarray | None
-    varying: float | None
-    slack: np.ndarray | None
-    floor: float
+    tau_hinge: np.ndarray | None = None
+    distance: float | None = None
+    reach: float | None = None
+    weighted: np.ndarray | None = None
+    varying: float | None = None
+    slack: np.ndarray | None = None
 
 
-def measure(run: ReplayedRun, u: FixedWeights, scores: np.ndarray) -> Comparator:
+def measure(run: Run, u: FixedWeights, scores: np.ndarray) -> Comparator:
     """The comparator of weights whose scores (T,) are given."""
-    w = u.w
-    penalty = run.penalty_of(w)
-    hinge, losses = run.hinge_of(scores), run.losses_of(scores)[0]
-    sizes, of_rounds = np.abs(w[: run.d]), run.l1_weights_of_rounds
-    norm = float(np.linalg.norm(w))
-    distance = reach = None
-    if run.low is not None:
-        apart = np.maximum(run.high - w[: run.d], w[: run.d] - run.low)
-        distance, reach = float(np.sqrt(np.sum(apart**2))), float(apart.max(initial=0.0))
-    return Comparator(
-        **{name: getattr(u, name) for name in ("name", "C", "status", "rel_gap", "floor")},
-        norm=norm,
+    w, of_features, theory, read = u.w, u.w[: run.d], run.theory, run.read
+    penalty, hinge, losses = run.penalty_of(w), run.hinge_of(scores), run.losses_of(scores)[0]
+    made = Comparator(
+        u.name, u.C, u.status, u.rel_gap, u.floor,
+        norm=float(np.linalg.norm(w)),
         norm_1=float(np.abs(w).sum()),
-        norm_dual=run.mirror.norm(w, run.settings),
-        norm_without_bias=float(np.linalg.norm(w[: run.d])),
         norm_inf=float(np.abs(w).max()),
-        entropy=run.mirror.entropy(w, run.settings),
+        norm_without_bias=float(np.linalg.norm(of_features)),
+        distances=theory.mirror.distances(w, run.settings) if theory.mirror else (math.inf, math.inf),
         loss=run.at(losses) + penalty,
-        judged=run.at(run.judged_of(scores)) + penalty,
+        judged=run.at(run.judging.at(scores, run.y)[0]) + penalty,
         mistakes=run.at(run.is_mistaken(scores)),
         linear=run.at(run.slopes * scores),
         hinge=run.at(hinge),
         hinge_squares=run.at(hinge**2),
-        tau_hinge=run.at(run.tau * hinge) if run.theory.passive_aggressive else None,
         margin=np.full(len(run.times), -np.inf) if run.real else -run.largest(-(run.y * scores)),
-        distance=distance,
-        reach=reach,
-        weighted=None if run.steps is None else 2.0 * run.at(run.steps * losses + run.thresholds * float(sizes.sum())),
-        varying=None if of_rounds is None else float(losses.sum() + of_rounds @ sizes),
-        slack=least_slack(run, w, scores),
-    )
+        slack=least_slack(run, w, losses),
+    )  # fmt: skip
+    if theory.passive_aggressive:
+        made.tau_hinge = run.at(run.tau * hinge)
+    if read.low is not None:
+        apart = np.maximum(read.high - of_features, of_features - read.low)
+        made.distance, made.reach = float(np.linalg.norm(apart)), float(apart.max(initial=0.0))
+    if read.stepped is not None:
+        threshold = run.half_steps() * run.regulariser.weight * float(np.abs(of_features).sum())
+        made.weighted = 2.0 * run.at(run.steps() * losses + threshold)
+    if read.weights_of_rounds is not None:
+        made.varying = float(losses.sum() + read.weights_of_rounds @ np.abs(of_features))
+    return made
 
 
-def measured(run: ReplayedRun, rows: ReplayRows, u: FixedWeights) -> Iterator[Comparator]:
+def measured(run: Run, u: FixedWeights) -> Iterator[Comparator]:
     """The comparator, or scaled into the learner's ball, where it lies outside; also scaled to a least margin of 1,
     where it separates the rows, and the learner has no ball that this would leave."""
-    scores = rows.scores(u.w, run.bias)
+    scores = run.rows.scores(u.w, run.runner.bias)
     plain = measure(run, u, scores)
     if run.ball is not None:
         radius, length = run.ball[1], length_in(run, plain)
         if length > radius:
-            yield _scaled(run, rows, u, scores, radius / length * (1.0 - 1e-12), f"{u.name}, scaled to {radius:.4g}")
+            yield _scaled(run, u, scores, radius / length * (1.0 - 1e-12), f"{u.name}, scaled to {radius:.4g}")
             return
     yield plain
     margin = float(plain.margin[-1])
-    if run.ball is None and rows.scales and margin > 0.0 and run.learner.acts_up_to < math.inf:
-        yield _scaled(run, rows, u, scores, (1.0 + 1e-12) / margin, f"{u.name}, scaled to margin 1")
-    if rows.stretched != 1.0:
-        yield _scaled(run, rows, u, scores, rows.stretched, f"{u.name}, times {rows.stretched:.4g}")
+    if run.ball is None and run.rows.scales and margin > 0.0 and run.runner.learner.acts_up_to < math.inf:
+        yield _scaled(run, u, scores, (1.0 + 1e-12) / margin, f"{u.name}, scaled to margin 1")
+    if run.rows.stretched != 1.0:
+        yield _scaled(run, u, scores, run.rows.stretched, f"{u.name}, times {run.rows.stretched:.4g}")
 
 
-def length_in(run: ReplayedRun, u: Comparator) -> float:
+def length_in(run: Run, u: Comparator) -> float:
     """||u|| or ||u||_1, as the learner's ball has it."""
     return u.norm if run.ball is None or run.ball[0] == 2 else u.norm_1
 
 
-def _scaled(
-    run: ReplayedRun, rows: ReplayRows, u: FixedWeights, scores: np.ndarray, factor: float, name: str
-) -> Comparator:
+def _scaled(run: Run, u: FixedWeights, scores: np.ndarray, factor: float, name: str) -> Comparator:
     w = factor * u.w
-    scores = factor * scores if rows.scales else rows.scores(w, run.bias)
+    scores = factor * scores if run.rows.scales else run.rows.scores(w, run.runner.bias)
     return measure(run, FixedWeights(name, w, u.C, "scaled", floor=u.floor), scores)
 
 
-def floor_in_ball(run: ReplayedRun, least: float, C: float) -> float:
+def floor_in_ball(run: Run, least: float, C: float) -> float:
     """Of no weights in the ball is the loss smaller, where 1/2 ||u||^2 + C loss(u) >= ``least`` for all u: in it
     ||u||_2 <= ||u||_1 <= B, or ||u||_2 <= B."""
     return -math.inf if run.ball is None or run.regulariser else (least - 0.5 * run.ball[1] ** 2) / C
 
 
-def path(run: ReplayedRun) -> list[float]:
+def path(run: Run) -> list[float]:
     """Values of C, rising."""
     R = float(run.R[-1])
     if R == 0.0:
         return []
-    if run.regulariser is not None and run.regulariser.l2 is not None:
-        return [1.0 / (run.regulariser.l2 * run.T)]
+    if run.regulariser is not None and run.regulariser.kind == "l2":
+        return [1.0 / (run.regulariser.weight * run.T)]
     steps = round(math.log10(LAST * run.T / FIRST)) + 1
     values = [FIRST / (R * R * run.T) * 10.0**k for k in range(steps)]
     if run.theory.mirror is EUCLIDEAN and run.constant_step:
@@ -188,7 +182,7 @@ def path(run: ReplayedRun) -> list[float]:
 
 
 def on_the_edge(
-    run: ReplayedRun, find: Callable[[float], FixedWeights], inside: float, outside: float
+    run: Run, find: Callable[[float], FixedWeights], inside: float, outside: float
 ) -> Iterator[FixedWeights]:
     """Weights that come near to the edge of the learner's ball, which are the best in it: found at strengths between
     one at which they lie inside and one at which they lie outside."""
@@ -206,24 +200,20 @@ def on_the_edge(
             inside = strength
 
 
-def comparators(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> list[Comparator]:
+def comparators(run: Run, memory: int, tell: Callable[[str], None]) -> list[Comparator]:
     """The zero vector and the trained ones, in the order of the path."""
-    zero = FixedWeights("u = 0", np.zeros(rows.n_vectors * (run.d + 1)))
-    result = [measure(run, zero, np.zeros(run.T) if rows.scales else rows.scores(zero.w, run.bias))]
-    made = rows.fixed(tell)
-    if made is not None:
-        for u in made:
-            result.extend(measured(run, rows, FixedWeights(*u)))
+    zero = FixedWeights("u = 0", np.zeros(run.rows.n_vectors * (run.d + 1)))
+    result = [measure(run, zero, np.zeros(run.T) if run.rows.scales else run.rows.scores(zero.w, run.runner.bias))]
+    given = run.rows.fixed(tell)
+    if given is not None or run.truncated:
+        for u in of_l1(run, memory, tell) if given is None else given:
+            result.extend(measured(run, u))
         return result
-    if run.truncated:
-        for u in of_l1(run, rows, memory, tell):
-            result.extend(measured(run, rows, u))
-        return result
-    by_solver = is_certified(run.judged_function)
+    by_solver = is_certified(run.judging.loss)
     finder = certified if by_solver else smooth
     least, idle, C, inside, outside = float(result[0].judged[-1]), 0, 0.0, 0.0, math.inf
-    for u in finder(run, rows, memory, tell, path(run)):
-        new = list(measured(run, rows, u))
+    for u in finder(run, memory, tell, path(run)):
+        new = list(measured(run, u))
         u_C = u.C
         if run.ball is not None and np.linalg.norm(u.w, ord=run.ball[0]) > run.ball[1]:
             outside = min(outside, u_C)
@@ -232,19 +222,19 @@ def comparators(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[
         del u  # before the next one is made
         result.extend(new)
         total = float(new[0].judged[-1])
-        if total == 0.0 or (by_solver and new[0].margin[-1] >= NEAR * run.judged_function.zero_from):
+        if total == 0.0 or (by_solver and new[0].margin[-1] >= NEAR * run.judging.loss.zero_from):
             break
         if u_C >= 5.0 * C:  # a whole step of the path
             idle = idle + 1 if least - total <= LEAST_GAIN * least and C > 0.0 else 0
             least, C = min(least, total), u_C
             if idle == 2:
                 break
-    if run.ball is not None and run.ball[0] == 1 and rows.source.in_memory:
-        for u in lasso(run, rows, memory, tell):
-            result.extend(measured(run, rows, u))
+    if run.ball is not None and run.ball[0] == 1 and run.rows.source.in_memory:
+        for u in lasso(run, memory, tell):
+            result.extend(measured(run, u))
     elif 0.0 < inside < outside < math.inf:
-        for u in on_the_edge(run, lambda C: next(finder(run, rows, memory, tell, [C])), inside, outside):
-            result.extend(measured(run, rows, u))
+        for u in on_the_edge(run, lambda C: next(finder(run, memory, tell, [C])), inside, outside):
+            result.extend(measured(run, u))
     return result
 
 
@@ -263,26 +253,25 @@ def named(what: str):
         raise InputError(f"{what}: {error}") from error
 
 
-def certified(
-    run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None], costs: list[float]
-) -> Iterator[FixedWeights]:
+def certified(run: Run, memory: int, tell: Callable[[str], None], costs: list[float]) -> Iterator[FixedWeights]:
     """The batch solver's weights along a path of C, each from the one before."""
+    bias = run.runner.bias
     with scratch_folder(Path(tempfile.gettempdir())) as folder:
         previous = None
         for number, C in enumerate(costs):
             tell(f"comparator for C = {C:.3g}")
             with named(f"beside the records of {run.T:,} rounds"):
                 fitted = fit(
-                    rows.source, C=C, loss=run.judged_name, bias=run.bias, tol=TOLERANCE, schedule="5",
-                    max_outer=OUTERS, memory=memory, warm_start=previous, **rows.solver,
-                    **dict(zip(run.judged_function.settings.names(), run.judged_p, strict=True)),
+                    run.rows.source, C=C, loss=run.judging.name, bias=bias, tol=TOLERANCE, schedule="5",
+                    max_outer=OUTERS, memory=memory, warm_start=previous, **run.rows.solver,
+                    **dict(zip(run.judging.loss.settings.names(), run.judging.p, strict=True)),
                 )  # fmt: skip
             previous = folder / f"{number}.h5"
             fitted.save(previous)
             vectors = np.atleast_2d(fitted.model.weights)
-            constant = np.atleast_1d(fitted.model.intercept / run.bias if run.bias else np.zeros(len(vectors)))
-            found = fitted.certificate
-            gap, least = (None, -math.inf) if found is None else (found.rel_gap, found.dual)
+            constant = np.atleast_1d(fitted.model.intercept / bias if bias else np.zeros(len(vectors)))
+            certificate = fitted.certificate
+            gap, least = (None, -math.inf) if certificate is None else (certificate.rel_gap, certificate.dual)
             w = np.column_stack([vectors, constant]).ravel()
             u = FixedWeights(f"C = {C:.4g}", w, C, fitted.status, gap, floor_in_ball(run, least, C))
             del fitted  # with its blocks
@@ -290,12 +279,10 @@ def certified(
             del u
 
 
-def compact(
-    run: ReplayedRun, rows: ReplayRows, memory: int, vectors: int
-) -> tuple[scipy.sparse.csr_matrix, np.ndarray, Losses]:
-    """(X float64 without the features that do not occur, which do (d,) bool, the losses by which u is judged) of rows
-    in memory; InputError where these do not fit beside so many vectors of features."""
-    source: Matrix = rows.source
+def compact(run: Run, memory: int, vectors: int) -> tuple[scipy.sparse.csr_matrix, np.ndarray, np.ndarray]:
+    """(X float64 without the features that do not occur, y, which features do (d,) bool) of rows in memory; InputError
+    where these do not fit beside so many vectors of features."""
+    source: Matrix = run.rows.source
     used = np.zeros(source.n_features, bool)
     used[source.indices] = True
     n_used = int(used.sum())
@@ -305,7 +292,7 @@ def compact(
     position = np.cumsum(used, dtype=np.int32) - np.int32(1)
     values = np.ones(source.n_nonzeros) if source.values is None else source.values.astype(np.float64)
     X = scipy.sparse.csr_matrix((values, position[source.indices], source.indptr), (source.n_samples, n_used))
-    return X, used, Losses(run.judged_function, run.judged_p, source.y.astype(np.float64))
+    return X, source.y.astype(np.float64), used
 
 
 def l_bfgs(evaluate: Callable, start: np.ndarray, *more, bounds=None) -> np.ndarray:
@@ -313,7 +300,7 @@ def l_bfgs(evaluate: Callable, start: np.ndarray, *more, bounds=None) -> np.ndar
     return minimize(evaluate, start, more, jac=True, method="L-BFGS-B", bounds=bounds, options=limits).x
 
 
-def whole(run: ReplayedRun, used: np.ndarray, w: np.ndarray) -> np.ndarray:
+def whole(run: Run, used: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Weights (d + 1,) of all features by those that occur."""
     result = np.zeros(run.d + 1)
     result[:-1][used] = w
@@ -324,15 +311,14 @@ def found(name: str, w: np.ndarray, gap: float, C: float | None = None, floor: f
     return FixedWeights(name, w, C, "converged" if gap <= TOLERANCE else "max-steps", gap, floor)
 
 
-def smooth(
-    run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None], costs: list[float]
-) -> Iterator[FixedWeights]:
+def smooth(run: Run, memory: int, tell: Callable[[str], None], costs: list[float]) -> Iterator[FixedWeights]:
     """L-BFGS along a path of C; the source is a matrix in memory."""
-    X, used, losses = compact(run, rows, memory, 2 * CORRECTIONS)
+    X, y, used = compact(run, memory, 2 * CORRECTIONS)
+    losses = run.judging
     width = 0.0 if losses.smooth else WIDTH
 
     def evaluate(w: np.ndarray, C: float) -> tuple[float, np.ndarray]:
-        values, slopes = losses.at(X @ w, width)
+        values, slopes = losses.at(X @ w, y, width)
         return 0.5 * float(w @ w) + C * values.sum(), w + C * (X.T @ slopes)
 
     w = np.zeros(X.shape[1])
@@ -340,13 +326,15 @@ def smooth(
         tell(f"comparator for C = {C:.3g}")
         w = l_bfgs(evaluate, w, C)
         smoothed, gradient = evaluate(w, C)
-        primal = 0.5 * float(w @ w) + C * losses.at(X @ w)[0].sum()
+        primal = 0.5 * float(w @ w) + C * losses.at(X @ w, y)[0].sum()
         gap = 0.5 * float(gradient @ gradient) + primal - smoothed
         rel_gap = gap / primal if primal > 0.0 else gap
         yield found(f"C = {C:.4g}", whole(run, used, w), rel_gap, C, floor_in_ball(run, primal - gap, C))
 
 
-def least_with_l1(X: scipy.sparse.csr_matrix, losses: Losses, m: np.ndarray) -> tuple[np.ndarray, float, float]:
+def least_with_l1(
+    X: scipy.sparse.csr_matrix, y: np.ndarray, losses: Losses, m: np.ndarray
+) -> tuple[np.ndarray, float, float]:
     """(w (d,), its loss + sum m_j |w_j|, how far that is from the least at most, relatively): certified to
     ``TOLERANCE``, unless all widths and steps are used up.  Where an m_j is 0 and its feature moves a loss there is no
     certificate, and the gap is 1."""
@@ -354,7 +342,7 @@ def least_with_l1(X: scipy.sparse.csr_matrix, losses: Losses, m: np.ndarray) -> 
     both = np.concatenate([m, m])
 
     def evaluate(pair: np.ndarray, width: float) -> tuple[float, np.ndarray]:
-        values, slopes = losses.at(X @ (pair[:d] - pair[d:]), width)
+        values, slopes = losses.at(X @ (pair[:d] - pair[d:]), y, width)
         gradient = columns @ slopes
         return values.sum() + float(both @ pair), np.concatenate([m + gradient, m - gradient])
 
@@ -363,37 +351,37 @@ def least_with_l1(X: scipy.sparse.csr_matrix, losses: Losses, m: np.ndarray) -> 
     for width in (0.0,) if losses.smooth else WIDTHS:
         pair = l_bfgs(evaluate, np.maximum(np.concatenate([w, -w]), 0.0), width, bounds=[(0.0, None)] * (2 * d))
         w = pair[:d] - pair[d:]
-        total = losses.at(X @ w)[0].sum() + float(m @ np.abs(w))
+        total = losses.at(X @ w, y)[0].sum() + float(m @ np.abs(w))
         if total < primal:
             primal, best = total, w
-        slopes = losses.at(X @ w, width)[1]
+        slopes = losses.at(X @ w, y, width)[1]
         size = np.abs(columns @ slopes)
         scale = float(np.divide(m, size, out=np.ones(d), where=size > m).min(initial=1.0))
-        dual = max(dual, losses.dual(scale * slopes))
+        dual = max(dual, losses.dual(scale * slopes, y))
         if primal - dual <= TOLERANCE * primal:
             break
     return best, primal, (primal - dual) / primal if primal > 0.0 else 0.0
 
 
-def of_l1(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> Iterator[FixedWeights]:
+def of_l1(run: Run, memory: int, tell: Callable[[str], None]) -> Iterator[FixedWeights]:
     """The least of loss + r over all rounds; the source is a matrix in memory."""
-    X, used, losses = compact(run, rows, memory, 4 * CORRECTIONS)
+    X, y, used = compact(run, memory, 4 * CORRECTIONS)
     tell(f"comparator: the least of loss + {run.regulariser.text}")
-    w, _, gap = least_with_l1(X, losses, run.T * run.l1_weights[used])
+    w, _, gap = least_with_l1(X, y, run.judging, run.T * run.read.weights[used])
     yield found("least loss + r", whole(run, used, w), gap)
 
 
-def lasso(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> Iterator[FixedWeights]:
+def lasso(run: Run, memory: int, tell: Callable[[str], None]) -> Iterator[FixedWeights]:
     """Weights in a 1-norm ball: those of the least loss + l1 ||w||_1, which has the least loss of all that are no
     longer; the source is a matrix in memory."""
-    X, used, losses = compact(run, rows, memory, 4 * CORRECTIONS)
-    slopes = losses.at(np.zeros(run.T), 0.0 if losses.smooth else WIDTH)[1]
+    X, y, used = compact(run, memory, 4 * CORRECTIONS)
+    slopes = run.judging.at(np.zeros(run.T), y, 0.0 if run.judging.smooth else WIDTH)[1]
     most = float(np.abs(X.T @ slopes).max(initial=0.0))
 
     def find(strength: float) -> FixedWeights:
         l1 = most / strength
         tell(f"comparator for l1 = {l1:.3g}")
-        w, total, gap = least_with_l1(X, losses, np.full(X.shape[1], l1))
+        w, total, gap = least_with_l1(X, y, run.judging, np.full(X.shape[1], l1))
         return found(f"l1 = {l1:.4g}", whole(run, used, w), gap, floor=(1.0 - gap) * total - l1 * run.ball[1])
 
     if most > 0.0:

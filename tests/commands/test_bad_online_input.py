@@ -18,7 +18,7 @@ from blocksvm.commands.regret import main as regret_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.structured.sequences import Labelling
 from blocksvm.structured.structure import CheckedStructure
-from blocksvm.theory.regret_report import measure_regret as regret_of
+from blocksvm.theory.report import measure_regret as regret_of
 
 FOUR = "0 1 1 1\n1 0 1 1\n1 1 0 1\n1 1 1 0\n"
 

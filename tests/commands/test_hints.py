@@ -17,7 +17,7 @@ from blocksvm.commands.completion import SHELLS
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.online import LEARNERS
 from blocksvm.online.methods import NAMES
-from blocksvm.theory.regret_report import measure_regret
+from blocksvm.theory.report import measure_regret
 
 
 @pytest.fixture(scope="module")

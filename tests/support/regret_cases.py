@@ -14,10 +14,11 @@ from scipy.special import logsumexp
 
 from blocksvm.online.runner import Runner
 from blocksvm.sources.matrix import Matrix
-from blocksvm.theory import regret_report
+from blocksvm.theory import report
 from blocksvm.theory.bounds import bounds_of
 from blocksvm.theory.comparators import FixedWeights, measure
-from blocksvm.theory.replay import ReplayedRun, ReplayRows, log_spaced, replay
+from blocksvm.theory.rows import ReplayRows, log_spaced
+from blocksvm.theory.run import Run, replay
 
 CASES = [
     ("perceptron", {}),
@@ -92,19 +93,15 @@ def sample(n=80, d=6, seed=0, noise=0.0, unit=False, zeros=0):
     return X, y, plane
 
 
-def replayed(X, y, name, case) -> ReplayedRun:
+def replayed(X, y, name, case, times=None) -> Run:
     source = Matrix(scipy.sparse.csr_matrix(X), y)
     known = {"max_norm": source.max_norm, "n_features": float(source.n_features)}
     runner = Runner(name, case, known)
-    return replay(
-        runner,
-        ReplayRows(source, "stored", 0, 1 << 40),
-        ReplayedRun(runner, source, log_spaced(len(y))),
-        lambda text: None,
-    )
+    run = Run(runner).begin(ReplayRows(source), log_spaced(len(y)) if times is None else times)
+    return replay(run, lambda text: None)
 
 
-def compared(run: ReplayedRun, X, *vectors) -> list:
+def compared(run: Run, X, *vectors) -> list:
     """Comparators of dense weights: scaled into the learner's ball, and to a least margin of 1, as well as plain."""
     found = []
     for w in (np.zeros(run.d), *vectors):
@@ -123,7 +120,7 @@ def compared(run: ReplayedRun, X, *vectors) -> list:
 
 def judged(run, found):
     best = min(found, key=lambda u: u.judged[-1])
-    return {bound.name: regret_report.judge(bound, run, found, best) for bound in bounds_of(run)}
+    return {bound.name: report.judge(bound, run, found, best) for bound in bounds_of(run)}
 
 
 class Dense:

@@ -11,7 +11,7 @@ from support.regret_cases import sample
 
 from blocksvm.losses import get_loss
 from blocksvm.theory.comparators import TOLERANCE, least_with_l1
-from blocksvm.theory.replay import Losses
+from blocksvm.theory.run import Losses
 
 NAMES = ("hinge", "epsilon-insensitive", "squared-hinge", "logistic", "squared")
 
@@ -49,8 +49,8 @@ def by_splitting(name, X, y, m):
     ).fun
 
 
-def losses_of(name, y):
-    return Losses(get_loss(name), (0.1,) if name == "epsilon-insensitive" else (), y)
+def losses_of(name):
+    return Losses(name, get_loss(name), (0.1,) if name == "epsilon-insensitive" else ())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -61,7 +61,7 @@ def test_it_is_the_least_and_the_gap_is_true(name, seed):
     m = (0.05, 1.0, 5.0, 30.0)[seed] * rng.uniform(0.2, 2.0, 12)
     solve = by_program if name in ("hinge", "epsilon-insensitive") else by_splitting
     expected = solve(name, X, y, m)
-    w, total, gap = least_with_l1(scipy.sparse.csr_matrix(X), losses_of(name, y), m)
+    w, total, gap = least_with_l1(scipy.sparse.csr_matrix(X), y, losses_of(name), m)
     own = primal(name, X, y, m, w)
     assert gap <= TOLERANCE and total == pytest.approx(own, rel=1e-12)
     assert own >= expected * (1 - 1e-7)
@@ -71,7 +71,7 @@ def test_it_is_the_least_and_the_gap_is_true(name, seed):
 def test_a_feature_without_weight_has_no_certificate():
     X, y, _ = sample(n=60, d=4, seed=1, noise=0.3)
     m = np.array([0.0, 1.0, 1.0, 1.0])
-    w, _, gap = least_with_l1(scipy.sparse.csr_matrix(X), losses_of("hinge", y), m)
+    w, _, gap = least_with_l1(scipy.sparse.csr_matrix(X), y, losses_of("hinge"), m)
     assert gap == 1.0
     assert primal("hinge", X, y, m, w) == pytest.approx(by_program("hinge", X, y, m), rel=1e-3)
 
@@ -80,18 +80,18 @@ def test_a_feature_without_weight_has_no_certificate():
 def test_slopes_and_duals_are_those_of_the_loss(name):
     rng = np.random.default_rng(0)
     y = np.where(rng.random(50) < 0.5, 1.0, -1.0)
-    z, losses = 2.0 * rng.standard_normal(50), losses_of(name, y)
+    z, losses = 2.0 * rng.standard_normal(50), losses_of(name)
     width = 0.0 if losses.smooth else 0.3
-    values, slopes = losses.at(z, width)
-    plain = losses.at(z)[0]
+    values, slopes = losses.at(z, y, width)
+    plain = losses.at(z, y)[0]
     assert (plain - width / 2 - 1e-12 <= values).all() and (values <= plain + 1e-12).all()
     for i in range(5):
         step = np.where(np.arange(50) == i, 1e-6, 0.0)
-        numerical = (losses.at(z + step, width)[0] - losses.at(z - step, width)[0]).sum() / 2e-6
+        numerical = (losses.at(z + step, y, width)[0] - losses.at(z - step, y, width)[0]).sum() / 2e-6
         assert slopes[i] == pytest.approx(numerical, abs=1e-6)
     # Fenchel: the conjugate is the largest of s v - loss(v), found on a grid
     grid = np.linspace(-30.0, 30.0, 60_001)
     for i in range(5):
         values = np.array([oracle.LOSSES[name](v, y[i], 0.1)[0] for v in grid[::20]])
         conjugate = (0.9 * slopes[i] * grid[::20] - values).max()
-        assert losses_of(name, y[i : i + 1]).dual(0.9 * slopes[i : i + 1]) == pytest.approx(-conjugate, abs=2e-3)
+        assert losses.dual(0.9 * slopes[i : i + 1], y[i : i + 1]) == pytest.approx(-conjugate, abs=2e-3)

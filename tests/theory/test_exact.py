@@ -68,37 +68,6 @@ def test_ftl_follows_the_leader_in_the_ball(few, radius):
         assert np.linalg.norm(w) == pytest.approx(radius, rel=1e-6)
 
 
-def test_the_lemma_of_the_follower_holds(few):
-    """Regret(u) <= R(u) - R(w_1) + sum (f_t(w_t) - f_t(w_{t+1})), Shalev-Shwartz 2012, lemma 2.3, for hinge."""
-    X, y = few
-    rows = X.toarray()
-    eta = 0.5
-    weights = [np.zeros(4)]
-    for t in range(1, len(y) + 1):
-        two = len(set(y[:t])) == 2
-        if two:
-            settings = {"solver": "forel-exact", "order": "stored", "step": eta}
-            weights.append(train(Matrix(X[:t], y[:t]), **settings).w[:-1])
-        else:
-            weights.append(None)
-    known = [t for t in range(1, len(y)) if weights[t] is not None and weights[t + 1] is not None]
-    first = known[0]
-
-    def loss(w, t):
-        return max(0.0, 1.0 - y[t] * rows[t] @ w)
-
-    # from round ``first`` on, where the leader so far takes the place of the regulariser
-    suffered = sum(loss(weights[t], t) for t in known)
-    stability = sum(loss(weights[t], t) - loss(weights[t + 1], t) for t in known)
-
-    def regulariser(w):
-        return w @ w / (2 * eta) + sum(loss(w, t) for t in range(first))
-
-    for u in (weights[-1], np.zeros(4), np.ones(4), -np.ones(4)):
-        regret = suffered - sum(loss(u, t) for t in known)
-        assert regret <= regulariser(u) - regulariser(weights[first]) + stability + 1e-5
-
-
 def test_what_does_not_fit_is_refused():
     X, y = random_rows(n=40, seed=1)
     source = Matrix(X, y, chunk_rows=np.arange(0, 40, 4))

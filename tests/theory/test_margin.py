@@ -22,8 +22,8 @@ from blocksvm.commands.margin import main
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
-from blocksvm.theory import margin_search
-from blocksvm.theory.margin_search import BINS, SHOWN, Plane, maximum_margin
+from blocksvm.theory import margin
+from blocksvm.theory.margin import BINS, SHOWN, Plane, maximum_margin
 
 
 def plain_margin(X, y, free: bool = True) -> float:
@@ -173,11 +173,9 @@ def test_rows_that_differ_in_their_labels_alone_are_found(tmp_path):
 
 
 def test_numbers_of_rows_that_are_equal_by_chance_are_no_contradiction(monkeypatch):
-    from blocksvm.theory import separation
-
     X, y = separable_rows(50, 4, 3)
     y[:6] *= -1
-    monkeypatch.setattr(separation, "digests_of", lambda block: np.zeros(block.n_samples, np.uint64))
+    monkeypatch.setattr(margin, "digests_of", lambda block: np.zeros(block.n_samples, np.uint64))
     report = maximum_margin(Matrix(sparse.csr_matrix(X), y), epochs=0)
     assert report.contradictions == []
 
@@ -344,7 +342,7 @@ def test_labels_that_are_not_two_and_weights(tmp_path):
 
 @pytest.mark.parametrize("C", [None, 1.0])
 def test_nothing_of_a_training_is_in_memory_when_the_next_one_begins(C, monkeypatch):
-    alone, before = margin_search.fit, []
+    alone, before = margin.fit, []
 
     def fit(*arguments, **settings):
         assert not any(one() for one in before)
@@ -352,7 +350,7 @@ def test_nothing_of_a_training_is_in_memory_when_the_next_one_begins(C, monkeypa
         before.extend([weakref.ref(fitted), weakref.ref(fitted.loop)])
         return fitted
 
-    monkeypatch.setattr(margin_search, "fit", fit)
+    monkeypatch.setattr(margin, "fit", fit)
     X, y = separable_rows(60, 6, 0)
     maximum_margin(Matrix(sparse.csr_matrix(X), y), C=C, epochs=3)
     assert len(before) > 2

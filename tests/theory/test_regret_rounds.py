@@ -15,10 +15,10 @@ from support.regret_cases import Dense, agree, compared, judged, replayed, sampl
 from blocksvm.base.errors import InputError
 from blocksvm.online.runner import Runner
 from blocksvm.sources.matrix import Matrix
-from blocksvm.theory import regret_report
-from blocksvm.theory.batches import replay_batches
+from blocksvm.theory import report
 from blocksvm.theory.comparators import FixedWeights, measure
-from blocksvm.theory.replay import ReplayedRun, ReplayRows, log_spaced, replay
+from blocksvm.theory.rows import ReplayRows, log_spaced
+from blocksvm.theory.run import Run, replay_batches
 
 PEGASOS = [
     {"lam": 0.05},
@@ -31,10 +31,8 @@ PEGASOS = [
 def batched(X, y, case, size, chunk_rows=None):
     source = Matrix(scipy.sparse.csr_matrix(X), y, chunk_rows=chunk_rows)
     runner = Runner("pegasos", case, {})
-    run = ReplayedRun(runner, source, size * log_spaced(len(y) // size))
-    run.batch = size
-    memory = 1 << 40 if chunk_rows is None else 8_000
-    return replay_batches(runner, ReplayRows(source, "stored", 0, memory), run, lambda text: None)
+    rows = ReplayRows(source, memory=1 << 40 if chunk_rows is None else 8_000)
+    return replay_batches(Run(runner).begin(rows, size * log_spaced(len(y) // size), size), lambda text: None)
 
 
 @pytest.mark.parametrize("case", PEGASOS, ids=str)
@@ -53,11 +51,10 @@ def test_rounds_of_several_rows_are_the_dense_rule(case, size):
         mean = np.mean([slope * x for (_, slope), x in zip(found, X[part], strict=True)], axis=0)
         gradients[part] = np.sum((lam * dense.w + mean) ** 2)
         dense.learn_batch(X[part], y[part])
-    at, number = run.times - 1, np.arange(T) // size + 1
+    at = run.times - 1
     agree(run.scores, scores)
     agree(run.loss, np.cumsum(values + lam / 2 * norms)[at])
-    agree(run.strong_squares, np.cumsum(gradients / number)[at])
-    agree(run.strong_largest, np.sqrt(np.maximum.accumulate(gradients))[at])
+    agree(run.read.gradients, gradients)
     # Theorem 1 of Shalev-Shwartz et al. 2011, of the rounds' means
     u = 0.3 * plane
     if run.ball is not None:  # the bounds are about weights there
@@ -80,12 +77,14 @@ def test_rounds_are_the_same_in_any_blocks_and_of_one_row_those_of_the_learner()
     whole = batched(X, y, PEGASOS[0], 7)
     for chunk_rows in (np.arange(60), np.arange(0, 60, 11)):
         parts = batched(X, y, PEGASOS[0], 7, chunk_rows)
-        for name in ("scores", "penalty", "strong_squares", "strong_largest"):
-            assert np.array_equal(getattr(parts, name), getattr(whole, name))
+        assert np.array_equal(parts.scores[:56], whole.scores[:56])
+        assert np.array_equal(parts.read.gradients, whole.read.gradients)
+        assert np.array_equal(parts.read.penalty, whole.read.penalty)
     for case in PEGASOS:
         one, plain = batched(X, y, case, 1), replayed(X, y, "pegasos", case)
-        for name in ("scores", "loss", "strong_squares", "strong_largest"):
-            agree(getattr(one, name), getattr(plain, name))
+        agree(one.scores, plain.scores)
+        agree(one.loss, plain.loss)
+        agree(one.read.gradients, plain.read.gradients)
 
 
 @given(seed=st.integers(0, 10**6), size=st.sampled_from([2, 5, 20]), case=st.sampled_from(PEGASOS),
@@ -110,7 +109,7 @@ def test_without_the_rows_of_a_round_a_bound_is_violated():
 
 def test_the_report_of_rounds_has_a_certified_comparator():
     X, y, _ = sample(n=83, seed=5, noise=0.2)
-    made = regret_report.measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "pegasos", lam=0.05, batch=8)
+    made = report.measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "pegasos", lam=0.05, batch=8)
     assert made.run.T == 80 and made.run.times.tolist() == [8, 16, 40, 80]
     assert made.best.rel_gap <= 1e-3 and made.described()["batch"] == 8
     assert any("a round is 8 rows" in note for note in made.notes)
@@ -127,14 +126,7 @@ def test_the_report_of_rounds_has_a_certified_comparator():
 )
 def test_the_inequality_is_checked_in_each_round(name, case):
     X, y, plane = sample(n=50, seed=2, noise=0.1, zeros=3)
-    source = Matrix(scipy.sparse.csr_matrix(X), y)
-    runner = Runner(name, case, {})
-    run = replay(
-        runner,
-        ReplayRows(source, "stored", 0, 1 << 40),
-        ReplayedRun(runner, source, np.arange(1, 51)),
-        lambda text: None,
-    )
+    run = replayed(X, y, name, case, np.arange(1, 51))
     dense = Dense(X, y, name, case)
     for u in (plane, 0.0 * plane, 5.0 * plane):
         made = measure(run, FixedWeights("u", np.append(u, 0.0)), X @ u)
@@ -157,7 +149,7 @@ def test_what_takes_too_many_steps_is_said():
     with pytest.raises(
         InputError, match="takes all 1,000,000 weights in each of 20,001 rounds.* give fewer rows by max_rows"
     ):
-        regret_report.measure_regret(source, "subgradient", l1=0.1)
-    assert regret_report.measure_regret(source, "subgradient", l1=0.1, max_rows=49).run.T == 49
-    (one,) = [j for j in regret_report.measure_regret(source, "fobos", l1=0.1).bounds if "each round" in j.bound.name]
+        report.measure_regret(source, "subgradient", l1=0.1)
+    assert report.measure_regret(source, "subgradient", l1=0.1, max_rows=49).run.T == 49
+    (one,) = [j for j in report.measure_regret(source, "fobos", l1=0.1).bounds if "each round" in j.bound.name]
     assert not one.applies and "rows times features are at most" in one.failures()

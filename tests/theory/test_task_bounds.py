@@ -8,23 +8,25 @@ import math
 
 import numpy as np
 import pytest
+import reference_online as oracle
 import scipy.sparse
 from support.training_cases import make_store, run_in_process
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.regret import main as regret_main
 from blocksvm.commands.regret import shown
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import comparators
 from blocksvm.theory.comparators import FixedWeights, measure
-from blocksvm.theory.regret_report import judge, measure_regret, play
-from blocksvm.theory.replay import ReplayRows
-from blocksvm.theory.task_rounds import TaskRows
+from blocksvm.theory.report import judge, measure_regret, play
+from blocksvm.theory.rows import ReplayRows
 
 N, D, K, EPSILON = 90, 5, 4, 0.3
 COSTS = np.array([[0.0, 0.5, 4.0, 1.0], [1.0, 0.0, 0.0, 2.0], [9.0, 1.0, 0.0, 0.25], [1.0, 1.0, 1.0, 0.0]])
 LEARNERS = [("pa", {}), ("pa1", {"C": 0.3}), ("pa2", {"C": 0.3})]
 TASKS = {
+    "classes": {},
     "numbers": {"targets": "numbers", "epsilon": EPSILON},
     "sets": {},
     "costs": {"costs": COSTS},
@@ -59,7 +61,7 @@ def loss_of(task, w, x, target, fixed=False):
         apart = np.linalg.norm(w - x)
         return max(0.0, apart - EPSILON), (x - w) / apart if apart else None
     scores, direction = w @ x, np.zeros((K, D))
-    if task == "sets":
+    if task in ("classes", "sets"):
         inside = np.isin(np.arange(K), target)
         if inside.all() or not inside.any():
             return 0.0, None
@@ -115,10 +117,8 @@ def test_losses_and_bounds(task, learner, case):
         assert made.best.judged[-1] < run.judged[-1]
 
     # any fixed weights: their losses, and every bound
-    played_source, runner, loss = play(source, learner, dict(settings), False, None)
-    rows = ReplayRows(played_source, "stored", 0, 1 << 40)
-    if loss is not None:
-        rows = TaskRows(played_source, "stored", 0, 1 << 40, loss, runner.n_vectors)
+    played_source, _, task_rows = play(source, learner, dict(settings), False, None)
+    rows = (task_rows or ReplayRows)(played_source)
     rng = np.random.default_rng(1)
     found = []
     for scale in (0.0, 0.1, 1.0, 5.0):
@@ -262,3 +262,45 @@ def test_labels_that_are_numbers_are_told_to_be_classes():
     assert told not in measure_regret(Matrix(X, [1.0, 2, 3, 1, 2, 3]), "pa1", targets="numbers").notes
     sets = measure_regret(Matrix(X, [(1,), (2,), (3,), (1, 2), (2,), (3,)]), "pa1").notes
     assert not any("are taken for classes" in note for note in sets)
+
+
+def classes(n=120, k=4, noise=0.5, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.standard_normal((n, 6)) * (rng.random((n, 6)) < 0.7), 3)
+    X[np.arange(n), rng.integers(0, 6, n)] += 1.0
+    return X, np.argmax(X @ rng.standard_normal((6, k)) + noise * rng.standard_normal((n, k)), axis=1)
+
+
+@pytest.mark.slow
+def test_the_perceptron_of_several_classes():
+    X, y = classes()
+    found = measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "perceptron")
+    dense = oracle.MultiPrototype(oracle.Perceptron, 4, 6)
+    losses = [max(0.0, 1.0 - dense.learn_set(x, {c})) for x, c in zip(X, y, strict=True)]
+    assert found.run.judged[-1] == pytest.approx(sum(losses), rel=1e-10)
+    # the losses that are measured of u are those that the solver made least
+    u = found.comparators[1]
+    machine = fit(scipy.sparse.csr_matrix(X), y, C=u.C, multiclass="crammer-singer", tol=1e-7, max_outer=1000)
+    least = machine.certificate.dual
+    assert least <= 0.5 * u.norm**2 + u.C * u.hinge[-1] <= least * (1.0 + 2e-3)
+    assert found.best.judged[-1] < found.run.judged[-1]
+    told = {judged.bound.name: judged for judged in found.bounds}
+    assert told["perceptron, hinge of u"].applies and not any(judged.violated for judged in found.bounds)
+
+
+@pytest.mark.slow
+def test_separable_classes_and_the_command(tmp_path, capsys):
+    X, y = classes(noise=0.0)
+    store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y + 1.0, keep_order=True, dtype="float64")
+    for learner, bound in (("pa", "PA, separable"), ("perceptron", "perceptron, separable")):
+        path = tmp_path / f"{learner}.json"
+        code, out, err = run_in_process(capsys, regret_main, store, "--learner", learner, "--json", path)
+        assert code == 0, err
+        told = {one["name"]: one for one in json.loads(path.read_text())["bounds"]}
+        assert (told[bound]["applies"], told[bound]["violated"]) == (True, False)
+        assert "does not apply: ||x|| = 1 fails" in out or learner == "perceptron"
+    for options, what in ((("--learner", "arow"), "regret is measured of perceptron, pa, pa1 and pa2"),
+                          (("--learner", "ftl"), "regret is measured of perceptron, pa, pa1 and pa2"),
+                          (("--learner", "pa", "--max-rows", 50), "with more than two labels all rows")):  # fmt: skip
+        code, out, err = run_in_process(capsys, regret_main, store, *options)
+        assert (code, what in err.splitlines()[-1]) == (2, True), err

@@ -17,7 +17,7 @@ from blocksvm.online import LEARNERS
 from blocksvm.online.learner import COMMON_SETTINGS
 from blocksvm.online.methods import SOLVERS, get_method
 from blocksvm.streaming.stream_pass import StreamSettings
-from blocksvm.theory.regret_report import REPLAY
+from blocksvm.theory.report import REPLAY
 from blocksvm.training.run_settings import RUN_SETTINGS
 
 HINTS = get_type_hints(FitSettings)

@@ -24,19 +24,21 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from blocksvm.api.fit import Fitted, fit
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.labels import label_text
 from blocksvm.base.memory import TooLittleMemory
 from blocksvm.base.outputs.temporary import scratch_folder
+from blocksvm.kernels.duplicates import row_digests
 from blocksvm.kernels.margins import add_rows, decision_values, sum_of_squares
 from blocksvm.problems.problem import require_two_labels
-from blocksvm.sources.block import Arena
+from blocksvm.sources.block import Arena, Block
 from blocksvm.sources.source import Source, first_chunk, largest_chunk_bytes
 from blocksvm.theory.margin_settings import MARGIN_SETTINGS
-from blocksvm.theory.separation import Contradiction, contradictions
 from blocksvm.training.run_settings import FREE
 
 GROWTH = 10.0  # of C from one soft margin to the next
@@ -47,6 +49,9 @@ SHOWN = 20  # support vectors in a report
 NOTHING = 1e-9  # of the largest norm: an upper bound so small is rounding
 AT_BOUND = 1e-9  # relative: an a so near to C is at it
 SUPPORT = 1e-10  # of the largest a: what is smaller supports nothing
+MOST_SHOWN = 5  # contradictions in a report
+MOST_COMPARED = 50  # pairs of rows with equal digests
+MOST_WRONG = 1_000_000  # rows on the wrong side whose doubles are looked for
 
 
 @dataclass
@@ -88,6 +93,16 @@ class SupportVector:
     label: object
     alpha: float
     margin: float
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Two rows with the same features and values: where each came from, and its label."""
+
+    first: str
+    first_label: object
+    second: str
+    second_label: object
 
 
 @dataclass
@@ -419,3 +434,75 @@ class _Search:
             "separated": fitted.status == "converged",
             "bound": (largest / look.lower) ** 2 if look.lower > 0.0 else None,
         }
+
+
+def contradictions(source: Source, plane) -> list[Contradiction]:
+    """Up to ``MOST_SHOWN`` pairs of rows with equal features and other labels, in three readings.
+
+    Of such a pair one row has a margin of at most 0 under any plane.  The first reading collects digests of those rows,
+    the second finds the digests that rows of both classes have, and the third compares some of these rows.  plane: a
+    ``Plane``.
+    """
+    wanted = np.empty(0, np.uint64)
+    for _, block, side, scores, _, _ in plane.chunks():
+        wrong = np.where(side > 0, 1.0, -1.0) * (scores + plane.offset) <= 0.0
+        wanted = np.union1d(wanted, digests_of(block)[wrong])
+        if len(wanted) > MOST_WRONG:
+            break
+    digests_of_class = [np.empty(0, np.uint64), np.empty(0, np.uint64)]
+    for _, block, side, _, _, _ in plane.chunks():
+        digests = digests_of(block)
+        # by sorting: a table of 64-bit numbers overflows in numpy 2.0
+        known = np.isin(digests, wanted, kind="sort")
+        for k in range(2):
+            digests_of_class[k] = np.union1d(digests_of_class[k], digests[known & (side == k)])
+    both = np.intersect1d(*digests_of_class)[:MOST_COMPARED]
+    rows: list[dict[int, tuple]] = [{}, {}]  # of each class, by their digests, the first
+    for chunk, block, side, _, _, _ in plane.chunks() if len(both) else ():
+        digests = digests_of(block)
+        for row in np.flatnonzero(np.isin(digests, both, kind="sort")).tolist():
+            rows[int(side[row])].setdefault(int(digests[row]), (chunk, row, content(block, row)))
+    pairs = []
+    for digest in both.tolist():
+        pair = [rows[k][digest] for k in range(2)]
+        if pair[0][2] == pair[1][2]:
+            origins = [source.origins(chunk, np.array([row]))[0] for chunk, row, _ in pair]
+            negative, positive = source.labels.values
+            pairs.append(Contradiction(origins[0], negative, origins[1], positive))
+    return pairs[:MOST_SHOWN]
+
+
+def digests_of(block: Block) -> np.ndarray:
+    out = np.empty(block.n_samples, np.uint64)
+    bits = np.empty(0, np.uint64) if block.values is None else block.values.view(f"u{block.values.itemsize}")
+    row_digests(block.indptr, block.indices, bits, out)
+    return out
+
+
+def content(block: Block, row: int) -> tuple[bytes, bytes]:
+    entries = slice(int(block.indptr[row]), int(block.indptr[row + 1]))
+    values = b"" if block.values is None else block.values[entries].tobytes()
+    return block.indices[entries].tobytes(), values
+
+
+def draw(report: MarginReport, labels: tuple, file: IO[bytes]) -> None:
+    """Write a PNG: rows by their margin y (<w, x> + b), class by class; the plane at 0, the margin at 1."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for label, rows, (below, above), color in zip(labels, report.histogram, report.outside, ("C0", "C1"), strict=True):
+        beyond = "".join(f", {n:,} {where}" for n, where in ((below, "further left"), (above, "further right")) if n)
+        axes.stairs(rows, BINS, fill=True, alpha=0.5, color=color, label=f"label {label_text(label)}{beyond}")
+    axes.axvline(0.0, color="black", linewidth=1, label="the plane")
+    axes.axvline(1.0, color="black", linewidth=1, linestyle=":", label="the margin")
+    kind = "maximum margin" if report.hard else f"soft margin, C = {report.C:g}"
+    if report.hard and not report.separable:
+        kind = f"no separating plane (soft margin, C = {report.C:.3g})"
+    axes.set(xlabel="margin y (<w, x> + b)", ylabel="rows", title=kind)
+    occupied = np.flatnonzero(report.histogram.sum(axis=0))
+    if len(occupied):
+        axes.set_xlim(min(BINS[occupied[0]], 0.0) - 0.2, max(BINS[occupied[-1] + 1], 1.0) + 0.2)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    figure.savefig(file, format="png", dpi=150)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Unpack
+from typing import IO, NamedTuple, Unpack
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from blocksvm.base.labels import SETS, refuse_weights, require_labels, require_n
 from blocksvm.base.memory import MEMORY, Budget
 from blocksvm.base.settings import SEED, Setting, Settings, plain
 from blocksvm.base.user_code import by_user
-from blocksvm.losses import DEFAULT, get_loss, require
-from blocksvm.online import LEARNERS, get_learner
+from blocksvm.losses import require
+from blocksvm.online import LEARNERS
 from blocksvm.online.exact import EXACT, ExactRunner
 from blocksvm.online.learner import NO_TARGETS, NUMBERS, of_classes
 from blocksvm.online.learner import SETS as TARGETS_OF_SETS
@@ -24,12 +24,12 @@ from blocksvm.online.runner import Runner, known_of
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.problems.several_problems import kinds_of
 from blocksvm.sources.source import Source, bytes_of_blocks, largest_chunk_bytes
-from blocksvm.theory.bounds import REMARKS, Bound, bounds_of
+from blocksvm.theory.bound import Bound
+from blocksvm.theory.bounds import bounds_of
 from blocksvm.theory.comparators import TOLERANCE, VECTORS, Comparator, FixedWeights, comparators, is_certified, measure
-from blocksvm.theory.each_round import add_subgradient, check_steps
-from blocksvm.theory.learner_theory import theory_of
-from blocksvm.theory.replay import RECORD_BYTES, ReplayedRun, ReplayRows, in_memory, learner_bytes, log_spaced, replay
-from blocksvm.theory.task_rounds import SEVERAL, TaskLoss, TaskRows, check_task, replay_task, task_of
+from blocksvm.theory.rows import ReplayRows, in_memory, log_spaced
+from blocksvm.theory.run import MOST_STEPS, RECORD_BYTES, Run, learner_bytes, replay
+from blocksvm.theory.tasks import SEVERAL, check_task, replay_task, task_of
 
 REPLAY = Settings((
     Setting("order", "order of the replay", "stored", str, ("stored", "shuffled")),
@@ -42,13 +42,12 @@ SHOWN = "name", "source", "statement", "quantity", "remark", "proven"  # of a bo
 ROUNDING = 1e-8  # what a bound may be exceeded by, relatively, since sums are rounded
 
 
-@dataclass(frozen=True)
-class CheckedBound:
+class Check(NamedTuple):
     """An assumption of a bound: its text, whether it is met, and the offending figures."""
 
     text: str
     met: bool
-    detail: str = ""
+    found: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,16 +57,19 @@ class Judged:
     least bound, at each time; violated: measured above the bound by more than rounding, which shows a defect."""
 
     bound: Bound
-    checks: list[CheckedBound]
-    applies: bool
+    checks: list[Check]
     measured: np.ndarray
     right: np.ndarray
     by: list[str]
     violated: bool = False
 
+    @property
+    def applies(self) -> bool:
+        return len(self.by) > 0
+
     def failures(self) -> str:
-        parts = [f"{c.text} fails{f' ({c.detail})' if c.detail else ''}" for c in self.checks if not c.met]
-        return "; ".join(parts)
+        failed = [f"{c.text} fails{f' ({c.found})' if c.found else ''}" for c in self.checks if not c.met]
+        return "; ".join(failed)
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class RegretReport:
     comparator on the rows so far; notes: sentences for the reader; gap_in_ball: of learners in a ball, how far the loss
     of best is from the least in it at most, relatively."""
 
-    run: ReplayedRun
+    run: Run
     comparators: list[Comparator]
     best: Comparator
     least: np.ndarray
@@ -117,7 +119,7 @@ class RegretReport:
         return {
             "learner": run.name,
             "settings": plain(run.settings),
-            "loss": run.judged_name,
+            "loss": run.judging.name,
             "rows": run.T,
             "batch": run.batch,
             "features": run.d,
@@ -135,13 +137,11 @@ class RegretReport:
                     **{name: getattr(judged.bound, name) for name in SHOWN},
                     "applies": judged.applies,
                     "violated": judged.violated,
-                    "assumptions": [{"text": c.text, "met": c.met, "found": c.detail} for c in judged.checks],
+                    "assumptions": [check._asdict() for check in judged.checks],
                     "table": [
                         {"t": t, "measured": float(a), "bound": plain(float(b)), "comparator": by}
-                        for t, a, b, by in zip(times, judged.measured, judged.right, judged.by, strict=True)
-                    ]
-                    if judged.applies
-                    else [],
+                        for t, a, b, by in zip(times, judged.measured, judged.right, judged.by, strict=False)
+                    ],
                 }
                 for judged in self.bounds
             ],
@@ -158,32 +158,29 @@ def _comparator(u: Comparator) -> dict:
     }
 
 
-def judge(bound: Bound, run: ReplayedRun, candidates: list[Comparator], best: Comparator) -> Judged:
+def judge(bound: Bound, run: Run, candidates: list[Comparator], best: Comparator) -> Judged:
     """Check a bound's assumptions, and evaluate it where they are met."""
     checks = []
     for condition in bound.conditions:
-        met = bool(condition.holds(run))
-        checks.append(CheckedBound(condition.text, met, "" if met else condition.detail(run)))
-    none = np.zeros(0)
+        if not condition.about_u:
+            met = bool(condition.holds(run))
+            checks.append(Check(condition.text, met, "" if met else condition.detail(run)))
     admitted: list[Comparator] = []
     if all(check.met for check in checks):
-        admitted = [u for u in candidates if all(a.holds(run, u) for a in bound.admissions)]
-        for admission in bound.admissions:
-            met = any(admission.holds(run, u) for u in candidates) and bool(admitted)
-            checks.append(
-                CheckedBound(admission.text, met, "" if met else f"for none of the {len(candidates)} comparators")
-            )
+        about_u = [condition for condition in bound.conditions if condition.about_u]
+        admitted = [u for u in candidates if all(condition.holds(run, u) for condition in about_u)]
+        met, found = bool(admitted), "" if admitted else f"for none of the {len(candidates)} comparators"
+        checks += [Check(condition.text, met, found) for condition in about_u]
     if not admitted:
-        return Judged(bound, checks, False, none, none, [])
+        return Judged(bound, checks, np.zeros(0), np.zeros(0), [])
     rights = np.array([bound.right(run, u) for u in admitted])
-    least = rights.argmin(axis=0)
     right, measured = rights.min(axis=0), bound.measured(run)
-    scale = np.maximum(np.abs(measured), np.abs(right))
-    exceeded = bound.proven and bool((measured > right + ROUNDING * scale + 1e-9).any())
+    exceeded = measured > right + ROUNDING * np.maximum(np.abs(measured), np.abs(right)) + 1e-9
     if bound.regret is not None:
         base = getattr(best, bound.regret)
         measured, right = measured - base, right - base
-    return Judged(bound, checks, True, measured, right, [admitted[k].name for k in least], exceeded)
+    by = [admitted[k].name for k in rights.argmin(axis=0)]
+    return Judged(bound, checks, measured, right, by, bound.proven and bool(exceeded.any()))
 
 
 def measure_regret(
@@ -212,70 +209,64 @@ def measure_regret(
         raise InputError(f"{option('max_rows', max_rows)}: must be 1 or more")
     refuse_weights(source, "regret")
     source, runner, task = play(source, learner, of_learner, average, max_rows)
-    of_numbers = runner.real and task is None
-    followed = runner.learner.loss_of(runner.settings) if of_numbers else runner.settings.get("loss", DEFAULT)
-    judging = get_loss(followed).judged_by or followed
-    judged_loss = get_loss(judging)
-    if judged_loss.second_derivative is None:  # kinks are smoothed by the conjugate
-        require(judging, "conjugate", "regret")
     T = min(source.n_samples, max_rows or source.n_samples)
-    r = theory_of(runner.learner).regulariser(runner.settings)
-    check_batch(batch, T, runner, average)
+    run = Run(runner, learner)
+    if not run.judging.smooth:  # kinks are smoothed by the conjugate
+        require(run.judging.name, "conjugate", "regret")
+    check_batch(batch, T, run, average)
     T -= T % batch
-    if r is not None and r.sums is add_subgradient:
-        check_steps(T, source.n_features)
+    if run.theory.reads_all and run.regulariser and T * source.n_features > MOST_STEPS:
+        raise InputError(
+            f"{learner}: its regret with l1 takes all {source.n_features:,} weights in each of {T:,} rounds, more than "
+            f"{MOST_STEPS:,} in all; give fewer rows by {option('max_rows')}"
+        )
     budget = Budget(memory)
     budget.reserve("records of the rounds", RECORD_BYTES * T)
-    rows = ReplayRows(source, order, seed, budget.left // 2)
-    if task is not None:
-        rows = TaskRows(source, order, seed, budget.left // 2, task, runner.n_vectors)
-    by_solver = task is not None or (is_certified(judged_loss) and not (r is not None and r.truncates))
+    rows = (task or ReplayRows)(source, order, seed, budget.left // 2)
+    by_solver = task is not None or (is_certified(run.judging.loss) and not run.truncated)
     in_blocks = not source.in_memory or order != "stored"
     if T < source.n_samples or not (by_solver or source.in_memory) or (runner.needs_all_rows and in_blocks):
         rows = ReplayRows(in_memory(rows, T, budget), "stored", seed, 0)
-    run = ReplayedRun(runner, rows.source, batch * log_spaced(T // batch))
-    run.batch = batch
+    run.begin(rows, batch * log_spaced(T // batch), batch)
     vectors = 8 * VECTORS * (run.d + 1) * runner.n_vectors
     budget.require("comparators", vectors)
     for_solver = budget.left - vectors  # the learner is gone when the solver begins
-    _plan(rows, budget, learner_bytes(runner, run))
-    (replay if task is None else replay_task)(runner, rows, run, on_progress)
-    candidates = comparators(run, rows, for_solver, on_progress)
+    _plan(rows, budget, learner_bytes(run))
+    (replay if task is None else replay_task)(run, on_progress)
+    candidates = comparators(run, for_solver, on_progress)
     best = min(candidates, key=lambda u: (u.judged[-1], u.norm))
     mean = None
-    if run.mean_weights is not None:
+    if run.read.mean is not None:
         on_progress("the mean of the weights")
-        mean = measure(
-            run, FixedWeights("mean of the weights", run.mean_weights), rows.scores(run.mean_weights, run.bias)
-        )
+        weights = FixedWeights("mean of the weights", run.read.mean)
+        mean = measure(run, weights, rows.scores(weights.w, runner.bias))
     judged = [judge(bound, run, candidates, best) for bound in bounds_of(run)]
     least = np.min([u.judged for u in candidates], axis=0)
     return RegretReport(
-        run, candidates, best, least, judged, _notes(run, rows, candidates, best, judged), dict(budget.used), mean
+        run, candidates, best, least, judged, _notes(run, candidates, best, judged), dict(budget.used), mean
     )
 
 
 def play(
     source: Source, learner: str, settings: dict, average: bool, max_rows: int | None
-) -> tuple[Source, Runner | ExactRunner, TaskLoss | None]:
-    """(the source as the learner sees it, the runner, the loss of a task other than two classes and numbers)."""
+) -> tuple[Source, Runner | ExactRunner, Callable[..., ReplayRows] | None]:
+    """(the source as the learner sees it, the runner, the rows of a task other than two classes and numbers)."""
     targets = settings.pop("targets", None)
     sets = source.label_kind == SETS and of_classes(targets)
     member, k = None, 2
-    chosen = EXACT[learner] if learner in EXACT else get_learner(learner)
     if targets == NO_TARGETS:
-        check_task(chosen, settings, "rows alone", max_rows)
+        check_task(learner, settings, "rows alone", max_rows)
     elif targets == NUMBERS:
         require_numbers(source)
         source = source.reader(real=True)
     elif sets:
-        check_task(chosen, settings, "sets of labels", max_rows)
+        check_task(learner, settings, "sets of labels", max_rows)
         labels, member, _ = kinds_of(source)
         k = len(labels.values)
     elif source.labels is not None and not source.labels.binary:
         require_labels(source)
         k = len(source.labels.values)
-        check_task(chosen, settings, SEVERAL, max_rows)
+        check_task(learner, settings, SEVERAL, max_rows)
     else:
         require_two_labels(source)
     if learner in EXACT:
@@ -292,13 +283,12 @@ def play(
     return source, runner, task_of(runner, member)
 
 
-def check_batch(batch: int, T: int, runner, average: bool) -> None:
+def check_batch(batch: int, T: int, run: Run, average: bool) -> None:
     """InputError where rounds of so many of T rows do not fit the learner."""
     if not 1 <= batch <= T:
         raise InputError(f"{option('batch', batch)}: must be from 1 to the number of rows, {T:,}")
-    r = theory_of(runner.learner).regulariser(runner.settings)
-    if batch > 1 and (r is None or r.l2 is None):
-        raise InputError(f"{option('batch', batch)}: {runner.name} learns row by row; leave it out, or take pegasos")
+    if batch > 1 and (run.regulariser is None or run.regulariser.kind != "l2"):
+        raise InputError(f"{option('batch', batch)}: {run.name} learns row by row; leave it out, or take pegasos")
     if batch > 1 and average:
         raise InputError(
             f"{option('average')}: rounds of several rows have no mean of the weights; leave one of them out"
@@ -319,21 +309,20 @@ def _plan(rows: ReplayRows, budget: Budget, n_bytes: int) -> None:
     budget.take("two blocks", rows.memory + source.working_bytes())
 
 
-def regret_of_rounds(run: ReplayedRun, candidates: list[Comparator]) -> float | None:
+def regret_of_rounds(run: Run, candidates: list[Comparator]) -> float | None:
     """sum (l_t(w_t) + r_t(w_t)) - sum (l_t(u) + r_t(u)) over all rounds, r_t of the heights of HF-FOBOS in round t, for
     the best u found; None for other learners."""
-    if run.l1_weights_of_rounds is None:
+    if run.read.weights_of_rounds is None:
         return None
-    losses = float(run.loss[-1] - run.penalty[-1])
-    return losses + float(run.varying[-1]) - min(u.varying for u in candidates)
+    losses = float(run.loss[-1] - run.read.penalty[-1])
+    return losses + float(run.read.varying[-1]) - min(u.varying for u in candidates)
 
 
-def _notes(
-    run: ReplayedRun, rows: ReplayRows, candidates: list[Comparator], best: Comparator, judged: list[Judged]
-) -> list[str]:
+def _notes(run: Run, candidates: list[Comparator], best: Comparator, judged: list[Judged]) -> list[str]:
     notes = []
-    if run.judged_name != run.loss_name:
-        notes.append(f"the {run.loss_name} loss is judged by the {run.judged_name} loss, since its own best u is 0")
+    r, rows, followed, judging = run.regulariser, run.rows, run.followed.name, run.judging.name
+    if judging != followed:
+        notes.append(f"the {followed} loss is judged by the {judging} loss, since its own best u is 0")
     if not run.truncated and (run.settings.get("l1") or run.settings.get("l2")):
         notes.append(
             "loss and regret are of the losses alone: the regulariser's part is not measured for these settings"
@@ -343,13 +332,13 @@ def _notes(
             f"a round is {run.batch:,} rows, predicted by the same weights: losses and regret are sums over rows, "
             f"{run.batch:,} times those of the rounds' means"
         )
-    if run.regulariser is not None and run.regulariser.norm is not None:
+    if r is not None and r.kind == "norm":
         notes.append(
             "u is the best along the path of C, on which the least of loss + r lies between two values: its gap is "
             "that of the squared norm"
         )
-    if run.regulariser is not None and (run.truncated or run.regulariser.l1 is None):
-        notes.append(f"loss and regret include r(w) of each round, r = {run.regulariser.text}")
+    if r is not None and (run.truncated or r.kind in ("l2", "norm")):
+        notes.append(f"loss and regret include r(w) of each round, r = {r.text}")
     if run.real or not rows.scales:
         notes.append("a mistake is a round with a loss of 1 or more")
     if rows.uncertified:
@@ -366,16 +355,40 @@ def _notes(
         )
     if best.rel_gap is not None and best.rel_gap > TOLERANCE:
         notes.append(f"u is certified to a relative gap of {best.rel_gap:.1e} only, not to {TOLERANCE:g}")
-    if run.l1_weights_of_rounds is not None:
+    if run.read.weights_of_rounds is not None:
         u = min(candidates, key=lambda u: u.varying)
         notes.append(
             f"with r_t as it was in each round, sum (l_t(w_t) + r_t(w_t)) - sum (l_t(u) + r_t(u)) is "
             f"{regret_of_rounds(run, candidates):.5g}, u the best of those found: {u.name}"
         )
     if run.R[-1] > 0.0:
-        notes += [
-            REMARKS[one.bound.name](run, candidates) for one in judged if one.applies and one.bound.name in REMARKS
-        ]
+        notes += [one.bound.note(run, candidates) for one in judged if one.applies and one.bound.note]
     if not judged:
         notes.append(f"no bound is known here for {run.name}: the regret stands alone")
     return notes
+
+
+def draw(report: RegretReport, file: IO[bytes]) -> None:
+    """Write a PNG: on the left loss, regret and its bounds, on the right other quantities with theirs."""
+    from matplotlib.figure import Figure
+
+    def curve(axes, values: np.ndarray, label: str, **style) -> None:
+        if (values > 0.0).any():  # what is not has no place on a logarithmic axis
+            axes.plot(run.times, np.where(values > 0.0, values, np.nan), label=label, **style)
+
+    run, applied = report.run, [judged for judged in report.bounds if judged.applies]
+    others = {judged.bound.quantity: judged.measured for judged in applied if judged.bound.regret is None}
+    figure = Figure(figsize=(13 if others else 7.5, 5.5), layout="constrained")
+    axes = figure.subplots(1, 2 if others else 1, squeeze=False)[0]
+    curve(axes[0], run.judged, f"{run.name}: cumulative loss ({run.judging.name})", color="0.7", linewidth=4)
+    curve(axes[0], report.best.judged, f"u: {report.best.name}", color="black", linestyle=":")
+    curve(axes[0], report.regret, "regret", marker="o", markersize=3)
+    for quantity, values in others.items():
+        curve(axes[1], values, quantity, marker="o", markersize=3)
+    for judged in applied:
+        curve(axes[0 if judged.bound.regret else 1], judged.right, f"bound: {judged.bound.name}", linestyle="--")
+    for one in axes:
+        one.set(xscale="log", yscale="log", xlabel="rows")
+        one.grid(alpha=0.3)
+        one.legend(fontsize=8)
+    figure.savefig(file, format="png", dpi=150)

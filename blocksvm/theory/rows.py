@@ -1,0 +1,147 @@
+"""The rows of a replay: in their order, block by block, or as a matrix in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import MappingProxyType
+
+import numpy as np
+import scipy.sparse
+
+from blocksvm.base.errors import InputError, one_of, option
+from blocksvm.base.labels import label_text
+from blocksvm.base.memory import Budget
+from blocksvm.kernels.margins import decision_values
+from blocksvm.kernels.shuffle import windowed_order
+from blocksvm.sources.block import Block
+from blocksvm.sources.block_reader import iterate_blocks
+from blocksvm.sources.matrix import Matrix
+from blocksvm.sources.source import ChunkTable, Source
+from blocksvm.training.partition import order_key
+
+ORDERS = ("stored", "shuffled")
+CHUNKS, ROWS = 101, 102  # kinds of orders, in their keys
+
+
+class ReplayRows:
+    """The rows of a source in the order of a replay, block by block, in any number of passes.
+
+    order 'stored', or 'shuffled': chunks in random order, and the rows of each block among themselves; blocks take
+    ``memory`` bytes, two of them.  Iterating gives (block, order of its rows (n,) int32, rows before it).  scales: the
+    scores of scaled weights are the scaled scores; stretched: a factor of weights that are compared, too; n_vectors:
+    of fixed weights; solver: settings of the batch solver that finds them; uncertified: why these need not be
+    the best, or ''.
+    """
+
+    scales, stretched, n_vectors, solver, uncertified = True, 1.0, 1, MappingProxyType({}), ""
+
+    def __init__(self, source: Source, order: str = "stored", seed: int = 0, memory: int = 1 << 60):
+        if order not in ORDERS:
+            raise InputError(f"{option('order', order)}: {one_of(order, ORDERS)}")
+        self.source = source
+        self.order = order
+        self.seed = seed
+        self.memory = memory
+
+    def __iter__(self) -> Iterator[tuple[Block, np.ndarray, int]]:
+        shuffled = self.order == "shuffled"
+        source = Permuted(self.source, self.seed) if shuffled else self.source
+        first = 0
+        for visit, block in enumerate(iterate_blocks(source, self.memory)):
+            order = np.arange(block.n_samples, dtype=np.int32)
+            if shuffled:
+                shuffle(order_key(self.seed, ROWS, visit), order)
+            yield block, order, first
+            first += block.n_samples
+
+    def up_to(self, times: np.ndarray) -> Iterator[tuple[Block, np.ndarray, int, int | None]]:
+        """(block, order of some of its rows, rounds before them, k where they end with round times[k], else None)."""
+        k = 0
+        for block, order, first in self:
+            start = 0
+            while start < block.n_samples:
+                stop = min(block.n_samples, int(times[k]) - first)
+                ended = first + stop == times[k]
+                yield block, order[start:stop], first + start, k if ended else None
+                k, start = k + ended, stop
+
+    def fixed(self, tell: Callable[[str], None]) -> Iterator | None:
+        """The weights to compare with, ``FixedWeights``, None where the solver finds them."""
+        return None
+
+    def scores(self, w: np.ndarray, bias: float) -> np.ndarray:
+        """<w, x> (T,) of all rows; w (d + 1,), the last entry that of the constant feature."""
+        scores = np.empty(self.source.n_samples)
+        for block, order, first in self:
+            values = np.empty(block.n_samples)
+            decision_values(*block.matrix, w, bias, values)
+            scores[first : first + block.n_samples] = values[order]
+        return scores
+
+
+def shuffle(key: np.uint64, out: np.ndarray) -> np.ndarray:
+    windowed_order(key, len(out), len(out), out, np.empty(1, np.int32))
+    return out
+
+
+class Permuted:
+    """A source with its chunks in random order."""
+
+    def __init__(self, source: Source, seed: int):
+        self.source, self.seed = source, seed
+        self.drawn = shuffle(order_key(seed, CHUNKS), np.empty(len(source.chunks), np.int32)).astype(np.int64)
+        n_rows = source.chunks.n_rows[self.drawn]
+        self.chunks = ChunkTable(np.cumsum(n_rows) - n_rows, n_rows, source.chunks.nnz[self.drawn])
+
+    def reader(self, labels=None, real: bool = False) -> Permuted:
+        return Permuted(self.source.reader(labels, real), self.seed)
+
+    def read_block(self, chunks: np.ndarray, arena) -> Block:
+        return self.source.read_block(self.drawn[chunks], arena)
+
+    def __getattr__(self, name: str):
+        return getattr(self.source, name)
+
+
+def matrix_of(block: Block) -> scipy.sparse.csr_matrix:
+    """A block's rows as they lie in its memory."""
+    values = np.ones(block.n_nonzeros, np.float32) if block.values is None else block.values
+    return scipy.sparse.csr_matrix((values, block.indices, block.indptr), (block.n_samples, block.n_features))
+
+
+def in_memory(rows: ReplayRows, n_rows: int, budget: Budget) -> Matrix:
+    """The first ``n_rows`` rows in their order as a matrix in memory; InputError where they do not fit, or are all of
+    one class."""
+    source = rows.source
+    share = n_rows / source.n_samples
+    # while they are put together there are two copies
+    budget.require("the rows in memory", int(2 * share * source.n_nonzeros * (4 + max(4, source.value_bytes))))
+    parts, labels, n_read = [], [], 0
+    for block, order, first in rows:
+        order = order[: n_rows - first]
+        parts.append(matrix_of(block)[order])
+        labels.append(block.y[order].astype(np.float64))
+        n_read += len(order)
+        if n_read == n_rows:
+            break
+    y = np.concatenate(labels)
+    if not source.coding.real and (y == y[0]).all():
+        label = source.labels.positive if y[0] > 0 else source.labels.negative
+        raise InputError(
+            f"{source.name}: the first {n_rows:,} rows all have the label {label_text(label)}; raise "
+            f"{option('max_rows')}, or take {option('order', 'shuffled')}"
+        )
+    matrix = Matrix(scipy.sparse.vstack(parts, format="csr"), y).reader(real=source.coding.real)
+    matrix.name = source.name
+    budget.take("the rows in memory", matrix.n_nonzeros * (4 + matrix.value_bytes) + 32 * n_rows)
+    return matrix
+
+
+def log_spaced(T: int) -> np.ndarray:
+    """1, 2, 5, 10, 20, 50, ... and T."""
+    times = {T}
+    scale = 1
+    while scale <= T:
+        times |= {factor * scale for factor in (1, 2, 5) if factor * scale <= T}
+        scale *= 10
+    return np.array(sorted(times))

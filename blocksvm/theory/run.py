@@ -1,0 +1,468 @@
+"""The run of a learner over rows in a fixed order, and its sums up to chosen rounds, which bounds ask for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from blocksvm.kernels import specialised
+from blocksvm.kernels.margins import add_rows
+from blocksvm.losses import DEFAULT, get_loss
+from blocksvm.losses.hinge import HINGE
+from blocksvm.losses.loss import Loss
+from blocksvm.online.exact import ExactRunner
+from blocksvm.online.learner import Rule
+from blocksvm.online.runner import Runner
+from blocksvm.theory.kernels import rounds
+from blocksvm.theory.rows import ReplayRows, matrix_of
+from blocksvm.theory.theories import THEORIES, Regulariser, Theory, variant_of
+
+RECORD_BYTES = 96  # of a round: label, scores of learner and comparator, norms, and sums under way
+READ_BYTES = 8 * rounds.READ + 40, 8 * rounds.OF_ROUND + 32  # of a feature and of a round, where weights are read
+MOST_STEPS = 20_000_000_000  # rounds times features where all weights are read in each round: some minutes
+PIECE = 1024  # rows of several rounds that are copied at once
+SMALLEST_SCALE = 1e-9  # below it the scale of weights is multiplied in
+LARGEST_RADIUS = 1e150  # no weights reach it, and a learner with a finite radius knows ||w||^2
+
+
+class Losses(NamedTuple):
+    """A loss by its name, with its settings p."""
+
+    name: str
+    loss: Loss
+    p: tuple
+
+    @classmethod
+    def of(cls, name: str, settings: dict) -> Losses:
+        return cls(name, get_loss(name), get_loss(name).parameters(settings))
+
+    @property
+    def smooth(self) -> bool:
+        """It has second derivatives."""
+        return self.loss.second_derivative is not None
+
+    def at(self, scores: np.ndarray, y: np.ndarray, width: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        """(losses, slopes), each (T,), of scores and labels; those of a loss with a conjugate smoothed within a width
+        above 0."""
+        losses, slopes = np.empty(len(scores)), np.empty(len(scores))
+        self.loss.compiled(rounds.losses_of)(scores, y.astype(np.float64), width, self.p, losses, slopes)
+        return losses, slopes
+
+    def dual(self, slopes: np.ndarray, y: np.ndarray) -> float:
+        """-sum conjugate, for slopes that the loss has."""
+        return -self.loss.compiled(rounds.sum_of_conjugates)(slopes, y.astype(np.float64), self.p)
+
+
+@dataclass
+class Read:
+    """What was read of a learner's weights w_t; None where its bounds do not need it.
+
+    penalty (K,): sums of r(w_t); weights (d,): of r(w) = sum_j weights_j |w_j|; low, high (d,): the range of each
+    weight; norms (T,): ||w_t||; gradients (T,): squared norms of the gradients of loss + r at w_t; potential (K,):
+    R*(-z_1:t) - R*(0) of a mirror map; roots (K,): sum_j sqrt(sum g_j^2) of AdaGrad; after (T,): <w_t+1, x_t> of exact
+    minimisers; stepped (K,): sums of eta_t+1/2 r(w_t+1); of HF-FOBOS heights (K,): l1 ||h_t||, varying (K,): sums of
+    r_t(w_t), weights_of_rounds (d,): sums of the weights of r_t over all rounds; mean (n_vectors * (d + 1),): of w_t;
+    lengths (T,): ||x_t|| in the norm that the theory's bounds are in.
+    """
+
+    penalty: np.ndarray
+    weights: np.ndarray | None = None
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+    norms: np.ndarray | None = None
+    gradients: np.ndarray | None = None
+    potential: np.ndarray | None = None
+    roots: np.ndarray | None = None
+    after: np.ndarray | None = None
+    stepped: np.ndarray | None = None
+    heights: np.ndarray | None = None
+    varying: np.ndarray | None = None
+    weights_of_rounds: np.ndarray | None = None
+    mean: np.ndarray | None = None
+    lengths: np.ndarray | None = None
+
+
+class Run:
+    """One learner's run.  Arrays (T,) hold a number a round, arrays (K,) sums over the rounds up to each of times.
+
+    followed: the loss that the learner follows (hinge where it follows none); judging: that by which it is compared;
+    batch: rows of a round; scores z_t = <w_t, x_t> before the update; sq_norms ||x_t||^2, the constant feature
+    included; read: what was read of the weights.
+    """
+
+    def __init__(self, runner: Runner | ExactRunner, name: str | None = None):
+        """name: of the learner in the registry, where this is not the runner's."""
+        self.runner = runner
+        self.variant = variant_of(name or runner.name, runner.settings)
+        self.theory = THEORIES.get(self.variant, Theory())
+        followed = runner.learner.loss_of(self.settings) if self.real else self.settings.get("loss", DEFAULT)
+        self.followed = self.judging = Losses.of(followed, self.settings)
+        if other := self.followed.loss.judged_by:
+            self.judging = Losses.of(other, get_loss(other).settings.resolve({}, other))
+
+    def begin(self, rows: ReplayRows, times: np.ndarray, batch: int = 1) -> Run:
+        """Make place for the records of these rows."""
+        self.rows, self.times, self.batch = rows, times, batch
+        self.y = np.empty(self.T, np.float64 if self.real else np.int8)
+        self.scores, self.sq_norms = np.empty(self.T), np.empty(self.T)
+        self.read = Read(np.zeros(len(times)))
+        return self
+
+    @property
+    def T(self) -> int:
+        return self.rows.source.n_samples
+
+    @property
+    def d(self) -> int:
+        return self.rows.source.n_features
+
+    @property
+    def name(self) -> str:
+        return self.runner.name
+
+    @property
+    def settings(self) -> dict:
+        return self.runner.settings
+
+    @property
+    def real(self) -> bool:
+        """Labels are numbers."""
+        return self.runner.real and not self.runner.predicts_rows
+
+    # -- sums --------------------------------------------------------------------------------------------------
+
+    def at(self, values: np.ndarray) -> np.ndarray:
+        """(K,) sums of ``values`` (T,) over the rounds up to each time."""
+        ends = [0, *self.times.tolist()]
+        return np.cumsum([values[a:b].sum() for a, b in zip(ends[:-1], ends[1:], strict=True)])
+
+    def largest(self, values: np.ndarray) -> np.ndarray:
+        """(K,) the largest of ``values`` so far."""
+        ends = [0, *self.times.tolist()]
+        return np.maximum.accumulate([values[a:b].max() for a, b in zip(ends[:-1], ends[1:], strict=True)])
+
+    def losses_of(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(losses, slopes), each (T,), of the loss that the learner follows."""
+        return self.followed.at(scores, self.y)
+
+    def hinge_of(self, scores: np.ndarray) -> np.ndarray:
+        """(T,) hinge losses; of numbers the losses that the learner follows."""
+        return (self.followed if self.real else Losses("hinge", HINGE, ())).at(scores, self.y)[0]
+
+    def is_mistaken(self, scores: np.ndarray) -> np.ndarray:
+        """(T,) bool: the score is on the wrong side; of numbers, and of tasks (tasks.py): a loss of 1 or more."""
+        return self.hinge_of(scores) >= 1.0 if self.real else self.y * scores <= 0.0
+
+    @cached_property
+    def slopes(self) -> np.ndarray:
+        return self.losses_of(self.scores)[1]
+
+    @cached_property
+    def loss(self) -> np.ndarray:
+        """(K,) of the loss that the learner follows, the penalty included."""
+        return self.at(self.losses_of(self.scores)[0]) + self.read.penalty
+
+    @cached_property
+    def judged(self) -> np.ndarray:
+        """(K,) the same of the loss by which learner and comparators are judged."""
+        return self.at(self.judging.at(self.scores, self.y)[0]) + self.read.penalty
+
+    @cached_property
+    def linear(self) -> np.ndarray:
+        """(K,) sum <z_t, w_t> over the gradients z_t."""
+        return self.at(self.slopes * self.scores)
+
+    @cached_property
+    def mistakes(self) -> np.ndarray:
+        return self.at(self.is_mistaken(self.scores)).astype(np.float64)
+
+    @cached_property
+    def R(self) -> np.ndarray:
+        """(K,) the largest ||x|| so far."""
+        return np.sqrt(self.largest(self.sq_norms))
+
+    @cached_property
+    def gradient_squares(self) -> np.ndarray:
+        """(K,) sum ||z_t||^2."""
+        return self.at(self.slopes**2 * self.sq_norms)
+
+    @property
+    def G(self) -> np.ndarray:
+        """(K,) the largest ||z_t|| so far."""
+        return self.largest(np.abs(self.slopes) * np.sqrt(self.sq_norms))
+
+    @property
+    def weighted(self) -> np.ndarray:
+        """(K,) sum 2 eta_t f_t(w_t) + 2 eta_t+1/2 r(w_t+1), of forward-backward splitting."""
+        return 2.0 * self.at(self.steps() * self.losses_of(self.scores)[0]) + 2.0 * self.read.stepped
+
+    @cached_property
+    def tau(self) -> np.ndarray:
+        """(T,) steps of a passive-aggressive learner; 0 for a row of zeros."""
+        losses = self.hinge_of(self.scores)
+        most, slack = (self.runner.learner.rule.number_of(self.settings, name) for name in ("most", "slack"))
+        steps = np.divide(losses, self.sq_norms + slack, out=np.zeros(self.T), where=self.sq_norms > 0.0)
+        return np.minimum(most, steps)
+
+    # -- what the learner is -------------------------------------------------------------------------------------
+
+    def steps(self, ahead: int = 0) -> np.ndarray:
+        """(T,) eta_t, or the step so many rounds later."""
+        number = np.arange(1.0 + ahead, self.T + 1.0 + ahead)
+        return self.settings["step"] / (np.ones(self.T) if self.constant_step else np.sqrt(number))
+
+    def half_steps(self) -> np.ndarray:
+        """(T,) eta_t+1/2, of the threshold of forward-backward splitting."""
+        return self.steps(ahead=self.settings.get("half_steps") == "next")
+
+    @property
+    def constant_step(self) -> bool:
+        return self.settings.get("decay", "constant") == "constant"
+
+    @property
+    def ball(self) -> tuple[int, float] | None:
+        """(1 or 2, radius) of the norm ball that the learner stays in, if it does."""
+        exact = self.runner.needs_all_rows
+        radius = self.settings.get("radius") if exact else self.runner.learner.rule.number_of(self.settings, "radius")
+        return None if not self.theory.ball or radius is None or radius == math.inf else (self.theory.ball, radius)
+
+    @property
+    def regulariser(self) -> Regulariser | None:
+        """r of the learner's objective, where it can be measured."""
+        return self.theory.regulariser(self.settings)
+
+    @property
+    def truncated(self) -> bool:
+        """Judged with r = l1 sum h_j |w_j|."""
+        r = self.regulariser
+        return r is not None and r.truncates
+
+    @property
+    def checks_rounds(self) -> bool:
+        """The inequality of each round is checked: all weights in each round are not too many."""
+        return self.T * self.d <= MOST_STEPS
+
+    def penalty_of(self, w: np.ndarray) -> np.ndarray:
+        """(K,) t r(w)."""
+        r = self.regulariser
+        if r is None:
+            return np.zeros(len(self.times))
+        if self.read.weights is not None:
+            return float(self.read.weights @ np.abs(w[: self.d])) * self.times
+        return r.weight * (0.5 * float(w @ w) if r.kind == "l2" else float(np.linalg.norm(w))) * self.times
+
+
+def learner_bytes(run: Run) -> int:
+    """Bytes of the learner and of what is read of its weights."""
+    r, n, T = run.regulariser, run.d + 1, run.T
+    of_feature, of_round = READ_BYTES
+    if run.batch > 1:
+        return 24 * n + 16 * T
+    read = 0 if r is None else 8 * n * (run.runner.learner.rule.width(True) + 1) + of_feature * n + of_round * T
+    return max(run.runner.state_bytes(run.d, T), read) + (8 * n if run.theory.dual_power(run.settings) else 0)
+
+
+def replay(run: Run, tell: Callable[[str], None]) -> Run:
+    """Let the learner run for one epoch."""
+    runner = run.runner
+    if runner.needs_all_rows or run.batch > 1:
+        return (replay_exact if runner.needs_all_rows else replay_batches)(run, tell)
+    state, power = runner.new_state(run.d), run.theory.dual_power(run.settings)
+    if power is not None:
+        run.read.lengths = np.empty(run.T)
+    for block, order, first in run.rows:
+        span = slice(first, first + block.n_samples)
+        runner.learn(block.matrix, block.y, order, run.d, state, weights=block.weights, scores=run.scores[span])
+        _note(run, block, order, first, tell)
+        if power is not None:
+            rounds.row_p_norms(*block.matrix, order, float(power), run.read.lengths[span])
+    if runner.average:
+        run.read.mean = runner.weights(state, np.empty(run.d + 1))
+    if not np.isfinite(run.scores).all():
+        runner.diverged("in the rows learned from")
+    if power is not None and run.theory.mirror is not None:
+        _read_potential(run)
+    if run.regulariser is not None:
+        read_weights(run, state)
+    return run
+
+
+def _note(run: Run, block, order: np.ndarray, first: int, tell: Callable[[str], None]) -> None:
+    """The labels and norms of rows of a block."""
+    span = slice(first, first + len(order))
+    run.y[span] = block.y[order]
+    run.sq_norms[span] = block.sq_norms[order] + run.runner.bias**2
+    tell(f"{run.name}: {span.stop:,} of {run.T:,} rows")
+
+
+def replay_exact(run: Run, tell: Callable[[str], None]) -> Run:
+    """The same of a learner that minimises over all rows so far, which are one block."""
+    run.read.after = np.empty(run.T)
+    for block, order, first in run.rows:
+        state = run.runner.new_state(run.d, block.n_samples)
+        run.runner.learn(
+            block, order, state, scores=run.scores, after=run.read.after,
+            after_row=lambda tally=state["tally"]: tell(f"{run.name}: {int(tally[0]):,} of {run.T:,} rows"),
+        )  # fmt: skip
+        _note(run, block, order, first, tell)
+    return run
+
+
+def replay_batches(run: Run, tell: Callable[[str], None]) -> Run:
+    """Pegasos in rounds of several rows, by a rule that no learner here has (Shalev-Shwartz, Singer, Srebro, Cotter,
+    Math. Prog. 2011, section 2): w <- (1 - 1/t) w - m / (lambda t), m the mean of the gradients of the losses at w,
+    then the projection.  w = scale v; a round that a block breaks off goes on in the next one."""
+    lam, size, radius = run.settings["lam"], run.batch, math.inf if run.ball is None else run.ball[1]
+    v, scale, sq_norm, number = np.zeros(run.d), 1.0, 0.0, 0
+    sq_norms, run.read.gradients = np.zeros(run.T), np.zeros(run.T)
+    X = scipy.sparse.csr_matrix((0, run.d))  # rows of the next rounds
+    for block, order, first, _ in run.rows.up_to(np.append(np.arange(PIECE, run.T, PIECE), run.T)):
+        _note(run, block, order, first, tell)
+        X = scipy.sparse.vstack([X, matrix_of(block)[order]], format="csr")
+        for begin in range(0, X.shape[0] - size + 1, size):
+            part, rows, number = X[begin : begin + size], slice(number * size, (number + 1) * size), number + 1
+            features, position = np.unique(part.indices, return_inverse=True)
+            z = run.scores[rows] = scale * (part @ v)
+            slopes = run.followed.at(z, run.y[rows])[1]
+            entries = part.data * np.repeat(slopes / size, np.diff(part.indptr))
+            m = np.bincount(position, entries, len(features))
+            along, square = float(slopes @ z) / size, float(m @ m)
+            sq_norms[rows] = sq_norm
+            run.read.gradients[rows] = max(lam * (lam * sq_norm + 2.0 * along) + square, 0.0)
+            shrink, step = 1.0 - 1.0 / number, 1.0 / (lam * number)
+            sq_norm = max(shrink * (shrink * sq_norm - 2.0 * step * along) + step * step * square, 0.0)
+            scale = scale * shrink if number > 1 else 1.0  # w is 0 before the first round
+            v[features] -= step / scale * m
+            if sq_norm > radius * radius:
+                scale, sq_norm = scale * radius / math.sqrt(sq_norm), radius * radius
+            if scale < SMALLEST_SCALE:
+                v, scale = scale * v, 1.0
+        X = X[X.shape[0] // size * size :]
+    if not np.isfinite(run.scores).all():
+        run.runner.diverged("in the rows learned from")
+    run.read.penalty = 0.5 * lam * run.at(sq_norms)
+    return run
+
+
+# -- the weights of each round ------------------------------------------------------------------------------------
+
+
+def _read_potential(run: Run) -> None:
+    """R* of the sum of gradients at each time."""
+    theta, run.read.potential = np.zeros(run.d + 1), np.empty(len(run.times))
+    for block, order, first, k in run.rows.up_to(run.times):
+        factors = np.zeros(block.n_samples)
+        factors[order] = -run.slopes[first : first + len(order)]
+        add_rows(*block.matrix, factors, 0.0, theta)
+        if k is not None:
+            run.read.potential[k] = run.theory.mirror.potential(theta[:-1], run.settings)
+
+
+@cache
+def compiled(loop: Callable, name: str, rule: Rule, loss: Loss, varies: bool) -> Callable:
+    """A loop of rounds.py with this learner's functions; varies: its regulariser has heights."""
+    functions = {part: getattr(rule, part) for part in ("score", "update", "current", "mean")}
+    parts = functions | {"height": rounds.height_of_powers if varies else rounds.height}
+    used = {named: part for named, part in parts.items() if named in loop.__code__.co_names}
+    return loss.compiled(specialised(loop, f"{loop.__name__}_{name}", **used))
+
+
+class Reading:
+    """The learner once more from its start, with means; loop(...): a loop of rounds.py with its memory."""
+
+    def __init__(self, run: Run):
+        runner, rule = copy(run.runner), run.runner.learner.rule
+        runner.average, runner.width, runner.n_scalars = True, rule.width(True), rule.n_scalars(True)
+        state, parameters = runner.new_state(run.d), np.array(rule.packed(run.settings, True))
+        self.columns, self.layout = state.columns.reshape(-1, runner.width), rule.columns
+        self.norm = getattr(rule.scalars, "norm", -1)
+        if self.norm >= 0:
+            at = rule.parameters.radius
+            parameters[at] = min(parameters[at], LARGEST_RADIUS)
+        self.memory = runner.memory(state.columns, state.scalars)._replace(scalars=state.scalars, parameters=parameters)
+        varies = run.regulariser is not None and run.regulariser.kind == "heights"
+        self.loop = lambda loop: compiled(loop, runner.name, rule, run.followed.loss, varies)
+
+
+def read_weights(run: Run, state) -> None:
+    """What the bounds of a learner with a regulariser need; state: of the learner after all rows."""
+    r, read, d, K = run.regulariser, run.read, run.d, len(run.times)
+    if run.theory.reads_all:
+        out, read.low, read.high = all_weights(run, np.zeros(d))
+        read.penalty, read.weights = r.weight * run.at(out[rounds.LENGTH]), np.full(d, r.weight)
+        read.gradients = out[rounds.MOVED] / run.steps() ** 2
+        return
+    reading = Reading(run)
+    read_touched, settle, heights_after = map(reading.loop, (rounds.read_touched, rounds.settle, rounds.heights_after))
+    of_feature, sq_norms = np.zeros((d, rounds.READ)), np.empty(run.T)
+    heights, sums, weights = np.ones(d), np.zeros(d), np.ones(d)
+    if r.kind == "heights":  # those of the last round
+        end = run.runner.memory(state.columns, state.scalars)._replace(scalars=state.scalars)
+        heights_after(end, weights)
+    penalty, varying, read.heights, read.roots = (np.empty(K) for _ in range(4))
+    for block, order, first, k in run.rows.up_to(run.times):
+        read_touched(*block.matrix, block.y, order, first, reading.norm, reading.memory, of_feature, sq_norms)
+        if k is not None:
+            t = float(run.times[k])
+            penalty[k], varying[k] = settle(t, reading.memory, of_feature, weights, sums)
+            heights_after(reading.memory, heights)
+            read.heights[k] = r.weight * float(np.linalg.norm(heights))
+            if hasattr(reading.layout, "squares"):
+                read.roots[k] = np.sqrt(reading.columns[:-1, reading.layout.squares]).sum()
+    read.low, read.high = of_feature[:, rounds.LOW].copy(), of_feature[:, rounds.HIGH].copy()
+    read.norms = np.sqrt(np.maximum(sq_norms, 0.0))
+    if r.kind == "l2":
+        read.penalty = 0.5 * r.weight * run.at(sq_norms)
+        squares = r.weight**2 * sq_norms + run.slopes * (2.0 * r.weight * run.scores + run.slopes * run.sq_norms)
+        read.gradients = np.maximum(squares, 0.0)
+    elif r.kind == "norm":
+        read.penalty = r.weight * run.at(read.norms)
+    else:
+        read.penalty, read.weights = r.weight * penalty, r.weight * weights
+    if r.kind == "heights" and r.weight:
+        read.varying, read.weights_of_rounds = r.weight * varying, r.weight * sums
+    if run.theory.splits and run.checks_rounds:
+        out, _, _ = all_weights(run, np.zeros(d))
+        read.stepped = run.at(run.half_steps() * r.weight * out[rounds.OF_W])
+
+
+def all_weights(run: Run, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(the numbers of each round (OF_ROUND, T) that ``read_all`` has beside weights u (d,), the range of each weight):
+    the learner once more, in as many steps as features have occurred, each round."""
+    reading, d = Reading(run), run.d
+    w, low, high = np.zeros(d), np.zeros(d), np.zeros(d)
+    known = np.empty(d, np.int32), np.zeros(d, np.uint8), np.zeros(1, np.int64)
+    out = np.empty((rounds.OF_ROUND, run.T))
+    read_all = reading.loop(rounds.read_all)
+    for block, order, first in run.rows:
+        read_all(*block.matrix, block.y, order, first, reading.memory, u, w, *known, low, high, out)
+    return out, low, high
+
+
+def least_slack(run: Run, w: np.ndarray, losses: np.ndarray) -> np.ndarray | None:
+    """(K,) the least right minus left side so far, for weights w (d + 1,) with these losses (T,), of
+
+        2 eta_t (f_t(w_t) - f_t(u)) + 2 eta_t+1/2 (r_t(w_t+1) - r_t(u))
+            <= ||w_t - u||^2 - ||w_t+1 - u||^2 + 8 eta_t eta_t+1/2 G_t^2
+
+    (Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, Lemma A.2.1), r_t(w) = l1 sum h_j |w_j| with the heights of round t,
+    G_t = max(||z_t||, l1 ||h||); None for other learners, and where it takes too many steps."""
+    r = run.regulariser
+    if not run.theory.splits or r is None or not run.checks_rounds:
+        return None
+    out, _, _ = all_weights(run, np.ascontiguousarray(w[: run.d]))
+    of_u, of_heights = out[rounds.OF_U], out[rounds.OF_HEIGHTS]
+    if r.kind == "l1":  # heights are 1 where no gradient has been, too
+        of_u, of_heights = np.abs(w[: run.d]).sum(), float(run.d)
+    steps, halves = run.steps(), run.half_steps()
+    left = 2.0 * steps * (run.losses_of(run.scores)[0] - losses)
+    left += 2.0 * halves * r.weight * (out[rounds.OF_W] - of_u)
+    largest = np.maximum(run.slopes**2 * run.sq_norms, r.weight**2 * of_heights)
+    return -run.largest(left - out[rounds.NEARER] - 8.0 * steps * halves * largest)
