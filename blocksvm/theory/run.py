@@ -69,7 +69,7 @@ class Read:
     R*(-z_1:t) - R*(0) of a mirror map; roots (K,): sum_j sqrt(sum g_j^2) of AdaGrad; after (T,): <w_t+1, x_t> of exact
     minimisers; stepped (K,): sums of eta_t+1/2 r(w_t+1); of HF-FOBOS heights (K,): l1 ||h_t||, varying (K,): sums of
     r_t(w_t), weights_of_rounds (d,): sums of the weights of r_t over all rounds; mean (n_vectors * (d + 1),): of w_t;
-    lengths (T,): ||x_t|| in the norm that the theory's bounds are in.
+    lengths (T,): ||x_t|| in the norm that the theory's bounds are in; beside_zero: what ``all_weights`` has for u = 0.
     """
 
     penalty: np.ndarray
@@ -87,6 +87,7 @@ class Read:
     weights_of_rounds: np.ndarray | None = None
     mean: np.ndarray | None = None
     lengths: np.ndarray | None = None
+    beside_zero: np.ndarray | None = None
 
 
 class Run:
@@ -375,12 +376,12 @@ def compiled(loop: Callable, name: str, rule: Rule, loss: Loss, varies: bool) ->
 
 
 class Reading:
-    """The learner once more from its start, with means; loop(...): a loop of rounds.py with its memory."""
+    """The learner once more from its start, with or without means; loop(...): a loop of rounds.py with it."""
 
-    def __init__(self, run: Run):
+    def __init__(self, run: Run, average: bool):
         runner, rule = copy(run.runner), run.runner.learner.rule
-        runner.average, runner.width, runner.n_scalars = True, rule.width(True), rule.n_scalars(True)
-        state, parameters = runner.new_state(run.d), np.array(rule.packed(run.settings, True))
+        runner.average, runner.width, runner.n_scalars = average, rule.width(average), rule.n_scalars(average)
+        state, parameters = runner.new_state(run.d), np.array(rule.packed(run.settings, average))
         self.columns, self.layout = state.columns.reshape(-1, runner.width), rule.columns
         self.norm = getattr(rule.scalars, "norm", -1)
         if self.norm >= 0:
@@ -399,7 +400,7 @@ def read_weights(run: Run, state) -> None:
         read.penalty, read.weights = r.weight * run.at(out[rounds.LENGTH]), np.full(d, r.weight)
         read.gradients = out[rounds.MOVED] / run.steps() ** 2
         return
-    reading = Reading(run)
+    reading = Reading(run, average=True)
     read_touched, settle, heights_after = map(reading.loop, (rounds.read_touched, rounds.settle, rounds.heights_after))
     of_feature, sq_norms = np.zeros((d, rounds.READ)), np.empty(run.T)
     heights, sums, weights = np.ones(d), np.zeros(d), np.ones(d)
@@ -429,14 +430,14 @@ def read_weights(run: Run, state) -> None:
     if r.kind == "heights" and r.weight:
         read.varying, read.weights_of_rounds = r.weight * varying, r.weight * sums
     if run.theory.splits and run.checks_rounds:
-        out, _, _ = all_weights(run, np.zeros(d))
-        read.stepped = run.at(run.half_steps() * r.weight * out[rounds.OF_W])
+        read.beside_zero, _, _ = all_weights(run, np.zeros(d))
+        read.stepped = run.at(run.half_steps() * r.weight * read.beside_zero[rounds.OF_W])
 
 
 def all_weights(run: Run, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(the numbers of each round (OF_ROUND, T) that ``read_all`` has beside weights u (d,), the range of each weight):
     the learner once more, in as many steps as features have occurred, each round."""
-    reading, d = Reading(run), run.d
+    reading, d = Reading(run, average=False), run.d
     w, low, high = np.zeros(d), np.zeros(d), np.zeros(d)
     known = np.empty(d, np.int32), np.zeros(d, np.uint8), np.zeros(1, np.int64)
     out = np.empty((rounds.OF_ROUND, run.T))
@@ -457,7 +458,7 @@ def least_slack(run: Run, w: np.ndarray, losses: np.ndarray) -> np.ndarray | Non
     r = run.regulariser
     if not run.theory.splits or r is None or not run.checks_rounds:
         return None
-    out, _, _ = all_weights(run, np.ascontiguousarray(w[: run.d]))
+    out = all_weights(run, np.ascontiguousarray(w[: run.d]))[0] if w.any() else run.read.beside_zero
     of_u, of_heights = out[rounds.OF_U], out[rounds.OF_HEIGHTS]
     if r.kind == "l1":  # heights are 1 where no gradient has been, too
         of_u, of_heights = np.abs(w[: run.d]).sum(), float(run.d)

@@ -159,133 +159,100 @@ class Dense:
 
 def dense_bound(name, dense, u, case, t):
     """(left, right) of a bound after t rounds, of every quantity by its definition."""
-    X, y, W, g = dense.X[:t], dense.y[:t], dense.W[:t], dense.g[:t]
-    loss = oracle.LOSSES[case.get("loss", "hinge")]
-    eta = case.get("step", 1.0)
-    of_u = sum(loss(u @ x, label, case.get("epsilon", 0.1))[0] for x, label in zip(X, y, strict=True))
-    regret = dense.loss[:t].sum() - of_u
-    M = sum(dense.y[:t] * dense.z[:t] <= 0)
-    star = np.maximum(0.0, 1.0 - y * (X @ u))
-    R = np.linalg.norm(X, axis=1).max()
-    squares = np.sum(g**2)
-    two = np.linalg.norm(u)
-    hinge = dense.hinge[:t]
-    if name == "FoReL lemma, linearised losses":
-        after = np.vstack([W[1:], dense.W[t : t + 1] if t < len(dense.W) else [dense.learner.w]])
-        return np.sum(g * (W - u)), two**2 / (2 * eta) + np.sum(g * (W - after))
-    if name == "mirror descent, Bregman form":
-        return np.sum(g * (W - u)), bregman(g, u, case)
-    if name == "OGD, constant step":
-        return regret, two**2 / (2 * eta) + eta / 2 * squares
-    if name == "OGD, looser FoReL form":
-        return regret, two**2 / (2 * eta) + eta * squares
-    if name == "OGD, tuned: B L sqrt(t)":
-        L = math.sqrt(squares / t)
-        B = eta * L * math.sqrt(t)
-        return regret, B * L * math.sqrt(t) if two <= B else math.inf
-    if name == "FoReL, tuned: B L sqrt(2 t)":
-        L = math.sqrt(squares / t)
-        B = eta * L * math.sqrt(2 * t)
-        return regret, B * L * math.sqrt(2 * t) if two <= B else math.inf
-    if name == "OGD, falling step, projected":
-        falling = sum(np.sum(one**2) / math.sqrt(s) for s, one in enumerate(g, 1))
-        return regret, (2 * case["radius"]) ** 2 * math.sqrt(t) / (2 * eta) + eta * falling / 2
-    if name in ("EG+-", "mirror descent in general") and case.get("mirror") == "entropic":
-        U = case["radius"]
-        half = 0.5 if name == "EG+-" else 1.0
-        return regret, U * math.log(2 * len(u)) / eta + half * eta * U * np.sum(np.abs(g).max(axis=1) ** 2)
-    if name in ("p-norm", "mirror descent in general"):
-        p = case.get("p", 2.0)
-        half = 0.5 if name == "p-norm" else 1.0
-        q_norm = np.linalg.norm(u, ord=p / (p - 1))
-        gradients = sum(np.linalg.norm(one, ord=p) ** 2 for one in g)
-        return regret, q_norm**2 / (2 * eta) + half * eta * (p - 1) * gradients
-    if name == "perceptron, hinge of u":
-        return M - star.sum(), R * two * math.sqrt(M)
-    if name == "perceptron, separable":
-        return M, (R / min(y * (X @ u))) ** 2 * two**2
-    if name == "perceptron with bias":
-        R = dense.X[0, -1]
-        gamma = min(y * (X @ u)) / np.linalg.norm(u[:-1])
-        return M, (2 * R / gamma) ** 2
-    if name == "PA, lemma":
-        tau = dense.tau[:t]
-        return np.sum(tau * (2 * hinge - tau * np.sum(X**2, axis=1) - 2 * star)), two**2
-    if name == "PA, separable":
-        return np.sum(hinge**2), R**2 * two**2
-    if name == "PA, rows of norm 1":
-        return np.sum(hinge**2), (two + 2 * math.sqrt(np.sum(star**2))) ** 2
-    if name == "PA-I":
-        return M, max(R**2, 1 / case["C"]) * (two**2 + 2 * case["C"] * star.sum())
-    if name == "PA-II":
-        return np.sum(hinge**2), (R**2 + 1 / (2 * case["C"])) * (two**2 + 2 * case["C"] * np.sum(star**2))
+    X, y, W, g, tau, hinge = (a[:t] for a in (dense.X, dense.y, dense.W, dense.g, dense.tau, dense.hinge))
+    after = np.vstack([dense.W, np.append(dense.learner.w, 0.0)[: len(u)]])  # w_1, ..., and the last one
+    loss, falls = oracle.LOSSES[case.get("loss", "hinge")], case.get("decay") != "constant"
+    eta, l1, lam, C, p = (case.get(name, 1.0) for name in ("step", "l1", "lam", "C", "p"))
+    U, delta, group = (case.get(name, 1.0) for name in ("radius", "delta", "group"))
+    number, d = np.arange(1.0, t + 1.0), len(u)
+    of_u = np.array([loss(u @ x, label, case.get("epsilon", 0.1))[0] for x, label in zip(X, y, strict=True)])
+    regret = dense.loss[:t].sum() - of_u.sum()
+    margins = y * (X @ u)
+    star, M = np.maximum(0.0, 1.0 - margins), sum(y * dense.z[:t] <= 0)
+    squares, x_squares = np.sum(g**2, axis=1), np.sum(X**2, axis=1)
+    R, G, two = math.sqrt(x_squares.max()), math.sqrt(squares.max()), np.linalg.norm(u)
+    length, from_zero = np.linalg.norm(W, axis=1), two**2 / (2 * eta)
+    D = np.linalg.norm(np.maximum(after.max(axis=0) - u, u - after.min(axis=0)))
+    assert D >= np.linalg.norm(after - u, axis=1).max()
+
+    def with_r(weights):  # the regret of loss + sum_j weights_j |w_j|
+        return regret + np.sum(np.abs(W) @ weights) - t * np.abs(u) @ weights
+
+    def splitting(G, D=D):
+        return 2 * G * D + (D**2 / (2 * eta) + 8 * G**2 * eta) * math.sqrt(t)
+
+    def tuned(factor):
+        L = math.sqrt(squares.sum() / t)
+        B = eta * L * math.sqrt(factor * t)
+        return B * L * math.sqrt(factor * t) if two <= B else math.inf
+
+    def mirror(half):
+        if case.get("mirror") == "entropic":
+            return U * math.log(2 * d) / eta + half * eta * U * np.sum(np.abs(g).max(axis=1) ** 2)
+        q = case.get("p", 2.0)
+        gradients = sum(np.linalg.norm(one, ord=q) ** 2 for one in g)
+        return np.linalg.norm(u, ord=q / (q - 1)) ** 2 / (2 * eta) + half * eta * (q - 1) * gradients
+
     if name.startswith("subgradient, "):
-        l1 = case["l1"]
-        left = regret + l1 * (np.abs(W).sum() - t * np.abs(u).sum())
-        squares = np.sum((g + l1 * np.sign(W)) ** 2, axis=1)
-        if name == "subgradient, constant step":
-            return left, two**2 / (2 * eta) + eta / 2 * squares.sum()
-        ranges = np.vstack([dense.W, dense.learner.w])
-        D = np.linalg.norm(np.abs(ranges - u).max(axis=0))
-        return left, D**2 * math.sqrt(t) / (2 * eta) + eta / 2 * np.sum(squares / np.sqrt(np.arange(1, t + 1)))
+        s = np.sum((g + l1 * np.sign(W)) ** 2, axis=1)
+        right = from_zero + eta / 2 * s.sum()
+        if name == "subgradient, falling step":
+            right = D**2 * math.sqrt(t) / (2 * eta) + eta / 2 * np.sum(s / np.sqrt(number))
+        return with_r(np.full(d, l1)), right
+    if name.startswith(("Pegasos, ", "strongly convex, ")):
+        s, log = np.sum((lam * W + g) ** 2, axis=1), (1 + math.log(t)) / (2 * lam)
+        right = {"Pegasos, projected": (math.sqrt(lam) + R) ** 2 * log, "Pegasos, no projection": 4 * R**2 * log,
+                 "strongly convex, largest gradient": s.max() * log,
+                 "strongly convex, steps 1 / (lambda t)": np.sum(s / (2 * lam * number))}  # fmt: skip
+        return regret + lam / 2 * (np.sum(W**2) - t * two**2), right[name]
+    if name.startswith("AdaGrad, "):
+        roots = np.sqrt(np.sum(g**2, axis=0)).sum()
+        reach = np.abs(u).max() if name == "AdaGrad, RDA form" else np.abs(after - u).max()
+        return with_r(np.full(d, l1)), (delta * two**2 + reach**2 * roots) / (2 * eta) + eta * roots
     if name == "FOBOS, HF-FOBOS: inequality of each round":
         return 0.0, min(slack_of_round(dense, u, case, s) for s in range(t))
-    if name.startswith(("Pegasos, ", "strongly convex, ")):
-        lam = case["lam"]
-        left = regret + lam / 2 * (np.sum(W**2) - t * two**2)
-        if name == "Pegasos, no projection":
-            return left, 4 * R**2 * (1 + math.log(t)) / (2 * lam)
-        if name == "strongly convex, largest gradient":
-            return left, max(np.sum((lam * W + g) ** 2, axis=1)) * (1 + math.log(t)) / (2 * lam)
-        if name != "Pegasos, projected":
-            return left, sum(
-                np.sum((lam * w + one) ** 2) / (2 * lam * s) for s, (w, one) in enumerate(zip(W, g, strict=True), 1)
-            )
-        return left, (math.sqrt(lam) + R) ** 2 * (1 + math.log(t)) / (2 * lam)
-    if name in ("AdaGrad, FOBOS form", "AdaGrad, RDA form"):
-        l1, delta = case["l1"], case.get("delta", 1.0)
-        left = regret + l1 * (np.abs(W).sum() - t * np.abs(u).sum())
-        roots = np.sqrt(np.sum(g**2, axis=0)).sum()
-        reach = max(np.abs(w - u).max() for w in (*dense.W, dense.learner.w))
-        if name == "AdaGrad, RDA form":
-            reach = np.abs(u).max()
-        return left, (delta * two**2 + reach**2 * roots) / (2 * eta) + eta * roots
-    if name == "FOBOS, group ||w||":
-        lengths = np.linalg.norm(W, axis=1)
-        G = max(np.linalg.norm(g, axis=1).max(), case["group"])
-        D = np.linalg.norm(dense.W, axis=1).max() + two
-        left = regret + case["group"] * (lengths.sum() - t * two)
-        return left, 2 * G * D + (D**2 / (2 * eta) + 8 * G**2 * eta) * math.sqrt(t)
     if name == "FOBOS, sum of one-round inequalities":
-        l1, left, products = case["l1"], 0.0, 0.0
-        after = [*dense.W[1:], dense.learner.w]
-        G = max(np.linalg.norm(g, axis=1).max(), l1 * math.sqrt(len(u)))
-        for s in range(t):
-            falls = case.get("decay") != "constant"
-            step = eta / math.sqrt(s + 1) if falls else eta
-            half = eta / math.sqrt(s + 2) if falls and case.get("half_steps") == "next" else step
-            own = loss(u @ X[s], y[s])[0]
-            round_left = 2 * step * (dense.loss[s] - own) + 2 * half * l1 * (np.abs(after[s]) - np.abs(u)).sum()
-            assert round_left <= np.sum((W[s] - u) ** 2) - np.sum((after[s] - u) ** 2) + 8 * step * half * G**2 + 1e-9
-            left, products = left + round_left, products + step * half
-        return left, two**2 + 8 * G**2 * products
-    if name.startswith("HF-FOBOS, "):
-        p, G = case["p"], np.linalg.norm(g, axis=1).max()
-        Z = 1.0 if p == math.inf else sum(s ** (-p / 2) for s in range(1, t + 1)) ** (1 / p)
-        U = case["l1"] * G * eta * Z * math.sqrt(len(u))
+        steps = eta / np.sqrt(number) if falls else np.full(t, eta)
+        halves = eta / np.sqrt(number + 1) if falls and case.get("half_steps") == "next" else steps
+        moved = np.abs(after[1 : t + 1]).sum(axis=1) - np.abs(u).sum()
+        left = np.sum(2 * steps * (dense.loss[:t] - of_u) + 2 * halves * l1 * moved)
+        return left, two**2 + 8 * max(G, l1 * math.sqrt(d)) ** 2 * np.sum(steps * halves)
+    if name == "FOBOS, group ||w||":
+        largest = np.linalg.norm(dense.W, axis=1).max()
+        return regret + group * (length.sum() - t * two), splitting(max(G, group), largest + two)
+    if name in ("FOBOS", "HF-FOBOS") or name.startswith("HF-FOBOS, "):
+        weights = l1 * (np.ones(d) if name == "FOBOS" else dense.heights(case))
+        Z = 1.0 if p == math.inf else np.sum(number ** (-p / 2)) ** (1 / p)
+        heights = l1 * G * eta * Z * math.sqrt(d)
         if name == "HF-FOBOS, heights":
-            return case["l1"] * np.linalg.norm(dense.H[t - 1]), U
-    assert name in ("FOBOS", "HF-FOBOS", "HF-FOBOS, largest heights")
-    weights = case["l1"] * (dense.heights(case) if name.startswith("HF") else np.ones(len(u)))
-    left = regret + np.sum(np.abs(W) @ weights) - t * np.abs(u) @ weights
-    G = max(np.linalg.norm(g, axis=1).max(), np.linalg.norm(weights))
-    if name == "HF-FOBOS, largest heights":
-        G = max(np.linalg.norm(g, axis=1).max(), U)
-    low, high = dense.W.min(axis=0), dense.W.max(axis=0)
-    low, high = np.minimum(low, dense.learner.w), np.maximum(high, dense.learner.w)
-    D = math.sqrt(np.sum(np.maximum(high - u, u - low) ** 2))
-    assert D >= np.linalg.norm(dense.W - u, axis=1).max()
-    return left, 2 * G * D + (D**2 / (2 * eta) + 8 * G**2 * eta) * math.sqrt(t)
+            return l1 * np.linalg.norm(dense.H[t - 1]), heights
+        other = heights if name == "HF-FOBOS, largest heights" else np.linalg.norm(weights)
+        return with_r(weights), splitting(max(G, other))
+    falling = eta / 2 * np.sum(squares / np.sqrt(number)) + (2 * U) ** 2 * math.sqrt(t) / (2 * eta)
+    lossy = np.sum(tau * (2 * hinge - tau * x_squares - 2 * star))
+    with np.errstate(divide="ignore"):
+        separable = (R / margins.min()) ** 2 * two**2
+        biased = (2 * X[0, -1] * np.linalg.norm(u[:-1]) / margins.min()) ** 2
+    return {
+        "FoReL lemma, linearised losses": lambda: (np.sum(g * (W - u)), from_zero + np.sum(g * (W - after[1 : t + 1]))),
+        "mirror descent, Bregman form": lambda: (np.sum(g * (W - u)), bregman(g, u, case)),
+        "OGD, constant step": lambda: (regret, from_zero + eta / 2 * squares.sum()),
+        "OGD, looser FoReL form": lambda: (regret, from_zero + eta * squares.sum()),
+        "OGD, tuned: B L sqrt(t)": lambda: (regret, tuned(1)),
+        "FoReL, tuned: B L sqrt(2 t)": lambda: (regret, tuned(2)),
+        "OGD, falling step, projected": lambda: (regret, falling),
+        "EG+-": lambda: (regret, mirror(0.5)),
+        "p-norm": lambda: (regret, mirror(0.5)),
+        "mirror descent in general": lambda: (regret, mirror(1.0)),
+        "perceptron, hinge of u": lambda: (M - star.sum(), R * two * math.sqrt(M)),
+        "perceptron, separable": lambda: (M, separable),
+        "perceptron with bias": lambda: (M, biased),
+        "PA, lemma": lambda: (lossy, two**2),
+        "PA, separable": lambda: (np.sum(hinge**2), R**2 * two**2),
+        "PA, rows of norm 1": lambda: (np.sum(hinge**2), (two + 2 * math.sqrt(np.sum(star**2))) ** 2),
+        "PA-I": lambda: (M, max(R**2, 1 / C) * (two**2 + 2 * C * star.sum())),
+        "PA-II": lambda: (np.sum(hinge**2), (R**2 + 1 / (2 * C)) * (two**2 + 2 * C * np.sum(star**2))),
+    }[name]()
 
 
 def slack_of_round(dense, u, case, s):
