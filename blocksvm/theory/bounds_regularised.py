@@ -33,7 +33,8 @@ from blocksvm.theory.bound import (
     eta,
 )
 from blocksvm.theory.comparators import Comparator
-from blocksvm.theory.run import MOST_STEPS, Run
+from blocksvm.theory.each_round import MOST_STEPS
+from blocksvm.theory.run import Run
 
 
 def forward_backward(run: Run, u: Comparator, G: np.ndarray) -> np.ndarray:

@@ -29,7 +29,8 @@ from blocksvm.base.memory import Budget
 from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.losses.loss import Loss
 from blocksvm.sources.matrix import Matrix
-from blocksvm.theory.run import Losses, Run, least_slack
+from blocksvm.theory.each_round import least_slack
+from blocksvm.theory.run import Losses, Run
 from blocksvm.theory.theories import EUCLIDEAN
 
 TOLERANCE = 1e-3  # certified relative gap of the batch solver

@@ -1,0 +1,136 @@
+"""What a learner's rounds do to its weights, read while the learner runs once more (kernels/rounds.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from blocksvm.kernels import specialised
+from blocksvm.kernels.margins import add_rows
+from blocksvm.losses.loss import Loss
+from blocksvm.online.learner import Rule
+from blocksvm.theory.kernels import rounds
+
+if TYPE_CHECKING:
+    from blocksvm.theory.run import Run
+
+MOST_STEPS = 20_000_000_000  # rounds times features where all weights are read in each round: some minutes
+LARGEST_RADIUS = 1e150  # no weights reach it, and a learner with a finite radius knows ||w||^2
+
+
+def read_potential(run: Run) -> None:
+    """R* of the sum of gradients at each time."""
+    theta, run.read.potential = np.zeros(run.d + 1), np.empty(len(run.times))
+    for block, order, first, k in run.rows.up_to(run.times):
+        factors = np.zeros(block.n_samples)
+        factors[order] = -run.slopes[first : first + len(order)]
+        add_rows(*block.matrix, factors, 0.0, theta)
+        if k is not None:
+            run.read.potential[k] = run.theory.mirror.potential(theta[:-1], run.settings)
+
+
+@cache
+def compiled(loop: Callable, name: str, rule: Rule, loss: Loss, varies: bool) -> Callable:
+    """A loop of rounds.py with this learner's functions; varies: its regulariser has heights."""
+    functions = {part: getattr(rule, part) for part in ("score", "update", "current", "mean")}
+    parts = functions | {"height": rounds.height_of_powers if varies else rounds.height}
+    used = {named: part for named, part in parts.items() if named in loop.__code__.co_names}
+    return loss.compiled(specialised(loop, f"{loop.__name__}_{name}", **used))
+
+
+class Reading:
+    """The learner once more from its start, with or without means; loop(...): a loop of rounds.py with it."""
+
+    def __init__(self, run: Run, average: bool):
+        runner, rule = copy(run.runner), run.runner.learner.rule
+        runner.average, runner.width, runner.n_scalars = average, rule.width(average), rule.n_scalars(average)
+        state, parameters = runner.new_state(run.d), np.array(rule.packed(run.settings, average))
+        self.columns, self.layout = state.columns.reshape(-1, runner.width), rule.columns
+        self.norm = getattr(rule.scalars, "norm", -1)
+        if self.norm >= 0:
+            at = rule.parameters.radius
+            parameters[at] = min(parameters[at], LARGEST_RADIUS)
+        self.memory = runner.memory(state.columns, state.scalars)._replace(scalars=state.scalars, parameters=parameters)
+        varies = run.regulariser is not None and run.regulariser.kind == "heights"
+        self.loop = lambda loop: compiled(loop, runner.name, rule, run.followed.loss, varies)
+
+
+def read_weights(run: Run, state) -> None:
+    """What the bounds of a learner with a regulariser need; state: of the learner after all rows."""
+    r, read, d, K = run.regulariser, run.read, run.d, len(run.times)
+    if run.theory.reads_all:
+        out, read.low, read.high = all_weights(run, np.zeros(d))
+        read.penalty, read.weights = r.weight * run.at(out[rounds.LENGTH]), np.full(d, r.weight)
+        read.gradients = out[rounds.MOVED] / run.steps() ** 2
+        return
+    reading = Reading(run, average=True)
+    read_touched, settle, heights_after = map(reading.loop, (rounds.read_touched, rounds.settle, rounds.heights_after))
+    of_feature, sq_norms = np.zeros((d, rounds.READ)), np.empty(run.T)
+    heights, sums, weights = np.ones(d), np.zeros(d), np.ones(d)
+    if r.kind == "heights":  # those of the last round
+        end = run.runner.memory(state.columns, state.scalars)._replace(scalars=state.scalars)
+        heights_after(end, weights)
+    penalty, varying, read.heights, read.roots = (np.empty(K) for _ in range(4))
+    for block, order, first, k in run.rows.up_to(run.times):
+        read_touched(*block.matrix, block.y, order, first, reading.norm, reading.memory, of_feature, sq_norms)
+        if k is not None:
+            t = float(run.times[k])
+            penalty[k], varying[k] = settle(t, reading.memory, of_feature, weights, sums)
+            heights_after(reading.memory, heights)
+            read.heights[k] = r.weight * float(np.linalg.norm(heights))
+            if hasattr(reading.layout, "squares"):
+                read.roots[k] = np.sqrt(reading.columns[:-1, reading.layout.squares]).sum()
+    read.low, read.high = of_feature[:, rounds.LOW].copy(), of_feature[:, rounds.HIGH].copy()
+    read.norms = np.sqrt(np.maximum(sq_norms, 0.0))
+    if r.kind == "l2":
+        read.penalty = 0.5 * r.weight * run.at(sq_norms)
+        squares = r.weight**2 * sq_norms + run.slopes * (2.0 * r.weight * run.scores + run.slopes * run.sq_norms)
+        read.gradients = np.maximum(squares, 0.0)
+    elif r.kind == "norm":
+        read.penalty = r.weight * run.at(read.norms)
+    else:
+        read.penalty, read.weights = r.weight * penalty, r.weight * weights
+    if r.kind == "heights" and r.weight:
+        read.varying, read.weights_of_rounds = r.weight * varying, r.weight * sums
+    if run.theory.splits and run.checks_rounds:
+        read.beside_zero, _, _ = all_weights(run, np.zeros(d))
+        read.stepped = run.at(run.half_steps() * r.weight * read.beside_zero[rounds.OF_W])
+
+
+def all_weights(run: Run, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(the numbers of each round (OF_ROUND, T) that ``read_all`` has beside weights u (d,), the range of each weight):
+    the learner once more, in as many steps as features have occurred, each round."""
+    reading, d = Reading(run, average=False), run.d
+    w, low, high = np.zeros(d), np.zeros(d), np.zeros(d)
+    known = np.empty(d, np.int32), np.zeros(d, np.uint8), np.zeros(1, np.int64)
+    out = np.empty((rounds.OF_ROUND, run.T))
+    read_all = reading.loop(rounds.read_all)
+    for block, order, first in run.rows:
+        read_all(*block.matrix, block.y, order, first, reading.memory, u, w, *known, low, high, out)
+    return out, low, high
+
+
+def least_slack(run: Run, w: np.ndarray, losses: np.ndarray) -> np.ndarray | None:
+    """(K,) the least right minus left side so far, for weights w (d + 1,) with these losses (T,), of
+
+        2 eta_t (f_t(w_t) - f_t(u)) + 2 eta_t+1/2 (r_t(w_t+1) - r_t(u))
+            <= ||w_t - u||^2 - ||w_t+1 - u||^2 + 8 eta_t eta_t+1/2 G_t^2
+
+    (Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, Lemma A.2.1), r_t(w) = l1 sum h_j |w_j| with the heights of round t,
+    G_t = max(||z_t||, l1 ||h||); None for other learners, and where it takes too many steps."""
+    r = run.regulariser
+    if not run.theory.splits or r is None or not run.checks_rounds:
+        return None
+    out = all_weights(run, np.ascontiguousarray(w[: run.d]))[0] if w.any() else run.read.beside_zero
+    of_u, of_heights = out[rounds.OF_U], out[rounds.OF_HEIGHTS]
+    if r.kind == "l1":  # heights are 1 where no gradient has been, too
+        of_u, of_heights = np.abs(w[: run.d]).sum(), float(run.d)
+    steps, halves = run.steps(), run.half_steps()
+    left = 2.0 * steps * (run.losses_of(run.scores)[0] - losses)
+    left += 2.0 * halves * r.weight * (out[rounds.OF_W] - of_u)
+    largest = np.maximum(run.slopes**2 * run.sq_norms, r.weight**2 * of_heights)
+    return -run.largest(left - out[rounds.NEARER] - 8.0 * steps * halves * largest)
