@@ -322,21 +322,6 @@ def test_a_smooth_comparator_is_as_good_as_its_certificate_says(loss):
         assert one.w[4] == 0.0
 
 
-@pytest.mark.slow
-def test_comparators_are_scaled_into_the_ball_of_the_learner():
-    X, y, _ = sample(n=80, d=5, seed=4, noise=0.1)
-    for name, case, bound in [
-        ("ogd", {"radius": 0.2}, "OGD, falling step, projected"),
-        ("omd", {"mirror": "entropic", "radius": 0.2}, "EG+-"),
-    ]:
-        made = report.measure_regret(Matrix(X, y), name, **case)
-        scaled = [u for u in made.comparators if "scaled to 0.2" in u.name]
-        lengths = [u.norm_1 if name == "omd" else u.norm for u in scaled]
-        assert len(scaled) >= 3 and lengths == pytest.approx([0.2] * len(scaled), rel=1e-9) and max(lengths) <= 0.2
-        one = next(one for one in made.bounds if one.bound.name == bound)
-        assert one.applies and "scaled to 0.2" in one.by[-1]
-
-
 def test_a_bound_is_that_of_the_comparator_named():
     X, y, _ = sample(n=80, d=5, seed=4, noise=0.1)
     made = report.measure_regret(Matrix(X, y), "pa1")

@@ -177,6 +177,7 @@ def test_learners_in_a_ball_are_compared_with_the_best_in_it(learner, case, powe
     made = measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), learner, **case)
     radius = case["radius"]
     assert all(comparators.length_in(made.run, u) <= radius * (1.0 + 1e-9) for u in made.comparators)
+    assert any(f"scaled to {radius:.4g}" in u.name for u in made.comparators)
     # no direction of that length has less loss: by many of them, drawn around the best
     best = made.best.judged[-1]
     drawn = rng.standard_normal((20_000, 4))
