@@ -1,0 +1,956 @@
+"""The rules of the online learners judged: by the problems their steps solve, by hand, by scikit-learn."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.special
+import scipy.stats
+import sklearn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.linear_model import Perceptron as SklearnPerceptron
+from sklearn.linear_model import SGDClassifier, SGDRegressor
+from support.plain_learners import LEARNERS, LOSSES, MultiPrototype, OneVsRest, run
+
+INF = float("inf")
+PHI_ONE = float(scipy.stats.norm.cdf(1.0))  # the confidence that makes phi = 1
+R2, R5, R6, R17 = 2**0.5, 5**0.5, 6**0.5, 17**0.5
+
+CASES = [
+    ("perceptron", {}),
+    ("perceptron-bias", {"max_norm": 2.0, "step": 0.5}),
+    ("pa", {}),
+    ("pa1", {"C": 0.1}),
+    ("pa2", {"C": 0.1}),
+    ("cw-var", {}),
+    ("cw-stdev", {}),
+    ("arow", {"r": 0.5}),
+    ("scw1", {"C": 0.3}),
+    ("scw2", {"C": 0.3}),
+    *[("ogd", {"step": 0.3, "loss": loss}) for loss in LOSSES],
+    ("ogd", {"step": 0.3, "decay": "constant", "radius": 0.5}),
+    ("forel", {"step": 0.3}),
+    ("omd", {"mirror": "euclidean", "step": 0.3}),
+    ("omd", {"mirror": "entropic", "step": 0.3, "radius": 4.0}),
+    ("omd", {"mirror": "p-norm", "step": 0.3, "p": 5.0}),
+    ("subgradient", {"l1": 0.05}),
+    ("fobos", {"l1": 0.05, "l2": 0.2}),
+    *[("hf-fobos", {"l1": 0.05, "p": p, "cap": 1.5}) for p in (1, 1.5, 2, 3, 7, INF)],
+    ("adagrad-rda", {"l1": 0.05, "delta": 0.0}),
+    ("adagrad-rda", {"l1": 0.05}),
+    ("adagrad-rda-squares", {"l1": 0.05}),
+    ("adagrad-fobos", {"l1": 0.05, "delta": 0.0}),
+    ("adagrad-fobos", {"l1": 0.05}),
+    *[("nag", {"step": 0.3, "loss": loss}) for loss in ("hinge", "squared-hinge", "logistic", "squared")],
+    ("ftrl", {"alpha": 0.3, "l1": 0.05}),
+    ("ftrl", {"alpha": 0.3, "l2": 0.1, "loss": "logistic"}),
+    ("coin", {}),
+    ("coin", {"wealth": 0.5, "loss": "logistic"}),
+    ("auto", {}),
+    ("mira", {}),
+    ("pegasos", {"lam": 0.2}),
+]
+
+
+def cases(wanted=lambda name, settings_: True):
+    chosen = [case for case in CASES if wanted(*case)]
+    return pytest.mark.parametrize(("name", "settings_"), chosen, ids=lambda value: str(value).replace("'", ""))
+
+
+ALL = cases()
+
+
+def rows(n=40, d=4, seed=0):
+    """Rows that a line separates but for noise, with some zero entries."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.8)
+    y = np.where(X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=n) > 0, 1, -1)
+    return X, y
+
+
+def after(learner, *rounds):
+    """The learner's weights after each of the rounds (x, y)."""
+    weights = []
+    for x, y in rounds:
+        learner.learn(np.array(x, dtype=float), y)
+        weights.append(learner.w)
+    return weights
+
+
+def make(name, d):
+    """A learner as its defaults make it, where they suffice."""
+    return LEARNERS[name](d, **{"perceptron-bias": {"max_norm": 2.0}, "pegasos": {"lam": 0.2}}.get(name, {}))
+
+
+def test_every_learner_has_a_case():
+    assert {name for name, _ in CASES} == set(LEARNERS)
+
+
+# Losses
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_derivative_of_a_loss_is_its_slope(loss):
+    for y in (-1, 1):
+        for z in (-2.3, -1.04, -0.7, 0.03, 0.4, 0.93, 1.2, 3.1):
+            up, down = LOSSES[loss](z + 1e-6, y, 0.05)[0], LOSSES[loss](z - 1e-6, y, 0.05)[0]
+            assert LOSSES[loss](z, y, 0.05)[1] == pytest.approx((up - down) / 2e-6, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("loss", "z", "y", "expected"),
+    [
+        ("hinge", 0.25, 1, (0.75, -1)),
+        ("hinge", 0.25, -1, (1.25, 1)),
+        ("hinge", 1.0, 1, (0, 0)),
+        ("perceptron", 0.0, 1, (0, -1)),
+        ("perceptron", 0.0, -1, (0, 1)),
+        ("perceptron", -2.0, 1, (2, -1)),
+        ("perceptron", 0.5, 1, (0, 0)),
+        ("squared-hinge", -1.0, 1, (4, -4)),
+        ("logistic", 0.0, -1, (np.log(2), 0.5)),
+        ("logistic", -1000.0, 1, (1000, -1)),
+        ("logistic", 1000.0, 1, (0, 0)),
+        ("squared", 3.0, 1, (2, 2)),
+        ("squared", 3.0, 5.5, (3.125, -2.5)),
+        ("epsilon-insensitive", 1.75, 1, (0.25, 1)),
+        ("epsilon-insensitive", 1.5, 1, (0, 0)),
+        ("epsilon-insensitive", -2.0, 1, (2.5, -1)),
+    ],
+)
+def test_losses_by_hand(loss, z, y, expected):
+    assert LOSSES[loss](z, y, 0.5) == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings_"),
+    [
+        ("ogd", {"decay": "linear"}),
+        ("omd", {"mirror": "burg"}),
+        ("omd", {"mirror": "p-norm", "p": 1.5}),
+        ("hf-fobos", {"p": 0.5}),
+    ],
+)
+def test_unknown_settings_are_refused(name, settings_):
+    with pytest.raises(ValueError):
+        LEARNERS[name](2, **settings_)
+
+
+# Passive-aggressive steps are the minimisers of their problems
+
+X0, W0 = np.array([0.8, -1.1, 0.5]), np.array([0.3, 0.4, -0.7])
+
+
+def minimise(objective, start, constraints):
+    """The minimiser of a smooth problem with constraints g >= 0, judged by its KKT conditions alone.
+
+    Augmented Lagrangian steps (Nocedal and Wright, *Numerical Optimization*, 2nd ed., section 17.4) find multipliers
+    and the constraints that are active; then the equations of the KKT system with these are solved.  What a search ends
+    with differs from one processor's rounding to another's; so does the number of steps, never what is accepted.
+    Gradients are by complex steps, exact for analytic functions.
+    """
+
+    def gradient(f, p):
+        return np.array([f(p + 1e-30j * unit).imag / 1e-30 for unit in np.eye(len(p))])
+
+    def slacks(p):
+        return np.array([g(p) for g in constraints])
+
+    def stationarity(p, multipliers):
+        return gradient(objective, p) - multipliers @ [gradient(g, p) for g in constraints]
+
+    def residual(p, multipliers):
+        complementarity = np.minimum(multipliers, slacks(p))  # 0 where both are feasible and their product is 0
+        worst = np.max(np.abs(np.concatenate([stationarity(p, multipliers), complementarity])))
+        return worst / max(1.0, np.max(multipliers))
+
+    p, multipliers, penalty = np.array(start), np.zeros(len(constraints)), 10.0
+    for _ in range(20):
+
+        def lagrangian(p, multipliers=multipliers, penalty=penalty):
+            pushed = np.maximum(multipliers - penalty * slacks(p), 0.0)
+            return objective(p) + np.sum(pushed**2) / (2 * penalty), stationarity(p, pushed)
+
+        p = scipy.optimize.minimize(lagrangian, p, jac=True, method="BFGS", options={"gtol": 1e-6}).x
+        multipliers = np.maximum(multipliers - penalty * slacks(p), 0.0)
+        active, n = multipliers > 0, len(p)
+
+        def system(z, active=active, n=n):
+            return np.concatenate([stationarity(z[:n], z[n:]), np.where(active, slacks(z[:n]), z[n:])])
+
+        solved = scipy.optimize.root(system, np.concatenate([p, multipliers]), tol=1e-13).x
+        if residual(solved[:n], solved[n:]) < 1e-9:
+            return solved[:n]
+        penalty = min(2 * penalty, 1e3)
+    raise AssertionError(f"no point fulfils the KKT conditions: residual {residual(p, multipliers):.1e}")
+
+
+def test_minimise_finds_known_minimisers_and_accepts_nothing_else():
+    # the nearest point to (3, 1) of the unit disc's right half below y = 1/4: the line and the circle are both active
+    def distance(p):
+        return 0.5 * np.sum((p - np.array([3.0, 1.0])) ** 2)
+
+    disc, below, right = (lambda p: 1 - p @ p), (lambda p: 0.25 - p[1]), (lambda p: p[0])
+    np.testing.assert_allclose(minimise(distance, [0.1, 0.0], [disc, below, right]), [15**0.5 / 4, 0.25], atol=1e-9)
+    np.testing.assert_allclose(minimise(distance, [0.1, 0.0], [right]), [3, 1], atol=1e-9)
+    with pytest.raises(AssertionError, match="KKT"):  # no point is feasible
+        minimise(distance, [0.1, 0.0], [right, lambda p: -1 - p[0]])
+
+
+@pytest.mark.parametrize("y", [-1, 1])
+@pytest.mark.parametrize("name", ["pa", "pa1", "pa2"])
+@pytest.mark.parametrize("C", [0.05, 3.0])
+def test_passive_aggressive_step_is_the_minimiser(name, C, y):
+    learner = LEARNERS[name](3, **({} if name == "pa" else {"C": C}))
+    learner.w = W0
+    learner.learn(X0, y)
+    power = {"pa": 0, "pa1": 1, "pa2": 2}[name]
+    if name == "pa":
+        optimum = minimise(lambda w: 0.5 * np.sum((w - W0) ** 2), W0, [lambda w: y * (w @ X0) - 1])
+    else:
+        optimum = minimise(
+            lambda p: 0.5 * np.sum((p[:3] - W0) ** 2) + C * p[3] ** power,
+            np.append(W0, 3.0),
+            [lambda p: y * (p[:3] @ X0) - 1 + p[3], lambda p: p[3]],
+        )[:3]
+    np.testing.assert_allclose(learner.w, optimum, atol=1e-8)
+    assert np.max(np.abs(learner.w - W0)) > 1e-2
+
+
+def test_passive_aggressive_by_hand():
+    rounds = [((1, 2), 1), ((1, 2), 1), ((2, 0), -1), ((0, 0), 1)]
+    # l = 1, q = 5; then l = 0; then m = -2/5, l = 7/5, q = 4: tau = 7/20
+    np.testing.assert_allclose(after(LEARNERS["pa"](2), *rounds), [(0.2, 0.4), (0.2, 0.4), (-0.5, 0.4), (-0.5, 0.4)])
+    # tau = min(0.1, 0.2); m = 0.5, l = 0.5: min(0.1, 0.1); m = -0.4: min(0.1, 0.35)
+    np.testing.assert_allclose(after(LEARNERS["pa1"](2, C=0.1), *rounds), [(0.1, 0.2), (0.2, 0.4), (0, 0.4), (0, 0.4)])
+    # 1 / (2 C) = 5: tau = 1/10; l = 1/2: 1/20; m = -0.3, l = 1.3, q = 4: tau = 1.3 / 9
+    expected = [(0.1, 0.2), (0.15, 0.3), (0.15 - 2.6 / 9, 0.3), (0.15 - 2.6 / 9, 0.3)]
+    np.testing.assert_allclose(after(LEARNERS["pa2"](2, C=0.1), *rounds), expected)
+
+
+# Confidence-weighted steps are the minimisers of their problems over all Gaussians
+
+VAR0 = np.array([0.6, 1.7, 0.9])
+
+
+def unpack(p):
+    """Mean and factor L of the covariance L L' from the optimiser's nine numbers, the diagonal as logs."""
+    L = np.zeros((3, 3), dtype=p.dtype)
+    L[np.diag_indices(3)] = np.exp(p[3:6])
+    L[np.tril_indices(3, -1)] = p[6:9]
+    return p[:3], L
+
+
+def kl(p, mean):
+    """KL(N(mu, L L') || N(mean, diag(VAR0)))."""
+    mu, L = unpack(p)
+    inside = np.sum(np.log(VAR0)) - 2 * np.sum(p[3:6])
+    return 0.5 * (inside + np.sum(L**2 / VAR0[:, None]) + np.sum((mu - mean) ** 2 / VAR0) - 3)
+
+
+def moments(p, y):
+    """Margin and its variance, both of X0."""
+    mu, L = unpack(p)
+    return y * (mu @ X0), np.sum((L.T @ X0) ** 2)
+
+
+def at_margin(m, y):
+    """Weights whose margin on (X0, y) is m, not parallel to X0."""
+    return W0 + (y * m - W0 @ X0) / (X0 @ X0) * X0
+
+
+MARGINS = pytest.mark.parametrize(("m", "y"), [(-4.0, 1), (-0.6, -1), (0.0, 1), (0.35, 1), (0.8, -1), (5.0, 1)])
+
+
+@MARGINS
+@pytest.mark.parametrize(
+    ("name", "C"),
+    [("cw-var", 1), ("cw-stdev", 1), ("arow", 1), ("scw1", 0.2), ("scw1", 50.0), ("scw2", 0.2), ("scw2", 3.0)],
+)
+def test_confidence_weighted_step_is_the_minimiser(name, C, m, y):
+    learner = LEARNERS[name](3, **{"arow": {"r": 0.7}, "scw1": {"C": C}, "scw2": {"C": C}}.get(name, {}))
+    phi = scipy.stats.norm.ppf(0.9)
+    mean = at_margin(m, y)
+    learner.w = mean
+    if name == "cw-var":
+        learner.precision = 1 / VAR0
+    else:
+        learner.variance = VAR0
+    learner.learn(X0, y)
+    start = np.concatenate([mean, 0.5 * np.log(VAR0), np.zeros(3)])
+
+    def shortfall(p):
+        margin, v = moments(p, y)
+        return phi * (v if name == "cw-var" else np.sqrt(v)) - margin
+
+    if name in ("cw-var", "cw-stdev"):
+        p = minimise(lambda p: kl(p, mean), start, [lambda p: -shortfall(p)])
+    elif name == "arow":
+        p = minimise(
+            lambda p: kl(p, mean) + (p[9] ** 2 + moments(p, y)[1]) / 1.4,
+            np.append(start, max(0.1, 1 - m)),
+            [lambda p: p[9] - 1 + moments(p, y)[0], lambda p: p[9]],
+        )
+    else:
+        power = int(name[-1])
+        p = minimise(
+            lambda p: kl(p, mean) + C * p[9] ** power,
+            np.append(start, max(0.1, shortfall(start))),
+            [lambda p: p[9] - shortfall(p), lambda p: p[9]],
+        )
+    mu, L = unpack(p)
+    covariance = L @ L.T
+    assert np.any(learner.w != mean) == (m < 5)
+    if name == "arow" and m == 5:  # the rule leaves alone what has no loss, though the problem would not
+        np.testing.assert_array_equal(learner.variance, VAR0)
+        return
+    np.testing.assert_allclose(learner.w, mu, atol=1e-7)
+    if name == "cw-var":
+        np.testing.assert_allclose(learner.precision, np.diag(np.linalg.inv(covariance)), rtol=1e-7)
+    else:
+        np.testing.assert_allclose(learner.variance, np.diag(covariance), rtol=1e-7)
+
+
+def published_stdev(m, v, phi, C=None, squared=False):
+    """alpha and beta of CW-stdev, SCW-I (C) and SCW-II (C, squared), as printed."""
+    psi, zeta = 1 + phi**2 / 2, 1 + phi**2
+    if squared:
+        n = v + 1 / (2 * C)
+        gamma = phi * np.sqrt(phi**2 * m**2 * v**2 + 4 * n * v * (n + v * phi**2))
+        alpha = max(0, (-(2 * m * n + phi**2 * m * v) + gamma) / (2 * (n**2 + n * v * phi**2)))
+    else:
+        alpha = max(0, (-m * psi + np.sqrt(m**2 * phi**4 / 4 + v * phi**2 * zeta)) / (v * zeta))
+        alpha = alpha if C is None else min(C, alpha)
+    u = 0.25 * (-alpha * v * phi + np.sqrt(alpha**2 * v**2 * phi**2 + 4 * v)) ** 2
+    return alpha, alpha * phi / (np.sqrt(u) + v * alpha * phi)
+
+
+@MARGINS
+@pytest.mark.parametrize(
+    ("name", "C", "squared"),
+    [("cw-stdev", None, False), ("scw1", 0.2, False), ("scw1", 9.0, False), ("scw2", 0.2, True)],
+)
+def test_scaled_form_of_the_confidence_weighted_step_is_the_published_one(name, C, squared, m, y):
+    learner = LEARNERS[name](3, **({} if C is None else {"C": C}))
+    learner.w, learner.variance = at_margin(m, y), VAR0
+    learner.learn(X0, y)
+    alpha, beta = published_stdev(m, VAR0 @ X0**2, scipy.stats.norm.ppf(0.9), C, squared)
+    np.testing.assert_allclose(learner.w, at_margin(m, y) + alpha * y * VAR0 * X0, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(learner.variance, VAR0 - beta * VAR0**2 * X0**2, rtol=1e-12)
+
+
+def test_cw_var_by_hand():
+    learner = LEARNERS["cw-var"](2, confidence=PHI_ONE)
+    learner.learn(np.array([1.0, 0.0]), 1)
+    # m = 0, v = 1: b = 1, discriminant 9, alpha = (3 - 1) / 4
+    np.testing.assert_allclose(learner.w, [1 / 2, 0], rtol=1e-14)
+    np.testing.assert_allclose(learner.precision, [2, 1], rtol=1e-14)
+    np.testing.assert_allclose(learner.variance, [0.5, 1], rtol=1e-14)
+    other = LEARNERS["cw-var"](2, confidence=PHI_ONE)
+    other.w, other.precision = learner.w, learner.precision
+    learner.learn(np.array([1.0, 1.0]), 1)
+    # m = 1/2, v = 3/2: b = 2, discriminant 12, alpha = (sqrt(12) - 2) / 6
+    alpha = (3**0.5 - 1) / 3
+    np.testing.assert_allclose(learner.w, [1 / 2 + alpha / 2, alpha], rtol=1e-14)
+    np.testing.assert_allclose(learner.precision, [2 + 2 * alpha, 1 + 2 * alpha], rtol=1e-14)
+    other.learn(np.array([2.0, 0.0]), -1)
+    # m = -1, v = 2: b = -1, discriminant 25, alpha = (1 + 5) / 8
+    np.testing.assert_allclose(other.w, [1 / 2 - 3 / 4, 0], rtol=1e-14)
+    np.testing.assert_allclose(other.precision, [8, 1], rtol=1e-14)
+
+
+def test_cw_stdev_by_hand():
+    learner = LEARNERS["cw-stdev"](2, confidence=PHI_ONE)
+    learner.learn(np.array([1.0, 0.0]), 1)
+    # m = 0, v = 1: alpha = sqrt(2) / 2, u = (-1/sqrt2 + 3/sqrt2)^2 / 4 = 1/2, beta = 1/2
+    np.testing.assert_allclose(learner.w, [1 / R2, 0], rtol=1e-14)
+    np.testing.assert_allclose(learner.variance, [1 / 2, 1], rtol=1e-14)
+    learner.learn(np.array([1.0, 1.0]), 1)
+    # m = 1/sqrt2, v = 3/2: alpha = (-3/2 + 5/2) / (3 sqrt2), u = (-1 + 7)^2 / 32 = 9/8, beta = 1/6
+    np.testing.assert_allclose(learner.w, [7 / (6 * R2), 1 / (3 * R2)], rtol=1e-14)
+    np.testing.assert_allclose(learner.variance, [11 / 24, 5 / 6], rtol=1e-14)
+
+
+def test_scw1_by_hand():
+    learner = LEARNERS["scw1"](2, confidence=PHI_ONE, C=0.5)
+    learner.learn(np.array([1.0, 0.0]), 1)
+    # alpha = min(1/2, sqrt(2)/2), sqrt(u) = (sqrt(17) - 1) / 4, beta = (sqrt(17) - 1) / 8
+    np.testing.assert_allclose(learner.w, [1 / 2, 0], rtol=1e-14)
+    np.testing.assert_allclose(learner.variance, [(9 - R17) / 8, 1], rtol=1e-14)
+    learner.learn(np.array([0.0, 2.0]), -1)
+    # m = 0, v = 4: alpha = sqrt(8) / 8 < 1/2, u = (-sqrt2 + sqrt18)^2 / 4 = 2, beta = 1/8
+    np.testing.assert_allclose(learner.w, [1 / 2, -R2 / 2], rtol=1e-14)
+    np.testing.assert_allclose(learner.variance, [(9 - R17) / 8, 1 / 2], rtol=1e-14)
+
+
+def test_scw2_by_hand():
+    learner = LEARNERS["scw2"](2, confidence=PHI_ONE, C=0.5)
+    learner.learn(np.array([1.0, 0.0]), 1)
+    # m = 0, v = 1, n = 2: gamma = sqrt(24), alpha = sqrt(24) / 12, u = (-1 + 5)^2 / 24 = 2/3, beta = 1/3
+    np.testing.assert_allclose(learner.w, [1 / R6, 0], rtol=1e-14)
+    np.testing.assert_allclose(learner.variance, [2 / 3, 1], rtol=1e-14)
+    learner.learn(np.array([0.0, 2.0]), -1)
+    # m = 0, v = 4, n = 5: gamma = sqrt(720), alpha = 12 sqrt5 / 90, sqrt(u) = 10 / (3 sqrt5), beta = 1/9
+    np.testing.assert_allclose(learner.w, [1 / R6, -4 / (3 * R5)], rtol=1e-14)
+    np.testing.assert_allclose(learner.variance, [2 / 3, 5 / 9], rtol=1e-14)
+    learner = LEARNERS["scw2"](2, confidence=PHI_ONE, C=0.5)
+    learner.w, learner.variance = np.array([1 / R6, 0]), np.array([2 / 3, 1])
+    learner.learn(np.array([1.0, 1.0]), 1)
+    # m = 1/sqrt6, v = 5/3, n = 8/3: gamma = sqrt(155/2), alpha = (gamma - 7 m) 9 / 208
+    alpha = 9 * (465**0.5 - 7) / (208 * R6)
+    np.testing.assert_allclose(learner.w, [1 / R6 + 2 / 3 * alpha, alpha], rtol=1e-14)
+
+
+def test_arow_by_hand():
+    learner = LEARNERS["arow"](2, r=1.0)
+    # v = 1, l = 1: beta = alpha = 1/2; v = 3/2, l = 1/2: beta = 2/5, alpha = 1/5;
+    # v = 3/5, l = 6/5: beta = 5/8, alpha = 3/4; the last has m = 5/4, no loss
+    weights, variances = [], []
+    for x, y in [((1, 0), 1), ((1, 1), 1), ((0, 1), -1), ((0, 5), -1)]:
+        weights += after(learner, (x, y))
+        variances.append(learner.variance)
+    np.testing.assert_allclose(weights, [(0.5, 0), (0.6, 0.2), (0.6, -0.25), (0.6, -0.25)], rtol=1e-14)
+    np.testing.assert_allclose(variances, [(0.5, 1), (0.4, 0.6), (0.4, 0.375), (0.4, 0.375)], rtol=1e-14)
+
+
+# Perceptrons, gradient steps and mirrors
+
+
+def test_perceptrons_by_hand():
+    rounds = [((1, 1), -1), ((0, 1), 1), ((0, 0), 1), ((1, 0), -1), ((1, 0), 1)]
+    learner = LEARNERS["perceptron-bias"](2, max_norm=2.0, step=0.5)
+    scores, w, mean = run(learner, np.array([x for x, _ in rounds], dtype=float), [y for _, y in rounds])
+    # b: -2, 0, 2 (the row of zeros is a mistake at score 0), 0, 2
+    np.testing.assert_array_equal(scores, [0, -2.5, 0, 1.5, -1])
+    np.testing.assert_array_equal(w, [-0.5, 0])
+    assert learner.b == 2
+    np.testing.assert_allclose(mean, [-0.6, -0.1])
+    plain = after(LEARNERS["perceptron"](2, step=0.5), *rounds)
+    np.testing.assert_array_equal(plain, [(-0.5, -0.5), (-0.5, 0), (-0.5, 0), (-0.5, 0), (0, 0)])
+
+
+def test_perceptron_is_gradient_descent_on_its_loss():
+    X, y = rows()
+    X[5] = 0
+    expected = run(LEARNERS["ogd"](4, step=0.7, decay="constant", loss="perceptron"), X, y, 2)
+    for ours, theirs in zip(run(LEARNERS["perceptron"](4, step=0.7), X, y, 2), expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-14)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_linearised_forel_and_the_euclidean_mirror_follow_gradient_descent(loss):
+    X, y = rows()
+    ogd = run(LEARNERS["ogd"](4, step=0.2, decay="constant", loss=loss), X, y, 2)
+    forel = run(LEARNERS["forel"](4, step=0.2, loss=loss), X, y, 2)
+    omd = run(LEARNERS["omd"](4, step=0.2, loss=loss), X, y, 2)
+    two_norm = run(LEARNERS["omd"](4, step=0.2, mirror="p-norm", p=2, loss=loss), X, y, 2)
+    assert np.max(np.abs(ogd[1])) > 0.01
+    for other in (forel, omd, two_norm):
+        for a, b in zip(ogd, other, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-12)
+
+
+def test_projected_gradient_descent_by_hand():
+    rounds = [((3, 4), 1), ((0, 1), 1), ((0, 1), -1), ((0, 0), 1), ((1, 0), -1)]
+    # step 1: (3, 4) to (1.2, 1.6); m = 1.6: stays; (1.2, 0.6) lies inside the radius 2; stays; (0.2, 0.6)
+    expected = [(1.2, 1.6), (1.2, 1.6), (1.2, 0.6), (1.2, 0.6), (0.2, 0.6)]
+    np.testing.assert_allclose(after(LEARNERS["ogd"](2, decay="constant", radius=2.0), *rounds), expected, rtol=1e-14)
+    # steps 1, -, 1/sqrt3, -, 1/sqrt5; without the ball (3, 4), then m = -4, then m = -3
+    expected = [(3, 4), (3, 4), (3, 4 - 3**-0.5), (3, 4 - 3**-0.5), (3 - 5**-0.5, 4 - 3**-0.5)]
+    np.testing.assert_allclose(after(LEARNERS["ogd"](2), *rounds), expected, rtol=1e-14)
+
+
+def test_epsilon_reaches_the_loss():
+    wide, narrow = (LEARNERS["ogd"](1, loss="epsilon-insensitive", epsilon=e) for e in (0.5, 0.3))
+    assert after(wide, ((1,), 0.4))[0] == 0
+    assert after(narrow, ((1,), 0.4))[0] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("p", [2.0, 3.0, 4.5])
+def test_p_norm_mirror_is_the_minimiser(p):
+    learner = LEARNERS["omd"](3, mirror="p-norm", p=p, step=0.4)
+    np.testing.assert_array_equal(learner.w, 0)
+    q = p / (p - 1)
+    for x, y in [((0.5, -1.0, 0.2), 1), ((0.9, 1.0, 0.4), -1), ((-0.2, 0.4, 0.7), 1)]:
+        learner.learn(np.array(x), y)
+        optimum = scipy.optimize.minimize(
+            lambda w: -(learner.theta @ w) + np.sum(np.abs(w) ** q) ** (2 / q) / 0.8,
+            learner.theta,
+            method="Nelder-Mead",
+            options={"xatol": 1e-9, "fatol": 1e-16, "maxiter": 4000},
+        )
+        np.testing.assert_allclose(learner.w, optimum.x, atol=1e-5)
+    assert np.all(np.abs(learner.theta) > 0.1)
+
+
+def test_entropic_mirror_is_the_minimiser():
+    learner = LEARNERS["omd"](3, mirror="entropic", radius=3.0, step=0.4)
+    np.testing.assert_array_equal(learner.w, 0)
+    for x, y in [((0.5, -1.0, 0.2), 1), ((0.9, 1.0, 0.4), -1), ((-0.2, 0.4, 0.7), 1)]:
+        learner.learn(np.array(x), y)
+
+        def objective(logits):  # over 2 d shares of U, with R = (U / eta) sum of share log share
+            share = scipy.special.softmax(logits)
+            return -3 * learner.theta @ (share[:3] - share[3:]) + 3 / 0.4 * share @ np.log(share)
+
+        share = scipy.special.softmax(scipy.optimize.minimize(objective, np.zeros(6), jac="3-point").x)
+        np.testing.assert_allclose(learner.w, 3 * (share[:3] - share[3:]), atol=1e-5)
+    assert np.max(np.abs(learner.w)) > 0.3
+
+
+def test_mirrors_by_hand():
+    # theta = (log 2, 0): 2 (2 - 1/2) / (2 + 1/2 + 1 + 1)
+    entropic = LEARNERS["omd"](2, mirror="entropic", radius=2.0)
+    np.testing.assert_allclose(after(entropic, ((np.log(2), 0), 1)), [(2 / 3, 0)], rtol=1e-14)
+    cubic = LEARNERS["omd"](2, mirror="p-norm", p=3, step=0.5)
+    np.testing.assert_allclose(after(cubic, ((-1, 2), 1)), [(-0.5 / 9 ** (1 / 3), 2 / 9 ** (1 / 3))], rtol=1e-14)
+
+
+def test_entropic_mirror_has_no_overflow_and_no_cancellation():
+    learner = LEARNERS["omd"](3, mirror="entropic", radius=2.0)
+    np.testing.assert_array_equal(after(learner, ((1e5, -2e5, 0), 1)), [(0, -2, 0)])
+    tiny = LEARNERS["omd"](2, mirror="entropic", radius=2.0)
+    np.testing.assert_allclose(after(tiny, ((1e-20, 0), 1)), [(1e-20, 0)], rtol=1e-12)
+
+
+# L1: every step is the minimiser of its prox problem
+
+
+def path(name, n=25, **settings_):
+    """(t, w_t, g_t, all g so far, w_{t+1}) of a learner with hinge loss, the gradients worked out here."""
+    X, y = rows(n=n, d=3, seed=2)
+    X[7] = 0
+    learner, past = LEARNERS[name](3, **settings_), []
+    for t, (x, label) in enumerate(zip(X, y, strict=True), 1):
+        before = learner.w
+        past.append(-label * x if label * (before @ x) < 1 else 0 * x)
+        learner.learn(x, label)
+        yield t, before, past[-1], np.array(past), learner.w
+
+
+def check_each(steps, objective, zeros_wanted=True):
+    """Every weight after every round minimises objective(v, j, t, w_t, g_t, all g so far)."""
+    zeros = others = 0
+    for *round_, result in steps:
+        expected = [minimiser_of_one(objective, j, *round_) for j in range(3)]
+        np.testing.assert_allclose(result, expected, atol=2e-6)
+        zeros += np.sum((result == 0) & (round_[0] > 3))
+        others += np.sum(result != 0)
+    assert others > 10 and (zeros > 0 or not zeros_wanted)  # both sides of the threshold were met
+
+
+def minimiser_of_one(objective, *given_):
+    options = {"xatol": 1e-11, "maxiter": 500}
+    return scipy.optimize.minimize_scalar(objective, args=given_, bounds=(-50, 50), options=options).x
+
+
+@pytest.mark.parametrize("decay", ["sqrt", "constant"])
+@pytest.mark.parametrize(("l1", "l2"), [(0.35, 0.0), (0.0, 0.5), (0.3, 0.4)])
+def test_fobos_step_is_the_minimiser(l1, l2, decay):
+    def objective(v, j, t, before, g, past):
+        eta = 0.8 / np.sqrt(t) if decay == "sqrt" else 0.8
+        return 0.5 * (v - before[j] + eta * g[j]) ** 2 + eta * (l1 * abs(v) + l2 * v * v / 2)
+
+    check_each(path("fobos", l1=l1, l2=l2, step=0.8, decay=decay), objective, zeros_wanted=l1 > 0)
+
+
+@pytest.mark.parametrize("decay", ["sqrt", "constant"])
+@pytest.mark.parametrize("cap", [None, 0.9])
+@pytest.mark.parametrize("p", [1, 2, 3, INF])
+def test_hf_fobos_step_is_the_minimiser(p, cap, decay):
+    def objective(v, j, t, before, g, past):
+        eta = 0.8 / np.sqrt(np.arange(1, t + 1)) if decay == "sqrt" else np.full(t, 0.8)
+        moves = np.abs(eta * past[:, j])
+        h = np.max(moves) if p == INF else np.sum(moves**p) ** (1 / p)
+        if cap is not None and p <= 2:
+            h = min(h, cap)
+        return 0.5 * (v - before[j] + eta[-1] * g[j]) ** 2 + eta[-1] * 0.3 * h * abs(v)
+
+    check_each(path("hf-fobos", l1=0.3, p=p, cap=cap, step=0.8, decay=decay), objective)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.5])
+def test_adagrad_rda_is_the_minimiser(delta):
+    def objective(v, j, t, before, g, past):
+        h = delta + np.sqrt(np.sum(past[:, j] ** 2))
+        return np.mean(past[:, j]) * v + 0.2 * abs(v) + (h * v * v / (2 * t * 0.8) if h > 0 else abs(v))
+
+    check_each(path("adagrad-rda", l1=0.2, step=0.8, delta=delta), objective)
+
+
+def test_adagrad_rda_squares_is_the_minimiser():
+    def objective(v, j, t, before, g, past):
+        h = np.sum(past[:, j] ** 2)
+        return np.mean(past[:, j]) * v + 0.2 * abs(v) + (h * v * v / (2 * t) if h > 0 else abs(v))
+
+    check_each(path("adagrad-rda-squares", l1=0.2), objective)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.5])
+def test_adagrad_fobos_step_is_the_minimiser(delta):
+    def objective(v, j, t, before, g, past):
+        h = delta + np.sqrt(np.sum(past[:, j] ** 2))
+        return g[j] * v + 0.2 * abs(v) + h * (v - before[j]) ** 2 / (2 * 0.8)
+
+    check_each(path("adagrad-fobos", l1=0.2, step=0.8, delta=delta), objective)
+
+
+def test_subgradient_by_hand():
+    learner = LEARNERS["subgradient"](2, l1=0.1, step=1.0)
+    # w = 0 has sign 0; then eta = 1/sqrt2 and m = 4; eta = 1/sqrt3 and a row of zeros; eta = 1/2 and g = (0, 1)
+    first = (2.0, 0.0)
+    second = (2 - 0.1 / R2, 0.0)
+    third = (second[0] - 0.1 / 3**0.5, 0.0)
+    fourth = (third[0] - 0.05, -0.5)
+    weights = after(learner, ((2, 0), 1), ((2, 0), 1), ((0, 0), 1), ((0, 1), -1))
+    np.testing.assert_allclose(weights, [first, second, third, fourth], rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("p", "cap", "expected"),
+    [
+        # h_1 = 3; then g = (4, 1), half step (w - 4, -1), threshold 0.1 h; the row of zeros pays 0.1 h again
+        (1, None, [(2.7, 0), (-0.6, -0.9), (0, -0.8)]),
+        (2, None, [(2.7, 0), (-0.8, -0.9), (-0.3, -0.8)]),
+        (3, None, [(2.7, 0), (-1.3 + 0.1 * 91 ** (1 / 3), -0.9), (-1.3 + 0.2 * 91 ** (1 / 3), -0.8)]),
+        (INF, None, [(2.7, 0), (-0.9, -0.9), (-0.5, -0.8)]),
+        # h capped at 2 for p <= 2 only
+        (1, 2.0, [(2.8, 0), (-1.0, -0.9), (-0.8, -0.8)]),
+        (2, 2.0, [(2.8, 0), (-1.0, -0.9), (-0.8, -0.8)]),
+        (3, 2.0, [(2.7, 0), (-1.3 + 0.1 * 91 ** (1 / 3), -0.9), (-1.3 + 0.2 * 91 ** (1 / 3), -0.8)]),
+        (INF, 2.0, [(2.7, 0), (-0.9, -0.9), (-0.5, -0.8)]),
+    ],
+)
+def test_hf_fobos_by_hand(p, cap, expected):
+    learner = LEARNERS["hf-fobos"](2, l1=0.1, p=p, cap=cap, decay="constant")
+    weights = after(learner, ((3, 0), 1), ((4, 1), -1), ((0, 0), 1))
+    np.testing.assert_allclose(weights, expected, atol=1e-14)
+
+
+def test_hf_fobos_with_decay_by_hand():
+    learner = LEARNERS["hf-fobos"](2, l1=0.1, p=2)
+    # eta_2 = 1/sqrt2: half step (2.7 - 4/sqrt2, -1/sqrt2); h = (sqrt(9 + 8), 1/sqrt2): thresholds 0.29 > 0.13 and 0.05
+    weights = after(learner, ((3, 0), 1), ((4, 1), -1))
+    np.testing.assert_allclose(weights, [(2.7, 0), (0, 0.05 - 1 / R2)], atol=1e-14)
+
+
+def test_adagrad_by_hand():
+    rounds = [((2, 0), 1), ((0, 1), -1), ((0, 0), 1)]
+    # u = (-2, 0), then (-2, 1); H = (2, 0), then (2, 1); squares (4, 0), then (4, 1)
+    rda = LEARNERS["adagrad-rda"](2, l1=0.1, delta=0.0)
+    np.testing.assert_allclose(after(rda, *rounds), [(0.95, 0), (0.9, -0.8), (0.85, -0.7)], rtol=1e-14)
+    squares = LEARNERS["adagrad-rda-squares"](2, l1=0.1)
+    np.testing.assert_allclose(after(squares, *rounds), [(0.475, 0), (0.45, -0.8), (0.425, -0.7)], rtol=1e-14)
+    # step 2, H = (4, 2), then (4, 3): w = 2 (2/4) - 2 (0.1/4), then 2 (1/3) - 2 (0.1/3)
+    fobos = LEARNERS["adagrad-fobos"](2, l1=0.1, step=2.0, delta=2.0)
+    np.testing.assert_allclose(after(fobos, *rounds), [(0.95, 0), (0.9, -0.6), (0.85, -1.6 / 3)], rtol=1e-14)
+
+
+def test_defaults_of_the_gradient_learners():
+    for name in ("adagrad-rda", "adagrad-fobos"):
+        # H = 1 + 2
+        np.testing.assert_allclose(after(LEARNERS[name](2), ((2, 0), 1)), [(2 / 3, 0)], rtol=1e-14)
+    for name in ("ogd", "subgradient", "fobos", "hf-fobos"):
+        # t = 2 has m = 4 without and m = -2 with the label negated: eta = 1/sqrt2
+        weights = after(LEARNERS[name](2), ((2, 0), 1), ((1, 0), -1))
+        np.testing.assert_allclose(weights, [(2, 0), (2 - 1 / R2, 0)], rtol=1e-14)
+
+
+GRADIENT = {"step": 1.0, "decay": "sqrt", "loss": "hinge", "epsilon": 0.1}
+STEADY = {"step": 1.0, "loss": "hinge", "epsilon": 0.1}
+
+
+def test_pegasos_by_hand():
+    learner = LEARNERS["pegasos"](2, lam=0.25)
+    # radius 2: (12, 16) to (1.2, 1.6); m = 1.2, times 1/2; zeros, times 2/3; m = -0.4: 3/4 w - x
+    weights = after(learner, ((3, 4), 1), ((1, 0), 1), ((0, 0), 1), ((1, 0), -1))
+    np.testing.assert_allclose(weights, [(1.2, 1.6), (0.6, 0.8), (0.4, 1.6 / 3), (-0.7, 0.4)], rtol=1e-14)
+
+
+# scikit-learn, where its conventions are the same
+
+SKLEARN = {"fit_intercept": False, "shuffle": False, "tol": None, "max_iter": 3}
+
+
+def sklearn_weights(model, X, y):
+    return model.fit(X, y).coef_.ravel()
+
+
+def test_perceptron_of_scikit_learn():
+    X, y = rows(80)
+    learner = LEARNERS["perceptron"](4, step=0.5)
+    _, w, _ = run(learner, X, y, 3)
+    np.testing.assert_allclose(w, sklearn_weights(SklearnPerceptron(eta0=0.5, **SKLEARN), X, y), atol=1e-12)
+    learner = LEARNERS["perceptron-bias"](4, max_norm=1.0)  # scikit-learn's intercept has R = 1
+    _, w, _ = run(learner, X, y, 3)
+    model = SklearnPerceptron(**SKLEARN | {"fit_intercept": True}).fit(X, y)
+    np.testing.assert_allclose(w, model.coef_.ravel(), atol=1e-12)
+    assert learner.b == model.intercept_[0] != 0
+
+
+@pytest.mark.parametrize(("name", "rate", "C"), [("pa", "pa1", 1e12), ("pa1", "pa1", 0.1), ("pa2", "pa2", 0.1)])
+def test_passive_aggressive_of_scikit_learn(name, rate, C):
+    X, y = rows(80)
+    X[3] = 0
+    _, w, _ = run(LEARNERS[name](4, **({} if name == "pa" else {"C": C})), X, y, 3)
+    if tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 8):
+        model = SGDClassifier(loss="hinge", penalty=None, learning_rate=rate, eta0=C, **SKLEARN)
+    else:
+        loss = {"pa1": "hinge", "pa2": "squared_hinge"}[rate]
+        model = sklearn.linear_model.PassiveAggressiveClassifier(C=C, loss=loss, **SKLEARN)
+    np.testing.assert_allclose(w, sklearn_weights(model, X, y), atol=1e-10)
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize(("decay", "rate"), [("constant", "constant"), ("sqrt", "invscaling")])
+@pytest.mark.parametrize(
+    ("loss", "theirs"),
+    [
+        ("hinge", "hinge"),
+        ("perceptron", "perceptron"),
+        ("squared-hinge", "squared_hinge"),
+        ("logistic", "log_loss"),
+        ("squared", "squared_error"),
+        ("epsilon-insensitive", "epsilon_insensitive"),
+    ],
+)
+def test_gradient_descent_of_scikit_learn(loss, theirs, decay, rate, average):
+    X, y = rows(80)
+    regression = loss in ("squared", "epsilon-insensitive")
+    target = X @ [1.0, -1.0, 0.5, 0.0] + 0.3 * y if regression else y
+    model = (SGDRegressor if regression else SGDClassifier)(
+        loss=theirs, penalty=None, alpha=0, learning_rate=rate, power_t=0.5, eta0=0.15, average=average, **SKLEARN
+    )
+    _, w, mean = run(LEARNERS["ogd"](4, step=0.15, decay=decay, loss=loss), X, target, 3)
+    assert np.max(np.abs(w - mean)) > 1e-3
+    np.testing.assert_allclose(mean if average else w, sklearn_weights(model, X, target), atol=1e-10)
+
+
+# What holds for every learner
+
+
+@ALL
+def test_negated_labels_negate_the_weights(name, settings_):
+    X, y = rows()
+    (scores, w, mean), (scores_, w_, mean_) = (run(LEARNERS[name](4, **settings_), X, s * y, 2) for s in (1, -1))
+    assert np.max(np.abs(w)) > 1e-3
+    for a, b in ((scores, scores_), (w, w_), (mean, mean_)):
+        np.testing.assert_allclose(a, -b, atol=1e-12)
+
+
+@ALL
+def test_order_of_features_does_not_matter(name, settings_):
+    X, y = rows()
+    order = np.array([2, 0, 3, 1])
+    _, w, _ = run(LEARNERS[name](4, **settings_), X, y)
+    _, permuted, _ = run(LEARNERS[name](4, **settings_), X[:, order], y)
+    assert len(set(w)) > 1
+    np.testing.assert_allclose(w[order], permuted, atol=1e-11)
+
+
+@ALL
+def test_epochs_run_on(name, settings_):
+    X, y = rows()
+    learner = LEARNERS[name](4, **settings_)
+    scores, w, mean = run(learner, X, y, epochs=2)
+    np.testing.assert_array_equal(run(LEARNERS[name](4, **settings_), np.vstack([X, X]), [*y, *y])[0], scores)
+    assert learner.t == 80 and len(scores) == 80
+    step_by_step = LEARNERS[name](4, **settings_)
+    after_each = []
+    for x, label, score in zip(np.vstack([X, X]), [*y, *y], scores, strict=True):
+        assert step_by_step.score(x) == score
+        after_each += after(step_by_step, (x, label))
+    np.testing.assert_array_equal(after_each[-1], w)
+    np.testing.assert_allclose(np.mean(after_each, axis=0), mean, rtol=1e-12)
+
+
+@ALL
+def test_unseen_features_stay_at_zero_and_rows_are_not_written_to(name, settings_):
+    X, y = rows()
+    X[:, 2] = 0
+    X[4] = 0
+    kept, labels = X.copy(), y.copy()
+    _, w, _ = run(LEARNERS[name](4, **settings_), X, y)
+    np.testing.assert_array_equal(X, kept)
+    np.testing.assert_array_equal(y, labels)
+    assert w[2] == 0 and np.any(w != 0)
+
+
+@cases(lambda name, settings_: name not in ("perceptron-bias", "nag", "auto"))  # nag's pace counts the rows
+def test_rows_of_zeros_first_take_no_step(name, settings_):
+    learner = LEARNERS[name](4, **settings_)
+    state = {key: np.copy(value) for key, value in vars(learner).items() if key not in ("t", "loss")}
+    after(learner, (np.zeros(4), 1), (np.zeros(4), -1))
+    assert learner.t == 2
+    for key, value in state.items():
+        np.testing.assert_array_equal(getattr(learner, key), value)
+
+
+@pytest.mark.parametrize(
+    "name", ["perceptron", "pa", "pa1", "pa2", "cw-var", "cw-stdev", "arow", "scw1", "scw2", "forel"]
+)
+def test_rows_of_zeros_do_nothing_to_learners_without_decay(name):
+    X, y = rows()
+    gaps = np.zeros((80, 4))
+    gaps[::2] = X
+    learner, with_zeros = LEARNERS[name](4), LEARNERS[name](4)
+    _, w, _ = run(learner, X, y)
+    _, w_, _ = run(with_zeros, gaps, np.repeat(y, 2))
+    np.testing.assert_array_equal(w, w_)
+
+
+@pytest.mark.parametrize("name", ["pa", "cw-var", "cw-stdev"])
+def test_the_same_row_again_is_passive(name):
+    learner = LEARNERS[name](3)
+    learner.w = W0
+    x = X0 if name == "pa" else X0 * [0, 1, 0]  # with one feature nothing is lost by keeping the diagonal alone
+    once, twice = after(learner, (x, 1), (x, 1))
+    assert np.max(np.abs(once - W0)) > 0.1
+    np.testing.assert_allclose(twice, once, rtol=1e-13)
+
+
+def scaled(name, c):
+    """Settings with which rows c times as large give weights c^power times as large, and that power."""
+    return {
+        "perceptron": ({}, 1),
+        "pa": ({}, -1),
+        "pa1": ({"C": 0.1 / c / c}, -1),
+        "pa2": ({"C": 0.1 / c / c}, -1),
+        "cw-var": ({"variance": 1 / c / c}, -1),
+        "cw-stdev": ({}, 0),
+        "scw1": ({"C": 0.2, "variance": 1 / c / c}, -1),
+        "scw2": ({"C": 0.2, "variance": 1 / c / c}, -1),
+        "arow": ({"r": 0.5 * c * c}, -1),
+        "nag": ({}, -1),
+        "coin": ({}, -1),
+        "auto": ({}, -1),
+        "mira": ({}, 1),
+        "ftrl": ({"loss": "perceptron", "beta": 0.0}, 0),
+        "ogd": ({"loss": "perceptron", "radius": 2.0 * c}, 1),
+        "forel": ({"loss": "perceptron"}, 1),
+        "omd": ({"loss": "perceptron", "mirror": "p-norm", "p": 6.0}, 1),
+        "subgradient": ({"loss": "perceptron", "l1": 0.1 * c}, 1),
+        "fobos": ({"loss": "perceptron", "l1": 0.1 * c, "l2": 0.1}, 1),
+        "hf-fobos": ({"loss": "perceptron", "l1": 0.1, "p": 3}, 1),
+        "adagrad-rda": ({"loss": "perceptron", "l1": 0.1 * c, "delta": 0.0}, 0),
+        "adagrad-rda-squares": ({"loss": "perceptron", "l1": 0.1 * c}, -1),
+        "adagrad-fobos": ({"loss": "perceptron", "l1": 0.1 * c, "delta": 0.5 * c}, 0),
+        "pegasos": ({"lam": 0.1 * c * c}, -1),
+    }[name]
+
+
+@pytest.mark.parametrize("c", [2.0**80, 2.0**-80])
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name != "perceptron-bias"])
+def test_huge_and_tiny_rows_give_the_scaled_path(name, c):
+    X, y = rows()
+    with np.errstate(all="raise", under="ignore"):
+        _, w, _ = run(LEARNERS[name](4, **scaled(name, 1.0)[0]), X, y)
+        settings_, power = scaled(name, c)
+        _, w_, _ = run(LEARNERS[name](4, **settings_), c * X, y)
+    assert np.max(np.abs(w)) > 1e-3
+    np.testing.assert_allclose(w_ / c**power, w, rtol=1e-9, atol=1e-12)
+
+
+@cases(lambda name, settings_: settings_.get("loss") not in ("squared", "squared-hinge"))  # those grow with the cube
+def test_huge_and_tiny_rows_among_others(name, settings_):
+    if name == "perceptron-bias":
+        settings_ = settings_ | {"max_norm": 1e49}
+    X, y = rows(30, seed=3)
+    X = X * np.array([1.0, 1e49, 1e-49, 0.0, 1e-49])[np.arange(30) % 5][:, None]
+    learner = LEARNERS[name](4, **settings_)
+    with np.errstate(all="raise", under="ignore"):
+        scores, w, mean = run(learner, X, y)
+    assert np.all(np.isfinite(scores)) and np.all(np.isfinite(w)) and np.all(np.isfinite(mean)) and np.any(w != 0)
+    assert np.all(getattr(learner, "precision", getattr(learner, "variance", np.ones(1))) > 0)
+
+
+ENTRIES = st.one_of(st.just(0.0), st.floats(-1e3, 1e3, allow_subnormal=False), st.sampled_from([1.0, -1.0, 1e-9]))
+
+
+@ALL
+@settings(max_examples=15, deadline=None, derandomize=True, database=None)
+@given(X=arrays(np.float64, (6, 3), elements=ENTRIES), y=st.lists(st.sampled_from([-1, 1]), min_size=6, max_size=6))
+def test_finite_rows_give_finite_weights(name, settings_, X, y):
+    learner = LEARNERS[name](3, **settings_)
+    with np.errstate(all="raise", under="ignore"):
+        scores, w, mean = run(learner, X, y, epochs=2)
+    for value in (scores, w, mean):
+        assert np.all(np.isfinite(value))
+    spread = getattr(learner, "precision", getattr(learner, "variance", np.ones(1)))
+    assert np.all(np.isfinite(spread)) and np.all(spread > 0)
+    if "radius" in settings_:
+        size = np.sum(np.abs(w)) if name == "omd" else np.linalg.norm(w)
+        assert size <= settings_["radius"] * (1 + 1e-12)
+
+
+# More than two classes, selective sampling
+
+
+def three_classes(n=60):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(n, 4))
+    return X, np.argmax(X @ rng.normal(size=(4, 3)) + 0.3 * rng.normal(size=(n, 3)), axis=1)
+
+
+@pytest.mark.parametrize(("name", "C"), [("pa", None), ("pa1", 0.1), ("pa2", 0.1)])
+def test_multi_prototype_passive_aggressive_is_the_published_rule(name, C):
+    X, labels = three_classes()
+    learner = MultiPrototype(lambda d: LEARNERS[name](d, **({} if C is None else {"C": C})), 3, 4)
+    W = np.zeros((3, 4))
+    for x, c in zip(X, labels, strict=True):
+        s = max((r for r in range(3) if r != c), key=lambda r: W[r] @ x)
+        loss, q = max(0, 1 - (W[c] - W[s]) @ x), 2 * x @ x
+        tau = {"pa": loss / q, "pa1": min(C or 0, loss / q), "pa2": loss / (q + 1 / (2 * (C or 1)))}[name]
+        W[c] += tau * x
+        W[s] -= tau * x
+        learner.learn(x, c)
+        np.testing.assert_allclose(learner.W, W, atol=1e-12)
+    assert np.min(np.max(np.abs(W), axis=1)) > 0.1
+
+
+def test_ties_between_classes_go_to_the_smaller():
+    learner = MultiPrototype(LEARNERS["perceptron"], 4, 1)
+    assert learner.predict(np.ones(1)) == 0
+    learner.learn(np.ones(1), 0)
+    np.testing.assert_array_equal(learner.W, [[1], [-1], [0], [0]])
+    learner.learn(-np.ones(1), 0)  # scores -1, 1, 0, 0: the rival is 1
+    np.testing.assert_array_equal(learner.W, [[0], [0], [0], [0]])
+    learner.learn(np.ones(1), 2)
+    np.testing.assert_array_equal(learner.W, [[-1], [0], [1], [0]])
+    np.testing.assert_array_equal(learner.scores(np.array([2.0])), [-2, 0, 2, 0])
+    assert learner.predict(np.ones(1)) == 2
+    assert OneVsRest(LEARNERS["perceptron"], 3, 1).predict(np.ones(1)) == 0
+
+
+@pytest.mark.parametrize("kind", [MultiPrototype, OneVsRest])
+def test_rows_of_zeros_of_several_classes(kind):
+    learner = kind(LEARNERS["pa"], 3, 2)
+    learner.learn(np.zeros(2), 1)
+    np.testing.assert_array_equal(learner.W, np.zeros((3, 2)))
+
+
+@ALL
+def test_one_vs_rest_is_its_binary_learners(name, settings_):
+    X, labels = three_classes(30)
+    learner = OneVsRest(lambda d: LEARNERS[name](d, **settings_), 3, 4)
+    for x, c in zip(X, labels, strict=True):
+        learner.learn(x, c)
+    scores = []
+    for c in range(3):
+        alone = LEARNERS[name](4, **settings_)
+        run(alone, X, np.where(labels == c, 1, -1))
+        np.testing.assert_array_equal(learner.W[c], alone.w)
+        scores.append(alone.score(X[0]))
+    np.testing.assert_array_equal(learner.scores(X[0]), scores)
+    assert learner.predict(X[0]) == scores.index(max(scores))
+
+
+def test_classes_are_learned():
+    X, labels = three_classes(200)
+    for kind in (MultiPrototype, OneVsRest):
+        learner = kind(LEARNERS["arow"], 3, 4)
+        for x, c in zip(X, labels, strict=True):
+            learner.learn(x, c)
+        assert np.mean([learner.predict(x) == c for x, c in zip(X, labels, strict=True)]) > 0.75
