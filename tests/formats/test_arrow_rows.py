@@ -12,7 +12,7 @@ pa = pytest.importorskip("pyarrow")
 csv = pytest.importorskip("pyarrow.csv")
 parquet = pytest.importorskip("pyarrow.parquet")
 import reference_arrow  # noqa: E402
-from hypothesis import given  # noqa: E402
+from hypothesis import example, given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from reference_formats import mix  # noqa: E402
 from support.stored_rows import in_source_order  # noqa: E402
@@ -172,6 +172,9 @@ SENTENCES = {
     st.integers(1, 50),
     st.integers(0, 3),
 )
+@example(1, 40, [kind for kind in KINDS if kind != "huge"], True, True, True, "arrow", 50, 3)
+@example(1, 0, list(KINDS), True, False, False, "arrow", 50, 0)
+@example(2, 40, ["float64"] * 60 + ["huge"], True, False, True, "parquet", 50, 0)
 def test_rows_are_those_of_a_plain_reader(folder, seed, n, kinds, add_up, l2, single, ending, group, skipped):
     if ending == "parquet":
         kinds = [kind for kind in kinds if kind not in NOT_IN_PARQUET] or ["float64"]
@@ -236,6 +239,13 @@ def test_strings_are_read_by_their_dictionaries(tmp_path):
     assert arrow_files.dictionaries_in(about, 1) == set()
     recipe = Recipe("parquet", "error", None, "none", "float32", OPTIONS)
     same(read(tmp_path / "t.parquet", recipe)[0], reference_arrow.rows_of(table, "label")[0])
+
+
+@given(st.integers(0, 2**32), st.integers(0, 300), st.sampled_from([1, 8, 40, 63]))
+def test_ids_in_order(seed, n, width):
+    """Many of them equal, or alike in their first bits."""
+    ids = (np.random.default_rng(seed).integers(0, 2**62, n, np.int64) * 2) >> (63 - width)
+    assert table_rows.order_of(ids).tolist() == np.argsort(ids, kind="stable").tolist()
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 10, 39, 64, 100])
