@@ -61,9 +61,14 @@ def rows_of(lines, path) -> list:
     return in_source_order(path)
 
 
-@pytest.mark.parametrize(("keep_order", "chunk"), [(False, 32), (True, None)])
-def test_rows_are_added(tmp_path, keep_order, chunk):
-    first, second, third = text_of(90, 1), text_of(40, 2, d=60), text_of(30, 3, d=80)
+@pytest.mark.parametrize(
+    ("keep_order", "chunk", "ones"),
+    [(False, 32, (True, False)), (True, None, (False, True)), (False, 32, (True, True))],
+)
+def test_rows_are_added(tmp_path, keep_order, chunk, ones):
+    """ones: whether the values of the first rows and of those added are all 1."""
+    first, second = text_of(90, 1, ones=ones[0]), text_of(40, 2, d=60, ones=ones[1])
+    third = text_of(30, 3, d=80, ones=all(ones))
     rows = rows_of(first + second + third, tmp_path / "all.h5")
     store = tmp_path / "s.h5"
     split_rows(
@@ -74,6 +79,7 @@ def test_rows_are_added(tmp_path, keep_order, chunk):
     meta = extend([write(tmp_path / "b.svm", second)], store)
     assert by_number(store) == dict(enumerate(rows[:130]))
     assert (meta["n_samples"], meta["source_rows"], meta["settings"]["seed"]) == (130, 130, 4)
+    assert meta["values"] == ("ones" if all(ones) else "float32")
     # what was there keeps its place and its numbers
     now, ids_now = read_with_h5py(store)
     assert ids_now[: len(ids_before)].tolist() == ids_before.tolist()
@@ -95,19 +101,6 @@ def test_rows_are_added(tmp_path, keep_order, chunk):
     values, counts = np.unique([row[0] for row in rows], return_counts=True)
     assert meta["labels"] == list(zip(values, counts, strict=True))
     assert meta["n_nonzeros"] == sum(len(row[1]) for row in rows)
-
-
-@pytest.mark.parametrize("order", [(True, False), (False, True), (True, True)])
-def test_values_of_1_and_others_meet(tmp_path, order):
-    first, second = text_of(70, 1, ones=order[0]), text_of(30, 2, ones=order[1])
-    rows = rows_of(first + second, tmp_path / "all.h5")
-    store = tmp_path / "s.h5"
-    split_rows([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, chunk_nonzeros=32))
-    meta = extend([write(tmp_path / "b.svm", second)], store)
-    assert by_number(store) == dict(enumerate(rows))
-    assert meta["values"] == ("ones" if all(order) else "float32")
-    with open_store(store) as found:
-        found.verify()
 
 
 def test_weights_of_rows_that_had_none(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocksvm.store.ranges import ChunkRun, coalesce, runs_of
+from blocksvm.store.ranges import coalesce, runs_of
 
 SPANS = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 30)).map(lambda pair: (pair[0], sum(pair))), max_size=20)
 
@@ -35,7 +35,3 @@ def test_runs_are_of_neighbours_that_begin_within_their_bytes(chunks, most, data
         assert sum(size[chunk] for chunk in run[:-1]) < most
     for before, after in zip(runs, runs[1:], strict=False):
         assert after[0] != before[-1] + 1 or sum(size[chunk] for chunk in before) >= most
-
-
-def test_the_bytes_of_a_run():
-    assert ChunkRun((4, 5), ((10, 20), (30, 35))).n_bytes == 15
