@@ -15,13 +15,11 @@ from blocksvm.commands import module_of
 CELLS = "0\t" + "\t".join("3" * 13) + "\t0000002a" * 26 + "\n"
 # format and options -> a text of it
 TEXTS = {
-    "svmlight": "1 1:0.5 7:2\n-1 2:1\n",
     "svmlight-named": "ham 1:0.5 7:2\nspam 2:1\n",
     "multilabel": "a,b 1:1 2:2\nb 3:3\n 1:1\n",
     "vw": "1 0.5 tag|a x:2 y |b:2 z\n-1 |a x\n",
     "documents --ngrams word:1-2": "0\tthe dog ran\n1\tthe cat ran\n",
     "csv": "label,size,colour\n1,0.5,red\n0,1.5,blue\n",
-    "tsv": "label\tsize\tcolour\n1\t0.5\tred\n0\t1.5\tblue\n",
     "criteo": CELLS + "1" + CELLS[1:],
     "auto": "1 1:0.5 7:2\n-1 2:1\n",
 }
