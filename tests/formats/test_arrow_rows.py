@@ -248,20 +248,6 @@ def test_ids_in_order(seed, n, width):
     assert table_rows.order_of(ids).tolist() == np.argsort(ids, kind="stable").tolist()
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 10, 39, 64, 100])
-def test_a_sorting_network_sorts(n):
-    """Any keys: all of zeros and ones, where these are few."""
-    pairs = table_rows.sorting_network(n)
-    random = np.random.default_rng(n)
-    keys = random.integers(0, 50, (n, 200))
-    if n <= 10:
-        keys = (np.arange(1 << n) >> np.arange(n)[:, None]) & 1
-    expected = np.sort(keys, axis=0)
-    for low, high in pairs.tolist():
-        keys[low], keys[high] = np.minimum(keys[low], keys[high]), np.maximum(keys[low], keys[high])
-    assert (keys == expected).all()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("bits_", "many", "normalize"), [(4, True, "none"), (8, True, "l2"), (11, False, "l2")])
 def test_features_that_meet_are_added_up_as_those_of_text(tmp_path, bits_, many, normalize):

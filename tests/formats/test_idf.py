@@ -92,14 +92,6 @@ def test_values_are_those_of_scikit_learn(idf, normalize, least, dtype, corpus, 
     np.testing.assert_allclose(dense(like, theirs.vocabulary_), theirs.transform(NEW).toarray(), **close)
 
 
-def test_a_store_is_the_same_for_any_jobs_and_memory(corpus, tmp_path):
-    bytes_of = []
-    for name, machine in (("a.h5", {"memory": 16_000_000}), ("b.h5", {"memory": 400_000_000, "n_jobs": 3})):
-        split_rows([corpus], tmp_path / name, SplitSettings(**GIVEN, **machine))
-        bytes_of.append((tmp_path / name).read_bytes())
-    assert bytes_of[0] == bytes_of[1]
-
-
 def test_rows_held_out_have_the_idf_of_the_others(corpus, tmp_path):
     store, held = tmp_path / "s.h5", tmp_path / "h.h5"
     split_rows([corpus], store, SplitSettings(**GIVEN, holdout=0.4, dtype="float64"), held)

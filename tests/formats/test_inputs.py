@@ -53,15 +53,6 @@ def test_hidden_and_temporary_files_are_left_out_and_told(tmp_path, capsys, patt
     assert files_named([str(rows / "a.svm~")]) == [str(rows / "a.svm~")]
 
 
-def test_a_folder_of_spark_is_split(tmp_path, run_in_process):
-    rows = made(tmp_path / "rows", "part-00000", "part-00001")
-    (rows / "_SUCCESS").write_text("")
-    done = run_in_process(split.main, rows, tmp_path / "s.h5")
-    assert done.code == 0, done.err
-    assert "24 rows" in done.out
-    assert "1 hidden or temporary file left out (_SUCCESS)" in done.err
-
-
 @pytest.mark.parametrize(
     ("names", "says"),
     [
