@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import pytest
-from support.training_cases import make_store, random_rows, train
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.objects.remote_path import place
@@ -68,14 +67,3 @@ def test_a_key_is_taken_character_by_character(bucket, key):
 def test_a_bucket_that_is_missing_is_told(bucket):
     with pytest.raises(InputError, match=r"^s3://other/rows.svm: there is no such bucket; check its name"):
         place("s3://other/rows.svm").exists()
-
-
-def test_a_store(bucket, tmp_path):
-    store = make_store(tmp_path, *random_rows(n=900, d=100, density=0.1), chunk_nonzeros=256)
-    with written_whole(place(f"{bucket}/rows.h5")) as file:
-        file.write(store.read_bytes())
-    settings = {"block_chunks": 3, "max_outer": 3, "tol": 0.0}
-    run, wanted = (train(source, **settings) for source in (f"{bucket}/rows.h5", store))
-    assert run.same(wanted)
-    with pytest.raises(InputError, match="no such file; expected a blocksvm store"):
-        train(f"{bucket}/none.h5")
