@@ -1,4 +1,4 @@
-"""The store as a file: readable by h5py alone, quick to open, and never wrong without saying so."""
+"""The store as a file: readable by h5py alone, and never wrong without saying so."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from support.training_cases import quick_model
 from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info
 from blocksvm.conversion.convert import SplitSettings, split_rows
-from blocksvm.store import codec, reader, schema
+from blocksvm.store import codec, schema
 from blocksvm.store.arrays import read_array, write_array
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.decoder import Decoder
-from blocksvm.store.hdf5_files import open_hdf5, write_meta
+from blocksvm.store.hdf5_files import write_meta
 from blocksvm.store.reader import Store
 from blocksvm.store.schema import ROW
 from blocksvm.store.writer import StoreWriter
@@ -85,55 +85,6 @@ def test_a_store_is_plain_hdf5(small_store):
         for name in file.attrs:
             kind = h5py.check_string_dtype(file.attrs.get_id(name).dtype)
             assert kind is None or kind.length is not None
-
-
-class Counted:
-    """Passes everything on to an h5py object, counting the attributes that are asked for; what comes back likewise."""
-
-    def __init__(self, inner, calls: list[str]):
-        self.__dict__.update(inner=inner, calls=calls)
-
-    def __getattr__(self, name):
-        self.calls.append(name)
-        found = getattr(self.inner, name)
-        return Counted(found, self.calls) if isinstance(found, h5py.h5d.DatasetID) else found
-
-    def __getitem__(self, key):
-        self.calls.append("[]")
-        found = self.inner[key]
-        return Counted(found, self.calls) if isinstance(found, (h5py.Dataset, h5py.Group)) else found
-
-
-def one_row_chunks(path: Path, n: int) -> Path:
-    """A store of ``n`` chunks, made directly."""
-    with create_hdf5(path, "store") as file, ThreadPoolExecutor(1) as pool:
-        writer = StoreWriter(file, n, 1, np.float32, pool, 1)
-        rows = np.zeros(n, ROW)
-        rows["length"] = rows["sq_norm"] = 1
-        rows["label"] = np.arange(n) % 2
-        rows["source"] = np.arange(n)
-        writer.append(rows, np.zeros(n, np.int32), np.ones(n, np.float32))
-        meta = {"settings": {"order": "stored"}, "sources": [], "source_rows": n}
-        write_meta(file, writer.finish(1, lambda start, stop: np.array([7]), meta))
-    return path
-
-
-@pytest.mark.slow
-def test_opening_asks_hdf5_nothing_chunk_by_chunk(tmp_path, monkeypatch):
-    """get_chunk_info costs 11 ms at 100,000 chunks: what is asked must not grow with their number."""
-    calls: list[str] = []
-    monkeypatch.setattr(reader, "open_hdf5", lambda *arguments: Counted(open_hdf5(*arguments), calls))
-    counted = []
-    for n in (3, 2000):
-        path = one_row_chunks(tmp_path / f"{n}.h5", n)
-        del calls[:]
-        with Store(path) as store:
-            assert len(store.chunks) == n
-            counted.append(list(calls))
-            assert store.read_block(np.array([n - 1, 0]), None).rows.tolist() == [n - 1, 0]
-    assert "get_chunk_info_by_coord" in counted[0]
-    assert counted[0] == counted[1]
-    assert len(counted[0]) < 140
 
 
 def test_a_rewritten_file_is_read_all_the_same(small_store, tmp_path):
