@@ -25,7 +25,7 @@ from blocksvm.base.memory import Budget, megabytes
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.kernels.kernel_machine_loops import columns_of
 from blocksvm.online.kernel_loop import HELD, IN_COLUMNS, factorise, learn_by_support
-from blocksvm.online.learner import STEP, C
+from blocksvm.online.learner import STEP, WEIGHTS, C
 from blocksvm.online.loops import EVEN, LOSS_SUM, NONZEROS, ROWS, TALLY_LENGTH
 from blocksvm.online.runner import known_of
 from blocksvm.online.solver import (
@@ -187,7 +187,7 @@ class KernelLearner:
     settings: Settings
     numbers: Callable[[Mapping], tuple[float, float]]
     on_mistakes: bool = False
-    takes_weights: bool = True
+    takes: tuple[str, ...] = (WEIGHTS,)
 
 
 class KernelOnlineSolver(HoldsRows, OwnDecisions):
@@ -267,7 +267,7 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
         if self.factors is not None:
             factors = self.factors[block.y + 1]
             weights = factors if weights is None else factors * weights
-        if weights is not None and not self.learner.takes_weights:
+        if weights is not None and WEIGHTS not in self.learner.takes:
             raise InputError(f"{self.name}: does not support weights of rows; leave them out")
         before, reports = tally.copy(), []
         done = 0
@@ -333,7 +333,7 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
 
 
 def method_of_kernel(learner: KernelLearner) -> Method:
-    capabilities = Capabilities(predicts_first=True, takes_weights=learner.takes_weights, linear=False)
+    capabilities = Capabilities(predicts_first=True, takes_weights=WEIGHTS in learner.takes, linear=False)
     return Method(
         learner.name,
         learner.summary,
@@ -348,7 +348,7 @@ KERNEL_PERCEPTRON = method_of_kernel(KernelLearner(
     lambda settings: (settings["step"], 0.0), on_mistakes=True,
 ))  # fmt: skip
 KERNEL_PA = method_of_kernel(KernelLearner(
-    "kernel-pa", "passive-aggressive with a kernel", SHARED, lambda settings: (math.inf, 0.0), takes_weights=False
+    "kernel-pa", "passive-aggressive with a kernel", SHARED, lambda settings: (math.inf, 0.0), takes=()
 ))  # fmt: skip
 KERNEL_PA1 = method_of_kernel(KernelLearner(
     "kernel-pa1", "passive-aggressive with a kernel, steps cut off at C", Settings((C,)) + SHARED,
