@@ -77,8 +77,9 @@ def weights_by_column(path, d=20) -> np.ndarray:
 
 
 @pytest.mark.process
-def test_the_learner_is_its_rule(folder):
-    run(folder, [*command_with("--step 0.1 --max-outer 3"), "--overwrite", "--order", "stored"])
+@pytest.mark.parametrize("module", ["numpy_learner", "first_learner"])
+def test_the_learner_is_its_rule(folder, module):
+    run(folder, [*command_with(f"{module}:MINE --step 0.1 --max-outer 3"), "--overwrite", "--order", "stored"])
     learned = weights_by_column(folder / "model.h5")
     X, y = rows_of(folder)
     with h5py.File(folder / "store.h5") as file:
@@ -90,7 +91,7 @@ def test_the_learner_is_its_rule(folder):
             if y[i] * (w @ x) <= 0.5:
                 w += 0.1 * y[i] * x
     np.testing.assert_allclose(learned, w, rtol=1e-10, atol=1e-12)
-    run(folder, [*command_with("--average"), "--overwrite"])
+    run(folder, [*command_with(f"{module}:MINE --step 0.1 --average"), "--overwrite"])
 
 
 @pytest.mark.process
