@@ -121,7 +121,7 @@ MEASURED = {
         **{loss: comparison("stars-train.svm", *BOTH, test="stars-test.svm", objective=f"loss={loss},bias=1")
            for loss in ("epsilon-insensitive", "squared-epsilon-insensitive")},
         "cross-validation": "experiments.cross_validation {imdb-words.svm}"}),
-    "kernel": (f"{TRAINING} learners", {
+    "kernel": (f"{TRAINING} online", {
         "": "experiments.kernel a9a={a9a}:0.0081 phishing={phishing.txt}:0.1 mushrooms={mushrooms.txt}:0.01 "
             "--repeats 1",
         "online": "experiments.kernel svmguide1={svmguide1.txt}:20 a9a={a9a}:{a9a.t}:0.05 --online"}),
@@ -130,19 +130,19 @@ MEASURED = {
               f"{{short.h5}} {options}"
         for name, options in (("hinge", ""), ("squared", "--loss squared-hinge"), ("large", "-C 10"),
                               ("logistic", "--loss logistic"))}),
-    "learners": ("learners kernels streaming sources formats", {
+    "learners": ("online kernels streaming sources formats", {
         **each("enron-names enron-shuffled imdb-w1 imdb-words news-mideast news-words clicks-drift zipf",
                "experiments.learners *={*.svm}"),
         "streams": "experiments.learners zipf={zipf.svm} --learners 'pa1 -C 0.1;ogd;arow;adagrad-fobos' --repeats 7 "
                    "--peers vw --vw='--loss_function hinge --noconstant'",
         "classes": "experiments.learners {news20.svm} {news20.t.svm} --classes",
         "sets": "experiments.learners {reuters.svm} {reuters.t.svm} --sets"}),
-    "mira": ("learners kernels", {"": "experiments.mira dna={dna.scale}:{dna.scale.t}"}),
-    "regimes": (f"{TRAINING} learners streaming", {
+    "mira": ("online kernels", {"": "experiments.mira dna={dna.scale}:{dna.scale.t}"}),
+    "regimes": (f"{TRAINING} online streaming", {
         "": "experiments.regimes imdb={imdb-train.svm},{imdb-test.svm} 20news={20news-train.svm},{20news-test.svm}",
         **each("redundant grown", "experiments.regimes a9a={a9a},{a9a.t},0.1 imdb={imdb-train.svm},{imdb-test.svm} "
                                   "--*")}),
-    "labels": (f"{TRAINING} learners", {
+    "labels": (f"{TRAINING} online", {
         "active": "experiments.labels {a9a},0.1 {imdb-w1.svm} {enron.svm}",
         "active-other": "experiments.labels {phishing.txt} {mushrooms.txt} {short-noisy.svm} --seeds 3",
         "reviews": "experiments.labels {reviews-books.svm} {reviews-dvd.svm} --prior --seeds 20",
@@ -151,10 +151,10 @@ MEASURED = {
         "unrelated": "experiments.labels {mushrooms.txt} {phishing.txt} --prior --seeds 10",
         **{f"again-{tol}": f"experiments.labels {{imdb-words.svm}} {{a9a}} --added --tol {tol}"
            for tol in ("1e-3", "1e-5")}}),
-    "regret": ("learners kernels theory", {
+    "regret": ("online kernels theory", {
         "": "experiments.regret a9a={a9a.h5} imdb-w1={imdb-w1.h5} --numbers abalone={abalone.h5} --classes "
             "dna={dna.h5}"}),
-    "hf-fobos": ("learners kernels", {
+    "hf-fobos": ("online kernels", {
         "": f"experiments.hf_fobos {CORPORA}",
         "many-classes": "experiments.hf_fobos {ob-8-1.svm} {sb-8-1.svm} {reut20.svm}",
         "other": "experiments.hf_fobos {splice.txt} {phishing.txt} {a9a} --inputs counts",
