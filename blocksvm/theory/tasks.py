@@ -190,13 +190,13 @@ def check_task(learner: str, settings: Mapping, what: str, max_rows: int | None)
 def replay_task(run: Run, tell: Callable[[str], None]) -> Run:
     """Let the learner run for one epoch."""
     runner, rows, state = run.runner, run.rows, run.runner.new_state(run.d)
-    step = rows_of_piece(runner.n_values)
+    step = rows_of_piece(runner.n_vectors)
     run.y[:] = 1
     for block, order, first in rows:
         y = block.y if rows.labelled else np.zeros(block.n_samples)
         for start in range(0, block.n_samples, step):
             part = order[start : start + step]
-            values = np.empty((len(part), runner.n_values))
+            values = np.empty((len(part), runner.n_vectors))
             out = values[:, 0] if runner.rule is None else values
             runner.learn(block.matrix, y, part, run.d, state, scores=out, sets=rows.sets)
             if not np.isfinite(values).all():

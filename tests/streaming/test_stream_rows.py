@@ -152,9 +152,6 @@ def test_questions_that_cannot_be(tmp_path, capsys, monkeypatch, options, what):
     code, _, err = run_in_process(capsys, main, path, *options)
     assert (code, what in err) == (2, True), err
     assert not (tmp_path / "a.txt").exists()
-    (tmp_path / "a.txt").write_text("something else\n")
-    code, _, err = run_in_process(capsys, main, path, "--query", 1.0, "--ask", "a.txt", "--overwrite")
-    assert code == 2 and "is not a list of rows written by blocksvm" in err
 
 
 def test_an_ordinary_model_goes_on_by_asking(tmp_path, capsys):
