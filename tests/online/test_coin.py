@@ -60,3 +60,27 @@ def test_it_learns_without_a_step_size_at_any_scale():
     np.testing.assert_allclose(found[2], found[1], rtol=1e-9, atol=1e-12)
     full = (X[200:] != 0.0).any(axis=1)  # a row without entries is predicted as 0
     assert np.mean(found[1][200:][full] * y[200:][full] > 0.0) > 0.85
+
+
+def test_weights_are_those_of_the_definition():
+    """As the rule is written: gradients of size |g_j| in units of L_j = max |x_j| times the steepest loss' so far."""
+    X, y = rows(n=120, d=15, seed=2)
+    weights = np.random.default_rng(0).choice([0.0, 0.3, 1.0, 7.0], len(y))
+    w, scale, theta, total, wealth = np.zeros(15), np.zeros(15), np.zeros(15), np.zeros(15), np.full(15, np.nan)
+    t, entries, steepest = 0, 0, 1.0
+    for x, label, h in zip(X, y, weights, strict=True):
+        if h > 0.0:
+            t, entries = t + 1, entries + np.count_nonzero(x)
+            slope = -label * h * (label * (w @ x) < 1.0)
+            steepest, moved = max(steepest, abs(slope)), slope * x != 0.0
+            g, first = slope * x, 16.0 * t / max(1, entries)
+            wealth[moved] = np.where(np.isnan(wealth), first, wealth)[moved] - (g * w)[moved]
+            wealth[moved & (wealth <= 0.0)] = first
+            scale[moved] = np.maximum(scale, np.abs(x))[moved]
+            theta, total = theta - g, total + np.abs(g)
+            L = np.where(moved, scale * steepest, 1.0)
+            w = np.where(moved, theta / (L + total) * wealth / L, w)
+    runner = Runner("coin", {}, {})
+    state = runner.new_state(15)
+    runner.learn(csr(X), y.astype(np.int16), np.arange(len(y), dtype=np.int32), 15, state, weights=weights)
+    np.testing.assert_allclose(runner.weights(state, np.empty(16))[:15], w, rtol=1e-9, atol=1e-12)

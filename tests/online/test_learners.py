@@ -9,8 +9,9 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-import reference_online as oracle
-from support.online_cases import CASES, csr, oracle_for, rows, runner_for
+from support.online_cases import CASES, csr, rows, runner_for
+from support.plain_learners import LEARNERS as PLAIN
+from support.plain_learners import LOSSES, plain_runner
 from support.stream_cases import text_of
 from support.training_cases import make_store, random_rows, run_in_process, train
 
@@ -127,57 +128,72 @@ def test_settings_are_in_models_checkpoints_and_logs(tmp_path, capsys, name, opt
 # -- rows of different importance
 
 
-def weigh(dense, given: dict, h: float) -> None:
-    """Make an oracle count its next row h times: h times the loss."""
-    if hasattr(dense, "C"):
-        dense.C = given.get("C", 1.0) * h
-    elif hasattr(dense, "r"):
-        dense.r = given.get("r", 1.0) / h
-    elif isinstance(dense, oracle.GradientLearner):
-        loss = oracle.LOSSES[given.get("loss", "hinge")]
-        dense.loss = lambda *arguments: tuple(h * part for part in loss(*arguments))
-    else:
-        dense.step = given.get("step", 1.0) * h
+WEIGHED = [name for name in LEARNERS if WEIGHTS in get_learner(name).takes]
+OF_A_SETTING = {name: ("C", 1.0) for name in ("pa1", "pa2", "scw1", "scw2")} | {
+    "arow": ("r", -1.0),
+    "perceptron": ("step", 1.0),
+    "perceptron-bias": ("step", 1.0),
+}
+IMPORTANCES = (0.0, 0.3, 1.0, 7.0)
 
 
-@pytest.mark.parametrize("name", [name for name in LEARNERS if name != "perceptron-bias"])
-@pytest.mark.parametrize("average", [False, True])
-def test_importance_multiplies_the_loss_of_a_row(name, average):
-    d = 15
-    X, y = rows(n=120, d=d, seed=2)
-    given = CASES[name][0]
-    runner = runner_for(name, given, d, average)
-    order = np.arange(len(y), dtype=np.int32)
-    if WEIGHTS not in runner.learner.takes:
-        with pytest.raises(InputError, match=f"{name}: does not support weights of rows; leave them out"):
-            runner.learn(csr(X), y.astype(np.int16), order, d, runner.new_state(d), weights=np.ones(len(y)))
-        return
-    states = []
-    for weights in (None, np.ones(len(y))):
-        state = runner.new_state(d)
-        runner.learn(csr(X), y.astype(np.int16), order, d, state, weights=weights)
-        states.append([state.columns.tobytes(), state.scalars.tobytes(), state.tally.tobytes()])
-    assert states[0] == states[1]
-    weights = np.random.default_rng(3).choice([0.0, 0.3, 1.0, 7.0], len(y))
+def of_rows(name, given, X, y, weights, average=False):
+    """(runner, state, scores) after all rows, in plain Python."""
+    runner, d = plain_runner(name, given, {"n_features": X.shape[1]}, average=average), X.shape[1]
     state, scores = runner.new_state(d), np.empty(len(y))
-    runner.learn(csr(X), y.astype(np.int16), order, d, state, weights=weights, scores=scores)
-    dense, total, rounds = oracle_for(name, given, d), np.zeros(d), 0
-    for x, label, h in zip(X, y, weights, strict=True):
-        if h == 0.0:
-            continue
-        if name in ("nag", "auto"):
-            dense.learn(x, label, h)
-        else:
-            weigh(dense, given, h)
-            dense.learn(x, label)
-        total, rounds = total + dense.w, rounds + 1
-    expected = total / rounds if average else dense.w
-    found = runner.weights(state, np.empty(d + 1))[:d]
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10 * max(1.0, np.abs(expected).max()))
+    with np.errstate(all="ignore"):  # as compiled
+        runner.learn(csr(X, np.float64), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, state,
+                     weights=weights, scores=scores)  # fmt: skip
+    return runner, state, scores
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_importance_multiplies_the_loss_of_a_row(name):
+    X, y = rows(n=120, d=15, seed=2)
+    given = CASES[name][0]
+    if name not in WEIGHED:
+        with pytest.raises(InputError, match=f"{name}: does not support weights of rows; leave them out"):
+            of_rows(name, given, X, y, np.ones(len(y)))
+        return
+    plain, even = (of_rows(name, given, X, y, weights)[1] for weights in (None, np.ones(len(y))))
+    for what in ("columns", "scalars", "tally"):
+        assert np.array_equal(getattr(plain, what), getattr(even, what))
+    weights = np.random.default_rng(3).choice(IMPORTANCES, len(y))
+    _, state, scores = of_rows(name, given, X, y, weights)
     assert state.tally[ROWS] == len(y)
-    loss = oracle.LOSSES[given.get("loss", "hinge")]
+    loss = LOSSES[given.get("loss", "hinge")]
     suffered = sum(h * loss(z, label)[0] for z, label, h in zip(scores, y, weights, strict=True))
     assert state.tally[LOSS_SUM] == pytest.approx(suffered, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", OF_A_SETTING)
+def test_the_importance_of_a_row_is_that_of_its_setting(name):
+    """h C, h step or r / h: each row from the same state."""
+    X, y = rows(n=60, d=15, seed=2)
+    setting, power = OF_A_SETTING[name]
+    given = {setting: 0.2} | ({"max_norm": 2.0} if name == "perceptron-bias" else {})
+    learner = PLAIN[name](15, **given)
+    for x, label, h in zip(X, y, np.random.default_rng(3).choice(IMPORTANCES[1:], len(y)), strict=True):
+        other = PLAIN[name](15, **given | {setting: 0.2 * h**power})
+        other.state.columns[:], other.state.scalars[:] = learner.state.columns, learner.state.scalars
+        other.learn(x, label)
+        learner.learn(x, label, h)
+        np.testing.assert_allclose(learner.state.columns, other.state.columns, rtol=1e-12, atol=1e-15)
+    assert learner.w.any()
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("name", [name for name in WEIGHED if name not in (*OF_A_SETTING, "nag", "coin", "auto")])
+def test_importance_multiplies_a_gradient(name, average):
+    """With the perceptron's loss as a factor of the row does; a row of no importance is as one that is not there."""
+    X, y = rows(n=120, d=15, seed=2)
+    weights, given = np.random.default_rng(3).choice(IMPORTANCES, len(y)), CASES[name][0] | {"loss": "perceptron"}
+    runner, state, _ = of_rows(name, given, X, y, weights, average)
+    there = weights > 0.0
+    scaled = of_rows(name, given, weights[there, None] * X[there], y[there], None, average)[1]
+    found, expected = (runner.weights(one, np.empty(16)) for one in (state, scaled))
+    assert found.any()
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
 # -- weights that are no numbers any more

@@ -1,11 +1,10 @@
-"""Online learners' rows, oracles and comparisons, for several files of tests."""
+"""Online learners' rows, settings and comparisons, for several files of tests."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-import reference_online as oracle
 import scipy.sparse
 
 from blocksvm.online.runner import Runner
@@ -73,10 +72,6 @@ def csr(X, dtype=np.float32):
 def runner_for(name, case, d, average=False, **options):
     known = {"n_features": d} if case.get("mirror") == "entropic" else {}
     return Runner(name, case, known, average=average, **options)
-
-
-def oracle_for(name, case, d):
-    return oracle.LEARNERS[name](d, **case)
 
 
 def agree(found, expected, tolerance=1e-10):
