@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-from functools import partial
 
 import numpy as np
 import pytest
-import reference_online as oracle
 import scipy.sparse
 from support.online_cases import agree, csr, rows
 from support.stream_cases import SMALL_PIECES, learned
@@ -57,12 +55,26 @@ def store(tmp_path_factory):
     return make_store(folder, text_of(X, sets), chunk_nonzeros=128, keep_order=True, format="multilabel")
 
 
-def ranked(learner, case, X, sets):
-    """(the oracle after all rows, losses, mistakes)"""
-    dense = oracle.MultiPrototype(partial(oracle.LEARNERS[learner], **case), K, X.shape[1])
-    margins = [dense.learn_set(x, own) for x, own in zip(X, sets, strict=True)]
-    losses = [0.0 if z is None else oracle.hinge(z, 1)[0] for z in margins]
-    return dense, sum(losses), sum(z is not None and z <= 0.0 for z in margins)
+def ranked(learner, C, X, sets):
+    """(W after all rows, losses, mistakes, scores before each row) as it is written: the right class of the lowest
+    score and the wrong one of the highest move by tau x and -tau x; nothing where no class, or every one, is right."""
+    W, loss, mistakes, scores = np.zeros((K, X.shape[1])), 0.0, 0, []
+    for x, own in zip(X, sets, strict=True):
+        scores.append(W @ x)
+        right = np.isin(np.arange(K), own)
+        if right.all() or not right.any():
+            continue
+        r = np.argmin(np.where(right, scores[-1], np.inf))
+        s = np.argmax(np.where(right, -np.inf, scores[-1]))
+        margin, q = scores[-1][r] - scores[-1][s], 2.0 * x @ x
+        suffered = max(0.0, 1.0 - margin)
+        loss, mistakes = loss + suffered, mistakes + (margin <= 0.0)
+        if q > 0.0:
+            tau = {"pa": suffered / q, "pa1": min(C, suffered / q), "pa2": suffered / (q + 0.5 / C),
+                   "perceptron": float(margin <= 0.0)}[learner]  # fmt: skip
+            W[r] += tau * x
+            W[s] -= tau * x
+    return W, loss, mistakes, np.array(scores)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +82,7 @@ def ranked(learner, case, X, sets):
 )
 def test_the_pair_ranked_worst_is_learned_from(learner, case):
     X, sets = given_sets()
-    dense, loss, mistakes = ranked(learner, case, X, sets)
+    W, loss, mistakes, _ = ranked(learner, 0.05, X, sets)
     distinct = sorted(set(sets))
     y = np.array([distinct.index(own) for own in sets], np.int16)
     runner = Runner(learner, case, {}, n_classes=K, targets="sets")
@@ -83,26 +95,26 @@ def test_the_pair_ranked_worst_is_learned_from(learner, case):
             runner.learn(csr(X[part]), y[part], order, D, state, sets=SetTable.of(distinct))
         results.append(state.columns.tobytes() + state.tally.tobytes())
     assert results[0] == results[1] == results[2]
-    agree(runner.weights(state, np.empty(K * (D + 1))).reshape(K, D + 1)[:, :D], dense.W)
+    agree(runner.weights(state, np.empty(K * (D + 1))).reshape(K, D + 1)[:, :D], W)
     assert state.tally[loops.LOSS_SUM] == pytest.approx(loss, rel=1e-12)
     assert (state.tally[loops.MISTAKES], state.tally[loops.ROWS]) == (mistakes, N)
 
 
 def test_one_learner_a_class_on_sets():
     X, sets = given_sets()
-    dense = oracle.OneVsRest(partial(oracle.LEARNERS["pa1"], C=0.05), K, D)
-    mistakes = 0
+    W, mistakes = np.zeros((K, D)), 0
     for x, own in zip(X, sets, strict=True):
         sides = np.where(np.isin(np.arange(K), own), 1, -1)
-        mistakes += (sides * dense.scores(x) <= 0.0).any()
-        for learner, side in zip(dense.learners, sides, strict=True):
-            learner.learn(x, side)
+        margins = sides * (W @ x)
+        mistakes += (margins <= 0.0).any()
+        if x.any():
+            W += np.outer(sides * np.clip((1.0 - margins) / (x @ x), 0.0, 0.05), x)
     fitted = fit(scipy.sparse.csr_matrix(X.astype(np.float32)), sets, learner="pa1", C=0.05, multiclass="rest",
                  order="stored")  # fmt: skip
-    agree(fitted.model.weights, dense.W)
+    agree(fitted.model.weights, W)
     assert fitted.loop.plan.solver.progress(fitted.loop.state)["mistakes"] == mistakes
     said = fitted.model.predict(scipy.sparse.csr_matrix(X))
-    assert list(said) == [tuple(np.flatnonzero(row)) for row in X @ dense.W.T > 0.0]
+    assert list(said) == [tuple(np.flatnonzero(row)) for row in X @ W.T > 0.0]
 
 
 def test_sets_of_one_are_single_labels(store):
@@ -116,15 +128,15 @@ def test_sets_of_one_are_single_labels(store):
 
 def test_from_text_to_rankings(store, tmp_path, capsys):
     X, sets = given_sets()
-    dense, loss, mistakes = ranked("pa1", {"C": 0.05}, X, sets)
+    W, loss, mistakes, _ = ranked("pa1", 0.05, X, sets)
     arguments = (store, tmp_path / "m.h5", "--learner", "pa1", "-C", "0.05", "--order", "stored", "--valid", store,
                  "--log", tmp_path / "t.jsonl")  # fmt: skip
     code, out, err = run_in_process(capsys, train_main, *arguments)
     assert code == 0, err
     model = load_model(tmp_path / "m.h5")
     assert (model.labels, model.multilabel, model.ranks) == ((0.0, 10.0, 20.0, 30.0), True, True)
-    agree(model.weights[:, np.argsort(model.feature_ids)], dense.W)
-    scores = X @ dense.W.T
+    agree(model.weights[:, np.argsort(model.feature_ids)], W)
+    scores = X @ W.T
     member = np.array([np.isin(np.arange(K), own) for own in sets])
     expected = [(10.0 * c,) for c in scores.argmax(axis=1)]
     assert list(model.predict(X)) == expected
@@ -209,16 +221,11 @@ def test_a_stream_of_sets_is_training_in_stored_order(store, tmp_path, capsys):
     more = ("--model", tmp_path / "m.h5", "--predictions", tmp_path / "p", "--scores", "--log", tmp_path / "t")
     code, out, err = run_in_process(capsys, stream_main, *named, *more)
     assert code == 0, err
-    dense, loss, mistakes = ranked("pa1", {"C": 0.05}, X, sets)
+    W, loss, mistakes, scores = ranked("pa1", 0.05, X, sets)
     assert f"average loss {loss / N:.6f}, mistakes {mistakes / N:.4%}" in out
     model = load_model(tmp_path / "m.h5")
     assert (model.labels, model.multilabel, model.ranks) == (LABELS, True, True)
-    agree(model.weights[:, np.argsort(model.feature_ids)], dense.W)
-    before = oracle.MultiPrototype(partial(oracle.LEARNERS["pa1"], C=0.05), K, D)
-    scores = []
-    for x, labels in zip(X, sets, strict=True):
-        scores.append(before.scores(x))
-        before.learn_set(x, labels)
+    agree(model.weights[:, np.argsort(model.feature_ids)], W)
     np.testing.assert_allclose(np.loadtxt(tmp_path / "p"), scores, rtol=1e-6, atol=1e-9)
     # and it is gone on with, by another stream and by training
     again = ("--continue-from", tmp_path / "m.h5", "--model", tmp_path / "n.h5", "--format", "multilabel")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import reference_online as oracle
 import scipy.optimize
 import scipy.sparse
 from hypothesis import given
@@ -100,16 +99,32 @@ def test_the_first_row_with_entries_makes_the_start():
     assert state.tally[loops.MISTAKES] == 2 + 0
 
 
+def by_definition(X, y, k):
+    """(W, its mean, mistakes): tau_r = [r = c] - max(0, B_r - theta) with B = W x / ||x||^2 + [r = c] and theta such
+    that sum tau = 0; the first row with entries takes tau_c = 1, the others -1 / (k - 1)."""
+    W, total, mistakes = np.zeros((k, X.shape[1])), 0.0, 0
+    for x, c in zip(X, y, strict=True):
+        own = np.arange(k) == c
+        mistakes += np.argmax(W @ x) != c
+        if x.any():
+            tau = np.where(own, 1.0, -1.0 / (k - 1))
+            if W.any():
+                edges = W @ x / (x @ x) + own
+                thetas = (np.cumsum(np.sort(edges)[::-1]) - 1.0) / np.arange(1, k + 1)
+                tau = own - np.maximum(edges - thetas.max(), 0.0)
+            W = W + np.outer(tau, x)
+        total = total + W
+    return W, total / len(y), mistakes
+
+
 def test_two_classes_are_two_opposite_prototypes():
     X, y = rows(n=120, d=D, seed=2)
     two = Runner("mira", {}, {})
     state = two.new_state(D)
     two.learn(csr(X), y.astype(np.int16), np.arange(120, dtype=np.int32), D, state)
-    dense = oracle.MIRAOfClasses(2, D)
-    for x, label in zip(X, y, strict=True):
-        dense.learn(x, int(label > 0))
     w = two.weights(state, np.empty(D + 1))[:D]
-    agree(np.array([-w, w]), dense.W)
+    W = by_definition(X, (y > 0.0).astype(int), 2)[0]
+    agree(np.array([-w, w]), W)
 
 
 def test_from_python_and_from_a_stream(tmp_path, capsys):
@@ -118,12 +133,8 @@ def test_from_python_and_from_a_stream(tmp_path, capsys):
     X = rng.standard_normal((150, D)).astype(np.float32).astype(float)
     y = np.argmax(X @ rng.standard_normal((D, K)), axis=1)
     X = scipy.sparse.csr_matrix(X.astype(np.float32))
-    dense, mean, mistakes = oracle.MIRAOfClasses(K, D), np.zeros((K, D)), 0
-    for x, c in zip(X.toarray().astype(float), y, strict=True):
-        mistakes += dense.predict(x) != c
-        dense.learn(x, c)
-        mean += dense.W / len(y)
-    agree(fit(X, y, learner="mira", order="stored").model.weights, dense.W)
+    W, mean, mistakes = by_definition(X.toarray().astype(float), y, K)
+    agree(fit(X, y, learner="mira", order="stored").model.weights, W)
     agree(fit(X, y, learner="mira", order="stored", average=True).model.weights, mean)
     blocks = [train(Matrix(X, y, chunk_rows=first), learner="mira", order="stored", max_outer=2, block_chunks=1)
               for first in (np.arange(150), np.arange(0, 150, 7), np.zeros(1, int))]  # fmt: skip
@@ -144,7 +155,7 @@ def test_from_python_and_from_a_stream(tmp_path, capsys):
     assert code == 0, err
     assert f"mistakes {mistakes / 150:.4%}" in out
     model = load_model(tmp_path / "m")
-    agree(model.weights[:, np.argsort(model.feature_ids)], dense.W)
+    agree(model.weights[:, np.argsort(model.feature_ids)], W)
 
 
 def test_what_it_does_not_take_is_refused(tmp_path):
