@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-import reference_online as oracle
+from support.plain_learners import LEARNERS, run
 from support.stored_rows import in_source_order
 from support.stream_cases import learned, weights_by_id
 from support.training_cases import run_in_process, train
@@ -101,12 +101,9 @@ def test_entries_of_a_row_that_meet_are_added_up_whatever_rows_came_before(most_
     assert len(places) > indptr[-1]  # some did meet
 
 
-@pytest.mark.parametrize("learner", ["arow", "fobos"])
-def test_learners_on_hashed_rows_are_the_dense_rules_on_them(rows, text, tmp_path, learner):
-    given = {"l1": 0.02} if learner == "fobos" else {}
-    stream, _ = learned(text, learner, bits=BITS, settings=given)
-    dense = {"arow": oracle.AROW, "fobos": lambda d: oracle.FOBOS(d, l1=0.02)}[learner](1 << BITS)
-    _, last, _ = oracle.run(dense, hashed_rows(rows), np.array([y for y, _ in rows]))
+def test_a_stream_that_hashes_learns_from_the_hashed_rows(rows, text, tmp_path):
+    stream, _ = learned(text, "fobos", bits=BITS, settings={"l1": 0.02})
+    _, last, _ = run(LEARNERS["fobos"](1 << BITS, l1=0.02), hashed_rows(rows), np.array([y for y, _ in rows]))
     np.testing.assert_allclose(weights_of(stream, tmp_path), last, rtol=1e-9, atol=1e-10)
 
 

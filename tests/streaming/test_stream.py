@@ -11,8 +11,10 @@ import time
 
 import numpy as np
 import pytest
-import reference_online as oracle
 from support.places import ROOT
+from support.plain_learners import LEARNERS as PLAIN
+from support.plain_learners import MultiPrototype
+from support.plain_learners import run as run_plainly
 from support.stream_cases import SMALL_PIECES, learned, single, text_of, weights_by_id
 from support.training_cases import make_store, random_rows, run_in_process, svmlight, train
 
@@ -47,22 +49,22 @@ def test_a_stream_and_training_in_stored_order_agree(tmp_path, learner):
 
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("labels", [None, (3.0, 5.0), (1.0, 2.0, 9.0)])
-def test_a_stream_equals_the_dense_rule(tmp_path, average, labels):
+def test_a_stream_is_its_learner_row_by_row(tmp_path, average, labels):
     X, y = random_rows(n=200, d=30, seed=2)
     X = single(X)
-    dense = oracle.AROW(31)
+    dense = PLAIN["arow"](31)
     values = labels or (-1.0, 1.0)
     rows = np.hstack([X.toarray(), np.full((200, 1), 0.5)])
     if len(values) == 3:
         y = np.array(values)[np.arange(200) % 3]
-        dense = oracle.MultiPrototype(oracle.AROW, 3, 31)
+        dense = MultiPrototype(PLAIN["arow"], 3, 31)
         total = np.zeros((3, 31))
         for x, label in zip(rows, y, strict=True):
             dense.learn(x, values.index(label))
             total += dense.W
         last = dense.W
     else:
-        _, last, mean = oracle.run(dense, rows, y)
+        _, last, mean = run_plainly(dense, rows, y)
         total = 200 * mean
         y = np.where(y > 0, values[1], values[0])
     stream, _ = learned(text_of(tmp_path, X, y), "arow", labels=labels, average=average, bias=0.5)
@@ -137,11 +139,9 @@ def test_a_prior_model_meets_the_stream_by_id(tmp_path):
     stream, _ = learned(text_of(tmp_path, Z, v), "fobos", settings={"l1": 0.05}, prior=tmp_path / "prior.h5")
     save_stream(tmp_path / "m.h5", stream)
     prior, _ = weights_by_id(tmp_path / "prior.h5", 31)
-    dense = oracle.FOBOS(31, l1=0.05)
-    score = dense.score
-    dense.score = lambda x: score(x) + prior @ x
-    rows = np.hstack([np.zeros((90, 1)), Z.toarray()])
-    oracle.run(dense, rows, v)
+    dense = PLAIN["fobos"](31, l1=0.05)
+    dense.state.prior = np.append(prior, 0.0)
+    run_plainly(dense, np.hstack([np.zeros((90, 1)), Z.toarray()]), v)
     found, _ = weights_by_id(tmp_path / "m.h5", 31)
     np.testing.assert_allclose(found, prior + dense.w, rtol=1e-9, atol=1e-10)
 

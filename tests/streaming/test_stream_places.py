@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import reference_online as oracle
+from support.plain_learners import LEARNERS, run
 from support.stream_cases import SMALL_PIECES, growing_rows, learned, single, text_of, weights_by_id
 from support.training_cases import random_rows
 
@@ -86,10 +86,9 @@ def test_a_prior_model_of_ids_meets_a_stream_that_hashes_them(tmp_path, numbered
     text, settings = text_of(tmp_path, X, y), {"l1": 0.05}
     stream, _ = learned(text, "fobos", settings=settings, bits=5, prior=tmp_path / "prior.h5")
     save_stream(tmp_path / "m.h5", stream)
-    dense = oracle.FOBOS(32, l1=0.05)
-    score = dense.score
-    dense.score = lambda x: score(x) + prior @ x
-    oracle.run(dense, hashed.astype(np.float32).astype(np.float64), y)
+    dense = LEARNERS["fobos"](32, l1=0.05)
+    dense.state.prior = np.append(prior, 0.0)
+    run(dense, hashed.astype(np.float32).astype(np.float64), y)
     found, _ = weights_by_id(tmp_path / "m.h5", 32)
     np.testing.assert_allclose(found, prior + dense.w, rtol=1e-9, atol=1e-10)
 

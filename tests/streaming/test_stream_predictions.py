@@ -8,8 +8,8 @@ import sys
 
 import numpy as np
 import pytest
-import reference_online as oracle
 from support.places import ROOT
+from support.plain_learners import LEARNERS, MultiPrototype, OneVsRest, run
 from support.stream_cases import SMALL_PIECES, learned, single, text_of, weights_by_id
 from support.training_cases import make_store, random_rows, run_in_process, svmlight, train
 
@@ -31,7 +31,7 @@ def test_predictions_are_those_made_before_each_row(tmp_path, capsys):
     X, y = random_rows(n=300, d=30, seed=1)
     X = single(X)
     text = text_of(tmp_path, X, np.where(y > 0, 1.0, 0.0))
-    scores, _, _ = oracle.run(oracle.PA1(30, C=0.1), X.toarray(), y)
+    scores, _, _ = run(LEARNERS["pa1"](30, C=0.1), X.toarray(), y)
     out, _ = streamed(capsys, text, "--learner", "pa1", "-C", "0.1", "--predictions", tmp_path / "s.txt", "--scores")
     np.testing.assert_allclose(np.loadtxt(tmp_path / "s.txt"), scores, rtol=1e-6, atol=1e-9)
     assert f"300 predictions in {tmp_path / 's.txt'}" in out
@@ -52,8 +52,7 @@ def test_of_several_classes(tmp_path, capsys, rule):
     codes = np.argmax(X @ rng.standard_normal((20, 3)), axis=1)
     labels = np.array([2.0, 5.0, 7.0])
     text = text_of(tmp_path, X, labels[codes])
-    make = lambda d: oracle.PA1(d, C=1.0)  # noqa: E731
-    dense = oracle.MultiPrototype(make, 3, 20) if rule == "prototype" else oracle.OneVsRest(make, 3, 20)
+    dense = (MultiPrototype if rule == "prototype" else OneVsRest)(LEARNERS["pa1"], 3, 20)
     expected = []
     for x, c in zip(X.toarray(), codes, strict=True):
         expected.append(dense.W @ x)
