@@ -7,10 +7,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import reference_online as oracle
 import scipy.sparse
 from scipy.optimize import brentq
 from scipy.special import logsumexp
+from support.plain_learners import LEARNERS, LOSSES
 
 from blocksvm.online.runner import Runner
 from blocksvm.sources.matrix import Matrix
@@ -124,7 +124,7 @@ def judged(run, found):
 
 
 class Dense:
-    """The oracle's run, everything written down: w_t before each round, scores, losses, gradients, tau."""
+    """A run of the learner, everything written down: w_t before each round, scores, losses, gradients, tau."""
 
     def __init__(self, X, y, name, case):
         d = X.shape[1]
@@ -132,8 +132,8 @@ class Dense:
         if name == "perceptron-bias":
             own["max_norm"] = np.linalg.norm(X, axis=1).max()
             X = np.hstack([X, np.full((len(y), 1), own["max_norm"])])
-        learner = oracle.LEARNERS[name](d, **own)
-        loss = oracle.LOSSES[case.get("loss", "hinge")]
+        learner = LEARNERS[name](d, **own)
+        loss = LOSSES[case.get("loss", "hinge")]
         self.X, self.y = X, y
         self.W, self.z, self.loss, self.g, self.tau, self.H = [], [], [], [], [], []
         for x, label in zip(X, y, strict=True):
@@ -144,7 +144,7 @@ class Dense:
             self.loss.append(value)
             self.g.append(slope * x)
             learner.learn(x[:d], label)
-            self.H.append(self.heights(case, learner) if name == "hf-fobos" else None)
+            self.H.append(self.heights(case) if name == "hf-fobos" else None)
             after = np.append(learner.w, 0.0)[: len(x)]
             self.tau.append(np.linalg.norm(after - w) / np.linalg.norm(x) if x.any() else 0.0)
         self.learner = learner
@@ -152,8 +152,10 @@ class Dense:
         self.tau = np.array(self.tau)
         self.hinge = np.maximum(0.0, 1.0 - y * self.z)
 
-    def heights(self, case, learner=None):
-        h = (learner or self.learner).h
+    def heights(self, case):
+        number = np.arange(1.0, len(self.g) + 1.0)
+        eta = case.get("step", 1.0) / (number if case.get("decay") != "constant" else number**0) ** 0.5
+        h = np.linalg.norm(eta[:, None] * np.array(self.g), ord=case.get("p", 2.0), axis=0)
         return h if case.get("cap") is None else np.minimum(h, case["cap"])
 
 
@@ -161,7 +163,7 @@ def dense_bound(name, dense, u, case, t):
     """(left, right) of a bound after t rounds, of every quantity by its definition."""
     X, y, W, g, tau, hinge = (a[:t] for a in (dense.X, dense.y, dense.W, dense.g, dense.tau, dense.hinge))
     after = np.vstack([dense.W, np.append(dense.learner.w, 0.0)[: len(u)]])  # w_1, ..., and the last one
-    loss, falls = oracle.LOSSES[case.get("loss", "hinge")], case.get("decay") != "constant"
+    loss, falls = LOSSES[case.get("loss", "hinge")], case.get("decay") != "constant"
     eta, l1, lam, C, p = (case.get(name, 1.0) for name in ("step", "l1", "lam", "C", "p"))
     U, delta, group = (case.get(name, 1.0) for name in ("radius", "delta", "group"))
     number, d = np.arange(1.0, t + 1.0), len(u)
@@ -262,7 +264,7 @@ def slack_of_round(dense, u, case, s):
     half = case.get("step", 1.0) / math.sqrt(s + 2) if falls and case.get("half_steps") == "next" else step
     before, after = dense.W[s], dense.W[s + 1] if s + 1 < len(dense.W) else dense.learner.w
     h = case["l1"] * (np.ones(len(u)) if dense.H[s] is None else dense.H[s])
-    loss = oracle.LOSSES[case.get("loss", "hinge")](u @ dense.X[s], dense.y[s], case.get("epsilon", 0.1))[0]
+    loss = LOSSES[case.get("loss", "hinge")](u @ dense.X[s], dense.y[s], case.get("epsilon", 0.1))[0]
     left = 2 * step * (dense.loss[s] - loss) + 2 * half * h @ (np.abs(after) - np.abs(u))
     G2 = max(np.sum(dense.g[s] ** 2), np.sum(h**2))
     return np.sum((before - u) ** 2) - np.sum((after - u) ** 2) + 8 * step * half * G2 - left

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import reference_online as oracle
 import scipy.sparse
 from scipy.optimize import linprog, minimize
+from support.plain_learners import LOSSES
 from support.regret_cases import sample
 
 from blocksvm.losses import get_loss
@@ -17,7 +17,7 @@ NAMES = ("hinge", "epsilon-insensitive", "squared-hinge", "logistic", "squared")
 
 
 def primal(name, X, y, m, w):
-    return sum(oracle.LOSSES[name](z, label, 0.1)[0] for z, label in zip(X @ w, y, strict=True)) + m @ np.abs(w)
+    return sum(LOSSES[name](z, label, 0.1)[0] for z, label in zip(X @ w, y, strict=True)) + m @ np.abs(w)
 
 
 def by_program(name, X, y, m):
@@ -39,7 +39,7 @@ def by_splitting(name, X, y, m):
 
     def evaluate(pair):
         w = pair[:d] - pair[d:]
-        values, slopes = zip(*(oracle.LOSSES[name](z, s, 0.1) for z, s in zip(X @ w, y, strict=True)), strict=True)
+        values, slopes = zip(*(LOSSES[name](z, s, 0.1) for z, s in zip(X @ w, y, strict=True)), strict=True)
         g = X.T @ np.array(slopes)
         return sum(values) + np.concatenate([m, m]) @ pair, np.concatenate([g + m, m - g])
 
@@ -92,6 +92,6 @@ def test_slopes_and_duals_are_those_of_the_loss(name):
     # Fenchel: the conjugate is the largest of s v - loss(v), found on a grid
     grid = np.linspace(-30.0, 30.0, 60_001)
     for i in range(5):
-        values = np.array([oracle.LOSSES[name](v, y[i], 0.1)[0] for v in grid[::20]])
+        values = np.array([LOSSES[name](v, y[i], 0.1)[0] for v in grid[::20]])
         conjugate = (0.9 * slopes[i] * grid[::20] - values).max()
         assert losses.dual(0.9 * slopes[i : i + 1], y[i : i + 1]) == pytest.approx(-conjugate, abs=2e-3)

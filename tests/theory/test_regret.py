@@ -9,10 +9,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import reference_online as oracle
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.plain_learners import LEARNERS as PLAIN
+from support.plain_learners import LOSSES
+from support.plain_learners import run as run_plainly
 from support.regret_cases import CASES, Dense, agree, compared, dense_bound, ids, judged, replayed, sample
 from support.training_cases import make_store, random_rows
 
@@ -290,7 +292,7 @@ def test_the_comparator_is_the_best_in_hindsight():
 
         def total(w, loss=loss, case=case):
             pairs = zip(X @ w, y, strict=True)
-            return sum(oracle.LOSSES[loss](z, label, case.get("epsilon", 0.1))[0] for z, label in pairs)
+            return sum(LOSSES[loss](z, label, case.get("epsilon", 0.1))[0] for z, label in pairs)
 
         # descent from many places, by a method without derivatives, which the code under test does not have
         starts = [np.zeros(5), np.linalg.lstsq(X, y, rcond=None)[0]]
@@ -313,7 +315,7 @@ def test_a_smooth_comparator_is_as_good_as_its_certificate_says(loss):
 
         def objective(w, C=one.C):
             pairs = zip(X @ w, y, strict=True)
-            return 0.5 * w @ w + C * sum(oracle.LOSSES[loss](z, label, 0.1)[0] for z, label in pairs)
+            return 0.5 * w @ w + C * sum(LOSSES[loss](z, label, 0.1)[0] for z, label in pairs)
 
         least = scipy.optimize.minimize(objective, one.w[:4], method="Powell", options={"ftol": 1e-13, "xtol": 1e-9})
         own = objective(one.w[:4])
@@ -410,7 +412,7 @@ def test_times_orders_and_first_rows(tmp_path):
 def test_the_mean_of_the_weights_is_measured():
     X, y, _ = sample(n=90, noise=0.1)
     made = report.measure_regret(Matrix(X, y), "perceptron", average=True)
-    _, _, mean = oracle.run(oracle.Perceptron(X.shape[1]), X, y)
+    _, _, mean = run_plainly(PLAIN["perceptron"](X.shape[1]), X, y)
     agree(made.mean.hinge[-1], np.maximum(0.0, 1.0 - y * (X @ mean)).sum())
 
 
@@ -535,7 +537,7 @@ def test_the_lemma_of_the_leader_is_measured(tmp_path, name, case, order):
     (one,) = made.bounds
     assert one.applies and not one.violated
     run = made.run
-    loss = oracle.LOSSES[case.get("loss", "hinge")]
+    loss = LOSSES[case.get("loss", "hinge")]
     expected = np.cumsum([loss(z, s)[0] - loss(v, s)[0] for z, v, s in
                            zip(run.scores, run.read.after, run.y, strict=True)])  # fmt: skip
     agree(stability(run), expected[run.times - 1])

@@ -8,8 +8,9 @@ import math
 
 import numpy as np
 import pytest
-import reference_online as oracle
 import scipy.sparse
+from support.plain_learners import LEARNERS as PLAIN
+from support.plain_learners import MultiPrototype
 from support.training_cases import make_store, run_in_process
 
 from blocksvm.api.fit import fit
@@ -276,9 +277,12 @@ def classes(n=120, k=4, noise=0.5, seed=0):
 def test_the_perceptron_of_several_classes():
     X, y = classes()
     found = measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "perceptron")
-    dense = oracle.MultiPrototype(oracle.Perceptron, 4, 6)
-    losses = [max(0.0, 1.0 - dense.learn_set(x, {c})) for x, c in zip(X, y, strict=True)]
-    assert found.run.judged[-1] == pytest.approx(sum(losses), rel=1e-10)
+    dense, loss = MultiPrototype(PLAIN["perceptron"], 4, 6), 0.0
+    for x, c in zip(X, y, strict=True):
+        scores = dense.scores(x)
+        loss += max(0.0, 1.0 - scores[c] + np.delete(scores, c).max())
+        dense.learn(x, c)
+    assert found.run.judged[-1] == pytest.approx(loss, rel=1e-10)
     # the losses that are measured of u are those that the solver made least
     u = found.comparators[1]
     machine = fit(scipy.sparse.csr_matrix(X), y, C=u.C, multiclass="crammer-singer", tol=1e-7, max_outer=1000)
