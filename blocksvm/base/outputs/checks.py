@@ -114,7 +114,9 @@ def _article(kind: str | None) -> str:
     """The kind of file with its article, as sentences name it."""
     if kind is None:
         return "the output"
-    return {"log": "a trace", "rows": "a list of rows", "structure": "a structured model"}.get(kind, f"{'an' if kind[0] in 'aeioO' else 'a'} {kind}")
+    return {"log": "a trace", "rows": "a list of rows", "structure": "a structured model"}.get(
+        kind, f"{'an' if kind[0] in 'aeioO' else 'a'} {kind}"
+    )
 
 
 def _is_ours(path: Path, kind: str) -> bool:
