@@ -10,9 +10,8 @@ import numpy as np
 import scipy.sparse
 from scipy.optimize import brentq
 from scipy.special import logsumexp
-from support.plain_learners import LEARNERS, LOSSES
+from support.plain_learners import LEARNERS, LOSSES, plain_runner
 
-from blocksvm.online.runner import Runner
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import report
 from blocksvm.theory.bounds import bounds_of
@@ -96,7 +95,7 @@ def sample(n=80, d=6, seed=0, noise=0.0, unit=False, zeros=0):
 def replayed(X, y, name, case, times=None) -> Run:
     source = Matrix(scipy.sparse.csr_matrix(X), y)
     known = {"max_norm": source.max_norm, "n_features": float(source.n_features)}
-    runner = Runner(name, case, known)
+    runner = plain_runner(name, case, known)
     run = Run(runner).begin(ReplayRows(source), log_spaced(len(y)) if times is None else times)
     return replay(run, lambda text: None)
 
