@@ -1,5 +1,5 @@
-"""Learners that predict the rows themselves: against the definition and a numerical optimiser; the way from rows without
-labels to distances."""
+"""Learners that predict the rows themselves: against the definition and a numerical optimiser; the way from rows
+without labels to distances."""
 
 from __future__ import annotations
 
