@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.online_cases import CASES, agree, csr, rows, runner_for
-from support.plain_learners import LEARNERS, MultiPrototype, OneVsRest, plain_runner, run
+from support.plain_learners import LEARNERS, LOSSES, MultiPrototype, OneVsRest, plain_runner, run
 
 from blocksvm.base.errors import InputError
 from blocksvm.online import loops
@@ -111,34 +111,66 @@ def test_a_bias_is_a_constant_feature(name):
     agree(runner.weights(state, found), plain.weights(wide, expected)[: d + 1], 1e-12)
 
 
+def within(w, radius):
+    return w * min(1.0, radius / max(np.linalg.norm(w), 1e-300))
+
+
+def soft(w, threshold):
+    return np.sign(w) * np.maximum(np.abs(w) - threshold, 0.0)
+
+
+def ratio(a, h):
+    return np.divide(a, h, out=np.zeros(len(h)), where=h > 0.0)
+
+
 def by_definition(name, case, X, y):
-    """(last weights, their mean) of a rule with the hinge loss, all weights renewed in each round."""
-    w, theta, heights, total = (np.zeros(X.shape[1]) for _ in range(4))
+    """(last weights, their mean) of a rule as it is written, all weights renewed in each round."""
+    w, u, squares, heights, total = (np.zeros(X.shape[1]) for _ in range(5))
+    step, l1, p = case.get("step", 1.0), case.get("l1", 0.0), case.get("p", 2.0)
+    loss = LOSSES[case.get("loss", "hinge")]
     for t, (x, label) in enumerate(zip(X, y, strict=True), 1):
-        g = -label * x if label * (w @ x) < 1.0 else 0.0 * x
-        eta = case.get("step", 1.0) / (1.0 if case.get("decay") == "constant" else math.sqrt(t))
+        g = loss(w @ x, label)[1] * x
+        eta = step / (1.0 if case.get("decay") == "constant" else math.sqrt(t))
+        u, squares = u + g, squares + g * g
+        h = case.get("delta", 1.0) + np.sqrt(squares)
         if case.get("mirror") == "entropic":
-            theta = theta - g
-            powers = case["step"] * np.array([theta, -theta])
+            powers = step * np.array([-u, u])
             up, down = np.exp(powers - powers.max())
             w = case["radius"] * (up - down) / (up + down).sum()
         elif case.get("mirror") == "p-norm":
-            theta = theta - g
-            norm = np.linalg.norm(theta, ord=case["p"])
-            w = case["step"] * np.sign(theta) * np.abs(theta) ** (case["p"] - 1) / max(norm, 1e-300) ** (case["p"] - 2)
+            w = -step * np.sign(u) * np.abs(u) ** (p - 1) / max(np.linalg.norm(u, ord=p), 1e-300) ** (p - 2)
         elif name == "pegasos":
             w = (1.0 - 1.0 / t) * w - g / (case["lam"] * t)
-            w = w * min(1.0, 1.0 / math.sqrt(case["lam"]) / max(np.linalg.norm(w), 1e-300))
+            if "unprojected" not in case:
+                w = within(w, math.sqrt((2.0 * loss(0.0, 1.0)[0] if "loss" in case else 1.0) / case["lam"]))
         elif name == "ogd":
+            w = within(w - eta * g, case.get("radius", math.inf))
+        elif name == "subgradient":
+            w = w - eta * (g + l1 * np.sign(w))
+        elif name == "adagrad-fobos":
+            w = soft(w - step * ratio(g, h), step * ratio(np.full(len(h), l1), h))
+        elif name.startswith("adagrad-rda"):
+            w = -ratio(soft(u, t * l1), squares if name.endswith("squares") else h / step)
+        elif "group" in case:
             w = w - eta * g
-            w = w * min(1.0, case["radius"] / max(np.linalg.norm(w), 1e-300))
+            w = w * max(0.0, 1.0 - eta * case["group"] / max(np.linalg.norm(w), 1e-300))
         else:
-            heights = heights + np.abs(eta * g)
-            l1 = case["l1"] * (np.minimum(heights, case["cap"]) if name == "hf-fobos" else 1.0)
-            half = w - eta * g
-            w = np.sign(half) * np.maximum(np.abs(half) - eta * l1, 0.0) / (1.0 + eta * case.get("l2", 0.0))
+            move, then = np.abs(eta * g), step / math.sqrt(t + 1) if case.get("half_steps") == "next" else eta
+            heights = np.maximum(heights, move) if p == math.inf else (heights**p + move**p) ** (1.0 / p)
+            of_each = np.minimum(heights, case.get("cap", math.inf)) if name == "hf-fobos" else 1.0
+            w = soft(w - eta * g, then * l1 * of_each) / (1.0 + then * case.get("l2", 0.0))
         total = total + w
     return w, total / len(y)
+
+
+LAZY = ("ogd", "subgradient", "fobos", "hf-fobos", "adagrad-rda", "adagrad-rda-squares", "adagrad-fobos", "pegasos")
+
+
+@pytest.mark.parametrize(("name", "case"), [(name, case) for name, case in EACH if name in LAZY], ids=str)
+def test_features_seldom_seen_have_the_weights_of_the_definition(name, case):
+    X, y = rows(n=150)
+    _, *found = run(LEARNERS[name](30, **case), X, y)
+    agree(np.array(found), np.array(by_definition(name, case, X, y)))
 
 
 @pytest.mark.slow
