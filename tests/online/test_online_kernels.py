@@ -58,6 +58,37 @@ def test_more_than_two_classes(name, rule):
     assert state.tally[loops.MISTAKES] == mistakes
 
 
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name not in ("mira", "perceptron-bias")])
+def test_prototypes_are_one_learner_of_two_places(name):
+    """Of the row that has x in the place of its class c, -x in that of the wrong class s of the highest score, and
+    zeros (Crammer et al., JMLR 2006, section 7)."""
+    d, k, case = 6, 3, CASES[name][-1]
+    X, _ = rows(n=80, d=d, seed=3, density=0.5)
+    rng = np.random.default_rng(1)
+    y = np.argmax(X @ rng.standard_normal((d, k)) + 0.3 * rng.standard_normal((len(X), k)), axis=1)
+    several, one = MultiPrototype(partial(LEARNERS[name], **case), k, d), LEARNERS[name](k * d, **case)
+    with np.errstate(all="ignore"):  # as compiled
+        for x, c in zip(X, y, strict=True):
+            places = np.array([np.kron(np.eye(k)[r], x) for r in range(k)])
+            scores = np.array([one.score(place) for place in places])
+            agree(several.scores(x), scores)
+            s = np.argmax(np.where(np.arange(k) == c, -np.inf, scores))
+            one.learn(places[c] - places[s], 1)
+            several.learn(x, c)
+            agree(several.W.ravel(), one.w)
+    assert one.w.any()
+
+
+def test_prototypes_with_a_bias_have_a_feature_as_large_as_the_largest_row():
+    X, _ = rows(n=80, d=6, seed=3, density=0.5)
+    biased = MultiPrototype(partial(LEARNERS["perceptron-bias"], max_norm=2.5), 3, 6)
+    plain = MultiPrototype(LEARNERS["perceptron"], 3, 7)
+    for i, x in enumerate(X):
+        biased.learn(x, i % 3)
+        plain.learn(np.append(x, 2.5), i % 3)
+    agree(biased.weights * [*np.ones(6), biased.runner.bias / 2.5], plain.W)
+
+
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("rule", [None, "prototype", "rest"])
 def test_blocks_of_any_size_are_bit_identical(name, rule):
