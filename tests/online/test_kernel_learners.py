@@ -7,6 +7,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
 from support.training_cases import make_store, run_in_process, stop_after, svmlight, train
@@ -233,6 +235,27 @@ def test_a_projected_step_minimises_what_it_stands_for(name):
         assert objective(moved) <= found.fun + 1e-9
         tried += bool(moved.any())
     assert tried >= 5
+
+
+@pytest.mark.slow
+@given(seed=st.integers(0, 2**32 - 1), C=st.sampled_from([0.05, 1.0, 20.0]))
+def test_the_bounds_hold_in_the_space_of_the_kernel(seed, C):
+    """With ||phi(x)|| = 1 (rbf), u any combination: of PA-I mistakes <= max(1, 1/C)(||u||^2 + 2C sum l*) (Crammer 2006,
+    Theorem 4), of the perceptron mistakes - sum l* <= ||u|| sqrt(mistakes)."""
+    rng = np.random.default_rng(seed)
+    X, y = rows(n=50, seed=seed % 991)
+    b = rng.normal(size=50) * rng.uniform(0.0, 3.0) + (y if rng.random() < 0.5 else 0.0)
+    K = np.array([[plain_kernel(RBF)(u, v) for v in X] for u in X])
+    best, norm = np.maximum(0.0, 1.0 - y * (K @ b)), float(b @ K @ b)
+    source = Matrix(sparse_rows(X), y)
+    tally = {
+        name: train(source, learner=name, order="stored", **more, **RBF).loop.state["tally"]
+        for name, more in (("kernel-pa1", {"C": C}), ("kernel-perceptron", {}))
+    }
+    slack = 1.0 + 1e-9
+    assert tally["kernel-pa1"][MISTAKES] <= max(1.0, 1.0 / C) * (norm + 2.0 * C * best.sum()) * slack
+    mistakes = tally["kernel-perceptron"][MISTAKES]
+    assert mistakes - best.sum() <= np.sqrt(norm * mistakes) * slack
 
 
 def test_out_of_core_within_the_memory(tmp_path):

@@ -1,5 +1,5 @@
-"""Learners that predict the rows themselves: against the definition and a numerical optimiser; the way from rows
-without labels to distances."""
+"""Learners that predict the rows themselves: against the definition, a numerical optimiser, published bounds; the way
+from rows without labels to distances."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.optimize import minimize
 from support.online_cases import csr
 from support.stream_cases import learned, text_of, weights_by_id
@@ -126,6 +128,42 @@ def test_a_step_minimises_what_it_stands_for(kind):
         runner.learn(csr(x[None]), np.zeros(1), np.zeros(1, np.int32), 3, state)
         found = minimize(objective, w, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-13, "maxiter": 5000})
         assert objective(state.columns[:6:2] * state.scalars[1]) <= found.fun + 1e-9
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1), name=st.sampled_from(NAMES), C=st.sampled_from([0.02, 0.5, 20.0]),
+    learn_radius=st.booleans(), near=st.booleans(),
+)  # fmt: skip
+def test_the_bounds_hold(seed, name, C, learn_radius, near):
+    """For every u, with D = ||u - w_1||, R = 1 (Crammer 2006): Lemma 1, sum tau (2 l - tau - 2 l*) <= D^2; Theorem 2
+    (PA, l* = 0), sum l^2 <= D^2; Theorem 3 (PA), sum l^2 <= (D + 2 sqrt(sum l*^2))^2; Theorem 4 (PA-I), rounds of a
+    loss of 1 or more <= max(1, 1/C) (D^2 + 2C sum l*); Theorem 5 (PA-II), sum l^2 <= (1 + 1/(2C)) (D^2 + 2C sum
+    l*^2)."""
+    rng = np.random.default_rng(seed)
+    X = rows(n=60, d=5, seed=seed % 991)
+    center = rng.normal(size=5) + X.mean(axis=0)
+    if near:  # rows within the radius of u
+        X = center + (X - X.mean(axis=0)) * 0.05
+        X = X.astype(np.float32).astype(float)
+    apart = np.sqrt(((X - center) ** 2).sum(axis=1))
+    epsilon = float(apart.max()) * 1.01 if near else float(np.quantile(apart, rng.random())) + 0.01
+    u = np.append(center, 0.0)
+    first = np.append(np.zeros(5), epsilon if learn_radius else 0.0)
+    case = {"epsilon": epsilon, "learn_radius": learn_radius} | ({} if name == "pa" else {"C": C})
+    _, _, scores = run_kernel(name, case, X)
+    losses, best = np.maximum(0.0, scores - epsilon), np.maximum(0.0, apart - epsilon)
+    tau = {"pa": losses, "pa1": np.minimum(C, losses), "pa2": losses / (1.0 + 0.5 / C)}[name]
+    squared, slack = ((u - first) ** 2).sum(), 1.0 + 1e-7
+    assert (tau * (2.0 * losses - tau - 2.0 * best)).sum() <= squared * slack
+    if name == "pa":
+        if near:
+            assert (best == 0.0).all()
+            assert (losses**2).sum() <= squared * slack
+        assert (losses**2).sum() <= (np.sqrt(squared) + 2.0 * np.sqrt((best**2).sum())) ** 2 * slack
+    if name == "pa1":
+        assert (losses >= 1.0).sum() <= max(1.0, 1.0 / C) * (squared + 2.0 * C * best.sum()) * slack
+    if name == "pa2":
+        assert (losses**2).sum() <= (1.0 + 0.5 / C) * (squared + 2.0 * C * (best**2).sum()) * slack
 
 
 def single(X):
