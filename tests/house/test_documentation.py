@@ -25,8 +25,10 @@ import pytest
 from support.places import ROOT
 
 from blocksvm.commands import COMMANDS, module_of
+from blocksvm.model.model_file import describe_model
 from blocksvm.online import LEARNERS
 from blocksvm.online.methods import NAMES
+from blocksvm.store.reader import open_store
 
 sys.path.append(str(ROOT / "tools"))
 import drawing  # noqa: E402
@@ -158,6 +160,31 @@ def shell(line: str, run_in_process) -> None:
     env = os.environ | {"PATH": os.pathsep.join(paths), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["bash", "-euo", "pipefail", "-c", line], capture_output=True, text=True, env=env)
     assert done.returncode == 0, f"{line}\n{done.stderr}"
+
+
+@pytest.mark.process
+def test_what_is_done_each_night_can_be_done_in_the_third(tmp_path, monkeypatch, run_in_process):
+    """As it is printed: a job that is killed and repeated, too."""
+    name = "recipes/nightly.md"
+    monkeypatch.chdir(tmp_path)
+    (lines,) = [commands(code) for kind, code in blocks(name) if kind == "sh" and re.search("^mv ", code, re.MULTILINE)]
+    for kind, code in blocks(name):
+        if kind == "python":
+            exec(compile(code, name, "exec"), {})  # noqa: S102
+        for line in commands(code) if kind == "sh" and commands(code) != lines else ():
+            shell(line, run_in_process)
+    with open_store("rows.h5") as found:
+        expected = found.n_samples
+    for night in range(3):
+        make(tmp_path / "tuesday.svm", 10 + night)
+        expected += 300
+        # killed after each of its lines and begun again in the last night; repeated as a whole in the others
+        for n in range(1, len(lines) + 1) if night == 2 else (len(lines), len(lines)):
+            for line in lines[:n]:
+                shell(line, run_in_process)
+        with open_store("rows.h5") as found:
+            assert found.n_samples == expected
+            assert describe_model("model.h5")["fingerprint"] == found.fingerprint
 
 
 @pytest.mark.process

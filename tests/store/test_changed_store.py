@@ -26,6 +26,7 @@ from blocksvm.commands.predict import main as predict
 from blocksvm.commands.split import main
 from blocksvm.commands.train import main as train_command
 from blocksvm.conversion.convert import SplitSettings, extend, settings_of_store, split_rows
+from blocksvm.conversion.feature_ids import gather_spans
 from blocksvm.model.solver_state import open_state
 from blocksvm.store.reader import Store, open_store
 from blocksvm.training.checkpoint import save_result
@@ -537,3 +538,13 @@ def test_a_store_whose_names_do_not_fit_is_refused_before_they_are_read(tmp_path
     extend([more], store)
     with open_store(store) as found:
         assert set(found.feature_names(0, 100_002)) == {"a", "b", *(f"{k:0100d}" for k in range(100_000))}
+
+
+def test_spans_are_gathered_without_a_multiple_of_them():
+    text, ends = np.arange(4_000_000, dtype=np.uint8), np.arange(0, 4_000_001, 100)
+    order = np.random.default_rng(1).permutation(len(ends) - 1)
+    tracemalloc.start()
+    found = gather_spans(text, ends[:-1][order], ends[1:][order])
+    assert tracemalloc.get_traced_memory()[1] < 12_000_000
+    tracemalloc.stop()
+    np.testing.assert_array_equal(found, text.reshape(-1, 100)[order].ravel())
