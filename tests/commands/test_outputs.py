@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import signal
@@ -221,6 +222,46 @@ def test_a_living_runs_folder_is_its_own(tmp_path):
             assert len({folder, another, third}) == 3
         assert (folder / "x").exists()
     assert os.listdir(tmp_path) == []
+
+
+def test_a_name_that_a_killed_run_has_left_beside_its_output_does_no_harm(tmp_path):
+    """Killed between the link and the end of the temporary name: both are the same file."""
+    path, left = tmp_path / "x", tmp_path / ".x.partial"
+    path.write_bytes(b"whole")
+    os.link(path, left)
+
+    def broken() -> None:
+        with written_whole(path) as file:
+            file.write(b"other")
+            file.flush()
+            raise ValueError("broken off")
+
+    with pytest.raises(ValueError, match="broken off"):
+        broken()
+    assert path.read_bytes() == b"whole" and os.listdir(tmp_path) == ["x"]
+
+
+def test_a_file_system_without_locks(tmp_path, rows, monkeypatch):
+    """What is there already may be another run's, so it stays."""
+
+    def refused(*arguments):
+        raise OSError(errno.ENOLCK, "no locks here")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    split_rows([str(rows)], tmp_path / "s.h5")
+    with written_whole(tmp_path / "x") as file:
+        file.write(b"x")
+        for again in (lambda: split_rows([str(rows)], tmp_path / "x", SplitSettings(overwrite=True)),
+                      lambda: written_whole(tmp_path / "x").__enter__()):  # fmt: skip
+            with pytest.raises(
+                InputError, match=r"x: is being made by another run now; if none is, remove .*\.x\.part"
+            ):
+                again()
+    with scratch_folder(tmp_path, tmp_path / "x"), pytest.raises(InputError, match="if none is, remove"), \
+            scratch_folder(tmp_path, tmp_path / "x"):  # fmt: skip
+        pass
+    assert (tmp_path / "x").read_bytes() == b"x"
+    assert sorted(os.listdir(tmp_path)) == ["rows.svm", "s.h5", "x"]
 
 
 @pytest.mark.parametrize("name", ["a" * 230, "ä" * 110, "with (brackets) [and] more+"])

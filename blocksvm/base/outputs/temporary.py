@@ -28,24 +28,56 @@ def temporary_name(target: Path, ending: str = "partial") -> Path:
     return target.with_name(f".{stem}.{ending}")
 
 
-def open_alone(path: Path, output: Path, flags: int = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW) -> int:
-    """A descriptor of a temporary file or folder of ``output``, locked until it and its duplicates are closed.  Raises
-    InputError where another run holds it."""
+def hold(path: Path, output: Path, fresh: bool = False) -> int | None:
+    """A locked descriptor of a temporary file or folder of ``output``, None where it has gone meanwhile.  fresh: this
+    run has just made it.  Raises InputError where another run holds it, or where the file system cannot tell."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        held = isinstance(error, BlockingIOError)
+        if fresh and not held:  # a file system without locks
+            return descriptor
+        os.close(descriptor)
+        cure = "choose another name, or wait for it" if held else f"if none is, remove {path}"
+        raise InputError(f"{output}: is being made by another run now; {cure}") from None
+    if _lies_at(descriptor, path):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _lies_at(descriptor: int, path: Path) -> bool:
+    with suppress(OSError):
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    return False
+
+
+def create_alone(path: Path, output: Path) -> int:
+    """A descriptor of a new temporary file of ``output``, locked until it and its duplicates are closed; a file that a
+    killed run has left goes.  Raises InputError as ``hold`` does."""
     while True:
-        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o666)
+        try:
+            # new, for the file that was left may have its output's name, too (``writing._take_name``)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        except FileExistsError:
+            if (left := hold(path, output)) is not None:
+                os.unlink(path)
+                os.close(left)
+            continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except BlockingIOError:  # another run has taken it for one that was left
             os.close(descriptor)
-            raise InputError(
-                f"{output}: is being made by another run now; choose another name, or wait for it"
-            ) from None
+            continue
         except OSError:  # a file system without locks
+            pass
+        if _lies_at(descriptor, path):
             return descriptor
-        with suppress(OSError):
-            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-                return descriptor
-        os.close(descriptor)  # who held it has given it its own name, or removed it
+        os.close(descriptor)
 
 
 @contextmanager
@@ -58,8 +90,13 @@ def scratch_folder(place: Path, output: Path | None = None) -> Iterator[Path]:
     else:
         known = xxh3_64_hexdigest(os.fsencode(os.path.abspath(output)))[:8]
         folder = temporary_name(place / output.name, f"{known}.shuffle")
-        folder.mkdir(mode=0o700, exist_ok=True)
-        lock = open_alone(folder, output, os.O_RDONLY)
+        while lock is None:
+            fresh = True
+            try:
+                folder.mkdir(mode=0o700)
+            except FileExistsError:
+                fresh = False
+            lock = hold(folder, output, fresh)
         for left in folder.iterdir():
             left.unlink()
     try:

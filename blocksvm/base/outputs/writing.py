@@ -24,7 +24,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import note_written
 from blocksvm.base.objects.remote_path import RemotePath
 from blocksvm.base.outputs.checks import destination, status_of
-from blocksvm.base.outputs.temporary import open_alone, temporary_name
+from blocksvm.base.outputs.temporary import create_alone, temporary_name
 from blocksvm.base.outputs.uploads import RemoteText
 
 PIECE = 1 << 20  # bytes that are written at a time
@@ -48,8 +48,7 @@ class NewFile(io.RawIOBase):
             self.target = destination(path)
             self.partial = temporary_name(self.target)
             with named_errors(path, self.target.parent):
-                self.descriptor = open_alone(self.partial, path)
-                os.ftruncate(self.descriptor, 0)
+                self.descriptor = create_alone(self.partial, path)
         self.lock = os.dup(self.descriptor)  # until the file has its name, or is gone
 
     def writable(self) -> bool:
