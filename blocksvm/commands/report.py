@@ -33,6 +33,7 @@ def parser() -> Parser:
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
 
+    from blocksvm.base.optional_libraries import require_library
     from blocksvm.base.outputs.writing import written_text, written_whole
 
     if not (options.output or options.figure):
@@ -42,6 +43,7 @@ def main(arguments: list[str]) -> int:
         raise InputError(f"--figure {options.figure}: name a file that ends in .{', .'.join(KINDS)}")
     traces = [place(name) for name in options.traces]
     outputs = outputs_of(options, options.traces, {"report": options.output, "figure": options.figure})
+    require_library("matplotlib", "A report")
     from blocksvm.reporting.page import page_of
     from blocksvm.reporting.runs import load_runs
 

@@ -139,8 +139,8 @@ class TextScorer:
 
     empty: lines of the text without a row, blank ones and comments, once it is read.
     format: the text's format, None: the recipe's own, 'auto': what its first bytes look like;
-    options: settings of the format that are others for this text (of ``choices.PREDICTED``);
-    n_jobs: threads that parse; explain: number of contributions of each row.
+    options: settings of the format that are others for this text (of ``choices.PREDICTED``); n_jobs: threads that
+    parse; explain: number of contributions of each row.
     """
 
     def __init__(self, model: str | Path, memory: int, format: str | None = None,

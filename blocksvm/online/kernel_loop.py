@@ -80,7 +80,8 @@ def learn_by_support(
     """Predict each row of ``order``, then learn from it.  Returns how many rows were, fewer than all if the arrays of
     the support vectors are full, or those in no columns have more than ``most_loose`` entries.
 
-    Support vector p < sizes[HELD] is row sv_rows[p] of the source; its entries are ends[p] .. ends[p + 1] - 1 of (sv_indices, sv_values), its squared norm norms[p].  The first sizes[IN_COLUMNS] are in columns
+    Support vector p < sizes[HELD] is row sv_rows[p] of the source; its entries are ends[p] .. ends[p + 1] - 1 of
+    (sv_indices, sv_values), its squared norm norms[p].  The first sizes[IN_COLUMNS] are in columns
     (first, owner, held), too, see kernels/kernel_machine_loops.py.  places (n_samples,) int32: 1 + p of each row of the
     source, 0 for no support vector.  factor (budget, budget): the Cholesky factor of the kernel matrix of the support
     vectors, if rows are projected on their span, else (0, 0).  dense (d,) zeros; products, solved: scratch.

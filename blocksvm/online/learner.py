@@ -136,12 +136,13 @@ class Learner:
     update_numpy(w, x, y, z, state): the new weights (m,) of the row's features, of the old ones, the row's values (m,),
     its label and its score; state has ``settings``, ``importance``, and by the names of the layouts further numbers of
     the features, (m,) arrays, and the scalars, which keep what is assigned to them.  It runs in plain Python
-    (numpy_loops.py).  loss: the name of the loss, unless that is a setting.  complete(settings, known): the settings
-    with those that follow from others and from the data; raises InputError for what no single setting's range excludes,
-    and for a loss without a function that the rule uses.  targets: by the kind of other
-    labels than classes, what makes the learner for them of this one.  variants: the learner of
-    each value of the setting that has these choices.  takes: of ``EVERYTHING``.  acts_up_to: the margin up to which rows change anything.  describe(settings,
-    scalars by name): entries of a model's description.
+    (numpy_loops.py).  loss: the name of the loss, unless that is a setting.
+
+    complete(settings, known): the settings with those that follow from others and from the data; raises InputError for
+    what no single setting's range excludes, and for a loss without a function that the rule uses.  targets: by the kind
+    of other labels than classes, what makes the learner for them of this one.  variants: the learner of each value of
+    the setting that has these choices.  takes: of ``EVERYTHING``.  acts_up_to: the margin up to which rows change
+    anything.  describe(settings, scalars by name): entries of a model's description.
 
     A learner with the setting max_norm has a constant feature of that value of its own.
     """

@@ -315,7 +315,8 @@ def learn_prototypes(rows, order, d, bias, prior, memory, query, key, tally, sco
 
     sets: (first (m + 1,) int64, members int32) if y (n,) is the position of a row's set among m, see ``mark``; or
     ``NO_SETS``: y is the row's class.  A row with a set is a mistake unless each member ranks above all other classes.
-    costs: ``CostMatrix``, or ``NO_COSTS``.  With costs s and the loss are those of Crammer et al., JMLR 2006, sec. 8: no step if s is right.
+    costs: ``CostMatrix``, or ``NO_COSTS``.  With costs s and the loss are those of Crammer et al., JMLR 2006, sec. 8: no
+    step if s is right.
     """
     indptr, indices, values, y, weights, _ = rows
     k = memory.columns.shape[0] // (memory.width * (d + 1))

@@ -87,10 +87,7 @@ class Runner:
                 raise InputError(
                     f"{option(name)}: is for classes, and {option('targets', shared['targets'])} is given; leave it out"
                 )
-        for name, value in (
-            (AVERAGE, shared["average"]),
-            (BIAS, bias),
-        ):
+        for name, value in ((AVERAGE, shared["average"]), (BIAS, bias)):
             if value and name not in chosen.takes:
                 where = "" if shared["targets"] is None else f" with {option('targets', shared['targets'])}"
                 raise InputError(f"{option(name)}: {chosen.name} does not accept it{where}; leave it out")

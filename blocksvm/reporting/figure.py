@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from typing import IO, Any, NamedTuple
 
-from blocksvm.base.errors import InputError
-from blocksvm.reporting.runs import Iteration, TracedRun, thinned
+from blocksvm.reporting.runs import TracedRun, thinned
 
 MOST_POINTS = 300  # of a curve that are drawn
 COLUMNS = 3  # charts in a row
@@ -94,11 +92,9 @@ def spent(run: TracedRun) -> dict[str, float]:
 
 
 def figure_of(runs: Sequence[TracedRun]):
-    """The charts as matplotlib's figure; InputError where matplotlib is missing."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError("a report needs matplotlib; pip install 'blocksvm[plot]'") from None
+    """The charts as matplotlib's figure."""
+    from matplotlib.figure import Figure
+
     drawn = charts_of(runs)
     timed = [run for run in runs if any(one.lasted > 0.0 for one in run.iterations)]
     n = max(1, len(drawn) + bool(timed))
@@ -147,7 +143,7 @@ def _draw(axes, chart: Chart, curves: list[Curve]) -> None:
 
 def _draw_seconds(axes, runs: Sequence[TracedRun]) -> None:
     """For each run a bar of the thread that trains, and one of the threads that read."""
-    colours = dict(zip([what for what, _ in SECONDS] + ["other"], cycle(COLOURS)))
+    colours = dict(zip([*(what for what, _ in SECONDS), "other"], COLOURS, strict=False))
     for k, run in enumerate(runs):
         left = {0: 0.0, 1: 0.0}
         for what, seconds in spent(run).items():
@@ -169,8 +165,3 @@ def draw(runs: Sequence[TracedRun], file: IO[bytes], kind: str) -> None:
     dated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with matplotlib.rc_context({"svg.hashsalt": "blocksvm"}):
         figure.savefig(file, format=kind, dpi=130, metadata=dated[kind])
-
-
-def last(run: TracedRun, of: Callable[[Iteration], float | None]) -> float | None:
-    """The last figure of this kind that a run has."""
-    return next((value for one in reversed(run.iterations) if (value := of(one)) is not None), None)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 from blocksvm import __version__
-from blocksvm.reporting.figure import draw, last, spent
-from blocksvm.reporting.runs import OnlineLoss, TracedRun, thinned
+from blocksvm.reporting.figure import draw, spent
+from blocksvm.reporting.runs import Iteration, OnlineLoss, TracedRun, thinned
 
 MOST_ROWS = 200  # of a table of iterations
 ENDS = {
@@ -39,7 +39,7 @@ th:first-child { text-align: left }
 
 
 def page_of(runs: Sequence[TracedRun]) -> str:
-    """The whole page.  InputError where matplotlib is missing."""
+    """The whole page."""
     title, picture = escape(", ".join(run.name for run in runs)), io.BytesIO()
     draw(runs, picture, "svg")
     source = "data:image/svg+xml;base64," + base64.b64encode(picture.getvalue()).decode()
@@ -107,6 +107,11 @@ def _table(head: Iterable[str], rows: Sequence[Sequence[str]], marked: Sequence[
         cells = "".join(f"<td>{escape(row[j])}</td>" for j in wanted[1:])
         lines.append(f'<tr{kind}><th scope="row">{escape(row[0])}</th>{cells}</tr>')
     return f"<div><table><thead><tr>{names}</tr></thead>\n<tbody>{''.join(lines)}</tbody></table></div>\n"
+
+
+def last(run: TracedRun, of: Callable[[Iteration], float | None]) -> float | None:
+    """The last figure of this kind that a run has."""
+    return next((value for one in reversed(run.iterations) if (value := of(one)) is not None), None)
 
 
 def _summary(runs: Sequence[TracedRun]) -> str:

@@ -56,11 +56,10 @@ class StreamSettings:
     name, each for those that have it; labels: the classes, also as 'NEG,POS'; None: -1 and +1, or 0 and 1,
     whichever comes;
     targets: 'numbers' where labels are no classes, 'sets' where they are sets of these, 'none' where they are
-    ignored; bits: hash ids to 2^bits features, None: a
-    table; query: b of selective sampling, None: ask for every label; memory: bytes; normalize, duplicates: None is
-    'none' and 'error', or as the model has it with which the stream goes on; options: the format's own settings, by
-    name; passes: over the inputs; test: predict only, and learn nothing; idf, scale: those of the model with which it
-    goes on.
+    ignored; bits: hash ids to 2^bits features, None: a table; query: b of selective sampling, None: ask for every
+    label; memory: bytes; normalize, duplicates: None is 'none' and 'error', or as the model has it with which the
+    stream goes on; options: the format's own settings, by name; passes: over the inputs; test: predict only, and learn
+    nothing; idf, scale: those of the model with which it goes on.
     """
 
     learner: str = ""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from support.online_cases import agree, csr, rows
+from support.passive_aggressive import COSTS, costly, step_of
 from support.training_cases import make_store, run_in_process, stop_after, train
 
 from blocksvm.api.fit import fit
@@ -23,8 +24,7 @@ from blocksvm.online.costs import COSTS as SETTING
 from blocksvm.online.runner import Runner
 
 D, K = 12, 4
-COSTS = np.array([[0.0, 0.5, 4.0, 1.0], [1.0, 0.0, 0.0, 2.0], [9.0, 1.0, 0.0, 0.25], [1.0, 1.0, 1.0, 0.0]])
-STEPS = {"pa": (np.inf, 0.0), "pa1": (0.3, 0.0), "pa2": (np.inf, 0.5 / 0.3)}  # most, slack
+LEARNERS = ("pa", "pa1", "pa2")
 
 
 def classes(seed=0, n=150):
@@ -33,33 +33,23 @@ def classes(seed=0, n=150):
     return X, np.argmax(X @ rng.standard_normal((D, K)) + 0.5 * rng.standard_normal((n, K)), axis=1)
 
 
-def costly(scores, c, max_loss):
-    """(s, loss) of a row of class c (Crammer et al., JMLR 2006, section 8): s the class predicted, or that of the
-    largest score_s - score_c + sqrt(cost); (None, 0) where s is c."""
-    roots = np.sqrt(COSTS[c])
-    s = int(np.argmax(scores + roots if max_loss else scores))
-    return (None, 0.0) if s == c else (s, scores[s] - scores[c] + roots[s])
-
-
 def plainly(learner, X, y, max_loss):
     """(W, sum of losses, mistakes, cost) by the rule as it is written."""
     W, losses, mistakes, cost = np.zeros((K, D)), 0.0, 0, 0.0
-    most, slack = STEPS[learner]
     for x, c in zip(X, y, strict=True):
         predicted = np.argmax(W @ x)
         mistakes += predicted != c
         cost += COSTS[c, predicted]
         s, loss = costly(W @ x, c, max_loss)
         losses += loss
-        if loss > 0.0 and x.any():
-            tau = min(most, loss / (2.0 * x @ x + slack))
-            W = W.copy()
+        if loss > 0.0:
+            tau = step_of(learner, 0.3, loss, 2.0 * x @ x)
             W[c] += tau * x
             W[s] -= tau * x
     return W, losses, mistakes, cost
 
 
-@pytest.mark.parametrize("learner", STEPS)
+@pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("rule", [None, "prediction", "max-loss"])
 def test_the_rule_is_the_published_one(learner, rule):
     X, y = classes()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from support.online_cases import agree, csr, rows
+from support.passive_aggressive import pair_of, step_of
 from support.stream_cases import SMALL_PIECES, learned
 from support.training_cases import make_store, run_in_process, stop_after, train
 
@@ -61,17 +62,14 @@ def ranked(learner, C, X, sets):
     W, loss, mistakes, scores = np.zeros((K, X.shape[1])), 0.0, 0, []
     for x, own in zip(X, sets, strict=True):
         scores.append(W @ x)
-        right = np.isin(np.arange(K), own)
-        if right.all() or not right.any():
+        if (pair := pair_of(scores[-1], np.isin(np.arange(K), own))) is None:
             continue
-        r = np.argmin(np.where(right, scores[-1], np.inf))
-        s = np.argmax(np.where(right, -np.inf, scores[-1]))
+        r, s = pair
         margin, q = scores[-1][r] - scores[-1][s], 2.0 * x @ x
         suffered = max(0.0, 1.0 - margin)
         loss, mistakes = loss + suffered, mistakes + (margin <= 0.0)
         if q > 0.0:
-            tau = {"pa": suffered / q, "pa1": min(C, suffered / q), "pa2": suffered / (q + 0.5 / C),
-                   "perceptron": float(margin <= 0.0)}[learner]  # fmt: skip
+            tau = float(margin <= 0.0) if learner == "perceptron" else step_of(learner, C, suffered, q)
             W[r] += tau * x
             W[s] -= tau * x
     return W, loss, mistakes, np.array(scores)

@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse
+from support.passive_aggressive import COSTS, costly, pair_of, step_of
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import MultiPrototype
 from support.training_cases import make_store, run_in_process
@@ -24,7 +25,6 @@ from blocksvm.theory.report import judge, measure_regret, play
 from blocksvm.theory.rows import ReplayRows
 
 N, D, K, EPSILON = 90, 5, 4, 0.3
-COSTS = np.array([[0.0, 0.5, 4.0, 1.0], [1.0, 0.0, 0.0, 2.0], [9.0, 1.0, 0.0, 0.25], [1.0, 1.0, 1.0, 0.0]])
 LEARNERS = [("pa", {}), ("pa1", {"C": 0.3}), ("pa2", {"C": 0.3})]
 TASKS = {
     "classes": {},
@@ -63,24 +63,16 @@ def loss_of(task, w, x, target, fixed=False):
         return max(0.0, apart - EPSILON), (x - w) / apart if apart else None
     scores, direction = w @ x, np.zeros((K, D))
     if task in ("classes", "sets"):
-        inside = np.isin(np.arange(K), target)
-        if inside.all() or not inside.any():
+        if (pair := pair_of(scores, np.isin(np.arange(K), target))) is None:
             return 0.0, None
-        r, s = np.argmin(np.where(inside, scores, np.inf)), np.argmax(np.where(inside, -np.inf, scores))
-        loss = max(0.0, 1.0 - scores[r] + scores[s])
+        r, s = pair
+        loss = 1.0 - scores[r] + scores[s]
     else:
-        roots = np.sqrt(COSTS[target])
-        r, s = target, np.argmax(scores + roots if fixed or task == "max-loss" else scores)
-        loss = scores[s] - scores[r] + roots[s] if s != r else 0.0
+        s, loss = costly(scores, target, fixed or task == "max-loss")
+        r, s = target, target if s is None else s
     direction[r] += x
     direction[s] -= x
     return max(0.0, loss), direction
-
-
-def step_of(learner, case, loss, q):
-    if learner == "pa":
-        return loss / q
-    return min(case["C"], loss / q) if learner == "pa1" else loss / (q + 1.0 / (2.0 * case["C"]))
 
 
 def played(task, learner, case, X, targets):
@@ -89,7 +81,7 @@ def played(task, learner, case, X, targets):
     for k, x in enumerate(X):
         loss, direction = loss_of(task, w, x, None if targets is None else targets[k])
         q = 0.0 if direction is None else float((direction**2).sum())
-        tau = step_of(learner, case, loss, q) if loss > 0.0 and q > 0.0 else 0.0
+        tau = step_of(learner, case.get("C", 1.0), loss, q)
         if tau:
             w = w + tau * direction
         found.append((loss, tau, q))

@@ -81,11 +81,6 @@ def raised_to(total, a, p):
 
 
 @inlined
-def raised(total, a, parameters):
-    return raised_to(total, a, parameters[PARAMETER.p])
-
-
-@inlined
 def idle_sum(v, h, before, since, scalars):
     """The sum of w over the rounds after ``since`` (counted from the base), in which only thresholds applied to v."""
     now = np.int64(scalars[SCALAR.rounds] - scalars[SCALAR.base])
