@@ -31,7 +31,6 @@ from blocksvm.online.methods import NAMES
 from blocksvm.store.reader import open_store
 
 sys.path.append(str(ROOT / "tools"))
-import drawing  # noqa: E402
 import pages as made_pages  # noqa: E402
 
 DOCS = ROOT / "docs"
@@ -245,9 +244,3 @@ def test_made_pages_name_what_there_is():
     locations = re.findall(r"^::: (\S+)$", made_pages.api(), re.MULTILINE)
     assert locations and all(pkgutil.resolve_name(location) is not None for location in locations)
     assert "## A store" in made_pages.layout()
-
-
-def test_the_drawing_is_what_its_script_draws():
-    assert drawing.TARGET.read_text() == drawing.drawing()
-    assert f"]({drawing.TARGET.name})" in PAGES["how-it-works.md"].read_text()
-    assert f"](docs/{drawing.TARGET.name})" in PAGES["README.md"].read_text()
