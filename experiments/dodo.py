@@ -22,8 +22,8 @@ DOIT_CONFIG = {"dep_file": str(FOLDER / "doit.db"), "verbosity": 2}
 
 IMDB, NEWS, ENRON = "{aclImdb.tar.gz}", "{20news-bydate.tar.gz}", "{enron-spam.tar.xz}"
 PRODUCTS, REUTERS = "{amazon_processed_acl_books_dvd.tar.xz}", "{reuters21578.tar.xz}"
-SETS = {"books": PRODUCTS, "dvd": PRODUCTS, "reut20": REUTERS}
-SETS |= dict.fromkeys(("ob-2-1", "sb-2-1", "ob-2-2", "ob-2-3", "sb-2-2", "sb-2-3", "ob-8-1", "sb-8-1"), NEWS)
+SETS = {"books": PRODUCTS, "dvd": PRODUCTS}
+SETS |= dict.fromkeys(("ob-2-1", "sb-2-1", "ob-2-2", "ob-2-3", "sb-2-2", "sb-2-3"), NEWS)
 TEXTS = {
     "imdb-words": f"imdb-words {IMDB}", "imdb-train": f"imdb-train {IMDB}", "imdb-test": f"imdb-test {IMDB}",
     "stars-train": f"stars-train {IMDB}", "stars-test": f"stars-test {IMDB}", "enron": f"enron {ENRON}",
@@ -40,7 +40,7 @@ PLANTED = {
     "clicks-drift": "clicks --rows 1000000 --drift 1",
 }  # fmt: skip
 MAKE, SPLIT = "experiments.make_data", "blocksvm.split"
-LARGE = {f"scale-{size}": 16_000 * size for size in (10, 30, 100, 300, 750)} | {"big": 56_000_000, "small": 1_120_000}
+LARGE = {f"scale-{size}": 16_000 * size for size in (10, 30, 100, 300)} | {"big": 56_000_000, "small": 1_120_000}
 STORES = {name: f"{name}.svm" for name in (*TEXTS, *PLANTED)} | {
     "a9a": "a9a", "splice": "splice.txt", "phishing": "phishing.txt", "abalone": "abalone_8d_train.libsvm",
     "dna": "dna.scale"}  # fmt: skip
@@ -89,7 +89,7 @@ SHARES = ("blocksvm[memory=['1/8','1/32',all]]", "blocksvm[working_set=none]", "
 BOTH = ("blocksvm[memory=['1/8',all]]", "liblinear")
 # rooms of the package by which seconds and readings of a training go
 TRAINING = "training solvers losses problems kernels sources store"
-CORPORA = " ".join(f"{{{name}.svm}}" for name in SETS if name not in ("ob-8-1", "sb-8-1", "reut20"))
+CORPORA = " ".join(f"{{{name}.svm}}" for name in SETS)
 FOUR = "{news-words.h5} {enron.h5} {imdb-words.h5} {imdb-characters.h5}"
 # a page of experiments/results: (what of the package is measured; {part: commands}, with semicolons between them)
 MEASURED = {
@@ -156,9 +156,8 @@ MEASURED = {
             "dna={dna.h5}"}),
     "hf-fobos": ("online kernels", {
         "": f"experiments.hf_fobos {CORPORA}",
-        "many-classes": "experiments.hf_fobos {ob-8-1.svm} {sb-8-1.svm} {reut20.svm}",
         "other": "experiments.hf_fobos {splice.txt} {phishing.txt} {a9a} --inputs counts",
-        "frequency": "experiments.hf_fobos {books.svm} {ob-2-1.svm} --frequency"}),
+        "frequency": "experiments.hf_fobos planted"}),
     "structured": ("structured", {
         "chunks": "experiments.structured {conll2000.zip}",
         "trees": "experiments.structured {dependency_treebank.zip}"}),

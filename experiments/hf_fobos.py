@@ -2,14 +2,13 @@
 cross-validation (Table 2 of the paper), and the argument for thresholds that grow with a feature's steps.
 
     python -m experiments.hf_fobos FILE.svm ... [--inputs counts,...] [--epochs 20]
-    python -m experiments.hf_fobos FILE.svm ... --frequency [--epochs 20]
+    python -m experiments.hf_fobos planted [--epochs 20]
 
-The first, for each way to make values of a text's words: every lambda of the grid on all ten folds with all epochs,
-for both methods.  The one shown is that of the highest accuracy on the folds that it is judged by, as in the paper;
-"lambda by the other folds" takes for each fold the one that is best on the others.  Zeros are counted among the
-features of the training rows.  frequency: planted rows, in which one feature occurs in half of the rows and one in a
-hundredth, both with P(y = 1 | feature) = 0.9, among features that tell nothing; then the files: weights that are zero
-by the number of rows that have the feature, and what subgradient steps on the same problem leave.
+The first, of two classes, for each way to make values of a text's words: every lambda of the grid on all ten folds with
+all epochs, for both methods.  The one shown is that of the highest accuracy on the folds that it is judged by, as in
+the paper; "lambda by the other folds" takes for each fold the one that is best on the others.  Zeros are counted among
+the features of the training rows.  planted: rows in which one feature occurs in half of the rows and one in a
+hundredth, both with P(y = 1 | feature) = 0.9, among features that tell nothing.
 """
 
 from __future__ import annotations
@@ -27,21 +26,19 @@ from experiments.runs import begin, row, table
 
 INPUTS = ("counts", "counts-l2", "tf-idf", "tf-idf-l2")
 NORMS = {"p = 1": 1.0, "p = 2": 2.0, "p = 3": 3.0, "p = inf": math.inf}
-METHODS = (*NORMS, "FOBOS")
 CAP = 500.0  # V, of p = 1 and 2
 GRID = tuple(float(f"{10.0 ** (k / 2):.2g}") for k in range(-10, -1))  # of lambda
 PLANTED_GRID = np.append(0.0, 10.0 ** np.arange(-5.0, 1.51, 0.25))
 KEPT = 0.5  # of the frequent feature's weight without a threshold
-BINS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1 << 30)  # rows with a feature
+FOLDS = 10
 
 
 class Corpus(NamedTuple):
-    """A data set: X (n, d) CSR; y (n,) int16 of +-1 or the class; classes: how many."""
+    """A data set of two classes: X (n, d) CSR; y (n,) int16 of +-1."""
 
     name: str
     X: scipy.sparse.csr_matrix
     y: np.ndarray
-    classes: int
 
 
 def load(path: Path, values: str = "counts") -> Corpus:
@@ -60,18 +57,17 @@ def load(path: Path, values: str = "counts") -> Corpus:
     X = normalize(X) if values.endswith("l2") else X
     X.sort_indices()
     X.indptr, X.indices = X.indptr.astype(np.int64), X.indices.astype(np.int32)
-    found, y = np.unique(labels, return_inverse=True)
-    return Corpus(path.stem, X, (2 * y - 1 if len(found) == 2 else y).astype(np.int16), len(found))
+    return Corpus(path.stem, X, np.where(labels == labels.max(), 1, -1).astype(np.int16))
 
 
 def learned(corpus: Corpus, method: str, l1: float, order: np.ndarray) -> np.ndarray:
-    """The weights (vectors, d) after the rounds of ``order``."""
+    """The weights (d,) after the rounds of ``order``."""
     heights, d = {"p": NORMS[method], "cap": CAP} if method in NORMS else {}, corpus.X.shape[1]
     given = {"l1": l1, "loss": "hinge", "step": 1.0, "decay": "sqrt"} | heights
-    runner = Runner("hf-fobos" if heights else method.lower(), given, {}, n_classes=corpus.classes)
+    runner = Runner("hf-fobos" if heights else "fobos", given, {}, n_classes=2)
     state = runner.new_state(d)
     runner.learn((corpus.X.indptr, corpus.X.indices, corpus.X.data), corpus.y, order, d, state)
-    return runner.weights(state, np.empty(runner.n_vectors * (d + 1))).reshape(runner.n_vectors, d + 1)[:, :d]
+    return runner.weights(state, np.empty(d + 1))[:d]
 
 
 def epochs_of(rows: np.ndarray, epochs: int, *seed: int) -> np.ndarray:
@@ -79,21 +75,19 @@ def epochs_of(rows: np.ndarray, epochs: int, *seed: int) -> np.ndarray:
     return np.concatenate([draws.permutation(rows) for _ in range(epochs)]).astype(np.int32)
 
 
-def searched(corpus: Corpus, methods: tuple[str, ...], folds: int, epochs: int) -> dict[str, np.ndarray]:
+def searched(corpus: Corpus, methods: tuple[str, ...], epochs: int) -> dict[str, np.ndarray]:
     """By method (lambdas, folds, 2): accuracy, and the share of weights that are zero.  A decision value of 0 counts as
-    -1, of equal ones the smallest class wins.  Orders are the same for all methods."""
+    -1.  Orders are the same for all methods."""
     n, d = corpus.X.shape
-    tests = np.array_split(np.random.default_rng([0, n]).permutation(n), folds)
-    found = {method: np.empty((len(GRID), folds, 2)) for method in methods}
-    for k, test in enumerate(tests):
+    found = {method: np.empty((len(GRID), FOLDS, 2)) for method in methods}
+    for k, test in enumerate(np.array_split(np.random.default_rng([0, n]).permutation(n), FOLDS)):
         rest = np.setdiff1d(np.arange(n), test)
         order, present = epochs_of(rest, epochs, n, k), np.bincount(corpus.X[rest].indices, minlength=d) > 0
         for method in methods:
             for at, l1 in enumerate(GRID):
-                W = learned(corpus, method, l1, order)
-                Z = corpus.X[test] @ W.T
-                classes = np.where(Z[:, 0] > 0.0, 1, -1) if corpus.classes == 2 else Z.argmax(axis=1)
-                found[method][at, k] = (classes == corpus.y[test]).mean(), (W[:, present] == 0.0).mean()
+                w = learned(corpus, method, l1, order)
+                right = (corpus.X[test] @ w > 0.0) == (corpus.y[test] > 0)
+                found[method][at, k] = right.mean(), (w[present] == 0.0).mean()
     return found
 
 
@@ -106,25 +100,19 @@ def best(found: np.ndarray) -> int:
 def compare(options) -> None:
     pool, methods = Parallel(2, return_as="generator"), ("p = 2", "FOBOS")
     for values in options.inputs:
-        table(f"{values}: 10 folds, {options.epochs} epochs", "set", "what", *methods, "p = 2 less FOBOS")
+        table(f"{values}: {FOLDS} folds, {options.epochs} epochs", "set", "what", *methods, "p = 2 less FOBOS")
         corpora = [load(Path(path), values) for path in options.files]
-        searches, curves = pool(delayed(searched)(corpus, methods, 10, options.epochs) for corpus in corpora), []
+        searches = pool(delayed(searched)(corpus, methods, options.epochs) for corpus in corpora)
         for corpus, found in zip(corpora, searches, strict=True):
             by = {one: 100.0 * found[one][best(found[one])] for one in methods}  # (folds, 2)
-            others = {
-                one: np.array([100.0 * each[best(np.delete(each, k, axis=1)), k, 0] for k in range(each.shape[1])])
-                for one, each in found.items()
-            }
+            others = {one: np.array([100.0 * each[best(np.delete(each, k, axis=1)), k, 0] for k in range(FOLDS)])
+                      for one, each in found.items()}  # fmt: skip
             for what, right in (("", {one: by[one][:, 0] for one in methods}), (", lambda by the other folds", others)):
                 lead = right["p = 2"] - right["FOBOS"]
                 row(corpus.name, f"accuracy %{what}",
                     *(f"{right[one].mean():.2f} ± {right[one].std(ddof=1):.2f}" for one in methods),
-                    f"{lead.mean():+.2f} ± {lead.std(ddof=1) / np.sqrt(len(lead)):.2f}")  # fmt: skip
+                    f"{lead.mean():+.2f} ± {lead.std(ddof=1) / np.sqrt(FOLDS):.2f}")  # fmt: skip
             row(corpus.name, "zero weights %", *(f"{by[one][:, 1].mean():.1f}" for one in methods), "")
-            curves += [(corpus.name, one, 100.0 * each[..., 0].mean(axis=1)) for one, each in found.items()]
-        table(f"{values}: accuracy % by lambda", "set", "method", *(f"{l1:g}" for l1 in GRID))
-        for *of, means in curves:
-            row(*of, *(f"{mean:.2f}" for mean in means))
 
 
 def planted(n: int = 10_000, n_others: int = 200) -> Corpus:
@@ -136,7 +124,7 @@ def planted(n: int = 10_000, n_others: int = 200) -> Corpus:
     chance = 2.0 * shares * np.where(y[:, None] > 0, telling, 1.0 - telling)
     X = scipy.sparse.csr_matrix((rng.random(chance.shape) < chance).astype(float))
     X.indptr, X.indices = X.indptr.astype(np.int64), X.indices.astype(np.int32)
-    return Corpus("planted", X, y.astype(np.int16), 2)
+    return Corpus("planted", X, y.astype(np.int16))
 
 
 def frequency(options) -> None:
@@ -145,40 +133,17 @@ def frequency(options) -> None:
     table(f"planted, {options.epochs} epochs: the largest lambda with a weight that is not 0; and where the frequent "
           f"feature keeps at most {KEPT:.0%} of its weight, what the rare one keeps, and which others are 0", "method",
           "lambda, frequent", "lambda, rare", "quotient", "rare weight kept %", "others 0 %")  # fmt: skip
-    for method in METHODS:
-        W = np.array([learned(corpus, method, l1, order)[0] for l1 in PLANTED_GRID])
+    for method in (*NORMS, "FOBOS"):
+        W = np.array([learned(corpus, method, l1, order) for l1 in PLANTED_GRID])
         last = [float(PLANTED_GRID[np.flatnonzero(W[:, j])[-1]]) for j in (0, 1)]
         half = int(np.flatnonzero(W[:, 0] <= KEPT * W[0, 0])[0])
         row(method, *(f"{l1:.1e}" for l1 in last), f"{last[0] / last[1]:.1f}",
             f"{100.0 * W[half, 1] / W[0, 1]:.0f}", f"{100.0 * np.mean(W[half, 2:] == 0.0):.0f}")  # fmt: skip
-    for corpus in (load(Path(path)) for path in options.files):
-        order = epochs_of(np.arange(len(corpus.y)), options.epochs, len(corpus.y))
-        found = searched(corpus, (*METHODS, "subgradient"), 5, options.epochs)
-        rows = np.bincount(corpus.X.indices)
-        bins = [(low, high) for low, high in zip(BINS[:-1], BINS[1:], strict=True)
-                if ((rows >= low) & (rows < high)).any()]  # fmt: skip
-        table(f"{corpus.name}: weights that are 0, %, by the number of rows with the feature; lambda by folds",
-              "method", "lambda", "accuracy %", *(f"from {low}" for low, _ in bins), "all")  # fmt: skip
-        for method in METHODS:
-            at = best(found[method])
-            zero = learned(corpus, method, GRID[at], order)[0][: len(rows)] == 0.0
-            row(method, f"{GRID[at]:g}", f"{100.0 * found[method][at, :, 0].mean():.2f}",
-                *(f"{100.0 * zero[(rows >= low) & (rows < high)].mean():.0f}" for low, high in bins),
-                f"{100.0 * zero.mean():.1f}")  # fmt: skip
-        table(f"{corpus.name}: subgradient steps and FOBOS on the same problem, {options.epochs} epochs", "lambda",
-              *(f"{method}: {what}" for method in ("subgradient", "FOBOS")
-                for what in ("weights 0, %", "below 1e-3, %", "accuracy %")))  # fmt: skip
-        for at, l1 in enumerate(GRID):
-            cells = []
-            for method in ("subgradient", "FOBOS"):
-                w = learned(corpus, method, l1, order)[0][: len(rows)]
-                cells += [np.mean(w == 0.0), np.mean(np.abs(w) < 1e-3), found[method][at, :, 0].mean()]
-            row(f"{l1:g}", *(f"{100.0 * cell:.2f}" for cell in cells))
 
 
 def main() -> None:
-    options = begin(__doc__, "files", inputs=INPUTS, epochs=20, frequency=False)
-    (frequency if options.frequency else compare)(options)
+    options = begin(__doc__, "files", inputs=INPUTS, epochs=20)
+    (frequency if options.files == ["planted"] else compare)(options)
 
 
 if __name__ == "__main__":

@@ -135,15 +135,11 @@ CORPORA = {
 }  # fmt: skip
 # ob, sb: balanced sets of overlapping and of separated groups, named like the 20 Newsgroups subsets of University
 # College Dublin; the groups in those sets are not known here: these lists are our choice
-COMP = ["comp.sys.ibm.pc.hardware", "comp.sys.mac.hardware"]
 GROUPS = {
-    "ob-2-1": COMP, "ob-2-2": ["rec.sport.baseball", "rec.sport.hockey"],
-    "ob-2-3": ["talk.politics.guns", "talk.politics.misc"], "sb-2-1": ["comp.windows.x", "rec.sport.hockey"],
-    "sb-2-2": ["sci.space", "soc.religion.christian"], "sb-2-3": ["alt.atheism", "misc.forsale"],
-    "ob-8-1": ["comp.graphics", "comp.os.ms-windows.misc", *COMP, "comp.windows.x", "rec.autos", "rec.motorcycles",
-               "sci.electronics"],
-    "sb-8-1": ["comp.windows.x", "misc.forsale", "rec.autos", "rec.sport.hockey", "sci.crypt", "sci.med",
-               "soc.religion.christian", "talk.politics.mideast"],
+    "ob-2-1": ("comp.sys.ibm.pc.hardware", "comp.sys.mac.hardware"),
+    "ob-2-2": ("rec.sport.baseball", "rec.sport.hockey"), "ob-2-3": ("talk.politics.guns", "talk.politics.misc"),
+    "sb-2-1": ("comp.windows.x", "rec.sport.hockey"), "sb-2-2": ("sci.space", "soc.religion.christian"),
+    "sb-2-3": ("alt.atheism", "misc.forsale"),
 }  # fmt: skip
 
 
@@ -194,14 +190,6 @@ def documents_of(name: str, archive: str) -> Iterator[tuple[str, str, str, Count
                     words = {word: int(count) for word, _, count in (pair.rpartition(":") for pair in pairs)}
                     part = found[1] if name == "reviews" else ""
                     yield f"{found[1]}/{found[2]}.review:{number}", last.partition(":")[2], part, Counter(words)
-    elif name == "reut20":
-        for _, text in members(archive, r"(?:.*/)?reut2-\d+\.sgm$"):
-            for article in re.findall(r"<REUTERS .*?</REUTERS>", text, re.DOTALL):
-                topics = re.findall(r"<D>(.*?)</D>", re.search(r"<TOPICS>(.*?)</TOPICS>", article, re.DOTALL)[1])
-                title, body = (re.search(rf"<{tag}>(.*?)</{tag}>", article, re.DOTALL) for tag in ("TITLE", "BODY"))
-                if len(topics) == 1 and body:
-                    words = html.unescape(f"{title[1] if title else ''}\n{body[1]}").lower()
-                    yield re.search(r'NEWID="(\d+)"', article)[1], topics[0], "", Counter(re.findall("[a-z]+", words))
     else:
         for found, text in members(archive, NEWS):
             headers, _, content = text.replace("\r\n", "\n").partition("\n\n")
@@ -214,19 +202,15 @@ def documents_of(name: str, archive: str) -> Iterator[tuple[str, str, str, Count
 def counts(options) -> None:
     """Counts of words (runs of a-z), numbered in alphabetical order, those of the first part first.  books, dvd:
     product reviews with pairs of words; reviews: both, numbered alike, in two files; ob, sb: 500 posts of each of some
-    groups, without words in less than 3 of them; 20news: all, in two files; reut20: articles with one topic, of the 20
-    that most have.  Two classes are -1 and +1, more 0 to k - 1."""
+    groups, without words in less than 3 of them; 20news: all, in two files.  Two classes are -1 and +1, more 0 to
+    k - 1."""
     from sklearn.preprocessing import normalize
 
     rows = sorted(documents_of(options.set, options.archive), key=lambda row: place(options.seed, row[0]))
-    found = Counter(label for _, label, _, _ in rows)
-    classes = GROUPS.get(options.set, sorted(found))
-    if options.set == "reut20":
-        classes = sorted(found, key=lambda topic: (-found[topic], topic))[:20]
+    classes = GROUPS.get(options.set) or sorted({row[1] for row in rows})
     if options.set in GROUPS:
         of_class = {label: [row for row in rows if row[1] == label][:500] for label in classes}
         rows = sorted(sum(of_class.values(), []), key=lambda row: place(options.seed, row[0]))
-    rows = [row for row in rows if row[1] in classes]
     n_documents = Counter(word for row in rows for word in row[3])
     parts, ids = sorted({row[2] for row in rows}, reverse=options.set == "20news"), {}
     for part in parts:
