@@ -140,8 +140,7 @@ MEASURED = {
     "mira": ("online kernels", {"": "experiments.mira dna={dna.scale}:{dna.scale.t}"}),
     "regimes": (f"{TRAINING} online streaming", {
         "": "experiments.regimes imdb={imdb-train.svm},{imdb-test.svm} 20news={20news-train.svm},{20news-test.svm}",
-        **each("redundant grown", "experiments.regimes a9a={a9a},{a9a.t},0.1 imdb={imdb-train.svm},{imdb-test.svm} "
-                                  "--*")}),
+        "redundant": "experiments.regimes a9a={a9a},{a9a.t},0.1 imdb={imdb-train.svm},{imdb-test.svm} --redundant"}),
     "labels": (f"{TRAINING} online", {
         "active": "experiments.labels {a9a},0.1 {imdb-w1.svm} {enron.svm}",
         "active-other": "experiments.labels {phishing.txt} {mushrooms.txt} {short-noisy.svm} --seeds 3",

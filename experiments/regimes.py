@@ -1,13 +1,12 @@
-"""Batch, online and stream on the same rows; data that repeats itself, and data that grows.
+"""Batch, online and stream on the same rows; and data that repeats itself.
 
     python -m experiments.regimes NAME=TRAIN.svm,TEST.svm[,C] ... [--memory 300] [--repeats 3]
-    python -m experiments.regimes NAME=TRAIN.svm,TEST.svm[,C] ... --redundant | --grown
+    python -m experiments.regimes NAME=TRAIN.svm,TEST.svm[,C] ... --redundant
 
 The first: passes over the data, seconds from the text on (of whole commands, the split included where there is a
 store), memory, test accuracy; --memory is in MB.  redundant: rows that stand ten times are the same problem with
-C / 10; one pass of an online learner over them beside ten over the rows once, and the batch solver on both.  grown: a
-fifth of the rows come later; one pass of a learner that goes on, a machine of the new rows near the old model (prior),
-and one of all rows.  Passes count each row that was visited, in units of the rows there are.
+C / 10; one pass of an online learner over them beside ten over the rows once, and the batch solver on both.  Passes
+count each row that was visited, in units of the rows there are.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from experiments.runs import begin, command, outers, predicted, row, split, tabl
 LEARNERS = ("pa1 -C 0.1", "arow", "adagrad-rda --l1 1e-6")
 TIMES = 10
 ONLINE = {"pa1 0.1": {"learner": "pa1", "C": 0.1}, "arow": {"learner": "arow"}}
-COLUMNS = ("data", "method", "rows", "passes over them", "seconds", "test accuracy %")
 
 
 def measure(text: Path, test: Path, C: str, memory: str, folder: Path) -> dict[tuple, tuple]:
@@ -59,14 +57,13 @@ def load(text: str, test: str) -> tuple:
     return X[order], np.where(y[order] > 0, 1.0, -1.0), X_test, np.where(y_test > 0, 1.0, -1.0)
 
 
-def fitted(name: str, what: str, X, y, X_test, y_test, **settings):
-    """A row of a table: passes over the rows, seconds, percentage of the test rows that are right; the model."""
+def fitted(name: str, what: str, X, y, X_test, y_test, **settings) -> None:
+    """A row of a table: passes over the rows, seconds, percentage of the test rows that are right."""
     events: list[dict] = []
     model = fit(X, y, on_event=events.append, **settings)
     work = sum(e["nnz_visited"] + e["set_nnz_visited"] + e["certificates"] * X.nnz for e in outers(events))
     right = (X_test @ model.model.weights > 0.0) == (y_test > 0.0)
     row(name, what, f"{len(y):,}", f"{work / X.nnz:.1f}", f"{events[-1]['seconds']:.2f}", f"{100 * np.mean(right):.2f}")
-    return model
 
 
 def redundant(name: str, X, y, X_test, y_test, C: float) -> None:
@@ -79,28 +76,13 @@ def redundant(name: str, X, y, X_test, y_test, C: float) -> None:
             fitted(name, f"{label}, averaged", *rows, **settings, average=True, max_outer=epochs, tol=0.0)
 
 
-def grown(name: str, X, y, X_test, y_test, C: float) -> None:
-    old = int(0.8 * len(y))
-    first, later = (X[:old], y[:old], X_test, y_test), (X[old:], y[old:], X_test, y_test)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "model.h5")
-        fitted(name, f"batch, C = {C:g}: the first rows", *first, C=C).save(path)
-        fitted(name, "batch: the later rows alone", *later, C=C)
-        fitted(name, "batch: the later rows near the first model (--prior)", *later, C=C, prior=path)
-        fitted(name, "batch: all rows, from nothing", X, y, X_test, y_test, C=C)
-        for label, settings in ONLINE.items():
-            path = Path(folder, f"{label}.h5")
-            fitted(name, f"{label}: the first rows", *first, **settings, average=True, max_outer=1).save(path)
-            fitted(name, f"{label}: goes on with the later rows", *later, continue_from=path, max_outer=1)
-
-
 def main() -> None:
-    options = begin(__doc__, "data", memory=300, repeats=3, redundant=False, grown=False)
+    options = begin(__doc__, "data", memory=300, repeats=3, redundant=False)
     sets = [(name, (*rest.split(","), "1")[:3]) for name, _, rest in (one.partition("=") for one in options.data)]
-    if options.redundant or options.grown:
-        table("rows that stand ten times" if options.redundant else "a fifth of the rows come later", *COLUMNS)
+    if options.redundant:
+        table("rows that stand ten times", "data", "method", "rows", "passes over them", "seconds", "test accuracy %")
         for name, (text, test, C) in sets:
-            (redundant if options.redundant else grown)(name, *load(text, test), float(C))
+            redundant(name, *load(text, test), float(C))
         return
     table(f"--memory {options.memory}MB, medians of {options.repeats}", "data", "regime", "method", "passes",
           "seconds", "peak MB", "test accuracy")  # fmt: skip
