@@ -2,8 +2,8 @@
 are made from the code name what there is.
 
 A page is run in a folder of its own, its blocks in their order, on small made-up files with the names that it uses.
-Blocks are ``python``, ``sh`` or ``text`` (which shows something); ``no-run`` behind the language marks what cannot run
-here.  A python block that begins with ``# NAME.py`` is that file.
+Blocks are ``python``, ``sh`` or ``text`` (behind commands: beginnings of lines that these print); ``no-run`` behind the
+language marks what cannot run here.  A python block that begins with ``# NAME.py`` is that file.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy
 from support.places import ROOT
 
 from blocksvm.commands import COMMANDS, module_of
@@ -38,12 +39,7 @@ PAGES = {str(path.relative_to(DOCS)): path for path in sorted(DOCS.rglob("*.md")
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 KINDS = {"python", "sh", "text", "sh no-run", "python no-run"}
 # page -> blocks that are not run: they install, download, or need what is not there; the number shall not grow unseen
-NOT_RUN = {
-    "README.md": 2,
-    "cluster.md": 3,
-    "objects.md": 1,
-    "tutorial.md": 1,
-}
+NOT_RUN = {"README.md": 2, "cluster.md": 3, "objects.md": 1, "tutorial.md": 1}
 ELSEWHERE = {"extending.md", "extending-data.md"}  # run with oracles by test_extending.py
 # page -> the files that its reader is thought to have
 FILES = {
@@ -144,8 +140,8 @@ def commands(code: str) -> list[str]:
     return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
 
 
-def shell(line: str, run_in_process) -> None:
-    """Run a command line; of ours alone, in this process."""
+def shell(line: str, run_in_process) -> str:
+    """What a command line prints; of ours alone, in this process."""
     line = line.replace("$(date +%F)", f"{date.today()}")
     words = shlex.split(line, comments=True)
     if words[:2] == ["python", "-m"] and words[2].startswith("blocksvm."):
@@ -154,11 +150,20 @@ def shell(line: str, run_in_process) -> None:
         assert words[1] in COMMANDS
         told = run_in_process(module_of(words[1]).main, *words[2:])
         assert told.code == 0, f"{line}\n{told.err}"
-        return
+        return told.out + told.err
     paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
     env = os.environ | {"PATH": os.pathsep.join(paths), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["bash", "-euo", "pipefail", "-c", line], capture_output=True, text=True, env=env)
     assert done.returncode == 0, f"{line}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def shown(name: str, text: str) -> list[str]:
+    """Lines without seconds; without any figure, where the page was not written with these releases."""
+    same = all(f"{one.__name__} {one.__version__}" in PAGES[name].read_text() for one in (np, scipy))
+    figures = r"^ +\d+ +[\d.]+|[\d.]+s\b" if same else r"~?\d[\d.,]*(e[-+]\d+)?"
+    lines = (re.sub(figures, "#", line).split() for line in text.splitlines() if line.strip() != "...")
+    return [" ".join(words) for words in lines]
 
 
 @pytest.mark.process
@@ -194,11 +199,13 @@ def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch, run_in_process):
     for seed, file in enumerate(FILES.get(name, ())):
         make(tmp_path / file, seed)
     known = set(sys.modules)
-    namespace = {"__name__": "__main__"}
+    namespace, printed = {"__name__": "__main__"}, ""
     for kind, code in blocks(name):
         if kind == "sh":
-            for line in commands(code):
-                shell(line, run_in_process)
+            printed = "".join(shell(line, run_in_process) for line in commands(code))
+        elif kind == "text" and printed:
+            told = shown(name, printed)
+            assert [line for line in shown(name, code) if not any(one.startswith(line) for one in told)] == []
         elif kind == "python" and (file := re.match(r"# (\w+\.py)\n", code)):
             (tmp_path / file[1]).write_text(code)
         elif kind == "python":
