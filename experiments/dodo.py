@@ -90,7 +90,6 @@ BOTH = ("blocksvm[memory=['1/8',all]]", "liblinear")
 # rooms of the package by which seconds and readings of a training go
 TRAINING = "training solvers losses problems kernels sources store"
 CORPORA = " ".join(f"{{{name}.svm}}" for name in SETS)
-FOUR = "{news-words.h5} {enron.h5} {imdb-words.h5} {imdb-characters.h5}"
 # a page of experiments/results: (what of the package is measured; {part: commands}, with semicolons between them)
 MEASURED = {
     "larger-than-memory": (TRAINING, {
@@ -109,9 +108,7 @@ MEASURED = {
         **each("news-words enron imdb-words", "experiments.convergence {*-train.h5},{*-test.h5} --most 60"),
         **each("splice phishing short-noisy", "experiments.convergence {*-train.h5},{*-test.h5} --most 40 --only "
                                               "numbers,passes,baselines")}),
-    "schedules": (TRAINING, {
-        **each("enron imdb-words", "experiments.schedules {*.h5}"),
-        "compression": f"experiments.schedules {FOUR} --compression --bandwidths 50,150,500,2000"}),
+    "schedules": (TRAINING, each("enron imdb-words", "experiments.schedules {*.h5}")),
     "other-problems": (TRAINING, {
         **{f"{name}-{loss}": comparison(f"{name}.svm", *BOTH, "LinearSVC", test=f"{name}.t.svm",
                                         objective=f"loss={loss}", **LONG if name == "news20-3" else {})

@@ -1,8 +1,6 @@
-"""Seconds to a certified gap by disk speed, memory, working set and inner passes of a visit; and what compressed blocks
-save (Yu, Hsieh, Chang, Lin, KDD 2010).
+"""Seconds to a certified gap by disk speed, memory, working set and inner passes of a visit.
 
     python -m experiments.schedules STORE.h5 ... [--tol 1e-3] [--bandwidths 50,500]
-    python -m experiments.schedules STORE.h5 ... --compression [--bandwidths 50,500]
 
 Bandwidths are MB/s of compressed bytes at which a reader is held back.  All runs are made in one process, whose kernels
 are loaded.
@@ -47,26 +45,8 @@ def fitted(path: Path, bandwidth: float, **settings) -> tuple[float, str]:
     return seconds, f"{seconds:.2f} ({readings(events):.0f}, {read:.0f})"
 
 
-def compression(path: Path, bandwidth: float) -> None:
-    """A reading of all rows, compressed as stored, and of indices and values as they are in memory."""
-    with SlowStore(path) as store:
-        store.bandwidth = 1e6 * bandwidth
-        raw = store.n_nonzeros * (4 + store.value_bytes) / 1e6
-        began = time.perf_counter()
-        for chunks in np.array_split(np.arange(len(store.chunks)), 20):
-            store.read_block(chunks, None)
-        seconds, read = time.perf_counter() - began, store.cost.bytes_read / 1e6
-    row(path.stem, f"{bandwidth:g}", f"{read:.0f}", f"{seconds:.2f}", f"{raw:.0f}", f"{raw / bandwidth:.2f}")
-
-
 def main() -> None:
-    options = begin(__doc__, "stores", compression=False, tol=1e-3, bandwidths=("50", "500"))
-    if options.compression:
-        table("seconds of a reading; uncompressed: bytes / bandwidth, without any work", "data", "MB/s",
-              "compressed MB", "seconds", "uncompressed MB", "seconds at least")  # fmt: skip
-        for path, bandwidth in product(options.stores, options.bandwidths):
-            compression(Path(path), float(bandwidth))
-        return
+    options = begin(__doc__, "stores", tol=1e-3, bandwidths=("50", "500"))
     table(f"seconds to a certified gap of {options.tol:g} (readings of all rows, MB read)", "data",
           "memory, working set, MB/s", *SCHEDULES, "auto / best fixed")  # fmt: skip
     for path in map(Path, options.stores):
