@@ -40,7 +40,7 @@ PLANTED = {
     "clicks-drift": "clicks --rows 1000000 --drift 1",
 }  # fmt: skip
 MAKE, SPLIT = "experiments.make_data", "blocksvm.split"
-LARGE = {f"scale-{size}": 16_000 * size for size in (10, 30, 100, 300)} | {"big": 56_000_000, "small": 1_120_000}
+LARGE = {f"scale-{size}": 16_000 * size for size in (10, 30, 100, 300)} | {"big": 56_000_000}
 STORES = {name: f"{name}.svm" for name in (*TEXTS, *PLANTED)} | {
     "a9a": "a9a", "splice": "splice.txt", "phishing": "phishing.txt", "abalone": "abalone_8d_train.libsvm",
     "dna": "dna.scale"}  # fmt: skip
@@ -93,9 +93,7 @@ CORPORA = " ".join(f"{{{name}.svm}}" for name in SETS)
 # a page of experiments/results: (what of the package is measured; {part: commands}, with semicolons between them)
 MEASURED = {
     "larger-than-memory": (TRAINING, {
-        "": "experiments.larger {big.h5} --plain",
-        "small": "experiments.larger {small.h5} --plain --memory 250",
-        "growth": "experiments.larger {scale-10.h5} {scale-30.h5} {scale-100.h5} {scale-300.h5} {big.h5}",
+        "": "experiments.larger {scale-10.h5} {scale-30.h5} {scale-100.h5} {scale-300.h5} {big.h5}",
         "zipf": comparison("zipf.svm", "blocksvm[memory='139MB',cold=True]", *PEERS, **LONG),
         "imdb": comparison("imdb-train.svm", "blocksvm[memory='33MB',cold=True]", *PEERS, test="imdb-test.svm"),
         "imdb-all": comparison("imdb-words.svm", "blocksvm[memory='64MB',cold=True]", *PEERS)}),
