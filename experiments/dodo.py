@@ -54,7 +54,6 @@ MADE = {
        else f"{MAKE} {given} {{{name}.svm}}" for name, given in PLANTED.items()},
     **{f"{name}.svm": f"{MAKE} counts {name} {archive} {{@}}/{name}" for name, archive in SETS.items()},
     "reviews-books.svm reviews-dvd.svm": f"{MAKE} counts reviews {PRODUCTS} {{@}}/reviews",
-    "20news-train.svm 20news-test.svm": f"{MAKE} counts 20news {NEWS} {{@}}/20news --l2",
     "news20.svm news20.t.svm": f"{MAKE} topics news {NEWS} {{news20.svm}} {{news20.t.svm}}",
     "news20-3.svm news20-3.t.svm": f"{MAKE} topics news {NEWS} {{news20-3.svm}} {{news20-3.t.svm}} --ngrams 1-3",
     "reuters.svm reuters.t.svm": f"{MAKE} topics reuters {REUTERS} {{reuters.svm}} {{reuters.t.svm}}",
@@ -134,7 +133,7 @@ MEASURED = {
         "sets": "experiments.learners {reuters.svm} {reuters.t.svm} --sets"}),
     "mira": ("online kernels", {"": "experiments.mira dna={dna.scale}:{dna.scale.t}"}),
     "regimes": (f"{TRAINING} online streaming", {
-        "": "experiments.regimes imdb={imdb-train.svm},{imdb-test.svm} 20news={20news-train.svm},{20news-test.svm}",
+        "": "experiments.regimes imdb={imdb-train.svm},{imdb-test.svm}",
         "redundant": "experiments.regimes a9a={a9a},{a9a.t},0.1 imdb={imdb-train.svm},{imdb-test.svm} --redundant"}),
     "labels": (f"{TRAINING} online", {
         "active": "experiments.labels {a9a},0.1 {imdb-w1.svm} {enron.svm}",

@@ -4,7 +4,7 @@
         [--noise 0.1] [--values real|sixteenths]
     python -m experiments.make_data clicks OUT.svm [--rows 2000000] [--drift 0]
     python -m experiments.make_data texts CORPUS ARCHIVE OUT.svm [--ngrams word:1-2] [--group NAME] [--order names]
-    python -m experiments.make_data counts SET ARCHIVE OUT [--l2]
+    python -m experiments.make_data counts SET ARCHIVE OUT
     python -m experiments.make_data topics news|reuters ARCHIVE TRAIN.svm TEST.svm [--ngrams 1-1]
 
 Each with --seed 0.  Ids count from 1; rows of documents come in the order of a hash of seed and name, or (--order
@@ -195,36 +195,33 @@ def documents_of(name: str, archive: str) -> Iterator[tuple[str, str, str, Count
             headers, _, content = text.replace("\r\n", "\n").partition("\n\n")
             subject = re.search(r"^subject:(.*)", headers, re.IGNORECASE | re.MULTILINE)
             words = re.findall("[a-z]+", f"{subject[1] if subject else ''}\n{content}".lower())
-            if found["label"] in GROUPS.get(name, [found["label"]]):
-                yield found["name"], found["label"], found["part"] if name == "20news" else "", Counter(words)
+            if found["label"] in GROUPS[name]:
+                yield found["name"], found["label"], "", Counter(words)
 
 
 def counts(options) -> None:
     """Counts of words (runs of a-z), numbered in alphabetical order, those of the first part first.  books, dvd:
     product reviews with pairs of words; reviews: both, numbered alike, in two files; ob, sb: 500 posts of each of some
-    groups, without words in less than 3 of them; 20news: all, in two files.  Two classes are -1 and +1, more 0 to
-    k - 1."""
-    from sklearn.preprocessing import normalize
-
+    groups, without words in less than 3 of them."""
     rows = sorted(documents_of(options.set, options.archive), key=lambda row: place(options.seed, row[0]))
     classes = GROUPS.get(options.set) or sorted({row[1] for row in rows})
     if options.set in GROUPS:
         of_class = {label: [row for row in rows if row[1] == label][:500] for label in classes}
         rows = sorted(sum(of_class.values(), []), key=lambda row: place(options.seed, row[0]))
     n_documents = Counter(word for row in rows for word in row[3])
-    parts, ids = sorted({row[2] for row in rows}, reverse=options.set == "20news"), {}
+    parts, ids = sorted({row[2] for row in rows}), {}
     for part in parts:
         for word in sorted({word for row in rows if row[2] == part for word in row[3]} - ids.keys()):
             if n_documents[word] >= (3 if options.set in GROUPS else 1):
                 ids[word] = len(ids)
-    names = dict(zip(classes, ("-1", "+1") if len(classes) == 2 else map(str, range(len(classes))), strict=True))
+    names = dict(zip(classes, ("-1", "+1"), strict=True))
     for part in parts:
         chosen = [row for row in rows if row[2] == part]
         entries = [(i, ids[word], n) for i, row in enumerate(chosen) for word, n in row[3].items() if word in ids]
         i, j, n = np.array(entries).T
         X = csr_matrix((n.astype(float), (i, j)), shape=(len(chosen), len(ids)))
         with open(f"{options.out}{'-' * bool(part)}{part}.svm", "w") as out:
-            write(out, [names[row[1]] for row in chosen], normalize(X) if options.l2 else X, 9)
+            write(out, [names[row[1]] for row in chosen], X, 9)
 
 
 def topics(options) -> None:
@@ -273,7 +270,7 @@ def main() -> None:
     kind(zipf, "out", rows=1_000_000, features=5_000_000, mean_nonzeros=64.0, noise=0.1, values="real")
     kind(clicks, "out", rows=2_000_000, drift=0.0)
     kind(texts, "corpus", "archive", "out", ngrams="", group="", order="drawn")
-    kind(counts, "set", "archive", "out", l2=False)
+    kind(counts, "set", "archive", "out")
     kind(topics, "corpus", "archive", "train", "test", ngrams="1-1")
     options = p.parse_args()
     options.make(options)

@@ -35,15 +35,12 @@ def measure(text: Path, test: Path, C: str, memory: str, folder: Path) -> dict[t
 
     events, done = train(store, model, "-C", C, "--memory", memory)
     note("batch", f"dual-cd, C {C}, gap 1e-3", events[-1]["outer"], made + done.seconds, done.peak_mb)
-    with open(text, "rb") as file:
-        labels = sorted({line.split(None, 1)[0].decode() for line in file})
-    more = ("--labels", ",".join(labels)) if len(labels) > 2 else ()
     for learner in LEARNERS:
         given = ("--learner", *learner.split(), "--average", "--memory", memory)
         for epochs in (1, 5):
             _, done = train(store, model, *given, "--max-outer", epochs)
             note("online", f"{learner}, averaged", epochs, made + done.seconds, done.peak_mb)
-        done = command("stream", text, "--model", model, *given, *more, "--overwrite", "--quiet")
+        done = command("stream", text, "--model", model, *given, "--overwrite", "--quiet")
         note("stream", f"{learner}, averaged", 1, done.seconds, done.peak_mb)
     return found
 
