@@ -1,11 +1,9 @@
-"""Cross-validation beside as many separate commands, and beside scikit-learn's GridSearchCV.
+"""Cross-validation beside scikit-learn's GridSearchCV.
 
     python -m experiments.cross_validation TRAIN.svm [--folds 5] [--costs 0.01,...,30]
 
 Ours is the command on a store, at an eighth of the memory for the rows beside the problems' weights, and with room for
-all, to gaps of 1e-3.  The separate commands are as many runs of train at an eighth of the memory, each on a store of
-the rows outside of its fold, which is made before.  GridSearchCV is that of LinearSVC (hinge, no intercept, tol 0.01).
-One run each.
+all, to gaps of 1e-3.  GridSearchCV is that of LinearSVC (hinge, no intercept, tol 0.01).  One run each.
 """
 
 from __future__ import annotations
@@ -17,25 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.runs import begin, budget, command, described, in_child, read_through, row, split, table, train
+from experiments.runs import begin, command, described, in_child, read_through, row, split, table
 
 COSTS = ("0.01", "0.03", "0.1", "0.3", "1", "3", "10", "30")
 
 
-def commands(text: Path, folder: Path, folds: int, costs: tuple[str, ...]) -> float:
-    """Seconds of train once for each fold and C, on stores of the folds."""
-    lines, seconds = text.read_bytes().splitlines(keepends=True), 0.0
-    fold = np.random.default_rng(0).permutation(len(lines)) % folds
-    rows, store = folder / "fold.svm", folder / "fold.h5"
-    for k in range(folds):
-        rows.write_bytes(b"".join(line for line, of in zip(lines, fold, strict=True) if of != k))
-        split(rows, store)
-        given = ("--memory", budget(store, "8"))
-        seconds += sum(train(store, folder / "model.h5", "-C", C, *given)[1].seconds for C in costs)
-    return seconds
-
-
-def grid_search(text: Path, folder: Path, folds: int, costs: tuple[str, ...]) -> float:
+def grid_search(text: Path, folds: int, costs: tuple[str, ...]) -> float:
     from sklearn.datasets import load_svmlight_file
     from sklearn.model_selection import GridSearchCV
     from sklearn.svm import LinearSVC
@@ -71,8 +56,7 @@ def main() -> None:
         for share in ("1/8", "all"):
             found = ours(store, out, share, *given)
             row(f"cv, memory {share}", f"{found['seconds']:.1f}", f"{found['readings']:.0f}")
-        for label, peer in (("separate commands, 1/8", commands), ("GridSearchCV", grid_search)):
-            row(label, f"{in_child(peer, text, folder, *given):.1f}", "")
+        row("GridSearchCV", f"{in_child(grid_search, text, *given):.1f}", "")
 
 
 if __name__ == "__main__":

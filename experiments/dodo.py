@@ -133,8 +133,7 @@ MEASURED = {
         "sets": "experiments.learners {reuters.svm} {reuters.t.svm} --sets"}),
     "mira": ("online kernels", {"": "experiments.mira dna={dna.scale}:{dna.scale.t}"}),
     "regimes": (f"{TRAINING} online streaming", {
-        "": "experiments.regimes imdb={imdb-train.svm},{imdb-test.svm}",
-        "redundant": "experiments.regimes a9a={a9a},{a9a.t},0.1 imdb={imdb-train.svm},{imdb-test.svm} --redundant"}),
+        "": "experiments.regimes imdb={imdb-train.svm},{imdb-test.svm}"}),
     "labels": (f"{TRAINING} online", {
         "active": "experiments.labels {a9a},0.1 {imdb-w1.svm} {enron.svm}",
         "active-other": "experiments.labels {phishing.txt} {mushrooms.txt} {short-noisy.svm} --seeds 3",
