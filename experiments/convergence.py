@@ -1,5 +1,5 @@
 """The findings of Yu, Hsieh, Chang, Lin (KDD 2010; TKDD 5, 2012) about training in blocks, counted again in outer
-iterations: which rows form a block, how many blocks, inner passes, orders, Pegasos' updates, averages of blocks.
+iterations: how many blocks, fixed or redrawn, inner passes, orders, Pegasos' updates, averages of blocks.
 
     python -m experiments.convergence TRAIN.h5,TEST.h5 ... [--only numbers,passes,baselines] [--most 300]
 
@@ -31,7 +31,6 @@ TOL = 1e-3
 MEMORY = 1 << 40  # bytes: what the machine has; blocks are given in chunks, the working set in bytes
 SET_SHARE = 0.1  # of the nonzeros, for the working set of runs with one
 BLOCKS = 8
-CHUNKS = (64, 4096)  # rows
 NUMBERS = (5, 20, 100, 1000)  # of blocks
 SCHEDULES = ("1", "5", "20", "auto")
 UPDATES = (1, 100, None)  # of Pegasos in a visit; None: one a row
@@ -118,21 +117,6 @@ def blocks_of(rows: Rows, n_blocks: int, chunks: int = 1) -> tuple[int, int]:
     return chunk, -(-math.ceil(len(rows.y) / chunk) // n_blocks)
 
 
-def kinds(rows: Rows) -> None:
-    table(f"{rows.name}: outer iterations by the rows of a block; one pass a visit", "blocks",
-          "without a working set", "with one")  # fmt: skip
-    ways: dict[str, tuple[tuple[int, int], dict]] = {
-        "all rows in one": (blocks_of(rows, 1), {}),
-        f"{BLOCKS}, fixed, visited in a new order each time": (blocks_of(rows, BLOCKS), {"partition": "fixed"}),
-    }
-    for chunk in CHUNKS:
-        if (n_chunks := math.ceil(len(rows.y) / chunk)) > 2:  # of few chunks there are fewer blocks, of two each
-            many = max(2, math.ceil(n_chunks / BLOCKS))
-            ways[f"{math.ceil(n_chunks / many)}, redrawn from chunks of {chunk:,} rows"] = (chunk, many), {}
-    for name, (blocks, more) in ways.items():
-        row(name, *(run(rows, blocks, with_set=with_set, **more).cell for with_set in (False, True)))
-
-
 def numbers(rows: Rows) -> None:
     table(f"{rows.name}: outer iterations by the number of blocks; one pass a visit", "blocks", "fixed", "redrawn",
           "fixed, with a working set", "redrawn, with one")  # fmt: skip
@@ -190,7 +174,7 @@ def baselines(rows: Rows) -> None:
         show(f"the optimum of one block of {BLOCKS} at C = {C}", alone[0])
 
 
-TABLES = {one.__name__: one for one in (kinds, numbers, passes, orders, baselines)}
+TABLES = {one.__name__: one for one in (numbers, passes, orders, baselines)}
 
 
 def main() -> None:
