@@ -43,7 +43,6 @@ class Objective(BaseObjective):
     name = "linear"
     min_benchopt_version = "1.6"
     requirements = ["pip::scikit-learn"]
-    test_dataset_name = "simulated"
     before_mb = np.nan  # until a solver gets the objective
     # bias: 0 (none), the value of a constant feature whose weight is regularised, or "free"
     parameters = {"loss": ["hinge"], "C": [1.0], "bias": [0], "epsilon": [0.5]}

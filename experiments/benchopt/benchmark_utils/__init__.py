@@ -13,8 +13,7 @@ import numpy as np
 from benchopt import BaseSolver
 from benchopt.stopping_criterion import SufficientProgressCriterion
 
-ROOT = Path(__file__).resolve().parents[3]
-sys.path.append(str(ROOT))  # for experiments.runs
+sys.path.append(str(Path(__file__).resolve().parents[3]))  # for experiments.runs
 # until two runs that follow each other bring less than 1e-4 of the largest fall of the objective
 BY_TOLERANCE = SufficientProgressCriterion(eps=1e-4, patience=2, strategy="tolerance")
 BY_ITERATIONS = SufficientProgressCriterion(eps=1e-4, patience=2, strategy="iteration")
