@@ -1,7 +1,5 @@
 """What all tests share: commands run in the process of the tests, a server of objects, how many examples are drawn."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal
@@ -9,7 +7,6 @@ from dataclasses import dataclass
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support.processes import processes_need_marks
 
 from blocksvm.cli import console
 
@@ -25,12 +22,6 @@ def freeze_what_is_loaded():
     """What earlier files have imported and compiled is not looked through again when garbage is collected."""
     gc.collect()
     gc.freeze()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item):
-    with processes_need_marks(item):
-        return (yield)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """A plain-Python reader of tables of pyarrow: an oracle that shares nothing with the package."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -48,10 +46,7 @@ def entries_of(column: str, type_, cell, categories) -> list[tuple[int, str, flo
 
 
 def rows_of(table, label: str, categories=(), add_up=False, l2=False, single=True):
-    """([(label, [(id, name, value)])] of the rows up to the first fault, that fault or None).
-
-    A fault is (what, name): 'not finite', 'twice', 'too large', or ('norm', None).
-    """
+    """([(label, [(id, name, value)])] up to the first fault, that fault (what, name) or None)."""
     rows = []
     cells = {name: table.column(name).to_pylist() for name in table.schema.names}
     for r in range(table.num_rows):

@@ -1,7 +1,5 @@
 """Plain-Python readers of the input formats besides svmlight: oracles that share nothing with the package."""
 
-from __future__ import annotations
-
 import csv
 import re
 

@@ -5,8 +5,6 @@ the interval of a, from Yu, Huang, Lin (Machine Learning 85, 2011), Hsieh et al.
 Imports nothing of the package under test.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -117,30 +115,23 @@ def shares_of_gap(name, z, y, a, c, near):
         if beyond and name != "logistic":
             shares.append(-1.0)
             continue
-        value, conjugate = (
-            loss.value(LONG(zi), LONG(yi), LONG(ci), ()),
-            loss.conjugate(LONG(ai), LONG(yi), LONG(ci), ()),
-        )
+        value, conjugate = (loss.value(LONG(zi), LONG(yi), LONG(ci), ()),
+                            loss.conjugate(LONG(ai), LONG(yi), LONG(ci), ()))  # fmt: skip
         shares.append(max(0.0, float(value + conjugate + LONG(ai) * LONG(yi) * LONG(zi))))
     return np.array(shares)
 
 
 # the derivatives by z of the losses that have one everywhere
-DERIVATIVES = {
-    "squared-hinge": lambda z, y, c, p: -2 * c * y * max(LONG(0), 1 - y * z),
-    "logistic": lambda z, y, c, p: -c * y / (1 + np.exp(y * z)),
-    "squared": lambda z, y, c, p: c * (z - y),
-    "huber": lambda z, y, c, p: c * max(-LONG(p[0]), min(LONG(p[0]), z - y)),
-    "squared-epsilon-insensitive": lambda z, y, c, p: 2 * c * np.sign(z - y) * max(LONG(0), abs(z - y) - p[0]),
-    "support.smooth_hinge:SMOOTH_HINGE": lambda z, y, c, p: (
-        -c * y * min(LONG(1), max(LONG(0), (1 - y * z) / LONG(p[0])))
-    ),
-}
+DERIVATIVES = {"squared-hinge": lambda z, y, c, p: -2 * c * y * max(LONG(0), 1 - y * z), "logistic": lambda z, y, c,
+               p: -c * y / (1 + np.exp(y * z)), "squared": lambda z, y, c, p: c * (z - y), "huber": lambda z, y, c,
+               p: c * max(-LONG(p[0]), min(LONG(p[0]), z - y)), "squared-epsilon-insensitive": lambda z, y, c,
+               p: 2 * c * np.sign(z - y) * max(LONG(0), abs(z - y) - p[0]),
+               "support.smooth_hinge:SMOOTH_HINGE": lambda z, y, c,
+               p: (-c * y * min(LONG(1), max(LONG(0), (1 - y * z) / LONG(p[0]))))}  # fmt: skip
 
 
 def smooth_objective(name, X, y, w, costs, p=(), prior=0.0):
-    """(P(w), gradient of P, dual variables a = -derivative / direction, D(a)) of P = 1/2 ||w - w0||^2 + the losses; X
-    dense, with the constant feature as a column; rows of cost 0 have no part in them."""
+    """(P(w), its gradient, dual variables, D(a)) of P = 1/2 ||w - w0||^2 + losses of rows that cost something."""
     loss, X, w = REFERENCES[name], np.asarray(X, LONG), np.asarray(w, LONG)
     primal, dual = LONG(0.5) * np.sum((w - prior) ** 2), LONG(0.0)
     gradient, alpha = w - prior, np.zeros(len(y), LONG)
@@ -155,17 +146,3 @@ def smooth_objective(name, X, y, w, costs, p=(), prior=0.0):
         u = u + alpha[i] * direction * X[i]
     dual -= LONG(0.5) * u @ u + np.sum(prior * u)
     return float(primal), gradient.astype(float), alpha.astype(float), float(dual)
-
-
-def two_loop_recursion(gradient, pairs):
-    """The direction -H gradient of L-BFGS (Nocedal, Wright, Alg. 7.4) by the pairs (s, y), the oldest one first."""
-    q, factors = np.array(gradient, float), []
-    for s, y in reversed(pairs):
-        factors.append(s @ q / (s @ y))
-        q = q - factors[-1] * y
-    if pairs:
-        s, y = pairs[-1]
-        q = q * (s @ y) / (y @ y)
-    for (s, y), factor in zip(pairs, reversed(factors), strict=True):
-        q = q + s * (factor - y @ q / (s @ y))
-    return -q

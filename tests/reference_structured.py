@@ -4,8 +4,6 @@ Imports nothing of blocksvm.  An example is (outputs, phi, gold, rho): all outpu
 (n_outputs, d) as dense rows, the place of the gold one, and the losses (n_outputs,).
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass
@@ -62,27 +60,6 @@ def hinge_primal(examples: list[Example], w: np.ndarray, C: float) -> float:
     return 0.5 * w @ w + C * sum(losses)
 
 
-def frank_wolfe(examples: list[Example], orders, C: float, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Block-coordinate Frank-Wolfe: (last weights, mean of those after steps t = 1, 2, ..., weighted by t)."""
-    parts, lower = np.zeros((len(examples), d)), np.zeros(len(examples))
-    w, total, steps = np.zeros(d), np.zeros(d), 0
-    for order in orders:
-        for i in order:
-            e = examples[i]
-            y = e.most_violating(w)
-            towards = C * (e.phi[e.gold] - e.phi[y])
-            away = parts[i] - towards
-            gap = away @ w - lower[i] + C * e.rho[y]
-            if gap > 0.0:
-                share = min(1.0, gap / (away @ away)) if away @ away > 0.0 else 1.0
-                parts[i] -= share * away
-                lower[i] += share * (C * e.rho[y] - lower[i])
-                w = w - share * away
-            steps += 1
-            total += steps * w
-    return w, total / (steps * (steps + 1) / 2)
-
-
 def structured_optimum(examples: list[Example], C: float, d: int) -> float:
     """The least value of ``hinge_primal``, by a solver of constrained problems over w and one slack an example."""
     from scipy.optimize import LinearConstraint, minimize
@@ -94,14 +71,11 @@ def structured_optimum(examples: list[Example], C: float, d: int) -> float:
         slack[:, i] = 1.0
         rows.append(np.hstack([e.phi[e.gold] - e.phi, slack]))
         least.append(e.rho)
-    found = minimize(
-        lambda x: 0.5 * x[:d] @ x[:d] + C * x[d:].sum(),
-        np.append(np.zeros(d), [e.rho.max() for e in examples]),
-        jac=lambda x: np.append(x[:d], np.full(n, C)),
-        method="SLSQP",
-        constraints=LinearConstraint(np.vstack(rows), np.concatenate(least), np.inf),
-        options={"maxiter": 500, "ftol": 1e-12},
-    )
+    found = minimize(lambda x: 0.5 * x[:d] @ x[:d] + C * x[d:].sum(),
+                     np.append(np.zeros(d), [e.rho.max() for e in examples]),
+                     jac=lambda x: np.append(x[:d], np.full(n, C)), method="SLSQP",
+                     constraints=LinearConstraint(np.vstack(rows), np.concatenate(least), np.inf),
+                     options={"maxiter": 500, "ftol": 1e-12})  # fmt: skip
     assert found.success
     return float(found.fun)
 
@@ -117,15 +91,9 @@ def multipliers(deltas: np.ndarray, margins: np.ndarray, C: float, groups: np.nd
     if groups is not None:
         members = (groups[None, :] == np.unique(groups)[:, None]).astype(float)
         constraints = [LinearConstraint(members, -np.inf, C)]
-    found = minimize(
-        lambda a: 0.5 * a @ gram @ a - margins @ a,
-        np.zeros(n),
-        jac=lambda a: gram @ a - margins,
-        method="SLSQP",
-        bounds=[(0.0, C)] * n,
-        constraints=constraints,
-        options={"maxiter": 500, "ftol": 1e-13},
-    )
+    found = minimize(lambda a: 0.5 * a @ gram @ a - margins @ a, np.zeros(n), jac=lambda a: gram @ a - margins,
+                     method="SLSQP", bounds=[(0.0, C)] * n, constraints=constraints,
+                     options={"maxiter": 500, "ftol": 1e-13})  # fmt: skip
     return -float(found.fun)
 
 
@@ -194,9 +162,7 @@ def lattice_example(
 def sequence_example(
     rows: np.ndarray, gold: tuple, n_features: int, n_labels: int, pairs: np.ndarray, n_pairs: int
 ) -> Example:
-    """rows (n, t): features of each token, -1 for none; pairs (n, s): features of each token with its label and the one
-    before; all n_labels^n labellings, in the order of their last label, then the one before it, so that of equal scores
-    the same counts as in a forward pass: the paths through the lattice of all tokens with all labels."""
+    """rows (n, t): features of a token; pairs (n, s): with its label and the one before; as in a forward pass."""
     nodes = [(t, t + 1, label) for t in range(len(rows)) for label in range(n_labels)]
     right = {t * n_labels + label for t, label in enumerate(gold)}
     rows, pairs = np.repeat(rows, n_labels, axis=0), np.repeat(pairs, n_labels, axis=0)

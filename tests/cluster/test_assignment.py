@@ -1,21 +1,10 @@
 """Who makes which part, by lists of events, with what must always hold looked at after each."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocksvm.cluster.assignment import (
-    AT_ONCE,
-    FIRST_WAIT,
-    LEAST_WAIT,
-    MANY_TIMES,
-    Assignment,
-    GiveUp,
-    Say,
-    Submit,
-)
+from blocksvm.cluster.assignment import AT_ONCE, FIRST_WAIT, Assignment, GiveUp, Submit
 
 
 def submitted(instructions) -> list[tuple[int, str]]:
@@ -32,30 +21,11 @@ def begun(n_workers: int, n_parts: int, most: int = 100, timeout: float = 60.0) 
     return decisions, came
 
 
-def test_parts_go_in_turn_to_who_has_least_to_do():
-    decisions, came = begun(2, 5)
-    assert submitted(came) == [(1, "w0"), (2, "w1"), (3, "w0"), (4, "w1")]
-    assert submitted(decisions.done(2, "w1", 0.1, 1.0)) == [(5, "w1")]
-    assert not decisions.is_open(2)
-    assert decisions.is_open(5)
-
-
 def test_no_more_parts_are_under_way_than_there_is_memory_for():
     decisions, came = begun(4, 6, most=3)
     assert len(submitted(came)) == 3
     assert submitted(decisions.done(1, "w0", 0.1, 1.0)) == []  # the answer takes its place until it is taken
     assert len(submitted(decisions.taken(1, 1.1))) == 1
-
-
-def test_parts_of_one_who_leaves_go_to_others():
-    decisions, _ = begun(2, 4)
-    came = decisions.left("w0", 1.0)
-    assert isinstance(came[0], Say)
-    assert submitted(came) == []  # the other has two already
-    assert submitted(decisions.done(2, "w1", 0.1, 2.0)) == [(1, "w1")]
-    assert submitted(decisions.done(1, "w1", 0.1, 3.0)) == [(3, "w1")]
-    assert submitted(decisions.joined("w2", 3.0)) == []
-    decisions.check()
 
 
 def test_who_does_not_answer_in_time_gets_nothing_until_he_does():
@@ -71,17 +41,6 @@ def test_who_does_not_answer_in_time_gets_nothing_until_he_does():
     assert not decisions.is_open(1)
     decisions.done(1, "w1", 1e-3, FIRST_WAIT + 2)
     decisions.check()
-
-
-def test_deadlines_follow_from_how_long_parts_take():
-    decisions, _ = begun(1, 2)
-    decisions.done(1, "w0", 2.0, 0.0)
-    decisions.done(2, "w0", 2.0, 0.0)
-    decisions.want(3, 1, 1000, 10.0)
-    assert decisions.next_deadline() == pytest.approx(10.0 + MANY_TIMES * 2.0)
-    decisions.done(3, "w0", 2.0, 11.0)
-    decisions.want(4, 1, 1, 20.0)
-    assert decisions.next_deadline() == pytest.approx(20.0 + LEAST_WAIT)
 
 
 def test_a_worker_without_the_weights_gets_them_whole():

@@ -1,7 +1,5 @@
 """A Dask cluster of real processes, which die, stall, leave and join: the model is the same to the bit."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os
@@ -115,8 +113,7 @@ def test_fit_takes_a_client_or_an_address(cluster, store):
 
 
 def unclosed_clients() -> list:
-    """Those that would close themselves when they are collected, which may be while another one starts: Dask waits for
-    ever then."""
+    """Those that would close themselves when they are collected; while another one starts Dask waits for ever."""
     import distributed
 
     return [one for one in gc.get_objects() if isinstance(one, distributed.Client) and one.status != "closed"]

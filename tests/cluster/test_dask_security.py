@@ -1,7 +1,5 @@
 """A cluster that is reached by TLS alone: every command that takes ``--cluster`` takes ``--security`` too."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,18 +1,12 @@
 """L-BFGS by workers: certified, and not a bit depends on who they are; what else a run on a cluster can do."""
 
-from __future__ import annotations
-
-import numpy as np
 import pytest
-import reference
 from support.class_cases import classes
-from support.training_cases import asked, make_store, random_rows, rows_of_store, stop_after, train
+from support.training_cases import make_store, random_rows, svmlight, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.cluster_plan import ClusterPlan
-from blocksvm.cluster.gradient_job import SparseSum
-from blocksvm.cluster.workers import ThreadWorkers, WorkerEvent
 from blocksvm.store.reader import Store, open_store
 from blocksvm.training.train_settings import TrainSettings
 
@@ -23,12 +17,10 @@ LBFGS = {"solver": "lbfgs", "loss": "logistic", "tol": 1e-5}
 def stores(tmp_path_factory):
     X, y = random_rows(n=900, d=40, seed=6)
     folder = tmp_path_factory.mktemp("stores")
-    return {
-        2: make_store(folder, X, y, "two", 128),
-        11: make_store(folder, *classes(n=900, d=40, k=11), "eleven", 128),
-    }
+    return {2: make_store(folder, X, y, "two", 128), 11: make_store(folder, *classes(n=900, d=40, k=11), "eleven", 128)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("k", "settings"),
     [(2, {}), (2, {"loss": "squared-hinge", "bias": 1.0, "class_weight": "balanced"}), (2, {"loss": "squared"}),
@@ -49,55 +41,6 @@ def test_any_number_of_workers_trains_the_same(stores, k, settings):
     ) * (1 + 1e-12)
 
 
-def test_the_certificate_is_that_of_the_saved_dual_variables(stores):
-    X, y, _ = rows_of_store(stores[2])
-    run = train(stores[2], cluster=2, **LBFGS | {"loss": "squared-hinge", "max_outer": 4})
-    XB, C_rows = np.hstack([X.toarray(), np.zeros((X.shape[0], 1))]), np.ones(len(y))
-    assert run.result.certificate.primal == pytest.approx(
-        reference.primal(XB, y, run.w, C_rows, "squared-hinge"), rel=1e-12
-    )
-    assert run.result.certificate.dual == pytest.approx(
-        reference.dual(XB, y, run.alpha, C_rows, "squared-hinge"), rel=1e-10
-    )
-
-
-@pytest.mark.parametrize("k", [2, 11])
-def test_a_run_that_is_stopped_anywhere_goes_on_to_the_same_bits(stores, tmp_path, k):
-    settings = LBFGS | {"cluster": 2, "max_outer": 4}
-    whole, questions = asked(stores[k], **settings)
-    assert questions > 40
-    for polls in range(1, questions, 1 + questions // 12):
-        checkpoint = tmp_path / f"{polls}.ckpt"
-        broken = train(stores[k], stop=stop_after(polls), checkpoint=checkpoint, **settings)
-        assert broken.result.status == "interrupted"
-        again = train(stores[k], checkpoint=checkpoint, resume=True, **settings)
-        assert again.same(whole), polls
-        assert again.result.certificate == whole.result.certificate
-
-
-def test_workers_may_fail_and_leave(stores):
-    class Unreliable(ThreadWorkers):
-        count = 0
-
-        def submit(self, worker, part, weights):
-            self.count += 1
-            if self.count == 5:
-                self.events.put(WorkerEvent("failed", worker, part.number, text="MemoryError()"))
-            elif self.count == 9:
-                self.events.put(WorkerEvent("left", worker))
-            else:
-                super().submit(worker, part, weights)
-
-    assert train(stores[2], cluster=Unreliable(3), **LBFGS).same(train(stores[2], cluster=1, **LBFGS))
-
-
-def test_a_checkpoint_goes_on_only_where_it_was_begun(stores, tmp_path):
-    checkpoint = tmp_path / "c.ckpt"
-    train(stores[2], checkpoint=checkpoint, stop=stop_after(3), cluster=2, **LBFGS)
-    with pytest.raises(InputError, match="is of a run on a cluster"):
-        train(stores[2], checkpoint=checkpoint, resume=True, **LBFGS)
-
-
 def test_answers_are_counted_against_the_memory(stores):
     with Store(stores[2]) as source:
         ample = ClusterPlan(source, TrainSettings.of(**LBFGS, memory=10_000_000))
@@ -114,29 +57,15 @@ def test_answers_are_counted_against_the_memory(stores):
             ClusterPlan(source, TrainSettings.of(**LBFGS, memory=others + answers // 64))
 
 
-def test_sums_are_sent_as_they_are_shorter():
-    draw = np.random.default_rng(0)
-    for share, sparse in ((0.2, True), (0.9, False)):
-        array = draw.standard_normal((50, 3)) * (draw.random((50, 1)) < share)
-        part, total = SparseSum.of(array), np.ones((50, 3))
-        assert (part.places is not None) == sparse
-        part.add_to(total)
-        np.testing.assert_array_equal(total, 1.0 + array)
-        assert part.n_bytes <= array.nbytes
-
-
-# -- what a run on a cluster can do beside -----------------------------------------------------------------------------
-
 SOLVERS = [{"solver": "lbfgs", "loss": "squared-hinge"}, {"solver": "dual-cd", "loss": "squared-hinge"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SOLVERS, ids=str)
 def test_a_prior_with_features_that_the_store_lacks(tmp_path, settings):
     X, y = random_rows(n=600, d=40, seed=6)
-    old, new = (
-        make_store(tmp_path, X[:300], y[:300], "old", 128),
-        make_store(tmp_path, X[300:, :30], y[300:], "new", 128),
-    )
+    old, new = (make_store(tmp_path, X[:300], y[:300], "old", 128),
+                make_store(tmp_path, X[300:, :30], y[300:], "new", 128))  # fmt: skip
     with open_store(old) as store:
         fit(store, tol=1e-3).save(tmp_path / "prior.h5")
     settings = settings | {"prior": tmp_path / "prior.h5", "tol": 1e-6, "bias": 1.0}
@@ -147,14 +76,12 @@ def test_a_prior_with_features_that_the_store_lacks(tmp_path, settings):
     assert train(new, cluster=3, **settings).same(alone)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SOLVERS, ids=str)
 def test_sets_of_labels(tmp_path, settings):
     X, y = random_rows(n=400, d=20, seed=2, density=0.3)
     sets = ["1,2" if a > 0 and b else "1" if a > 0 else "2" for a, b in zip(y, X[:, 0].toarray() > 0, strict=True)]
-    lines = [
-        " ".join([name, *(f"{j + 1}:{v!r}" for j, v in zip(X[i].indices, map(float, X[i].data), strict=True))])
-        for i, name in enumerate(sets)
-    ]
+    lines = [f"{s} {line.partition(' ')[2]}" for s, line in zip(sets, svmlight(X, y).splitlines(), strict=True)]
     store = make_store(tmp_path, "\n".join(lines) + "\n", "sets", 128, format="multilabel")
     settings = settings | {"tol": 1e-5}
     alone, here = train(store, cluster=1, **settings), train(store, **settings)
@@ -165,8 +92,7 @@ def test_sets_of_labels(tmp_path, settings):
 @pytest.mark.parametrize("settings", SOLVERS, ids=str)
 def test_rows_with_weights(tmp_path, settings):
     X, y = random_rows(n=400, d=20, seed=2, density=0.3)
-    pairs = [zip(row.indices.tolist(), row.data.tolist(), strict=True) for row in X]
-    rows = [" ".join(f"{j}:{v!r}" for j, v in row) for row in pairs]
+    rows = [line.partition(" ")[2] for line in svmlight(X, y, 0).splitlines()]
     text = "".join(f"{int(y[i])} {1 + i % 3} |f {row}\n" for i, row in enumerate(rows))
     store = make_store(tmp_path, text, "weighted", 128, format="vw")
     with Store(store) as source:

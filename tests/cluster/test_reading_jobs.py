@@ -1,7 +1,5 @@
 """Predictions and verification by workers: as one process has them, bit by bit and sentence by sentence."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -45,6 +43,7 @@ def joined(pieces) -> list[np.ndarray]:
     return [np.concatenate(array) for array in arrays if array[0] is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more", [{"with_values": True}, {"with_values": False}, {"with_values": True, "explain": 3}], ids=str
 )

@@ -1,24 +1,17 @@
-"""Wrong input of online and structured learners, by each command and from Python: one sentence, exit 2, nothing
-written."""
-
-from __future__ import annotations
+"""Wrong input of online and structured learners: one sentence, exit 2, nothing written."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse
-from support.stream_cases import learned
 from support.training_cases import make_store
 
-from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
 from blocksvm.commands import stream, structure
 from blocksvm.commands.regret import main as regret_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.structured.sequences import Labelling
 from blocksvm.structured.structure import CheckedStructure
-from blocksvm.theory.report import measure_regret as regret_of
 
 FOUR = "0 1 1 1\n1 0 1 1\n1 1 0 1\n1 1 1 0\n"
 
@@ -39,15 +32,10 @@ def files(tmp_path_factory):
     make_store(folder, words, name="words", format="csv")
     sets = "".join(f"{i % 2 + 1},{i % 2 + 2} 1:{i + 1}\n" for i in range(8))
     make_store(folder, sets, name="sets", format="multilabel")
-    costs = {
-        "narrow": FOUR.replace("1 0 1 1", "1 0 1"),
-        "short": FOUR.replace("1 1 1 0\n", ""),
-        "negative": FOUR.replace("1 1 0 1", "1 -2 0 1"),
-        "diagonal": FOUR.replace("1 1 0 1", "1 1 5 1"),
-        "others": "0 1 1\n1 0 1\n1 1 0\n",
-        "words": FOUR.replace("1 0 1 1", "1 zero 1 1"),
-        "good": FOUR,
-    }
+    costs = {"narrow": FOUR.replace("1 0 1 1", "1 0 1"), "short": FOUR.replace("1 1 1 0\n", ""),
+             "negative": FOUR.replace("1 1 0 1", "1 -2 0 1"), "diagonal": FOUR.replace("1 1 0 1", "1 1 5 1"),
+             "others": "0 1 1\n1 0 1\n1 1 0\n", "words": FOUR.replace("1 0 1 1", "1 zero 1 1"),
+             "good": FOUR}  # fmt: skip
     for name, text in costs.items():
         (folder / f"{name}.txt").write_text(text)
     (folder / "tokens").write_text("a X\nb Y\n\na X\n\n")
@@ -90,25 +78,11 @@ def test_costs_that_are_none(refused, way, costs, what):
     refused(what, *way, "--learner", "pa1", "--costs", f"{{files}}/{costs}.txt")
 
 
-def test_costs_that_are_none_from_python():
-    X, y = rows()
-    good = 1.0 - np.eye(4)
-    wrong = {
-        r"has the shape \(3, 4\); expected one row and column a label": good[:3],
-        "has 3 rows, where the rows have 4 labels": good[:3, :3],
-        "in row 2, the cost -1 is no finite number": np.where(np.arange(4)[:, None] == 1, -good, good),
-        "in row 1, the right label costs 7; it must cost 0": good + 7.0 * np.eye(4),
-        "the cost nan is no finite number": np.where(good > 0.0, np.nan, 0.0),
-    }
-    for what, costs in wrong.items():
-        with pytest.raises(InputError, match=what):
-            fit(X, y, learner="pa1", costs=costs)
-
-
 @pytest.mark.parametrize(
     ("what", "words"),
     [
         ("all rows have the label 1", (train_main, "{files}/one.h5", "{new}", "--learner", "pa1")),
+        ("all rows have the label 1; training needs rows of two classes", (train_main, "{files}/one.h5", "{new}")),
         ("labels are strings", (train_main, "{files}/words.h5", "{new}", "--learner", "pa", "--targets", "numbers")),
         ("labels are sets", (train_main, "{files}/sets.h5", "{new}", "--learner", "pa", "--targets", "numbers")),
         ("its labels are numbers, no sets", (train_main, "{files}/four.h5", "{new}", "--learner", "pa",
@@ -132,39 +106,15 @@ def test_labels_that_do_not_fit(refused, what, words):
 
 @pytest.mark.parametrize(
     ("what", "words"),
-    [
-        ("--budget 0: must be 1 or more", (*TRAIN[:3], "--learner", "kernel-pa", "--budget", "0")),
-        ("--budget 0: must be 1 or more", (*TRAIN[:3], "--learner", "kernel-perceptron", "--budget", "0")),
-        ("'0' must be above 0", (*TRAIN[:3], "--learner", "pa1", "--memory", "0")),
-        ("'0' must be above 0", (*STREAM[:2], "--learner", "pa1", "--memory", "0")),
-        ("'0MB' must be above 0", (regret_main, "{files}/four.h5", "--learner", "pa1", "--memory", "0MB")),
-        ("must be above 0", (structure.main, "train", "{files}/tokens", "{new}", "--task", "tags", "--memory", "0")),
-    ],
-)
+    [("--budget 0: must be 1 or more", (*TRAIN[:3], "--learner", "kernel-pa", "--budget", "0")),
+     ("--budget 0: must be 1 or more", (*TRAIN[:3], "--learner", "kernel-perceptron", "--budget", "0")),
+     ("'0' must be above 0", (*TRAIN[:3], "--learner", "pa1", "--memory", "0")),
+     ("'0' must be above 0", (*STREAM[:2], "--learner", "pa1", "--memory", "0")),
+     ("'0MB' must be above 0", (regret_main, "{files}/four.h5", "--learner", "pa1", "--memory", "0MB")),
+     ("must be above 0", (structure.main, "train", "{files}/tokens", "{new}", "--task", "tags", "--memory", "0"))],
+)  # fmt: skip
 def test_a_budget_of_nothing(refused, what, words):
     refused(what, *words)
-
-
-def test_a_budget_of_nothing_from_python(files):
-    X, y = rows()
-    for call in (
-        lambda: fit(X, y, learner="pa1", memory=0),
-        lambda: fit(X, y > 2, learner="kernel-pa", budget=0),
-        lambda: learned(files / "four.svm", "pa1", labels=(1.0, 2.0, 3.0, 4.0), memory=0),
-        lambda: regret_of(_two(), "pa1", memory=0),
-    ):
-        with pytest.raises(InputError, match=r"memory=0|budget=0|memory=0MB|is too small"):
-            call()
-
-
-def _two():
-    from blocksvm.sources.matrix import Matrix
-
-    X, y = rows()
-    return Matrix(X, y > 2)
-
-
-# ------------------------------------------------------------------------------------------------ decoders
 
 
 class Answering(CheckedStructure):
@@ -202,13 +152,11 @@ WORDS, SQUARE = Outside(np.array(["X", "Y"])), Outside(np.zeros((2, 2), np.int64
 @pytest.mark.parametrize("learner", ["perceptron", "pa1", "mira"])
 @pytest.mark.parametrize(
     ("task", "what"),
-    [
-        ("MISSING", "is missing (None); give an array of whole numbers"),
-        ("EMPTY", "is not a one-dimensional array of one or more whole numbers"),
-        ("WORDS", "is not a one-dimensional array of one or more whole numbers"),
-        ("SQUARE", "is not a one-dimensional array of one or more whole numbers"),
-    ],
-)
+    [("MISSING", "is missing (None); give an array of whole numbers"),
+     ("EMPTY", "is not a one-dimensional array of one or more whole numbers"),
+     ("WORDS", "is not a one-dimensional array of one or more whole numbers"),
+     ("SQUARE", "is not a one-dimensional array of one or more whole numbers")],
+)  # fmt: skip
 def test_a_decoder_without_a_right_answer(refused, task, what, learner):
     refused(what, structure.main, "train", "{files}/tokens", "{new}", "--task", f"test_bad_online_input:{task}",
             "--learner", learner)  # fmt: skip

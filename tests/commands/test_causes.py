@@ -1,7 +1,5 @@
 """A run that a limit has ended says why, and what to do: to a person, to a script, and in its trace."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -55,14 +53,9 @@ def test_a_run_that_did_not_converge_tells_why(scale, settings, cause, advice):
 
 @pytest.mark.parametrize(
     ("settings", "named"),
-    [
-        ({"loss": "logistic"}, True),
-        ({"loss": "squared-hinge", "C": 1e7}, True),
-        ({"loss": "hinge"}, False),
-        ({"loss": "logistic", "bias": "free"}, False),
-        ({"loss": "logistic", "solver": "lbfgs"}, False),
-    ],
-)
+    [({"loss": "logistic"}, True), ({"loss": "squared-hinge", "C": 1e7}, True), ({"loss": "hinge"}, False),
+     ({"loss": "logistic", "bias": "free"}, False), ({"loss": "logistic", "solver": "lbfgs"}, False)],
+)  # fmt: skip
 def test_lbfgs_is_named_where_it_takes_the_problem_and_features_are_few(settings, named):
     limit = {"max_outer": 1, "schedule": "1", "tol": 1e-10}
     if "solver" in settings:
@@ -93,20 +86,11 @@ def test_the_last_lines_json_and_trace_of_train(tmp_path, run_in_process):
     assert json.loads(done.out)["cause"] is None
 
 
-LIMITED = [
-    ("two", "", 3),
-    ("two", "--max-outer 2", 0),
-    ("two", "--max-seconds 1e-6", 0),
-    ("two", "--solver lbfgs --loss logistic", 3),
-    ("two", "--solver kernel", 3),
-    ("two", "--solver pegasos --dual", 3),
-    ("two", "--solver pegasos", 3),
-    ("two", "--tol 0.999", 0),
-    ("two", "--learner pa1", 0),
-    ("three", "", 3),
-    ("three", "--multiclass crammer-singer", 3),
-    ("real", "--loss epsilon-insensitive", 3),
-]
+LIMITED = [("two", "", 3), ("two", "--max-outer 2", 0), ("two", "--max-seconds 1e-6", 0),
+           ("two", "--solver lbfgs --loss logistic", 3), ("two", "--solver kernel", 3),
+           ("two", "--solver pegasos --dual", 3), ("two", "--solver pegasos", 3), ("two", "--tol 0.999", 0),
+           ("two", "--learner pa1", 0), ("three", "", 3), ("three", "--multiclass crammer-singer", 3),
+           ("real", "--loss epsilon-insensitive", 3)]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +133,7 @@ def test_a_default_limit_that_ends_a_training_above_its_gap_is_status_3(
         assert "(by default 2)" in done.out.split("\n")[0]
 
 
+@pytest.mark.slow
 def test_other_commands_that_a_default_limit_ends_above_their_gap(stores, two_readings, tmp_path, run_in_process):
     words = (stores["two"], "--tol", "1e-9", "-C", "1,10", "--folds", "2")
     done = run_in_process(cv.main, *words, "--refit", tmp_path / "best.h5")

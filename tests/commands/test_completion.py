@@ -1,9 +1,6 @@
 """Completion: bash's function is run, the other shells' scripts are read by them where they are installed."""
 
-from __future__ import annotations
-
 import json
-import shutil
 import subprocess
 import sys
 
@@ -12,7 +9,7 @@ import shtab
 from support.training_cases import run_in_process
 
 from blocksvm.commands import COMMANDS
-from blocksvm.commands.completion import SHELLS, commands, main
+from blocksvm.commands.completion import commands, main
 
 
 @pytest.fixture(scope="module")
@@ -46,18 +43,6 @@ def test_bash_completes_commands_options_values_and_files(known, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     for words in (("train", ""), ("train", "--log", "ro"), ("predict", "ro"), ("split", "r")):
         assert completed(script, *words) == ["rows.h5"]
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("shell", SHELLS)
-def test_every_script_has_every_command_and_is_read_by_its_shell(known, shell, tmp_path):
-    script = shtab.complete(known, shell)
-    for word in (*COMMANDS, "probabilities", "checkpoint", "lambda", "gamma"):
-        assert word in script
-    if shell in ("bash", "zsh", "fish") and shutil.which(shell) is not None:
-        (tmp_path / "script").write_text(script)
-        done = subprocess.run([shell, "-n", tmp_path / "script"], capture_output=True, text=True)
-        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_command(capsys, monkeypatch):

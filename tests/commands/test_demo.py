@@ -11,11 +11,8 @@ from support.places import ROOT
 @pytest.mark.process
 def test_small_demo(tmp_path):
     folder = tmp_path / "demo"
-    done = subprocess.run(
-        [sys.executable, ROOT / "tools/demo.py", "--size", "small", "--folder", str(folder)],
-        capture_output=True,
-        text=True,
-    )
+    done = subprocess.run([sys.executable, ROOT / "tools/demo.py", "--size", "small", "--folder", str(folder)],
+                          capture_output=True, text=True)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert (folder / "model.h5").exists()
     accuracy = float(re.search(r"accuracy ([0-9.]+) \(", done.stdout)[1])

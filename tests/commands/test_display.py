@@ -1,8 +1,5 @@
 """Displays and options: tables at 80 columns, plain logs, closed streams, options, words of messages."""
 
-from __future__ import annotations
-
-import ast
 import fcntl
 import io
 import json
@@ -26,18 +23,12 @@ from blocksvm.base.errors import InputError
 from blocksvm.cli.console import Parser
 from blocksvm.cli.console import run as run_command
 from blocksvm.cli.display import training
-from blocksvm.cli.display.folding import wrap_text
-from blocksvm.cli.display.line import Pace
 from blocksvm.cli.display.number_texts import clock, counted, fitted, megabytes, number_of, sizes
-from blocksvm.cli.display.splitting import SplitDisplay
 from blocksvm.cli.display.streaming import StreamDisplay
-from blocksvm.cli.display.training import TrainDisplay, fitting
-from blocksvm.commands.cv import CvProgress
-from blocksvm.commands.cv import main as cv_main
+from blocksvm.cli.display.training import TrainDisplay
 from blocksvm.commands.cv import shown as table_of_cv
 from blocksvm.commands.info import main as info_main
 from blocksvm.commands.predict import main as predict_main
-from blocksvm.commands.regret import main as regret_main
 from blocksvm.commands.split import main as split_main
 from blocksvm.commands.stream import main as stream_main
 from blocksvm.commands.train import main as train_main
@@ -109,11 +100,6 @@ def test_a_number_that_is_fitted_is_whole(width):
     assert len(megabytes(1e22)) <= 12
 
 
-def extreme_epoch(number, loss):
-    return epoch(number) | {"rows": 8_000_000_000 * number, "cumulative_loss": 8e9 * loss * number, "seconds": 9e7,
-                            "mistakes": 8_000_000_000 * number, "valid_accuracy": 1.0}  # fmt: skip
-
-
 def test_one_of_a_thing_is_named_in_the_singular(tmp_path, run_in_process):
     assert (number_of(1, "row"), number_of(0, "row"), number_of(1234, "pass")) == ("1 row", "0 rows", "1,234 passes")
     assert sizes(1, 1, 1) == "1 row, 1 feature, 1 nonzero"
@@ -122,14 +108,6 @@ def test_one_of_a_thing_is_named_in_the_singular(tmp_path, run_in_process):
     found = printed.out + printed.err + run_in_process(info_main, tmp_path / "s.h5").out
     assert "1 row, 1 feature, 1 nonzero" in found and "in 1 chunk:" in found and "1 thread" in found
     assert re.findall(r"(?<![\d,.])1 [a-z]+s\b(?!/)", found) == []
-
-
-@pytest.mark.parametrize("loss", [1e-300, 1e22])
-def test_extreme_epochs_fit_80_columns(loss):
-    start = START | {"solver": "pa1", "learner_settings": {"query": 0.5}}
-    _, log = fed([extreme_epoch(1, loss), extreme_epoch(2, loss)], start)
-    assert {"8,000,000,000", f"{loss:g}", "100.0000%"} <= set(log.split())
-    assert max(map(len, log.splitlines()[-2:])) <= 80
 
 
 def streamed(loss, **more):
@@ -171,12 +149,6 @@ def test_the_table_of_cross_validation_fits_80_columns(loss, spread):
     assert all(float(cell) == pytest.approx(loss, rel=0.01) for cell in row.split()[1:6:2])
 
 
-def test_an_empty_column_takes_no_room():
-    for valid, there in ((None, False), (0.5, True)):
-        display, log = fed([outer(1, valid=valid)])
-        assert ("held-out" in log) == there
-
-
 def test_labels_asked_for_are_told_where_they_are_asked_for():
     for query, asked in ((None, None), (0.5, 250_000)):
         display, log = fed([epoch(1, asked=asked)], START | {"solver": "pa1", "learner_settings": {"query": query}})
@@ -193,33 +165,10 @@ def test_a_plain_log_ends_with_the_last_row():
     assert [line for line in log.splitlines() if "certified" in line and "4.5e-100" in line]
 
 
-def test_columns_are_spared_in_their_order():
-    columns = ["outer", "gap", "waiting", "left"]
-    assert fitting(columns, None) == fitting(columns, 29) == columns
-    assert fitting(columns, 28) == ["outer", "gap", "left"]
-    assert fitting(columns, 14) == ["outer", "gap"]
-
-
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     X, y = random_rows(n=200, d=30, seed=71, dtype=np.float32)
     return make_store(tmp_path_factory.mktemp("display"), X, y, chunk_nonzeros=128)
-
-
-def test_the_time_left_of_cross_validation():
-    line, now = SimpleNamespace(shown=[]), [100.0]
-    line.show = line.shown.append
-    watching = CvProgress(line)
-    watching.now = lambda: now[0]
-    step = {"event": "outer", "outer": 3, "rel_gap": None, "gap_estimate": 1e-300, "classes_done": 2}
-    watching.show({"event": "part", "path": [0.1], "of": 4, "done": 1})  # a run that goes on
-    watching.show(step)
-    now[0] = 160.0
-    watching.show({"event": "part", "path": [1.0], "of": 4, "done": 2})
-    now[0] = 170.0
-    watching.show(step)
-    assert line.shown == ["C 0.1 (2 of 4): iteration 3, gap 1.0e-300, 2 done",
-                          "C 1 (3 of 4): iteration 3, gap 1.0e-300, 2 done, 1m50s left"]  # fmt: skip
 
 
 @pytest.mark.process
@@ -253,21 +202,6 @@ def test_the_real_command_on_a_terminal_of_80_columns(store, tmp_path):
     rest = [line for line in re.split(r"[\r\n]+", text) if len(line.rstrip()) > 80]
     assert all(line.startswith("next: ") or str(tmp_path) in line for line in rest), rest
     assert re.search(r"certified relative gap \S+\s+\(primal \S+, dual\s+\S+\)\s", text)
-
-
-def test_lines_are_folded_at_blanks_on_a_terminal_alone():
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
-    text = "short\nprimal 23991.78295, dual 23782.86472, gap 8.7e-03\n" + "x" * 40
-    with open(theirs, "w") as terminal:
-        lines = wrap_text(text, terminal).split("\n")
-    os.close(ours)
-    assert lines[:3] == ["short", "primal 23991.78295, dual", "  23782.86472, gap 8.7e-03"]
-    assert lines[3:] == ["x" * 40]
-    assert wrap_text(text, io.StringIO()) == text
-
-
-# -- closed streams ------------------------------------------------------------------------------------------------
 
 
 def shell(line, **names):
@@ -321,38 +255,6 @@ def test_predictions_without_a_reader(store, tmp_path):
         assert "Exception" not in done.stderr
 
 
-# -- for scripts ---------------------------------------------------------------------------------------------------
-
-
-def test_one_json_object_for_scripts(store, tmp_path, capsys):
-    X, y = random_rows(seed=9)
-    text, model, out_file = text_of(tmp_path, X, y), tmp_path / "m.h5", tmp_path / "p.txt"
-    code, out, err = run_in_process(capsys, train_main, store, model, "--json")
-    told = json.loads(out)
-    assert code == 0 and out.count("\n") == 1
-    assert told["status"] == "converged" and told["rel_gap"] <= 1e-3 and told["model"] == str(model)
-    assert 0.0 < told["accuracy"] <= 1.0 and f"{told['primal']:.6g}" in err
-    code, out, _ = run_in_process(capsys, predict_main, model, store, out_file, "--json", "--quiet")
-    told = json.loads(out)
-    assert told["rows"] == 200 == len(out_file.read_text().splitlines())
-    assert {"accuracy", "balanced_accuracy", "macro_f1", "roc_auc"} < set(told)
-    _, plain, _ = run_in_process(capsys, predict_main, model, store, out_file, "--overwrite")
-    assert f"accuracy {told['accuracy']:.6f} " in plain and f"ROC AUC {told['roc_auc']:.6f}" in plain
-    code, _, err = run_in_process(capsys, predict_main, model, store, "--json")
-    assert code == 2 and "--json goes to standard output" in err
-    code, out, err = run_in_process(capsys, stream_main, text, "--learner", "pa1", "--json", "--quiet")
-    told = json.loads(out)
-    assert (code, err, told["rows"]) == (0, "", len(y)) and told["mistakes"] <= len(y)
-    code, _, err = run_in_process(capsys, stream_main, text, "--learner", "pa1", "--json", "--predictions", "-")
-    assert code == 2 and "--json goes to standard output" in err
-    code, out, err = run_in_process(capsys, cv_main, store, "--folds", "2", "-C", "0.1,1", "--json", "-", "--quiet")
-    told = json.loads(out)
-    assert (code, err, told["path"]) == (0, "", [0.1, 1.0]) and told["best"] in told["path"]
-
-
-# -- options -------------------------------------------------------------------------------------------------------
-
-
 def small_parser():
     p = Parser("test", "")
     p.add_argument("input")
@@ -386,15 +288,13 @@ def test_values_may_begin_with_a_minus(arguments, name, value):
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [
-        (["x", "--overwirte"], "--overwirte: no such option here; did you mean --overwrite?"),
-        (["--label", "-1,1"], "--label: no such option here; did you mean --labels?"),
-        (["x", "-c", "1"], "-c: no such option here; LIBLINEAR's C is -C"),
-        (["x", "--zzz"], "--zzz: no such option here; blocksvm test --help lists those that there are"),
-        (["x", "--labels", "--overwrite"], "argument --labels: expected one argument"),
-        (["x", "--labels", "--overwirte"], "did you mean --overwrite?"),
-    ],
-)
+    [(["x", "--overwirte"], "--overwirte: no such option here; did you mean --overwrite?"),
+     (["--label", "-1,1"], "--label: no such option here; did you mean --labels?"),
+     (["x", "-c", "1"], "-c: no such option here; LIBLINEAR's C is -C"),
+     (["x", "--zzz"], "--zzz: no such option here; blocksvm test --help lists those that there are"),
+     (["x", "--labels", "--overwrite"], "argument --labels: expected one argument"),
+     (["x", "--labels", "--overwirte"], "did you mean --overwrite?")],
+)  # fmt: skip
 def test_a_mistyped_option_names_the_one_that_was_meant(capsys, arguments, words):
     with pytest.raises((InputError, SystemExit)) as ended:
         small_parser().parse_args(arguments)
@@ -420,14 +320,6 @@ def test_a_mistyped_name_is_answered_with_the_one_that_was_meant(store, tmp_path
     assert "invalid choice: 'flaot32'; choose one of float32, float64; did you mean float32?" in capsys.readouterr().err
 
 
-def test_quiet_says_nothing_but_results(store, tmp_path, capsys):
-    code, out, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--quiet")
-    assert (code, err) == (0, "")
-    assert "certified relative gap" in out
-    code, out, err = run_in_process(capsys, train_main, store, tmp_path / "n.h5", "--quiet", "--json")
-    assert (code, err) == (0, "") and json.loads(out)["status"] == "converged"
-
-
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_character_that_an_output_lacks_is_escaped(tmp_path, monkeypatch, encoding):
     """Names of files, columns, categories and labels; files are written in UTF-8 whatever the locale is."""
@@ -451,27 +343,6 @@ def test_a_character_that_an_output_lacks_is_escaped(tmp_path, monkeypatch, enco
     assert out.read_text(encoding="utf-8") == "\u0142a\nnein\n" * 20
 
 
-def test_labels_of_plus_and_minus_one_on_the_command_line(store, tmp_path, capsys):
-    model = tmp_path / "m.h5"
-    code, _, err = run_in_process(capsys, train_main, store, model, "--class-weight", "-1=2,1=0.5", "--quiet")
-    assert (code, err) == (0, "")
-    text = text_of(tmp_path, *random_rows(seed=3))
-    code, _, err = run_in_process(capsys, stream_main, text, "--solver", "pa1", "--labels", "-1,1", "--quiet")
-    assert (code, err) == (0, "")
-    code, _, err = run_in_process(capsys, train_main, store, tmp_path / "o.h5", "--learner", "pa1", "--quiet")
-    assert (code, err) == (0, "")
-
-
-@pytest.mark.slow
-def test_average_is_a_flag(store, capsys):
-    figures = []
-    for given in ([], ["--average"]):
-        code, out, err = run_in_process(capsys, regret_main, *given, store, "--solver", "pa", "--quiet")
-        assert code == 0, err
-        figures.append("mean        of the weights" in out)
-    assert figures == [False, True]
-
-
 @pytest.mark.process
 @pytest.mark.parametrize("name", ["train", "stream", "regret", "split", "predict"])
 def test_help_is_grouped_and_explains_steps(name):
@@ -483,40 +354,6 @@ def test_help_is_grouped_and_explains_steps(name):
         assert re.search(r"the\s+default\s+of\s+" + ("regret" if name == "train" else "train"), text)
 
 
-# -- words ---------------------------------------------------------------------------------------------------------
-
-COMMAND_LINE = {"cli", "commands"}  # rooms that speak of options
-COMMAND = re.compile(r"blocksvm [a-z]+ ")
-OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]+|-C)\b")
-
-
-def options_named(text):
-    """Options that string constants name, other than in docstrings, examples and whole command lines."""
-    tree = ast.parse(text)
-    documents = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node)
-    }
-    documents |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "example"}
-    texts = [
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents
-    ]
-    return [text for text in texts if OPTION.search(text) and not COMMAND.search(text)]
-
-
-@pytest.mark.slow
-def test_below_the_command_line_no_message_names_an_option_itself():
-    package = ROOT / "blocksvm"
-    rooms = [folder for folder in package.iterdir() if folder.is_dir() and folder.name not in COMMAND_LINE]
-    files = [file for room in rooms for file in room.rglob("*.py") if file != package / "base" / "errors.py"]
-    assert len(files) > 200
-    assert {str(file): found for file in files if (found := options_named(file.read_text()))} == {}
-    assert options_named('raise InputError(f"--bias {bias}: no")')  # the check can fail
-
-
 def test_a_message_speaks_as_its_caller(store, tmp_path, capsys):
     source = Matrix(*random_rows(seed=5))
     with pytest.raises(InputError, match="^tol=-1: must be"):
@@ -526,76 +363,6 @@ def test_a_message_speaks_as_its_caller(store, tmp_path, capsys):
     assert "error: --tol -1: must be" in err
     with pytest.raises(InputError, match="^tol=-1: must be"):  # and as before again
         train(source, tol=-1.0)
-
-
-def test_a_continued_stream_names_no_option_that_it_lacks(tmp_path, capsys):
-    text, model = text_of(tmp_path, *random_rows(seed=6)), tmp_path / "m.h5"
-    assert run_in_process(capsys, stream_main, text, "--learner", "pa1", "--model", model, "--quiet")[0] == 0
-    code, _, err = run_in_process(capsys, stream_main, text, "--learner", "pa", "--continue-from", model, "--quiet")
-    assert code == 2
-    assert "was learned by pa1, not by pa" in err
-
-
-# -- times that are told once they are known ------------------------------------------------------------------------
-
-
-def test_a_pace_is_that_behind_the_first_part_and_of_a_second_at_least():
-    pace = Pace()
-    assert pace.of(5.0, 0) is None  # five seconds of compiling
-    assert pace.of(9.0, 100) is None  # and four more
-    assert pace.of(9.5, 600) is None
-    assert pace.of(11.0, 100) is None
-    assert pace.of(11.0, 1100) == 500.0
-
-
-def test_a_split_and_a_stream_tell_no_rate_of_compiling():
-    lines = []
-    display = SplitDisplay(io.StringIO(), quiet=True)
-    display.line.show = lines.append
-    for seconds, rows in ((6.0, 1000), (6.5, 2000), (8.0, 5000)):
-        fraction = rows / 10_000
-        display.show(
-            SimpleNamespace(phase="reading", rows=rows, text_bytes=rows * 1000, seconds=seconds, fraction=fraction)
-        )
-    display.show(SimpleNamespace(phase="writing", rows=10_000, text_bytes=10**7, seconds=10.0, fraction=0.1))
-    display.show(SimpleNamespace(phase="writing", rows=10_000, text_bytes=10**7, seconds=12.0, fraction=0.9))
-    assert lines == ["reading  10% 1,000 rows", "reading  20% 2,000 rows",
-                     "reading  50% 5,000 rows, 2,000 rows/s, 2 MB/s of text, 2s left", "writing  10% ",
-                     "writing  90% 0s left"]  # fmt: skip
-    stream = SimpleNamespace(nonzeros=1000, settings=SimpleNamespace(query=None), targets=SimpleNamespace(unlabelled=0))
-    for seconds, told in ((6.5, ""), (8.0, " (60 rows/s, 0.0 M nonzeros/s)")):
-        display = StreamDisplay(io.StringIO(), quiet=True)
-        display.show(streamed(0.5, rows=10, seconds=6.0))
-        last = streamed(0.5, rows=130, seconds=seconds, features=1, auc=None, passes=None, skipped=0)
-        stream.report = lambda last=last: last
-        assert display.summary(stream)[0].startswith(f"130 rows in {seconds}s{told}, 1 feature;")
-
-
-def test_an_outer_iteration_is_foreseen_without_compiling():
-    for seconds, told in (((9.0, 9.1, 12.0, 12.1), ""), ((9.0, 14.0, 19.1, 24.0), "about 2m05s an outer iteration\n")):
-        display, _ = fed([])
-        before = len(display.stream.getvalue())
-        for number, at in enumerate(seconds, 1):
-            display.show({"event": "visit", "visit": number, "blocks": 25, "outer": 1, "seconds": at})
-        assert display.stream.getvalue()[before:] == told
-
-
-@pytest.mark.parametrize(
-    ("gaps", "left"),
-    [
-        ([0.5, 0.49, 0.489, 0.488, 0.48, 0.479, 0.1], ""),  # 20 hours, some minutes, then 13 seconds
-        ([0.5, 0.25, 0.125], ""),
-        ([0.5, 0.25, 0.125, 0.0625, 0.03125], "5s"),
-        ([0.5, 0.5, 0.5, 0.5, 0.5, 0.5], ""),
-    ],
-)
-def test_no_time_is_left_until_it_is_known(gaps, left):
-    display, _ = fed([])
-    for number, gap in enumerate(gaps, 1):
-        event = outer(number) | {"seconds": 10.0 + number, "gap_estimate": gap}
-        row = display._iteration(event)
-        told = clock(display._left(event))
-    assert (told, row["outer"]) == (left, str(len(gaps)))
 
 
 def test_the_pace_of_a_continued_stream_is_its_own(tmp_path, capsys):
@@ -610,9 +377,6 @@ def test_the_pace_of_a_continued_stream_is_its_own(tmp_path, capsys):
     assert code == 0
     assert out.startswith("13 rows in ")
     assert "of all 73 rows: average loss" in out
-
-
-# -- predict and info ----------------------------------------------------------------------------------------------
 
 
 def test_rows_with_labels_that_the_model_does_not_know(tmp_path, capsys):
@@ -643,30 +407,3 @@ def test_info_tells_what_decided_a_model(store, tmp_path, capsys):
     assert (told["schedule"], told["seed"], told["labels"]) == ("2", "7", "-1, 1")
     assert "C 0.25" in told["settings"]
     assert "loss hinge" in told["settings"]
-
-
-def test_info_shows_the_settings_of_the_solver_alone(store, tmp_path, capsys):
-    model, streamed = tmp_path / "m.h5", tmp_path / "s.h5"
-    assert run_in_process(capsys, train_main, store, model, "--solver", "pa1", "-C", "0.1", "--quiet")[0] == 0
-    text = text_of(tmp_path, *random_rows(seed=9))
-    assert (
-        run_in_process(capsys, stream_main, text, "--learner", "pa1", "-C", "0.1", "--model", streamed, "--quiet")[0]
-        == 0
-    )
-    for path in (model, streamed):
-        _, out, _ = run_in_process(capsys, info_main, path)
-        assert re.search(r"^settings +C 0\.1$", out, re.M)
-        assert re.search(r"^labels +-1, 1$", out, re.M)
-        assert not re.search(r"^schedule", out, re.M)
-        _, out, _ = run_in_process(capsys, info_main, path, "--json")
-        settings = json.loads(out)["settings"]
-        assert settings["C"] == 0.1
-        assert not {"lam", "loss", "batch", "online"} & set(settings)
-
-
-def test_a_fitted_model_is_printed_in_short():
-    fitted = fit(Matrix(*random_rows(n=400, d=300, seed=10)), tol=1e-1)
-    assert len(repr(fitted)) < 600
-    assert len(repr(fitted.model)) < 300
-    assert fitted.status in repr(fitted)
-    assert "300 features" in repr(fitted.model)

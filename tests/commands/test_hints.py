@@ -1,7 +1,4 @@
-"""Advice of the command line: options of other programs and of other learners, help within 80 columns, what a run that
-was interrupted has saved."""
-
-from __future__ import annotations
+"""Advice of the command line: options of other programs and learners, help within 80 columns, interrupted runs."""
 
 from types import SimpleNamespace
 
@@ -12,8 +9,7 @@ from support.training_cases import make_store, random_rows, stop_after
 from blocksvm import open_store
 from blocksvm.base.errors import InputError
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
-from blocksvm.commands import COMMANDS, completion, cv, info, overview, predict, regret, split, stream, structure, train
-from blocksvm.commands.completion import SHELLS
+from blocksvm.commands import completion, cv, info, overview, predict, regret, split, stream, structure, train
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.online import LEARNERS
 from blocksvm.online.methods import NAMES
@@ -103,12 +99,6 @@ def test_help_on_a_solver_fits_80_columns(name, capsys):
 def test_help_on_a_structured_learner_and_the_overview_fit_80_columns(capsys):
     structure.main(["train", "--help-learner", "frank-wolfe"])
     assert max(map(len, (capsys.readouterr().out + overview()).split("\n"))) <= 80
-
-
-def test_help_names_all_shells():
-    text = completion.parser().format_help() + COMMANDS["completion"]
-    assert all(shell.lower() in COMMANDS["completion"].lower() for shell in SHELLS)
-    assert all(f"completion {shell}" in text for shell in SHELLS if shell != "zsh")
 
 
 def test_an_interrupted_run_says_how_its_state_would_be_saved(store, tmp_path, run_in_process, monkeypatch):

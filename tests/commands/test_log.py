@@ -1,7 +1,5 @@
 """A log that cannot be written any more: a training and a stream go on, and what stands in the log are whole lines."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """--memory bounds the process tree: measured on the real command."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -70,8 +68,7 @@ def many_classes(tmp_path_factory):
 
 
 def peak_of(*arguments, module="train") -> tuple[int, str]:
-    """(peak resident bytes of the command and what it starts, stderr); from a small process, whose own size a child
-    has for a moment."""
+    """(peak resident bytes of a command and what it starts, stderr); from a small process, whose size a child has."""
     wrapper = (
         "import resource, subprocess, sys\n"
         "done = subprocess.run(sys.argv[1:], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)\n"

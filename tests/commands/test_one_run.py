@@ -1,7 +1,5 @@
 """One identity of each input for the whole of a run: a file that is replaced in between is never read as a mix."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

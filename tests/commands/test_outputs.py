@@ -1,7 +1,5 @@
 """Outputs: what is replaced and what is not, devices and links, two runs at once, what killed runs leave."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json
@@ -34,22 +32,6 @@ def rows(tmp_path) -> Path:
     return path
 
 
-# ------------------------------------------------------------------------------------------------ what is replaced
-
-
-def test_the_last_text_file_is_not_replaced_by_a_store(tmp_path, run_in_process):
-    """``split *.svm --overwrite`` with the store's name forgotten."""
-    from blocksvm.commands.split import main
-
-    names = [tmp_path / f"{k}.svm" for k in range(3)]
-    for name in names:
-        name.write_text("1 1:1\n-1 2:1\n")
-    done = run_in_process(main, *names, "--overwrite")
-    assert done.code == 2
-    assert f"{names[-1]}: is not a store written by blocksvm, so it is not replaced" in done.err
-    assert names[-1].read_text() == "1 1:1\n-1 2:1\n"
-
-
 def test_stores_models_and_traces_replace_their_like_alone(tmp_path, rows):
     """A name that was forgotten is often that of an input; other outputs replace what they are told to."""
     store, empty, model, foreign, log = (tmp_path / name for name in ("s.h5", "empty", "m.h5", "foreign.h5", "l"))
@@ -70,9 +52,6 @@ def test_stores_models_and_traces_replace_their_like_alone(tmp_path, rows):
     # one of ours that is damaged may be made again
     store.write_bytes(store.read_bytes()[:3000])
     check_output(store, True, "store")
-
-
-# ------------------------------------------------------------------------------------------------ devices and links
 
 
 def test_a_device_is_written_into(tmp_path):
@@ -147,9 +126,6 @@ def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path, rows):
         check_output(nowhere, True, "store")
 
 
-# ------------------------------------------------------------------------------------------------ two runs at once
-
-
 def test_of_two_runs_at_once_the_later_one_fails(tmp_path, rows):
     path = tmp_path / "s.h5"
     with written_whole(path, False) as file:
@@ -178,9 +154,6 @@ def test_of_two_runs_at_once_without_hard_links(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["a"]
     with pytest.raises(InputError, match="made by another run"):
         open_text(tmp_path / "a", False)
-
-
-# ------------------------------------------------------------------------------------------------ what is left
 
 
 @pytest.mark.process
@@ -253,9 +226,7 @@ def test_a_file_system_without_locks(tmp_path, rows, monkeypatch):
         file.write(b"x")
         for again in (lambda: split_rows([str(rows)], tmp_path / "x", SplitSettings(overwrite=True)),
                       lambda: written_whole(tmp_path / "x").__enter__()):  # fmt: skip
-            with pytest.raises(
-                InputError, match=r"x: is being made by another run now; if none is, remove .*\.x\.part"
-            ):
+            with pytest.raises(InputError, match=r"x: is being made by another run now; if none is, remove"):
                 again()
     with scratch_folder(tmp_path, tmp_path / "x"), pytest.raises(InputError, match="if none is, remove"), \
             scratch_folder(tmp_path, tmp_path / "x"):  # fmt: skip
@@ -272,9 +243,6 @@ def test_any_name_that_is_allowed_can_be_written(tmp_path, name):
     with scratch_folder(tmp_path, tmp_path / name):
         pass
     assert os.listdir(tmp_path) == [name]
-
-
-# ------------------------------------------------------------------------------------------------ errors
 
 
 @pytest.mark.process

@@ -1,20 +1,16 @@
 """blocksvm train as a user meets it: files in and out, one line for each thing that is wrong."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 
 import numpy as np
 import pytest
-from support.training_cases import command, make_store, random_rows, run_in_process, svmlight, train
+from support.training_cases import command, make_store, random_rows, run_in_process, train
 
-from blocksvm.base.errors import InputError
 from blocksvm.commands.predict import main as predict_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.model.model_file import load_model
-from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 
 
 @pytest.fixture(scope="module")
@@ -126,15 +122,6 @@ def test_a_model_may_replace_the_one_that_it_starts_from(store, tmp_path, run):
     assert model.read_bytes() != before
 
 
-def test_an_online_model_may_replace_the_one_that_it_continues(store, tmp_path, run):
-    model, other = tmp_path / "model.h5", tmp_path / "other.h5"
-    assert run(store, model, "--learner", "pa1", "--max-outer", "1", "--quiet")[0] == 0
-    for target in (other, model):
-        code, _, err = run(store, target, "--continue-from", model, "--max-outer", "1", "--quiet", "--overwrite")
-        assert code == 0, err
-    assert np.array_equal(load_model(model).weights, load_model(other).weights)
-
-
 def test_outputs_are_not_overwritten_by_accident(store, tmp_path, run):
     options = ["--schedule", "1", "--max-outer", "1", "--quiet"]
     model, log = tmp_path / "model.h5", tmp_path / "trace.jsonl"
@@ -160,51 +147,6 @@ def test_outputs_are_not_overwritten_by_accident(store, tmp_path, run):
     code, _, err = run(store, tmp_path / "no" / "m.h5", *options)
     assert code == 2
     assert "does not exist; make it first" in err
-
-
-def test_stores_that_are_none_are_refused(store, tmp_path, run):
-    (tmp_path / "text").write_text("1 1:1\n")
-    model = tmp_path / "model.h5"
-    assert run(store, model, "--max-outer", "1", "--quiet")[0] == 0
-    for given, expected in (
-        (tmp_path / "missing.h5", "no such file; expected a blocksvm store"),
-        (tmp_path / "text", "is not a blocksvm store (not an HDF5 file); make one with blocksvm split"),
-        (model, "is a model, but a store is needed here"),
-        (tmp_path, "is a folder"),
-    ):
-        code, _, err = run(given, tmp_path / "new.h5", "--quiet")
-        assert code == 2
-        assert expected in err
-        assert len(err.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("labels", "expected"),
-    [
-        ([3], "all rows have the label 3; training needs rows of two classes, add the other"),
-        (
-            [3, 1, 2],
-            "has 3 labels (1, 2, 3), but this solver takes two; --solver dual-cd and the online learners take more, or "
-            "make one class",
-        ),
-    ],
-)
-def test_one_label_and_three_labels(tmp_path, run, labels, expected):
-    X, _ = random_rows(n=30)
-    many = make_store(tmp_path, svmlight(X, np.resize(labels, 30)), name="many")
-    code, _, err = run(many, tmp_path / "model.h5", "--quiet", "--solver", "pegasos")
-    assert code == 2
-    assert expected in err
-    assert len(err.splitlines()) == 1
-
-
-def test_class_weights_are_read():
-    class_weights = PROBLEM_SETTINGS["class_weight"].checked
-    assert class_weights("balanced") == "balanced"
-    assert class_weights("-1=2,+1=0.5") == {-1.0: 2.0, 1.0: 0.5}
-    for text in ("", "1", "1=", "=1", "1=2,", "Balanced"):
-        with pytest.raises(InputError):
-            class_weights(text)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])

@@ -1,7 +1,5 @@
 """Labels of every kind, from what a user gives to ``y`` and back; a reader for each consumer of the same rows."""
 
-from __future__ import annotations
-
 import threading
 import time
 
@@ -18,9 +16,6 @@ from blocksvm.store.reader import Store
 
 def whole(source):
     return source.read_block(np.arange(len(source.chunks)), None)
-
-
-# ------------------------------------------------------------------------------------------------ codes
 
 
 @pytest.mark.parametrize(
@@ -56,9 +51,6 @@ def test_labels_as_text():
     assert [label_text(label) for label in (1.0, -1.0, 0.1, "spam", (1.0, 3.0), ("a", "b"))] == [
         "1", "-1", "0.1", "spam", "1,3", "a,b",
     ]  # fmt: skip
-
-
-# ------------------------------------------------------------------------------------------------ matrices
 
 
 @pytest.mark.parametrize("labels", [(-1.0, 1.0), ("ham", "spam"), (False, True), (3, 10)])
@@ -104,9 +96,6 @@ def test_real_targets_are_read_as_they_are():
     assert np.array_equal(block.y, y, equal_nan=True)
     with pytest.raises(InputError, match="its labels are strings, and real numbers are needed"):
         Matrix(X, ["a"] * 20).reader(real=True)
-
-
-# ------------------------------------------------------------------------------------------------ readers
 
 
 def test_held_out_rows_of_a_matrix_are_matched_by_label():

@@ -1,7 +1,5 @@
 """Weights of rows from a file beside the text, and from Python."""
 
-from __future__ import annotations
-
 import gzip
 
 import numpy as np
@@ -70,17 +68,15 @@ def test_weights_that_are_all_one_are_none(given, capsys):
         assert not b.weighted
 
 
-MISFITS = [
-    ("1\n" * 149, "weights.txt: has 149 weights, and there are more rows"),
-    ("", "weights.txt: has 0 weights, and there are more rows"),
-    ("1\n" * 151, "weights.txt: has more weights than the 150 rows that there are"),
-    ("1\n" * 70 + "-0.5\n" + "1\n" * 79, "weights.txt:71: '-0.5' is not a weight"),
-    ("1\n" * 3 + "nan\n" + "1\n" * 146, "weights.txt:4: 'nan' is not a weight"),
-    ("1\ninf\n" + "1\n" * 148, "weights.txt:2: 'inf' is not a weight"),
-    ("1\n\n" + "1\n" * 149, "weights.txt:2: '' is not a weight"),
-    ("1 2\n" + "1\n" * 149, "weights.txt:1: '1 2' is not a weight"),
-    ("1\ntwo\n" + "1\n" * 148, "weights.txt:2: 'two' is not a weight"),
-]
+MISFITS = [("1\n" * 149, "weights.txt: has 149 weights, and there are more rows"),
+           ("", "weights.txt: has 0 weights, and there are more rows"),
+           ("1\n" * 151, "weights.txt: has more weights than the 150 rows that there are"),
+           ("1\n" * 70 + "-0.5\n" + "1\n" * 79, "weights.txt:71: '-0.5' is not a weight"),
+           ("1\n" * 3 + "nan\n" + "1\n" * 146, "weights.txt:4: 'nan' is not a weight"),
+           ("1\ninf\n" + "1\n" * 148, "weights.txt:2: 'inf' is not a weight"),
+           ("1\n\n" + "1\n" * 149, "weights.txt:2: '' is not a weight"),
+           ("1 2\n" + "1\n" * 149, "weights.txt:1: '1 2' is not a weight"),
+           ("1\ntwo\n" + "1\n" * 148, "weights.txt:2: 'two' is not a weight")]  # fmt: skip
 
 
 @pytest.mark.parametrize("spaces", [0, 9_000])

@@ -1,7 +1,5 @@
 """Text to store and back: what a split writes, that nothing but the settings decides it, what it leaves behind."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -64,8 +62,6 @@ def random_text(n_rows: int, entries: int, n_features: int, seed: int = 0) -> by
     return "".join(rows).encode()
 
 
-# ------------------------------------------------------------------------------------------------ round trip
-
 ids = st.one_of(st.integers(0, 12), st.integers(0, 2**63 - 1))
 numbers = st.one_of(st.sampled_from([1.0, 0.0, -1.0, 2.5]), st.floats(-3e38, 3e38, allow_nan=False))
 rows = st.lists(
@@ -76,14 +72,8 @@ rows = st.lists(
 
 
 @pytest.mark.slow
-@given(
-    rows,
-    st.sampled_from(["float32", "float64"]),
-    st.booleans(),
-    st.integers(1, 12),
-    st.integers(1, 3),
-    st.integers(0, 2**63 - 1),
-)
+@given(rows, st.sampled_from(["float32", "float64"]), st.booleans(), st.integers(1, 12), st.integers(1, 3),
+       st.integers(0, 2**63 - 1))  # fmt: skip
 def test_a_store_holds_the_rows_of_the_text(tmp_path, rows, dtype, keep_order, chunk_nonzeros, min_count, seed):
     text = "".join(f"{label} " + " ".join(f"{i}:{v!r}" for i, v in row.items()) + "\n" for label, row in rows).encode()
     options = {"dtype": dtype, "keep_order": keep_order, "min_count": min_count, "seed": seed}
@@ -183,17 +173,11 @@ def test_standard_input(tmp_path, monkeypatch):
 
 def test_l2_rows_have_norm_one_before_features_are_dropped(tmp_path):
     path, meta = make(tmp_path, b"1 1:3 2:4\n-1 1:5\n0 7:0\n", normalize="l2")
-    assert in_source_order(path) == [
-        (1.0, [1, 2], [float(np.float32(0.6)), float(np.float32(0.8))]),
-        (-1.0, [1], [1.0]),
-        (0.0, [], []),
-    ]
+    assert in_source_order(path) == [(1.0, [1, 2], [float(np.float32(0.6)), float(np.float32(0.8))]),
+                                     (-1.0, [1], [1.0]), (0.0, [], [])]  # fmt: skip
     assert meta["max_norm"] == pytest.approx(1.0, rel=1e-6)
     path, _ = make(tmp_path, b"1 1:3 2:4\n-1 1:5\n", normalize="l2", min_count=2)
     assert in_source_order(path) == [(1.0, [1], [float(np.float32(0.6))]), (-1.0, [1], [1.0])]
-
-
-# ------------------------------------------------------------------------------------------------ determinism
 
 
 @pytest.fixture(scope="module")
@@ -252,8 +236,7 @@ def test_stores_are_equal_for_any_jobs_and_memory(tmp_path, long_text, spills, m
 @pytest.mark.slow
 @pytest.mark.parametrize("bits", [0, 2])
 def test_deep_redistribution_keeps_rows_and_order(tmp_path, long_text, monkeypatch, bits):
-    """Buckets of a few kB: several levels of redistribution, most of them on disk; of rows whose values are 1, too,
-    which are not kept."""
+    """Several levels of redistribution, most of them on disk; of values of 1, which are not kept, too."""
     lines = long_text.read_bytes().splitlines(keepends=True)[:3000]
     text = b"".join(re.sub(rb":\S+", b":1", line) if k < 1500 else line for k, line in enumerate(lines))
     how = {"memory": SMALL, "dtype": "float64" if bits else "float32"}
@@ -278,9 +261,6 @@ def test_deep_redistribution_keeps_rows_and_order(tmp_path, long_text, monkeypat
     path, _ = make(tmp_path, text, **how)
     assert len(depths) >= 3
     assert path.read_bytes() == expected.read_bytes()
-
-
-# ------------------------------------------------------------------------------------------------ hold-out
 
 
 @pytest.mark.slow
@@ -312,14 +292,9 @@ def test_a_hold_out_that_draws_nothing_is_told(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["rows.svm"]
 
 
-# ------------------------------------------------------------------------------------------------ limits
-
-
 def test_ids_that_outgrow_the_budget_are_told(tmp_path):
     text = b"".join(b"1 %d:1 %d:1\n" % (7 * i, 7 * i + 1) for i in range(400_000))
-    with pytest.raises(
-        InputError, match=r"distinct feature ids holds [\d,]+ ids,? after \d+% of the input.* raise memory"
-    ):
+    with pytest.raises(InputError, match=r"distinct feature ids holds [\d,]+ ids,? after \d+% of the input.* raise"):
         make(tmp_path, text, memory=SMALL)
     assert [path.name for path in tmp_path.iterdir()] == ["rows.svm"]
 
@@ -390,6 +365,7 @@ def test_nothing_is_left_behind(tmp_path, monkeypatch, where, error):
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_the_shuffle_lies_in_temp(tmp_path, long_text, spills, monkeypatch):
     temp = tmp_path / "temp"
     temp.mkdir()
@@ -411,12 +387,8 @@ def test_signals_leave_nothing_behind(tmp_path, long_text, number):
     temp.mkdir()
     before = earlier_store(store)
     arguments = ["-", str(store), "--memory", "16MB", "--temp", str(temp), "--overwrite", "--threads", "1"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "blocksvm.split", *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    process = subprocess.Popen([sys.executable, "-m", "blocksvm.split", *arguments], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
     try:
         process.stdin.write(long_text.read_bytes())
         process.stdin.flush()
@@ -459,18 +431,12 @@ def test_a_disk_that_fills_up_while_the_store_is_written(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["rows.svm"]
 
 
-# ------------------------------------------------------------------------------------------------ the command
-
-
 def test_the_command_and_its_options(tmp_path, run_in_process):
     text = b"1 1:3 2:4 2:0\n-1 1:5\n" * 100
     (tmp_path / "rows.svm").write_bytes(text)
     store, held = tmp_path / "s.h5", tmp_path / "h.h5"
-    arguments = [
-        tmp_path / "rows.svm",
-        store,
-        *["--memory", "64MB", "--threads", "2", "--seed", "9", "--dtype", "float64"],
-    ]
+    arguments = [tmp_path / "rows.svm", store,
+                 *["--memory", "64MB", "--threads", "2", "--seed", "9", "--dtype", "float64"]]  # fmt: skip
     arguments += ["--duplicates", "sum", "--normalize", "l2", "--min-count", "2", "--holdout", "0.3", held]
     done = run_in_process(main, *arguments, "--temp", tmp_path)
     assert done.code == 0

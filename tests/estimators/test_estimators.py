@@ -1,13 +1,9 @@
-"""The estimators: their optimum beside scikit-learn's, every kind of rows, warm starts, and what scikit-learn does with
-an estimator."""
-
-from __future__ import annotations
+"""The estimators: their optimum beside scikit-learn's, every kind of rows, warm starts, and searches over them."""
 
 import inspect
 import pickle
 import subprocess
 import sys
-import threading
 import tracemalloc
 import warnings
 
@@ -55,9 +51,6 @@ def primal(X, y, coef, intercept, loss, C=1.0, s=1.0):
     losses = {"hinge": np.maximum(0, 1 - margins), "squared_hinge": np.maximum(0, 1 - margins) ** 2,
               "logistic": np.logaddexp(0, -margins)}[loss]  # fmt: skip
     return 0.5 * coef @ coef + (0.5 * intercept**2 / s**2 if s else 0.0) + C * losses.sum()
-
-
-# ------------------------------------------------------------------------------------------------ the optimum
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
@@ -161,9 +154,6 @@ def test_what_scikit_learn_says_otherwise_is_accepted():
     assert LinearSVR(dual=True).fit(X, Y).dual_gap_ >= 0.0
 
 
-# ------------------------------------------------------------------------------------------------ kinds of rows
-
-
 def test_every_layout_of_the_same_rows_gives_the_same_model():
     large = scipy.sparse.csr_matrix(X)
     large.indices, large.indptr = large.indices.astype(np.int64), large.indptr.astype(np.int64)
@@ -242,15 +232,10 @@ def test_batches_are_the_same_problem_as_the_matrix(tmp_path):
 
 @pytest.mark.parametrize(
     ("batches", "said"),
-    [
-        ([(X[:5], Y[:4])], "4 labels for 5 rows"),
-        ([(X[:5], Y[:5]), (X[5:9, :3], Y[5:9])], "3 features"),
-        ([(X[:5], None)], "has no labels"),
-        (iter([]), "gave no rows"),
-        (iter([X]), r"must give batches \(X, y\)"),
-        ([(X[:5], Y[:5], np.ones(3))], "3 weights for 5 rows"),
-    ],
-)
+    [([(X[:5], Y[:4])], "4 labels for 5 rows"), ([(X[:5], Y[:5]), (X[5:9, :3], Y[5:9])], "3 features"),
+     ([(X[:5], None)], "has no labels"), (iter([]), "gave no rows"), (iter([X]), r"must give batches \(X, y\)"),
+     ([(X[:5], Y[:5], np.ones(3))], "3 weights for 5 rows")],
+)  # fmt: skip
 def test_what_is_wrong_with_batches_is_said(batches, said, tmp_path):
     with pytest.raises(InputError, match=said):
         LinearSVC(temp=tmp_path).fit(batches)
@@ -272,6 +257,7 @@ def test_a_store_is_read_in_blocks(tmp_path):
         own.fit(store, Y)
 
 
+@pytest.mark.slow
 def test_pandas_and_polars_give_names(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X.toarray(), columns=[f"c{j}" for j in range(12)])
@@ -285,9 +271,7 @@ def test_pandas_and_polars_give_names(tmp_path):
     np.testing.assert_array_equal(LinearSVC().fit(table, Y).coef_, LinearSVC().fit(X, Y).coef_)
 
 
-# ------------------------------------------------------------------------------------------------ going on
-
-
+@pytest.mark.slow
 def test_a_warm_start_begins_with_the_last_dual_variables(many):
     rows, y = many
     own = LinearSVC(tol=1e-6, warm_start=True).fit(rows, y)
@@ -346,9 +330,6 @@ def test_a_warm_start_of_a_learner_goes_on():
     first = own.coef_.copy()
     assert own.fit(X, Y).t_ == 160 and (own.coef_ != first).any()
     assert PassiveAggressiveClassifier(max_iter=1).fit(X, Y).fit(X, Y).t_ == 80
-
-
-# ------------------------------------------------------------------------------------------------ scikit-learn
 
 
 def test_every_class_is_made_of_the_settings_of_its_learners():
@@ -455,20 +436,10 @@ def test_threads_change_nothing_that_comes_out(made, monkeypatch, tmp_path):
         made(n_jobs=0).fit(X, Y).decision_function(X)
 
 
-def test_so_many_threads_predict():
-    """Both pieces are under way at once: each waits for the other."""
-    both = threading.Barrier(2)
-    LinearSVC(n_jobs=2)._each(lambda rows: both.wait(30.0), iter([slice(0, 1), slice(1, 2)]))
-    alone = threading.Barrier(2)
-    with pytest.raises(threading.BrokenBarrierError):
-        LinearSVC()._each(lambda rows: alone.wait(0.05), iter([slice(0, 1), slice(1, 2)]))
-
-
 @pytest.mark.parametrize("labels", [Y, THREE])
 @pytest.mark.parametrize("made", [LinearSVC, LogisticClassifier])
 def test_columns_numbered_by_frequency_are_the_same_problem(made, labels, monkeypatch):
-    """Bit by bit: sums over a row keep their order; but for rounding where sums over the features have a part in it, as
-    along a direction that rows have in common.  Column 3 is nowhere, column 7 in every row."""
+    """Bit by bit, but for sums over features.  Column 3 is nowhere, column 7 in every row."""
     wide = X.tolil()
     wide[:, 3], wide[:, 7] = 0.0, 1.0
     wide = wide.tocsr()
@@ -503,9 +474,9 @@ def test_passes_are_at_most_those_allowed(small, most):
     assert 0.6 * most <= own.n_iter_ <= most
 
 
+@pytest.mark.slow
 def test_a_problem_that_converges_slowly_is_certified_within_max_iter(many):
-    """As readings that ended with the first pass that adds little were not: there are as many passes in all as allowed,
-    and not a fixed number of readings."""
+    """There are as many passes in all as allowed, and not a fixed number of readings."""
     rows, y = many
     own = LinearSVC(loss="hinge", C=100.0, tol=1e-3).fit(rows, y)
     assert own.certificate_.rel_gap <= 1e-3
@@ -539,9 +510,6 @@ def test_scikit_learn_is_imported_by_estimators_alone():
     code = "import sys\nsys.modules['sklearn'] = None\nimport blocksvm.estimators"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stderr.splitlines()[-1].startswith("ImportError: blocksvm.estimators needs scikit-learn: pip install")
-
-
-# ------------------------------------------------------------------------------------------------ sets in a matrix
 
 
 def test_a_matrix_takes_an_indicator_of_labels():

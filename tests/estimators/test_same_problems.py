@@ -1,7 +1,5 @@
 """docs/coming-from.md: options that are marked by a tick give the weights and the intercept of scikit-learn."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse

@@ -1,7 +1,5 @@
 """Models of other programs and for them: LIBLINEAR, scikit-learn and ONNX predict what we predict, and back."""
 
-from __future__ import annotations
-
 import csv
 import re
 import tracemalloc
@@ -49,13 +47,9 @@ def rows(n=N, d=D, seed=1):
     return scipy.sparse.csr_matrix(X)
 
 
-CASES = {
-    "two classes": (1, (-1.0, 1.0), "hinge"),
-    "two classes, no bias": (1, (3.0, 7.0), "logistic"),
-    "four classes": (4, (-5.0, 0.0, 2.0, 9.0), "squared-hinge"),
-    "crammer-singer": (3, (1.0, 2.0, 3.0), "hinge"),
-    "numbers": (1, (), "epsilon-insensitive"),
-}
+CASES = {"two classes": (1, (-1.0, 1.0), "hinge"), "two classes, no bias": (1, (3.0, 7.0), "logistic"),
+         "four classes": (4, (-5.0, 0.0, 2.0, 9.0), "squared-hinge"), "crammer-singer": (3, (1.0, 2.0, 3.0), "hinge"),
+         "numbers": (1, (), "epsilon-insensitive")}  # fmt: skip
 
 
 def case(name):
@@ -120,11 +114,9 @@ def test_what_liblinear_regressed_is_ours(solver, tmp_path):
     assert np.allclose(model.predict(X), util.predict([], X[:, 1:], theirs, "-q")[0], rtol=1e-12, atol=1e-12)
 
 
-@given(
-    weights=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=6, max_size=6),
-    ids=st.lists(st.integers(1, 3000), min_size=3, max_size=3, unique=True),
-    classes=st.sampled_from([0, 2, 3]),
-)
+@given(weights=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=6, max_size=6),
+       ids=st.lists(st.integers(1, 3000), min_size=3, max_size=3, unique=True),
+       classes=st.sampled_from([0, 2, 3]))  # fmt: skip
 def test_any_weights_come_back_bit_by_bit(tmp_path, weights, ids, classes):
     """Features whose weights are all 0 aside: they are as good as unknown ones."""
     path, labels = tmp_path / "m", tuple(map(float, range(classes)))
@@ -194,13 +186,11 @@ def test_memory_is_asked_for_by_what_a_file_has_and_not_by_what_it_says(tmp_path
 
 @pytest.mark.parametrize(
     ("model", "words"),
-    [
-        (lambda: model_with(1, (-1.0, 1.0), ids=[0, 3]), "has a feature with id 0"),
-        (lambda: model_with(1, (-1.0, 1.0), ids=[1, 2**31]), "LIBLINEAR's ids end at"),
-        (lambda: model_with(1, ("no", "yes")), "has the labels no, yes"),
-        (lambda: model_with(1, (0.5, 1.0)), "has the labels 0.5, 1"),
-    ],
-)
+    [(lambda: model_with(1, (-1.0, 1.0), ids=[0, 3]), "has a feature with id 0"),
+     (lambda: model_with(1, (-1.0, 1.0), ids=[1, 2**31]), "LIBLINEAR's ids end at"),
+     (lambda: model_with(1, ("no", "yes")), "has the labels no, yes"),
+     (lambda: model_with(1, (0.5, 1.0)), "has the labels 0.5, 1")],
+)  # fmt: skip
 def test_what_liblinear_cannot_say(tmp_path, model, words):
     with pytest.raises(InputError, match=words):
         blocksvm.export_model(model(), tmp_path / "m.txt", "liblinear")
@@ -223,6 +213,7 @@ def test_what_is_no_model_is_named(tmp_path):
             blocksvm.export_model(kernel, tmp_path / "m.csv", form)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["table", "parquet"])
 def test_a_table_takes_what_is_counted(tmp_path, form):
     """Refused before the weights are read where that is more than the memory."""
@@ -260,9 +251,6 @@ def test_sets_of_labels_go_out_as_a_table_alone(tmp_path):
         blocksvm.export_model(hashed, tmp_path / "m", "table")
     scaled = replace(plain, meta=plain.meta | {"text": plain.meta["text"] | {"normalize": "l2"}})
     assert blocksvm.export_model(scaled, tmp_path / "m.txt", "liblinear")[0].startswith("rows are scaled to norm 1")
-
-
-# -- scikit-learn --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [*CASES, "perceptron"])
@@ -359,9 +347,6 @@ def test_an_estimator_says_how_its_columns_are_read(tmp_path):
     assert blocksvm.export_model(matrix, tmp_path / "x.joblib", "sklearn") == ()
 
 
-# -- ONNX ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", [*CASES, "words", "halves"])
 def test_onnxruntime_gives_the_same_scores(name, tmp_path):
     pytest.importorskip("onnx")
@@ -383,9 +368,6 @@ def test_onnxruntime_gives_the_same_scores(name, tmp_path):
         known = model.predict(X)
         expected = [f"{label:g}" for label in known] if name == "halves" else known
         assert np.array_equal(np.array(told[0])[sure], np.array(expected)[sure])
-
-
-# -- tables --------------------------------------------------------------------------------------------------------
 
 
 def test_a_table_of_weights(tmp_path):
@@ -430,9 +412,6 @@ def test_a_table_with_names(tmp_path, capsys):
         blocksvm.export_model(model, tmp_path / "x.csv", "table", names=plain)
 
 
-# -- the commands --------------------------------------------------------------------------------------------------
-
-
 def test_a_model_goes_out_and_comes_in_by_commands(tmp_path, capsys):
 
     import_main = module_of("import").main
@@ -464,9 +443,6 @@ def test_a_model_goes_out_and_comes_in_by_commands(tmp_path, capsys):
     code, _, err = run_in_process(capsys, import_main, text, tmp_path / "new.h5")
     assert code == 2 and f"{text}:1: is not a line of a LIBLINEAR model ('mine')" in err
     assert Labels((-1.0, 1.0)).values == load_model(back).labels
-
-
-# -- what scores are by, beside weights --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("factor", "kind", "normalize"), [("idf", "smooth", "none"), ("scale", "deviation", "l2")])

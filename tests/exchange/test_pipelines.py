@@ -1,7 +1,4 @@
-"""Models of text and of tables as Pipelines of scikit-learn, which score raw rows as ``predict`` does; and refusals of
-exports, each of which advises a form that holds the model."""
-
-from __future__ import annotations
+"""Models of text and of tables as Pipelines of scikit-learn that score raw rows as ``predict`` does; and refusals."""
 
 import csv
 import re
@@ -56,13 +53,9 @@ def assert_alike(run_in_process, model: Path, rows: list, text: Path) -> None:
 
 @pytest.mark.parametrize(
     ("ngrams", "weighed"),
-    [
-        ("word:1", ()),
-        ("word:1-2,char_wb:2-4", ("--normalize", "l2")),
-        ("char:2-3", ("--idf", "smooth")),
-        ("char:3,char_wb:3,word:2", ("--idf", "plain", "--normalize", "l2")),
-    ],
-)
+    [("word:1", ()), ("word:1-2,char_wb:2-4", ("--normalize", "l2")), ("char:2-3", ("--idf", "smooth")),
+     ("char:3,char_wb:3,word:2", ("--idf", "plain", "--normalize", "l2"))],
+)  # fmt: skip
 def test_a_pipeline_scores_texts_as_predict_does(tmp_path, run_in_process, ngrams, weighed):
     """With letters that str.lower treats otherwise, n-grams that the model does not know, and a text without any."""
     labels = ["sport", "arts", "other"] if weighed else ["spam", "ham"]
@@ -78,13 +71,9 @@ def test_a_pipeline_scores_texts_as_predict_does(tmp_path, run_in_process, ngram
 
 @pytest.mark.parametrize(
     ("form", "weighed"),
-    [
-        ("csv", ()),
-        ("parquet", ("--idf", "smooth")),
-        ("csv", ("--normalize", "l2")),
-        ("parquet", ("--scale", "deviation", "--normalize", "l2")),
-    ],
-)
+    [("csv", ()), ("parquet", ("--idf", "smooth")), ("csv", ("--normalize", "l2")),
+     ("parquet", ("--scale", "deviation", "--normalize", "l2"))],
+)  # fmt: skip
 def test_a_pipeline_scores_dicts_of_columns_as_predict_does(tmp_path, run_in_process, form, weighed):
     """With missing cells and categories that the model does not know."""
     draw = np.random.default_rng(3)
@@ -164,21 +153,15 @@ def test_a_pipeline_loads_without_this_package(tmp_path):
     assert np.allclose(np.array(done.stdout.split(), float), expected, rtol=1e-6)
 
 
-KINDS = {
-    "svmlight": ("rows.svm",),
-    "id 0": ("zero.svm",),
-    "wide": ("wide.svm",),
-    "named labels": ("named.svm", "--format", "svmlight-named"),
-    "sets": ("sets.svm", "--format", "multilabel"),
-    "idf and l2": ("rows.svm", "--idf", "smooth", "--normalize", "l2"),
-    "hashed": ("rows.svm", "--bits", "5"),
-    "documents": ("t.tsv", "--format", "documents"),
-    "documents, idf, l2": ("t.tsv", "--format", "documents", "--idf", "smooth", "--normalize", "l2"),
-    "table": ("t.csv",),
-    "vw": ("t.vw",),
-}
+KINDS = {"svmlight": ("rows.svm",), "id 0": ("zero.svm",), "wide": ("wide.svm",),
+         "named labels": ("named.svm", "--format", "svmlight-named"), "sets": ("sets.svm", "--format", "multilabel"),
+         "idf and l2": ("rows.svm", "--idf", "smooth", "--normalize", "l2"), "hashed": ("rows.svm", "--bits", "5"),
+         "documents": ("t.tsv", "--format", "documents"),
+         "documents, idf, l2": ("t.tsv", "--format", "documents", "--idf", "smooth", "--normalize", "l2"),
+         "table": ("t.csv",), "vw": ("t.vw",)}  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_refusal_advises_what_works(tmp_path, run_in_process, monkeypatch, kind):
     monkeypatch.chdir(tmp_path)

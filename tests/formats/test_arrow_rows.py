@@ -1,7 +1,5 @@
 """Rows of any table, beside those of a plain reader: the same ids, values, names and faults to the last bit."""
 
-from __future__ import annotations
-
 import decimal
 from collections import Counter
 
@@ -124,8 +122,7 @@ def bits(values) -> list[int]:
 
 
 def read(path, recipe: Recipe, named=True, n_bytes=1 << 16):
-    """(rows as the oracle gives them, fault or None) of a file whose pieces take so many bytes, in memory that goes
-    round; the rows of places where the recipe has bits."""
+    """(rows as the oracle gives them, fault or None) of a file whose pieces take so many bytes."""
     format_ = "parquet" if path.suffix == ".parquet" else "arrow"
     reader = reader_of(ReaderOptions(recipe, named=named))
     buffer, found = reader.buffer(0), []
@@ -161,17 +158,9 @@ SENTENCES = {
 
 
 @pytest.mark.slow
-@given(
-    st.integers(0, 2**32),
-    st.integers(0, 40),
-    st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=6),
-    st.booleans(),
-    st.booleans(),
-    st.booleans(),
-    st.sampled_from(["parquet", "arrow"]),
-    st.integers(1, 50),
-    st.integers(0, 3),
-)
+@given(st.integers(0, 2**32), st.integers(0, 40), st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=6),
+       st.booleans(), st.booleans(), st.booleans(), st.sampled_from(["parquet", "arrow"]), st.integers(1, 50),
+       st.integers(0, 3))  # fmt: skip
 @example(1, 40, [kind for kind in KINDS if kind != "huge"], True, True, True, "arrow", 50, 3)
 @example(1, 0, list(KINDS), True, False, False, "arrow", 50, 0)
 @example(2, 40, ["float64"] * 60 + ["huge"], True, False, True, "parquet", 50, 0)

@@ -1,7 +1,5 @@
 """Documents: n-grams are the oracle's and scikit-learn's; from text to predictions; every fault has its line."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import example, given

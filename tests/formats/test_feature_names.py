@@ -1,7 +1,5 @@
 """Names of features from the text to the model, and the features of the largest weights."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,65 +1,18 @@
 """Formats by name: one outside the package serves split, stream and predict; recipes in files of any age."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
 
 import numpy as np
 import pytest
-from support.outside_format import id_of
-from support.places import TESTS
 from support.stream_cases import learned
 from support.training_cases import run_in_process
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.predict import main as predict
 from blocksvm.commands.split import main as split
-from blocksvm.commands.stream import main as stream
-from blocksvm.commands.train import main as train
 from blocksvm.formats import sniffed
 from blocksvm.formats.recipe import Recipe
-from blocksvm.model.model_file import load_model
-
-NAME = "support.outside_format:WORDS"
-
-
-@pytest.fixture
-def text(tmp_path):
-    path = tmp_path / "rows.txt"
-    path.write_text("1;good film\n-1;bad film\n" * 30)
-    return path
-
-
-def test_a_format_outside_the_package_serves_all(text, tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(TESTS))  # of the process that compiles
-    store, model, online = (tmp_path / name for name in ("s.h5", "m.h5", "o.h5"))
-    assert run_in_process(capsys, split, text, store, "--format", NAME)[0] == 0
-    assert run_in_process(capsys, train, store, model)[0] == 0
-    assert run_in_process(capsys, stream, text, "--learner", "pa1", "--format", NAME, "--model", online)[0] == 0
-    for made in (model, online):
-        loaded = load_model(made)
-        assert loaded.recipe.format == NAME
-        weights = dict(zip(loaded.feature_ids.tolist(), loaded.weights.tolist(), strict=True))
-        assert weights[id_of("good")] > 0 > weights[id_of("bad")]
-        # a model's file does not decide what code runs
-        code, _, err = run_in_process(capsys, predict, made, text)
-        assert code == 2
-        assert f"{made}: names {NAME} as its format, whose code would run; if you trust it, give --format {NAME}" in err
-        code, out, err = run_in_process(capsys, predict, made, text, "--format", NAME)
-        assert (code, out.split()) == (0, ["1", "-1"] * 30)
-        assert "accuracy 1.000000" in err
-
-
-def test_faults_of_a_format_outside_have_their_lines(text, tmp_path):
-    lines = text.read_text().splitlines()
-    lines[10] = "nothing"
-    text.write_text("\n".join(lines))
-    with pytest.raises(InputError, match=rf"{text}:11: 'nothing' has no semicolon"):
-        learned(text, "pa1", format=NAME)
-    found, reports = learned(text, "pa1", format=NAME, skip_bad=True)
-    assert (found.targets.skipped, reports[-1].rows) == (1, 59)
 
 
 def test_a_named_pipe_is_told_by_its_first_line(tmp_path):

@@ -1,7 +1,5 @@
 """Ids hashed to fewer features: what meets within a row is one feature, for streams, stores and predictions alike."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -76,8 +74,7 @@ def places_and_sums(rows: list[tuple[list, list]]) -> list[dict[int, float]]:
 
 @pytest.mark.parametrize("most_counted", [1, 50, None])
 def test_entries_of_a_row_that_meet_are_added_up_whatever_rows_came_before(most_counted):
-    """most_counted: entries after which the numbers of entries begin anew, for which it takes 2^30 of them; many sums
-    of the rows of 60 are 0."""
+    """most_counted: entries after which their numbers begin anew; many sums of the rows of 60 are 0."""
     rng = np.random.default_rng(3)
     rows = []
     for length in (0, 1, 30, 200, 5, 200, 0, 90, *[60] * (200 if most_counted is None else 20)):
@@ -93,10 +90,8 @@ def test_entries_of_a_row_that_meet_are_added_up_whatever_rows_came_before(most_
         else:
             done, _ = hash_table.hash_rows.py_func(*arguments, most_counted)
     assert done == len(rows)
-    found = [
-        dict(zip(places[start:stop].tolist(), values[start:stop].tolist(), strict=True))
-        for start, stop in itertools.pairwise(indptr)
-    ]
+    found = [dict(zip(places[start:stop].tolist(), values[start:stop].tolist(), strict=True)) for start,
+             stop in itertools.pairwise(indptr)]  # fmt: skip
     assert found == places_and_sums(rows)
     assert len(places) > indptr[-1]  # some did meet
 

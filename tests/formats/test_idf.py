@@ -1,7 +1,4 @@
-"""tf-idf: values are those of scikit-learn's TfidfVectorizer, in stores, held-out rows, text that is predicted, streams
-that go on, and stores like another one."""
-
-from __future__ import annotations
+"""tf-idf: values of scikit-learn's TfidfVectorizer, in stores, held-out rows, predicted text and streams."""
 
 import h5py
 import numpy as np
@@ -17,7 +14,6 @@ from blocksvm.commands.predict import main as predict
 from blocksvm.commands.split import main as split_command
 from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, settings_of_store, split_rows
-from blocksvm.kernels.factor_loops import weigh_rows
 from blocksvm.model.model_file import load_model
 from blocksvm.store.reader import open_store
 from blocksvm.streaming.stream_saving import save_stream
@@ -195,12 +191,3 @@ def test_what_is_wrong(corpus, tmp_path, capsys):
     assert code == 2 and "/features/idf: is missing or damaged" in err
     code, _, err = run_in_process(capsys, split_command, saved(tmp_path / "more.tsv", TEXT, LABELS), store, "--append")
     assert code == 2 and "/features/idf: is missing or damaged" in err
-
-
-def test_a_value_that_rounds_to_0_is_left_out():
-    indptr, ids = np.array([0, 2, 3]), np.array([4, 5, 4])
-    values, norms, kept = np.array([1e-60, 1.0, 2.0]), np.empty(2), np.zeros(3, np.int64)
-    positions = np.array([0, 1, -1], np.int32)
-    assert weigh_rows(indptr, ids, positions, values, np.array([1.0, 3.0]), True, True, norms, kept) == 2
-    assert indptr.tolist() == [0, 1, 1] and norms.tolist() == [1.0, 0.0]
-    assert (ids[0], values[0], kept[0]) == (5, 1.0, 1)

@@ -1,7 +1,5 @@
 """Which files are read, which labels and lines count, and what LIBLINEAR's models may be: told, and never lost."""
 
-from __future__ import annotations
-
 import gzip
 import json
 
@@ -20,9 +18,6 @@ def made(folder, *names):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(ROWS)
     return folder
-
-
-# -- files -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_name_with_brackets_is_a_name(tmp_path, run_in_process):
@@ -95,9 +90,6 @@ def test_an_input_that_was_read_twice_is_told(tmp_path, run_in_process):
     assert f"note: the content of {both} was read 2 times, so its rows are there 2 times" in done.out
 
 
-# -- lines -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "options", "line", "empty"),
     [
@@ -123,9 +115,6 @@ def test_lines_without_a_prediction_are_counted(tmp_path, run_in_process, name, 
     assert json.loads(done.out)["lines_without_row"] == empty
     done = run_in_process(predict.main, tmp_path / "m.h5", tmp_path / name, tmp_path / "out3")
     assert "blank" not in done.err
-
-
-# -- labels ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("word", ["N/A", "infinit", "n", "spam"])
@@ -174,8 +163,6 @@ def test_labels_of_a_stream_that_are_none(tmp_path, run_in_process, labels):
     assert "--labels" in done.last_line
 
 
-# -- LIBLINEAR ---------------------------------------------------------------------------------------------------------
-
 MODEL = "solver_type L2R_L2LOSS_SVC_DUAL\nnr_class 2\nlabel 1 -1\nnr_feature 2\nbias -1\nw\n0.5 \n-0.25 \n"
 
 
@@ -188,11 +175,9 @@ def test_liblinears_models_with_a_byte_order_mark(tmp_path):
 
 @pytest.mark.parametrize(
     ("data", "says"),
-    [
-        (gzip.compress(MODEL.encode()), "m: is compressed; unpack it first"),
-        (MODEL.replace("nr_class 2", "nr_class 1").replace("label 1 -1", "label 7").encode(), "the label 7 alone"),
-    ],
-)
+    [(gzip.compress(MODEL.encode()), "m: is compressed; unpack it first"),
+     (MODEL.replace("nr_class 2", "nr_class 1").replace("label 1 -1", "label 7").encode(), "the label 7 alone")],
+)  # fmt: skip
 def test_what_is_no_model_of_classes_is_told(tmp_path, data, says):
     (tmp_path / "m").write_bytes(data)
     with pytest.raises(InputError, match=says):

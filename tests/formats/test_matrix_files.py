@@ -1,7 +1,5 @@
 """Matrices in files of numpy, scipy and AnnData: rows are the matrix's own, in pieces of any size; faults by row."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import zipfile
@@ -183,19 +181,15 @@ def nullable(obs, values, kind="nullable-string-array", name="label"):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("write", "values"),
-    [
-        (older_categories, ["T", None, "B"]),
-        (categories, ["T", None, "B"]),
-        (lambda obs, values: categories(obs, values, of_pandas=True), ["T", None, "B"]),
-        (nullable, ["T", None, "B"]),
-        (lambda obs, values: put_text(obs, "label", values), ["T", "gène", "B"]),
-        (lambda obs, values: obs.create_dataset("label", data=np.array(values, "S1")), ["T", "A", "B"]),
-        (lambda obs, values: nullable(obs, values, "nullable-integer"), [3, None, 5]),
-        (lambda obs, values: nullable(obs, values, "nullable-boolean"), [True, None, False]),
-        (lambda obs, values: obs.create_dataset("label", data=values), [True, False, False]),
-        (lambda obs, values: obs.create_dataset("label", data=np.array(values, np.float32)), [0.5, np.nan, 2.0]),
-    ],
-)
+    [(older_categories, ["T", None, "B"]), (categories, ["T", None, "B"]),
+     (lambda obs, values: categories(obs, values, of_pandas=True), ["T", None, "B"]), (nullable, ["T", None, "B"]),
+     (lambda obs, values: put_text(obs, "label", values), ["T", "gène", "B"]),
+     (lambda obs, values: obs.create_dataset("label", data=np.array(values, "S1")), ["T", "A", "B"]),
+     (lambda obs, values: nullable(obs, values, "nullable-integer"), [3, None, 5]),
+     (lambda obs, values: nullable(obs, values, "nullable-boolean"), [True, None, False]),
+     (lambda obs, values: obs.create_dataset("label", data=values), [True, False, False]),
+     (lambda obs, values: obs.create_dataset("label", data=np.array(values, np.float32)), [0.5, np.nan, 2.0])],
+)  # fmt: skip
 def test_columns_of_obs_as_every_anndata_writes_them(write, values, tmp_path):
     """What has no value is a row without a label; codes are never taken for labels."""
     X, y = matrix(n=5_000)

@@ -1,7 +1,5 @@
 """Labels that are words or sets of labels, in text and from Python: read, stored, learned, predicted, scored."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import reference
@@ -84,8 +82,6 @@ def test_faults_have_their_lines():
     assert parsed("multilabel", b"1,2 1:1\n? 2:1\n 3:1\n").labels == [(1.0, 2.0), None, ()]
     assert parsed("svmlight-named", b"a 1:1\n 2:1\nb 3:1\n", labelled=False).labels == ["a", None, "b"]
 
-
-# -- sets of labels, learned ------------------------------------------------------------------------------------------
 
 N, D, K = 160, 15, 5
 

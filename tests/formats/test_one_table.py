@@ -1,7 +1,4 @@
-"""One table means the same in every form: csv, tsv, Parquet, Arrow and what pandas writes; trained on and predicted, in
-the first file and in later ones.  What a form cannot say alike is refused by a sentence that names the column."""
-
-from __future__ import annotations
+"""One table means the same in every form, now and in later files; what a form cannot say alike is refused."""
 
 import datetime
 import decimal
@@ -162,17 +159,15 @@ WHEN = datetime.datetime(2020, 1, 2)
 
 @pytest.mark.parametrize(
     ("cells", "options", "sentence"),
-    [
-        ([1.5, 2.5], {"categorical": "x"}, "the column x of the type double makes no categories"),
-        ([True, False], {"categorical": "x"}, "the column x of the type bool makes no categories"),
-        ([WHEN, WHEN], {}, r"the column x of the type timestamp\[us\] makes no features; leave it out by ignore=x"),
-        ([WHEN.date()] * 2, {}, r"the column x of the type date32\[day\] makes no features"),
-        ([datetime.timedelta(1)] * 2, {}, r"the column x of the type duration\[us\] makes no features"),
-        ([b"a", b"b"], {}, "the column x of the type binary makes no features"),
-        ([{"a": 1}, {"a": 2}], {}, "the column x of the type struct<a: int64> makes no features"),
-        ([[[1]], [[2]]], {}, "the column x of the type list<.*> makes no features"),
-    ],
-)
+    [([1.5, 2.5], {"categorical": "x"}, "the column x of the type double makes no categories"),
+     ([True, False], {"categorical": "x"}, "the column x of the type bool makes no categories"),
+     ([WHEN, WHEN], {}, r"the column x of the type timestamp\[us\] makes no features; leave it out by ignore=x"),
+     ([WHEN.date()] * 2, {}, r"the column x of the type date32\[day\] makes no features"),
+     ([datetime.timedelta(1)] * 2, {}, r"the column x of the type duration\[us\] makes no features"),
+     ([b"a", b"b"], {}, "the column x of the type binary makes no features"),
+     ([{"a": 1}, {"a": 2}], {}, "the column x of the type struct<a: int64> makes no features"),
+     ([[[1]], [[2]]], {}, "the column x of the type list<.*> makes no features")],
+)  # fmt: skip
 def test_what_text_may_write_otherwise_is_refused(cells, options, sentence, tmp_path):
     table = pa.table({"x": cells, "y": [1, 2], "label": [1, 0]})
     for form in ("parquet", "arrow"):
@@ -199,9 +194,7 @@ def test_later_files_have_the_kinds_of_the_first(first, later, kinds, tmp_path):
         with pytest.raises(InputError, match=sentence):
             read(other, recipe)
     label = written(tmp_path, "parquet", pa.table({"x": first, "label": ["a", "b"]}), "label")
-    with pytest.raises(
-        InputError, match="the column label is of the type string; they were numbers in the rows before"
-    ):
+    with pytest.raises(InputError, match="the column label is of the type string; they were numbers in the rows"):
         read(label, recipe)
 
 
@@ -267,8 +260,7 @@ def test_a_model_of_one_form_predicts_the_others(tmp_path, capsys):
 
 
 def test_what_polars_writes_is_the_same_table(tmp_path):
-    """csv, Parquet and Arrow files of polars (views of strings, categories, compressed or not): read as one
-    table, by each other's decisions."""
+    """csv, Parquet and Arrow files of polars: views of strings, categories, compressed or not."""
     pl = pytest.importorskip("polars")
     columns = {"on": [True, False, None, True], "n": [7, 0, None, -(2**60)], "f": [0.1, 0.0, None, -2e-30]}
     columns |= {"s": ["a b", "", None, "grün"], "c": pl.Series(["a", "b", None, "a"], dtype=pl.Categorical)}

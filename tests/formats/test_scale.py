@@ -1,7 +1,4 @@
-"""Features scaled by their largest value or their deviation: as scikit-learn does, in stores, held-out and added rows,
-text that is predicted, and streams that go on; a table of raw numbers then reaches the tolerance."""
-
-from __future__ import annotations
+"""Features scaled by their largest value or their deviation, as by scikit-learn, wherever rows are read."""
 
 import json
 
@@ -176,9 +173,7 @@ def test_what_is_wrong(numbers, tmp_path):
     text, store = svmlight(tmp_path / "t.svm", *numbers), tmp_path / "s.h5"
     with pytest.raises(InputError, match="scale=range: choose one of none, max-abs, deviation"):
         SplitSettings(scale="range")
-    with pytest.raises(
-        InputError, match="scale=max-abs: gives values that are the same with and without idf; leave one"
-    ):
+    with pytest.raises(InputError, match="scale=max-abs: gives values that are the same with and without idf; leave"):
         SplitSettings(scale="max-abs", idf="smooth")
     (tmp_path / "big.svm").write_text("".join(f"{(-1) ** k} 1:1 3:{(-1) ** k}e154\n" for k in range(9)))
     with pytest.raises(InputError, match="feature 3: the squares of its values exceed float64; use scale=max"):

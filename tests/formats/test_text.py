@@ -1,7 +1,5 @@
 """Text to rows: every number as Python reads it, every fault at its line, whatever the pieces."""
 
-from __future__ import annotations
-
 import bz2
 import fcntl
 import gzip
@@ -40,10 +38,8 @@ SQUARES = "squares"  # of the sentence for a row whose norm float64 cannot hold
 def triples(parsed) -> list[tuple]:
     """(label, ids, values) of each row, as reference.parse_svmlight gives them; None for no label."""
     rows = zip(parsed.indptr[:-1].tolist(), parsed.indptr[1:].tolist(), strict=True)
-    return [
-        (None if math.isnan(label) else label, parsed.ids[a:b].tolist(), parsed.values[a:b].tolist())
-        for label, (a, b) in zip(parsed.labels.tolist(), rows, strict=True)
-    ]
+    return [(None if math.isnan(label) else label, parsed.ids[a:b].tolist(), parsed.values[a:b].tolist()) for label,
+            (a, b) in zip(parsed.labels.tolist(), rows, strict=True)]  # fmt: skip
 
 
 def parse(data: bytes, recipe: Recipe = Recipe(), labelled: bool = True):
@@ -66,10 +62,8 @@ def agrees(data: bytes, recipe: Recipe) -> str:
         return "squares"
     expected, bad_line = [], None
     try:
-        expected = [
-            (None if math.isnan(label) else label, *row)
-            for label, *row in parse_svmlight(data, recipe.duplicates, recipe.dtype)
-        ]
+        expected = [(None if math.isnan(label) else label, *row) for label,
+                    *row in parse_svmlight(data, recipe.duplicates, recipe.dtype)]  # fmt: skip
     except BadLine as bad:
         bad_line = bad.line
     assert bad_line == (None if parsed.fault is None else parsed.fault[0] + 1)
@@ -79,19 +73,15 @@ def agrees(data: bytes, recipe: Recipe) -> str:
     return "rows"
 
 
-# ------------------------------------------------------------------------------------------------ by hand
-
-READABLE = {
-    "cr at the end": (b"1 1:1\r", [(1, [1], [1])]),
-    "tabs and runs of spaces": (b" \t1\t 1:1  \t2:3 \t\n", [(1, [1, 2], [1, 3])]),
-    "comments": (b"\n# no\n \t\n1 1:1 # 2:2\n1 3:3#x\n", [(1, [1], [1]), (1, [3], [3])]),
-    "label alone": (b"-1\n1 # c\n0.25 qid:1\n", [(-1, [], []), (1, [], []), (0.25, [], [])]),
-    "underflow is zero": (b"1 1:1e-400 2:2 3:-0.0\n", [(1, [2], [2])]),
-    "unsorted, the largest id": (b"1 9223372036854775807:2 0:1\n", [(1, [0, 2**63 - 1], [1, 2])]),
-    "leading zeros": (b"1 " + b"0" * 5000 + b"7:1\n", [(1, [7], [1])]),
-    "number forms": (b"1e0 1:+.5 2:5. 3:-1E+2\n", [(1, [1, 2, 3], [0.5, 5, -100])]),
-    "empty": (b"", []),
-}
+READABLE = {"cr at the end": (b"1 1:1\r", [(1, [1], [1])]),
+            "tabs and runs of spaces": (b" \t1\t 1:1  \t2:3 \t\n", [(1, [1, 2], [1, 3])]),
+            "comments": (b"\n# no\n \t\n1 1:1 # 2:2\n1 3:3#x\n", [(1, [1], [1]), (1, [3], [3])]),
+            "label alone": (b"-1\n1 # c\n0.25 qid:1\n", [(-1, [], []), (1, [], []), (0.25, [], [])]),
+            "underflow is zero": (b"1 1:1e-400 2:2 3:-0.0\n", [(1, [2], [2])]),
+            "unsorted, the largest id": (b"1 9223372036854775807:2 0:1\n", [(1, [0, 2**63 - 1], [1, 2])]),
+            "leading zeros": (b"1 " + b"0" * 5000 + b"7:1\n", [(1, [7], [1])]),
+            "number forms": (b"1e0 1:+.5 2:5. 3:-1E+2\n", [(1, [1, 2, 3], [0.5, 5, -100])]),
+            "empty": (b"", [])}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", READABLE)
@@ -101,42 +91,11 @@ def test_rows_by_hand(name):
     assert parsed.fault is None and triples(parsed) == rows
 
 
-UNREADABLE = [  # line, what is said of it
-    (b"1 1:1\n\n# c\n1 5\n", 4, "is not id:value"),
-    (b"1 1:1\r\n1 x:1\r\n", 2, "is not id:value"),
-    (b"1 1:1_0\n", 1, "the value is not a number"),
-    (b"1 1:0x10\n", 1, "the value is not a number"),
-    (b"1 0x1:1\n", 1, "does not begin with a feature id"),
-    (b"1 1:-Inf\n", 1, "not a finite number"),
-    (b"1 1:1e400\n", 1, "lies beyond float64"),
-    (b"1 -1:1\n", 1, "must be 0 or more"),
-    (b"1 " + b"9" * 5000 + b":1\n", 1, "go up to 9223372036854775807"),
-    (b"1 3:0 3:2\n", 1, "occurs twice in the row"),
-    (b"qid:1 2:2\n", 1, "has no label"),
-    (b"1,2 1:1\n", 1, "is not a number"),
-    (b"nan 1:1\n", 1, "is not a finite number"),
-    (b'{"text": "a b", "label": 1}\n', 1, "begins a line of JSON, which is not read; write a table"),
-    (b'[{"a":1}]\n', 1, "begins a line of JSON, which is not read; write a table"),
-    (b"__label__spam win money\n", 1, "a line of fastText, which is not read; write 'label<TAB>text' in its place"),
-]
-
-
-@pytest.mark.parametrize(("data", "line", "why"), UNREADABLE)
-def test_faults_by_hand(data, line, why):
-    found, says = parse(data, FLOAT64).fault
-    assert found + 1 == line and why in says
-
-
-# ------------------------------------------------------------------------------------------------ numbers
-
 FORMATS = ("%r", "%.6g", "%.17e", "%.17g", "%+.3e", "%.25e", "%.40g", "%.1f")
 finite = st.floats(allow_nan=False, allow_infinity=False)
 printed = st.builds(lambda form, x: (form % x).encode(), st.sampled_from(FORMATS), finite)
-typed = st.from_regex(
-    r"[+-]?([0-9]{1,30}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]?[0-9]{1,4})?",
-    fullmatch=True,
-    alphabet=st.characters(codec="ascii"),
-).map(str.encode)
+typed = st.from_regex(r"[+-]?([0-9]{1,30}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]?[0-9]{1,4})?", fullmatch=True,
+                      alphabet=st.characters(codec="ascii")).map(str.encode)  # fmt: skip
 
 
 def halfway(x: float, nudge: int) -> bytes:
@@ -193,8 +152,6 @@ def test_exponents_of_any_length_are_read():
     parsed = parse(b"0." + b"0" * zeros + b"5e%d\n" % (zeros + 1) + b"1e-" + b"9" * 60 + b"\n")
     assert parsed.labels.tolist() == [5.0, 0.0]
 
-
-# ------------------------------------------------------------------------------------------------ rows
 
 ids = st.one_of(st.integers(0, 9), st.integers(0, 10**6), st.sampled_from([2**31, 2**32 + 1, 2**62, 2**63 - 1]))
 values = st.one_of(printed, st.sampled_from([b"1", b"0", b"-0.0", b"+1", b".5", b"5.", b"1e-50", b"3.5e38", b"-1"]))
@@ -334,8 +291,6 @@ def test_rows_without_labels_are_read_where_none_are_asked_for():
     assert parsed.ids.tolist() == [1, 3, 5, 7]
 
 
-# ------------------------------------------------------------------------------------------------ pieces and files
-
 SAMPLE = (
     b"# made by hand\r\n+1 5:1.5 2:-.25\r\n\r\n-1 qid:7 9223372036854775807:1e-3 # last id\n1\n"
     b"-1 3:1 4:0 5:1.00000000000000000000000001 1000000:3.0e+1\n\n0.5 0:7"
@@ -422,20 +377,6 @@ def test_zstd_text_cut_behind_a_line_is_not_taken_for_whole(tmp_path):
         read_all([str(path)], 1000)
     path.write_bytes(start + packer.flush())
     assert len(read_all([str(path)], 1000)[0]) == 10
-
-
-@pytest.mark.parametrize("compress", [bytes, gzip.compress])
-def test_a_line_longer_than_memory_allows_is_told_with_the_memory_that_would_do(tmp_path, compress):
-    path = tmp_path / "rows.svm"
-    path.write_bytes(compress(b"1 1:1\n1 " + b"1" * 5_000_000 + b"\n1 2:1\n"))
-    with TextInputs([str(path)]) as text, pytest.raises(InputError) as refused:
-        list(text.pieces(100, LineLimit.share(40_000_000, 40)))
-    told = re.fullmatch(
-        rf"{path}: the line at byte 6 is 5,000,002 bytes long; give memory=(\d+)_000_000 or .*", str(refused.value)
-    )
-    with TextInputs([str(path)]) as text:
-        pieces = list(text.pieces(100, LineLimit.share(int(told[1]) * 1_000_000, 40)))
-    assert sum(piece.end for piece in pieces) == 5_000_015
 
 
 def test_all_that_a_pipe_has_ready_is_read_at_once():

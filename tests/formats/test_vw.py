@@ -1,7 +1,5 @@
 """Vowpal Wabbit text: rows, names and faults are the oracle's; the model is that of the rows as svmlight text."""
 
-from __future__ import annotations
-
 import io
 import sys
 
@@ -70,10 +68,8 @@ def agrees(data: bytes, recipe: Recipe) -> bool:
 numbers = st.sampled_from(
     [b"1", b"-1", b"0", b".5", b"+2", b"1e-3", b"0.1", b"-0", b"3.25", b"1e-50", b"12345678901234567"]
 )
-names = st.one_of(
-    st.sampled_from([b"a", b"b", b"c", b"eightchr", b"nine_chars", b"12", b"\xc3\xa9", b"#", b"'x"]),
-    st.text("abcxyz_=^0123456789", min_size=1, max_size=20).map(str.encode),
-)
+names = st.one_of(st.sampled_from([b"a", b"b", b"c", b"eightchr", b"nine_chars", b"12", b"\xc3\xa9", b"#", b"'x"]),
+                  st.text("abcxyz_=^0123456789", min_size=1, max_size=20).map(str.encode))  # fmt: skip
 gaps = st.sampled_from([b" ", b"  ", b"\t", b" \t "])
 
 
@@ -194,9 +190,6 @@ def test_a_bad_line_is_named(tmp_path, capsys, line, says):
         assert (code, out) == (2, "")
         assert err.splitlines()[-1].startswith(f"blocksvm split: error: {path}:{number}: ")
         assert says in err
-
-
-# ------------------------------------------------------------------------------------------------ consumers
 
 
 @pytest.fixture(scope="module")

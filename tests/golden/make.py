@@ -3,8 +3,6 @@
 PYTHONPATH=. python tests/golden/make.py        (from the checkout)
 """
 
-from __future__ import annotations
-
 import os
 import random
 import sys

@@ -1,12 +1,9 @@
-"""The pages of docs/ and README.md: their code runs as it stands there, their links lead somewhere, and the pages that
-are made from the code name what there is.
+"""The pages of docs/ and README.md: their code runs, their links lead somewhere, made pages name what there is.
 
 A page is run in a folder of its own, its blocks in their order, on small made-up files with the names that it uses.
 Blocks are ``python``, ``sh`` or ``text`` (behind commands: beginnings of lines that these print); ``no-run`` behind the
 language marks what cannot run here.  A python block that begins with ``# NAME.py`` is that file.
 """
-
-from __future__ import annotations
 
 import gzip
 import os
@@ -42,26 +39,14 @@ KINDS = {"python", "sh", "text", "sh no-run", "python no-run"}
 NOT_RUN = {"README.md": 2, "cluster.md": 3, "objects.md": 1, "tutorial.md": 1}
 ELSEWHERE = {"extending.md", "extending-data.md"}  # run with oracles by test_extending.py
 # page -> the files that its reader is thought to have
-FILES = {
-    "README.md": ["train-1.svm.gz", "train-2.svm.gz", "new.svm"],
-    "checkpoints.md": ["monday.svm", "tuesday.svm"],
-    "coming-from.md": ["rows.svm", "rows.vw"],
-    "converting.md": ["monday.svm", "tuesday.svm", "wednesday.svm"],
-    "cross-validation.md": ["rows.svm"],
-    "exporting.md": ["rows.svm"],
-    "files.md": ["rows.svm"],
-    "formats.md": ["rows.svm", "table.csv"],
-    "margin.md": ["separable.svm"],
-    "memory.md": ["rows.svm"],
-    "online.md": ["clicks.svm", "more.svm"],
-    "operations.md": ["monday.svm"],
-    "predicting.md": ["train.svm", "new.svm"],
-    "python.md": ["train.svm", "new.svm"],
-    "trace.md": ["rows.svm"],
-    "regret.md": ["clicks.svm"],
-    "structured.md": ["train.txt", "test.txt"],
-    "training.md": ["rows.svm", "topics.svm", "targets.svm"],
-}
+FILES = {"README.md": ["train-1.svm.gz", "train-2.svm.gz", "new.svm"], "checkpoints.md": ["monday.svm", "tuesday.svm"],
+         "coming-from.md": ["rows.svm", "rows.vw"], "converting.md": ["monday.svm", "tuesday.svm", "wednesday.svm"],
+         "cross-validation.md": ["rows.svm"], "exporting.md": ["rows.svm"], "files.md": ["rows.svm"],
+         "formats.md": ["rows.svm", "table.csv"], "margin.md": ["separable.svm"], "memory.md": ["rows.svm"],
+         "online.md": ["clicks.svm", "more.svm"], "operations.md": ["monday.svm"],
+         "predicting.md": ["train.svm", "new.svm"], "python.md": ["train.svm", "new.svm"], "trace.md": ["rows.svm"],
+         "regret.md": ["clicks.svm"], "structured.md": ["train.txt", "test.txt"],
+         "training.md": ["rows.svm", "topics.svm", "targets.svm"]}  # fmt: skip
 
 
 def rows(seed: int, n: int = 300, d: int = 40) -> str:
@@ -116,11 +101,9 @@ def tagged(seed: int, n: int = 200) -> str:
 
 MAKERS = {".svm": rows, ".csv": table, ".txt": sentences, ".vw": tagged}
 # files with labels of another kind than those of their suffix
-NAMED = {
-    "separable.svm": relabelled(lambda score: 1 if score > 0 else -1),
-    "targets.svm": relabelled(lambda score: round(score, 3)),
-    "topics.svm": relabelled(lambda score: 1 if score < -1 else 2 if score < 1 else 3),
-}
+NAMED = {"separable.svm": relabelled(lambda score: 1 if score > 0 else -1),
+         "targets.svm": relabelled(lambda score: round(score, 3)),
+         "topics.svm": relabelled(lambda score: 1 if score < -1 else 2 if score < 1 else 3)}  # fmt: skip
 
 
 def make(path: Path, seed: int) -> None:

@@ -1,7 +1,5 @@
 """The examples in the docstrings of what Python users call run, in a folder with rows, their store and a model."""
 
-from __future__ import annotations
-
 import doctest
 
 import pytest

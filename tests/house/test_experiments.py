@@ -1,7 +1,5 @@
 """The measurements can be loaded, each page of results has a task, and what pages name is there."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import sys

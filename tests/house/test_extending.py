@@ -1,7 +1,5 @@
 """docs/extending.md and extending-data.md: what they show works as it stands there, from files outside the package."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -28,14 +26,9 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("extending")
     for name, code in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", TEXT, re.DOTALL):
         (folder / name).write_text(code)
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "first_learner.py",
-        "my_format.py",
-        "my_loss.py",
-        "my_schedule.py",
-        "my_task.py",
-        "numpy_learner.py",
-    ]
+    assert sorted(path.name for path in folder.iterdir()) == ["first_learner.py", "my_format.py", "my_loss.py",
+                                                              "my_schedule.py", "my_task.py",
+                                                              "numpy_learner.py"]  # fmt: skip
     make_store(folder, *random_rows(n=150, d=20, seed=8), name="store")
     (folder / "rows.svm").write_text((folder / "store.svm").read_text())
     return folder
@@ -142,6 +135,8 @@ def test_the_format_is_split_and_predicted(folder):
     run(folder, [*predict[:2], "baskets-model.h5", *predict[3:]])
     assert (folder / "predictions.txt").read_text() == "1\n0\n"
     (folder / "bad.txt").write_text("1 milk\nx tea\n")
+    stream = ["blocksvm", "stream", "bad.txt", "--learner", "pa1", "--format", "my_format:BASKETS", "--skip-bad"]
+    assert "lines skipped: 1" in run(folder, stream)
     line = [str(Path(sys.executable).with_name("blocksvm")), "split", "bad.txt", "bad.h5", *split[4:]]
     done = subprocess.run(line, cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert done.returncode == 2

@@ -1,7 +1,5 @@
 """Files that were written once, by an earlier state of the code, are read as they were then (tests/golden/make.py)."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from pathlib import Path
@@ -15,13 +13,8 @@ from blocksvm.commands import module_of
 from blocksvm.exchange.forms import to_estimator
 
 # before.h5: by the code of 2026-11-23 (bf357cb)
-STORES = {
-    "store.h5": "rows.svm",
-    "before.h5": "rows.svm",
-    "weighted.h5": "rows.svm",
-    "sets.h5": "sets.svm",
-    "words.h5": "reviews.tsv",
-}
+STORES = {"store.h5": "rows.svm", "before.h5": "rows.svm", "weighted.h5": "rows.svm", "sets.h5": "sets.svm",
+          "words.h5": "reviews.tsv"}  # fmt: skip
 MODELS = {  # model -> text, options, the least accuracy
     "model.h5": ("rows.svm", (), 0.96),
     "words-model.h5": ("reviews.tsv", ("--probabilities",), 1.0),

@@ -1,7 +1,5 @@
 """The installation: the blocksvm command, its metadata, and the oldest dependencies that it claims."""
 
-from __future__ import annotations
-
 import ast
 import importlib.metadata
 import os
@@ -28,9 +26,6 @@ def run(*arguments) -> subprocess.CompletedProcess:
 
 def test_it_is_cited_by_its_version():
     assert f"version: {blocksvm.__version__}\n" in (ROOT / "CITATION.cff").read_text()
-
-
-# ------------------------------------------------------------------------------------------------ the command
 
 
 def test_the_list_names_every_command_on_a_line(run_in_process):
@@ -65,15 +60,10 @@ def test_version(run_in_process):
 
 @pytest.mark.parametrize(
     ("name", "advice"),
-    [
-        ("trian", "did you mean 'train'?"),
-        ("Predict", "did you mean 'predict'?"),
-        ("spilt", "did you mean 'split'?"),
-        ("warmup", "run blocksvm alone to list the commands"),
-        ("../train", "did you mean 'train'?"),
-        ("", "run blocksvm alone to list the commands"),
-    ],
-)
+    [("trian", "did you mean 'train'?"), ("Predict", "did you mean 'predict'?"), ("spilt", "did you mean 'split'?"),
+     ("warmup", "run blocksvm alone to list the commands"), ("../train", "did you mean 'train'?"),
+     ("", "run blocksvm alone to list the commands")],
+)  # fmt: skip
 def test_an_unknown_command_is_told_with_the_nearest(run_in_process, name, advice):
     told = run_in_process(main, name, "--help")
     assert (told.code, told.out) == (2, "")
@@ -97,9 +87,6 @@ def test_the_script_is_the_module():
     assert script.value == PROJECT["scripts"]["blocksvm"] == "blocksvm.__main__:entry"
     done = subprocess.run([Path(sys.executable).with_name("blocksvm"), "--version"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"blocksvm {blocksvm.__version__}\n")
-
-
-# ------------------------------------------------------------------------------------------------ metadata
 
 
 @pytest.mark.process
@@ -126,8 +113,6 @@ def test_what_the_package_offers_has_names_that_no_module_shares():
     assert set(blocksvm.__all__) == names and all(hasattr(blocksvm, name) for name in names)
     assert names.isdisjoint(path.stem for path in PACKAGE.iterdir())
 
-
-# ------------------------------------------------------------------------------------------------ the oldest claimed
 
 GROUPS = {"": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
 BOUND = re.compile(r"([A-Za-z0-9._-]+)(?:\[[a-z]+\])?(>=|==)([0-9.]+[0-9*])")

@@ -1,14 +1,12 @@
 """Compiling in ways that are not numba's usual one: inlined functions without machine code, and handwritten LLVM."""
 
-from __future__ import annotations
-
 import sys
 from typing import NamedTuple
 
 import numba
 import numpy as np
 import pytest
-from numba import config, types
+from numba import config
 from numba.core.runtime import _nrt_python, rtsys
 
 from blocksvm.kernels import inlined, kernel
@@ -43,13 +41,6 @@ def test_an_inlined_function_is_called_by_kernels_and_by_python():
         assert bits_as_number(bits) == -0.3
 
 
-@needs_jit
-def test_an_inlined_function_has_no_machine_code():
-    doubled.compile((types.float32,))
-    compiled = doubled.overloads[types.float32,]
-    assert compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cpython_wrapper_name) == 0
-
-
 def moved_four(w, factor, to, i):
     put(to, i, plus(four(w, i), factor, times(factor, four(w, i))))
 
@@ -81,16 +72,6 @@ def test_bounds_are_checked_where_it_is_asked_for(moved, count):
             checked(w, 0.3, to, i)
     (code,) = checked.inspect_llvm().values()
     assert "out of bounds" in code
-
-
-@needs_jit
-@pytest.mark.skipif(bool(config.BOUNDSCHECK), reason="bounds are checked everywhere")
-@pytest.mark.parametrize("moved", [moved_four, moved_eight])
-def test_otherwise_nothing_is_checked(moved):
-    plain = numba.njit(moved)
-    plain(np.ones(20), 0.3, np.zeros(20), 0)
-    (code,) = plain.inspect_llvm().values()
-    assert "out of bounds" not in code
 
 
 @kernel

@@ -274,9 +274,6 @@ def test_a_full_disk_is_gone_on_without(tmp_path, mine):
     assert files_of(tmp_path / "cache") == []
 
 
-# --- commands -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.process
 @needs_jit
 def test_a_first_run_says_that_it_compiles_and_a_second_one_has_the_same_bits(tmp_path):
@@ -294,8 +291,6 @@ def test_a_first_run_says_that_it_compiles_and_a_second_one_has_the_same_bits(tm
     quiet = command(store, tmp_path / "d.h5", "--quiet", env=env)
     assert (quiet.returncode, quiet.stderr) == (0, "")
 
-
-# --- the folder -----------------------------------------------------------------------------------------------------
 
 FOLDER = "from blocksvm.kernels.kernel_cache import cache_folder; print(json.dumps(str(cache_folder())))"
 
@@ -389,9 +384,6 @@ def test_folders_of_other_sources_are_removed_when_they_were_not_used_for_long(t
     root.chmod(0o700)
     own, _ = folder_of(tmp_path / "cache", tmp_path)
     assert sorted(path.name for path in root.iterdir()) == sorted(["kernels-new", "other", own.name])
-
-
-# --- functions put in the place of others ---------------------------------------------------------------------------
 
 
 def upper(c):

@@ -1,7 +1,5 @@
 """The compiled inner loops, and the solvers that call them, against the plain-numpy oracles of reference.py."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 
@@ -25,13 +23,11 @@ from blocksvm.kernels.margins import (
     sum_of_squares,
 )
 from blocksvm.kernels.pegasos_loops import pegasos_pass
-from blocksvm.kernels.prefetch import UNSORTED_RUN, hot_run
-from blocksvm.kernels.shuffle import keep_active, renumber_rows, windowed_order
-from blocksvm.kernels.svmlight_loops import FINE, close_rows
+from blocksvm.kernels.shuffle import renumber_rows, windowed_order
 from blocksvm.losses import get_loss
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.dual_cd import CONJUGATE, DualCD
-from blocksvm.solvers.pegasos import SCALE, SCALE_SUM, STEPS, Pegasos, T
+from blocksvm.solvers.pegasos import SCALE, STEPS, Pegasos, T
 from blocksvm.sources.matrix import Matrix
 
 KINDS = ("float32", "float64", "ones")
@@ -183,72 +179,33 @@ def test_pegasos_equals_the_oracle_over_blocks_and_outer_iterations(kind, batch,
     lam, radius = 1.0 / problem.total_cost, math.sqrt(problem.total_cost)
     row_weight = cost_of_rows(problem, y) * len(y) / problem.total_cost
     run = PegasosRun(problem, X.shape[1], batch)
-    w, t = np.zeros(Xb.shape[1]), 1
     rng = np.random.default_rng(8)
-    iterates, first_of_outer = [], []
+    batches, passed, first_of_outer, averages = [], [], [], []
     for outer in range(1, 14):
-        first_of_outer.append(len(iterates))
+        first_of_outer.append(len(batches))
         for span in (slice(0, 25), slice(25, 60)):
             part, rows = block[span], np.arange(60)[span]
             visit = visit_of(run.solver, part.n_samples)
-            for inner_pass in range(2):
+            for _ in range(2):
                 order = rng.permutation(part.n_samples).astype(np.int32)
-                batches = [rows[order[k : k + batch]] for k in range(0, len(order), batch)]
-                iterates += reference.pegasos_visit_iterates(Xb, y, w, t, lam, batches, row_weight, radius)
-                w, t, loss = reference.pegasos_pass(Xb, y, w, t, lam, batches, row_weight, radius)
+                batches += [rows[order[k : k + batch]] for k in range(0, len(order), batch)]
                 result = make_pass(run.solver, part, run.state, visit, order)
-                # ||v||^2 is maintained by additions, so the projection is right to about 1e-11
-                np.testing.assert_allclose(run.w(), w, rtol=1e-10, atol=1e-10 * np.abs(w).max())
-                assert run.state["scalars"][T] == t
+                passed.append((len(batches), run.w()))
+                assert run.state["scalars"][T] == len(batches) + 1
                 assert result.rows_visited == part.n_samples
                 assert result.nnz_visited == X.indptr[span.stop] - X.indptr[span.start]
-                seen = loss * problem.total_cost / problem.n_samples
-                assert result.loss_sum == pytest.approx(seen if inner_pass == 0 else 0.0, rel=1e-10)
-        # end_outer: what came before the last renewal but one is forgotten
         run.solver.end_outer(run.state, outer)
-        first_averaged = {9: 8, 10: 9, 11: 9, 12: 11, 13: 11}.get(outer, outer)
-        expected = reference.suffix_average(iterates, first_of_outer[first_averaged - 1])
-        average = run.solver.weights(run.state, np.empty(X.shape[1] + 1))
+        averages.append(run.solver.weights(run.state, np.empty(X.shape[1] + 1)).copy())
+    iterates = [w for w, _ in reference.pegasos_of_any_loss(Xb, y, lam, batches, "hinge", row_weight, radius)]
+    for steps, w in passed:
+        # ||v||^2 is maintained by additions, so the projection is right to about 1e-11
+        np.testing.assert_allclose(w, iterates[steps - 1], rtol=1e-10, atol=1e-10 * np.abs(w).max())
+    for outer, average in enumerate(averages, 1):
+        # what came before the last renewal but one is forgotten
+        first = first_of_outer[{9: 8, 10: 9, 11: 9, 12: 11, 13: 11}.get(outer, outer) - 1]
+        last = first_of_outer[outer] if outer < 13 else len(iterates)
+        expected = np.mean(iterates[first:last], axis=0)
         np.testing.assert_allclose(average, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
-
-
-def test_pegasos_projects():
-    block, X, y = block_of("float64", seed=6)
-    problem = problem_of(y, "hinge", 1e-3)
-    run = PegasosRun(problem, X.shape[1], 1)
-    run.make_pass(block[:1], np.zeros(1, np.int32))
-    radius = math.sqrt(problem.total_cost)
-    # the first step alone has length ||x|| / lambda: far more than the radius here or there
-    lengths = np.sqrt(block.sq_norms) * problem.total_cost
-    assert np.linalg.norm(run.w()) <= radius * (1 + 1e-12)
-    problem = problem_of(y, "hinge", 1e3)
-    assert (np.sqrt(block.sq_norms) * problem.total_cost).max() > math.sqrt(problem.total_cost)
-    run = PegasosRun(problem, X.shape[1], 1)
-    order = np.argsort(lengths)[::-1].astype(np.int32)
-    run.make_pass(block, order[:1])
-    assert np.linalg.norm(run.w()) == pytest.approx(math.sqrt(problem.total_cost), rel=1e-12)
-
-
-def test_pegasos_scale_is_renormalised_without_a_trace():
-    """A scale that has become tiny is multiplied into v: w, its norm and the average stay what they were."""
-    block, X, y = block_of("float64", seed=6)
-    problem = problem_of(y, "hinge", 0.5)
-    orders = [np.random.default_rng(k).permutation(60).astype(np.int32) for k in range(3)]
-    plain = PegasosRun(problem, X.shape[1], 1)
-    tiny = PegasosRun(problem, X.shape[1], 1)
-    for run in (plain, tiny):
-        run.make_pass(block, orders[0])
-    factor = 1.5e-100 / tiny.state["scalars"][SCALE]
-    tiny.state["v"] /= factor
-    tiny.state["scalars"][[SCALE, SCALE_SUM]] *= factor
-    tiny.state["scalars"][1] /= factor * factor
-    for order in orders[1:]:
-        for run in (plain, tiny):
-            run.make_pass(block, order)
-    assert tiny.state["scalars"][SCALE] > 0.1, "the scale was not renormalised"
-    np.testing.assert_allclose(tiny.w(), plain.w(), rtol=1e-10, atol=1e-11)
-    averages = [run.solver.weights(run.state, np.empty(X.shape[1] + 1)) for run in (plain, tiny)]
-    np.testing.assert_allclose(averages[1], averages[0], rtol=1e-10, atol=1e-11)
 
 
 @pytest.mark.parametrize("C", [0.01, 1.0, 1000.0])
@@ -259,12 +216,13 @@ def test_the_average_stands_the_first_steps_of_a_large_c(C):
     lam, radius = 1.0 / problem.total_cost, math.sqrt(problem.total_cost)
     run = PegasosRun(problem, X.shape[1], 1)
     order = np.random.default_rng(0).permutation(1500).astype(np.int32)
-    iterates = reference.pegasos_visit_iterates(X, y, np.zeros(12), 1, lam, order[:, None], radius=radius)
+    steps = reference.pegasos_of_any_loss(X, y, lam, order[:, None], "hinge", np.ones(1500), radius)
+    iterates = [w for w, _ in steps]
     for steps in (order[:700], order[700:]):
         run.make_pass(block, steps)
         iterates_so_far = iterates[: int(run.state["scalars"][STEPS])]
         average = run.solver.weights(run.state, np.empty(13))
-        expected = reference.suffix_average(iterates_so_far, 0)
+        expected = np.mean(iterates_so_far, axis=0)
         np.testing.assert_allclose(average[:-1], expected, rtol=1e-7, atol=1e-7 * np.abs(expected).max())
     run.solver.end_outer(run.state, 1)
     np.testing.assert_allclose(
@@ -379,12 +337,6 @@ def test_windowed_order_is_uniform():
     assert chi < 60  # 23 degrees of freedom: 1 in 30,000
 
 
-def test_keep_active_keeps_the_order():
-    order, active = np.array([4, 2, 0, 3, 1], np.int32), np.array([1, 0, 1, 0, 1], np.uint8)
-    kept = keep_active(order, active)
-    assert order[:kept].tolist() == [4, 2, 0]
-
-
 def test_table_of_ids_equals_a_dict():
     """Found or added in order of first occurrence, counted, in pieces, over several growths of the slots."""
     rng = np.random.default_rng(0)
@@ -443,21 +395,6 @@ def test_rows_are_renumbered_and_sorted(n_features, values):
         assert sq_norms[t] == pytest.approx(sum(v * v for _, v in expected), rel=1e-12)
 
 
-def test_rows_whose_entries_lie_anywhere_are_told_from_those_of_stores():
-    """By their first entries: it decides only which weights are asked for ahead."""
-    indptr = np.array([0, 0, 1, 4, 200])
-    ascending = np.r_[7, 2, 5, 9, np.arange(196)].astype(np.int32)
-    plain = getattr(hot_run, "py_func", hot_run)
-    assert plain(indptr, ascending) == 1
-    falling = ascending.copy()
-    falling[[4, 5]] = 1, 0
-    assert plain(indptr, falling) == UNSORTED_RUN
-    falling = ascending.copy()
-    falling[[190, 191]] = falling[[191, 190]]  # not looked at
-    assert plain(indptr, falling) == 1
-    assert plain(indptr[:1], ascending[:0]) == 1
-
-
 @pytest.mark.parametrize("values", [False, True])
 def test_passes_over_rows_whose_entries_lie_anywhere_have_the_same_bits(values):
     """Where the order of a row's entries changes no sum: each row has two, one of them its own."""
@@ -476,19 +413,3 @@ def test_passes_over_rows_whose_entries_lie_anywhere_have_the_same_bits(values):
         assert np.diff(matrix.indices[:2])[0] * (1 if side.step is None else -1) > 0
     np.testing.assert_array_equal(found[0].model.weights, found[1].model.weights)
     assert found[0].certificate == found[1].certificate
-
-
-@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 31, 33, 64, 100, 300])
-def test_rows_out_of_order_are_sorted_and_joined_in_the_order_of_their_entries(n):
-    rng = np.random.default_rng(n)
-    for most in (3, n, 50 * n):
-        ids = rng.integers(0, most, n)
-        values = rng.standard_normal(n)
-        expected: dict[int, float] = {}
-        for i, v in zip(ids.tolist(), values.tolist(), strict=True):
-            expected[i] = expected[i] + v if i in expected else v
-        indptr = np.array([0, n])
-        row, code, _, _ = close_rows(indptr, 0, 1, ids, values, True, False, False)
-        assert (row, code) == (1, FINE)
-        assert ids[: indptr[1]].tolist() == sorted(expected)
-        assert values[: indptr[1]].tolist() == [expected[i] for i in sorted(expected)]

@@ -50,6 +50,7 @@ def rows(n, d, per_row, kind, seed=0):
 
 
 # short rows are asked for whole, ahead of time; long ones entry by entry
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "d", "per_row"), [(60, 40, 5), (12, 60_000, 6_000)])
 @pytest.mark.parametrize("kind", ["ones", "float32", "float64"])
 @pytest.mark.parametrize("k", [2, 3, 5, 8, 10, 17])

@@ -1,29 +1,21 @@
 """Every loss against its formula: the functions of a row that solvers and certificates are made of."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from reference_losses import LONG, PRIMAL, REFERENCES
-from scipy.optimize import brentq, minimize_scalar
-from support.extra_losses import HUBER, HUBER_BY_HELPERS
+from scipy.optimize import minimize_scalar
+from support.extra_losses import HUBER
 from support.training_cases import random_rows, train
 from support.weighted_rows import WeightedMatrix
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.user_code import by_user
-from blocksvm.kernels import inlined
-from blocksvm.kernels.loss_placeholders import value
-from blocksvm.kernels.margins import certificate_sums
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.sources.matrix import Matrix
 
-by_user(
-    "no_such_module:LOSS",
-    "support.smooth_hinge:SMOOTH_HINGE",
-    *(f"support.extra_losses:{name}" for name in ("HUBER", "MISSING", "NOT_A_LOSS")),
-)
+by_user("no_such_module:LOSS", "support.smooth_hinge:SMOOTH_HINGE",
+        *(f"support.extra_losses:{name}" for name in ("HUBER", "MISSING", "NOT_A_LOSS")))  # fmt: skip
 
 COSTS = (0.3, 1.0, 50.0)
 WITH_DUAL = [name for name in LOSSES if name not in PRIMAL]
@@ -33,7 +25,10 @@ def test_every_loss_has_its_formula():
     assert set(LOSSES) == {name for name in REFERENCES if ":" not in name} | set(PRIMAL)
 
 
-@pytest.fixture(params=REFERENCES)
+QUICK = ("hinge", "logistic", "epsilon-insensitive")
+
+
+@pytest.fixture(params=[pytest.param(k, marks=[] if k in QUICK else pytest.mark.slow) for k in REFERENCES])
 def case(request):
     """(the loss, its reference)"""
     return get_loss(request.param), REFERENCES[request.param]
@@ -219,9 +214,6 @@ def test_the_start_is_allowed_and_others_are_made_so(case):
             assert loss.feasible(a, 1.0, c, p) == min(max(a, low), high)
 
 
-# -- the registry ------------------------------------------------------------------------------------------------------
-
-
 def test_a_loss_of_ones_own_is_named_by_module_and_attribute():
     assert get_loss("support.extra_losses:HUBER") is HUBER
     for name, expected in (
@@ -233,30 +225,6 @@ def test_a_loss_of_ones_own_is_named_by_module_and_attribute():
     ):
         with pytest.raises(InputError, match=expected):
             get_loss(name)
-
-
-@inlined
-def half_value(z, y, c, p):
-    return 0.5 * value(z, y, c, p)
-
-
-def doubled(scores, y, p):
-    total = 0.0
-    for i in range(scores.shape[0]):
-        total += 4.0 * half_value(scores[i], y[i], 1.0, p)
-    return total
-
-
-def test_helpers_of_a_loss_and_of_a_loop_call_the_loss_s_own():
-    rng = np.random.default_rng(5)
-    scores, y, alpha = 2.0 * rng.normal(size=30), rng.normal(size=30), 0.2 * rng.normal(size=30)
-    p, cost = REFERENCES["support.extra_losses:HUBER"].settings, np.ones(3)
-    plain, helped = ((loss.compiled(certificate_sums), loss.compiled(doubled)) for loss in (HUBER, HUBER_BY_HELPERS))
-    values = 2.0 * sum(HUBER.value(z, t, 1.0, p) for z, t in zip(scores, y, strict=True))
-    for sums, twice in (plain, helped):
-        row = scores, np.full(30, 1e-9), y, None, alpha, cost, p
-        np.testing.assert_allclose(sums(*row), plain[0](*row), rtol=1e-5)
-        assert twice(scores, y, p) == pytest.approx(values)
 
 
 def problem_from(source, **settings):
@@ -283,9 +251,7 @@ def test_a_losss_own_settings_belong_to_its_problem():
         problem_from(source, loss=name)
 
 
-# -- through the solver ------------------------------------------------------------------------------------------------
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", WITH_DUAL)
 @pytest.mark.parametrize("settings", [{}, {"class_weight": "balanced", "bias": 0.5}, {"lam": 0.02}])
 def test_a_weight_is_that_many_copies_of_the_row(loss, settings):
@@ -312,24 +278,3 @@ def test_weights_of_rows_must_leave_two_classes():
     X, y = random_rows(n=20)
     with pytest.raises(InputError, match="all rows of label -1 have weight 0; training needs two classes"):
         problem_from(WeightedMatrix(X, y, (y > 0).astype(float)))
-
-
-def test_weighted_rows_in_the_certificate():
-    rng = np.random.default_rng(4)
-    scores, y, weights = rng.normal(size=30), rng.choice([-1, 1], 30).astype(np.int16), rng.integers(0, 3, 30)
-    copies = np.repeat(np.arange(30), weights)
-    cost, alpha = np.array([0.5, 0.0, 2.0]), rng.random(30) * 0.4 * weights
-    for name in WITH_DUAL:
-        sums, p = get_loss(name).compiled(certificate_sums), REFERENCES[name].settings
-        found = sums(scores, np.zeros(30), y, weights.astype(float), alpha, cost, p)
-        shares = alpha[copies] / weights[copies]
-        np.testing.assert_allclose(
-            found, sums(scores[copies], np.zeros(len(copies)), y[copies], None, shares, cost, p), rtol=1e-9
-        )
-
-
-def test_brackets_of_this_oracle():
-    """The coordinate function's derivative changes its sign at the minimiser that the grid finds."""
-    along = coordinate(REFERENCES["squared-hinge"], 0.5, 0.3, 2.0, 1.0, 1.0)
-    root = brentq(lambda t: (along(t + 1e-5) - along(t - 1e-5)) / 2e-5, 0.0, 5.0)
-    assert root == pytest.approx(get_loss("squared-hinge").step(0.5, 0.3, 2.0, 1.0, 1.0, ()), abs=1e-6)

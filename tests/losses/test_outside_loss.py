@@ -1,9 +1,6 @@
 """A loss from outside the package, in one file, wherever a loss is named: commands, Python calls, estimators."""
 
-from __future__ import annotations
-
 import copy
-import json
 import pickle
 
 import numpy as np
@@ -31,7 +28,8 @@ from blocksvm.online.runner import Runner
 
 PLACE, WIDTH = "support.smooth_hinge:SMOOTH_HINGE", 0.6
 FILES = (".h5", ".svm", ".json", ".txt", ".tsv")
-FOLLOWING = [name for name in LEARNERS if "loss" in get_learner(name).settings]
+FOLLOWING = [pytest.param(name, marks=[] if name == "ogd" else pytest.mark.slow) for name in LEARNERS
+             if "loss" in get_learner(name).settings]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +80,7 @@ def test_training_is_certified_and_minimal(command, folder, more):
     assert least * (1 - 1e-6) <= model.meta["certificate"]["primal"] <= least * 1.03
 
 
+@pytest.mark.slow
 def test_several_classes(command, folder):
     command(train, f"three.h5 classes.h5 --loss {PLACE} --tol 1e-5 --overwrite")
     model = load_model(folder / "classes.h5")
@@ -90,12 +89,6 @@ def test_several_classes(command, folder):
     found = load_model(folder / "classes.h5", loss=PLACE).predict_proba(scipy.sparse.csr_matrix(
         (X.data, X.indices + 1, X.indptr), shape=(150, 13)))  # fmt: skip
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
-
-
-def test_cross_validation(command, folder):
-    command(cv, f"two.h5 --loss {PLACE} -C 0.1:10:3 --width 0.6 --folds 3 --json cv.json --overwrite")
-    found = json.loads((folder / "cv.json").read_text())
-    assert len(found["path"]) == 3
 
 
 @pytest.mark.parametrize("name", FOLLOWING)
@@ -184,6 +177,7 @@ def test_who_needs_a_part_that_is_missing_says_so_before_it_starts(run_in_proces
     assert f"--loss support.smooth_hinge:BARE: {expected}" in said
 
 
+@pytest.mark.slow
 def test_a_value_and_a_derivative_are_enough_for_steps_along_gradients(command, folder):
     assert BARE.link is None
     command(train, "two.h5 bare.h5 --solver pegasos --loss support.smooth_hinge:BARE --max-outer 3 --overwrite")

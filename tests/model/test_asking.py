@@ -1,7 +1,5 @@
 """Choosing rows of a pool by their margins: the chosen ones are those of a full sort, of text as of a store."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

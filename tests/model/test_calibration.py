@@ -1,7 +1,5 @@
 """Probabilities of decision values that are none: fitted to held-out rows, kept in the model, told by predict."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -23,7 +21,7 @@ from blocksvm.store.descriptions import parse
 from blocksvm.store.hdf5_files import open_hdf5, read_meta
 from blocksvm.training.plan import Plan
 from blocksvm.training.train_settings import TrainSettings
-from blocksvm.validation.calibration import FOLDS, binned, calibrated, isotonic, platt
+from blocksvm.validation.calibration import FOLDS, calibrated, isotonic, platt
 from blocksvm.validation.folds import folds_of
 
 
@@ -70,16 +68,6 @@ def test_the_isotonic_function_is_scikit_learn_s(counted):
     found = isotonic(values, negative, positive)
     at = np.linspace(-8.0, 8.0, 500)
     np.testing.assert_allclose(np.interp(at, found["values"], found["probabilities"]), theirs.predict(at), atol=1e-9)
-
-
-def test_values_are_counted_within_their_bins():
-    rng = np.random.default_rng(1)
-    values, positive, weights = rng.normal(size=500), rng.random(500) < 0.4, rng.random(500)
-    found, negative, more = binned(values, positive, weights)
-    assert (np.diff(found) > 0).all()
-    assert negative.sum() == pytest.approx(weights[~positive].sum())
-    assert more.sum() == pytest.approx(weights[positive].sum())
-    assert (negative + more) @ found == pytest.approx(weights @ values)
 
 
 def test_the_rows_have_not_been_seen_by_the_models_that_value_them():
@@ -149,12 +137,9 @@ def test_a_damaged_calibration_is_told(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
-    [
-        (("--solver", "pegasos"), "is for dual-cd on rows of two classes"),
-        (("--bias", "free"), "without a free bias"),
-        (("--lambda", "0.1"), "needs -C instead of --lambda"),
-    ],
-)
+    [(("--solver", "pegasos"), "is for dual-cd on rows of two classes"), (("--bias", "free"), "without a free bias"),
+     (("--lambda", "0.1"), "needs -C instead of --lambda")],
+)  # fmt: skip
 def test_what_cannot_be_is_refused(tmp_path, capsys, arguments, expected):
     X, y = random_rows(n=60, d=10, seed=2)
     store = make_store(tmp_path, X, y)

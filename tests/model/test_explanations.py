@@ -1,7 +1,5 @@
 """predict --explain: the largest contributions to each row's decision value, by name, beside the definition."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +19,9 @@ from blocksvm.problems.distance import DISTANCE
 ENTRIES = st.lists(st.tuples(st.integers(0, 5), st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0])), max_size=9)
 
 
-@given(
-    rows=st.lists(ENTRIES, min_size=1, max_size=4),
-    w=st.lists(st.sampled_from([-2.0, -1.0, 0.0, 1.0, 2.0]), min_size=18, max_size=18),
-    n=st.integers(1, 6),
-    several=st.booleans(),
-)
+@given(rows=st.lists(ENTRIES, min_size=1, max_size=4),
+       w=st.lists(st.sampled_from([-2.0, -1.0, 0.0, 1.0, 2.0]), min_size=18, max_size=18), n=st.integers(1, 6),
+       several=st.booleans())  # fmt: skip
 def test_the_kernel_finds_what_the_definition_says(rows, w, n, several):
     weights = np.array(w).reshape(6, 3) if several else np.array(w[:6])[:, None]
     k = weights.shape[1]
@@ -110,6 +105,7 @@ def test_all_contributions_and_the_bias_are_the_decision_value(trained, run_in_p
             assert [value for _, value in mine] == pytest.approx([value for _, value in theirs], abs=1e-12)
 
 
+@pytest.mark.slow
 def test_contributions_of_a_store_are_counted_in_memory(trained):
     def pieces(n_bytes_for_rows):
         scorer = StoreScorer("m.h5", "new.h5", 10**9, explain=7)
@@ -140,12 +136,9 @@ def test_ids_where_features_have_no_names_and_targets(tmp_path, run_in_process, 
 
 @pytest.mark.parametrize(
     ("words", "n", "sentence"),
-    [
-        ("--solver kernel --gamma 1", "3", "has a kernel, so that its decision values are no sums over features"),
-        ("", "0", "--explain 0: choose 1 to 10,000"),
-        ("", "10001", "--explain 10001: choose 1 to 10,000"),
-    ],
-)
+    [("--solver kernel --gamma 1", "3", "has a kernel, so that its decision values are no sums over features"),
+     ("", "0", "--explain 0: choose 1 to 10,000"), ("", "10001", "--explain 10001: choose 1 to 10,000")],
+)  # fmt: skip
 def test_refusals(tmp_path, run_in_process, monkeypatch, words, n, sentence):
     monkeypatch.chdir(tmp_path)
     Path("t.svm").write_text("1 3:1 5:2\n-1 3:2\n" * 5)

@@ -1,7 +1,5 @@
 """Labels and texts of files on terminals and in lines: nothing of a file moves a cursor or breaks a line."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil
@@ -135,9 +133,6 @@ def test_a_prediction_stays_a_line(folder, tmp_path, run_in_process):
     assert load_model(model).labels == ("a\nb", "spam")  # in Python they are as they are
 
 
-# -- labels that are none ----------------------------------------------------------------------------------------------
-
-
 def rows_with(folder, label: float):
     """A file of each kind of format, whose fourth row has this label: (name, options)."""
     X = scipy.sparse.random(20, 5, 0.5, format="csr", random_state=0)
@@ -190,13 +185,11 @@ def test_labels_with_line_breaks_are_refused_where_they_stand(tmp_path, run_in_p
 
 @pytest.mark.parametrize(
     ("y", "says"),
-    [
-        ([1.0, np.inf, -1.0], "row 1 of y: the label inf is not a finite number"),
-        (["a", "b", "c\n"], "row 2 of y: the label 'c.n' has a line break"),
-        ([("a",), ("b\x1b",), ()], "row 1 of y: the label .* has a line break"),
-        ([(1.0,), (2.0,), (np.nan,)], "row 2 of y: the label nan is not a finite number"),
-    ],
-)
+    [([1.0, np.inf, -1.0], "row 1 of y: the label inf is not a finite number"),
+     (["a", "b", "c\n"], "row 2 of y: the label 'c.n' has a line break"),
+     ([("a",), ("b\x1b",), ()], "row 1 of y: the label .* has a line break"),
+     ([(1.0,), (2.0,), (np.nan,)], "row 2 of y: the label nan is not a finite number")],
+)  # fmt: skip
 def test_labels_given_in_python(y, says):
     with pytest.raises(InputError, match=says):
         blocksvm.fit(scipy.sparse.identity(3, format="csr"), y)

@@ -1,7 +1,5 @@
 """Measures of predictions: every measure beside scikit-learn's, added up in pieces of any size."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -129,9 +127,6 @@ def test_real_numbers_far_from_zero():
         metrics.mean_absolute_error(labels[there], values[there]), metrics.r2_score(labels[there], values[there]),
     ], abs=1e-6)  # fmt: skip
     assert counted(RealMeasures(), values, np.zeros(800, int), np.full(800, np.nan)).sentences() == []
-
-
-# -- the command -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,4 @@
-"""A file never chooses code: whatever text of a model, checkpoint, store or trace names a module, none is imported
-unless the user names the same one."""
-
-from __future__ import annotations
+"""A file never chooses code: whatever module its text names, none is imported unless the user names the same one."""
 
 import importlib
 import json
@@ -37,10 +34,8 @@ def folder(tmp_path_factory) -> Path:
     with blocksvm.open_store(folder / "store.h5") as store:
         blocksvm.fit(store, max_outer=2).save(folder / "model.h5")
         blocksvm.fit(store, learner="pa1", max_outer=1).save(folder / "learner.h5")
-    runs = [
-        (train, "store.h5 other.h5 --checkpoint run.ckpt --log run.jsonl --max-outer 2 --tol 1e-9"),
-        (structure, "train columns structure.h5 --task tags --epochs 1"),
-    ]
+    runs = [(train, "store.h5 other.h5 --checkpoint run.ckpt --log run.jsonl --max-outer 2 --tol 1e-9"),
+            (structure, "train columns structure.h5 --task tags --epochs 1")]  # fmt: skip
     for command, arguments in runs:
         assert command.main(placed(folder, f"{arguments} --quiet")) in (None, 0)
     return folder
@@ -99,12 +94,10 @@ READERS = {
     ],
 }  # fmt: skip
 # what older and other files may have, too
-MORE = {
-    "model.h5": [("method", "settings", "loss"), ("text", "format"), ("settings", "solver")],
-    "learner.h5": [("method", "settings", "loss"), ("text", "format")],
-    "store.h5": [("recipe", "format"), ("settings", "format")],
-    "run.ckpt": [("method", "settings", "loss"), ("settings", "solver")],
-}
+MORE = {"model.h5": [("method", "settings", "loss"), ("text", "format"), ("settings", "solver")],
+        "learner.h5": [("method", "settings", "loss"), ("text", "format")],
+        "store.h5": [("recipe", "format"), ("settings", "format")],
+        "run.ckpt": [("method", "settings", "loss"), ("settings", "solver")]}  # fmt: skip
 
 
 def forged(source: Path, path: Path, place: tuple, value: str) -> None:
@@ -142,15 +135,13 @@ def test_no_text_of_a_file_is_imported(folder, tmp_path, marker, run_in_process,
 
 
 # what is forged where, the command, and the option that the refusal advises
-ADVISED = [
-    ("model.h5", ("text", "format"), predict, "model.h5 rows.svm out", "--format"),
-    ("learner.h5", ("method", "name"), stream, "rows.svm --continue-from learner.h5 --model out", "--learner"),
-    ("learner.h5", ("method", "name"), train, "store.h5 out --continue-from learner.h5", "--learner"),
-    ("store.h5", ("recipe", "format"), split, "rows.svm store.h5 --append", "--format"),
-    ("store.h5", ("recipe", "format"), split, "rows.svm out --like store.h5", "--format"),
-    ("structure.h5", ("task",), structure, "predict structure.h5 columns out", "--task"),
-    ("structure.h5", ("task",), structure, "evaluate structure.h5 columns", "--task"),
-]
+ADVISED = [("model.h5", ("text", "format"), predict, "model.h5 rows.svm out", "--format"),
+           ("learner.h5", ("method", "name"), stream, "rows.svm --continue-from learner.h5 --model out", "--learner"),
+           ("learner.h5", ("method", "name"), train, "store.h5 out --continue-from learner.h5", "--learner"),
+           ("store.h5", ("recipe", "format"), split, "rows.svm store.h5 --append", "--format"),
+           ("store.h5", ("recipe", "format"), split, "rows.svm out --like store.h5", "--format"),
+           ("structure.h5", ("task",), structure, "predict structure.h5 columns out", "--task"),
+           ("structure.h5", ("task",), structure, "evaluate structure.h5 columns", "--task")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "place", "command", "arguments", "option"), ADVISED)

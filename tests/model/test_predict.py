@@ -56,10 +56,8 @@ def expected_scores(folder, name):
     model = load_model(folder / "model.h5")
     weights = dict(zip(model.feature_ids.tolist(), model.weights.tolist(), strict=True))
     rows = reference.parse_svmlight((folder / name).read_bytes(), dtype=np.float32)
-    scores = [
-        sum(weights.get(i, 0.0) * float(v) for i, v in zip(ids, values, strict=True)) + model.intercept
-        for _, ids, values in rows
-    ]
+    scores = [sum(weights.get(i, 0.0) * float(v) for i, v in zip(ids, values, strict=True)) + model.intercept for _,
+              ids, values in rows]  # fmt: skip
     return np.array(scores), np.array([label for label, _, _ in rows])
 
 
@@ -107,8 +105,7 @@ def test_any_number_of_threads_scores_the_same(trained, tmp_path, n_jobs):
 
 
 def test_more_threads_need_no_more_memory(trained, tmp_path):
-    """What one thread can score, any number can: a long line is parsed by itself, and chunks are decoded by as many
-    threads as the memory holds."""
+    """A long line is parsed by itself; chunks are decoded by as many threads as the memory holds."""
     lines, text = many_pieces(trained, tmp_path)
     long = "7 " + " ".join(f"{k}:1" for k in range(1, 60_000))
     text.write_text("\n".join([*lines[:9000], long, *lines[9000:18_000], long]) + "\n")
@@ -189,14 +186,10 @@ def test_the_command(trained, tmp_path, run_in_process):
     assert accuracy in to_stdout.err
 
 
-BAD = [
-    ("model.h5", "missing.svm", ["missing.svm", "no such file"]),
-    ("train.h5", "test.svm", ["is a store", "model"]),
-    ("test.svm", "test.svm", ["is not a blocksvm model"]),
-    ("model.h5", "model.h5", ["is a model", "store"]),
-    ("model.h5", "bad.svm", ["bad.svm:2", "not id:value"]),
-    ("model.h5", "empty.svm", ["empty.svm", "no rows"]),
-]
+BAD = [("model.h5", "missing.svm", ["missing.svm", "no such file"]), ("train.h5", "test.svm", ["is a store", "model"]),
+       ("test.svm", "test.svm", ["is not a blocksvm model"]), ("model.h5", "model.h5", ["is a model", "store"]),
+       ("model.h5", "bad.svm", ["bad.svm:2", "not id:value"]),
+       ("model.h5", "empty.svm", ["empty.svm", "no rows"])]  # fmt: skip
 
 
 def test_bad_input_is_one_sentence(trained, tmp_path, run_in_process):
@@ -252,12 +245,6 @@ def test_entries_that_have_no_factor_are_unknown(trained, tmp_path, run_in_proce
     figures = json.loads(done.out)
     assert (figures["entries"], figures["unknown_entries"]) == (3, 3)
     assert "warning: of the 3 entries none is of a feature" in done.err
-
-
-def test_quiet_leaves_one_line(trained, tmp_path, run_in_process):
-    (tmp_path / "other.svm").write_text("3 900:1\n\n7 901:2\n")
-    done = run_in_process(main, trained / "model.h5", tmp_path / "other.svm", tmp_path / "p.txt", "--quiet")
-    assert done.err == "" and done.out == "accuracy 0.500000 (1 of 2 rows)\n"
 
 
 def test_a_folder_and_a_pattern_are_read_as_their_files(trained, tmp_path, run_in_process):

@@ -1,7 +1,5 @@
 """Whole commands on objects: made, trained on, killed and resumed, by threads and by workers, to the bits of files."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

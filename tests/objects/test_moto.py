@@ -1,7 +1,5 @@
 """S3's dialect as moto speaks it: ranges, ETags, uploads in parts; of the extra test-cloud, `nox -s cloud`."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

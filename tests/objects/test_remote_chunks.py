@@ -1,7 +1,5 @@
 """Runs of chunks asked for ahead: whatever is foreseen and then wanted, what is wanted comes, within the memory."""
 
-from __future__ import annotations
-
 import random
 from concurrent.futures import ThreadPoolExecutor
 
@@ -41,6 +39,7 @@ def state_of(source: RemoteBytes) -> tuple[int, int, int]:
     return REQUESTS.result(look())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [1, 12_000, 10**6])
 @pytest.mark.parametrize(("seed", "connections"), list(enumerate([1, 2, 2, 64])))
 def test_whatever_is_foreseen_what_is_wanted_comes(server, budget, seed, connections):

@@ -1,7 +1,5 @@
 """A store that is an object: read as the file is, to the same bits, whatever the network does."""
 
-from __future__ import annotations
-
 import itertools
 import json
 
@@ -53,6 +51,7 @@ def test_blocks_are_those_of_the_file(url, server, store):
     assert server.objects.data.keys() == {"bucket/rows.h5"}  # nothing was written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"solver": "pegasos"}, {"block_chunks": None, "memory": 10**9}])
 def test_a_run_ends_with_the_bits_of_the_file(url, server, store, settings):
     wanted = train(store, **SETTINGS | settings)
@@ -66,6 +65,7 @@ def test_a_run_ends_with_the_bits_of_the_file(url, server, store, settings):
         assert not server.faults or all(fault.at <= 0 for fault in server.faults[:15])
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_and_resumed(url, store, whole, tmp_path):
     """From the file or from the object, wherever it was begun."""
     for begun, resumed in ((url, url), (store, url), (url, store)):
@@ -115,6 +115,7 @@ def test_an_opening_is_four_requests(tmp_path, server):
             assert len(server.seen) <= 6
 
 
+@pytest.mark.slow
 def test_commands_take_urls(server, url, store, tmp_path, run_in_process):
     """Also signed ones, of whose signature nothing tells."""
     signed = f"{server.url('bucket/rows.h5')}?signature=very-secret"
@@ -152,6 +153,7 @@ def test_refusals_of_commands(server, url, tmp_path, run_in_process):
     assert not (tmp_path / "m.h5").exists()
 
 
+@pytest.mark.slow
 def test_requests_are_shown(server, url, tmp_path, run_in_process):
     trace, model = tmp_path / "t.jsonl", tmp_path / "m.h5"
     options = ("--memory", "1MB", "--working-set", "none", "--connections", 3)

@@ -18,6 +18,7 @@ from blocksvm.online.rule_parts import SMALLEST_SCALE
 from blocksvm.online.rules import sparse
 from blocksvm.online.runner import Runner
 
+pytestmark = pytest.mark.slow
 EACH = [(name, case) for name, cases in CASES.items() for case in cases]
 ids = [f"{name}-{'-'.join(f'{k}={v}' for k, v in case.items())}" for name, case in EACH]
 

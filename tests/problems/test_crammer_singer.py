@@ -1,14 +1,12 @@
 """Crammer and Singer's machine: its pass, its certificate, its optimum, and what the outer loop promises."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from support.class_cases import CHUNKS, D, K, N, classes, dense
-from support.training_cases import make_pass, stop_after, train, visit_of
+from support.training_cases import assert_resumed, make_pass, train, visit_of
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -121,14 +119,8 @@ def test_no_worse_than_liblinear():
 @pytest.mark.slow
 @pytest.mark.parametrize("working_set", ["auto", "none"])
 def test_stopped_and_resumed_to_the_same_bits(rows, tmp_path, working_set):
-    X, y = rows
     run = {"schedule": "2", "tol": 1e-5, "max_outer": 60, "block_chunks": 4, "working_set": working_set, **RULE}
-    whole = train(Matrix(X, y, chunk_rows=CHUNKS), **run)
-    for polls in (3, 17, 50):
-        kept = tmp_path / f"{polls}.ckpt"
-        first = train(Matrix(X, y, chunk_rows=CHUNKS), stop=stop_after(polls), checkpoint=kept, **run)
-        assert first.result.status == "interrupted"
-        assert train(Matrix(X, y, chunk_rows=CHUNKS), checkpoint=kept, resume=True, **run).same(whole)
+    assert_resumed(Matrix(*rows, chunk_rows=CHUNKS), tmp_path, (3, 17, 50), **run)
 
 
 def test_towards_a_prior_model_and_with_weights_of_classes(rows, tmp_path):

@@ -1,22 +1,17 @@
 """A bias that is not regularised: its certificate by the formulas, its optimum beside libsvm, scikit-learn, scipy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.optimize
-from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
-from support.training_cases import command, make_store, random_rows, run_in_process, stop_after, train
+from support.training_cases import assert_resumed, command, make_store, random_rows, run_in_process, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.train import main as train_main
-from blocksvm.kernels.free_bias_loops import sums_by_side
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.losses.loss import REAL_NUMBERS
 from blocksvm.model.model_file import load_model
-from blocksvm.problems.free_bias import Repair
 from blocksvm.sources.matrix import Matrix
 
 CERTIFIED = [name for name in LOSSES if get_loss(name).conjugate is not None]
@@ -65,7 +60,7 @@ def conjugates(loss, a, y, c):
 
 
 @pytest.mark.parametrize("loss", CERTIFIED)
-@pytest.mark.parametrize("working_set", ["auto", "none"])
+@pytest.mark.parametrize("working_set", ["auto", pytest.param("none", marks=pytest.mark.slow)])
 def test_the_certificate_is_true_of_the_repaired_dual_variables(loss, working_set):
     X, y, weights = rows_for(loss)
     run = train(Matrix(X, y, weights=weights, chunk_rows=CHUNKS), loss=loss, C=0.7, tol=1e-7, block_chunks=4,
@@ -100,14 +95,6 @@ def test_the_optimum_is_that_of_libsvm():
     np.testing.assert_allclose(run.w[:-1], w, atol=2e-3 * np.abs(w).max())
 
 
-def test_the_optimum_of_logistic_regression_is_scikit_learns():
-    X, y, _ = rows_for("logistic")
-    run = train(Matrix(X, y), loss="logistic", C=2.0, tol=1e-10, **RUN)
-    theirs = LogisticRegression(C=2.0, tol=1e-12, max_iter=10_000).fit(X, y)
-    np.testing.assert_allclose(run.w[:-1], theirs.coef_.ravel(), rtol=1e-4)
-    assert run.w[-1] * run.loop.plan.solver.bias == pytest.approx(theirs.intercept_[0], rel=1e-4)
-
-
 def test_the_optimum_of_regression_is_scipys():
     X, y, _ = rows_for("squared-epsilon-insensitive")
     run = train(Matrix(X, y), loss="squared-epsilon-insensitive", C=0.5, tol=1e-9, **RUN)
@@ -136,46 +123,11 @@ def test_a_prior_is_for_the_weights_alone(tmp_path):
     assert run.result.certificate.primal == pytest.approx(primal, rel=1e-12)
 
 
-def test_sums_by_side_are_those_of_the_definition():
-    rng = np.random.default_rng(0)
-    for loss in CERTIFIED:
-        X, y, weights = rows_for(loss, seed=7)
-        c = np.array([0.5, 0.5, 0.5])
-        real = get_loss(loss).targets == REAL_NUMBERS
-        alpha = 0.5 * weights * rng.random(120) * (rng.choice([-1.0, 1.0], 120) if real else 1.0)
-        scores, norms = rng.normal(size=120), rng.random(120)
-        p = tuple(0.1 for _ in get_loss(loss).settings)
-        found = get_loss(loss).compiled(sums_by_side)(
-            scores, y if real else y.astype(np.int16), weights, alpha, c, p, norms
-        )
-        signed = alpha * (1.0 if real else y)
-        for side, chosen in enumerate((signed < 0, signed > 0)):
-            expected = [
-                conjugates(loss, alpha[chosen], y[chosen], 0.5 * weights[chosen]) + signed[chosen] @ scores[chosen],
-                np.abs(signed[chosen]).sum(), np.abs(signed[chosen]) @ np.sqrt(norms[chosen]),
-            ]  # fmt: skip
-            np.testing.assert_allclose(found[side], expected, rtol=1e-12)
-
-
-def test_a_repair_of_nothing_costs_nothing():
-    repair = Repair()
-    repair.add(np.zeros((2, 3)))
-    assert (repair.factors(), repair.cost(), repair.net()) == ((1.0, 1.0), 0.0, 0.0)
-    repair.add(np.array([[-3.0, 2.0, 1.0], [-5.0, 4.0, 3.0]]))
-    assert repair.factors() == (1.0, 0.5)
-    assert repair.cost() == 0.5 * 5.0 + 0.5 * 1.5**2
-    assert repair.net() == 2.0
-
-
-@pytest.mark.parametrize("polls", [2, 9, 40])
-def test_stopped_and_resumed_to_the_same_bits(tmp_path, polls):
+@pytest.mark.slow
+def test_stopped_and_resumed_to_the_same_bits(tmp_path):
     X, y, _ = rows_for("hinge")
     settings = {"bias": "free", "schedule": "2", "tol": 1e-9, "max_outer": 40, "block_chunks": 4}
-    whole = train(Matrix(X, y, chunk_rows=CHUNKS), **settings)
-    kept = tmp_path / "run.ckpt"
-    first = train(Matrix(X, y, chunk_rows=CHUNKS), stop=stop_after(polls), checkpoint=kept, **settings)
-    assert first.result.status == "interrupted"
-    assert train(Matrix(X, y, chunk_rows=CHUNKS), checkpoint=kept, resume=True, **settings).same(whole)
+    assert_resumed(Matrix(X, y, chunk_rows=CHUNKS), tmp_path, (2, 9, 40), **settings)
 
 
 def test_a_warm_start_knows_the_bias(tmp_path):

@@ -1,7 +1,5 @@
 """Logistic regression by dual coordinate descent: certified, in blocks, beside LIBLINEAR and scikit-learn."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import reference
@@ -9,7 +7,7 @@ import scipy.sparse
 from reference_losses import REFERENCES
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
-from support.training_cases import command, make_store, random_rows, rows_of_store, stop_after, svmlight, train
+from support.training_cases import assert_resumed, make_store, random_rows, rows_of_store, train
 from support.weighted_rows import WeightedMatrix
 
 from blocksvm.api.fit import fit
@@ -155,20 +153,4 @@ def test_visits_end_by_tolerance(rows):
 @pytest.mark.slow
 def test_a_run_is_resumed_to_the_same_bits(store, tmp_path):
     settings = {"loss": "logistic", "schedule": "2", "block_chunks": 3, "max_outer": 4, "tol": 0.0}
-    whole = train(store, **settings)
-    checkpoint = tmp_path / "run.ckpt"
-    for k in (1, 5, 8):
-        train(store, checkpoint=checkpoint, stop=stop_after(k), **settings)
-        assert train(store, checkpoint=checkpoint, resume=True, **settings).same(whole)
-
-
-@pytest.mark.process
-def test_on_the_command_line(rows, tmp_path):
-    X, y = rows
-    (tmp_path / "rows.svm").write_text(svmlight(X, y))
-    assert command(tmp_path / "rows.svm", tmp_path / "rows.h5", module="split").returncode == 0
-    done = command(tmp_path / "rows.h5", tmp_path / "model.h5", "--loss", "logistic", "--tol", "1e-4")
-    assert done.returncode == 0, done.stderr
-    assert "certified relative gap" in done.stdout
-    help_text = command("--help")
-    assert "logistic" in help_text.stdout
+    assert_resumed(store, tmp_path, (1, 5, 8), **settings)

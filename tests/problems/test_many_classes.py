@@ -1,7 +1,5 @@
 """Many classes, one against the others: each class's problem is the problem of two classes, whatever the others do."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 import reference
 from scipy import sparse
 from support.class_cases import CHUNKS, D, K, N, classes, dense
-from support.training_cases import make_pass, make_store, run_in_process, stop_after, train, visit_of
+from support.training_cases import asked, assert_resumed, make_pass, make_store, run_in_process, train, visit_of
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -17,9 +15,8 @@ from blocksvm.commands.info import main as info_main
 from blocksvm.commands.predict import main as predict_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.model.model_file import load_model
-from blocksvm.problems.several_problems import SeveralProblems
 from blocksvm.solvers.several_dual_cd import SeveralDualCD
-from blocksvm.solvers.solver import SHARE, Task
+from blocksvm.solvers.solver import Task
 from blocksvm.sources.matrix import Matrix
 
 LOSSES = ("hinge", "squared-hinge", "logistic")
@@ -32,9 +29,6 @@ def rows():
 
 def side(y, c):
     return np.where(y == c, 1.0, -1.0)
-
-
-# -- one pass -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
@@ -105,22 +99,6 @@ def test_shares_add_up_to_the_gaps_each_in_units_of_its_problem(loss, K):
         assert np.maximum(out, 0.0).sum() == pytest.approx(2.0 * gap, rel=1e-9)
 
 
-def test_a_row_s_share_is_that_of_all_lanes():
-    X, y = classes(k=18)
-    solver = SeveralDualCD(Task({}, source := Matrix(X, y), working_set=True))
-    state = {a.name: np.zeros(a.shape(D, N), a.dtype) for a in solver.state_arrays}
-    solver.start(state)
-    visit = visit_of(solver, N)
-    done = make_pass(solver, source.read_block(np.array([0]), None), state, visit, np.arange(N))
-    assert np.array_equal(visit.arrays[SHARE] >= 0.0, visit.arrays["shares"].max(axis=0) >= 0.0)
-    expected = np.maximum(visit.arrays["shares"], 0.0).sum(axis=0)
-    np.testing.assert_allclose(np.maximum(visit.arrays[SHARE], 0.0), expected, rtol=1e-12)
-    assert done.seen == pytest.approx(expected.sum())
-
-
-# -- runs -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("working_set", ["auto", "none"])
@@ -179,16 +157,10 @@ def test_a_class_that_is_done_is_left_as_it_is(rows):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("working_set", ["auto", "none"])
 def test_stopped_and_resumed_to_the_same_bits(rows, tmp_path, loss, working_set):
-    X, y = rows
     run = {"loss": loss, "schedule": "2", "tol": 1e-4, "max_outer": 60, "block_chunks": 4, "working_set": working_set}
-    whole = train(Matrix(X, y, chunk_rows=CHUNKS), **run)
-    for polls in (3, 17, 40):
-        kept = tmp_path / f"{polls}.ckpt"
-        first = train(Matrix(X, y, chunk_rows=CHUNKS), stop=stop_after(polls), checkpoint=kept, **run)
-        if first.result.status == "interrupted":
-            again = train(Matrix(X, y, chunk_rows=CHUNKS), checkpoint=kept, resume=True, **run)
-            assert again.same(whole)
-    assert first.result.status == "interrupted" or polls > 3
+    source = Matrix(*rows, chunk_rows=CHUNKS)
+    whole, questions = asked(source, **run)
+    assert_resumed(source, tmp_path, [k for k in (3, 17, 40) if k <= questions], whole, **run)
 
 
 def test_a_smaller_tolerance_takes_up_the_classes_again_that_were_done(rows, tmp_path):
@@ -251,9 +223,6 @@ def test_begun_from_another_c(rows, tmp_path):
         fit(Matrix(X, y), warm_start=tmp_path / "online.h5")
 
 
-# -- commands, models, files ----------------------------------------------------------------------------------------
-
-
 def test_from_the_store_to_predictions(rows, tmp_path, capsys):
     X, y = rows
     store = make_store(tmp_path, X, y, chunk_nonzeros=64, dtype="float64")
@@ -290,14 +259,10 @@ def test_the_memory_for_all_classes_is_told_and_kept_to(rows, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("settings", "expected"),
-    [
-        ({"bias": "free"}, "is for two classes"),
-        ({"class_weight": {9.0: 2.0}}, "no row has this label"),
-        ({"multiclass": "all"}, "multiclass"),
-        ({"solver": "pegasos"}, "has 4 labels"),
-        ({"C": 1e60}, "beyond what double precision"),
-    ],
-)
+    [({"bias": "free"}, "is for two classes"), ({"class_weight": {9.0: 2.0}}, "no row has this label"),
+     ({"multiclass": "all"}, "multiclass"), ({"solver": "pegasos"}, "has 4 labels"),
+     ({"C": 1e60}, "beyond what double precision")],
+)  # fmt: skip
 def test_what_cannot_be_is_refused(rows, settings, expected):
     with pytest.raises(InputError, match=expected):
         fit(*rows, **settings)
@@ -307,19 +272,6 @@ def test_two_classes_need_no_rule():
     X, y = classes(k=2)
     with pytest.raises(InputError, match="is for more than two classes"):
         fit(X, y, multiclass="rest")
-
-
-def test_the_problems_know_which_are_at_their_end(rows):
-    problems = SeveralDualCD(Task({}, Matrix(*rows), tol=0.1)).problem
-    assert isinstance(problems, SeveralProblems)
-    assert problems.live.tolist() == [0, 1, 2, 3]
-    # rel_gap and rounding: within the tolerance, above it, none, unknown, and above it by rounding
-    last = [(0.1, 0.0), (0.5, 0.2), (np.inf, 0.0), (np.nan, 0.0), (0.5, 0.3)]
-    certified = np.array([(1.0, 0.5, *figures) for figures in last])
-    from dataclasses import replace
-
-    assert replace(problems, certified=certified).live.tolist() == [1, 2, 3]
-    assert SHARE == "share"
 
 
 @pytest.mark.parametrize("rule", ["rest", "crammer-singer"])

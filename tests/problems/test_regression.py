@@ -1,7 +1,5 @@
 """Support vector regression: real targets through stores, the outer loop, certificates, models and predictions."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -9,17 +7,7 @@ import numpy as np
 import pytest
 import reference
 import scipy.optimize
-from support.training_cases import (
-    command,
-    make_pass,
-    make_store,
-    random_rows,
-    run_in_process,
-    stop_after,
-    svmlight,
-    train,
-    visit_of,
-)
+from support.training_cases import assert_resumed, command, make_store, random_rows, run_in_process, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -28,8 +16,6 @@ from blocksvm.commands.stream import main as stream_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.model.model_file import load_model
 from blocksvm.problems.problem import make_problem, problem_settings
-from blocksvm.solvers.dual_cd import DualCD
-from blocksvm.solvers.solver import Task
 from blocksvm.sources.matrix import Matrix
 
 LOSSES = ("epsilon-insensitive", "squared-epsilon-insensitive")
@@ -49,30 +35,6 @@ def rows():
 
 def dense(X, bias):
     return np.hstack([X.toarray(), np.full((X.shape[0], 1), bias)])
-
-
-# -- against the paper, scipy and LIBLINEAR --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("bias", [0.0, 1.5])
-def test_a_pass_is_that_of_the_paper(rows, loss, bias):
-    X, y = rows
-    weights = np.random.default_rng(0).integers(0, 3, 120) / 2.0
-    source = Matrix(X, y, weights=weights)
-    solver = DualCD(Task({"loss": loss, "C": 0.7, "epsilon": 0.2}, source, bias))
-    assert solver.real_targets
-    block = source.reader(real=True).read_block(np.arange(len(source.chunks)), None)
-    state = {a.name: np.zeros(a.shape(15, 120), a.dtype) for a in solver.state_arrays}
-    beta, w, XB = np.zeros(120), np.zeros(16), dense(X, bias)
-    for k in range(4):
-        order = np.random.default_rng(k).permutation(120).astype(np.int32)
-        reference.regression_pass(XB, y, beta, w, order, 0.7 * weights, 0.2, "squared" in loss)
-        make_pass(solver, block, state, visit_of(solver, 120), order)
-        state["rest"][:] = 0
-        np.testing.assert_allclose(state["alpha"], beta, rtol=1e-9, atol=1e-11)
-        np.testing.assert_allclose(state["w"], w, rtol=1e-9, atol=1e-11)
-    assert not beta[weights == 0.0].any()
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -110,22 +72,12 @@ def test_no_worse_than_liblinear(loss, solver):
     assert primal >= run.result.certificate.dual
 
 
-# -- the outer loop's promises ---------------------------------------------------------------------------------------
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("working_set", ["auto", "none"])
 def test_stopped_and_resumed_to_the_same_bits(rows, tmp_path, loss, working_set):
-    X, y = rows
-    run = {"loss": loss, "epsilon": 0.05, "schedule": "2", "tol": 1e-7, "max_outer": 60, "block_chunks": 4,
-                "working_set": working_set}  # fmt: skip
-    whole = train(Matrix(X, y, chunk_rows=CHUNKS), **run)
-    for polls in (3, 40):
-        kept = tmp_path / f"{polls}.ckpt"
-        first = train(Matrix(X, y, chunk_rows=CHUNKS), stop=stop_after(polls), checkpoint=kept, **run)
-        assert first.result.status == "interrupted"
-        again = train(Matrix(X, y, chunk_rows=CHUNKS), checkpoint=kept, resume=True, **run)
-        assert again.same(whole)
+    run = {"schedule": "2", "tol": 1e-7, "max_outer": 60, "block_chunks": 4, "working_set": working_set}
+    assert_resumed(Matrix(*rows, chunk_rows=CHUNKS), tmp_path, (3, 40), loss=loss, epsilon=0.05, **run)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -169,9 +121,6 @@ def test_a_warm_start_begins_at_the_other_runs_end(rows, tmp_path):
     cold = train(Matrix(X, y), C=1.3, tol=1e-6, **run)
     warm = train(Matrix(X, y), C=1.3, tol=1e-6, warm_start=tmp_path / "m.h5", **run)
     assert warm.result.outer < cold.result.outer
-
-
-# -- commands --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.process
@@ -230,11 +179,9 @@ def test_more_targets_than_classes_can_be(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("text", "options", "expected"),
-    [
-        ("1.5 1:1\n2 2:1\n", ("--epsilon", "-1"), "--epsilon -1: must be 0 or more"),
-        ("1.5 1:1\n2 2:1\n", ("--class-weight", "balanced"), "epsilon-insensitive has no classes"),
-    ],
-)
+    [("1.5 1:1\n2 2:1\n", ("--epsilon", "-1"), "--epsilon -1: must be 0 or more"),
+     ("1.5 1:1\n2 2:1\n", ("--class-weight", "balanced"), "epsilon-insensitive has no classes")],
+)  # fmt: skip
 def test_targets_and_settings_that_do_not_fit(tmp_path, capsys, text, options, expected):
     store = make_store(tmp_path, text)
     code, _, err = run_in_process(
@@ -275,8 +222,3 @@ def test_a_stream_takes_no_prior_of_a_regression(rows, tmp_path, capsys):
         code, _, err = run_in_process(capsys, stream_main, tmp_path / "t.svm", *options, "--quiet")
         assert code == 2
         assert "has real targets" in err or "no online learner" in err or "no such learner" in err
-
-
-def test_svmlight_keeps_every_digit(rows):
-    X, y = rows
-    assert float(svmlight(X, y).split()[0]) == y[0]

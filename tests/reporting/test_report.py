@@ -1,7 +1,5 @@
 """The page of runs: what it shows, that it needs nothing else, that a trace's texts stay texts, and who may see it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -17,9 +15,9 @@ from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.report import main
 from blocksvm.model.events import UNTRACED
-from blocksvm.reporting.figure import charts_of, figure_of, spent
+from blocksvm.reporting.figure import charts_of, spent
 from blocksvm.reporting.page import page_of
-from blocksvm.reporting.runs import distinct_names, load_run, load_runs
+from blocksvm.reporting.runs import distinct_names, load_runs
 from blocksvm.store.reader import Store
 
 EVIL = "\"><script>alert(1)</script>'&<img src=x onerror=alert(2)>"
@@ -81,6 +79,7 @@ class Parsed(HTMLParser):
         self.texts.setdefault(self.open[-1] if self.open else "", []).append(data)
 
 
+@pytest.mark.slow
 def test_a_page_shows_what_a_run_did(tmp_path, trace, events, capsys):
     page = tmp_path / "report.html"
     code, out, err = run_in_process(capsys, main, trace, "-o", page)
@@ -109,6 +108,7 @@ def test_bytes_have_a_place_where_there_are_some(tmp_path, events):
         assert "bytes read" not in {chart.x for chart, _ in charts_of(load_runs([written(tmp_path / "n.jsonl", none)]))}
 
 
+@pytest.mark.slow
 def test_runs_beside_each_other(tmp_path, events):
     other = [events[0] | {"C": 7.5, "store": "another"}, *events[1:]]
     paths = [written(tmp_path / "one.jsonl", events), written(tmp_path / "two.jsonl", other)]
@@ -126,16 +126,6 @@ def test_names_of_traces_are_told_apart():
     assert distinct_names(["a/b/run.jsonl"]) == ["run"]
     assert distinct_names(["a/b/run.jsonl", "a/c/run.jsonl"]) == ["b/run", "c/run"]
     assert distinct_names(["x.jsonl", "x.jsonl"]) == ["x (1)", "x (2)"]
-
-
-def test_a_trace_tells_the_seconds_of_reading_and_of_decoding(events):
-    first = next(event for event in events if event["event"] == "outer")
-    assert first["seconds_decoding"] > 0.0
-    assert first["seconds_reading"] > 0.0
-    assert first["bytes_read"] > 0
-
-
-# -- what a trace may hold -----------------------------------------------------------------------------------------
 
 
 def test_a_text_of_a_trace_stays_a_text(tmp_path, events):
@@ -165,20 +155,17 @@ def test_a_text_of_a_trace_stays_a_text(tmp_path, events):
 
 @pytest.mark.parametrize(
     ("line", "words"),
-    [
-        ("nonsense", ":3: is not a line of a trace"),
-        ('"event"', ":3: is not a line of a trace"),
-        ("[" * 100_000, ":3: is not a line of a trace"),
-        ('{"event": "outer", "outer": 1, "seconds": "soon"}', ":3: 'seconds' is not a number"),
-        ('{"event": "outer", "outer": 1, "seconds": NaN}', ":3: 'seconds' is not a number"),
-        ('{"event": "outer", "outer": 1, "seconds": 1' + "0" * 400 + "}", ":3: 'seconds' is not a number"),
-        ('{"event": "outer", "outer": 1, "seconds": -1}', ":3: 'seconds' is below 0"),
-        ('{"event": "outer", "outer": 1, "set_passes": [1.5]}', ":3: 'set_passes' is not a list of whole numbers"),
-        ('{"event": "start", "memory_plan": {"x": "much"}}', ":3: 'x' is not a number"),
-        ('{"event": "start", "memory_plan": 5}', ":3: 'memory_plan' is not an object"),
-        ('{"event": "progress", "cumulative_loss": 1, "learners": {"pa": 1}}', ":3: 'pa' is not an object"),
-    ],
-)
+    [("nonsense", ":3: is not a line of a trace"), ('"event"', ":3: is not a line of a trace"),
+     ("[" * 100_000, ":3: is not a line of a trace"),
+     ('{"event": "outer", "outer": 1, "seconds": "soon"}', ":3: 'seconds' is not a number"),
+     ('{"event": "outer", "outer": 1, "seconds": NaN}', ":3: 'seconds' is not a number"),
+     ('{"event": "outer", "outer": 1, "seconds": 1' + "0" * 400 + "}", ":3: 'seconds' is not a number"),
+     ('{"event": "outer", "outer": 1, "seconds": -1}', ":3: 'seconds' is below 0"),
+     ('{"event": "outer", "outer": 1, "set_passes": [1.5]}', ":3: 'set_passes' is not a list of whole numbers"),
+     ('{"event": "start", "memory_plan": {"x": "much"}}', ":3: 'x' is not a number"),
+     ('{"event": "start", "memory_plan": 5}', ":3: 'memory_plan' is not an object"),
+     ('{"event": "progress", "cumulative_loss": 1, "learners": {"pa": 1}}', ":3: 'pa' is not an object")],
+)  # fmt: skip
 def test_a_bad_line_is_named(tmp_path, events, capsys, line, words):
     path = written(tmp_path / "bad.jsonl", [*events[:2], line])
     code, out, err = run_in_process(capsys, main, path, "-o", tmp_path / "page.html")
@@ -194,6 +181,7 @@ def test_a_line_that_is_half_written_is_left_out(tmp_path, events, trace):
     assert (cut.status, load_runs([trace])[0].status) == (None, "converged")
 
 
+@pytest.mark.slow
 def test_the_figures_of_a_cluster_are_in_the_table(tmp_path, events):
     for on_cluster in (False, True):
         more = {"bytes_sent": 300_770_000, "bytes_received": 400_000_000, "seconds_workers": 1.25} if on_cluster else {}
@@ -202,12 +190,11 @@ def test_the_figures_of_a_cluster_are_in_the_table(tmp_path, events):
         assert (">workers<" in text, "701 MB" in text, "1.25 s" in text) == (on_cluster,) * 3
 
 
+@pytest.mark.slow
 def test_any_events_make_a_page(tmp_path):
     """Of iterations that tell next to nothing, of one alone, and of many."""
-    few = [
-        {"event": "start"},
-        {"event": "outer", "outer": 1, "seconds": 0.0, "rel_gap": 0.0, "primal": -1.0, "dual": 0},
-    ]
+    few = [{"event": "start"},
+           {"event": "outer", "outer": 1, "seconds": 0.0, "rel_gap": 0.0, "primal": -1.0, "dual": 0}]  # fmt: skip
     many = [
         {"event": "outer", "outer": k, "seconds": 1e-3 * k, "gap_estimate": 0.5 / k, "blocks": 3}
         for k in range(1, 5000)
@@ -232,6 +219,7 @@ def test_all_seconds_are_accounted_for(tmp_path, events):
     assert sum(seconds.values()) - meanwhile == pytest.approx(run.iterations[-1].seconds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_a_picture(tmp_path, events, capsys, kind, begins):
     odd = written(tmp_path / "_$x$.jsonl", [events[0] | {"C": 2.0}, *events[1:]])
@@ -244,24 +232,6 @@ def test_a_picture(tmp_path, events, capsys, kind, begins):
     assert code == 2 and "name a file that ends in .png, .svg, .pdf" in err
 
 
-def test_curves_of_a_picture_are_told_apart(tmp_path, events):
-    """Of equal runs, too: by colour, marker and width."""
-    runs = [load_run(written(tmp_path / f"{name}.jsonl", events), name) for name in ("first", "second")]
-    for axes in figure_of(runs).axes[:-1]:
-        looks = {
-            (one.get_color(), one.get_marker(), one.get_linewidth(), one.get_linestyle()) for one in axes.get_lines()
-        }
-        assert len(looks) == len(axes.get_lines()) >= 2 and axes.get_legend()
-
-
 def test_what_was_not_asked_for(trace, capsys):
     code, _, err = run_in_process(capsys, main, trace)
     assert code == 2 and "nothing to make" in err
-
-
-def test_a_trace_is_a_table_of_pandas_in_one_line(trace, events):
-    pandas = pytest.importorskip("pandas")
-    table = pandas.read_json(trace, lines=True)
-    outer = table[table["event"] == "outer"]
-    assert len(outer) == sum(event["event"] == "outer" for event in events)
-    assert outer["rel_gap"].dropna().iloc[-1] == pytest.approx(events[-1]["rel_gap"])

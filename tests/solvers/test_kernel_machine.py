@@ -1,7 +1,5 @@
 """The machine with a kernel: kernel values, the dual in blocks, its certificate, its models, against plain solvers."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 import warnings
@@ -12,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
-from support.training_cases import looped, make_store, opened, random_rows, run_in_process, stop_after, train
+from support.training_cases import (
+    assert_resumed,
+    looped,
+    make_store,
+    opened,
+    random_rows,
+    run_in_process,
+)
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -20,20 +25,16 @@ from blocksvm.commands.info import main as info_main
 from blocksvm.commands.predict import main as predict_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.conversion.convert import SplitSettings, split_rows
-from blocksvm.kernels.kernel_machine_loops import columns_of, kernel_sums, pairs, singles
+from blocksvm.kernels.kernel_machine_loops import columns_of, kernel_sums
 from blocksvm.model.model_file import load_model
 from blocksvm.problems.kernel_problem import best_bias
 from blocksvm.problems.support_rows import KERNELS
-from blocksvm.solvers.kernel_rows import Candidates, KernelRows
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
 
-FUNCTIONS = [
-    {"kernel": "linear"},
-    {"kernel": "polynomial", "gamma": 0.4, "coef0": 1.0, "degree": 2},
-    {"kernel": "polynomial", "gamma": 0.3, "coef0": 0.5, "degree": 3},
-    {"kernel": "rbf", "gamma": 0.3},
-]
+FUNCTIONS = [{"kernel": "linear"}, {"kernel": "polynomial", "gamma": 0.4, "coef0": 1.0, "degree": 2},
+             {"kernel": "polynomial", "gamma": 0.3, "coef0": 0.5, "degree": 3},
+             {"kernel": "rbf", "gamma": 0.3}]  # fmt: skip
 
 
 def plain_kernel(X, Z, kernel="rbf", gamma=1.0, coef0=0.0, degree=3) -> np.ndarray:
@@ -147,25 +148,12 @@ def test_out_of_core_within_the_memory(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("polls", [3, 9, 16, 31])
 @pytest.mark.parametrize("block_chunks", [None, 3])
-def test_a_broken_run_goes_on_to_the_same_bits(tmp_path, polls, block_chunks):
+def test_a_broken_run_goes_on_to_the_same_bits(tmp_path, block_chunks):
     X, y = rows(n=200, d=10, seed=11)
     source = Matrix(sparse.csr_matrix(X), y, chunk_rows=range(0, 200, 20))
-    chosen = {
-        "solver": "kernel",
-        "gamma": 0.3,
-        "bias": "free",
-        "matrix_rows": 25,
-        "tol": 1e-6,
-        "block_chunks": block_chunks,
-    }
-    whole = train(source, **chosen)
-    train(source, stop=stop_after(polls), checkpoint=tmp_path / "c.h5", **chosen)
-    resumed = train(source, checkpoint=tmp_path / "c.h5", resume=True, **chosen)
-    assert resumed.result.alpha.tobytes() == whole.result.alpha.tobytes()
-    assert resumed.result.certificate == whole.result.certificate
-    assert resumed.result.outer == whole.result.outer
+    chosen = {"gamma": 0.3, "bias": "free", "matrix_rows": 25, "tol": 1e-6, "block_chunks": block_chunks}
+    assert_resumed(source, tmp_path, (3, 9, 16, 31), solver="kernel", **chosen)
 
 
 def test_a_run_out_of_time_is_certified_all_the_same():
@@ -179,16 +167,8 @@ def test_a_run_out_of_time_is_certified_all_the_same():
             return len(done) > 45
 
     with opened(source) as opened_rows:
-        loop = looped(
-            opened_rows,
-            solver="kernel",
-            gamma=0.3,
-            matrix_rows=30,
-            tol=1e-9,
-            block_chunks=1,
-            bias="free",
-            max_seconds=1e6,
-        )
+        loop = looped(opened_rows, solver="kernel", gamma=0.3, matrix_rows=30, tol=1e-9, block_chunks=1, bias="free",
+                      max_seconds=1e6)  # fmt: skip
         clock = Clock()
         loop.seconds = lambda: 2e6 if clock() else 0.0
         result = loop.run()
@@ -197,9 +177,6 @@ def test_a_run_out_of_time_is_certified_all_the_same():
     assert result.certificate.dual == pytest.approx(
         result.alpha.sum() - 0.5 * result.alpha @ (y * f), rel=1e-9, abs=1e-9
     )
-
-
-# ------------------------------------------------------------------------------------------------ the parts
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(FUNCTIONS))
@@ -240,50 +217,6 @@ def test_the_best_bias_is_the_best(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("maximise", [pairs, singles])
-def test_what_is_in_memory_is_maximised(maximise):
-    X, y = rows(n=40, seed=3)
-    K, C = plain_kernel(X, X, gamma=0.2), 2.0
-    beta, scores = np.zeros(40), np.zeros(40)
-    maximise(K, 40, C * y, beta, scores, 1e-9, 10**6)
-    np.testing.assert_allclose(scores, K @ beta, atol=1e-10)
-    found = (beta * y).sum() - 0.5 * beta @ K @ beta
-    assert found == pytest.approx(plain_dual(K, y, C, maximise is pairs), rel=1e-7)
-
-
-@pytest.mark.slow
-@given(st.data())
-def test_the_candidates_that_stay_do_not_depend_on_how_they_come(data):
-    X, _ = random_rows(n=60, d=9, seed=data.draw(st.integers(0, 5)))
-    block = Matrix(X, np.ones(60)).read_block(np.arange(1), None)
-    slopes = np.array(data.draw(st.lists(st.integers(0, 4), min_size=60, max_size=60)), float)
-    up, down = (np.array(data.draw(st.lists(st.booleans(), min_size=60, max_size=60))) for _ in range(2))
-    order = np.array(data.draw(st.permutations(range(60))))
-    most, entries = data.draw(st.integers(1, 20)), data.draw(st.sampled_from([30, 100, 10**6]))
-    found = []
-    for sequence, step in ((np.arange(60), 60), (order, data.draw(st.integers(1, 60)))):
-        candidates = Candidates(most, entries)
-        for start in range(0, 60, step):
-            part = sequence[start : start + step]
-            part = part[up[part] | down[part]]
-            candidates.add(block, part, np.stack([slopes, up, down])[:, part])
-        candidates.prune()
-        stay = candidates.held[np.argsort(candidates.held.rows)]
-        found.append((stay.rows.tolist(), *(a.tolist() for a in stay.csr)))
-    assert found[0] == found[1]
-    expected, lengths = set(), np.diff(X.indptr)
-    for may, sign in ((up, -1.0), (down, 1.0)):
-        own = sorted((i for i in range(60) if may[i]), key=lambda i: (sign * slopes[i], i))[:most]
-        taken = 0
-        for place, i in enumerate(own):
-            taken += lengths[i]
-            if place and taken > entries // 2:
-                break
-            expected.add(i)
-    assert set(found[0][0]) == expected
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("q", [2, 50, 100])
 def test_rows_far_from_each_other_do_not_stop_it(q):
     """There the best bias lies on a corner of most rows, whose share of the gap is 0: it is they that must move."""
@@ -309,41 +242,6 @@ def test_a_bias_takes_no_second_matrix():
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] + 4 * 300 * 300
-
-
-@pytest.mark.slow
-@given(st.data())
-def test_rows_come_and_go_with_their_matrix(data):
-    X, _ = random_rows(n=40, d=7, seed=2)
-    block = Matrix(X, np.ones(40)).read_block(np.arange(1), None)
-    kept = KernelRows(7, 12, 10**4)
-    kept.matrix[:] = np.nan
-    dense = X.toarray().astype(float)
-
-    def fill(new):
-        now = dense[kept.held.rows]
-        for place in new.tolist():
-            kept.matrix[place, : len(now)] = now @ now[place]
-            kept.matrix[: len(now), place] = now @ now[place]
-
-    for _ in range(5):
-        n = len(kept.held.rows)
-        gone = np.array(sorted(data.draw(st.sets(st.integers(0, n - 1)))) if n else [], np.int64)
-        others = [i for i in range(40) if i not in set(kept.held.rows.tolist())]
-        come = data.draw(st.lists(st.sampled_from(others), unique=True, max_size=12 - n + len(gone)))
-        candidates = Candidates(40, 10**4)
-        candidates.add(block, np.array(come, np.int64), np.ones((3, len(come))))
-        expected = set(np.delete(kept.held.rows, gone).tolist()) | set(come)
-        fill(kept.exchange(gone, candidates, np.arange(len(come))))
-        assert set(kept.held.rows.tolist()) == expected
-        now = dense[kept.held.rows]
-        np.testing.assert_allclose(kept.matrix[: len(now), : len(now)], now @ now.T, rtol=1e-14, atol=1e-15)
-        indptr, indices, values = kept.held.csr
-        found = sparse.csr_matrix((values, indices, indptr), shape=(len(now), 7)).toarray()
-        np.testing.assert_array_equal(found, now)
-
-
-# ------------------------------------------------------------------------------------------------ the commands
 
 
 @pytest.mark.parametrize("bits", [None, 8])
@@ -419,16 +317,3 @@ def test_bad_settings_are_named(tmp_path, capsys):
         fit(sparse.csr_matrix(1e9 * X), y, solver="kernel", kernel="polynomial", degree=20, gamma=1.0)
     with pytest.raises(InputError, match="has 3 labels"):
         fit(sparse.csr_matrix(X), np.arange(40.0) % 3, solver="kernel")
-
-
-def test_a_damaged_model_is_refused(tmp_path):
-    import h5py
-
-    X, y = rows(n=40)
-    fitted = fit(sparse.csr_matrix(X), y, solver="kernel", gamma=0.3)
-    fitted.save(tmp_path / "m.h5")
-    assert load_model(tmp_path / "m.h5").support.coefficients.tolist() == fitted.model.support.coefficients.tolist()
-    with h5py.File(tmp_path / "m.h5", "r+") as file:
-        del file["support/norms"]
-    with pytest.raises(InputError, match="damaged"):
-        load_model(tmp_path / "m.h5")

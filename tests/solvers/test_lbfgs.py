@@ -1,7 +1,4 @@
-"""L-BFGS: certificates against the plain objective, directions against the plain recursion, one optimum with dual-cd,
-and the same bits for any threads, blocks and interruptions."""
-
-from __future__ import annotations
+"""L-BFGS: certificates against the plain objective, and the same bits for any threads, blocks and interruptions."""
 
 import math
 
@@ -10,12 +7,12 @@ import pytest
 import reference_losses
 from support.training_cases import (
     asked,
+    assert_resumed,
     looped,
     make_store,
     opened,
     random_rows,
     run_in_process,
-    stop_after,
     stores_of_classes,
     train,
 )
@@ -26,16 +23,6 @@ from blocksvm.base.threads import Threads
 from blocksvm.base.user_code import by_user
 from blocksvm.commands.train import main as train_main
 from blocksvm.losses import LOSSES, get_loss
-from blocksvm.solvers.quasi_newton import (
-    FEATURES,
-    N_PAIRS,
-    PAIRS,
-    SEARCH,
-    Evaluation,
-    Search,
-    SearchArrays,
-    shorter_step,
-)
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
 
@@ -74,9 +61,6 @@ def assert_certified(run, loss: str, X, y, costs, prior=0.0) -> float:
     assert certificate.primal - certificate.dual == pytest.approx(half, rel=1e-8, abs=1e-12 * abs(primal))
     assert primal - dual == pytest.approx(half, rel=1e-8, abs=1e-12 * abs(primal))
     return half
-
-
-# -- certificates ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", [*SMOOTH, OUTSIDE])
@@ -160,9 +144,6 @@ def test_a_run_that_ends_in_its_first_reading_is_certified_at_its_start():
     assert_certified(run, "logistic", with_constant(X, 0.0), y, np.ones(len(y)))
 
 
-# -- several classes ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("k", [3, 9])
 def test_several_classes_are_one_problem_each(k):
     X, _ = random_rows(n=300, d=30, seed=2, density=0.3)
@@ -198,14 +179,8 @@ def test_sets_of_labels(tmp_path):
     assert ours.certificate.accuracy == pytest.approx(other.certificate.accuracy, abs=0.03)
 
 
-# -- the same bits -----------------------------------------------------------------------------------------------------
-
-CASES = [
-    (2, "logistic", {"bias": 1.0}),
-    (2, "squared-hinge", {"C": 5.0}),
-    (3, "logistic", {}),
-    (20, "squared-hinge", {}),
-]
+CASES = [(2, "logistic", {"bias": 1.0}), (2, "squared-hinge", {"C": 5.0}), (3, "logistic", {}),
+         (20, "squared-hinge", {})]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -213,6 +188,7 @@ def stores(tmp_path_factory):
     return stores_of_classes(tmp_path_factory.mktemp("stores"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("classes", "loss", "more"), CASES, ids=str)
 def test_neither_threads_nor_blocks_change_a_bit(stores, classes, loss, more):
     def run(n: int, **blocks):
@@ -244,88 +220,13 @@ def test_the_memory_changes_no_bit(tmp_path):
     assert runs[0].result.certificate == runs[1].result.certificate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_run_stopped_anywhere_goes_on_to_the_same_bits(stores, tmp_path, classes):
     chosen = {"solver": "lbfgs", "loss": "squared-hinge", "C": 30.0, "block_chunks": 12, "max_outer": 14, "tol": 1e-9}
     whole, questions = asked(stores[classes], **chosen)
     assert questions == len(whole.result.passes) > 30
-    checkpoint = tmp_path / "run.ckpt"
-    for k in range(1, questions + 1):
-        first = train(stores[classes], checkpoint=checkpoint, stop=stop_after(k), **chosen)
-        assert first.result.status == "interrupted"
-        second = train(stores[classes], checkpoint=checkpoint, resume=True, **chosen)
-        assert second.same(whole), f"stopped at question {k}"
-        assert second.result.certificate == whole.result.certificate
-        assert second.result.status == whole.result.status
-
-
-# -- the search --------------------------------------------------------------------------------------------------------
-
-
-def search_of(n: int, c: int = 1, k: int = 2, scale: float | np.ndarray = 1.0) -> Search:
-    vectors = [np.zeros((n, 4)) for _ in range(5)]
-    vectors[-1][:, c] = scale
-    pairs = np.zeros((n, 2 * PAIRS * k))
-    arrays = SearchArrays(c, *vectors, pairs, np.zeros((2 * PAIRS, 2 * PAIRS)), np.zeros(len(SEARCH)))
-    return Search(arrays, Threads(2))
-
-
-@pytest.mark.parametrize("n", [30, 2 * FEATURES + 5])
-def test_directions_are_those_of_the_recursion(n):
-    """On a quadratic function, in scaled variables, by steps that are all accepted, until pairs have been replaced."""
-    rng = np.random.default_rng(0)
-    curvature, target = rng.uniform(1.0, 1.5, n), rng.normal(size=n)
-    scale = np.sqrt(np.sqrt(curvature)) * rng.uniform(1.0, 1.1, n)
-    search = search_of(n, scale=scale)
-    trial, gradient = search.arrays.trial[:, 1], search.arrays.gradient[:, 1]
-    before, pairs = None, []
-    for reading in range(PAIRS + 4):
-        at = trial.copy()
-        gradient[:] = g = curvature * (at - target)
-        search.move(Evaluation(0.5 * g @ (at - target), g @ g, g @ (at - search.arrays.point[:, 1])))
-        np.testing.assert_array_equal(search.arrays.point[:, 1], at)  # accepted
-        if before is not None:
-            pairs = [*pairs, (scale * (at - before[0]), (g - before[1]) / scale)][-PAIRS:]
-        before = at, g
-        length = 1.0 if pairs else 1.0 / np.linalg.norm(g / scale)
-        wanted = length * reference_losses.two_loop_recursion(g / scale, pairs) / scale
-        np.testing.assert_allclose(trial - at, wanted, rtol=1e-6, atol=1e-6 * np.abs(wanted).max() + 1e-14)
-        assert search.arrays.numbers[N_PAIRS] == min(reading, PAIRS)
-    assert not search.arrays.trial[:, [0, 2, 3]].any()
-    assert not search.arrays.pairs[:, : 2 * PAIRS].any()
-
-
-@pytest.mark.parametrize(("loss", "curvature"), [("squared", 1.0), ("logistic", 0.25), ("squared-hinge", 2.0)])
-@pytest.mark.parametrize("classes", [2, 5])
-def test_the_scale_is_the_fourth_root_of_the_diagonal_at_the_start(loss, curvature, classes):
-    X, y = rows_for(loss)
-    if classes > 2 and not get_loss(loss).of_numbers:
-        y = np.arange(len(y)) % classes
-    loop = looped(Matrix(X, y), solver="lbfgs", loss=loss, C=3.0, bias=0.5, max_outer=4)
-    loop.run()
-    scale = loop.state["scale"].reshape(X.shape[1] + 1, -1)
-    wanted = (1.0 + 3.0 * curvature * np.square(with_constant(X, 0.5)).sum(axis=0)) ** 0.25
-    for c in range(loop.plan.solver.n_vectors):
-        np.testing.assert_allclose(scale[:, c], wanted, rtol=1e-12)
-
-
-def test_a_step_that_is_too_long_is_shortened_to_the_cubic_minimum():
-    # (t - 1)^2 from 0, whose minimum is at 1, seen at 10
-    assert shorter_step(10.0, 1.0, -2.0, 81.0, 18.0) == pytest.approx(1.0, rel=1e-14)
-    assert shorter_step(1.5, 1.0, -2.0, 0.25, 1.0) == 0.75  # at most half
-    search = search_of(1)
-    search.arrays.trial[:, 1] = 0.0
-    search.arrays.gradient[:, 1] = -8.0
-    search.move(Evaluation(8.0, 64.0, 0.0))  # the gradient there is -8: a step of length 1
-    assert search.arrays.trial[0, 1] == 1.0
-    search.arrays.gradient[:, 1] = 40.0
-    search.move(Evaluation(24.0, 1600.0, 40.0))
-    assert 0.0 < search.arrays.trial[0, 1] < 0.5
-    assert search.arrays.point[0, 1] == 0.0
-    assert search.arrays.numbers[N_PAIRS] == 0.0
-
-
-# -- models, refusals --------------------------------------------------------------------------------------------------
+    assert_resumed(stores[classes], tmp_path, range(1, questions + 1), whole, **chosen)
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "dual-cd"])
@@ -353,14 +254,11 @@ def test_a_loss_with_kinks_is_refused_by_name(stores, tmp_path, capsys, loss):
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
-    [
-        (["--bias", "free"], "--bias=free: lbfgs does not accept it; give the value of a constant feature"),
-        (["--working-set", "0.1"], "--working-set: lbfgs does not accept it; leave it out"),
-        (["--schedule", "3"], "--schedule 3: lbfgs sees each row once in an epoch; leave it out"),
-        (["--multiclass", "crammer-singer"], "multiclass"),
-        (["--memory", "25kB"], "is too small"),
-    ],
-)
+    [(["--bias", "free"], "--bias=free: lbfgs does not accept it; give the value of a constant feature"),
+     (["--working-set", "0.1"], "--working-set: lbfgs does not accept it; leave it out"),
+     (["--schedule", "3"], "--schedule 3: lbfgs sees each row once in an epoch; leave it out"),
+     (["--multiclass", "crammer-singer"], "multiclass"), (["--memory", "25kB"], "is too small")],
+)  # fmt: skip
 def test_what_it_cannot_do_is_refused(stores, tmp_path, capsys, options, sentence):
     arguments = (stores[2], tmp_path / "m.h5", "--solver", "lbfgs", "--loss", "logistic", *options)
     code, out, err = run_in_process(capsys, train_main, *arguments)

@@ -1,14 +1,19 @@
 """Pegasos for every loss: steps, averages and dual variables against the plain rule, certified gaps, its optimum."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
 import reference
 import reference_losses
-from support.training_cases import looped, make_store, opened, random_rows, run_in_process, stop_after, train
+from support.training_cases import (
+    assert_resumed,
+    looped,
+    make_store,
+    opened,
+    random_rows,
+    run_in_process,
+)
 
 from blocksvm.api.fit import fit
 from blocksvm.commands.train import main as train_main
@@ -115,16 +120,9 @@ def test_it_comes_near_the_optimum_of_every_loss(loss, dual):
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "squared-epsilon-insensitive"])
 def test_a_broken_run_goes_on_to_the_same_bits(tmp_path, loss):
-    X, y = rows_for(loss, n=120)
-    source = Matrix(X, y, chunk_rows=range(0, 120, 8))
+    source = Matrix(*rows_for(loss, n=120), chunk_rows=range(0, 120, 8))
     chosen = {"solver": "pegasos", "loss": loss, "dual": True, "schedule": "2", "max_outer": 9, "block_chunks": 4}
-    whole = train(source, **chosen)
-    checkpoint = tmp_path / "c.h5"
-    train(source, stop=stop_after(17), checkpoint=checkpoint, **chosen)
-    resumed = train(source, checkpoint=checkpoint, resume=True, **chosen)
-    for name in ("w", "alpha"):
-        assert getattr(resumed.result, name).tobytes() == getattr(whole.result, name).tobytes()
-    assert resumed.result.certificate == whole.result.certificate
+    assert_resumed(source, tmp_path, [17], **chosen)
 
 
 def test_the_command_certifies_and_keeps_the_dual_variables(capsys, tmp_path):

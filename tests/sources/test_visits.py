@@ -1,7 +1,5 @@
 """A visit is data in, data out: what it changes is brought into the state when it has ended."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.training_cases import looped, opened, random_rows
@@ -10,8 +8,6 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.schedule import Fixed, PassStats
 from blocksvm.training.visit import ThisProcess, VisitTask, add, part_of, run_visit
-
-# -- a visit ---------------------------------------------------------------------------------------------------------
 
 CHUNK_ROWS = np.arange(0, 240, 8)
 

@@ -1,7 +1,4 @@
-"""Rows added to a store: what it holds then, that it is the old store or the new one after any
-fault, and that an earlier run's dual variables find their rows."""
-
-from __future__ import annotations
+"""Rows added to a store: the old store or the new one after any fault; dual variables find their rows."""
 
 import gzip
 import json
@@ -143,18 +140,6 @@ def test_labels_that_are_words_keep_their_rows(tmp_path):
     assert sorted(np.concatenate(rest).tolist()) == sorted([*expected.values(), *["c"] * 9])
 
 
-def test_names_of_features_are_kept_and_added(tmp_path):
-    store = tmp_path / "s.h5"
-    split_rows(
-        [write(tmp_path / "a.vw", [b"1 | dog cat:2\n-1 | fish\n"])], store, SplitSettings(**OPTIONS, format="vw")
-    )
-    extend([write(tmp_path / "b.vw", [b"1 | cat bird\n"])], store)
-    with open_store(store) as found:
-        names = found.feature_names(0, found.n_features)
-    assert sorted(names[:-1]) == ["cat", "dog", "fish"]
-    assert names[-1] == "bird"
-
-
 def test_min_count_is_of_the_new_features(tmp_path):
     store = tmp_path / "s.h5"
     split_rows(
@@ -164,9 +149,6 @@ def test_min_count_is_of_the_new_features(tmp_path):
     assert by_number(store) == {
         0: (1.0, [1, 2], [1.0, 1.0]), 1: (-1.0, [1, 2], [1.0, 1.0]), 2: (1.0, [1, 3], [1.0, 1.0]), 3: (1.0, [3], [1.0]),
     }  # fmt: skip
-
-
-# ------------------------------------------------------------------------------------------------ earlier runs
 
 
 def model_of(store, path, **chosen):
@@ -284,28 +266,21 @@ def test_many_classes_and_pegasos_go_on_too(tmp_path):
     assert seen["v"][-1] == weights[-1]
 
 
-# ------------------------------------------------------------------------------------------------ what is refused
-
-
-REFUSED = [
-    (["s.h5", "--append"], "give the text whose rows are added"),
-    (["-", "s.h5", "--append-once"], "--append-once: what standard input holds"),
-    (["s.h5"], "give text to read"),
-    (["b.svm", "none.h5", "--append"], "no such store"),
-    (["b.svm", "s.h5", "--append", "--seed", "9"], "was split with --seed 0, but 9 is given now"),
-    (["b.svm", "s.h5", "--append", "--normalize", "l2"], "was split with --normalize none, but l2"),
-    (["b.svm", "s.h5", "--append", "--dtype", "float64"], "was split with --dtype float32"),
-    (["b.svm", "s.h5", "--append", "--bits", "9"], "was split with --bits None, but 9"),
-    (["b.svm", "s.h5", "--append", "--min-count", "2"], "was split with --min-count 1, but 2"),
-    (["b.svm", "s.h5", "--append", "--duplicates", "sum"], "was split with --duplicates error, but sum"),
-    (["b.svm", "s.h5", "--append", "--keep-order"], "was split with --keep-order False"),
-    (["b.svm", "s.h5", "--append", "--format", "vw"], "was split with --format svmlight, but vw"),
-    (["b.svm", "s.h5", "--append", "--holdout", "0.1", "h.h5"], "--holdout: is for a new store"),
-    (["bad.svm", "s.h5", "--append"], "bad.svm:2"),
-    (["empty.svm", "s.h5", "--append"], "no rows found"),
-    (["s.h5", "s.h5", "--append"], "is also an input"),
-    (["named.svm", "s.h5", "--append"], "named.svm:1"),
-]
+REFUSED = [(["s.h5", "--append"], "give the text whose rows are added"),
+           (["-", "s.h5", "--append-once"], "--append-once: what standard input holds"),
+           (["s.h5"], "give text to read"), (["b.svm", "none.h5", "--append"], "no such store"),
+           (["b.svm", "s.h5", "--append", "--seed", "9"], "was split with --seed 0, but 9 is given now"),
+           (["b.svm", "s.h5", "--append", "--normalize", "l2"], "was split with --normalize none, but l2"),
+           (["b.svm", "s.h5", "--append", "--dtype", "float64"], "was split with --dtype float32"),
+           (["b.svm", "s.h5", "--append", "--bits", "9"], "was split with --bits None, but 9"),
+           (["b.svm", "s.h5", "--append", "--min-count", "2"], "was split with --min-count 1, but 2"),
+           (["b.svm", "s.h5", "--append", "--duplicates", "sum"], "was split with --duplicates error, but sum"),
+           (["b.svm", "s.h5", "--append", "--keep-order"], "was split with --keep-order False"),
+           (["b.svm", "s.h5", "--append", "--format", "vw"], "was split with --format svmlight, but vw"),
+           (["b.svm", "s.h5", "--append", "--holdout", "0.1", "h.h5"], "--holdout: is for a new store"),
+           (["bad.svm", "s.h5", "--append"], "bad.svm:2"), (["empty.svm", "s.h5", "--append"], "no rows found"),
+           (["s.h5", "s.h5", "--append"], "is also an input"),
+           (["named.svm", "s.h5", "--append"], "named.svm:1")]  # fmt: skip
 
 
 def test_what_does_not_fit_changes_nothing(tmp_path, monkeypatch, run_in_process):
@@ -496,6 +471,7 @@ def test_a_store_that_another_program_has_open_is_not_called_damaged(tmp_path, r
         Store(store)
 
 
+@pytest.mark.slow
 def test_held_out_rows_of_another_store_are_noted(tmp_path, monkeypatch, run_in_process):
     """A command that replaces both stores and is killed between their renames leaves rows of two splits."""
     monkeypatch.chdir(tmp_path)
@@ -526,6 +502,7 @@ def test_held_out_rows_of_another_store_are_noted(tmp_path, monkeypatch, run_in_
     assert warned() == [False, False]
 
 
+@pytest.mark.slow
 def test_a_store_whose_names_do_not_fit_is_refused_before_they_are_read(tmp_path):
     lines = [f"1 | {' '.join(f'{100 * row + k:0100d}' for k in range(100))}\n".encode() for row in range(1000)]
     store, more = tmp_path / "s.h5", write(tmp_path / "b.vw", [b"-1 | a b\n"])

@@ -1,7 +1,5 @@
 """Blocks of a store are what HDF5 itself reads from it, whatever the chunks, and damage is told."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess
@@ -18,11 +16,8 @@ from blocksvm.store import codec
 from blocksvm.store.reader import Store
 
 ARRAYS = ("indptr", "indices", "values", "y", "sq_norms", "rows", "weights")
-LABELS = {
-    "strings": lambda i: ("ham", "spam")[i % 2],
-    "sets": lambda i: ",".join("abc"[: i % 3 + 1]),
-    "classes": lambda i: str(i % 4),
-}
+LABELS = {"strings": lambda i: ("ham", "spam")[i % 2], "sets": lambda i: ",".join("abc"[: i % 3 + 1]),
+          "classes": lambda i: str(i % 4)}  # fmt: skip
 FORMATS = {"strings": "svmlight-named", "sets": "multilabel"}
 KINDS = ("ones", "float32", "float64", "stored", "weighted", *LABELS)
 
@@ -49,12 +44,9 @@ def stores(tmp_path_factory):
                 pairs = zip((row.indices + 1).tolist(), row.data.tolist(), strict=True)
                 out.write(f"{label(i)} {' '.join(f'{j}:{v!r}' for j, v in pairs)}\n")
         weights.write_text("".join(f"{i % 3 + 0.5}\n" for i in range(X.shape[0])))
-        settings = SplitSettings(
-            chunk_nonzeros=256,
-            dtype="float64" if kind in ("float64", "stored") else "float32",
-            format=FORMATS.get(kind, "svmlight"),
-            weights=str(weights) if kind == "weighted" else None,
-        )
+        settings = SplitSettings(chunk_nonzeros=256, dtype="float64" if kind in ("float64", "stored") else "float32",
+                                 format=FORMATS.get(kind, "svmlight"),
+                                 weights=str(weights) if kind == "weighted" else None)  # fmt: skip
         split_rows([str(text)], folder / f"{kind}.h5", settings)
     return folder
 

@@ -1,7 +1,5 @@
 """The store as a file: readable by h5py alone, and never wrong without saying so."""
 
-from __future__ import annotations
-
 import faulthandler
 import random
 import shutil
@@ -41,9 +39,6 @@ def small_store(tmp_path_factory) -> Path:
     (folder / "rows.svm").write_text(TEXT)
     split_rows([str(folder / "rows.svm")], folder / "s.h5", SplitSettings(chunk_nonzeros=16))
     return folder / "s.h5"
-
-
-# ------------------------------------------------------------------------------------------------ layout
 
 
 @pytest.mark.process
@@ -112,9 +107,6 @@ def test_arrays_come_back(tmp_path, length, dtype):
         for wrong in (length + 1, length - 1):
             with pytest.raises(InputError, match="/x: does not have"):
                 read_array(file, "x", np.dtype(dtype), wrong) if wrong >= 0 else read_array(file, "x", data.dtype, 7)
-
-
-# ------------------------------------------------------------------------------------------------ damage
 
 
 @pytest.fixture

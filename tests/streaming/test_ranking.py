@@ -1,30 +1,19 @@
 """Area under the curve and logarithmic loss of a stream's predictions, against the definitions."""
 
-from __future__ import annotations
-
 import re
 import tracemalloc
 
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.metrics import log_loss, roc_auc_score
 from support.stream_cases import learned, text_of
 
 from blocksvm.base.errors import InputError
-from blocksvm.model.measures import RankCurve, places_of
 from blocksvm.online.loops import NO_LABEL
-from blocksvm.streaming.ranking import RANKING_BYTES, VALUE_BITS, Ranking
+from blocksvm.streaming.ranking import RANKING_BYTES, Ranking
 
 SCALES = [1e-30, 1e-3, 1.0, 1e3, 1e30]
-
-
-@given(st.lists(st.floats(-1e300, 1e300), min_size=2, max_size=50))
-def test_bins_are_in_the_values_order(values):
-    bins = places_of(np.sort(np.array(values)), VALUE_BITS)
-    assert (np.diff(bins) >= 0).all()
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -63,15 +52,6 @@ def test_rows_without_a_label_are_passed_over_and_rows_come_in_their_order():
     np.testing.assert_array_equal(ranking.curve.counts, alone.curve.counts)
     m = np.array([-2.0, -3.0, 0.5])
     assert ranking.log_loss() == pytest.approx(np.logaddexp(0.0, -m).mean(), rel=1e-14)
-
-
-@given(st.lists(st.tuples(st.floats(-1e300, 1e300), st.sampled_from([-1, 1])), min_size=1, max_size=50))
-def test_a_sweep_counts_what_a_curve_does(rows):
-    values, y = np.array([value for value, _ in rows]), np.array([label for _, label in rows], np.int16)
-    ranking, curve = Ranking(), RankCurve(VALUE_BITS)
-    ranking.add(values, y, np.arange(len(y), dtype=np.int32))
-    curve.count(values, y > 0)
-    np.testing.assert_array_equal(ranking.curve.counts, curve.counts)
 
 
 def test_its_memory_is_counted(tmp_path):

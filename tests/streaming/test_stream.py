@@ -1,7 +1,5 @@
 """The stream: text in, progressive loss out; the same learner as training, any pieces, faults, saves, memory."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

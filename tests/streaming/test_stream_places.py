@@ -1,7 +1,4 @@
-"""Hashed features that are numbered as they come: the same learner as with a place for each of 2^bits; and features
-that are found before their rows are learned from."""
-
-from __future__ import annotations
+"""Hashed features that are numbered as they come: the same learner as with a place for each of 2^bits."""
 
 import numpy as np
 import pytest
@@ -93,6 +90,7 @@ def test_a_prior_model_of_ids_meets_a_stream_that_hashes_them(tmp_path, numbered
     np.testing.assert_allclose(found, prior + dense.w, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_what_a_save_holds_is_not_ahead_of_what_was_learned(tmp_path):
     """Pieces to come have had their features found; those are in no model before their rows are learned from."""
     X, y = random_rows(n=6_000, d=12_000, density=0.001, seed=6)

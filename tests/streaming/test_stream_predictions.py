@@ -1,7 +1,5 @@
 """Predictions of a stream before it learns, further passes over the same text, and streams that learn nothing."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -157,15 +155,13 @@ def test_a_test_learns_nothing_and_equals_predict(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("options", "told"),
-    [
-        (["--learner", "pa", "--scores"], "--scores needs --predictions FILE"),
-        (["--learner", "pa", "--test"], "--test: learns nothing; give --continue-from"),
-        (["--learner", "pa", "--test", "--model", "m.h5"], "--test learns nothing, so there is no model to write"),
-        (["--learner", "pa", "--passes", "0"], "--passes 0: must be 1 or more"),
-        (["--learner", "pa", "--predictions", "no/such/p.txt"], "the folder no/such does not exist"),
-        (["--learner", "pa", "--predictions", "rows.svm", "--overwrite"], "rows.svm"),
-    ],
-)
+    [(["--learner", "pa", "--scores"], "--scores needs --predictions FILE"),
+     (["--learner", "pa", "--test"], "--test: learns nothing; give --continue-from"),
+     (["--learner", "pa", "--test", "--model", "m.h5"], "--test learns nothing, so there is no model to write"),
+     (["--learner", "pa", "--passes", "0"], "--passes 0: must be 1 or more"),
+     (["--learner", "pa", "--predictions", "no/such/p.txt"], "the folder no/such does not exist"),
+     (["--learner", "pa", "--predictions", "rows.svm", "--overwrite"], "rows.svm")],
+)  # fmt: skip
 def test_what_does_not_fit_is_said(tmp_path, capsys, monkeypatch, options, told):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.svm").write_text("1 1:1\n-1 2:1\n")

@@ -1,7 +1,5 @@
 """Weights of a stream's rows by class, and the ranking of its predictions."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -41,16 +39,14 @@ def test_classes_weigh_as_in_training(tmp_path, labels):
 
 @pytest.mark.parametrize(
     ("options", "what"),
-    [
-        ({"class_weight": "balanced"}, "how many rows of each class will come is not known in a stream"),
-        ({"class_weight": "1=2,1.0=3"}, "class_weight=1=2,1.0=3: gives the label 1 two weights; leave one out"),
-        ({"labels": "-1,"}, "labels=-1,: expected finite numbers such as 1,2, or words such as ham,spam"),
-        ({"class_weight": "1=0"}, "the weight must be a finite number above 0"),
-        ({"class_weight": "1=2", "targets": "numbers"}, "class_weight: is for rows of one label each"),
-        ({"class_weight": "1=2", "learner": "pa"}, "pa does not support class weights"),
-        ({"class_weight": "7=2"}, "no row has this label; the labels are -1 and 1"),
-    ],
-)
+    [({"class_weight": "balanced"}, "how many rows of each class will come is not known in a stream"),
+     ({"class_weight": "1=2,1.0=3"}, "class_weight=1=2,1.0=3: gives the label 1 two weights; leave one out"),
+     ({"labels": "-1,"}, "labels=-1,: expected finite numbers such as 1,2, or words such as ham,spam"),
+     ({"class_weight": "1=0"}, "the weight must be a finite number above 0"),
+     ({"class_weight": "1=2", "targets": "numbers"}, "class_weight: is for rows of one label each"),
+     ({"class_weight": "1=2", "learner": "pa"}, "pa does not support class weights"),
+     ({"class_weight": "7=2"}, "no row has this label; the labels are -1 and 1")],
+)  # fmt: skip
 def test_weights_that_cannot_be_are_refused(tmp_path, options, what):
     text = text_of(tmp_path, *random_rows(n=10, d=5, seed=4))
     with pytest.raises(InputError, match=what):
@@ -111,20 +107,8 @@ def test_rows_without_a_label_are_asked_for_by_their_margin(tmp_path, capsys):
     unlabelled = set(range(100, 1100)) - set(range(0, 1100, 7))
     path, _ = vw_text(tmp_path, 1100, unlabelled)
     ask, predicted = tmp_path / "ask.txt", tmp_path / "p.txt"
-    arguments = (
-        path,
-        "--learner",
-        "pa1",
-        "-C",
-        0.1,
-        "--query",
-        0.3,
-        "--ask",
-        ask,
-        "--predictions",
-        predicted,
-        "--scores",
-    )
+    arguments = (path, "--learner", "pa1", "-C", 0.1, "--query", 0.3, "--ask", ask, "--predictions", predicted,
+                 "--scores")  # fmt: skip
     code, out, err = run_in_process(capsys, main, *arguments, "--scores")
     assert code == 0, err
     numbers = [int(line.removeprefix(f"{path}:")) - 1 for line in ask.read_text().splitlines()]
@@ -141,11 +125,9 @@ def test_rows_without_a_label_are_asked_for_by_their_margin(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("options", "what"),
-    [
-        (("--ask", "a.txt"), "--ask needs --query B"),
-        (("--ask", "a.txt", "--query", 1.0, "--learner", "pa,pa1"), "--ask: is for one learner; pa,pa1 are several"),
-    ],
-)
+    [(("--ask", "a.txt"), "--ask needs --query B"),
+     (("--ask", "a.txt", "--query", 1.0, "--learner", "pa,pa1"), "--ask: is for one learner; pa,pa1 are several")],
+)  # fmt: skip
 def test_questions_that_cannot_be(tmp_path, capsys, monkeypatch, options, what):
     monkeypatch.chdir(tmp_path)
     path, _ = vw_text(tmp_path, 20, {3})

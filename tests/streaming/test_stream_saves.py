@@ -1,7 +1,5 @@
 """Saves of streams and their continuation: saves beside the learning, and a pass in two that equals one in one."""
 
-from __future__ import annotations
-
 import threading
 
 import h5py
@@ -30,24 +28,16 @@ def content(path):
     return found
 
 
-WAYS = [
-    ("pa1", {}),
-    ("arow", {"bits": 6, "bias": 1.0}),
-    ("ogd", {"average": True, "query": 0.4}),
-    ("scw1", {"labels": (0.0, 1.0, 2.0), "bias": 0.5}),
-    ("fobos", {"labels": (0.0, 1.0, 2.0), "multiclass": "rest", "average": True, "settings": {"l1": 0.01}}),
-    (
-        "omd",
-        {"bits": 7, "settings": {"mirror": "entropic", "n_features": 50.0}, "average": True},
-    ),
-    ("adagrad-rda", {"settings": {"l1": 0.001}, "average": True}),
-    ("pegasos", {"settings": {"lam": 0.01}}),
-    ("hf-fobos", {"settings": {"l1": 0.01}, "normalize": "l2"}),
-]
+WAYS = [("pa1", {}), ("arow", {"bits": 6, "bias": 1.0}), ("ogd", {"average": True, "query": 0.4}),
+        ("scw1", {"labels": (0.0, 1.0, 2.0), "bias": 0.5}),
+        ("fobos", {"labels": (0.0, 1.0, 2.0), "multiclass": "rest", "average": True, "settings": {"l1": 0.01}}),
+        ("omd", {"bits": 7, "settings": {"mirror": "entropic", "n_features": 50.0}, "average": True}),
+        ("adagrad-rda", {"settings": {"l1": 0.001}, "average": True}), ("pegasos", {"settings": {"lam": 0.01}}),
+        ("hf-fobos", {"settings": {"l1": 0.01}, "normalize": "l2"})]  # fmt: skip
 
 
 @pytest.mark.parametrize(("learner", "options"), WAYS)
-@pytest.mark.parametrize("cut", [1, 130, 299])
+@pytest.mark.parametrize("cut", [130, *(pytest.param(cut, marks=pytest.mark.slow) for cut in (1, 299))])
 def test_a_stream_in_two_equals_one_in_one(tmp_path, learner, options, cut):
     X, y = growing_rows(seed=11)
     y = np.arange(300) % len(options["labels"]) * 1.0 if "labels" in options else y
@@ -100,12 +90,10 @@ def test_a_model_is_gone_on_from_as_it_was_made_or_not_at_all(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        ("--learner", "ogd", "--step", "0.3", "--bits", "6", "--bias", "1"),
-        ("--learner", "pa1", "-C", "0.2", "--normalize", "l2", "--average"),
-        ("--learner", "arow", "--class-weight", "1=2,-1=1", "--bits", "7"),
-    ],
-)
+    [("--learner", "ogd", "--step", "0.3", "--bits", "6", "--bias", "1"),
+     ("--learner", "pa1", "-C", "0.2", "--normalize", "l2", "--average"),
+     ("--learner", "arow", "--class-weight", "1=2,-1=1", "--bits", "7")],
+)  # fmt: skip
 def test_a_test_and_a_continued_stream_need_no_more_than_the_model(tmp_path, capsys, options):
     """As Vowpal Wabbit's ``-t -i``: all is the model's, and the figures are those of the test."""
     X, y = random_rows(n=60, d=15, seed=8, dtype=np.float32)

@@ -1,7 +1,5 @@
 """Several learners over one reading of the text: each is what it is alone, and the best one is saved."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -74,15 +72,12 @@ def test_the_command_shows_one_table(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("learner", "options", "what"),
-    [
-        ("pa1,pa1", {}, "names a learner twice"),
-        ("pa1,nobody", {}, "nobody: no such learner"),
-        ("pa1,arow", {"settings": {"step": 1.0}}, "step: none of the learners pa1, arow has it"),
-        ("pa1,ogd", {"settings": {"step": -1.0}}, "step=-1: must be above 0"),
-        ("pa1,arow", {"targets": "numbers"}, "arow learns classes alone"),
-        ("pa1,arow", {"continue_from": "m.h5"}, "continue_from: is for one learner; pa1,arow are several"),
-    ],
-)
+    [("pa1,pa1", {}, "names a learner twice"), ("pa1,nobody", {}, "nobody: no such learner"),
+     ("pa1,arow", {"settings": {"step": 1.0}}, "step: none of the learners pa1, arow has it"),
+     ("pa1,ogd", {"settings": {"step": -1.0}}, "step=-1: must be above 0"),
+     ("pa1,arow", {"targets": "numbers"}, "arow learns classes alone"),
+     ("pa1,arow", {"continue_from": "m.h5"}, "continue_from: is for one learner; pa1,arow are several")],
+)  # fmt: skip
 def test_what_cannot_be_is_refused(tmp_path, learner, options, what):
     text = text_of(tmp_path, *random_rows(n=10, d=5, seed=4))
     with pytest.raises(InputError, match=what):

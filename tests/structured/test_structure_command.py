@@ -1,7 +1,5 @@
 """blocksvm structure: text of each task in, models and predictions out, and one sentence on what is wrong."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -67,8 +65,7 @@ def plain(seed: int, n: int) -> str:
 
 
 def candidates(seed: int, n: int) -> tuple[str, str]:
-    """(candidates of sentences of five words, some of them wrong, with a feature that knows how many, and two that
-    don't; the sentences)"""
+    """(candidates of sentences of five words, a feature knows how many are wrong, two don't; the sentences)"""
     rng = np.random.default_rng(seed)
     lists, references = [], []
     for s in range(n):
@@ -136,12 +133,10 @@ def test_trees(trained):
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [
-        ("words", ("--learner", "mira", "--k", "2", "--longest", "4", "--epochs", "4")),
-        ("tagged", ("--tags", "--learner", "perceptron", "--epochs", "6")),
-        ("tagged", ("--tags", "--learner", "pa1", "--template", "w w|w.known w.length y[-1]|w")),
-    ],
-)
+    [("words", ("--learner", "mira", "--k", "2", "--longest", "4", "--epochs", "4")),
+     ("tagged", ("--tags", "--learner", "perceptron", "--epochs", "6")),
+     ("tagged", ("--tags", "--learner", "pa1", "--template", "w w|w.known w.length y[-1]|w"))],
+)  # fmt: skip
 def test_words(texts, trained, tmp_path, run_in_process, name, options):
     model, figures = trained("words", name, *options)
     assert figures["F1"] > 0.9
@@ -174,9 +169,6 @@ def test_a_damaged_dictionary(texts, trained):
         save_structured(model, kept, True)
         with pytest.raises(InputError, match="is damaged .its words have kinds that there are not"):
             WORDS.examples(load_structured(model), str(texts / "tagged.test"), 10**9)
-
-
-# ------------------------------------------------------------------------------------------------ candidates
 
 
 def overlap(text: str, references: list[str]) -> float:
@@ -220,8 +212,6 @@ def test_bleu_tunes_the_lists(texts, trained):
     assert figures["BLEU of the first"] + 5 < figures["BLEU"] <= figures["BLEU of the best"]
 
 
-# ------------------------------------------------------------------------------------------------ what is wrong
-
 GOOD = "0 ||| a ||| f=1\n0 ||| b ||| f=2\n1 ||| c ||| f=0\n"
 QUALITY = "--quality {two}"
 SCORE = "--score test_structure_command:"
@@ -257,11 +247,8 @@ TEMPLATES = {
     "trees": ["w[0]", "hx[0]", "b|hc2[0]", "dd", "hw[0] y[-1]|d"],
     "words": ["w.prefix", "w[1]", "before", "first2", "w y[-1]|w"],
 }
-BAD_TEXTS += [
-    (task, b"a X 0\nb Y 1\n", ("--template", template), "--template")
-    for task, templates in TEMPLATES.items()
-    for template in ["", *templates]
-]
+BAD_TEXTS += [(task, b"a X 0\nb Y 1\n", ("--template", template), "--template") for task,
+              templates in TEMPLATES.items() for template in ["", *templates]]  # fmt: skip
 
 
 @pytest.mark.parametrize(("task", "content", "options", "sentence"), BAD_TEXTS)
@@ -276,19 +263,17 @@ def test_what_is_wrong_in_a_text(tmp_path, run_in_process, task, content, option
     assert not (tmp_path / "m.h5").exists()
 
 
-BAD_COMMANDS = [
-    ("train {train} {new}", "--task is missing"),
-    ("train {train} {new} --task math:pi", "--task math:pi: is no task"),
-    ("evaluate {model} {train} --task tags", "was trained for the task chunks, not tags"),
-    ("train {train} {new} --task tags --learner perceptron -C 1", "-C: perceptron"),
-    ("train {train} {train} --task tags --overwrite", "is not a structured model written by"),
-    ("train {train} {new} --task tags --memory 50KB", "tokens need 0.0"),
-    ("train {train} {new} --task tags --min-count 10000000", "no feature occurs"),
-    ("train {train} {new} --task tags --longest 3", "task tags does not accept it; it"),
-    ("train {train} {new} --task chunks --quality f", "the task chunks does not accept"),
-    ("predict {model} {train} {new} --quality f", "the task chunks does not accept"),
-    ("predict {train} {train} {new}", "is not a blocksvm structure"),
-]
+BAD_COMMANDS = [("train {train} {new}", "--task is missing"),
+                ("train {train} {new} --task math:pi", "--task math:pi: is no task"),
+                ("evaluate {model} {train} --task tags", "was trained for the task chunks, not tags"),
+                ("train {train} {new} --task tags --learner perceptron -C 1", "-C: perceptron"),
+                ("train {train} {train} --task tags --overwrite", "is not a structured model written by"),
+                ("train {train} {new} --task tags --memory 50KB", "tokens need 0.0"),
+                ("train {train} {new} --task tags --min-count 10000000", "no feature occurs"),
+                ("train {train} {new} --task tags --longest 3", "task tags does not accept it; it"),
+                ("train {train} {new} --task chunks --quality f", "the task chunks does not accept"),
+                ("predict {model} {train} {new} --quality f", "the task chunks does not accept"),
+                ("predict {train} {train} {new}", "is not a blocksvm structure")]  # fmt: skip
 
 
 def test_what_is_wrong_in_a_command(texts, trained, tmp_path, run_in_process):

@@ -1,7 +1,5 @@
 """Texts of the tasks: columns, lines and spans, templates of each kind of row, chunks, the dictionary, and BLEU."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

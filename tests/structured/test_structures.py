@@ -1,7 +1,5 @@
 """Structures: those of the package and one from outside against an enumeration of all their outputs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import reference_structured as reference
@@ -14,15 +12,11 @@ from blocksvm.structured.train import fit_structure
 from blocksvm.testing import check_structure
 
 LAST = {"weights": "last"}
-KINDS = {
-    "sequences": lambda seed: sequences(seed, (3, 1, 4)),
-    "sequences with pairs": lambda seed: sequences(seed, (3, 1, 4), n_pairs=4),
-    "trees": trees,
-    "words": lambda seed: lattices(seed, tagged=False),
-    "tagged words": lambda seed: lattices(seed, tagged=True),
-    "tagged words with pairs": lambda seed: lattices(seed, tagged=True, n_pairs=3),
-    "candidates": candidates,
-}
+KINDS = {"sequences": lambda seed: sequences(seed, (3, 1, 4)),
+         "sequences with pairs": lambda seed: sequences(seed, (3, 1, 4), n_pairs=4), "trees": trees,
+         "words": lambda seed: lattices(seed, tagged=False), "tagged words": lambda seed: lattices(seed, tagged=True),
+         "tagged words with pairs": lambda seed: lattices(seed, tagged=True, n_pairs=3),
+         "candidates": candidates}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -70,8 +64,7 @@ class Classes(Structure):
 
 
 def test_a_joint_map_is_a_structure():
-    """By the default decoders; its machine of structures is the one of several classes that a solver of constrained
-    problems finds."""
+    """By the default decoders; its machine is the one of several classes that a solver of programs finds."""
     structure = Classes()
     check_structure(structure)
     phi = [np.zeros((3, 8)) for _ in range(5)]
@@ -96,17 +89,15 @@ def broken(name: str, function) -> Classes:
 
 @pytest.mark.parametrize(
     ("name", "function", "sentence"),
-    [
-        ("best", lambda self, w, i: np.array([0]), "best gives .* which is not the best"),
-        ("loss", lambda self, i, y: 1.0, "the loss of its gold output is 1.0, not 0"),
-        ("difference", lambda self, i, y: self.features(i, self.gold(i)), "is not features.gold. - features"),
-        ("most", lambda self, i: (1, 0.1, 1.0), "the bounds of most are too small"),
-        ("most", lambda self, i: (1, 100.0, 1.0), "most counts too few additions"),
-        ("k_best", lambda self, w, i, k: self.outputs(i)[:1], "k_best does not give 3 distinct outputs"),
-        ("most_violating", lambda self, w, i: self.best(w, i), "most_violating gives"),
-        ("oracles", lambda self, i, m: [(self.gold(i) + 1) % 3], "the gold output is not the first oracle"),
-    ],
-)
+    [("best", lambda self, w, i: np.array([0]), "best gives .* which is not the best"),
+     ("loss", lambda self, i, y: 1.0, "the loss of its gold output is 1.0, not 0"),
+     ("difference", lambda self, i, y: self.features(i, self.gold(i)), "is not features.gold. - features"),
+     ("most", lambda self, i: (1, 0.1, 1.0), "the bounds of most are too small"),
+     ("most", lambda self, i: (1, 100.0, 1.0), "most counts too few additions"),
+     ("k_best", lambda self, w, i, k: self.outputs(i)[:1], "k_best does not give 3 distinct outputs"),
+     ("most_violating", lambda self, w, i: self.best(w, i), "most_violating gives"),
+     ("oracles", lambda self, i, m: [(self.gold(i) + 1) % 3], "the gold output is not the first oracle")],
+)  # fmt: skip
 def test_the_check_can_fail(name, function, sentence):
     with pytest.raises(AssertionError, match=sentence):
         check_structure(broken(name, function))
@@ -114,20 +105,14 @@ def test_the_check_can_fail(name, function, sentence):
 
 @pytest.mark.parametrize(
     ("name", "function", "sentence"),
-    [
-        ("best", lambda self, w, i: None, r"example .: its best output is missing \(None\); give an array"),
-        ("best", lambda self, w, i: np.array(["a"]), "is not a one-dimensional array of one or more whole numbers"),
-        ("features", lambda self, i, y: Row(np.array([2, 1]), np.ones(2)), "features do not rise from 0 to n_weights"),
-        ("features", lambda self, i, y: Row(np.array([-1]), np.ones(1)), "features do not rise from 0 to n_weights"),
-        ("features", lambda self, i, y: Row(np.array([1]), np.ones(2)[:0]), "are not as many finite values as indices"),
-        ("loss", lambda self, i, y: np.inf, "loss is inf; it must be a finite number of 0 or more"),
-        (
-            "n_examples",
-            property(lambda self: 0, lambda self, n: None),
-            "its n_examples is 0; it must be a whole number",
-        ),
-    ],
-)
+    [("best", lambda self, w, i: None, r"example .: its best output is missing \(None\); give an array"),
+     ("best", lambda self, w, i: np.array(["a"]), "is not a one-dimensional array of one or more whole numbers"),
+     ("features", lambda self, i, y: Row(np.array([2, 1]), np.ones(2)), "features do not rise from 0 to n_weights"),
+     ("features", lambda self, i, y: Row(np.array([-1]), np.ones(1)), "features do not rise from 0 to n_weights"),
+     ("features", lambda self, i, y: Row(np.array([1]), np.ones(2)[:0]), "are not as many finite values as indices"),
+     ("loss", lambda self, i, y: np.inf, "loss is inf; it must be a finite number of 0 or more"),
+     ("n_examples", property(lambda self: 0, lambda self, n: None), "its n_examples is 0; it must be a whole number")],
+)  # fmt: skip
 def test_results_that_kernels_must_not_read_are_refused(name, function, sentence):
     if name == "features":  # the decoder is another's
         made = type("Broken", (Classes,), {name: function, "best": lambda self, w, i: (self.gold(i) + 1) % 3})()

@@ -1,7 +1,5 @@
 """Cells of tables, parsed, for several files of tests."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from blocksvm.formats.format import ReaderOptions

@@ -1,7 +1,5 @@
 """Rows of several classes, for several files of tests."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import sparse
 

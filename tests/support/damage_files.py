@@ -1,6 +1,4 @@
-"""Files of each kind that we write, the commands that read them, and runs of commands in this process."""
-
-from __future__ import annotations
+"""Files of each kind that we write, and runs of commands in this process."""
 
 import contextlib
 import io
@@ -14,37 +12,6 @@ from blocksvm.commands import module_of
 from blocksvm.conversion.convert import SplitSettings, split_rows
 
 RUN = "--schedule 2 --quiet"
-SCORES = "{here}/out.txt --scores --overwrite --quiet"
-SPLIT = "split {bad} {here}/split.h5 --overwrite --quiet"
-
-
-def _model(name: str, *more: str) -> tuple[str, ...]:
-    return (name, "info {bad} --verify", f"predict {{bad}} {{here}}/s.h5 {SCORES}",
-            f"predict {{bad}} {{here}}/s.svm {SCORES}", *more)  # fmt: skip
-
-
-# kind: the name of its example, and commands that are given ``{bad}``, in a folder ``{here}``
-KINDS = {
-    "store": (
-        "s.h5",
-        "info {bad} --verify",
-        f"predict {{here}}/m.h5 {{bad}} {SCORES}",
-        f"train {{bad}} {{here}}/new.h5 --max-outer 2 --overwrite {RUN}",
-    ),
-    "model": _model("m.h5", f"train {{here}}/s.h5 {{here}}/new.h5 --warm-start {{bad}} -C 2 --overwrite {RUN}"),
-    "model of classes": _model("classes.h5"),
-    "kernel": _model("k.h5"),
-    "structured model": (
-        "chunks.h5",
-        "info {bad} --verify",
-        "structure predict {bad} {here}/s.txt {here}/out.txt --overwrite --quiet",
-    ),
-    "checkpoint": (
-        "c.h5",
-        "info {bad} --verify",
-        f"train {{here}}/s.h5 {{here}}/new.h5 --max-outer 4 --checkpoint {{bad}} --resume --overwrite {RUN}",
-    ),
-}
 # what makes our own examples
 PREPARED = (
     "split {here}/classes.svm {here}/classes-rows.h5",
@@ -57,24 +24,15 @@ PREPARED = (
 
 
 def unheard(words: str, **places) -> None:
-    """As ``done``, of a command that must end well, without its words."""
+    """Run a command in this process, which must end well, without its words."""
     heard = io.StringIO()
+    command, *arguments = words.split()
     with contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard):
         try:
-            done(words, **places)
-        except SystemExit:
-            raise RuntimeError(f"{words}: {heard.getvalue()}") from None
-
-
-def done(words: str, **places) -> None:
-    """Run a command in this process; leaves by SystemExit where it refuses."""
-    command, *arguments = words.split()
-    main = module_of(command).main
-    try:
-        run(main, [argument.format(**places) for argument in arguments])
-    except SystemExit as ended:
-        if ended.code:
-            raise
+            run(module_of(command).main, [argument.format(**places) for argument in arguments])
+        except SystemExit as ended:
+            if ended.code:
+                raise RuntimeError(f"{words}: {heard.getvalue()}") from None
 
 
 def prepare(folder: Path) -> None:

@@ -1,7 +1,4 @@
-"""A Dask cluster of processes of their own, as users start one: the scheduler too may be killed, and ending it all
-waits for nobody."""
-
-from __future__ import annotations
+"""A Dask cluster of processes of their own, as users start one; ending it all waits for nobody."""
 
 import json
 import os
@@ -22,8 +19,7 @@ QUIET = {"DASK_LOGGING__DISTRIBUTED": "critical", "PYTHONPATH": f"{ROOT}{os.path
 
 
 class DaskProcesses:
-    """address: of the scheduler; workers: their processes, of one thread each; tls: paths of the authority's
-    certificate, and of everybody's certificate and key."""
+    """address: of the scheduler; workers: processes of one thread; tls: paths of certificates and a key."""
 
     def __init__(self, folder: str, tls: Sequence[str] = ()):
         self.folder, self.tls = folder, tls

@@ -1,7 +1,5 @@
 """Files of ours with other descriptions, and texts that others are made of."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Cross-validation by runs of their own, for several files of tests."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

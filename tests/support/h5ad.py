@@ -1,7 +1,5 @@
 """Files of AnnData, as its library writes them."""
 
-from __future__ import annotations
-
 import h5py
 import numpy as np
 

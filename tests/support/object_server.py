@@ -6,8 +6,6 @@ tests ask for and, if they want, the speed of a network.
         server.faults.append(Fault("503", at=3))    # the third request from now on
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import threading
@@ -24,8 +22,7 @@ ENVIRONMENT = {"AWS_ALLOW_HTTP": "true", "AWS_ACCESS_KEY_ID": "tester", "AWS_SEC
 
 @dataclass
 class Fault:
-    """what: 'swap' (the object is another one from now on), 'cut', 'stall', 'drop', 'short' or 'other' (ranges), or a
-    status; at: the request that it happens to, counted from 1; times: in a row."""
+    """what: 'swap', 'cut', 'stall', 'drop', 'short', 'other' or a status; at: the request, from 1; times: in a row."""
 
     what: str
     at: int = 1
@@ -74,7 +71,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     wbufsize = PIECE
-    server: ObjectServer
+    server: "ObjectServer"
 
     def log_message(self, *_) -> None:
         """Nothing is printed."""
@@ -233,7 +230,7 @@ class ObjectServer(ThreadingHTTPServer):
         """The environment in which s3:// means this server; bucket/key is an object's name here."""
         return {**ENVIRONMENT, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.server_port}"}
 
-    def __enter__(self) -> ObjectServer:
+    def __enter__(self) -> "ObjectServer":
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
         return self
 

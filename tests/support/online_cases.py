@@ -1,7 +1,5 @@
 """Online learners' rows, settings and comparisons, for several files of tests."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,4 @@
-"""The passive-aggressive rules as they are published (Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006), for
-the tests of the learners and of their bounds."""
-
-from __future__ import annotations
+"""The passive-aggressive rules as published (Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006)."""
 
 import numpy as np
 

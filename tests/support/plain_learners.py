@@ -1,7 +1,4 @@
-"""The package's own online learners on dense rows, in plain Python: nothing is compiled, so that a row takes
-microseconds and a test of a rule milliseconds."""
-
-from __future__ import annotations
+"""The package's own online learners on dense rows, in plain Python: nothing is compiled."""
 
 import functools
 import warnings
@@ -32,8 +29,7 @@ def plain_runner(name, settings, known, **options) -> Runner:
 
 
 class Plain:
-    """A learner on rows (d,) with labels -1 and +1, numbers with ``targets``, or 0 .. k - 1 by ``rule``; ``learn``
-    takes one row, of importance h."""
+    """A learner on rows (d,), labels -1 and +1, numbers (``targets``) or 0 .. k - 1 (``rule``); h: importance."""
 
     def __init__(self, name, d, *, k=2, rule=None, targets=None, **settings):
         if targets is None and k == 2 and "numbers" in get_learner(name).targets:

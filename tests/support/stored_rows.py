@@ -1,7 +1,5 @@
 """Rows of a store, read with h5py alone; and all that the package tells of a store."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,15 +49,10 @@ def read_with_h5py(path: Path) -> tuple[list[StoredRow], np.ndarray]:
                 assert (np.diff(indices[entries]) > 0).all()
                 order = np.argsort(ids[indices[entries]])
                 found.append(
-                    StoredRow(
-                        int(row["source"]),
-                        float(row["label"]),
-                        ids[indices[entries]][order].tolist(),
-                        values[entries][order].astype(float).tolist(),
-                        float(row["sq_norm"]),
-                        float(row["weight"]) if "weight" in rows.dtype.names else 1.0,
-                    )
-                )
+                    StoredRow(int(row["source"]), float(row["label"]), ids[indices[entries]][order].tolist(),
+                              values[entries][order].astype(float).tolist(), float(row["sq_norm"]),
+                              float(row["weight"]) if "weight" in rows.dtype.names else 1.0),
+                )  # fmt: skip
     return found, ids
 
 

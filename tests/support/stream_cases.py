@@ -1,7 +1,5 @@
 """Streams for tests: text of rows, a pass over it in process, a model's weights by id."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse
 from support.training_cases import random_rows, svmlight
@@ -38,11 +36,7 @@ def weights_by_id(path, length):
 def learned(path, learner, *, settings=None, prior=None, continue_from=None, **options):
     """(stream, reports) of one pass in process."""
     reports = []
-    stream = StreamPass(
-        StreamSettings(learner, settings or {}, **options),
-        prior=prior,
-        continue_from=continue_from,
-        on_report=reports.append,
-    )
+    stream = StreamPass(StreamSettings(learner, settings or {}, **options), prior=prior, continue_from=continue_from,
+                        on_report=reports.append)  # fmt: skip
     assert stream.run([str(path)])
     return stream, reports

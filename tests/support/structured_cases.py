@@ -1,7 +1,5 @@
 """Small random structured problems of each kind, and the enumerations that they are compared with."""
 
-from __future__ import annotations
-
 import numpy as np
 import reference_structured as reference
 

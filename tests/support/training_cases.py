@@ -1,7 +1,5 @@
 """Shared by the tests of training: small problems, stores made of them, runs with their events, the real command."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import signal
@@ -110,7 +108,7 @@ class Run:
     def outer(self) -> list[dict]:
         return [event for event in self.events if event["event"] == "outer"]
 
-    def same(self, other: Run) -> bool:
+    def same(self, other: "Run") -> bool:
         """Bit-identical weights and dual variables."""
         return np.array_equal(self.w, other.w) and (
             self.alpha is other.alpha is None or np.array_equal(self.alpha, other.alpha)
@@ -173,6 +171,18 @@ def asked(source, **settings):
         return False
 
     return train(source, stop=stop, **settings), questions[0]
+
+
+def assert_resumed(source, folder: Path, polls, whole: Run | None = None, **settings) -> None:
+    """Runs stopped at these questions go on to the bits, the certificate and the status of one that was not."""
+    whole = whole or train(source, **settings)
+    for k in polls:
+        kept = folder / f"{k}.ckpt"
+        assert train(source, stop=stop_after(k), checkpoint=kept, **settings).result.status == "interrupted"
+        again = train(source, checkpoint=kept, resume=True, **settings)
+        assert again.same(whole), f"stopped at question {k}"
+        for name in ("certificate", "status", "outer", "outer_of_weights"):
+            assert getattr(again.result, name, None) == getattr(whole.result, name, None)
 
 
 def visit_of(solver, n: int, of_the_set: bool = False) -> Visit:

@@ -1,7 +1,5 @@
 """A program as a user writes it, which mypy reads and nobody runs: what the public functions take and give."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Stand-ins for sources of rows: with weights, and without any rows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -29,8 +27,7 @@ class WeightedMatrix(Matrix):
 
 
 def solver_of(kind, problem: Problem, tolerance=None, name: str | None = None, **settings):
-    """A block solver of a problem, whatever its rows; name: of the loss, where it is not in the registry; settings: the
-    solver's and the loss's own."""
+    """A block solver of a problem, whatever its rows; name: of the loss; settings: the solver's and the loss's own."""
     negatives, positives = problem.weight_sums
     source = SimpleNamespace(
         name="the rows", labels=Labels((-1.0, 1.0)), label_counts=[(-1.0, negatives), (1.0, positives)],

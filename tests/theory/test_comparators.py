@@ -1,7 +1,5 @@
 """The certified least of losses + weighted ||w||_1: against linear programs, and another optimiser of smooth losses."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse
@@ -53,6 +51,7 @@ def losses_of(name):
     return Losses(name, get_loss(name), (0.1,) if name == "epsilon-insensitive" else ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("seed", range(4))
 def test_it_is_the_least_and_the_gap_is_true(name, seed):

@@ -1,7 +1,5 @@
 """FoReL and FTL by exact minimisers, against a general optimiser on every prefix of the rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize

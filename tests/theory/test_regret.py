@@ -1,8 +1,5 @@
 """Regret and bounds: against slow dense computations, on data that meet and miss each assumption, and the command."""
 
-from __future__ import annotations
-
-import builtins
 import json
 import math
 from dataclasses import replace
@@ -32,7 +29,7 @@ from blocksvm.theory.rows import ReplayRows, log_spaced
 
 
 @pytest.mark.parametrize(("name", "case"), CASES, ids=ids)
-@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("unit", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_figures_equal_the_dense_computation(name, case, unit):
     X, y, plane = sample(n=60, seed=5, unit=unit, zeros=0 if unit else 3, noise=0.1)
     if name in ("perceptron", "pa") and not unit:
@@ -67,24 +64,7 @@ def test_figures_equal_the_dense_computation(name, case, unit):
                     assert right[k] == math.inf
 
 
-def test_penalties_are_those_of_the_weights_of_each_round():
-    X, y, plane = sample(n=70, seed=2, noise=0.1)
-    for name, case in [
-        (name, case)
-        for name, case in CASES
-        if name in ("pegasos", "fobos", "hf-fobos", "subgradient") or "adagrad" in name
-    ]:
-        run, dense = replayed(X, y, name, case), Dense(X, y, name, case)
-        if "group" in case:
-            each = case["group"] * np.linalg.norm(dense.W, axis=1)
-        elif name == "pegasos":
-            each = case["lam"] / 2 * np.sum(dense.W**2, axis=1)
-        else:
-            weights = dense.heights(case) if name == "hf-fobos" else 1.0
-            each = case["l1"] * np.sum(np.abs(dense.W) * weights, axis=1)
-        agree(run.read.penalty, np.cumsum(each)[run.times - 1])
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [{"l1": 0.1, "p": 1.0, "cap": 0.5}, {"l1": 0.1, "p": 3.0}])
 def test_a_regulariser_that_changes_is_that_of_each_round(case):
     X, y, plane = sample(n=70, seed=2, noise=0.1)
@@ -99,22 +79,9 @@ def test_a_regulariser_that_changes_is_that_of_each_round(case):
     assert any("with r_t as it was in each round" in note for note in made.notes)
 
 
-@pytest.mark.parametrize(("case", "told"), [({"p": 2.0}, True), ({"p": 2.0, "cap": 0.5}, False), ({"p": 3.0}, False)])
-def test_a_cap_that_hf_fobos_lacks_is_told(case, told):
-    X, y, _ = sample(n=30, seed=2)
-    notes = report.measure_regret(Matrix(X, y), "hf-fobos", l1=0.1, **case).notes
-    assert any(note.startswith("cap, the V of the paper, is not given: for p up to 2") for note in notes) == told
-
-
-small = st.builds(
-    sample,
-    n=st.integers(4, 60),
-    d=st.integers(1, 8),
-    seed=st.integers(0, 10**6),
-    noise=st.sampled_from([0.0, 0.0, 0.1, 0.5]),
-    unit=st.booleans(),
-    zeros=st.sampled_from([0, 0, 2]),
-)
+small = st.builds(sample, n=st.integers(4, 60), d=st.integers(1, 8), seed=st.integers(0, 10**6),
+                  noise=st.sampled_from([0.0, 0.0, 0.1, 0.5]), unit=st.booleans(),
+                  zeros=st.sampled_from([0, 0, 2]))  # fmt: skip
 
 
 @pytest.mark.slow
@@ -143,6 +110,7 @@ def pool(name):
     yield np.ones((40, 1)), np.where(np.arange(40) % 2, 1.0, -1.0), np.ones(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [bound.name for bound in BOUNDS if not set(bound.of) & set(EXACT)])
 def test_a_bound_divided_by_a_large_factor_is_violated(name):
     """Or the tests of the bounds could not fail."""
@@ -333,6 +301,7 @@ def test_a_bound_is_that_of_the_comparator_named():
         assert one.right[k] == each[name][k] == min(right[k] for right in each.values())
 
 
+@pytest.mark.slow
 def test_a_regulariser_is_part_of_the_regret_and_its_comparator_is_the_best():
     X, y, _ = sample(n=60, d=4, seed=4, noise=0.2)
     for name, case in (("fobos", {"l1": 0.1}), ("adagrad-rda", {"l1": 0.1}), ("pegasos", {"lam": 0.05}),
@@ -446,10 +415,8 @@ def test_the_command_prints_a_table_and_writes_its_files(store, tmp_path, run_in
     states = {bound["name"]: bound["applies"] for bound in made["bounds"]}
     assert states["OGD, constant step"] and not states["OGD, falling step, projected"]
     failed = next(b for b in made["bounds"] if not b["applies"])
-    assert {a["text"]: a["met"] for a in failed["assumptions"]} == {
-        "eta_t = c / sqrt(t)": False,
-        "projected on ||w|| <= B": False,
-    }
+    assert {a["text"]: a["met"] for a in failed["assumptions"]} == {"eta_t = c / sqrt(t)": False,
+                                                                    "projected on ||w|| <= B": False}  # fmt: skip
     for bound in made["bounds"]:
         assert all(row["measured"] <= row["bound"] for row in bound["table"])
 
@@ -467,10 +434,7 @@ def test_the_command_refuses_in_one_sentence(store, tmp_path, run_in_process, mo
         ((store, "--learner", "pegasos"), "pegasos needs --lambda"),
         ((store, "--learner", "pa", "--max-rows", 0), "--max-rows 0: must be 1 or more"),
         ((store, "--learner", "pa", "--batch", 2), "--batch 2: pa learns row by row; leave it out, or take pegasos"),
-        (
-            (store, "--learner", "pegasos", "--lambda", 1, "--batch", 0),
-            "--batch 0: must be from 1 to the number",
-        ),
+        ((store, "--learner", "pegasos", "--lambda", 1, "--batch", 0), "--batch 0: must be from 1 to the number"),
         ((store, "--learner", "pegasos", "--lambda", 1, "--batch", 2, "--average"), "--average: rounds of several"),
         ((store, "--learner", "pa", "--max-rows", 1), "raise --max-rows"),
         ((store, "--learner", "pa", "--order", "random"), "--order random: choose one of stored, shuffled"),
@@ -499,17 +463,6 @@ def test_the_command_refuses_in_one_sentence(store, tmp_path, run_in_process, mo
     assert not (tmp_path / "f.png").exists()
 
 
-def test_without_files_matplotlib_is_not_imported(store, run_in_process, monkeypatch):
-    imported = builtins.__import__
-
-    def watch(name, *arguments, **options):
-        assert not name.startswith("matplotlib")
-        return imported(name, *arguments, **options)
-
-    monkeypatch.setattr(builtins, "__import__", watch)
-    assert run_in_process(main, store, "--learner", "pa1", "--quiet").code == 0
-
-
 def test_a_violated_bound_would_be_shown(store, run_in_process, monkeypatch):
     wrong = [replace(bound, right=lambda run, u: 0.0 * u.hinge) for bound in BOUNDS if bound.name == "PA-I"]
     monkeypatch.setattr(report, "bounds_of", lambda run: wrong)
@@ -517,15 +470,7 @@ def test_a_violated_bound_would_be_shown(store, run_in_process, monkeypatch):
     assert "VIOLATED" in done.out
 
 
-def test_the_path_ends_where_more_gains_nothing():
-    X, y, _ = sample(n=80, d=3, seed=4, noise=0.3)
-    made = report.measure_regret(Matrix(X, y), "perceptron")
-    whole = comparators.path(made.run)
-    tried = [u.C for u in made.comparators if u.C is not None]
-    assert tried == whole[: len(tried)]
-    assert len(tried) < len(whole)
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "case"), [("ftl", {"radius": 1.0}), ("ftl", {"radius": 3.0, "loss": "squared-hinge"}),
                                             ("forel-exact", {"step": 0.3})])  # fmt: skip
 @pytest.mark.parametrize("order", ["stored", "shuffled"])
@@ -550,12 +495,3 @@ def test_the_lemma_of_the_leader_is_measured(tmp_path, name, case, order):
         assert run.judged[-1] == pytest.approx(fitted.loop.state["tally"][1], rel=1e-6)
     with pytest.raises(InputError, match=f"average: {name} does not accept it"):
         report.measure_regret(Matrix(X, y), name, average=True)
-
-
-def test_pegasos_by_C_is_pegasos_by_lambda():
-    X, y, _ = sample(n=50, d=5, seed=4, noise=0.2)
-    by_C, by_lambda = (
-        report.measure_regret(Matrix(X, y), "pegasos", **case) for case in ({"C": 0.4}, {"lam": 1 / 20.0})
-    )
-    agree(by_C.run.scores, by_lambda.run.scores)
-    assert by_C.bounds[0].applies

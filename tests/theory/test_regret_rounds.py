@@ -1,7 +1,5 @@
 """Rounds of several rows of Pegasos, and what is checked in each round, against slow dense computations."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -20,12 +18,8 @@ from blocksvm.theory.comparators import FixedWeights, measure
 from blocksvm.theory.rows import ReplayRows, log_spaced
 from blocksvm.theory.run import Run, replay_batches
 
-PEGASOS = [
-    {"lam": 0.05},
-    {"lam": 0.05, "unprojected": True},
-    {"lam": 0.3, "loss": "squared"},
-    {"lam": 0.1, "loss": "epsilon-insensitive", "epsilon": 0.3},
-]
+PEGASOS = [{"lam": 0.05}, {"lam": 0.05, "unprojected": True}, {"lam": 0.3, "loss": "squared"},
+           {"lam": 0.1, "loss": "epsilon-insensitive", "epsilon": 0.3}]  # fmt: skip
 
 
 def batched(X, y, case, size, chunk_rows=None):
@@ -145,14 +139,13 @@ def test_the_inequality_is_checked_in_each_round(name, case):
     assert one.violated and wrong.slack[-1] < 0.0
 
 
+@pytest.mark.slow
 def test_what_takes_too_many_steps_is_said():
     X, y, _ = sample(n=20_001, noise=0.1)
     rows = scipy.sparse.csr_matrix(X)
     rows.resize(20_001, 1_000_000)  # most features do not occur
     source = Matrix(rows, y)
-    with pytest.raises(
-        InputError, match="takes all 1,000,000 weights in each of 20,001 rounds.* give fewer rows by max_rows"
-    ):
+    with pytest.raises(InputError, match="takes all 1,000,000 weights in each of 20,001 rounds.* give fewer rows by"):
         report.measure_regret(source, "subgradient", l1=0.1)
     assert report.measure_regret(source, "subgradient", l1=0.1, max_rows=49).run.T == 49
     (one,) = [j for j in report.measure_regret(source, "fobos", l1=0.1).bounds if "each round" in j.bound.name]

@@ -1,7 +1,4 @@
-"""Regret with targets other than two classes: numbers, sets, costs, rows alone.  The losses of learner and of fixed
-weights are those of rules written out on dense rows, and no bound is exceeded, whatever the fixed weights are."""
-
-from __future__ import annotations
+"""Regret with numbers, sets, costs and rows alone: losses by rules written out; no bound is exceeded."""
 
 import json
 import math
@@ -26,14 +23,9 @@ from blocksvm.theory.rows import ReplayRows
 
 N, D, K, EPSILON = 90, 5, 4, 0.3
 LEARNERS = [("pa", {}), ("pa1", {"C": 0.3}), ("pa2", {"C": 0.3})]
-TASKS = {
-    "classes": {},
-    "numbers": {"targets": "numbers", "epsilon": EPSILON},
-    "sets": {},
-    "costs": {"costs": COSTS},
-    "max-loss": {"costs": COSTS, "cost_rule": "max-loss"},
-    "rows": {"targets": "none", "epsilon": EPSILON},
-}
+TASKS = {"classes": {}, "numbers": {"targets": "numbers", "epsilon": EPSILON}, "sets": {}, "costs": {"costs": COSTS},
+         "max-loss": {"costs": COSTS, "cost_rule": "max-loss"},
+         "rows": {"targets": "none", "epsilon": EPSILON}}  # fmt: skip
 
 
 def rows_of(task):
@@ -128,18 +120,7 @@ def test_losses_and_bounds(task, learner, case):
     assert not any(judge(judged.bound, run, found, found[0]).violated for judged in made.bounds)
 
 
-def test_what_is_told_of_each_task():
-    notes = {}
-    for task, settings in TASKS.items():
-        X, given, _ = rows_of(task)
-        notes[task] = " ".join(measure_regret(Matrix(scipy.sparse.csr_matrix(X), given), "pa", **settings).notes)
-    assert "without a proof that it is the best there is: each class is trained against the others" in notes["sets"]
-    assert "trained without the costs" in notes["costs"] and "towards the centre" in notes["rows"]
-    for task in ("numbers", "costs", "rows"):
-        assert "a mistake is a round with a loss of 1 or more" in notes[task]
-    assert "without a proof" not in notes["numbers"]
-
-
+@pytest.mark.slow
 def test_gradient_learners_of_numbers():
     X, y, _ = rows_of("numbers")
     source = Matrix(scipy.sparse.csr_matrix(X), y)
@@ -157,6 +138,7 @@ def test_gradient_learners_of_numbers():
         assert made.best.judged[-1] <= made.run.judged[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learner", "case", "power"),
     [("ogd", {"decay": "constant", "step": 0.3, "radius": 0.4}, 2),
@@ -187,6 +169,7 @@ def test_learners_in_a_ball_are_compared_with_the_best_in_it(learner, case, powe
     assert comparators.length_in(made.run, made.best) >= 0.98 * radius
 
 
+@pytest.mark.slow
 def test_the_bounds_of_pa_beside_the_perceptrons():
     """Crammer et al. 2006, after Theorem 4: with C = 1 / R^2 PA-I's bound is at most twice the perceptron's; after
     Theorem 5: with C = ||u|| / (2 R sqrt(sum l*^2)) PA-II's is (R ||u|| + sqrt(sum l*^2))^2, the least."""
@@ -245,17 +228,6 @@ def test_the_command(tmp_path, capsys):
         assert what in err
     with pytest.raises(InputError, match="with rows alone regret is measured of pa, pa1 and pa2"):
         measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "perceptron", targets="none")
-
-
-def test_labels_that_are_numbers_are_told_to_be_classes():
-    X = scipy.sparse.csr_matrix(np.eye(6))
-    told = "the 3 different labels are taken for classes; targets=numbers takes them for numbers"
-    for y, classes in (([1.0, 2, 3, 1, 2, 3], True), (["a", "b", "c"] * 2, False), ([1.0, 2, 1, 2, 1, 2], False)):
-        notes = measure_regret(Matrix(X, y), "pa1").notes
-        assert (told in notes) == classes, notes
-    assert told not in measure_regret(Matrix(X, [1.0, 2, 3, 1, 2, 3]), "pa1", targets="numbers").notes
-    sets = measure_regret(Matrix(X, [(1,), (2,), (3,), (1, 2), (2,), (3,)]), "pa1").notes
-    assert not any("are taken for classes" in note for note in sets)
 
 
 def classes(n=120, k=4, noise=0.5, seed=0):

@@ -1,12 +1,18 @@
 """A run of dual-cd that is cut short delivers the w of the smallest primal that it has certified."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
 import pytest
-from support.training_cases import looped, make_store, opened, random_rows, run_in_process, stop_after, train
+from support.training_cases import (
+    assert_resumed,
+    looped,
+    make_store,
+    opened,
+    random_rows,
+    run_in_process,
+    train,
+)
 
 from blocksvm.commands.info import main as info_main
 from blocksvm.commands.train import main as train_main
@@ -75,17 +81,11 @@ def test_a_smaller_primal_whose_weights_were_not_kept_is_named():
     assert "not kept" not in train(Matrix(X, labels), **CUT | {"max_outer": outer}).result.note
 
 
-@pytest.mark.parametrize("stopped", [5, 20, 40])
-def test_a_run_that_was_stopped_and_resumed_delivers_the_same(store, tmp_path, stopped):
+def test_a_run_that_was_stopped_and_resumed_delivers_the_same(store, tmp_path):
     settings = CUT | {"seed": 2}  # the best is that of iteration 13
-    whole, checkpoint = train(store, **settings), tmp_path / "run.ckpt"
+    whole = train(store, **settings)
     assert whole.result.outer_of_weights is not None
-    begun = train(store, **settings, checkpoint=checkpoint, stop=stop_after(stopped))
-    assert begun.result.status == "interrupted"
-    resumed = train(store, **settings, checkpoint=checkpoint, resume=True)
-    assert resumed.same(whole)
-    assert resumed.result.certificate == whole.result.certificate
-    assert resumed.result.outer_of_weights == whole.result.outer_of_weights
+    assert_resumed(store, tmp_path, (5, 20, 40), whole, **settings)
 
 
 def test_the_model_says_so_and_another_run_begins_from_its_alpha(store, tmp_path, capsys):

@@ -1,7 +1,5 @@
 """Certificates: what is known of the gap before all rows are read, and attempts that are broken off by it."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 
@@ -17,14 +15,7 @@ from blocksvm.losses import get_loss
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training.certificate import (
-    FIRST_RATIO,
-    WORK_BETWEEN,
-    CertificatePolicy,
-    RejectedEarly,
-    certify,
-    enough_gap,
-)
+from blocksvm.training.certificate import FIRST_RATIO, CertificatePolicy, RejectedEarly, certify, enough_gap
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.run import Watch
@@ -115,9 +106,6 @@ def test_certificates_are_no_outer_iterations(working_set, C):
     assert len(own) == (run.result.status == "max-outer" and run.outer()[-1]["rel_gap"] is None)
 
 
-# -- when one is due ---------------------------------------------------------------------------------------------------
-
-
 def test_one_is_due_where_the_estimate_times_the_ratio_is_within_the_tolerance():
     policy = CertificatePolicy()
     assert policy.due("rows", 0.99e-3 / FIRST_RATIO, 1e-3, 100.0)
@@ -128,46 +116,12 @@ def test_one_is_due_where_the_estimate_times_the_ratio_is_within_the_tolerance()
     assert not policy.due("rows", 1e-9, 0.0, 100.0)
 
 
-def test_one_is_due_when_the_work_is_many_times_its_own():
-    policy = CertificatePolicy(work=WORK_BETWEEN * 100.0)
-    assert policy.due("rows", 0.9, 1e-3, 100.0)
-    assert not policy.due("rows", 0.9, 1e-3, 101.0)
-    assert not policy.due("set", 0.9, 1e-3, 100.0), "the set was chosen by one, and has passes to come"
-    policy.learn("rows", 0.9, None)
-    assert policy.work == 0.0
-    assert not policy.due("rows", 0.9, 1e-3, 100.0)
-
-
-def test_a_certificate_above_its_estimate_makes_no_other_wait_but_of_the_set():
-    """Where the set's own estimate was too small, as at the limits of float64, another attempt would be in vain."""
-    policy = CertificatePolicy()
-    for kind in ("rows", "set"):
-        policy.learn(kind, 1e-6, 1e-5)
-    assert policy.due("rows", 0.99e-6, 1e-6, 100.0)
-    assert not policy.due("set", 0.99e-6, 1e-6, 100.0) and policy.due("set", 0.99e-7, 1e-6, 100.0)
-
-
-def test_a_certificate_tells_the_ratio_of_its_kind():
-    policy = CertificatePolicy()
-    policy.learn("rows", 2e-3, 1.8e-3)
-    assert policy.ratio == {"rows": pytest.approx(0.9), "set": 1.0}
-    assert not policy.due("rows", 1.2e-3, 1e-3, 1.0) and policy.due("rows", 1.1e-3, 1e-3, 1.0)
-    policy.learn("set", 1e-3, 4e-3)
-    assert policy.ratio == {"rows": pytest.approx(0.9), "set": pytest.approx(4.0)}
-    for estimated, found in ((None, 1e-3), (0.0, 1e-3), (-1e-9, 1e-3), (1e-3, 0.0), (1e-3, None)):
-        policy.learn("set", estimated, found)
-    assert policy.ratio["set"] == pytest.approx(4.0), "nothing can be learned of these"
-
-
 @pytest.mark.parametrize("tol", [1e-4, 0.3, 0.9])
 def test_the_gap_from_which_on_an_attempt_is_in_vain(tol):
     enough = enough_gap(8.0, tol)
     assert enough / (8.0 + enough) == pytest.approx(min(tol, 0.5), rel=1e-5)
     assert enough / (8.0 + enough) > min(tol, 0.5)
     assert enough_gap(None, tol) == enough_gap(0.0, tol) == enough_gap(-1.0, tol) == math.inf
-
-
-# -- what must not be certified ----------------------------------------------------------------------------------------
 
 
 def exact_gap(X, y, w, prior, alpha):

@@ -39,13 +39,10 @@ def test_a_run_logs_its_progress_and_why_it_has_not_converged(caplog):
 
 @pytest.mark.parametrize(
     ("settings", "numbers"),
-    [
-        ({"learner": "adagrad-rda", "loss": "squared"}, "targets=numbers"),
-        ({}, "loss=epsilon-insensitive"),
-        ({"learner": "ogd", "loss": "squared", "targets": "numbers"}, None),
-        ({"loss": "squared-epsilon-insensitive"}, None),
-    ],
-)
+    [({"learner": "adagrad-rda", "loss": "squared"}, "targets=numbers"), ({}, "loss=epsilon-insensitive"),
+     ({"learner": "ogd", "loss": "squared", "targets": "numbers"}, None),
+     ({"loss": "squared-epsilon-insensitive"}, None)],
+)  # fmt: skip
 def test_numbers_that_are_taken_for_classes_are_told(settings, numbers):
     told = f"the labels are 101 distinct numbers, each taken for a class; where they are real targets, give {numbers}"
     many, fewer = (Plan(Matrix(X, np.arange(200) % n + 0.5), TrainSettings.of(**settings)) for n in (101, 100))

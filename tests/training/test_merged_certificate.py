@@ -1,7 +1,5 @@
 """Certificates of weights that are not those of their dual variables, as where changes of several blocks are added."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

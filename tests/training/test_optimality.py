@@ -1,7 +1,5 @@
 """Real data, trained to a certified gap of 1e-6, against LIBLINEAR on the same rows."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 import tarfile
@@ -100,20 +98,12 @@ def liblinear_primal(X, y, loss: str, C: float = 1.0) -> float:
 
 
 # gap to reach; passes a visit, chunks a block (None: one resident block) that get there fast
-CASES = {
-    ("a9a", "hinge"): (1e-6, "tol:0.001", None),
-    ("a9a", "squared-hinge"): (1e-6, "10", 20),
-    ("mushrooms", "hinge"): (1e-6, "10", 8),
-    ("mushrooms", "squared-hinge"): (1e-6, "10", 8),
-    ("phishing", "hinge"): (1e-6, "10", None),
-    ("phishing", "squared-hinge"): (1e-6, "10", 10),
-    ("splice", "hinge"): (1e-4, "100", None),
-    ("splice", "squared-hinge"): (1e-6, "10", None),
-    ("dna", "hinge"): (1e-6, "10", None),
-    ("dna", "squared-hinge"): (1e-6, "10", 3),
-    ("imdb", "hinge"): (1e-6, "10", 30),
-    ("imdb", "squared-hinge"): (1e-6, "10", 30),
-}
+CASES = {("a9a", "hinge"): (1e-6, "tol:0.001", None), ("a9a", "squared-hinge"): (1e-6, "10", 20),
+         ("mushrooms", "hinge"): (1e-6, "10", 8), ("mushrooms", "squared-hinge"): (1e-6, "10", 8),
+         ("phishing", "hinge"): (1e-6, "10", None), ("phishing", "squared-hinge"): (1e-6, "10", 10),
+         ("splice", "hinge"): (1e-4, "100", None), ("splice", "squared-hinge"): (1e-6, "10", None),
+         ("dna", "hinge"): (1e-6, "10", None), ("dna", "squared-hinge"): (1e-6, "10", 3),
+         ("imdb", "hinge"): (1e-6, "10", 30), ("imdb", "squared-hinge"): (1e-6, "10", 30)}  # fmt: skip
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Values of settings as Python users give them: sizes as text, learners as objects, and sentences for what is none."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -96,15 +94,13 @@ def test_a_learner_is_given_as_an_object(rows, learner):
 
 @pytest.mark.parametrize(
     ("keywords", "says"),
-    [
-        ({"learner": HINGE}, "learner=Loss.*: is no learner; give its name, or a Learner"),
-        ({"learner": 3}, "learner=3: is no learner; give its name, or a Learner"),
-        ({"solver": 3}, "solver=3: is no solver; give its name, or a Method"),
-        ({"loss": 3}, "loss=3: is no loss; give its name, or a Loss"),
-        ({"learner": replace(PA1, name="nowhere")}, "learner=nowhere: is in no module; assign it to a name"),
-        ({"learner": "kernel-pa", "average": True}, "average"),
-    ],
-)
+    [({"learner": HINGE}, "learner=Loss.*: is no learner; give its name, or a Learner"),
+     ({"learner": 3}, "learner=3: is no learner; give its name, or a Learner"),
+     ({"solver": 3}, "solver=3: is no solver; give its name, or a Method"),
+     ({"loss": 3}, "loss=3: is no loss; give its name, or a Loss"),
+     ({"learner": replace(PA1, name="nowhere")}, "learner=nowhere: is in no module; assign it to a name"),
+     ({"learner": "kernel-pa", "average": True}, "average")],
+)  # fmt: skip
 def test_objects_that_are_none_are_named(rows, keywords, says):
     with pytest.raises(InputError, match=says):
         blocksvm.fit(*rows, **keywords)

@@ -1,7 +1,5 @@
 """A run that is stopped anywhere and resumed ends with the bits of the run that was not."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -116,25 +114,6 @@ def test_killed_after_any_save_and_resumed(store, tmp_path, monkeypatch, setting
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [*RUNS[:3], RUNS[4]])
-def test_stopped_at_every_visit_in_turn(store, tmp_path, settings):
-    settings = SHORT | {"block_chunks": 5, "max_outer": 2} | settings
-    whole, questions = asked(store, **settings)
-    checkpoint = tmp_path / "run.ckpt"
-    run = train(store, checkpoint=checkpoint, stop=stop_after(1), **settings)
-    stops = 0
-    while run.result.status == "interrupted":
-        stops += 1
-        # a certificate is not resumed but taken anew: it must be let through
-        in_visits = not describe_checkpoint(checkpoint)["progress"]["closed"]
-        run = train(store, checkpoint=checkpoint, resume=True, stop=stop_after(2) if in_visits else None, **settings)
-        assert stops < questions
-    assert stops > 2
-    assert run.same(whole)
-    assert run.result.certificate == whole.result.certificate
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("settings", RUNS[:3])
 def test_saving_now_and_then_changes_nothing(store, tmp_path, settings):
     settings = settings | {"block_chunks": 3, "max_outer": 3, "tol": 0.0}
@@ -231,6 +210,7 @@ def test_blocks_stay_as_they_were_when_memory_changes(store, tmp_path):
         train(store, memory=small, checkpoint=checkpoint, resume=True, **settings)
 
 
+@pytest.mark.slow
 def test_chunks_that_were_drawn_together_stay_together_when_memory_changes(tmp_path):
     """How many chunks these are follows from the memory that the run was begun with."""
     X, y = random_rows(n=20_000, d=200, density=0.06, zero_rows=0, copies=0)
@@ -285,9 +265,6 @@ def test_another_store_is_refused(store, rows, tmp_path):
     other = make_store(tmp_path, X * 2.0, y, name="other")
     with Store(other) as source, pytest.raises(InputError, match="belongs to another store"):
         looped(source, checkpoint=checkpoint, resume=True)
-
-
-# -- the command ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -435,24 +412,6 @@ def test_a_run_that_was_killed_after_its_model_had_its_name_is_done(store, tmp_p
     for other in (kept, tmp_path / "text"):
         code, _, err = in_process(store, other, *options)
         assert code == 2 and f"{other}: exists already" in err
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (["-C", "2"], "was begun with -C 1, but 2.0 is given now"),
-        (["--seed", "8"], "was begun with --seed 0, but 8 is given now"),
-        (["--loss", "squared-hinge"], "was begun with --loss hinge, but squared-hinge is given now"),
-    ],
-)
-def test_the_command_refuses_to_resume_another_run(store, tmp_path, in_process, options, expected):
-    checkpoint, model = tmp_path / "run.ckpt", tmp_path / "model.h5"
-    train(store, checkpoint=checkpoint, stop=stop_after(1))
-    code, out, err = in_process(store, model, "--checkpoint", checkpoint, "--resume", "--quiet", *options)
-    assert (code, out) == (2, "")
-    assert len(err.splitlines()) == 1
-    assert expected in err
-    assert not model.exists()
 
 
 def test_what_is_no_checkpoint_is_refused(store, tmp_path, in_process):

@@ -1,7 +1,5 @@
 """Rounding is counted: a certificate claims no more than sums in long double show, however the numbers are scaled."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,24 +15,15 @@ from blocksvm.validation.cross import cross_validate
 
 N, D = 16, 4
 CASES = 92  # of each kind; eleven kinds
-KINDS = {
-    "hinge": {},
-    "squared-hinge": {},
-    "logistic": {},
-    "epsilon-insensitive": {"epsilon": 0.3},
-    "huber": {"delta": 0.7},
-    "lbfgs": {"solver": "lbfgs", "loss": "logistic"},
-    "classes": {"loss": "hinge"},
-    "crammer-singer": {"loss": "hinge", "multiclass": "crammer-singer"},
-    "free bias": {"loss": "hinge", "bias": "free"},
-    "kernel": {"solver": "kernel", "loss": None},
-    "pegasos": {"solver": "pegasos", "dual": True, "loss": "hinge"},
-}
+KINDS = {"hinge": {}, "squared-hinge": {}, "logistic": {}, "epsilon-insensitive": {"epsilon": 0.3},
+         "huber": {"delta": 0.7}, "lbfgs": {"solver": "lbfgs", "loss": "logistic"}, "classes": {"loss": "hinge"},
+         "crammer-singer": {"loss": "hinge", "multiclass": "crammer-singer"},
+         "free bias": {"loss": "hinge", "bias": "free"}, "kernel": {"solver": "kernel", "loss": None},
+         "pegasos": {"solver": "pegasos", "dual": True, "loss": "hinge"}}  # fmt: skip
 
 
 def drawn(kind: str, number: int):
-    """(X, y, settings): columns of one size or of each its own, from 1e-12 to 1e12, whole numbers or not; the labels of
-    a plane, of few rows wrong or none; C from 1e-8 to 1e8."""
+    """(X, y, settings): columns from 1e-12 to 1e12, whole numbers or not; labels of a plane or none; any C."""
     rng = np.random.default_rng([number, len(kind)])
     X = rng.standard_normal((N, D)) * (rng.random((N, D)) < 0.8)
     z = X @ rng.standard_normal(D) + rng.choice([0.0, 0.3]) * rng.standard_normal(N)

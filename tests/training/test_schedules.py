@@ -1,23 +1,16 @@
 """Schedules and partitions: who is visited when, how often, and that what was chosen can be repeated."""
 
-from __future__ import annotations
-
 import itertools
-import json
 import subprocess
 import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.training_cases import Run, SlowMatrix, make_store, random_rows, stop_after, train
+from support.training_cases import SlowMatrix, make_store, random_rows, stop_after, train
 
 from blocksvm.base.errors import InputError
-from blocksvm.kernels.shuffle import windowed_rows
-from blocksvm.model.trace import Trace
-from blocksvm.solvers.solver import PassResult
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training.checkpoint import save_result
 from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition, StoredChunks
 from blocksvm.training.schedule import (
     LEAST_READ,
@@ -44,8 +37,6 @@ def store(tmp_path_factory, rows):
 
 
 CHUNK_ROWS = np.arange(0, 200, 10)
-
-# -- partitions ----------------------------------------------------------------------------------------------------
 
 
 def partition_of(
@@ -136,15 +127,6 @@ def test_everything_that_fits_is_one_block():
     assert [block.tolist() for block in partition_of(np.ones(20), 20).blocks(3)] == [list(range(20))]
 
 
-def test_a_capacity_for_single_chunks_gives_blocks_of_one_chunk():
-    blocks = partition_of([5, 5, 5, 5, 5], 5).blocks(1)
-    assert sorted(block.tolist() for block in blocks) == [[k] for k in range(5)]
-    # one heavy chunk among light ones
-    blocks = partition_of([1, 1, 100, 1, 1], 100).blocks(1)
-    assert sorted(np.concatenate(blocks).tolist()) == list(range(5))
-    assert max(np.array([1, 1, 100, 1, 1])[block].sum() for block in blocks) <= 100
-
-
 def test_the_order_of_rows_is_redrawn_at_every_pass_from_the_keys_alone():
     partition = partition_of(np.ones(4), 2, seed=3)
     orders = {}
@@ -221,21 +203,6 @@ def test_a_block_of_everything_is_visited_in_windows_of_other_chunks_each_time(n
     np.testing.assert_array_equal(stored, np.arange(n))
 
 
-def test_windowed_rows_are_those_of_the_definition():
-    n_rows, n, window, key = np.array([3, 1, 4, 2]), 10, 4, np.uint64(77)
-    order, drawn = np.empty(n, np.int32), np.empty(4, np.int32)
-    windowed_rows(key, n_rows, window, order, drawn)
-    assert sorted(drawn.tolist()) == [0, 1, 2, 3]
-    first = np.cumsum(n_rows) - n_rows
-    line = [int(first[c]) + i for c in drawn.tolist() for i in range(n_rows[c])]
-    for k in range(0, n, window):
-        assert sorted(order[k : k + window].tolist()) == sorted(line[k : k + window])
-    assert order.tolist() != line
-
-
-# -- schedules -----------------------------------------------------------------------------------------------------
-
-
 def passes_of(schedule, ready=False, **known) -> int:
     """Over a block; what is known stays the same from pass to pass."""
     stats = PassStats(1, **known)
@@ -286,16 +253,6 @@ def test_passes_behind_the_blocks_end_where_they_are_worth_less_than_another_rea
     assert not schedule.after_reading(PassStats(gain=9.0, **after | {"passes": MOST_PASSES}))
 
 
-def test_what_a_schedule_knows_adds_up():
-    stats = PassStats(visit_work=50.0, cycle_gain=2.0, cycle_work=200.0)
-    assert stats.worth == 1.0
-    for gain, nnz in ((3.0, 100), (1.0, 40)):
-        stats = stats.after(PassResult(9, nnz, 0.0, gain == 1.0, gain=gain, seen=gain / 2))
-    assert (stats.passes, stats.finished, stats.gain, stats.work, stats.seen) == (2, True, 1.0, 40.0, 0.5)
-    assert (stats.visit_gain, stats.visit_work, stats.cycle_gain, stats.cycle_work) == (4.0, 190.0, 6.0, 340.0)
-    assert stats.worth == pytest.approx((1.0 / 40.0) / (6.0 / 340.0))
-
-
 def test_schedules_are_named():
     assert isinstance(make_schedule("auto"), Auto)
     assert isinstance(make_schedule("overlap"), Overlap)
@@ -308,16 +265,6 @@ def test_schedules_are_named():
 
 def slow(rows, seconds=0.004) -> SlowMatrix:
     return SlowMatrix(*rows, chunk_rows=CHUNK_ROWS, seconds=seconds)
-
-
-def files_of(run: Run, source, folder):
-    """The trace and the model of a run, as the command writes them."""
-    trace = Trace(folder / "trace.jsonl", None, pytest.fail)
-    for event in run.events:
-        trace.write(event)
-    trace.close()
-    save_result(folder / "model.h5", run.loop, run.result, source.feature_ids)
-    return folder / "trace.jsonl", folder / "model.h5"
 
 
 def test_overlap_makes_one_pass_where_nothing_is_read(rows):
@@ -342,13 +289,6 @@ def test_the_default_makes_one_model_whatever_the_clock_says(rows, loss, working
     assert all(run.same(alone) and run.result.passes == alone.result.passes for run in runs)
     assert all(run.result.set_passes == alone.result.set_passes for run in runs)
     assert (sum(alone.result.set_passes) > 0) == (working_set == "auto")
-
-
-def test_auto_makes_further_passes_where_they_add_more_for_their_work(rows):
-    """Where rows come to rest in a block, another pass over it visits few of them."""
-    settings = {"working_set": "none", "block_chunks": 5, "max_outer": 3, "tol": 0.0, "C": 0.01}
-    run = train(Matrix(*rows, chunk_rows=CHUNK_ROWS), **settings)
-    assert 1 <= min(run.result.passes) <= max(run.result.passes) <= MOST_PASSES
 
 
 def test_a_tighter_tolerance_makes_more_passes_and_n_makes_n(store):
@@ -383,22 +323,6 @@ def test_passes_over_a_row_are_at_most_those_asked_for(store, tmp_path, schedule
         assert resumed.same(ended)
     further = train(store, checkpoint=checkpoint, resume=True, max_passes=9, **settings)
     assert np.reshape(further.result.passes, (-1, blocks)).max(axis=1).sum() in (8, 9)
-
-
-def test_a_trace_is_one_json_object_a_line_with_start_and_end(rows, tmp_path):
-    source = slow(rows)
-    run = train(source, schedule="1", block_chunks=5, max_outer=3, tol=0.0)
-    path, _ = files_of(run, source, tmp_path)
-    events = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [event["event"] for event in events] == ["start", "outer", "outer", "outer", "certificate", "end"]
-    assert [event["outer"] for event in events[1:]] == [1, 2, 3, 3, 3]
-    seconds = [event["seconds"] for event in events[1:]]
-    assert seconds == sorted(seconds)
-    start = events[0]
-    assert (start["blocks"], start["schedule"], start["resident"]) == (4, "1", False)
-    assert start["fingerprint"] == source.fingerprint
-    assert {"numpy", "numba", "blocksvm"} <= set(start["versions"])
-    assert events[-1]["rel_gap"] == run.result.certificate.rel_gap
 
 
 def test_seconds_waiting_is_the_time_of_a_slow_source(rows):

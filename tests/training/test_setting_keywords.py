@@ -53,14 +53,9 @@ def test_a_keyword_takes_what_its_setting_takes():
 
 @pytest.mark.parametrize(
     ("function", "keywords"),
-    [
-        (blocksvm.fit, "FitSettings"),
-        (blocksvm.cross_validate, "PathSettings"),
-        (blocksvm.write_store, "StoreSettings"),
-        (blocksvm.Stream, "OnlineSettings"),
-        (blocksvm.measure_regret, "RegretSettings"),
-    ],
-)
+    [(blocksvm.fit, "FitSettings"), (blocksvm.cross_validate, "PathSettings"), (blocksvm.write_store, "StoreSettings"),
+     (blocksvm.Stream, "OnlineSettings"), (blocksvm.measure_regret, "RegretSettings")],
+)  # fmt: skip
 def test_functions_have_them(function, keywords):
     assert inspect.signature(function).parameters["settings"].annotation == f"Unpack[{keywords}]"
 

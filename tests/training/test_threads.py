@@ -1,7 +1,5 @@
 """Work shared by threads: not a bit depends on how many they are."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np
@@ -57,22 +55,6 @@ def test_any_number_of_threads_trains_the_same(stores, classes, settings):
         assert all(np.array_equal(array, there[name], equal_nan=True) for name, array in state.items())
         assert same.certificate == result.certificate
         assert (same.passes, same.set_passes) == (result.passes, result.set_passes)
-
-
-def test_most_rows_are_looked_at_by_the_threads_alone(stores):
-    """Counted in a run: rows that are screened, and those of them that are visited."""
-    with opened(stores[2]) as source:
-        loop = looped(source, block_chunks=10, tol=1e-4, C=0.1, seed=3)
-        solver, screened, visited = loop.plan.solver, [0], [0]
-        kernel = solver.one_pass
-
-        def counted(rows, order, objective, limits, arrays, moving):
-            (visited if moving is None else screened)[0] += len(order)
-            return kernel(rows, order, objective, limits, arrays, moving)
-
-        solver.one_pass = counted
-        assert loop.run().status == "converged"
-    assert screened[0] > 2 * source.n_samples
 
 
 def test_threads_start_with_work_to_share():

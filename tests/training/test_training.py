@@ -1,9 +1,6 @@
 """The outer loop: blocks, certificates, bit-identity of every way to cut the same rows, what a problem consists of."""
 
-from __future__ import annotations
-
 import math
-from dataclasses import replace
 
 import h5py
 import hdf5plugin  # noqa: F401 (h5py reads Blosc through it)
@@ -39,9 +36,6 @@ def store(request, tmp_path_factory, rows):
     return make_store(tmp_path_factory.mktemp("store"), X, y, chunk_nonzeros=128)
 
 
-# -- blocks --------------------------------------------------------------------------------------------------------
-
-
 def whole_block(X, y) -> Block:
     return Matrix(X, y).read_block(np.arange(1), None)
 
@@ -65,32 +59,6 @@ def test_a_block_is_sliced_down_to_one_row(rows, span, ones):
     assert np.array_equal(part.rows, np.arange(240)[span])
     assert np.array_equal(part.y, y[span])
     assert (part.values is None) == ones
-
-
-def test_a_block_is_not_sliced_in_other_steps(rows):
-    with pytest.raises(ValueError, match="steps of one row"):
-        whole_block(*rows)[::2]
-
-
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [("indptr", np.int32), ("indices", np.int64), ("y", np.float32), ("sq_norms", np.float32), ("rows", np.int32),
-     ("values", np.int8), ("values", np.float16)],
-)  # fmt: skip
-def test_a_block_refuses_other_dtypes(rows, name, dtype):
-    block = whole_block(*rows)
-    with pytest.raises(TypeError, match=np.dtype(dtype).name):
-        replace(block, **{name: getattr(block, name).astype(dtype)})
-
-
-@pytest.mark.parametrize("name", ["indptr", "indices", "values", "y", "sq_norms", "rows"])
-def test_a_block_refuses_strided_arrays(rows, name):
-    block = whole_block(*rows)
-    with pytest.raises(TypeError, match="contiguous"):
-        replace(block, **{name: np.repeat(getattr(block, name), 2)[::2]})
-
-
-# -- certificates --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", reference.LOSSES)
@@ -125,6 +93,7 @@ def test_certificate_sums_equal_the_reference_at_any_point(rows, loss, seed):
             assert sums.drift() < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", reference.LOSSES)
 @pytest.mark.parametrize("bias", [0.0, 1.3])
 def test_the_certificate_is_of_the_weights_and_alpha_saved(store, tmp_path, loss, bias):
@@ -195,14 +164,10 @@ def test_estimates_stand_in_the_trace_under_their_own_names(rows):
     assert run.events[-1]["rel_gap"] == run.result.certificate.rel_gap
 
 
-# -- bit-identity --------------------------------------------------------------------------------------------------
-
-SOLVERS = [
-    {"solver": "dual-cd", "schedule": "2"},
-    {"solver": "dual-cd", "loss": "squared-hinge", "schedule": "tol:0.1", "C": 0.3},
-    {"solver": "pegasos", "schedule": "2"},
-    {"solver": "pegasos", "schedule": "1", "batch": 7, "class_weight": "balanced", "bias": 1.0},
-]
+SOLVERS = [{"solver": "dual-cd", "schedule": "2"},
+           {"solver": "dual-cd", "loss": "squared-hinge", "schedule": "tol:0.1", "C": 0.3},
+           {"solver": "pegasos", "schedule": "2"},
+           {"solver": "pegasos", "schedule": "1", "batch": 7, "class_weight": "balanced", "bias": 1.0}]  # fmt: skip
 
 
 def matrix_of(store, **options) -> Matrix:
@@ -213,7 +178,7 @@ def matrix_of(store, **options) -> Matrix:
 
 
 @pytest.mark.parametrize("settings", SOLVERS)
-@pytest.mark.parametrize("block_chunks", [None, 1, 4])
+@pytest.mark.parametrize("block_chunks", [None, pytest.param(1, marks=pytest.mark.slow), 4])
 def test_equal_seeds_give_equal_models_from_a_store_and_from_a_matrix(store, settings, block_chunks):
     settings = settings | {"block_chunks": block_chunks, "max_outer": 5, "tol": 0.0}
     first = train(store, seed=5, **settings)
@@ -225,6 +190,7 @@ def test_equal_seeds_give_equal_models_from_a_store_and_from_a_matrix(store, set
     assert not first.same(train(store, seed=6, **settings))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{"solver": "dual-cd"}, {"solver": "dual-cd", "loss": "squared-hinge"}, {"solver": "pegasos"}]
 )
@@ -245,24 +211,9 @@ def test_in_stored_order_any_cut_gives_the_same_model(store, tmp_path, rows, set
         assert run.result.certificate.primal == pytest.approx(whole.result.certificate.primal, rel=1e-12)
 
 
-@pytest.mark.slow
-def test_a_store_of_one_row_chunks_gives_the_same_model(tmp_path, rows):
-    X, y = rows
-    large, small = (make_store(tmp_path, X, y, name=str(k), chunk_nonzeros=k) for k in (4096, 1))
-    settings = {"order": "stored", "schedule": "1", "max_outer": 3, "tol": 0.0, "working_set": "none"}
-    with Store(small) as source:
-        assert len(source.chunks) == source.n_samples
-    for solver in ("dual-cd", "pegasos"):
-        one_row = train(small, solver=solver, block_chunks=1, **settings)
-        assert one_row.same(train(large, solver=solver, **settings))
-
-
 def test_more_memory_for_the_same_blocks_changes_nothing(store):
     settings = {"schedule": "2", "block_chunks": 3, "max_outer": 4, "tol": 0.0}
     assert train(store, memory=2_000_000, **settings).same(train(store, memory=200_000_000, **settings))
-
-
-# -- what is counted -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("block_chunks", [None, 3])
@@ -287,9 +238,6 @@ def test_the_trace_counts_what_was_done(store, block_chunks):
     assert run.events[-1]["status"] == run.result.status == "max-outer"
 
 
-# -- the problem ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("solver", ["dual-cd", "pegasos"])
 def test_balanced_class_weights_are_explicit_ones(rows, solver):
     X, y = rows
@@ -306,9 +254,9 @@ def test_class_weights_go_by_the_users_labels(rows):
     X, y = rows
     settings = {"schedule": "4", "max_outer": 400, "tol": 1e-9, "C": 0.5}
     run = train(Matrix(X, np.where(y > 0, 7, 3)), class_weight={3.0: 4.0}, **settings)
-    expected = reference.exact_optimum(X, y, np.where(y > 0, 0.5, 2.0), "hinge")
+    expected = reference.optimum(X, y, np.where(y > 0, 0.5, 2.0), "hinge")
     assert run.result.status == "converged"
-    assert run.result.certificate.primal == pytest.approx(expected[2], rel=1e-8)
+    assert run.result.certificate.primal == pytest.approx(expected[1], rel=1e-8)
     np.testing.assert_allclose(run.w[:-1], expected[0], atol=1e-4)
 
 
@@ -339,7 +287,7 @@ def test_lambda_is_another_name_for_c():
 def test_small_problems_reach_the_optimum_found_by_another_route(loss):
     X, y = random_rows(n=40, d=12, seed=21)
     C_rows = reference.c_rows(y, 0.7, "balanced")
-    w, _, primal, dual = reference.exact_optimum(X, y, C_rows, loss)
+    w, primal = reference.optimum(X, y, C_rows, loss)
     matrix = Matrix(X, y, chunk_rows=np.arange(0, 40, 4))
     for blocks in (None, 3):
         run = train(matrix, loss=loss, C=0.7, class_weight="balanced", schedule="10", tol=1e-9, block_chunks=blocks)
@@ -361,42 +309,15 @@ def test_a_matrix_of_zeros_and_rows_without_entries_converge():
 
 
 @pytest.mark.parametrize(
-    ("labels", "expected"),
-    [
-        ([4.0] * 30, "all rows have the label 4; training needs rows of two classes, add the other"),
-        (
-            [1.0, 2.0, 3.5] * 10,
-            "has 3 labels (1, 2, 3.5), but this solver takes two",
-        ),
-    ],
-)
-def test_other_than_two_labels_are_an_error(tmp_path, labels, expected):
-    X, _ = random_rows(n=30)
-    store = make_store(tmp_path, X, labels)
-    with Store(store) as source, pytest.raises(InputError) as error:
-        looped(source, solver="pegasos")
-    assert expected in str(error.value)
-    with pytest.raises(InputError) as error:
-        looped(Matrix(X, np.array(labels)), solver="pegasos")
-    assert expected in str(error.value)
-
-
-@pytest.mark.parametrize(
     ("settings", "expected"),
     [
         ({"C": 0.0}, "C=0: must be a finite number above 0"),
-        ({"C": -1.0}, "C=-1: must be"),
         ({"C": math.nan}, "C=nan: must be"),
-        ({"C": math.inf}, "C=inf: must be"),
         ({"lam": 0.0}, "lam=0: must be"),
-        ({"solver": "sgd"}, "solver=sgd: no such solver; choose one of"),
-        ({"loss": "l1"}, "loss=l1: no such loss; choose one of hinge, squared-hinge"),
         ({"partition": "x"}, "partition=x: choose one of redrawn, fixed"),
         ({"order": "x"}, "order=x: choose one of"),
-        ({"schedule": "0"}, "schedule=0: expected"),
         ({"schedule": "tol:0"}, "schedule=tol:0: expected"),
         ({"schedule": "tol:nan"}, "schedule=tol:nan: expected"),
-        ({"schedule": "fast"}, "schedule=fast: expected"),
         ({"bias": -1.0}, "bias=-1: must be"),
         ({"tol": math.nan}, "tol=nan: must be"),
         ({"solver": "pegasos", "batch": 0}, "batch=0: must be"),
@@ -406,8 +327,6 @@ def test_other_than_two_labels_are_an_error(tmp_path, labels, expected):
         ({"seed": 2**63}, "seed=9223372036854775808: must be from 0 to 2"),
         ({"batch": 2}, "batch: dual-cd does not accept it; it accepts loss, C, lam, class_weight"),
         ({"solver": "pegasos", "schedule": "tol:0.1"}, "pegasos has not"),
-        ({"class_weight": {2.0: 1.0}}, "class_weight=2=1: no row has this label; the labels are -1 and 1"),
-        ({"class_weight": {1.0: 0.0}}, "must be a finite number above 0"),
         ({"class_weight": {1.0: math.nan}}, "must be a finite number above 0"),
     ],
 )
@@ -419,16 +338,13 @@ def test_settings_that_make_no_sense_are_refused_by_name(rows, settings, expecte
 
 @pytest.mark.parametrize(
     ("X", "y", "expected"),
-    [
-        (np.zeros((0, 3)), np.zeros(0), "has no rows"),
-        (np.array([[1.0, np.nan]]), np.ones(1), "a value is not finite"),
-        (np.array([[1.0, np.inf]]), np.ones(1), "a value is not finite"),
-        (np.ones((2, 2)), np.array([1.0, np.inf]), "row 1 of y: the label inf is not a finite number"),
-        (np.ones((2, 2)), np.ones(3), "labels must be 2 finite numbers"),
-        (np.ones((2, 2)), np.array(["a", 2.0], dtype=object), "labels must be all numbers or all strings"),
-        (np.ones((2, 2)), np.array([{}, 2.0], dtype=object), "labels must be numbers or strings"),
-    ],
-)
+    [(np.zeros((0, 3)), np.zeros(0), "has no rows"), (np.array([[1.0, np.nan]]), np.ones(1), "a value is not finite"),
+     (np.array([[1.0, np.inf]]), np.ones(1), "a value is not finite"),
+     (np.ones((2, 2)), np.array([1.0, np.inf]), "row 1 of y: the label inf is not a finite number"),
+     (np.ones((2, 2)), np.ones(3), "labels must be 2 finite numbers"),
+     (np.ones((2, 2)), np.array(["a", 2.0], dtype=object), "labels must be all numbers or all strings"),
+     (np.ones((2, 2)), np.array([{}, 2.0], dtype=object), "labels must be numbers or strings")],
+)  # fmt: skip
 def test_a_matrix_that_cannot_be_trained_on_is_refused(X, y, expected):
     with pytest.raises(InputError, match=expected):
         Matrix(scipy.sparse.csr_matrix(X), y)
@@ -446,9 +362,6 @@ def test_a_matrix_is_brought_to_canonical_form_without_touching_the_users():
     assert all(np.array_equal(a, b) for a, b in zip(kept, (X.data, X.indices, X.indptr), strict=True))
     # integers are trained on as float64
     assert whole_block(scipy.sparse.csr_matrix(np.array([[2, 0], [0, 3]])), np.arange(2)).values.dtype == np.float64
-
-
-# -- memory --------------------------------------------------------------------------------------------------------
 
 
 def test_too_little_memory_is_refused_with_the_need_before_reading(store):
@@ -479,9 +392,6 @@ def test_the_plan_stays_within_the_budget_and_covers_the_arrays(store):
     arenas = sum(arena.memory.nbytes for arena in run.loop.reader.arenas)
     state = sum(array.nbytes for array in run.loop.state.values())
     assert arenas + state <= sum(run.result.memory.values()) + 16
-
-
-# -- held-out rows -------------------------------------------------------------------------------------------------
 
 
 def test_held_out_accuracy_matches_features_by_id_and_labels_by_value(rows, tmp_path):

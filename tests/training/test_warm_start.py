@@ -1,11 +1,19 @@
 """Beginning from another run's end: feasible, with w that of alpha, and to the same optimum as from nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import reference
-from support.training_cases import Run, looped, make_store, opened, random_rows, rows_of_store, stop_after, train
+from support.training_cases import (
+    Run,
+    assert_resumed,
+    looped,
+    make_store,
+    opened,
+    random_rows,
+    rows_of_store,
+    stop_after,
+    train,
+)
 
 from blocksvm.base.errors import InputError
 from blocksvm.model.solver_state import open_state
@@ -47,20 +55,16 @@ def start_of(store, warm_start, **settings):
     return seen
 
 
-PATHS = [
-    ({"C": 0.5}, {"C": 1.0}),
-    ({"C": 1.0}, {"C": 0.5}),
-    ({"C": 0.5}, {"C": 0.5}),
-    ({"C": 0.5, "loss": "hinge"}, {"C": 0.5, "loss": "squared-hinge"}),
-    ({"C": 0.5, "loss": "squared-hinge"}, {"C": 0.5, "loss": "hinge"}),
-    ({"C": 0.5, "loss": "squared-hinge"}, {"C": 5.0, "loss": "squared-hinge"}),
-    ({"C": 0.5}, {"C": 0.5, "class_weight": {1.0: 3.0}, "bias": 0.5}),
-    ({"C": 0.5, "class_weight": {1.0: 3.0}}, {"C": 0.5}),
-    ({"C": 0.5, "class_weight": {1.0: 30.0}}, {"C": 0.5, "class_weight": {1.0: 30.0}}),
-]
+PATHS = [({"C": 0.5}, {"C": 1.0}), ({"C": 1.0}, {"C": 0.5}), ({"C": 0.5}, {"C": 0.5}),
+         ({"C": 0.5, "loss": "hinge"}, {"C": 0.5, "loss": "squared-hinge"}),
+         ({"C": 0.5, "loss": "squared-hinge"}, {"C": 0.5, "loss": "hinge"}),
+         ({"C": 0.5, "loss": "squared-hinge"}, {"C": 5.0, "loss": "squared-hinge"}),
+         ({"C": 0.5}, {"C": 0.5, "class_weight": {1.0: 3.0}, "bias": 0.5}),
+         ({"C": 0.5, "class_weight": {1.0: 3.0}}, {"C": 0.5}),
+         ({"C": 0.5, "class_weight": {1.0: 30.0}}, {"C": 0.5, "class_weight": {1.0: 30.0}})]  # fmt: skip
 
 
-@pytest.mark.parametrize("blocks", [None, 3])
+@pytest.mark.parametrize("blocks", [None, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("before", "after"), PATHS)
 def test_a_warm_start_is_feasible_and_leads_to_the_same_optimum(store, tmp_path, before, after, blocks):
     X, y, _ = rows_of_store(store)
@@ -199,8 +203,4 @@ def test_what_cannot_be_a_start_is_refused(store, rows, tmp_path):
 def test_a_warm_started_run_is_resumed_like_any_other(store, tmp_path):
     model = model_of(train(store, C=2.0, max_outer=3), store, tmp_path / "model.h5")
     settings = {"schedule": "2", "block_chunks": 3, "max_outer": 3, "tol": 0.0, "warm_start": model}
-    whole = train(store, **settings)
-    checkpoint = tmp_path / "run.ckpt"
-    for k in (1, 4, 9):
-        train(store, checkpoint=checkpoint, stop=stop_after(k), **settings)
-        assert train(store, checkpoint=checkpoint, resume=True, **settings).same(whole)
+    assert_resumed(store, tmp_path, (1, 4, 9), **settings)

@@ -1,7 +1,4 @@
-"""The working set: which rows are in it, that they are the rows, and that nothing but the number of readings depends on
-it."""
-
-from __future__ import annotations
+"""The working set: which rows are in it, and that nothing but the number of readings depends on it."""
 
 import tracemalloc
 
@@ -11,7 +8,7 @@ import reference
 import reference_losses
 from hypothesis import given, strategies
 from scipy import sparse
-from support.training_cases import Run, SlowMatrix, make_store, random_rows, run_in_process, stop_after, train, visit_of
+from support.training_cases import SlowMatrix, make_store, random_rows, run_in_process, stop_after, train, visit_of
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -24,7 +21,7 @@ from blocksvm.store.reader import open_store
 from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import LEAST_READ, MOST_PASSES
 from blocksvm.training.train_settings import TrainSettings
-from blocksvm.training.working_set import FILL_SHARE, LOWERED, WorkingSet, largest_first
+from blocksvm.training.working_set import FILL_SHARE, LOWERED, WorkingSet
 
 LOSSES = ("hinge", "squared-hinge", "logistic")
 CHUNK_ROWS = np.arange(0, 160, 8)
@@ -33,9 +30,6 @@ CHUNK_ROWS = np.arange(0, 160, 8)
 @pytest.fixture(scope="module")
 def rows():
     return random_rows(n=160, d=30, seed=12)
-
-
-# -- shares of the gap ---------------------------------------------------------------------------------------------
 
 
 def solver_with_set(source, loss: str, **given) -> DualCD:
@@ -105,27 +99,6 @@ def test_the_gain_of_a_pass_is_what_it_adds_to_the_dual(rows):
             after = reference.dual(X, y, state["alpha"], np.ones(n), loss)
             assert gain == pytest.approx(after - before, rel=1e-9, abs=1e-10)
             before = after
-
-
-# -- which rows ----------------------------------------------------------------------------------------------------
-
-
-@given(strategies.integers(0, 2**32 - 1))
-def test_the_largest_shares_come_first(seed):
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 40))
-    share = rng.choice([0.0, 1e-290, 0.5, 1.0, rng.uniform(), 1e5], n)
-    sizes, number = rng.integers(0, 9, n), rng.permutation(n)
-    most = float(rng.integers(0, 80))
-    chosen, least = largest_first(share, sizes, number, most)
-    expected, filled = [], 0
-    for i in sorted(range(n), key=lambda i: (-share[i], number[i])):
-        filled += sizes[i]
-        if filled > most:
-            break
-        expected.append(i)
-    assert sorted(np.flatnonzero(chosen)) == sorted(expected)
-    assert least == (share[expected].min() if expected else np.inf)
 
 
 class PlainSet:
@@ -264,9 +237,6 @@ def test_a_saved_set_of_other_rows_is_refused(rows):
         WorkingSet(source, 20_000).restore(saved, iter(blocks[1:]))
 
 
-# -- runs ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
@@ -377,6 +347,7 @@ def test_a_resumed_run_counts_what_it_counted_when_it_was_begun():
             Plan(source, TrainSettings(memory=sum(counted.values()) - 10_000), resume=saved)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [10**9, 10**7])
 def test_what_was_fitted_keeps_no_rows(tmp_path, memory):
     X = sparse.random(20_000, 60, density=0.5, random_state=1, format="csr")
@@ -392,8 +363,7 @@ def test_what_was_fitted_keeps_no_rows(tmp_path, memory):
 
 
 def test_blocks_with_a_set_are_better_than_all_rows_without_one():
-    """A little less memory than all rows and a set need, and blocks of them: the rows are read again, but the set is
-    there."""
+    """A little less memory than all rows and a set need: rows are read again, but the set is there."""
     X = sparse.random(4_000, 60, density=0.2, random_state=1, format="csr")
     y = np.where(X @ np.ones(60) > 6.0, 1.0, -1.0)
     ample = train(Matrix(X, y), memory=10**8, tol=1e-2, max_outer=9)
@@ -454,25 +424,3 @@ def test_what_the_setting_takes(capsys, tmp_path, rows):
     assert code == 2
     assert "--working-set: pegasos does not accept it" in err
     assert train(store, solver="pegasos", working_set="auto", max_outer=2).result.set_passes == []
-
-
-def test_the_table_shows_it(capsys, tmp_path):
-    X, y = easy_rows()
-    store = make_store(tmp_path, X, y, chunk_nonzeros=128)
-    code, _, err = run_in_process(
-        capsys, train_main, store, tmp_path / "m.h5", "--block-chunks", "6", "--schedule", "1", "-C", "10"
-    )
-    assert code == 0
-    head, *lines = [line for line in err.splitlines() if line.startswith(("outer", "    "))]
-    assert "set set-gap set-passes    read" in head
-    assert all("%" in line for line in lines)
-
-
-def test_runs_with_a_set_are_the_same_twice(rows):
-    runs: list[Run] = [
-        train(Matrix(*rows, chunk_rows=CHUNK_ROWS), block_chunks=4, schedule="3", max_outer=4, tol=0.0, seed=5)
-        for _ in range(2)
-    ]
-    assert runs[0].same(runs[1])
-    other = train(Matrix(*rows, chunk_rows=CHUNK_ROWS), block_chunks=4, schedule="3", max_outer=4, tol=0.0, seed=6)
-    assert not runs[0].same(other)

@@ -1,9 +1,6 @@
 """Cross-validation: each problem is that of its fold's training rows, and each row is scored by who has not seen it."""
 
-from __future__ import annotations
-
 import gc
-import io
 import json
 import re
 import weakref
@@ -15,14 +12,7 @@ import pytest
 import reference
 from support.class_cases import classes
 from support.fold_cases import GIVEN, PATH, N, dense, looped
-from support.training_cases import (
-    command,
-    make_store,
-    random_rows,
-    run_in_process,
-    stop_after,
-    train,
-)
+from support.training_cases import make_store, random_rows, run_in_process, stop_after, train
 
 from blocksvm.base.errors import InputError
 from blocksvm.commands.cv import main as cv_main
@@ -38,7 +28,6 @@ from blocksvm.training.train_settings import TrainSettings
 from blocksvm.validation.cross import cross_validate
 from blocksvm.validation.folds import SALT, folds_of
 from blocksvm.validation.held_out_problems import HeldOutCD
-from blocksvm.validation.validation_figure import draw
 
 CHUNKS = np.arange(0, N, 20)
 
@@ -46,9 +35,6 @@ CHUNKS = np.arange(0, N, 20)
 @pytest.fixture(scope="module")
 def rows():
     return random_rows(n=N, d=15, seed=11)
-
-
-# -- folds ------------------------------------------------------------------------------------------------------------
 
 
 def test_folds_are_drawn_by_the_rows_numbers(rows, tmp_path):
@@ -77,9 +63,6 @@ def test_rows_of_a_group_are_held_out_together(rows, tmp_path):
     (tmp_path / "short.txt").write_text("a\n" * 7)
     with pytest.raises(InputError, match="has 7 lines, and the matrix was made of 200 rows"):
         folds_of(Matrix(X, y), 4, 0, str(tmp_path / "short.txt"))
-
-
-# -- the problems -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -145,9 +128,6 @@ def test_the_next_part_of_a_path_begins_feasible_and_no_worse_than_scaled(rows, 
         assert dual == pytest.approx(total, rel=1e-9)
     result = loop.run()
     assert result.status == "converged"
-
-
-# -- what the held-out rows say ---------------------------------------------------------------------------------------
 
 
 def test_figures_are_those_of_models_that_have_not_seen_the_rows(rows):
@@ -232,17 +212,12 @@ def test_a_user_who_wants_to_stop_is_heard(rows):
 
 @pytest.mark.parametrize(
     ("more", "expected"),
-    [
-        ({"C": [0.0, 1.0]}, "needs finite numbers above 0"),
-        ({"folds": 1}, "must be from 2 to 100"),
-        ({"at_once": 0}, "must be 1 or more"),
-        ({"C": "0.1,1"}, "needs finite numbers above 0, e.g. "),
-        ({"lam": 1.0}, "goes along a path of C"),
-        ({"solver": "arow"}, "cross-validation uses dual-cd"),
-        ({"bias": "free"}, "choose C with bias=1, .* and train with bias=free at that C"),
-        ({"multiclass": "crammer-singer"}, "trains each class against the others"),
-    ],
-)
+    [({"C": [0.0, 1.0]}, "needs finite numbers above 0"), ({"folds": 1}, "must be from 2 to 100"),
+     ({"at_once": 0}, "must be 1 or more"), ({"C": "0.1,1"}, "needs finite numbers above 0, e.g. "),
+     ({"lam": 1.0}, "goes along a path of C"), ({"solver": "arow"}, "cross-validation uses dual-cd"),
+     ({"bias": "free"}, "choose C with bias=1, .* and train with bias=free at that C"),
+     ({"multiclass": "crammer-singer"}, "trains each class against the others")],
+)  # fmt: skip
 def test_what_cannot_be_is_refused(rows, more, expected):
     with pytest.raises(InputError, match=expected):
         cross_validate(Matrix(*rows), **{"C": PATH, "folds": 3, **more})
@@ -310,9 +285,7 @@ def test_what_a_fold_cannot_measure_is_told_and_chooses_nothing(rows, tmp_path, 
     np.testing.assert_allclose(found.mean("auc"), expected, rtol=1e-12)
     assert found.best("auc") == int(np.argmax(expected))
     found.auc[:] = np.nan
-    with pytest.raises(
-        InputError, match="select=auc: no fold has rows of two classes to measure it by; choose another"
-    ):
+    with pytest.raises(InputError, match="select=auc: no fold has rows of two classes to measure it by; choose"):
         found.best("auc")
 
 
@@ -326,9 +299,6 @@ def test_a_measure_that_the_rows_do_not_have_is_refused_before_training(rows, tm
     store = make_store(tmp_path, X, np.arange(N) % 3 + 0.0)
     with pytest.raises(InputError, match=f"--select {measure}: is no measure of these .*; choose {expected}$"):
         cv_main([str(store), "--select", measure, "--loss", loss])
-
-
-# -- the command ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -357,36 +327,8 @@ def test_the_command(rows, tmp_path, capsys):
     assert code == 2 and "-C 1,x: expected numbers" in err
 
 
-@pytest.mark.process
-def test_what_the_figure_shows_is_named(rows, monkeypatch):
-    drawn = []
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *_, **__: drawn.append(figure))
-    draw(cross_validate(Matrix(*rows), values_of("0.001:1:3"), 3, tol=0.1), io.BytesIO())
-    labels = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in drawn[0].axes]
-    assert [names[:2] for names in labels] == [["one fold each", "mean of 3 folds"]] * 2
-    assert all(re.fullmatch(r"best mean, at C = (0.001|0.0316228|1)", names[2]) for names in labels)
-
-
 def test_a_printed_cost_is_the_one_that_is_trained_with():
     assert values_of("0.001:1:3") == [0.001, 0.0316228, 1.0]
-
-
-@pytest.mark.process
-def test_help_is_quick_and_whole():
-    done = command("--help", module="cv")
-    assert done.returncode == 0
-    for option in ("--folds", "-C", "--groups", "--refit", "--class-weight", "--memory", "--epsilon"):
-        assert option in done.stdout
-
-
-# -- going on after an interruption -----------------------------------------------------------------------------------
-
-
-def same(found, expected):
-    told, wanted = (run.described() for run in (found, expected))
-    for name in ("seconds", "readings"):
-        told.pop(name), wanted.pop(name)
-    assert told == wanted
 
 
 def test_the_parts_of_a_path_do_not_add_up_in_memory(rows, monkeypatch):
