@@ -182,22 +182,13 @@ class Runner:
         None.  Raises InputError where the learner does not support weights of rows, and where its weights overflow."""
         if weights is not None:
             self.check_weights()
-        loop = {None: self.loops.two, PROTOTYPE: self.loops.prototypes, REST: self.loops.rest}[self.rule]
+        loop = {None: self.loops.one, PROTOTYPE: self.loops.pair, REST: self.loops.each}[self.rule]
         rows = Rows(*matrix, y, EVEN if weights is None else weights)
+        out = np.empty((len(order), 0)) if scores is None else scores.reshape(len(order), self.n_vectors)
         loop(rows, order, d, self.bias, state.prior, self.memory(state.columns, state.scalars), self.query, self.key,
-             state.tally, np.empty((0, 0) if self.rule else 0) if scores is None else scores,
-             *self._more_of_loop(sets))  # fmt: skip
+             state.tally, out, self.real, sets or NO_SETS, self.costs or NO_COSTS)  # fmt: skip
         if not math.isfinite(state.tally[LOSS_SUM]):
             self.diverged(f"by row {int(state.tally[ROWS]):,}")
-
-    def _more_of_loop(self, sets: SetTable | None) -> tuple:
-        """The last arguments of the loop of this rule."""
-        if self.rule is None:
-            return (self.real,)
-        table = NO_SETS if sets is None else sets.arrays
-        if learns_apart(self.rule):
-            return (table,)
-        return () if self.learner.rule.jointly else (table, self.costs or NO_COSTS)
 
     def take_costs(self, labels: Labels | None) -> None:
         """Set the costs of the settings, if there are any, for these classes.  Raises InputError where they are of
