@@ -24,7 +24,7 @@ from blocksvm.base.memory import Budget, megabytes
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.kernels.kernel_machine_loops import columns_of
 from blocksvm.online.kernel_loop import HELD, IN_COLUMNS, factorise, learn_by_support
-from blocksvm.online.learner import STEP, WEIGHTS, C
+from blocksvm.online.learner import STEP, WEIGHTS, C, as_it_is, cut_off, softened
 from blocksvm.online.loops import EVEN, LOSS_SUM, ROWS
 from blocksvm.online.runner import known_of
 from blocksvm.online.solver import RowSolver, factors_by_code, require_two_classes
@@ -162,12 +162,12 @@ class SupportVectors:
 
 @dataclass(frozen=True)
 class KernelLearner:
-    """One of the four learners.  numbers(settings): (most, slack) of its step; on_mistakes: only mistakes change w."""
+    """One of the four learners.  numbers(settings): most and slack of its step; on_mistakes: only mistakes change w."""
 
     name: str
     summary: str
     settings: Settings
-    numbers: Callable[[Mapping], tuple[float, float]]
+    numbers: Callable[[Mapping], dict[str, float]]
     on_mistakes: bool = False
     takes: tuple[str, ...] = (WEIGHTS,)
 
@@ -253,11 +253,12 @@ class KernelOnlineSolver(RowSolver, HoldsRows):
         """Predict each row of ``order``, then learn from it."""
         vectors, done = self.vectors, 0
         rows = *block.matrix, block.sq_norms, block.rows, block.y, EVEN if weights is None else weights
-        numbers = self.learner.on_mistakes, *self.learner.numbers(self.settings)
+        numbers = self.learner.numbers(self.settings)
         budget = self.settings["budget"] or self.most_rows
         while True:
             done += learn_by_support(
-                *rows, order[done:], *vectors.arrays, *self.function, self.constant, *numbers, budget,
+                *rows, order[done:], *vectors.arrays, *self.function, self.constant, self.on_mistakes,
+                numbers["most"], numbers["slack"], budget,
                 vectors.most_loose, vectors.dense, vectors.products, vectors.solved, tally,
             )  # fmt: skip
             if done == len(order):
@@ -288,7 +289,7 @@ class KernelOnlineSolver(RowSolver, HoldsRows):
         return summary
 
 
-def method_of_kernel(name: str, summary: str, settings: Settings, numbers: Callable[[Mapping], tuple[float, float]],
+def method_of_kernel(name: str, summary: str, settings: Settings, numbers: Callable[[Mapping], dict[str, float]],
                      on_mistakes: bool = False, takes: tuple[str, ...] = (WEIGHTS,)) -> Method:  # fmt: skip
     learner = KernelLearner(name, summary, settings, numbers, on_mistakes, takes)
     capabilities = Capabilities(predicts_first=True, takes_weights=WEIGHTS in takes, linear=False)
@@ -297,16 +298,14 @@ def method_of_kernel(name: str, summary: str, settings: Settings, numbers: Calla
 
 KERNEL_PERCEPTRON = method_of_kernel(
     "kernel-perceptron", "the perceptron with a kernel", Settings((STEP,)) + SHARED,
-    lambda settings: (settings["step"], 0.0), on_mistakes=True,
+    lambda settings: {"most": settings["step"], "slack": 0.0}, on_mistakes=True,
 )  # fmt: skip
-KERNEL_PA = method_of_kernel(
-    "kernel-pa", "passive-aggressive with a kernel", SHARED, lambda settings: (math.inf, 0.0), takes=()
-)
+KERNEL_PA = method_of_kernel("kernel-pa", "passive-aggressive with a kernel", SHARED, as_it_is, takes=())
 KERNEL_PA1 = method_of_kernel(
     "kernel-pa1", "passive-aggressive with a kernel, steps cut off at C", Settings((C,)) + SHARED,
-    lambda settings: (settings["C"], 0.0),
+    cut_off,
 )  # fmt: skip
 KERNEL_PA2 = method_of_kernel(
     "kernel-pa2", "passive-aggressive with a kernel, steps softened by 1 / (2C)", Settings((C,)) + SHARED,
-    lambda settings: (math.inf, 1.0 / (2.0 * settings["C"])),
+    softened,
 )  # fmt: skip

@@ -62,6 +62,20 @@ C = positive("C", "weight of the loss", 1.0)
 LAM = positive("lam", "weight of ||w||^2 / 2", REQUIRED, metavar="L")
 MAX_NORM = positive("max_norm", "largest norm of a row (a store knows it)", REQUIRED, metavar="R")
 
+
+# "most" and "slack" of a step min(most, loss / (||x||^2 + slack)): as it is, cut off at C, softened by 1 / (2C)
+def as_it_is(settings: Mapping) -> dict[str, float]:
+    return {"most": math.inf, "slack": 0.0}
+
+
+def cut_off(settings: Mapping) -> dict[str, float]:
+    return {"most": settings["C"], "slack": 0.0}
+
+
+def softened(settings: Mapping) -> dict[str, float]:
+    return {"most": math.inf, "slack": 1.0 / (2.0 * settings["C"])}
+
+
 # settings of every learner
 SHARED = Settings(
     (
@@ -82,6 +96,9 @@ COMMON_SETTINGS = SHARED + (PROBLEM_SETTINGS["class_weight"],)  # what all learn
 # What a learner takes: rows with weights; a prior model, to whose weights its own may be added; --average, the mean of
 # its weights; --bias, a constant feature.
 WEIGHTS, PRIOR, AVERAGE, BIAS = EVERYTHING = ("weights", "prior", "average", "bias")
+
+
+BY_LOSS: dict[str, Callable] = {}  # stands for ``following_numbers`` of numbers, of a learner with the setting loss
 
 
 class Rule(NamedTuple):
@@ -140,7 +157,8 @@ class Learner:
 
     complete(settings, known): the settings with those that follow from others and from the data; raises InputError for
     what no single setting's range excludes, and for a loss without a function that the rule uses.  targets: by the kind
-    of other labels than classes, what makes the learner for them of this one.  variants: the learner of each value of
+    of other labels than classes, what makes the learner for them of this one (default: ``following_numbers`` of one with
+    the setting loss).  variants: the learner of each value of
     the setting that has these choices.  takes: of ``EVERYTHING``.  acts_up_to: the margin up to which rows change
     anything.  describe(settings, scalars by name): entries of a model's description.
 
@@ -156,11 +174,16 @@ class Learner:
     update_numpy: Callable | None = None
     loss: str = DEFAULT
     complete: Callable[[dict, Mapping], dict] = lambda settings, known: settings
-    targets: Mapping[str, Callable[[Learner], Learner]] = field(default_factory=dict)
+    targets: Mapping[str, Callable[[Learner], Learner]] = field(default_factory=lambda: BY_LOSS)
     variants: Mapping[str, Learner] = field(default_factory=dict)
     takes: tuple[str, ...] = EVERYTHING
     acts_up_to: float = math.inf
     describe: Callable[[Mapping, Mapping], dict] = lambda settings, scalars: {}
+
+    def __post_init__(self):
+        if self.targets is BY_LOSS:
+            targets = {NUMBERS: following_numbers} if LOSS.name in self.settings else {}
+            object.__setattr__(self, "targets", targets)
 
     def like(self, **changes) -> Learner:
         """A copy with these changes, of its own fields and of its rule's."""

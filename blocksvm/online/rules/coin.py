@@ -15,7 +15,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.prefetch import value_at
-from blocksvm.online.learner import LOSS, NUMBERS, Learner, Settings, following_numbers, positive
+from blocksvm.online.learner import LOSS, Learner, Settings, positive
 from blocksvm.online.memory import layout, parameters, unsigned
 from blocksvm.online.rule_parts import change_weight, derivative_at, plain_rule
 
@@ -69,5 +69,4 @@ COIN = Learner(
     rule=plain_rule(
         coin_update, COLUMN, scalars=SCALAR, parameters=PARAMETER, initial=lambda settings: {"steepest": 1.0}
     ),
-    targets={NUMBERS: following_numbers},
 )

@@ -13,14 +13,26 @@ AROW      (Crammer, Kulesza, Dredze, NIPS 2009) m < 1: alpha = (1 - m) / (v + r)
 A row of importance h has h C in place of C, and r / h in place of r.
 """
 
-import math
 from statistics import NormalDist
 
 import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.prefetch import value_at
-from blocksvm.online.learner import AVERAGE, BIAS, EVERYTHING, PRIOR, C, Learner, Setting, Settings, positive
+from blocksvm.online.learner import (
+    AVERAGE,
+    BIAS,
+    EVERYTHING,
+    PRIOR,
+    C,
+    Learner,
+    Setting,
+    Settings,
+    as_it_is,
+    cut_off,
+    positive,
+    softened,
+)
 from blocksvm.online.memory import layout, parameters
 from blocksvm.online.rule_parts import ROUNDS, change_weight, plain_rule
 
@@ -137,9 +149,9 @@ def arow_update(row, y, z, importance, memory):
         columns[place + COLUMN.spread] = variance * ((r + others) / (v + r))
 
 
-def phi(settings: dict) -> float:
-    """The quantile of the standard normal distribution at the confidence eta."""
-    return NormalDist().inv_cdf(settings["confidence"])
+def with_phi(numbers):
+    """The numbers with phi, the quantile of the standard normal distribution at the confidence eta."""
+    return lambda settings: numbers(settings) | {"phi": NormalDist().inv_cdf(settings["confidence"])}
 
 
 CONFIDENCE = Setting("confidence", "probability eta with which each row is to be right", 0.9, above=0.5, below=1.0)
@@ -153,7 +165,7 @@ CW_STDEV = Learner(
     settings=Settings((CONFIDENCE, VARIANCE)),
     rule=plain_rule(
         cw_stdev_update, COLUMN, parameters=CW, initial=lambda settings: {"spread": settings["variance"]},
-        numbers=lambda settings: {"phi": phi(settings), "most": math.inf, "slack": 0.0},
+        numbers=with_phi(as_it_is),
     ),
     takes=(PRIOR, AVERAGE, BIAS),
 )  # fmt: skip
@@ -171,14 +183,14 @@ SCW1 = CW_STDEV.like(
     source="Wang, Zhao, Hoi, ICML 2012",
     example="scw1 -C 0.5",
     settings=Settings((CONFIDENCE, C, VARIANCE)),
-    numbers=lambda settings: {"phi": phi(settings), "most": settings["C"], "slack": 0.0},
+    numbers=with_phi(cut_off),
     takes=EVERYTHING,
 )
 SCW2 = SCW1.like(
     name="scw2",
     summary="soft confidence-weighted: the step softened by 1 / (2C)",
     example="scw2 -C 0.5",
-    numbers=lambda settings: {"phi": phi(settings), "most": math.inf, "slack": 1.0 / (2.0 * settings["C"])},
+    numbers=with_phi(softened),
 )
 AROW = CW_STDEV.like(
     name="arow",

@@ -16,7 +16,7 @@ from blocksvm.kernels import inlined
 from blocksvm.kernels.loss_placeholders import aware_step, derivative
 from blocksvm.kernels.prefetch import products, value_at
 from blocksvm.losses import require
-from blocksvm.online.learner import LOSS, NUMBERS, Learner, Rule, Settings, following_numbers, positive
+from blocksvm.online.learner import LOSS, Learner, Rule, Settings, positive
 from blocksvm.online.memory import layout, parameters, unsigned
 from blocksvm.online.rule_parts import ROUNDS, averages
 
@@ -151,5 +151,4 @@ NAG = Learner(
     settings=Settings((LOSS, positive("step", "learning rate", 0.5))),
     rule=Rule(nag_score, nag_update, nag_current, nag_mean, COLUMN, SCALAR, scratch=SCRATCH),
     complete=with_aware_step,
-    targets={NUMBERS: following_numbers},
 )

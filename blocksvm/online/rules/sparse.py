@@ -23,19 +23,17 @@ from blocksvm.online.learner import (
     DECAY,
     L1,
     LOSS,
-    NUMBERS,
     STEP,
     Learner,
     Rule,
     Setting,
     Settings,
-    following_numbers,
     not_negative,
     positive,
 )
 from blocksvm.online.memory import layout, parameters, unsigned
 from blocksvm.online.rule_parts import ROUNDS, averages, derivative_at, eta_at, is_small, lazy, soft
-from blocksvm.online.rules.group import GROUP, GROUPED
+from blocksvm.online.rules.gradient import GROUP, GROUPED
 
 COLUMN = layout("v", "applied", "powers", averaging=("round", "sum"))
 AT = unsigned(COLUMN)
@@ -237,46 +235,10 @@ def idle(place, memory):
 
 
 @inlined
-def subgradient_score(row, memory):
-    indices, values, start, stop = row
-    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
-    start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
-    now = scalars[ROUNDS]
-    if averages(parameters) or parameters[PARAMETER.l1] != 0.0:
-        for k in range(start, stop):
-            place = np.uint64(indices[k]) * width
-            if columns[place + IDLE_AT.weight] != 0.0 and columns[place + IDLE_AT.round] != now:
-                w, total = idle(place, memory)
-                columns[place + IDLE_AT.weight] = w
-                if averages(parameters):
-                    columns[place + IDLE_AT.sum] += total
-            columns[place + IDLE_AT.round] = now
-    z = 0.0
-    for k in range(start, stop):
-        z += value_at(values, k) * columns[np.uint64(indices[k]) * width]
-    return z
-
-
-@inlined
-def subgradient_update(row, y, z, importance, memory):
-    indices, values, start, stop = row
-    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
-    scalars[ROUNDS] += 1.0
-    derivative = derivative_at(z, y, importance, memory)
-    if derivative == 0.0:
-        return
-    eta, l1, now = eta_at(scalars[ROUNDS], parameters), parameters[PARAMETER.l1], scalars[ROUNDS]
-    start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
-    for k in range(start, stop):
-        place = np.uint64(indices[k]) * width
-        w = columns[place + IDLE_AT.weight]
-        sign = np.float64(w > 0.0) - np.float64(w < 0.0)
-        columns[place + IDLE_AT.weight] = w - eta * (derivative * value_at(values, k) + l1 * sign)
-        columns[place + IDLE_AT.round] = now
-    if averages(parameters):
-        for k in range(start, stop):
-            place = np.uint64(indices[k]) * width
-            columns[place + IDLE_AT.sum] += columns[place + IDLE_AT.weight]
+def moved(place, g, eta, memory):
+    w = memory.columns[place + IDLE_AT.weight]
+    sign = np.float64(w > 0.0) - np.float64(w < 0.0)
+    return w - eta * (g + memory.parameters[PARAMETER.l1] * sign)
 
 
 L2 = not_negative("l2", "weight of ||w||^2 / 2", 0.0)
@@ -295,10 +257,9 @@ SUBGRADIENT = Learner(
     example="subgradient --l1 1e-4",
     settings=Settings((LOSS, STEP, DECAY, L1)),
     rule=Rule(
-        subgradient_score, subgradient_update, **lazy("subgradient", idle, IDLE), columns=IDLE, parameters=PARAMETER,
+        **lazy("subgradient", idle, IDLE, moved), columns=IDLE, parameters=PARAMETER,
         numbers=lambda settings: {"l2": 0.0, "p": 0.0, "cap": math.inf, "ahead": 0.0},
     ),
-    targets={NUMBERS: following_numbers},
 )  # fmt: skip
 ON_L1 = SUBGRADIENT.like(
     name="fobos",
