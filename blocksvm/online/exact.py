@@ -212,10 +212,7 @@ class ExactSolver(RowSolver):
         return f"some of the minimisers are exact to a relative gap of {worst:.1e} only, not to {GAP:g}"
 
 
-def method_of_exact(learner: ExactLearner) -> Method:
-    return Method(
-        learner.name, learner.summary, learner.settings, ExactSolver.capabilities, partial(ExactSolver, learner)
-    )
-
-
-FOREL_EXACT, FTL = method_of_exact(FOREL), method_of_exact(BALL)
+FOREL_EXACT, FTL = (
+    Method(one.name, one.summary, one.settings, ExactSolver.capabilities, partial(ExactSolver, one))
+    for one in EXACT.values()
+)

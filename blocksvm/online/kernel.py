@@ -289,11 +289,11 @@ class KernelOnlineSolver(RowSolver, HoldsRows):
         return summary
 
 
-def method_of_kernel(name: str, summary: str, settings: Settings, numbers: Callable[[Mapping], dict[str, float]],
-                     on_mistakes: bool = False, takes: tuple[str, ...] = (WEIGHTS,)) -> Method:  # fmt: skip
-    learner = KernelLearner(name, summary, settings, numbers, on_mistakes, takes)
-    capabilities = Capabilities(predicts_first=True, takes_weights=WEIGHTS in takes, linear=False)
-    return Method(name, summary, settings, capabilities, partial(KernelOnlineSolver, learner, capabilities))
+def method_of_kernel(*fields, **more) -> Method:
+    learner = KernelLearner(*fields, **more)
+    capabilities = Capabilities(predicts_first=True, takes_weights=WEIGHTS in learner.takes, linear=False)
+    make = partial(KernelOnlineSolver, learner, capabilities)
+    return Method(learner.name, learner.summary, learner.settings, capabilities, make)
 
 
 KERNEL_PERCEPTRON = method_of_kernel(

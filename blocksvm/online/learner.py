@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import NamedTuple, cast
 
 from blocksvm.base.errors import InputError, option
@@ -144,11 +144,11 @@ class Rule(NamedTuple):
         return [self.number_of(values, name) for name in self.parameters._fields]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Learner:
     """The declaration of a learner.
 
-    name; summary: one line for lists; source: of the rule; example: the learner with options, as on a command line;
+    name; summary: one line for lists; example: the learner with options, as on a command line; source: of the rule;
     settings: of this learner alone; rule: with its four functions or, with ``update_numpy``, its layouts alone.
     update_numpy(w, x, y, z, state): the new weights (m,) of the row's features, of the old ones, the row's values (m,),
     its label and its score; state has ``settings``, ``importance``, and by the names of the layouts further numbers of
@@ -157,18 +157,19 @@ class Learner:
 
     complete(settings, known): the settings with those that follow from others and from the data; raises InputError for
     what no single setting's range excludes, and for a loss without a function that the rule uses.  targets: by the kind
-    of other labels than classes, what makes the learner for them of this one (default: ``following_numbers`` of one with
-    the setting loss).  variants: the learner of each value of
-    the setting that has these choices.  takes: of ``EVERYTHING``.  acts_up_to: the margin up to which rows change
-    anything.  describe(settings, scalars by name): entries of a model's description.
+    of other labels than classes, what makes the learner for them of this one; by default ``following_numbers``, where it
+    has the setting loss.  variants: the learner of each value of the setting that has these choices.  takes: of
+    ``EVERYTHING``.  acts_up_to: the margin up to which rows change anything.  describe(settings, scalars by name):
+    entries of a model's description.
 
     A learner with the setting max_norm has a constant feature of that value of its own.
     """
 
     name: str
     summary: str = ""
-    source: str = ""
     example: str = ""
+    source: str = ""
+    _: KW_ONLY
     settings: Settings = Settings()
     rule: Rule = Rule()
     update_numpy: Callable | None = None
@@ -185,8 +186,9 @@ class Learner:
             targets = {NUMBERS: following_numbers} if LOSS.name in self.settings else {}
             object.__setattr__(self, "targets", targets)
 
-    def like(self, **changes) -> Learner:
-        """A copy with these changes, of its own fields and of its rule's."""
+    def like(self, *named: str, **changes) -> Learner:
+        """A copy with these changes, of its own fields and of its rule's; named: name, summary, example, source."""
+        changes |= zip(("name", "summary", "example", "source"), named, strict=False)
         of_rule = {name: changes.pop(name) for name in Rule._fields if name in changes}
         return replace(self, rule=self.rule._replace(**of_rule), **changes)
 

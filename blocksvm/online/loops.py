@@ -1,4 +1,4 @@
-"""The loop over rows, which ``loops_of`` compiles for each learner in three ways: for one learner, for several that know
+"""The loop over rows, which ``loops_of`` compiles for each rule in three ways: for one learner, for several that know
 nothing of each other, and for a pair of prototypes.
 
 one    y is -1 or +1, or a number
@@ -31,9 +31,9 @@ from blocksvm.kernels.shuffle import GOLDEN
 from blocksvm.losses.loss import Loss
 from blocksvm.online.learner import Rule
 from blocksvm.online.memory import Memory, SparseRow
+from blocksvm.online.rule_parts import dot as score
 from blocksvm.online.rule_parts import plain_current as current
 from blocksvm.online.rule_parts import plain_mean as mean
-from blocksvm.online.rule_parts import plain_score as score
 
 # placeholders for a learner's functions, which ``loops_of`` replaces before compilation
 from blocksvm.online.rules.perceptron import perceptron_update as update

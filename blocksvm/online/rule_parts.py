@@ -88,13 +88,6 @@ def change_weight(weight, lagged, change, memory):
 
 
 @inlined
-def mean_of(weight, lagged, memory):
-    """The mean over the rounds of a weight that ``change_weight`` changes."""
-    columns, scalars = memory.columns, memory.scalars
-    return columns[weight] - columns[lagged] / max(1.0, scalars[ROUNDS])
-
-
-@inlined
 def add_plain(row, factor, memory):
     """``w += factor x``."""
     indices, values, start, stop = row
@@ -106,12 +99,6 @@ def add_plain(row, factor, memory):
 
 
 @inlined
-def plain_score(row, memory):
-    """<w, x>; the weight is the first number of a feature."""
-    return dot(row, memory)
-
-
-@inlined
 def plain_current(j, memory):
     columns, width = memory.columns, memory.width
     return columns[j * width]
@@ -119,8 +106,8 @@ def plain_current(j, memory):
 
 @inlined
 def plain_mean(j, memory):
-    place = j * memory.width
-    return mean_of(place, place + LAGGED, memory)
+    columns, place = memory.columns, j * memory.width
+    return columns[place] - columns[place + LAGGED] / max(1.0, memory.scalars[ROUNDS])
 
 
 def plain_rule(update, columns: Layout = COLUMN, **more) -> Rule:
@@ -128,7 +115,7 @@ def plain_rule(update, columns: Layout = COLUMN, **more) -> Rule:
     mean = plain_mean
     if columns.lagged != LAGGED:
         mean = inlined_with(plain_mean, f"mean_of_{update.__name__}", LAGGED=columns.lagged)
-    return Rule(plain_score, update, plain_current, mean, columns, **more)
+    return Rule(dot, update, plain_current, mean, columns, **more)
 
 
 # placeholders, which ``lazy`` replaces

@@ -157,19 +157,17 @@ class Runner:
 
     def start(self, state: LearnerState) -> None:
         """Write the initial values to columns and scalars, which are zero."""
-        for name, value in self._initial(self.learner.rule.scalars):
-            state.scalars[getattr(self.learner.rule.scalars, name) :: self.n_scalars] = value
+        self._fill(state.scalars, self.learner.rule.scalars, self.n_scalars)
         self.fill_new(state.columns)
-
-    def _initial(self, layout: Layout) -> list[tuple[str, float]]:
-        """The initial values other than 0 of the numbers that the layout names."""
-        values = self.learner.rule.initial(self.settings)
-        return [(name, value) for name, value in values.items() if name in layout._fields]
 
     def fill_new(self, columns: np.ndarray) -> None:
         """Write the initial values of new features to their columns, which are zero."""
-        for name, value in self._initial(self.learner.rule.columns):
-            columns[getattr(self.learner.rule.columns, name) :: self.width] = value
+        self._fill(columns, self.learner.rule.columns, self.width)
+
+    def _fill(self, numbers: np.ndarray, layout: Layout, width: int) -> None:
+        for name, value in self.learner.rule.initial(self.settings).items():
+            if name in layout._fields:
+                numbers[getattr(layout, name) :: width] = value
 
     def learn(self, matrix: tuple, y: np.ndarray, order: np.ndarray, d: int, state: LearnerState, *,
               weights: np.ndarray | None = None, scores: np.ndarray | None = None,

@@ -170,10 +170,7 @@ def ftrl_update(row, y, z, importance, memory):
 ADAPTIVE = Settings((LOSS, STEP, L1, not_negative("delta", "number added to the root of the sum of squares", 1.0)))
 
 ADAGRAD_RDA = Learner(
-    name="adagrad-rda",
-    summary="AdaGrad, regularised dual averaging",
-    source="Duchi, Hazan, Singer, JMLR 2011",
-    example="adagrad-rda --l1 1e-6",
+    "adagrad-rda", "AdaGrad, regularised dual averaging", "adagrad-rda --l1 1e-6", "Duchi, Hazan, Singer, JMLR 2011",
     settings=ADAPTIVE,
     rule=Rule(
         rda_score, rda_update, **lazy("rda", rda_idle, COLUMN), columns=COLUMN, parameters=PARAMETER,
@@ -181,32 +178,21 @@ ADAGRAD_RDA = Learner(
     ),
 )  # fmt: skip
 ADAGRAD_RDA_SQUARES = ADAGRAD_RDA.like(
-    name="adagrad-rda-squares",
-    summary="the same with the squares of the gradients in place of their root, without a step size",
-    example="adagrad-rda-squares --l1 1e-6",
-    settings=Settings((LOSS, L1)),
+    "adagrad-rda-squares", "the same with the squares of the gradients in place of their root, without a step size",
+    "adagrad-rda-squares --l1 1e-6", settings=Settings((LOSS, L1)),
     numbers=lambda settings: {"squares": 1.0, "delta": 0.0},
-)
+)  # fmt: skip
 ADAGRAD_FOBOS = ADAGRAD_RDA.like(
-    name="adagrad-fobos",
-    summary="AdaGrad, forward-backward splitting",
-    example="adagrad-fobos --step 0.1 --l1 1e-6",
-    **lazy("adagrad_fobos", fobos_idle, WEIGHT_COLUMN, fobos_moved),
-    columns=WEIGHT_COLUMN,
-)
+    "adagrad-fobos", "AdaGrad, forward-backward splitting", "adagrad-fobos --step 0.1 --l1 1e-6",
+    **lazy("adagrad_fobos", fobos_idle, WEIGHT_COLUMN, fobos_moved), columns=WEIGHT_COLUMN,
+)  # fmt: skip
 FTRL = Learner(
-    name="ftrl",
-    summary="follow the regularised leader, proximally: a step of each feature's own, and weights of 0",
-    source="McMahan et al., KDD 2013",
-    example="ftrl --loss logistic --alpha 0.05 --l1 1",
-    settings=Settings(
-        (
-            LOSS,
-            positive("alpha", "learning rate", 0.1, metavar="A"),
-            not_negative("beta", "number added to the root of the sum of squares", 1.0, metavar="B"),
-            L1,
-            not_negative("l2", "weight of ||w||^2 / 2", 0.0),
-        )
-    ),
+    "ftrl", "follow the regularised leader, proximally: a step of each feature's own, and weights of 0",
+    "ftrl --loss logistic --alpha 0.05 --l1 1", "McMahan et al., KDD 2013",
+    settings=Settings((
+        LOSS, positive("alpha", "learning rate", 0.1, metavar="A"),
+        not_negative("beta", "number added to the root of the sum of squares", 1.0, metavar="B"), L1,
+        not_negative("l2", "weight of ||w||^2 / 2", 0.0),
+    )),
     rule=plain_rule(ftrl_update, FTRL_COLUMN, parameters=FTRL_PARAMETER),
-)
+)  # fmt: skip

@@ -128,16 +128,13 @@ def named(one: Learner, other: Learner, layout_of, first=()):
 
 
 AUTO = Learner(
-    name="auto",
-    summary="nag and coin side by side, following the better one so far: no tuning",
-    source="Ross, Mineiro, Langford, UAI 2013; Orabona, Pal, NIPS 2016",
-    example="auto",
-    settings=Settings(),
+    "auto", "nag and coin side by side, following the better one so far: no tuning", "auto",
+    "Ross, Mineiro, Langford, UAI 2013; Orabona, Pal, NIPS 2016", settings=Settings(),
     rule=Rule(
         auto_score, update_with("squared-hinge", "hinge"), auto_current, auto_mean,
         columns=named(NAG, COIN, lambda rule: rule.columns),
-        scalars=named(NAG, COIN, lambda rule: rule.scalars, SCALAR._fields),
-        parameters=PARAMETER, numbers=numbers_with(0.0), scratch=NAG.rule.scratch,
+        scalars=named(NAG, COIN, lambda rule: rule.scalars, SCALAR._fields), parameters=PARAMETER,
+        numbers=numbers_with(0.0), scratch=NAG.rule.scratch,
         initial=lambda settings: {f"coin_{name}": value for name, value in COIN.rule.initial(settings).items()},
     ),
     targets={NUMBERS: of_numbers},

@@ -1,4 +1,4 @@
-"""ogd, forel, pegasos, fobos with a group: gradient steps on w = scale v, where shrinking and projecting are one multiplication.
+"""ogd, forel, pegasos, fobos with a group: gradient steps on w = scale v, where shrinking is one multiplication.
 
 OGD (Zinkevich, ICML 2003): w -= eta_t g_t, then the projection on ||w|| <= radius (inf: none).  With a constant step
 and no radius it is linearised FoReL, and mirror descent with the Euclidean map.
@@ -150,8 +150,8 @@ def pegasos_update(row, y, z, importance, memory):
 
 @inlined
 def group_update(row, y, z, importance, memory):
-    """As ``ogd_update``, then w *= max(0, 1 - eta_t group / ||w||).  Where all of w becomes 0, it is cleared: the features
-    of the row alone if w was 0 before the step, else every feature."""
+    """As ``ogd_update``, then w *= max(0, 1 - eta_t group / ||w||).  Where w becomes 0, it is cleared: the features of the
+    row alone if it was 0 before the step, else all."""
     scalars, parameters = memory.scalars, memory.parameters
     scalars[SCALAR.rounds] += 1.0
     eta = eta_at(scalars[SCALAR.rounds], parameters)
@@ -197,11 +197,8 @@ def radius_of_optimum(settings: dict) -> float:
 
 
 OGD = Learner(
-    name="ogd",
-    summary="online gradient descent, projected on a ball if wanted",
-    source="Zinkevich, ICML 2003",
-    example="ogd --loss logistic --step 0.5",
-    settings=Settings((LOSS, STEP, DECAY, RADIUS)),
+    "ogd", "online gradient descent, projected on a ball if wanted", "ogd --loss logistic --step 0.5",
+    "Zinkevich, ICML 2003", settings=Settings((LOSS, STEP, DECAY, RADIUS)),
     rule=Rule(
         scaled_score, ogd_update, scaled_current, scaled_mean, COLUMN, SCALAR, PARAMETER,
         initial=lambda settings: {"scale": 1.0}, numbers=lambda settings: {"lam": 0.0},
@@ -210,36 +207,22 @@ OGD = Learner(
 GROUP = not_negative("group", "weight of ||w||_2, not squared", 0.0)
 UNREACHED = 1e150  # a radius that no w reaches, since ||w||^2 is up to date only with a finite radius
 GROUPED = OGD.like(
-    settings=Settings((LOSS, STEP, DECAY, GROUP)),
-    update=group_update,
+    settings=Settings((LOSS, STEP, DECAY, GROUP)), update=group_update,
     numbers=lambda settings: {"lam": settings["group"], "radius": UNREACHED},
-)
+)  # fmt: skip
 # another name of ogd with a constant step and no radius
 FOREL = OGD.like(
-    name="forel",
-    summary="follow the regularised leader on linearised losses: gradient descent with a constant step",
-    source="Shalev-Shwartz, Online learning and online convex optimization, 2012, section 2.3",
-    example="forel --step 0.1",
-    settings=Settings((LOSS, STEP)),
-    numbers=lambda settings: {"lam": 0.0, "radius": math.inf},
-)
+    "forel", "follow the regularised leader on linearised losses: gradient descent with a constant step",
+    "forel --step 0.1", "Shalev-Shwartz, Online learning and online convex optimization, 2012, section 2.3",
+    settings=Settings((LOSS, STEP)), numbers=lambda settings: {"lam": 0.0, "radius": math.inf},
+)  # fmt: skip
 PEGASOS = OGD.like(
-    name="pegasos",
-    summary="Pegasos with sub-batches of one row: steps of 1 / (lambda t), projected",
-    source="Shalev-Shwartz, Singer, Srebro, Cotter, Math. Prog. 2011",
-    example="pegasos --lambda 1e-4 --average",
-    settings=Settings(
-        (
-            LAM,
-            replace(C, default=None, help="the same as lambda = 1 / (C * rows), where their number is known"),
-            LOSS,
-            Setting("unprojected", "leave out the projection on the ball that contains the optimum", False, kind=bool),
-        ),
-        (("lam", "C"),),
-    ),
-    complete=lam_of_C,
-    update=pegasos_update,
-    numbers=lambda settings: {"radius": radius_of_optimum(settings)},
-    targets={},
-    takes=(PRIOR, AVERAGE, BIAS),
-)
+    "pegasos", "Pegasos with sub-batches of one row: steps of 1 / (lambda t), projected",
+    "pegasos --lambda 1e-4 --average", "Shalev-Shwartz, Singer, Srebro, Cotter, Math. Prog. 2011",
+    settings=Settings((
+        LAM, replace(C, default=None, help="the same as lambda = 1 / (C * rows), where their number is known"), LOSS,
+        Setting("unprojected", "leave out the projection on the ball that contains the optimum", False, kind=bool),
+    ), (("lam", "C"),)),
+    complete=lam_of_C, update=pegasos_update, numbers=lambda settings: {"radius": radius_of_optimum(settings)},
+    targets={}, takes=(PRIOR, AVERAGE, BIAS),
+)  # fmt: skip

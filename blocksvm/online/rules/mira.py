@@ -65,13 +65,8 @@ def step_of_all(right, wrong, z, importance, rows, i, d, bias, memory, work):
 
 
 MIRA = Learner(
-    name="mira",
-    summary="the weights of least norm after a step from wrong classes to the right one",
-    source="Crammer, Singer, JMLR 2003",
-    example="mira --average",
-    settings=Settings(),
-    rule=plain_rule(mira_update, scalars=SCALAR, jointly=step_of_all),
-    loss="perceptron",
-    takes=(AVERAGE, BIAS),
+    "mira", "the weights of least norm after a step from wrong classes to the right one", "mira --average",
+    "Crammer, Singer, JMLR 2003", settings=Settings(),
+    rule=plain_rule(mira_update, scalars=SCALAR, jointly=step_of_all), loss="perceptron", takes=(AVERAGE, BIAS),
     acts_up_to=1.0,
-)
+)  # fmt: skip

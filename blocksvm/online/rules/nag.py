@@ -144,11 +144,8 @@ def with_aware_step(settings: dict, known: Mapping) -> dict:
 
 
 NAG = Learner(
-    name="nag",
-    summary="normalised adaptive gradient, importance-aware: no tuning to the features' scales",
-    source="Ross, Mineiro, Langford, UAI 2013; Karampatziakis, Langford, UAI 2011",
-    example="nag --loss logistic",
+    "nag", "normalised adaptive gradient, importance-aware: no tuning to the features' scales", "nag --loss logistic",
+    "Ross, Mineiro, Langford, UAI 2013; Karampatziakis, Langford, UAI 2011",
     settings=Settings((LOSS, positive("step", "learning rate", 0.5))),
-    rule=Rule(nag_score, nag_update, nag_current, nag_mean, COLUMN, SCALAR, scratch=SCRATCH),
-    complete=with_aware_step,
-)
+    rule=Rule(nag_score, nag_update, nag_current, nag_mean, COLUMN, SCALAR, scratch=SCRATCH), complete=with_aware_step,
+)  # fmt: skip

@@ -56,34 +56,22 @@ def passive_update(row, y, z, importance, memory):
 
 def of_numbers(learner: Learner) -> Learner:
     return learner.like(
-        settings=learner.settings.without("costs", "cost_rule"), loss="epsilon-insensitive", targets={}, acts_up_to=math.inf,
+        settings=learner.settings.without("costs", "cost_rule"), loss="epsilon-insensitive", targets={},
+        acts_up_to=math.inf,
     )  # fmt: skip
 
 
 PA = Learner(
-    name="pa",
-    summary="passive-aggressive: the least step to margin 1",
-    source="Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006",
-    example="pa --average",
-    settings=WITH_COSTS,
-    rule=plain_rule(passive_update, parameters=PARAMETER, numbers=as_it_is),
-    acts_up_to=1.0,
-    targets={NUMBERS: of_numbers, NO_TARGETS: of_rows},
-    takes=(PRIOR, AVERAGE, BIAS),
-)
+    "pa", "passive-aggressive: the least step to margin 1", "pa --average",
+    "Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006", settings=WITH_COSTS,
+    rule=plain_rule(passive_update, parameters=PARAMETER, numbers=as_it_is), acts_up_to=1.0,
+    targets={NUMBERS: of_numbers, NO_TARGETS: of_rows}, takes=(PRIOR, AVERAGE, BIAS),
+)  # fmt: skip
 PA1 = PA.like(
-    name="pa1",
-    summary="passive-aggressive, steps cut off at C",
-    example="pa1 -C 0.1",
-    settings=Settings((C,)) + WITH_COSTS,
-    numbers=cut_off,
-    takes=EVERYTHING,
-)
+    "pa1", "passive-aggressive, steps cut off at C", "pa1 -C 0.1", settings=Settings((C,)) + WITH_COSTS,
+    numbers=cut_off, takes=EVERYTHING,
+)  # fmt: skip
 PA2 = PA.like(
-    name="pa2",
-    summary="passive-aggressive, steps softened by 1 / (2C)",
-    example="pa2 -C 0.1",
-    settings=Settings((C,)) + WITH_COSTS,
-    numbers=softened,
-    takes=EVERYTHING,
-)
+    "pa2", "passive-aggressive, steps softened by 1 / (2C)", "pa2 -C 0.1", settings=Settings((C,)) + WITH_COSTS,
+    numbers=softened, takes=EVERYTHING,
+)  # fmt: skip

@@ -251,10 +251,8 @@ HALF_STEPS = Setting(
 )  # fmt: skip
 
 SUBGRADIENT = Learner(
-    name="subgradient",
-    summary="subgradient steps on loss + l1 ||w||_1, the baseline that FOBOS argues against",
-    source="Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, eq. 6",
-    example="subgradient --l1 1e-4",
+    "subgradient", "subgradient steps on loss + l1 ||w||_1, the baseline that FOBOS argues against",
+    "subgradient --l1 1e-4", "Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, eq. 6",
     settings=Settings((LOSS, STEP, DECAY, L1)),
     rule=Rule(
         **lazy("subgradient", idle, IDLE, moved), columns=IDLE, parameters=PARAMETER,
@@ -262,33 +260,22 @@ SUBGRADIENT = Learner(
     ),
 )  # fmt: skip
 ON_L1 = SUBGRADIENT.like(
-    name="fobos",
-    summary="forward-backward splitting: a gradient step, then the threshold of l1 and the shrinking of l2",
-    source="Duchi, Singer, JMLR 2009",
-    example="fobos --l1 1e-4",
-    settings=Settings((LOSS, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS)),
-    score=fobos_score,
-    update=fobos_update,
-    current=fobos_current,
-    mean=fobos_mean,
-    columns=COLUMN,
-    scalars=SCALAR,
-    table=3 * (PERIOD + 1),
+    "fobos", "forward-backward splitting: a gradient step, then the threshold of l1 and the shrinking of l2",
+    "fobos --l1 1e-4", "Duchi, Singer, JMLR 2009",
+    settings=Settings((LOSS, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS)), score=fobos_score, update=fobos_update,
+    current=fobos_current, mean=fobos_mean, columns=COLUMN, scalars=SCALAR, table=3 * (PERIOD + 1),
     numbers=lambda settings: {"p": 0.0, "cap": math.inf, "ahead": float(settings["half_steps"] == "next")},
     initial=lambda settings: {"scale": 1.0},
-)
+)  # fmt: skip
 FOBOS = ON_L1.like(
     settings=Settings((LOSS, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS, GROUP)),
     variants={"l1": ON_L1, "group": GROUPED.like(name="fobos", settings=GROUPED.settings + Settings((REGULARISER,)))},
-)
+)  # fmt: skip
 HF_FOBOS = ON_L1.like(
-    name="hf-fobos",
-    summary="FOBOS whose threshold of a feature grows with how often and how far it moved",
-    source="Oiwa, Matsushima, Nakagawa, ECML PKDD 2011",
-    example="hf-fobos --l1 1e-3 --p 2 --cap 500",
+    "hf-fobos", "FOBOS whose threshold of a feature grows with how often and how far it moved",
+    "hf-fobos --l1 1e-3 --p 2 --cap 500", "Oiwa, Matsushima, Nakagawa, ECML PKDD 2011",
     settings=Settings((
-        LOSS, STEP, DECAY, L1,
-        Setting("p", "p of the norm of a feature's steps", 2.0, least=1.0, infinite=True),
+        LOSS, STEP, DECAY, L1, Setting("p", "p of the norm of a feature's steps", 2.0, least=1.0, infinite=True),
         positive("cap", "largest height of a threshold, for p up to 2", None, metavar="V"),
     )),
     numbers=lambda settings: {"l2": 0.0, "ahead": 0.0},
