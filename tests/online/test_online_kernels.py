@@ -310,6 +310,8 @@ def test_settings_that_do_not_fit_are_refused():
         ("ogd", {"step": 1e308}, "step=1e[+]308: must be above 0 and at most 1e"),
         ("ogd", {"step": math.nan}, "step=nan: must be above 0"),
         ("cw-var", {"confidence": 0.5}, "confidence=0.5: must be between 0.5 and 1"),
+        ("ogd", {"decay": "linear"}, "decay=linear"),
+        ("omd", {"mirror": "burg"}, "mirror=burg"),
         ("ogd", {"loss": "hing"}, "loss=hing: no such loss; choose one of"),
         ("omd", {"mirror": "entropic"}, "omd mirror=entropic needs n_features"),
         ("omd", {"mirror": "entropic", "n_features": 3}, "n_features=3: the rows have 4 features"),
