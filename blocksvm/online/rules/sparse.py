@@ -99,15 +99,22 @@ def idle_sum(v, h, before, since, scalars):
 
 
 @inlined
+def fobos_idle(place, memory):
+    """(w_j, its sum over the rounds since feature j was up to date)."""
+    columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
+    v, h, before = columns[place + AT.v], height(columns[place + AT.powers], parameters), columns[place + AT.applied]
+    total = 0.0
+    if averages(parameters) and v != 0.0:
+        total = idle_sum(v, h, before, np.int64(columns[place + AT.round]), scalars)
+    return scalars[SCALAR.scale] * soft(v, (scalars[SCALAR.penalty] - before) * h), total
+
+
+@inlined
 def add_idle(place, memory):
     """Add to a feature's sum for the average the rounds since it was brought up to date."""
-    columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
-    v = columns[place + AT.v]
-    if v != 0.0:
-        h = height(columns[place + AT.powers], parameters)
-        since = np.int64(columns[place + AT.round])
-        columns[place + AT.sum] += idle_sum(v, h, columns[place + AT.applied], since, scalars)
-    columns[place + AT.round] = scalars[SCALAR.rounds] - scalars[SCALAR.base]
+    _, total = fobos_idle(place, memory)
+    memory.columns[place + AT.sum] += total
+    memory.columns[place + AT.round] = memory.scalars[SCALAR.rounds] - memory.scalars[SCALAR.base]
 
 
 @inlined
@@ -134,26 +141,6 @@ def fobos_score(row, memory):
         columns[place + AT.applied] = penalty
         z += value_at(values, k) * v
     return scalars[SCALAR.scale] * z
-
-
-@inlined
-def fobos_current(j, memory):
-    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
-    place = np.uint64(j) * np.uint64(width)
-    v = thresholded(place, columns, scalars[SCALAR.penalty], parameters[PARAMETER.p], parameters[PARAMETER.cap])
-    return scalars[SCALAR.scale] * v
-
-
-@inlined
-def fobos_mean(j, memory):
-    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
-    place = j * width
-    total = columns[place + COLUMN.sum]
-    if columns[place + COLUMN.v] != 0.0:
-        h = height(columns[place + COLUMN.powers], parameters)
-        since = np.int64(columns[place + COLUMN.round])
-        total += idle_sum(columns[place + COLUMN.v], h, columns[place + COLUMN.applied], since, scalars)
-    return total / max(1.0, scalars[SCALAR.rounds])
 
 
 @inlined
@@ -263,7 +250,7 @@ ON_L1 = SUBGRADIENT.like(
     "fobos", "forward-backward splitting: a gradient step, then the threshold of l1 and the shrinking of l2",
     "fobos --l1 1e-4", "Duchi, Singer, JMLR 2009",
     settings=Settings((LOSS, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS)), score=fobos_score, update=fobos_update,
-    current=fobos_current, mean=fobos_mean, columns=COLUMN, scalars=SCALAR, table=3 * (PERIOD + 1),
+    **lazy("fobos", fobos_idle, COLUMN), columns=COLUMN, scalars=SCALAR, table=3 * (PERIOD + 1),
     numbers=lambda settings: {"p": 0.0, "cap": math.inf, "ahead": float(settings["half_steps"] == "next")},
     initial=lambda settings: {"scale": 1.0},
 )  # fmt: skip
