@@ -31,7 +31,7 @@ LEARNERS = Registry(
         "adagrad-rda-squares": "blocksvm.online.rules.adagrad:ADAGRAD_RDA_SQUARES",
         "adagrad-fobos": "blocksvm.online.rules.adagrad:ADAGRAD_FOBOS",
         "nag": "blocksvm.online.rules.nag:NAG",
-        "ftrl": "blocksvm.online.rules.ftrl:FTRL",
+        "ftrl": "blocksvm.online.rules.adagrad:FTRL",
         "coin": "blocksvm.online.rules.coin:COIN",
         "auto": "blocksvm.online.rules.auto:AUTO",
     },

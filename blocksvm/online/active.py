@@ -34,10 +34,13 @@ class Leader:
         self.gap = 0.0
         self.solved = False  # the last step was a whole one, without a released bound
 
+    def _box(self, eta: float) -> tuple[float, float]:
+        """(U, D)."""
+        return (eta, 0.0) if self.power == 1 else (np.inf, 0.5 / eta)
+
     def solve(self, eta: float) -> np.ndarray:
         """The w that minimises P at this eta.  ``alpha`` becomes the dual solution; its last values are the start."""
-        upper = eta if self.power == 1 else np.inf
-        diagonal = 0.0 if self.power == 1 else 0.5 / eta
+        upper, diagonal = self._box(eta)
         rows = np.flatnonzero(self.seen)
         Z, a = self.Z[rows], np.minimum(self.alpha[rows], upper)
         best, refined = np.inf, 0  # the least gap, and steps since that have changed no bound
@@ -134,7 +137,7 @@ class Leader:
 
     def slope(self, eta: float) -> tuple[np.ndarray, np.ndarray]:
         """(dw / d eta, da / d eta of the rows so far) at the solution for eta, as long as no bound changes."""
-        upper = eta if self.power == 1 else np.inf
+        upper, diagonal = self._box(eta)
         rows = np.flatnonzero(self.seen)
         a = self.alpha[rows]
         free = (a > 0.0) & (a < upper)
@@ -143,11 +146,9 @@ class Leader:
         if self.power == 1:
             fixed = np.asarray(Z[np.flatnonzero(a >= upper)].sum(axis=0)).ravel()
             right = -(F @ fixed)
-            diagonal = 0.0
         else:
             fixed = np.zeros(Z.shape[1])
             right = a[free] / (2.0 * eta * eta)
-            diagonal = 0.5 / eta
         change = np.where(a >= upper, 1.0, 0.0)
         if F.shape[0] == 0:
             return fixed, change
@@ -161,7 +162,7 @@ class Leader:
         """Move the dual variables along the change of ``slope`` from eta to ``after``, within their new bounds; those
         at a bound stay there."""
         rows = np.flatnonzero(self.seen)
-        upper = after if self.power == 1 else np.inf
+        upper, _ = self._box(after)
         a = self.alpha[rows]
         at_upper = a >= eta if self.power == 1 else np.zeros(len(a), bool)
         moved = np.where(a > 0.0, np.clip(a + (after - eta) * change, 0.0, upper), 0.0)

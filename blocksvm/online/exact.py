@@ -11,7 +11,7 @@ A round costs some steps of an active-set method (active.py): for some thousand 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,26 +19,15 @@ import numpy as np
 import scipy.sparse
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import require_labels
+from blocksvm.kernels import in_python
 from blocksvm.online.active import GAP, Leader
 from blocksvm.online.learner import LARGEST, Setting, Settings, positive
-from blocksvm.online.loops import (
-    CORRECTED,
-    LAST_LABEL,
-    LAST_LENGTH,
-    LAST_SCORE,
-    LOSS_SUM,
-    MISTAKES,
-    NONZEROS,
-    NOT_POSITIVE,
-    QUERIED,
-    ROWS,
-    TALLY_LENGTH,
-)
-from blocksvm.online.solver import EPOCHS_LENGTH, LAST, end_epoch, is_reported, progress_of
-from blocksvm.solvers.solver import Capabilities, Method, PassResult, Solver, State, StateArray, Task, Visit
+from blocksvm.online.loops import ROWS, note
+from blocksvm.online.solver import RowSolver, require_two_classes
+from blocksvm.solvers.solver import Capabilities, Method, State, StateArray, Task
 from blocksvm.sources.block import Block
 
+COUNT = in_python(note)
 POWERS = {"hinge": 1, "squared-hinge": 2}
 LOSS = Setting("loss", "the loss that is minimised", "hinge", kind=str, choices=tuple(POWERS))
 NEAR = 1e-9  # relative: ||w|| to the ball's radius
@@ -141,9 +130,9 @@ class ExactRunner:
             raise InputError(f"{option('bias', bias)}: must be from 0 to {LARGEST:g}")
         self.bias = bias
 
-    def learn(self, block: Block, order: np.ndarray, state: State, *, after_row: Callable[[], None] = lambda: None,
-              scores: np.ndarray | None = None, after: np.ndarray | None = None) -> None:  # fmt: skip
-        """Predict each row of ``order``, then learn from it.  after_row() is called after each row; scores, after (n,):
+    def learn(self, block: Block, order: np.ndarray, state: State, scores: np.ndarray | None = None,
+              after: np.ndarray | None = None) -> Iterator[int]:  # fmt: skip
+        """Predict each row of ``order``, then learn from it.  Yields the number of rows after each; scores, after (n,):
         of each row by the w before and after it."""
         tally = state["tally"]
         power = POWERS[self.settings["loss"]]
@@ -157,14 +146,8 @@ class ExactRunner:
             i = int(order[place])
             z = float(y[i] * (leader.Z[[i]] @ state["w"])[0])
             margin = y[i] * z
-            for entry in (ROWS, QUERIED):
-                tally[entry] += 1.0
-            for entry in (MISTAKES, NOT_POSITIVE, CORRECTED):
-                tally[entry] += margin <= 0.0
-            tally[LOSS_SUM] += max(0.0, 1.0 - margin) ** power
-            length = block.indptr[i + 1] - block.indptr[i]
-            tally[NONZEROS] += length
-            tally[LAST_SCORE], tally[LAST_LABEL], tally[LAST_LENGTH] = z, y[i], length
+            below, length = margin <= 0.0, block.indptr[i + 1] - block.indptr[i]
+            COUNT(tally, max(0.0, 1.0 - margin) ** power, below, below, True, z, y[i], length)
             state["seen"][i] = 1
             state["w"][:], state["leader"][ETA] = self.learner.follow(leader, self.settings, state["leader"][ETA])
             state["leader"][WORST_GAP] = max(state["leader"][WORST_GAP], leader.gap)
@@ -172,7 +155,7 @@ class ExactRunner:
                 scores[place] = z
             if after is not None:
                 after[place] = float(y[i] * (leader.Z[[i]] @ state["w"])[0])
-            after_row()
+            yield int(tally[ROWS])
 
     def state_bytes(self, d: int, n: int) -> int:
         """Bytes of the state for n rows of d features."""
@@ -189,19 +172,16 @@ STATE = (
     StateArray("w", "feature", in_model=False),
     StateArray("alpha", "row"),
     StateArray("seen", "row", dtype=np.uint8),
-    StateArray("tally", "scalar", TALLY_LENGTH),
-    StateArray("epochs", "scalar", EPOCHS_LENGTH),
+    *RowSolver.counts,
     StateArray("leader", "scalar", 2),
 )
 
 
-class ExactSolver(Solver):
-    """The ``Solver`` of both learners, which learns and reports as ``OnlineSolver`` does."""
+class ExactSolver(RowSolver):
+    """The ``Solver`` of both learners."""
 
     state_arrays = STATE
     needs_output = False
-    problem = None
-    n_vectors = 1
     capabilities = Capabilities(predicts_first=True, needs_all_rows=True)
 
     def __init__(self, learner: ExactLearner, task: Task):
@@ -209,44 +189,21 @@ class ExactSolver(Solver):
         self.runner = ExactRunner(learner, task.settings, task.bias)
         self.settings, self.bias = self.runner.settings, task.bias
         self.n_samples = task.source.n_samples
-        require_labels(task.source)
-        if not task.source.labels.binary:
-            raise InputError(
-                f"{self.name}: learns two classes; {task.source.name} has {len(task.source.labels.values)}"
-            )
-        self.prior = np.empty(0)
+        require_two_classes(task.source, self.name)
 
     def start(self, state: State) -> None:
-        state["epochs"][LAST] = -1.0
+        super().start(state)
         state["leader"][ETA] = 1.0
 
-    def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
+    def learn(self, block: Block, weights: np.ndarray | None, order: np.ndarray, state: State) -> Iterator[int]:
         if block.n_samples < self.n_samples:
             raise InputError(
                 f"{self.name}: needs all rows in memory at once; raise {option('memory')}, or take fewer rows"
             )
-        if block.weights is not None:
-            raise InputError(f"{self.name}: does not support weights of rows; leave them out")
-        tally = state["tally"]
-        before, reports = tally.copy(), []
-
-        def after_row() -> None:
-            if is_reported(int(tally[ROWS])):
-                reports.append(progress_of(tally, False))
-
-        self.runner.learn(block, order, state, after_row=after_row)
-        nnz = int(tally[NONZEROS] - before[NONZEROS])
-        loss = float(tally[LOSS_SUM] - before[LOSS_SUM])
-        return PassResult(len(order), nnz, loss, True, tuple(reports))
-
-    def end_outer(self, state: State, outer: int) -> None:
-        end_epoch(state)
+        return self.runner.learn(block, order, state)
 
     def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
         return state["w"]
-
-    def progress(self, state: State) -> dict:
-        return progress_of(state["tally"], False)
 
     def summary(self, state: State) -> str:
         worst = state["leader"][WORST_GAP]
@@ -255,10 +212,7 @@ class ExactSolver(Solver):
         return f"some of the minimisers are exact to a relative gap of {worst:.1e} only, not to {GAP:g}"
 
 
-def method_of_exact(learner: ExactLearner) -> Method:
-    return Method(
-        learner.name, learner.summary, learner.settings, ExactSolver.capabilities, partial(ExactSolver, learner)
-    )
-
-
-FOREL_EXACT, FTL = method_of_exact(FOREL), method_of_exact(BALL)
+FOREL_EXACT, FTL = (
+    Method(one.name, one.summary, one.settings, ExactSolver.capabilities, partial(ExactSolver, one))
+    for one in EXACT.values()
+)

@@ -13,29 +13,21 @@ A constant feature of value B makes K(x, z) + B^2 of K.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import require_labels
 from blocksvm.base.memory import Budget, megabytes
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.kernels.kernel_machine_loops import columns_of
 from blocksvm.online.kernel_loop import HELD, IN_COLUMNS, factorise, learn_by_support
-from blocksvm.online.learner import STEP, WEIGHTS, C
-from blocksvm.online.loops import EVEN, LOSS_SUM, NONZEROS, ROWS, TALLY_LENGTH
+from blocksvm.online.learner import STEP, WEIGHTS, C, as_it_is, cut_off, softened
+from blocksvm.online.loops import EVEN, LOSS_SUM, ROWS
 from blocksvm.online.runner import known_of
-from blocksvm.online.solver import (
-    EPOCHS_LENGTH,
-    LAST,
-    end_epoch,
-    factors_by_code,
-    is_reported,
-    progress_of,
-)
+from blocksvm.online.solver import RowSolver, factors_by_code, require_two_classes
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.kernel_problem import (
     KERNEL_SETTINGS,
@@ -47,17 +39,7 @@ from blocksvm.problems.kernel_problem import (
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.problems.support_rows import Support
 from blocksvm.solvers.kernel_rows import RowCopies
-from blocksvm.solvers.solver import (
-    Capabilities,
-    HoldsRows,
-    Method,
-    OwnDecisions,
-    PassResult,
-    State,
-    StateArray,
-    Task,
-    Visit,
-)
+from blocksvm.solvers.solver import Capabilities, HoldsRows, Method, State, StateArray, Task
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
@@ -180,29 +162,25 @@ class SupportVectors:
 
 @dataclass(frozen=True)
 class KernelLearner:
-    """One of the four learners.  numbers(settings): (most, slack) of its step; on_mistakes: only mistakes change w."""
+    """One of the four learners.  numbers(settings): most and slack of its step; on_mistakes: only mistakes change w."""
 
     name: str
     summary: str
     settings: Settings
-    numbers: Callable[[Mapping], tuple[float, float]]
+    numbers: Callable[[Mapping], dict[str, float]]
     on_mistakes: bool = False
     takes: tuple[str, ...] = (WEIGHTS,)
 
 
-class KernelOnlineSolver(HoldsRows, OwnDecisions):
+class KernelOnlineSolver(RowSolver, HoldsRows):
     """The ``Solver`` of a ``KernelLearner``.
 
     State: for each row of the source, places (0: no support vector, else 1 + its place by age) and coefficients.  The
     rows of the support vectors are in ``vectors``, not in the state."""
 
-    needs_output = True
-    problem = None
-    n_vectors = 1
     bias = 1.0
     state_arrays = (
-        StateArray("tally", "scalar", TALLY_LENGTH),
-        StateArray("epochs", "scalar", EPOCHS_LENGTH),
+        *RowSolver.counts,
         StateArray(PLACES, "row", dtype=np.int32, in_model=False, in_visits=False),
         StateArray(COEFFICIENTS, "row", in_model=False, in_visits=False),
     )
@@ -210,9 +188,7 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
     def __init__(self, learner: KernelLearner, capabilities: Capabilities, task: Task):
         source = task.source
         self.learner, self.name, self.capabilities = learner, learner.name, capabilities
-        require_labels(source)
-        if not source.labels.binary:
-            raise InputError(f"{self.name}: learns two classes; {source.name} has {len(source.labels.values)}")
+        require_two_classes(source, self.name)
         known_of(source, task.bias)  # refuses rows that are too long
         self.factors = factors_by_code(task, learner)
         self.settings = learner.settings.resolve(task.settings, self.name, known_of_kernel(source))
@@ -220,7 +196,7 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
         self.projects = self.settings["budget"] is not None
         self.function = function_of(self.settings)
         self.constant = task.bias**2
-        self.prior = np.empty(0)
+        self.on_mistakes = learner.on_mistakes
 
     def plan_memory(self, budget: Budget, source: Source) -> None:
         """Reserve memory for the support vectors: for as many as the budget has, or as half of the memory holds."""
@@ -243,7 +219,7 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
         self.n_features = source.n_features
 
     def start(self, state: State) -> None:
-        state["epochs"][LAST] = -1.0
+        super().start(state)
         self.vectors = SupportVectors(self.n_features, self.most_rows, self.most_entries, self.projects, state[PLACES])
         self.by_row = state[COEFFICIENTS]
 
@@ -261,52 +237,36 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
     def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
         self.vectors.restore(self.by_row, blocks, self.function, self.constant)
 
-    def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
-        tally = state["tally"]
-        weights = block.weights
-        if self.factors is not None:
-            factors = self.factors[block.y + 1]
-            weights = factors if weights is None else factors * weights
-        if weights is not None and WEIGHTS not in self.learner.takes:
-            raise InputError(f"{self.name}: does not support weights of rows; leave them out")
-        before, reports = tally.copy(), []
-        done = 0
+    def learn(self, block: Block, weights: np.ndarray | None, order: np.ndarray, state: State) -> Iterator[int]:
+        tally, done = state["tally"], 0
         while done < len(order):
             seen = int(tally[ROWS])
             part = order[done : done + (1 << seen.bit_length()) - seen]  # up to where progress is reported
-            done += self.learn(block, weights, part, tally)
-            if is_reported(int(tally[ROWS])):
-                reports.append(progress_of(tally, False))
+            self.learn_part(block, weights, part, tally)
+            done += len(part)
+            yield int(tally[ROWS])
         if not (math.isfinite(tally[LOSS_SUM]) and self.vectors.finite()):
             raise InputError(f"{self.name}: its weights overflowed; scale the rows to norm 1")
         self.vectors.put_coefficients(self.by_row)
-        nnz, loss = int(tally[NONZEROS] - before[NONZEROS]), float(tally[LOSS_SUM] - before[LOSS_SUM])
-        return PassResult(done, nnz, loss, True, tuple(reports))
 
-    def learn(self, block: Block, weights: np.ndarray | None, order: np.ndarray, tally: np.ndarray) -> int:
-        """Predict each row of ``order``, then learn from it.  Returns their number."""
+    def learn_part(self, block: Block, weights: np.ndarray | None, order: np.ndarray, tally: np.ndarray) -> None:
+        """Predict each row of ``order``, then learn from it."""
         vectors, done = self.vectors, 0
         rows = *block.matrix, block.sq_norms, block.rows, block.y, EVEN if weights is None else weights
-        numbers = self.learner.on_mistakes, *self.learner.numbers(self.settings)
+        numbers = self.learner.numbers(self.settings)
         budget = self.settings["budget"] or self.most_rows
         while True:
             done += learn_by_support(
-                *rows, order[done:], *vectors.arrays, *self.function, self.constant, *numbers, budget,
+                *rows, order[done:], *vectors.arrays, *self.function, self.constant, self.on_mistakes,
+                numbers["most"], numbers["slack"], budget,
                 vectors.most_loose, vectors.dense, vectors.products, vectors.solved, tally,
             )  # fmt: skip
             if done == len(order):
-                return done
+                return
             vectors.sort()
             i = order[done]
             if vectors.places[block.rows[i]] == 0 and not (self.projects and len(vectors) == budget):
                 vectors.require_capacity(int(block.indptr[i + 1] - block.indptr[i]))
-
-    def end_outer(self, state: State, outer: int) -> None:
-        end_epoch(state)
-
-    def finished(self, state: State) -> bool:
-        """Whether only mistakes change w and the last epoch had none."""
-        return self.learner.on_mistakes and state["epochs"][LAST] == 0.0
 
     def weights(self, state: State, out: np.ndarray) -> np.ndarray:
         """0 for every feature; the last entry is the share of the constant feature."""
@@ -321,9 +281,6 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
     def support(self, state: State, blocks: Callable[[], Iterable[Block]]) -> Support:
         return self.vectors.support(described_kernel(self.settings))
 
-    def progress(self, state: State) -> dict:
-        return progress_of(state["tally"], False)
-
     def summary(self, state: State) -> str:
         n, budget = len(self.vectors), self.settings["budget"]
         summary = f"{n:,} support vectors" + ("" if budget is None else f" of at most {budget:,}")
@@ -332,29 +289,23 @@ class KernelOnlineSolver(HoldsRows, OwnDecisions):
         return summary
 
 
-def method_of_kernel(learner: KernelLearner) -> Method:
+def method_of_kernel(*fields, **more) -> Method:
+    learner = KernelLearner(*fields, **more)
     capabilities = Capabilities(predicts_first=True, takes_weights=WEIGHTS in learner.takes, linear=False)
-    return Method(
-        learner.name,
-        learner.summary,
-        learner.settings,
-        capabilities,
-        partial(KernelOnlineSolver, learner, capabilities),
-    )
+    make = partial(KernelOnlineSolver, learner, capabilities)
+    return Method(learner.name, learner.summary, learner.settings, capabilities, make)
 
 
-KERNEL_PERCEPTRON = method_of_kernel(KernelLearner(
+KERNEL_PERCEPTRON = method_of_kernel(
     "kernel-perceptron", "the perceptron with a kernel", Settings((STEP,)) + SHARED,
-    lambda settings: (settings["step"], 0.0), on_mistakes=True,
-))  # fmt: skip
-KERNEL_PA = method_of_kernel(KernelLearner(
-    "kernel-pa", "passive-aggressive with a kernel", SHARED, lambda settings: (math.inf, 0.0), takes=()
-))  # fmt: skip
-KERNEL_PA1 = method_of_kernel(KernelLearner(
+    lambda settings: {"most": settings["step"], "slack": 0.0}, on_mistakes=True,
+)  # fmt: skip
+KERNEL_PA = method_of_kernel("kernel-pa", "passive-aggressive with a kernel", SHARED, as_it_is, takes=())
+KERNEL_PA1 = method_of_kernel(
     "kernel-pa1", "passive-aggressive with a kernel, steps cut off at C", Settings((C,)) + SHARED,
-    lambda settings: (settings["C"], 0.0),
-))  # fmt: skip
-KERNEL_PA2 = method_of_kernel(KernelLearner(
+    cut_off,
+)  # fmt: skip
+KERNEL_PA2 = method_of_kernel(
     "kernel-pa2", "passive-aggressive with a kernel, steps softened by 1 / (2C)", Settings((C,)) + SHARED,
-    lambda settings: (math.inf, 1.0 / (2.0 * settings["C"])),
-))  # fmt: skip
+    softened,
+)  # fmt: skip

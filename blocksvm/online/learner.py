@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import NamedTuple, cast
 
 from blocksvm.base.errors import InputError, option
@@ -62,6 +62,20 @@ C = positive("C", "weight of the loss", 1.0)
 LAM = positive("lam", "weight of ||w||^2 / 2", REQUIRED, metavar="L")
 MAX_NORM = positive("max_norm", "largest norm of a row (a store knows it)", REQUIRED, metavar="R")
 
+
+# "most" and "slack" of a step min(most, loss / (||x||^2 + slack)): as it is, cut off at C, softened by 1 / (2C)
+def as_it_is(settings: Mapping) -> dict[str, float]:
+    return {"most": math.inf, "slack": 0.0}
+
+
+def cut_off(settings: Mapping) -> dict[str, float]:
+    return {"most": settings["C"], "slack": 0.0}
+
+
+def softened(settings: Mapping) -> dict[str, float]:
+    return {"most": math.inf, "slack": 1.0 / (2.0 * settings["C"])}
+
+
 # settings of every learner
 SHARED = Settings(
     (
@@ -82,6 +96,9 @@ COMMON_SETTINGS = SHARED + (PROBLEM_SETTINGS["class_weight"],)  # what all learn
 # What a learner takes: rows with weights; a prior model, to whose weights its own may be added; --average, the mean of
 # its weights; --bias, a constant feature.
 WEIGHTS, PRIOR, AVERAGE, BIAS = EVERYTHING = ("weights", "prior", "average", "bias")
+
+
+BY_LOSS: dict[str, Callable] = {}  # stands for ``following_numbers`` of numbers, of a learner with the setting loss
 
 
 class Rule(NamedTuple):
@@ -127,11 +144,11 @@ class Rule(NamedTuple):
         return [self.number_of(values, name) for name in self.parameters._fields]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Learner:
     """The declaration of a learner.
 
-    name; summary: one line for lists; source: of the rule; example: the learner with options, as on a command line;
+    name; summary: one line for lists; example: the learner with options, as on a command line; source: of the rule;
     settings: of this learner alone; rule: with its four functions or, with ``update_numpy``, its layouts alone.
     update_numpy(w, x, y, z, state): the new weights (m,) of the row's features, of the old ones, the row's values (m,),
     its label and its score; state has ``settings``, ``importance``, and by the names of the layouts further numbers of
@@ -140,30 +157,38 @@ class Learner:
 
     complete(settings, known): the settings with those that follow from others and from the data; raises InputError for
     what no single setting's range excludes, and for a loss without a function that the rule uses.  targets: by the kind
-    of other labels than classes, what makes the learner for them of this one.  variants: the learner of each value of
-    the setting that has these choices.  takes: of ``EVERYTHING``.  acts_up_to: the margin up to which rows change
-    anything.  describe(settings, scalars by name): entries of a model's description.
+    of other labels than classes, what makes the learner for them of this one; by default ``following_numbers``, where it
+    has the setting loss.  variants: the learner of each value of the setting that has these choices.  takes: of
+    ``EVERYTHING``.  acts_up_to: the margin up to which rows change anything.  describe(settings, scalars by name):
+    entries of a model's description.
 
     A learner with the setting max_norm has a constant feature of that value of its own.
     """
 
     name: str
     summary: str = ""
-    source: str = ""
     example: str = ""
+    source: str = ""
+    _: KW_ONLY
     settings: Settings = Settings()
     rule: Rule = Rule()
     update_numpy: Callable | None = None
     loss: str = DEFAULT
     complete: Callable[[dict, Mapping], dict] = lambda settings, known: settings
-    targets: Mapping[str, Callable[[Learner], Learner]] = field(default_factory=dict)
+    targets: Mapping[str, Callable[[Learner], Learner]] = field(default_factory=lambda: BY_LOSS)
     variants: Mapping[str, Learner] = field(default_factory=dict)
     takes: tuple[str, ...] = EVERYTHING
     acts_up_to: float = math.inf
     describe: Callable[[Mapping, Mapping], dict] = lambda settings, scalars: {}
 
-    def like(self, **changes) -> Learner:
-        """A copy with these changes, of its own fields and of its rule's."""
+    def __post_init__(self):
+        if self.targets is BY_LOSS:
+            targets = {NUMBERS: following_numbers} if LOSS.name in self.settings else {}
+            object.__setattr__(self, "targets", targets)
+
+    def like(self, *named: str, **changes) -> Learner:
+        """A copy with these changes, of its own fields and of its rule's; named: name, summary, example, source."""
+        changes |= zip(("name", "summary", "example", "source"), named, strict=False)
         of_rule = {name: changes.pop(name) for name in Rule._fields if name in changes}
         return replace(self, rule=self.rule._replace(**of_rule), **changes)
 

@@ -1,13 +1,13 @@
-"""The loops over rows: one for two classes or numbers, and one for each of the two rules for more classes.
-``loops_of`` compiles them with a learner's functions.
+"""The loop over rows, which ``loops_of`` compiles for each rule in three ways: for one learner, for several that know
+nothing of each other, and for a pair of prototypes.
 
-Two classes: y is -1 or +1.  Numbers: y is the number.  More classes: y is the class 0 .. k - 1, and the features of
-class c follow those of class c - 1.
+one    y is -1 or +1, or a number
+each   a learner for each of k classes, with y = +1 on its rows and -1 on all others
+pair   the multi-prototype rule (Crammer et al., JMLR 2006, sec. 7): s is the wrong class of the highest score (ties:
+       the smallest).  One learner gets, with y = +1, the row that has x in the place of the row's class and -x in that
+       of s
 
-prototypes  the multi-prototype rule (Crammer et al., JMLR 2006, sec. 7): s is the wrong class of the highest score
-            (ties: the smallest).  The learner gets, with y = +1, the row that has x in the place of the row's class and
-            -x in that of s
-rest        one learner per class, with y = +1 on its rows and -1 on all others
+Of k > 1 classes y is the class 0 .. k - 1, and the features of class c follow those of class c - 1.
 
 A row may have a set of classes, its relevant ones.  Then x goes in the place of r, the relevant class of the lowest
 score, and -x in that of s, the irrelevant class of the highest (ties: the smaller).  An empty and a complete set have
@@ -16,15 +16,14 @@ no such pair, and no loss.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from blocksvm.base.vectors import LINE
-from blocksvm.kernels import inlined, specialised
+from blocksvm.kernels import inlined, inlined_with, specialised
 from blocksvm.kernels.hash_table import scramble
 from blocksvm.kernels.loss_placeholders import value
 from blocksvm.kernels.prefetch import prefetch, prefetch_row, strided_dot, value_at
@@ -32,9 +31,9 @@ from blocksvm.kernels.shuffle import GOLDEN
 from blocksvm.losses.loss import Loss
 from blocksvm.online.learner import Rule
 from blocksvm.online.memory import Memory, SparseRow
+from blocksvm.online.rule_parts import dot as score
 from blocksvm.online.rule_parts import plain_current as current
 from blocksvm.online.rule_parts import plain_mean as mean
-from blocksvm.online.rule_parts import plain_score as score
 
 # placeholders for a learner's functions, which ``loops_of`` replaces before compilation
 from blocksvm.online.rules.perceptron import perceptron_update as update
@@ -47,17 +46,13 @@ ROWS, LOSS_SUM, MISTAKES, QUERIED, LAST_SCORE, LAST_LABEL, LAST_LENGTH, NONZEROS
 TALLY_LENGTH = 11
 SQUARED_ERRORS = MISTAKES  # where labels are numbers, of which none is a mistake
 
-# Stand-ins for weights (every row counts as one) and sets; None would compile another loop.
-EVEN = np.empty(0)
-NO_SETS = np.empty(0, np.int64), np.empty(0, np.int32)
 NO_LABEL = -2  # y of a row that is only predicted; with numbers, nan
 
 ROW_AHEAD = 8
 WEIGHTS_AHEAD = 3
 
 
-@dataclass(frozen=True)
-class SetTable:
+class SetTable(NamedTuple):
     """m sets of the classes 0 .. k - 1: first (m + 1,) int64, members (n,) int32.  Set i has members[first[i]] ..
     members[first[i + 1] - 1], in ascending order."""
 
@@ -78,17 +73,20 @@ class SetTable:
         return cls(first, np.nonzero(member)[1].astype(np.int32))
 
     @property
-    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.first, self.members
-
-    @property
     def nbytes(self) -> int:
         return self.first.nbytes + self.members.nbytes
 
 
+# Stand-ins for weights (every row counts as one) and sets; None would compile another loop.
+EVEN = np.empty(0)
+NO_SETS = SetTable(np.empty(0, np.int64), np.empty(0, np.int32))
+
+
 @inlined
-def fetch_ahead(indptr, indices, values, order, r, columns, width, on_lines):
+def fetch_ahead(rows, order, r, memory, on_lines):
     """Prefetch later rows and the columns of their features; on_lines: no feature's columns straddle two cache lines."""
+    indptr, indices, values, _, _, _ = rows
+    columns, width = memory.columns, memory.width
     if r + ROW_AHEAD < order.shape[0]:
         prefetch_row(indptr, indices, values, order[r + ROW_AHEAD])
     if r + WEIGHTS_AHEAD < order.shape[0]:
@@ -138,32 +136,21 @@ def has_none(label, numbers):
 
 
 @inlined
-def has_sets(sets):
-    return sets[0].shape[0] > 0
-
-
-@inlined
-def has_costs(costs):
-    return costs.costs.shape[0] > 0
-
-
-@inlined
-def mark(relevant, label, sets, value):
-    """``relevant[c] = value`` for the class of a row or, with ``sets`` (first, members), for those of set ``label``:
-    members[first[label]] .. members[first[label + 1] - 1]."""
-    if not has_sets(sets):
-        relevant[label] = value
+def mark(sides, label, sets, side):
+    """``sides[c] = side`` for the class of a row or, with ``sets``, for those of set ``label``."""
+    if sets.first.shape[0] == 0:
+        sides[label] = side
     else:
-        for k in range(sets[0][label], sets[0][label + 1]):
-            relevant[sets[1][k]] = value
+        for k in range(sets.first[label], sets.first[label + 1]):
+            sides[sets.members[k]] = side
 
 
 @inlined
-def pair_of(of_class, relevant):
+def pair_of(of_class, sides):
     """(r, s): the relevant class of the lowest score, the irrelevant one of the highest; -1: there is none."""
     right, wrong = -1, -1
     for c in range(of_class.shape[0]):
-        if relevant[c]:
+        if sides[c] > 0.0:
             if right < 0 or of_class[c] < of_class[right]:
                 right = c
         elif wrong < 0 or of_class[c] > of_class[wrong]:
@@ -173,45 +160,40 @@ def pair_of(of_class, relevant):
 
 @inlined
 def costly_pair(of_class, right, costs):
-    """(right, s, loss): s is the predicted class or, by the rule of the largest loss, that of the largest score_s -
+    """(s, loss): s is the predicted class or, by the rule of the largest loss, that of the largest score_s -
     score_right + sqrt(cost), which is the loss (ties: the smaller); s = -1 if it is the right class itself."""
-    _, roots, max_loss = costs
     wrong = 0
     largest = -np.inf
     for c in range(of_class.shape[0]):
-        value = of_class[c] + roots[right, c] if max_loss else of_class[c]
+        value = of_class[c] + costs.roots[right, c] if costs.max_loss else of_class[c]
         if value > largest:
             largest, wrong = value, c
     if wrong == right:
-        return right, -1, 0.0
-    return right, wrong, of_class[wrong] - of_class[right] + roots[right, wrong]
+        return -1, 0.0
+    return wrong, of_class[wrong] - of_class[right] + costs.roots[right, wrong]
 
 
 @inlined
-def worst_pair(of_class, label, relevant, sets, costs, p):
-    """(right, wrong, z, loss): the classes between which a step is made, -1 for none, the margin that the learner gets
-    and its loss.  sets, costs: see ``learn_prototypes``; relevant (k,): zeros, scratch; p: the loss's settings."""
-    if not has_costs(costs):
-        mark(relevant, label, sets, 1)
-        right, wrong = pair_of(of_class, relevant)
-        mark(relevant, label, sets, 0)
-        if right < 0 or wrong < 0:
-            return right, -1, 1.0, 0.0
-        z = of_class[right] - of_class[wrong]
-        return right, wrong, z, value(z, 1.0, 1.0, p)
-    right, wrong, loss = costly_pair(of_class, label, costs)
-    return right, wrong, 1.0 - loss, loss  # the margin whose hinge loss this is
+def loss_of_pair(of_class, right, wrong, costs, p):
+    """(wrong, z, loss): the class to step away from, -1 for none; the margin that the learner gets; its loss."""
+    if costs.costs.shape[0] > 0:
+        wrong, loss = costly_pair(of_class, right, costs)
+        return wrong, 1.0 - loss, loss  # the margin whose hinge loss this is
+    if right < 0 or wrong < 0:
+        return -1, 1.0, 0.0
+    z = of_class[right] - of_class[wrong]
+    return wrong, z, value(z, 1.0, 1.0, p)
 
 
 @inlined
-def cost_of(costs, right, predicted):
-    return costs.costs[right, predicted] if has_costs(costs) else 0.0
-
-
-@inlined
-def of_learner(memory, columns, c, scratch):
-    """The memory of the learner with scalars[c] and these columns."""
-    return Memory(columns, memory.width, memory.scalars[c], memory.parameters, memory.p, scratch)
+def losses_of_each(of_class, sides, p):
+    """(the sum of the learners' losses, whether some margin is 0 or less)."""
+    loss = 0.0
+    below = False
+    for c in range(of_class.shape[0]):
+        loss += value(of_class[c], sides[c], 1.0, p)
+        below = below or sides[c] * of_class[c] <= 0.0
+    return loss, below
 
 
 @inlined
@@ -243,170 +225,152 @@ def note(tally, loss, mistake, below, queried, z, label, length):
 
 
 @inlined
-def judged(of_class, label, relevant, sets, costs, weights, i, query, key, tally, length, p):
-    """Count row i, given its scores.  Returns (right, wrong, z) of ``worst_pair``, and the row's importance, 0.0 if its
-    label is not queried."""
-    predicted, lead = best_two(of_class)
-    right, wrong, z, loss = worst_pair(of_class, label, relevant, sets, costs, p)
-    tally[COST] += cost_of(costs, right, predicted)
-    mistake = not z > 0.0 if has_sets(sets) else predicted != right
-    importance = importance_of(weights, i)
+def judged(of_class, sides, one, pair, numbers, sets, costs, importance, query, key, tally, length, p):
+    """Count a row, given its scores.  Returns (right, wrong, z), of a pair, and the importance, 0.0 if the row's label
+    is not queried."""
+    right, wrong, z, target = 0, -1, of_class[0], sides[0]
+    shown, lead = z, z
+    loss, below = 0.0, False
+    if not pair:
+        loss, below = losses_of_each(of_class, sides, p)
+    if one:
+        below = below and not numbers
+        mistake = (z - target) * (z - target) if numbers else 1.0 if below else 0.0
+    else:
+        predicted, lead = best_two(of_class)
+        right, wrong = pair_of(of_class, sides)
+        if pair:
+            wrong, z, loss = loss_of_pair(of_class, right, wrong, costs, p)
+            below = z <= 0.0
+            if costs.costs.shape[0] > 0:
+                tally[COST] += costs.costs[right, predicted]
+        mistaken = below if sets.first.shape[0] > 0 else predicted != right
+        mistake = 1.0 if mistaken else 0.0
+        shown, target = float(predicted), float(right)
     queried = is_queried(query, key, tally[ROWS], lead)
-    note(tally, importance * loss, mistake, z <= 0.0, queried, float(predicted), float(right), length)
+    note(tally, importance * loss, mistake, below, queried, shown, target, length)
     return right, wrong, z, importance if queried else 0.0
 
 
-SCRATCH = 0  # ``Rule.scratch``, which ``loops_of`` puts in its place
+# placeholders of numbers, which ``loops_of`` puts in their places
+SCRATCH = 0  # ``Rule.scratch``
+ONE, PAIR = False, False  # whether the loop is that of one learner; that of a pair
 
 
-def learn_two(rows, order, d, bias, prior, memory, query, key, tally, scores, numbers):
+class Work(NamedTuple):
+    """Working space for a row: indices and values for its entries with the constant feature, of a pair twice; numbers
+    for each learner's ``score``; of_class, sides (k,): scores, and labels -1 and +1 of the classes, or the row's;
+    joint (3, k): for a step of all classes, the first row 0."""
+
+    indices: np.ndarray
+    values: np.ndarray
+    scratch: np.ndarray
+    of_class: np.ndarray
+    sides: np.ndarray
+    joint: np.ndarray
+
+
+@inlined
+def step_of_pair(right, wrong, z, importance, rows, i, d, bias, memory, work):
+    """The step for row i of ``rows``: of the row with x in the place of class right, and -x in that of class wrong."""
+    indptr, indices, values, _, _, _ = rows
+    end = 0
+    if wrong >= 0:
+        for c, sign in ((right, 1.0), (wrong, -1.0)):
+            end = copy_row(
+                indices, values, indptr[i], indptr[i + 1], c * (d + 1), sign, end, bias, d, work.indices, work.values
+            )
+    row = SparseRow(work.indices, work.values, 0, end)
+    own = Memory(memory.columns, memory.width, memory.scalars[0], memory.parameters, memory.p, work.scratch[0])
+    if SCRATCH > 0:
+        score(row, own)
+    update(row, 1.0, z, importance, own)
+
+
+@inlined
+def learn_row(rows, i, d, bias, prior, memory, query, key, tally, out, numbers, sets, costs, work):
+    """Predict row i, then learn from it; out (k,): for its scores, or (0,).  The others: see ``learn_rows``.
+
+    No function that it calls makes arrays, since counting the references to them takes as long as the row.
+    """
+    indptr, indices, values, y, weights, _ = rows
+    of_class, sides = work.of_class, work.sides
+    k = 1 if ONE else of_class.shape[0]
+    part = (d + 1) * memory.width
+    start, stop = indptr[i], indptr[i + 1]
+    end = 0
+    if bias != 0.0:
+        end = copy_row(indices, values, start, stop, 0, 1.0, 0, bias, d, work.indices, work.values)
+    for c in range(k):
+        own = 0 if PAIR else c
+        columns = memory.columns[c * part : (c + 1) * part]
+        state = Memory(columns, memory.width, memory.scalars[own], memory.parameters, memory.p, work.scratch[own])
+        if bias != 0.0:
+            z = score(SparseRow(work.indices, work.values, 0, end), state)
+        else:
+            z = score(SparseRow(indices, values, start, stop), state)
+        if prior.shape[0] > 0:
+            fixed = prior[c * (d + 1) : (c + 1) * (d + 1)]
+            z += strided_dot(indices, values, start, stop, fixed, 1) + bias * fixed[d]
+        of_class[c] = z
+        if out.shape[0] > 0:
+            out[c] = z
+    label = float(y[i])
+    if has_none(label, numbers):
+        return
+    if k == 1:
+        sides[0] = label
+    else:
+        mark(sides, np.int64(label), sets, 1.0)
+    right, wrong, z, importance = judged(
+        of_class, sides, k == 1, PAIR, numbers, sets, costs, importance_of(weights, i), query, key, tally, stop - start,
+        memory.p,
+    )  # fmt: skip
+    if importance > 0.0:
+        if PAIR:
+            step_of_pair(right, wrong, z, importance, rows, i, d, bias, memory, work)
+        else:
+            for c in range(k):
+                columns = memory.columns[c * part : (c + 1) * part]
+                state = Memory(columns, memory.width, memory.scalars[c], memory.parameters, memory.p, work.scratch[c])
+                if bias != 0.0:
+                    update(SparseRow(work.indices, work.values, 0, end), sides[c], of_class[c], importance, state)
+                else:
+                    update(SparseRow(indices, values, start, stop), sides[c], of_class[c], importance, state)
+    if k > 1:
+        mark(sides, np.int64(label), sets, -1.0)
+
+
+def learn_rows(rows, order, d, bias, prior, memory, query, key, tally, scores, numbers, sets, costs):
     """Predict each row of ``order``, then learn from it.
 
     rows: ``Rows``, with ``EVEN`` in place of absent weights; a row of weight 0 is only predicted.  d: features without
-    the constant one, which is feature d; bias: its value.  prior (d + 1,): fixed weights to which the learner's are
-    added, or (0,).  memory: ``Memory`` with scalars (1, m).  scores (n,) float64, by position in ``order``: output, or
-    (0,).  numbers: whether labels are numbers.
+    the constant one, which is feature d; bias: its value.  prior (k * (d + 1),): fixed weights to which the learner's
+    are added, or (0,).  memory: ``Memory`` with scalars (k, m), of a pair (1, m).  scores (n, k) float64, by position
+    in ``order``: output, or (n, 0).  numbers: whether labels are numbers.  sets: ``SetTable`` if y (n,) is the position
+    of a row's set, or ``NO_SETS``.  costs: ``CostMatrix``, or ``NO_COSTS``; with costs s and the loss are those of
+    Crammer et al., JMLR 2006, sec. 8: no step if s is right.
 
-    A row of ``NO_LABEL`` is predicted, not counted.  The loss is counted times the weight.  A margin of 0 counts as a
-    mistake; with ``numbers`` squared errors are counted in place of mistakes.
+    A row of ``NO_LABEL`` is predicted, not counted.  The loss, the sum of the learners', is counted times the weight.
+    A margin of 0 counts as a mistake; with ``numbers`` squared errors are counted in place of mistakes.  A row with a
+    set is a mistake unless each member ranks above all other classes, or, of ``each``, unless all margins are above 0.
     """
-    indptr, indices, values, y, weights, _ = rows
+    k = 1 if ONE else memory.columns.shape[0] // (memory.width * (d + 1))
     longest = 0
-    if bias != 0.0 or SCRATCH > 0:
+    if bias != 0.0 or SCRATCH > 0 or PAIR:
         for r in range(order.shape[0]):
-            longest = max(longest, indptr[order[r] + 1] - indptr[order[r]])
-    row_indices = np.empty(longest + 1, np.int32)
-    row_values = np.empty(longest + 1)
-    columns, width = memory.columns, memory.width
-    state = of_learner(memory, columns, 0, np.empty(SCRATCH * (longest + 1)))
-    on_lines = LINE % width == 0  # a division that an entry would wait for
+            longest = max(longest, rows.indptr[order[r] + 1] - rows.indptr[order[r]])
+    room = (2 if PAIR else 1) * (longest + 1)
+    # with all classes there may be more than 2^31 features
+    work = Work(
+        np.empty(room, np.int64), np.empty(room), np.empty((memory.scalars.shape[0], SCRATCH * room)), np.empty(k),
+        np.full(k, -1.0), np.zeros((3, k)),
+    )  # fmt: skip
+    on_lines = LINE % memory.width == 0  # a division that an entry would wait for
     for r in range(order.shape[0]):
-        fetch_ahead(indptr, indices, values, order, r, columns, width, on_lines)
-        i = order[r]
-        start, stop = indptr[i], indptr[i + 1]
-        label = float(y[i])
-        if bias != 0.0:
-            end = copy_row(indices, values, start, stop, 0, 1.0, 0, bias, d, row_indices, row_values)
-            z = score(SparseRow(row_indices, row_values, 0, end), state)
-        else:
-            end = 0
-            z = score(SparseRow(indices, values, start, stop), state)
-        if prior.shape[0] > 0:
-            z += strided_dot(indices, values, start, stop, prior, 1) + bias * prior[d]
-        if scores.shape[0] > 0:
-            scores[r] = z
-        if has_none(label, numbers):
-            continue
-        loss = value(z, label, 1.0, state.p)
-        importance = importance_of(weights, i)
-        queried = is_queried(query, key, tally[ROWS], z)
-        below = label * z <= 0.0 and not numbers
-        mistake = (z - label) * (z - label) if numbers else 1.0 if below else 0.0
-        note(tally, importance * loss, mistake, below, queried, z, label, stop - start)
-        if queried and importance > 0.0:
-            if bias != 0.0:
-                update(SparseRow(row_indices, row_values, 0, end), label, z, importance, state)
-            else:
-                update(SparseRow(indices, values, start, stop), label, z, importance, state)
-
-
-def learn_prototypes(rows, order, d, bias, prior, memory, query, key, tally, scores, sets, costs):
-    """``learn_two`` for k classes by the multi-prototype rule; scores (m, k), or (0, 0).
-
-    sets: (first (m + 1,) int64, members int32) if y (n,) is the position of a row's set among m, see ``mark``; or
-    ``NO_SETS``: y is the row's class.  A row with a set is a mistake unless each member ranks above all other classes.
-    costs: ``CostMatrix``, or ``NO_COSTS``.  With costs s and the loss are those of Crammer et al., JMLR 2006, sec. 8: no
-    step if s is right.
-    """
-    indptr, indices, values, y, weights, _ = rows
-    k = memory.columns.shape[0] // (memory.width * (d + 1))
-    longest = 0
-    for r in range(order.shape[0]):
-        longest = max(longest, indptr[order[r] + 1] - indptr[order[r]])
-    row_indices = np.empty(2 * (longest + 1), np.int64)  # with all classes there may be more than 2^31 features
-    row_values = np.empty(2 * (longest + 1))
-    of_class = np.empty(k)
-    relevant = np.zeros(k, np.uint8)
-    state = of_learner(memory, memory.columns, 0, np.empty(2 * SCRATCH * (longest + 1)))
-    for r in range(order.shape[0]):
-        i = order[r]
-        start, stop = indptr[i], indptr[i + 1]
-        label = np.int64(y[i])
-        for c in range(k):
-            end = copy_row(indices, values, start, stop, c * (d + 1), 1.0, 0, bias, d, row_indices, row_values)
-            of_class[c] = score(SparseRow(row_indices, row_values, 0, end), state)
-            if prior.shape[0] > 0:
-                of_class[c] += strided_dot(row_indices, row_values, 0, end, prior, 1)
-            if scores.shape[0] > 0:
-                scores[r, c] = of_class[c]
-        if has_none(label, False):
-            continue
-        right, wrong, z, importance = judged(
-            of_class, label, relevant, sets, costs, weights, i, query, key, tally, stop - start, state.p
-        )
-        if importance > 0.0:
-            end = 0
-            if wrong >= 0:
-                end = copy_row(indices, values, start, stop, right * (d + 1), 1.0, 0, bias, d, row_indices, row_values)
-                end = copy_row(
-                    indices, values, start, stop, wrong * (d + 1), -1.0, end, bias, d, row_indices, row_values
-                )
-            row = SparseRow(row_indices, row_values, 0, end)
-            if SCRATCH > 0:
-                score(row, state)
-            update(row, 1.0, z, importance, state)
-
-
-def learn_rest(rows, order, d, bias, prior, memory, query, key, tally, scores, sets):
-    """``learn_two`` for k classes, one learner each, with scalars (k, m).  The loss is the sum over the classes.  A row
-    with a set is a mistake if the score of some class is on the wrong side of 0."""
-    indptr, indices, values, y, weights, _ = rows
-    k = memory.scalars.shape[0]
-    part = (d + 1) * memory.width
-    longest = 0
-    for r in range(order.shape[0]):
-        longest = max(longest, indptr[order[r] + 1] - indptr[order[r]])
-    row_indices = np.empty(longest + 1, np.int32)
-    row_values = np.empty(longest + 1)
-    of_class, scratch = np.empty(k), np.empty(SCRATCH * (longest + 1))
-    relevant = np.zeros(k, np.uint8)
-    for r in range(order.shape[0]):
-        i = order[r]
-        start, stop = indptr[i], indptr[i + 1]
-        label = np.int64(y[i])
-        end = copy_row(indices, values, start, stop, 0, 1.0, 0, bias, d, row_indices, row_values)
-        labelled = not has_none(label, False)
-        if labelled:
-            mark(relevant, label, sets, 1)
-        loss = 0.0
-        below = False
-        for c in range(k):
-            state = of_learner(memory, memory.columns[c * part : (c + 1) * part], c, scratch)
-            of_class[c] = score(SparseRow(row_indices, row_values, 0, end), state)
-            if prior.shape[0] > 0:
-                of_class[c] += strided_dot(row_indices, row_values, 0, end, prior[c * (d + 1) : (c + 1) * (d + 1)], 1)
-            if scores.shape[0] > 0:
-                scores[r, c] = of_class[c]
-            side = 1.0 if relevant[c] else -1.0
-            loss += value(of_class[c], side, 1.0, memory.p)
-            below = below or side * of_class[c] <= 0.0
-        if not labelled:
-            continue
-        predicted, lead = best_two(of_class)
-        right = pair_of(of_class, relevant)[0] if has_sets(sets) else label
-        importance = importance_of(weights, i)
-        queried = is_queried(query, key, tally[ROWS], lead)
-        mistake = below if has_sets(sets) else predicted != right
-        note(tally, importance * loss, mistake, below, queried, float(predicted), float(right), stop - start)
-        if queried and importance > 0.0:
-            for c in range(k):
-                state = of_learner(memory, memory.columns[c * part : (c + 1) * part], c, scratch)
-                side = 1.0 if relevant[c] else -1.0
-                row = SparseRow(row_indices, row_values, 0, end)
-                if SCRATCH > 0:
-                    score(row, state)
-                update(row, side, of_class[c], importance, state)
-        mark(relevant, label, sets, 0)
+        if ONE:
+            fetch_ahead(rows, order, r, memory, on_lines)
+        learn_row(rows, order[r], d, bias, prior, memory, query, key, tally, scores[r], numbers, sets, costs, work)
 
 
 def read_weights(memory, average, out):
@@ -416,7 +380,8 @@ def read_weights(memory, average, out):
     part = memory.columns.shape[0] // k
     n = part // memory.width
     for c in range(k):
-        state = of_learner(memory, memory.columns[c * part : (c + 1) * part], c, memory.scratch)
+        columns = memory.columns[c * part : (c + 1) * part]
+        state = Memory(columns, memory.width, memory.scalars[c], memory.parameters, memory.p, memory.scratch)
         for j in range(n):
             out[c * n + j] = mean(j, state) if average else current(j, state)
 
@@ -424,20 +389,21 @@ def read_weights(memory, average, out):
 class Loops(NamedTuple):
     """A learner's compiled loops."""
 
-    two: object
-    prototypes: object
-    rest: object
-    read_weights: object
+    one: Callable
+    each: Callable
+    pair: Callable
+    read_weights: Callable
 
 
 @cache
 def _loops(name: str, loss: Loss, scratch: int, score, update, current, mean, jointly) -> Loops:
     parts = {"score": score, "update": update, "SCRATCH": scratch}
-    loops = [
-        specialised(learn_two, f"learn_two_{name}", **parts),
-        jointly or specialised(learn_prototypes, f"learn_prototypes_{name}", **parts),
-        specialised(learn_rest, f"learn_rest_{name}", **parts),
-    ]
+    pair = jointly or inlined_with(step_of_pair, f"step_of_pair_{name}", **parts)
+    loops = []
+    for one, both in ((True, False), (False, False), (False, True)):
+        parts = {"score": score, "update": update, "ONE": one, "PAIR": both, "step_of_pair": pair}
+        row = inlined_with(learn_row, f"learn_row_{name}", **parts)
+        loops.append(specialised(learn_rows, f"learn_{name}", SCRATCH=scratch, ONE=one, PAIR=both, learn_row=row))
     reading = specialised(read_weights, f"read_weights_{name}", current=current, mean=mean)
     return Loops(*map(loss.compiled, loops), reading)
 

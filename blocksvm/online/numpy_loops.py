@@ -57,10 +57,8 @@ def numpy_loops(learner: Learner, loss: Loss, settings: dict, average: bool) -> 
             out -= (columns[:, :, lagged] / np.maximum(1.0, memory.scalars[:, :1])).reshape(-1)
 
     parts = {"score": score, "update": update, "value": in_python(loss.value)}
-    two, prototypes, rest = (
-        without_caches(loop, **parts) for loop in (loops.learn_two, loops.learn_prototypes, loops.learn_rest)
-    )
-    return loops.Loops(two, prototypes, rest, read_weights)
+    kinds = ({"ONE": True, "PAIR": False}, {"ONE": False, "PAIR": False}, {"ONE": False, "PAIR": True})
+    return loops.Loops(*(without_caches(loops.learn_rows, **kind, **parts) for kind in kinds), read_weights)
 
 
 def without_caches(loop, **parts):

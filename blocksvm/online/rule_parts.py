@@ -10,7 +10,7 @@ from blocksvm.kernels import inlined, inlined_with, with_parts
 from blocksvm.kernels.loss_placeholders import derivative
 from blocksvm.kernels.prefetch import strided_dot, value_at
 from blocksvm.online.learner import Rule
-from blocksvm.online.memory import Layout, Memory, layout, parameters, unsigned
+from blocksvm.online.memory import Layout, layout, parameters, unsigned
 
 # positions that all learners share
 ROUNDS = 0
@@ -30,14 +30,6 @@ SMALLEST_SCALE, SMALLEST_AVERAGED = 1.0e-9, 1.0e-4
 def dot(row, memory):
     """<v, x>; v is the first number of each feature."""
     return strided_dot(row.indices, row.values, row.start, row.stop, memory.columns, memory.width)
-
-
-@inlined
-def part_of_memory(memory, columns, scalars):
-    """The memory of one of several learners, from these positions on."""
-    return Memory(
-        memory.columns[columns:], memory.width, memory.scalars[scalars:], memory.parameters, memory.p, memory.scratch
-    )
 
 
 @inlined
@@ -96,13 +88,6 @@ def change_weight(weight, lagged, change, memory):
 
 
 @inlined
-def mean_of(weight, lagged, memory):
-    """The mean over the rounds of a weight that ``change_weight`` changes."""
-    columns, scalars = memory.columns, memory.scalars
-    return columns[weight] - columns[lagged] / max(1.0, scalars[ROUNDS])
-
-
-@inlined
 def add_plain(row, factor, memory):
     """``w += factor x``."""
     indices, values, start, stop = row
@@ -114,12 +99,6 @@ def add_plain(row, factor, memory):
 
 
 @inlined
-def plain_score(row, memory):
-    """<w, x>; the weight is the first number of a feature."""
-    return dot(row, memory)
-
-
-@inlined
 def plain_current(j, memory):
     columns, width = memory.columns, memory.width
     return columns[j * width]
@@ -127,8 +106,8 @@ def plain_current(j, memory):
 
 @inlined
 def plain_mean(j, memory):
-    place = j * memory.width
-    return mean_of(place, place + LAGGED, memory)
+    columns, place = memory.columns, j * memory.width
+    return columns[place] - columns[place + LAGGED] / max(1.0, memory.scalars[ROUNDS])
 
 
 def plain_rule(update, columns: Layout = COLUMN, **more) -> Rule:
@@ -136,16 +115,59 @@ def plain_rule(update, columns: Layout = COLUMN, **more) -> Rule:
     mean = plain_mean
     if columns.lagged != LAGGED:
         mean = inlined_with(plain_mean, f"mean_of_{update.__name__}", LAGGED=columns.lagged)
-    return Rule(plain_score, update, plain_current, mean, columns, **more)
+    return Rule(dot, update, plain_current, mean, columns, **more)
 
 
 # placeholders, which ``lazy`` replaces
-SUM = 0  # the position of the sum of w_j over the rounds with which feature j is up to date
+SUM, ROUND = 0, 0  # positions of the sum of w_j over the rounds, and of the round, with which feature j is up to date
+L1 = parameters("l1").l1  # of those that use ``score``
 
 
 def idle(place, memory):
     """(w_j, its sum over the rounds since feature j was up to date); place: of its numbers, unsigned."""
     raise NotImplementedError
+
+
+def moved(place, g, eta, memory):
+    """w_j after a step against the derivative g by it, of a feature that is up to date."""
+    raise NotImplementedError
+
+
+def score(row, memory):
+    """<w, x>, once the row's features are up to date."""
+    indices, values, start, stop = row
+    columns, width, parameters = memory.columns, memory.width, memory.parameters
+    if parameters[L1] == 0.0 and not averages(parameters):  # idle rounds change nothing
+        return dot(row, memory)
+    now = memory.scalars[ROUNDS]
+    z = 0.0
+    for k in range(np.uint64(start), np.uint64(stop)):
+        place = np.uint64(indices[k]) * np.uint64(width)
+        w, total = idle(place, memory)
+        columns[place] = w
+        columns[place + np.uint64(ROUND)] = now
+        if averages(parameters):
+            columns[place + np.uint64(SUM)] += total
+        z += value_at(values, k) * w
+    return z
+
+
+def update(row, y, z, importance, memory):
+    indices, values, start, stop = row
+    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
+    scalars[ROUNDS] += 1.0
+    derivative = derivative_at(z, y, importance, memory)
+    if derivative == 0.0:
+        return
+    now = scalars[ROUNDS]
+    eta = eta_at(now, parameters)
+    for k in range(np.uint64(start), np.uint64(stop)):
+        place = np.uint64(indices[k]) * np.uint64(width)
+        w = moved(place, derivative * value_at(values, k), eta, memory)
+        columns[place] = w
+        columns[place + np.uint64(ROUND)] = now
+        if averages(parameters):
+            columns[place + np.uint64(SUM)] += w
 
 
 def current(j, memory):
@@ -159,6 +181,8 @@ def mean(j, memory):
     return (memory.columns[place + np.uint64(SUM)] + total) / max(1.0, memory.scalars[ROUNDS])
 
 
-def lazy(name: str, idle, column: Layout) -> dict:
-    """``current`` and ``mean`` of a learner that brings a feature up to date only before a row that has it."""
-    return with_parts(name, {"idle": idle, "SUM": column.sum}, current, mean)
+def lazy(name: str, idle, column: Layout, moved=None) -> dict:
+    """``current`` and ``mean`` of a learner that brings a feature up to date only before a row that has it; with
+    ``moved`` its ``score`` and ``update``, too, of a layout whose first number is the weight."""
+    parts = {"idle": idle, "moved": moved, "ROUND": column.round, "SUM": column.sum}
+    return with_parts(name, parts, *((score, update) if moved else ()), current, mean)

@@ -157,19 +157,17 @@ class Runner:
 
     def start(self, state: LearnerState) -> None:
         """Write the initial values to columns and scalars, which are zero."""
-        for name, value in self._initial(self.learner.rule.scalars):
-            state.scalars[getattr(self.learner.rule.scalars, name) :: self.n_scalars] = value
+        self._fill(state.scalars, self.learner.rule.scalars, self.n_scalars)
         self.fill_new(state.columns)
-
-    def _initial(self, layout: Layout) -> list[tuple[str, float]]:
-        """The initial values other than 0 of the numbers that the layout names."""
-        values = self.learner.rule.initial(self.settings)
-        return [(name, value) for name, value in values.items() if name in layout._fields]
 
     def fill_new(self, columns: np.ndarray) -> None:
         """Write the initial values of new features to their columns, which are zero."""
-        for name, value in self._initial(self.learner.rule.columns):
-            columns[getattr(self.learner.rule.columns, name) :: self.width] = value
+        self._fill(columns, self.learner.rule.columns, self.width)
+
+    def _fill(self, numbers: np.ndarray, layout: Layout, width: int) -> None:
+        for name, value in self.learner.rule.initial(self.settings).items():
+            if name in layout._fields:
+                numbers[getattr(layout, name) :: width] = value
 
     def learn(self, matrix: tuple, y: np.ndarray, order: np.ndarray, d: int, state: LearnerState, *,
               weights: np.ndarray | None = None, scores: np.ndarray | None = None,
@@ -182,22 +180,13 @@ class Runner:
         None.  Raises InputError where the learner does not support weights of rows, and where its weights overflow."""
         if weights is not None:
             self.check_weights()
-        loop = {None: self.loops.two, PROTOTYPE: self.loops.prototypes, REST: self.loops.rest}[self.rule]
+        loop = {None: self.loops.one, PROTOTYPE: self.loops.pair, REST: self.loops.each}[self.rule]
         rows = Rows(*matrix, y, EVEN if weights is None else weights)
+        out = np.empty((len(order), 0)) if scores is None else scores.reshape(len(order), self.n_vectors)
         loop(rows, order, d, self.bias, state.prior, self.memory(state.columns, state.scalars), self.query, self.key,
-             state.tally, np.empty((0, 0) if self.rule else 0) if scores is None else scores,
-             *self._more_of_loop(sets))  # fmt: skip
+             state.tally, out, self.real, sets or NO_SETS, self.costs or NO_COSTS)  # fmt: skip
         if not math.isfinite(state.tally[LOSS_SUM]):
             self.diverged(f"by row {int(state.tally[ROWS]):,}")
-
-    def _more_of_loop(self, sets: SetTable | None) -> tuple:
-        """The last arguments of the loop of this rule."""
-        if self.rule is None:
-            return (self.real,)
-        table = NO_SETS if sets is None else sets.arrays
-        if learns_apart(self.rule):
-            return (table,)
-        return () if self.learner.rule.jointly else (table, self.costs or NO_COSTS)
 
     def take_costs(self, labels: Labels | None) -> None:
         """Set the costs of the settings, if there are any, for these classes.  Raises InputError where they are of

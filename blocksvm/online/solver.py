@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
@@ -15,6 +16,7 @@ from blocksvm.base.labels import SETS as LABEL_SETS
 from blocksvm.base.labels import Labels, require_labels, require_numbers
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings
+from blocksvm.online.costs import CostMatrix
 from blocksvm.online.learner import CLASSES as ONE_CLASS
 from blocksvm.online.learner import (
     COMMON_SETTINGS,
@@ -34,6 +36,7 @@ from blocksvm.online.loops import (
     COST,
     LOSS_SUM,
     MISTAKES,
+    NONZEROS,
     NOT_POSITIVE,
     QUERIED,
     ROWS,
@@ -68,11 +71,65 @@ EPOCHS_LENGTH = 4
 MIXED = -1.0
 
 
-class OnlineSolver(OwnDecisions):
-    """The ``Solver`` of any online learner.  Its state is the learner's, its tally and its epochs."""
+class RowSolver(OwnDecisions):
+    """A ``Solver`` that predicts each row, then learns from it.  Its state has a tally and epochs.
+
+    factors: class weights by code, or None; on_mistakes: only mistakes change w.
+    """
 
     needs_output = True
     problem = None
+    n_vectors = 1
+    on_mistakes = False
+    costs: CostMatrix | None = None
+    factors: np.ndarray | None = None
+    prior = np.empty(0)
+    counts = StateArray("tally", "scalar", TALLY_LENGTH), StateArray("epochs", "scalar", EPOCHS_LENGTH)
+
+    @abstractmethod
+    def learn(self, block: Block, weights: np.ndarray | None, order: np.ndarray, state: State) -> Iterator[int]:
+        """Predict each row of ``order``, then learn from it.  Yields numbers of rows so far, among them those at which
+        progress is reported."""
+        ...
+
+    def start(self, state: State) -> None:
+        state["epochs"][LAST] = -1.0
+
+    def row_weights(self, block: Block) -> np.ndarray | None:
+        """The rows' weights times those of their classes.  Raises InputError where the solver does not support them."""
+        weights = block.weights
+        if self.factors is not None:
+            factors = self.factors[block.y + (self.n_vectors == 1)]
+            weights = factors if weights is None else factors * weights
+        if weights is not None and not self.capabilities.takes_weights:
+            raise InputError(f"{self.name}: does not support weights of rows; leave them out")
+        return weights
+
+    def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
+        tally = state["tally"]
+        before = tally.copy()
+        rows = self.learn(block, self.row_weights(block), order, state)
+        reports = tuple(self.progress(state) for n in rows if is_reported(n))
+        nnz, loss = int(tally[NONZEROS] - before[NONZEROS]), float(tally[LOSS_SUM] - before[LOSS_SUM])
+        return PassResult(len(order), nnz, loss, True, reports)
+
+    def end_outer(self, state: State, outer: int) -> None:
+        """Count an epoch, and the rows with a margin not above 0 in it."""
+        epochs, rows = state["epochs"], state["tally"][NOT_POSITIVE]
+        epochs[LAST] = rows - epochs[BEFORE]
+        epochs[BEFORE] = rows
+        epochs[EPOCHS] += 1.0
+
+    def finished(self, state: State) -> bool:
+        """Whether only mistakes change w and the last epoch had none."""
+        return bool(self.on_mistakes and state["epochs"][LAST] == 0.0)
+
+    def progress(self, state: State) -> dict:
+        return progress_of(state["tally"], self.real_targets, self.costs)
+
+
+class OnlineSolver(RowSolver):
+    """The ``Solver`` of any online learner, whose state it has, too."""
 
     def __init__(self, learner: Learner, capabilities: Capabilities, task: Task):
         source = task.source
@@ -115,7 +172,9 @@ class OnlineSolver(OwnDecisions):
         if self.factors is not None:
             self.settings["class_weight"] = task.settings["class_weight"]
         self.ranks = self.runner.ranks
-        self.real_targets, self.predicts_rows = self.runner.real, self.runner.predicts_rows
+        self.real_targets = self.runner.real
+        self.predicts_rows, self.costs = self.runner.predicts_rows, self.runner.costs
+        self.on_mistakes = chosen.acts_up_to <= 0.0
         self.n_vectors = self.runner.n_vectors
         self.bias = self.runner.bias
         self.max_norm = source.max_norm
@@ -123,10 +182,8 @@ class OnlineSolver(OwnDecisions):
         self.state_arrays = (
             StateArray("features", "feature", columns=self.runner.feature_numbers()),
             StateArray("scalars", "scalar", self.runner.scalar_length()),
-            StateArray("tally", "scalar", TALLY_LENGTH),
-            StateArray("epochs", "scalar", EPOCHS_LENGTH),
+            *self.counts,
         )
-        self.prior = np.empty(0)
 
     def plan_memory(self, budget: Budget, source: Source) -> None:
         if self.sets is not None:
@@ -139,37 +196,17 @@ class OnlineSolver(OwnDecisions):
 
     def start(self, state: State) -> None:
         self.runner.start(self.learner_state(state))
-        state["epochs"][LAST] = -1.0
+        super().start(state)
         state["epochs"][SEEN] = self.rows_seen
 
-    def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
-        learned = self.learner_state(state)
-        tally = learned.tally
-        weights = block.weights
-        if self.factors is not None:
-            factors = self.factors[block.y + self.runner.signed]
-            weights = factors if weights is None else factors * weights
+    def learn(self, block: Block, weights: np.ndarray | None, order: np.ndarray, state: State) -> Iterator[int]:
         if state["epochs"][SEEN] != self.rows_seen or weights is not None:
             state["epochs"][SEEN] = MIXED
+        learned = self.learner_state(state)
         d = len(learned.columns) // self.runner.feature_numbers() - 1
-        before = tally.copy()
         y = np.zeros(block.n_samples) if self.predicts_rows else block.y
-        reports = [
-            progress_of(tally, self.runner.real, self.runner.costs)
-            for rows, _ in self.runner.learn_in_parts(
-                block.matrix, y, order, d, learned, weights=weights, sets=self.sets
-            )
-            if is_reported(rows)
-        ]
-        nnz = int(np.diff(block.indptr).sum())
-        return PassResult(len(order), nnz, float(tally[LOSS_SUM] - before[LOSS_SUM]), True, tuple(reports))
-
-    def end_outer(self, state: State, outer: int) -> None:
-        end_epoch(state)
-
-    def finished(self, state: State) -> bool:
-        """Whether only mistakes change w and the last epoch had none."""
-        return self.runner.learner.acts_up_to <= 0.0 and state["epochs"][LAST] == 0.0
+        parts = self.runner.learn_in_parts(block.matrix, y, order, d, learned, weights=weights, sets=self.sets)
+        return (rows for rows, _ in parts)
 
     def summary(self, state: State) -> str:
         """What the mistakes of a perceptron show about separability, or the radius of a learner that predicts rows.
@@ -181,7 +218,7 @@ class OnlineSolver(OwnDecisions):
         runner, epochs, tally = self.runner, state["epochs"], state["tally"]
         if self.predicts_rows:
             return f"radius {self.describe(state)[DISTANCE]['radius']:.6g}"
-        if runner.learner.acts_up_to > 0.0 or runner.rule is not None or epochs[LAST] < 0.0:
+        if not self.on_mistakes or runner.rule is not None or epochs[LAST] < 0.0:
             return ""
         if epochs[LAST] == 0.0:
             separated = f"the rows are linearly separable{' with a bias' if runner.bias else ''}"
@@ -202,9 +239,6 @@ class OnlineSolver(OwnDecisions):
 
     def weights(self, state: State, out: np.ndarray) -> np.ndarray:
         return self.runner.weights(self.learner_state(state), out)
-
-    def progress(self, state: State) -> dict:
-        return progress_of(state["tally"], self.runner.real, self.runner.costs)
 
     def describe(self, state: State) -> dict:
         return self.runner.describe(state["scalars"])
@@ -264,17 +298,16 @@ def at_codes(factors: tuple[float, ...], labels: Labels) -> np.ndarray:
     return np.array([factors[0], 1.0, factors[1]] if labels.binary else [*factors, 1.0])
 
 
+def require_two_classes(source: Source, name: str) -> None:
+    """Raise InputError where the rows of this learner do not have labels of two classes."""
+    require_labels(source)
+    if not source.labels.binary:
+        raise InputError(f"{name}: learns two classes; {source.name} has {len(source.labels.values)}")
+
+
 def number_of_rows(fingerprint: str) -> float:
     """A number that identifies a source: 48 bits made of its fingerprint."""
     return float(int.from_bytes(blake2b(str(fingerprint).encode(), digest_size=6).digest(), "big"))
-
-
-def end_epoch(state: State) -> None:
-    """Count an epoch, and the rows with a margin not above 0 in it."""
-    epochs, rows = state["epochs"], state["tally"][NOT_POSITIVE]
-    epochs[LAST] = rows - epochs[BEFORE]
-    epochs[BEFORE] = rows
-    epochs[EPOCHS] += 1.0
 
 
 def is_reported(rows: int) -> bool:

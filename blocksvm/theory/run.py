@@ -306,10 +306,8 @@ def replay_exact(run: Run, tell: Callable[[str], None]) -> Run:
     run.read.after = np.empty(run.T)
     for block, order, first in run.rows:
         state = run.runner.new_state(run.d, block.n_samples)
-        run.runner.learn(
-            block, order, state, scores=run.scores, after=run.read.after,
-            after_row=lambda tally=state["tally"]: tell(f"{run.name}: {int(tally[0]):,} of {run.T:,} rows"),
-        )  # fmt: skip
+        for rows in run.runner.learn(block, order, state, run.scores, run.read.after):
+            tell(f"{run.name}: {rows:,} of {run.T:,} rows")
         _note(run, block, order, first, tell)
     return run
 

@@ -13,10 +13,11 @@ from support.online_cases import CASES, agree, csr, rows, runner_for
 from support.plain_learners import LEARNERS, LOSSES, MultiPrototype, OneVsRest, plain_runner, run
 
 from blocksvm.base.errors import InputError
-from blocksvm.online import loops
+from blocksvm.online import get_learner, loops
 from blocksvm.online.rule_parts import SMALLEST_SCALE
 from blocksvm.online.rules import sparse
 from blocksvm.online.runner import Runner
+from blocksvm.testing import check_learner
 
 pytestmark = pytest.mark.slow
 EACH = [(name, case) for name, cases in CASES.items() for case in cases]
@@ -91,12 +92,18 @@ def test_prototypes_with_a_bias_have_a_feature_as_large_as_the_largest_row():
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-@pytest.mark.parametrize("rule", [None, "prototype", "rest"])
+def test_a_learner_keeps_what_it_promises(name):
+    """Scores, rows one by one, rows without a label or weight, the constant feature and the mean."""
+    given = {setting: value for setting, value in CASES[name][-1].items() if setting != "max_norm"}
+    check_learner(get_learner(name), given, rescales=name in ("nag", "auto"))
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("rule", ["prototype", "rest"])
 def test_blocks_of_any_size_are_bit_identical(name, rule):
-    d = 30
+    d, k = 30, 3
     X, y = rows(n=60, d=d, seed=4)
-    k = 2 if rule is None else 3
-    labels = y if rule is None else np.arange(len(y)) % 3
+    labels = np.arange(len(y)) % 3
     case = CASES[name][-1]
     results = []
     for size in (1, 7, len(y)):
@@ -126,21 +133,6 @@ def test_ones_are_values_of_one(name):
         found.append(state.columns.copy())
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
-
-
-@pytest.mark.parametrize("name", [name for name in LEARNERS if name != "perceptron-bias"])
-def test_a_bias_is_a_constant_feature(name):
-    d = 20
-    X, y = rows(n=100, d=d, seed=7)
-    case = CASES[name][-1]
-    order = np.arange(len(y), dtype=np.int32)
-    runner, plain = (plain_runner(name, case, {"n_features": d + 1}, bias=bias) for bias in (0.5, 0.0))
-    state, wide = runner.new_state(d), plain.new_state(d + 1)
-    with np.errstate(all="ignore"):  # as compiled
-        runner.learn(csr(X), y.astype(np.int16), order, d, state)
-        plain.learn(csr(np.hstack([X, np.full((len(y), 1), 0.5)])), y.astype(np.int16), order, d + 1, wide)
-    found, expected = np.empty(d + 1), np.empty(d + 2)
-    agree(runner.weights(state, found), plain.weights(wide, expected)[: d + 1], 1e-12)
 
 
 def within(w, radius):
@@ -311,6 +303,8 @@ def test_settings_that_do_not_fit_are_refused():
         ("ogd", {"step": 1e308}, "step=1e[+]308: must be above 0 and at most 1e"),
         ("ogd", {"step": math.nan}, "step=nan: must be above 0"),
         ("cw-var", {"confidence": 0.5}, "confidence=0.5: must be between 0.5 and 1"),
+        ("ogd", {"decay": "linear"}, "decay=linear"),
+        ("omd", {"mirror": "burg"}, "mirror=burg"),
         ("ogd", {"loss": "hing"}, "loss=hing: no such loss; choose one of"),
         ("omd", {"mirror": "entropic"}, "omd mirror=entropic needs n_features"),
         ("omd", {"mirror": "entropic", "n_features": 3}, "n_features=3: the rows have 4 features"),

@@ -14,8 +14,7 @@ from sklearn.linear_model import SGDClassifier, SGDRegressor
 from support.plain_learners import LEARNERS, LOSSES, MultiPrototype, OneVsRest, run
 
 INF = float("inf")
-PHI_ONE = float(scipy.stats.norm.cdf(1.0))  # the confidence that makes phi = 1
-R2, R5, R6, R17 = 2**0.5, 5**0.5, 6**0.5, 17**0.5
+R2 = 2**0.5
 
 CASES = [
     ("perceptron", {}),
@@ -85,56 +84,6 @@ def make(name, d):
 
 def test_every_learner_has_a_case():
     assert {name for name, _ in CASES} == set(LEARNERS)
-
-
-# Losses
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_derivative_of_a_loss_is_its_slope(loss):
-    for y in (-1, 1):
-        for z in (-2.3, -1.04, -0.7, 0.03, 0.4, 0.93, 1.2, 3.1):
-            up, down = LOSSES[loss](z + 1e-6, y, 0.05)[0], LOSSES[loss](z - 1e-6, y, 0.05)[0]
-            assert LOSSES[loss](z, y, 0.05)[1] == pytest.approx((up - down) / 2e-6, abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("loss", "z", "y", "expected"),
-    [
-        ("hinge", 0.25, 1, (0.75, -1)),
-        ("hinge", 0.25, -1, (1.25, 1)),
-        ("hinge", 1.0, 1, (0, 0)),
-        ("perceptron", 0.0, 1, (0, -1)),
-        ("perceptron", 0.0, -1, (0, 1)),
-        ("perceptron", -2.0, 1, (2, -1)),
-        ("perceptron", 0.5, 1, (0, 0)),
-        ("squared-hinge", -1.0, 1, (4, -4)),
-        ("logistic", 0.0, -1, (np.log(2), 0.5)),
-        ("logistic", -1000.0, 1, (1000, -1)),
-        ("logistic", 1000.0, 1, (0, 0)),
-        ("squared", 3.0, 1, (2, 2)),
-        ("squared", 3.0, 5.5, (3.125, -2.5)),
-        ("epsilon-insensitive", 1.75, 1, (0.25, 1)),
-        ("epsilon-insensitive", 1.5, 1, (0, 0)),
-        ("epsilon-insensitive", -2.0, 1, (2.5, -1)),
-    ],
-)
-def test_losses_by_hand(loss, z, y, expected):
-    assert LOSSES[loss](z, y, 0.5) == pytest.approx(expected, abs=1e-15)
-
-
-@pytest.mark.parametrize(
-    ("name", "settings_"),
-    [
-        ("ogd", {"decay": "linear"}),
-        ("omd", {"mirror": "burg"}),
-        ("omd", {"mirror": "p-norm", "p": 1.5}),
-        ("hf-fobos", {"p": 0.5}),
-    ],
-)
-def test_unknown_settings_are_refused(name, settings_):
-    with pytest.raises(ValueError):
-        LEARNERS[name](2, **settings_)
 
 
 # Passive-aggressive steps are the minimisers of their problems
@@ -340,80 +289,6 @@ def test_scaled_form_of_the_confidence_weighted_step_is_the_published_one(name, 
     np.testing.assert_allclose(learner.variance, VAR0 - beta * VAR0**2 * X0**2, rtol=1e-12)
 
 
-def test_cw_var_by_hand():
-    learner = LEARNERS["cw-var"](2, confidence=PHI_ONE)
-    learner.learn(np.array([1.0, 0.0]), 1)
-    # m = 0, v = 1: b = 1, discriminant 9, alpha = (3 - 1) / 4
-    np.testing.assert_allclose(learner.w, [1 / 2, 0], rtol=1e-14)
-    np.testing.assert_allclose(learner.precision, [2, 1], rtol=1e-14)
-    np.testing.assert_allclose(learner.variance, [0.5, 1], rtol=1e-14)
-    other = LEARNERS["cw-var"](2, confidence=PHI_ONE)
-    other.w, other.precision = learner.w, learner.precision
-    learner.learn(np.array([1.0, 1.0]), 1)
-    # m = 1/2, v = 3/2: b = 2, discriminant 12, alpha = (sqrt(12) - 2) / 6
-    alpha = (3**0.5 - 1) / 3
-    np.testing.assert_allclose(learner.w, [1 / 2 + alpha / 2, alpha], rtol=1e-14)
-    np.testing.assert_allclose(learner.precision, [2 + 2 * alpha, 1 + 2 * alpha], rtol=1e-14)
-    other.learn(np.array([2.0, 0.0]), -1)
-    # m = -1, v = 2: b = -1, discriminant 25, alpha = (1 + 5) / 8
-    np.testing.assert_allclose(other.w, [1 / 2 - 3 / 4, 0], rtol=1e-14)
-    np.testing.assert_allclose(other.precision, [8, 1], rtol=1e-14)
-
-
-def test_cw_stdev_by_hand():
-    learner = LEARNERS["cw-stdev"](2, confidence=PHI_ONE)
-    learner.learn(np.array([1.0, 0.0]), 1)
-    # m = 0, v = 1: alpha = sqrt(2) / 2, u = (-1/sqrt2 + 3/sqrt2)^2 / 4 = 1/2, beta = 1/2
-    np.testing.assert_allclose(learner.w, [1 / R2, 0], rtol=1e-14)
-    np.testing.assert_allclose(learner.variance, [1 / 2, 1], rtol=1e-14)
-    learner.learn(np.array([1.0, 1.0]), 1)
-    # m = 1/sqrt2, v = 3/2: alpha = (-3/2 + 5/2) / (3 sqrt2), u = (-1 + 7)^2 / 32 = 9/8, beta = 1/6
-    np.testing.assert_allclose(learner.w, [7 / (6 * R2), 1 / (3 * R2)], rtol=1e-14)
-    np.testing.assert_allclose(learner.variance, [11 / 24, 5 / 6], rtol=1e-14)
-
-
-def test_scw1_by_hand():
-    learner = LEARNERS["scw1"](2, confidence=PHI_ONE, C=0.5)
-    learner.learn(np.array([1.0, 0.0]), 1)
-    # alpha = min(1/2, sqrt(2)/2), sqrt(u) = (sqrt(17) - 1) / 4, beta = (sqrt(17) - 1) / 8
-    np.testing.assert_allclose(learner.w, [1 / 2, 0], rtol=1e-14)
-    np.testing.assert_allclose(learner.variance, [(9 - R17) / 8, 1], rtol=1e-14)
-    learner.learn(np.array([0.0, 2.0]), -1)
-    # m = 0, v = 4: alpha = sqrt(8) / 8 < 1/2, u = (-sqrt2 + sqrt18)^2 / 4 = 2, beta = 1/8
-    np.testing.assert_allclose(learner.w, [1 / 2, -R2 / 2], rtol=1e-14)
-    np.testing.assert_allclose(learner.variance, [(9 - R17) / 8, 1 / 2], rtol=1e-14)
-
-
-def test_scw2_by_hand():
-    learner = LEARNERS["scw2"](2, confidence=PHI_ONE, C=0.5)
-    learner.learn(np.array([1.0, 0.0]), 1)
-    # m = 0, v = 1, n = 2: gamma = sqrt(24), alpha = sqrt(24) / 12, u = (-1 + 5)^2 / 24 = 2/3, beta = 1/3
-    np.testing.assert_allclose(learner.w, [1 / R6, 0], rtol=1e-14)
-    np.testing.assert_allclose(learner.variance, [2 / 3, 1], rtol=1e-14)
-    learner.learn(np.array([0.0, 2.0]), -1)
-    # m = 0, v = 4, n = 5: gamma = sqrt(720), alpha = 12 sqrt5 / 90, sqrt(u) = 10 / (3 sqrt5), beta = 1/9
-    np.testing.assert_allclose(learner.w, [1 / R6, -4 / (3 * R5)], rtol=1e-14)
-    np.testing.assert_allclose(learner.variance, [2 / 3, 5 / 9], rtol=1e-14)
-    learner = LEARNERS["scw2"](2, confidence=PHI_ONE, C=0.5)
-    learner.w, learner.variance = np.array([1 / R6, 0]), np.array([2 / 3, 1])
-    learner.learn(np.array([1.0, 1.0]), 1)
-    # m = 1/sqrt6, v = 5/3, n = 8/3: gamma = sqrt(155/2), alpha = (gamma - 7 m) 9 / 208
-    alpha = 9 * (465**0.5 - 7) / (208 * R6)
-    np.testing.assert_allclose(learner.w, [1 / R6 + 2 / 3 * alpha, alpha], rtol=1e-14)
-
-
-def test_arow_by_hand():
-    learner = LEARNERS["arow"](2, r=1.0)
-    # v = 1, l = 1: beta = alpha = 1/2; v = 3/2, l = 1/2: beta = 2/5, alpha = 1/5;
-    # v = 3/5, l = 6/5: beta = 5/8, alpha = 3/4; the last has m = 5/4, no loss
-    weights, variances = [], []
-    for x, y in [((1, 0), 1), ((1, 1), 1), ((0, 1), -1), ((0, 5), -1)]:
-        weights += after(learner, (x, y))
-        variances.append(learner.variance)
-    np.testing.assert_allclose(weights, [(0.5, 0), (0.6, 0.2), (0.6, -0.25), (0.6, -0.25)], rtol=1e-14)
-    np.testing.assert_allclose(variances, [(0.5, 1), (0.4, 0.6), (0.4, 0.375), (0.4, 0.375)], rtol=1e-14)
-
-
 # Perceptrons, gradient steps and mirrors
 
 
@@ -608,46 +483,6 @@ def test_subgradient_by_hand():
     np.testing.assert_allclose(weights, [first, second, third, fourth], rtol=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("p", "cap", "expected"),
-    [
-        # h_1 = 3; then g = (4, 1), half step (w - 4, -1), threshold 0.1 h; the row of zeros pays 0.1 h again
-        (1, None, [(2.7, 0), (-0.6, -0.9), (0, -0.8)]),
-        (2, None, [(2.7, 0), (-0.8, -0.9), (-0.3, -0.8)]),
-        (3, None, [(2.7, 0), (-1.3 + 0.1 * 91 ** (1 / 3), -0.9), (-1.3 + 0.2 * 91 ** (1 / 3), -0.8)]),
-        (INF, None, [(2.7, 0), (-0.9, -0.9), (-0.5, -0.8)]),
-        # h capped at 2 for p <= 2 only
-        (1, 2.0, [(2.8, 0), (-1.0, -0.9), (-0.8, -0.8)]),
-        (2, 2.0, [(2.8, 0), (-1.0, -0.9), (-0.8, -0.8)]),
-        (3, 2.0, [(2.7, 0), (-1.3 + 0.1 * 91 ** (1 / 3), -0.9), (-1.3 + 0.2 * 91 ** (1 / 3), -0.8)]),
-        (INF, 2.0, [(2.7, 0), (-0.9, -0.9), (-0.5, -0.8)]),
-    ],
-)
-def test_hf_fobos_by_hand(p, cap, expected):
-    learner = LEARNERS["hf-fobos"](2, l1=0.1, p=p, cap=cap, decay="constant")
-    weights = after(learner, ((3, 0), 1), ((4, 1), -1), ((0, 0), 1))
-    np.testing.assert_allclose(weights, expected, atol=1e-14)
-
-
-def test_hf_fobos_with_decay_by_hand():
-    learner = LEARNERS["hf-fobos"](2, l1=0.1, p=2)
-    # eta_2 = 1/sqrt2: half step (2.7 - 4/sqrt2, -1/sqrt2); h = (sqrt(9 + 8), 1/sqrt2): thresholds 0.29 > 0.13 and 0.05
-    weights = after(learner, ((3, 0), 1), ((4, 1), -1))
-    np.testing.assert_allclose(weights, [(2.7, 0), (0, 0.05 - 1 / R2)], atol=1e-14)
-
-
-def test_adagrad_by_hand():
-    rounds = [((2, 0), 1), ((0, 1), -1), ((0, 0), 1)]
-    # u = (-2, 0), then (-2, 1); H = (2, 0), then (2, 1); squares (4, 0), then (4, 1)
-    rda = LEARNERS["adagrad-rda"](2, l1=0.1, delta=0.0)
-    np.testing.assert_allclose(after(rda, *rounds), [(0.95, 0), (0.9, -0.8), (0.85, -0.7)], rtol=1e-14)
-    squares = LEARNERS["adagrad-rda-squares"](2, l1=0.1)
-    np.testing.assert_allclose(after(squares, *rounds), [(0.475, 0), (0.45, -0.8), (0.425, -0.7)], rtol=1e-14)
-    # step 2, H = (4, 2), then (4, 3): w = 2 (2/4) - 2 (0.1/4), then 2 (1/3) - 2 (0.1/3)
-    fobos = LEARNERS["adagrad-fobos"](2, l1=0.1, step=2.0, delta=2.0)
-    np.testing.assert_allclose(after(fobos, *rounds), [(0.95, 0), (0.9, -0.6), (0.85, -1.6 / 3)], rtol=1e-14)
-
-
 def test_defaults_of_the_gradient_learners():
     for name in ("adagrad-rda", "adagrad-fobos"):
         # H = 1 + 2
@@ -656,10 +491,6 @@ def test_defaults_of_the_gradient_learners():
         # t = 2 has m = 4 without and m = -2 with the label negated: eta = 1/sqrt2
         weights = after(LEARNERS[name](2), ((2, 0), 1), ((1, 0), -1))
         np.testing.assert_allclose(weights, [(2, 0), (2 - 1 / R2, 0)], rtol=1e-14)
-
-
-GRADIENT = {"step": 1.0, "decay": "sqrt", "loss": "hinge", "epsilon": 0.1}
-STEADY = {"step": 1.0, "loss": "hinge", "epsilon": 0.1}
 
 
 def test_pegasos_by_hand():

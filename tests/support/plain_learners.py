@@ -6,12 +6,11 @@ import warnings
 import numpy as np
 
 from blocksvm.kernels import in_python
-from blocksvm.kernels.row_arrays import Rows
 from blocksvm.losses import LOSSES as NAMES
 from blocksvm.losses import get_loss
 from blocksvm.online import LEARNERS as REGISTRY
 from blocksvm.online import get_learner
-from blocksvm.online.loops import EVEN, NO_LABEL, Loops
+from blocksvm.online.loops import NO_LABEL, Loops
 from blocksvm.online.numpy_loops import without_caches
 from blocksvm.online.runner import Runner
 
@@ -43,15 +42,11 @@ class Plain:
         x = np.asarray(x, dtype=float)
         assert x.shape == (self.d,)
         there = np.flatnonzero(x)
-        rows = Rows(np.array([0, len(there)]), there.astype(np.int32), x[there], np.array([label]),
-                    EVEN if h == 1.0 else np.array([h]))  # fmt: skip
-        runner, state = self.runner, self.state
-        scores = np.empty((1, self.k)) if runner.rule else np.empty(1)
-        loop = {None: runner.loops.two, "prototype": runner.loops.prototypes, "rest": runner.loops.rest}[runner.rule]
+        matrix = np.array([0, len(there)]), there.astype(np.int32), x[there]
+        scores = np.empty((1, self.k)) if self.runner.rule else np.empty(1)
         with warnings.catch_warnings(), np.errstate(all="ignore"):  # as compiled
-            loop(rows, np.zeros(1, np.int32), self.d, runner.bias, state.prior,
-                 runner.memory(state.columns, state.scalars), runner.query, runner.key, state.tally, scores,
-                 *runner._more_of_loop(None))  # fmt: skip
+            self.runner.learn(matrix, np.array([label]), np.zeros(1, np.int32), self.d, self.state, scores=scores,
+                              weights=None if h == 1.0 else np.array([h]))  # fmt: skip
         return scores[0]
 
     def learn(self, x, y, h=1.0):

@@ -1,9 +1,12 @@
-"""adagrad-rda, adagrad-rda-squares, adagrad-fobos: a step size per feature, and l1 thresholds applied lazily.
+"""adagrad-rda, adagrad-rda-squares, adagrad-fobos, ftrl: a step size per feature, and l1 thresholds applied lazily.
 
 AdaGrad (Duchi, Hazan, Singer, JMLR 2011):
 RDA          u = sum g, H_j = delta + sqrt(sum g_j^2); w_j = -sign(u_j) (eta t / H_j) max(0, |u_j| / t - l1)
 RDA, squares the same with h_j = sum g_j^2 in place of H_j / eta (proximal term sum_j h_j w_j^2 / (2t))
 FOBOS        w_j -= eta g_j / H_j with the new H_j, then soft-threshold by eta l1 / H_j
+FTRL-Proximal (McMahan et al., Ad click prediction: a view from the trenches, KDD 2013, Alg. 1):
+             w_j = 0 where |z_j| <= l1, else -(z_j - sign(z_j) l1) / ((beta + sqrt(n_j)) / alpha + l2)
+             sigma_j = (sqrt(n_j + g_j^2) - sqrt(n_j)) / alpha,  z_j += g_j - sigma_j w_j,  n_j += g_j^2
 
 The numbers of a feature are u (RDA) or w (FOBOS), the sum of g_j^2, the round with which it is up to date and, for an
 average, the sum of w so far: the thresholds of idle rounds grow evenly, so their sums are arithmetic series.
@@ -16,21 +19,22 @@ from blocksvm.kernels.prefetch import value_at
 from blocksvm.online.learner import (
     L1,
     LOSS,
-    NUMBERS,
     STEP,
     Learner,
     Rule,
     Settings,
-    following_numbers,
     not_negative,
+    positive,
 )
 from blocksvm.online.memory import layout, parameters, unsigned
-from blocksvm.online.rule_parts import ROUNDS, averages, derivative_at, dot, lazy, soft
+from blocksvm.online.rule_parts import ROUNDS, averages, change_weight, derivative_at, lazy, plain_rule, soft
 
 COLUMN = layout("u", "squares", "round", averaging=("sum",))
 WEIGHT_COLUMN = layout("weight", "squares", "round", averaging=("sum",))
 AT, WEIGHT_AT = unsigned(COLUMN), unsigned(WEIGHT_COLUMN)
 PARAMETER = parameters("l1", "delta", "squares")  # squares: 1 for RDA with squares
+FTRL_COLUMN = layout("weight", "z", "root", averaging=("lagged",))  # root of n_j
+FTRL_PARAMETER = parameters("alpha", "beta", "l1", "l2")
 
 
 @inlined
@@ -125,70 +129,70 @@ def fobos_idle(place, memory):
 
 
 @inlined
-def adagrad_fobos_score(row, memory):
-    indices, values, start, stop = row
-    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
-    if parameters[PARAMETER.l1] == 0.0 and not averages(parameters):  # idle rounds change nothing
-        return dot(row, memory)
-    z = 0.0
-    for k in range(np.uint64(start), np.uint64(stop)):
-        place = np.uint64(indices[k]) * np.uint64(width)
-        w, total = fobos_idle(place, memory)
-        columns[place + WEIGHT_AT.weight] = w
-        columns[place + WEIGHT_AT.round] = scalars[ROUNDS]
-        if averages(parameters):
-            columns[place + WEIGHT_AT.sum] += total
-        z += value_at(values, k) * w
-    return z
+def fobos_moved(place, g, eta, memory):
+    columns, parameters = memory.columns, memory.parameters
+    columns[place + WEIGHT_AT.squares] += g * g
+    step = pace(columns[place + WEIGHT_AT.squares], parameters)
+    return soft(columns[place + WEIGHT_AT.weight] - step * g, step * parameters[PARAMETER.l1])
 
 
 @inlined
-def adagrad_fobos_update(row, y, z, importance, memory):
+def ftrl_update(row, y, z, importance, memory):
     indices, values, start, stop = row
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scalars[ROUNDS] += 1.0
     derivative = derivative_at(z, y, importance, memory)
     if derivative == 0.0:
         return
-    for k in range(np.uint64(start), np.uint64(stop)):
-        place = np.uint64(indices[k]) * np.uint64(width)
+    rate, beta, l1 = (
+        1.0 / parameters[FTRL_PARAMETER.alpha],
+        parameters[FTRL_PARAMETER.beta],
+        parameters[FTRL_PARAMETER.l1],
+    )
+    fixed = rate * beta + parameters[FTRL_PARAMETER.l2]
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
         g = derivative * value_at(values, k)
-        columns[place + WEIGHT_AT.squares] += g * g
-        step = pace(columns[place + WEIGHT_AT.squares], parameters)
-        w = soft(columns[place + WEIGHT_AT.weight] - step * g, step * parameters[PARAMETER.l1])
-        columns[place + WEIGHT_AT.weight] = w
-        columns[place + WEIGHT_AT.round] = scalars[ROUNDS]
-        if averages(parameters):
-            columns[place + WEIGHT_AT.sum] += w
+        before = columns[place + FTRL_COLUMN.root]
+        root = np.sqrt(before * before + g * g)
+        if root == 0.0:
+            continue
+        w = columns[place + FTRL_COLUMN.weight]
+        # the difference of the roots, without cancelling
+        sigma = rate * (g * g / (root + before))
+        z_j = columns[place + FTRL_COLUMN.z] + g - sigma * w
+        columns[place + FTRL_COLUMN.z] = z_j
+        columns[place + FTRL_COLUMN.root] = root
+        change = -soft(z_j, l1) / (fixed + rate * root) - w
+        change_weight(place + FTRL_COLUMN.weight, place + FTRL_COLUMN.lagged, change, memory)
 
 
 ADAPTIVE = Settings((LOSS, STEP, L1, not_negative("delta", "number added to the root of the sum of squares", 1.0)))
 
 ADAGRAD_RDA = Learner(
-    name="adagrad-rda",
-    summary="AdaGrad, regularised dual averaging",
-    source="Duchi, Hazan, Singer, JMLR 2011",
-    example="adagrad-rda --l1 1e-6",
+    "adagrad-rda", "AdaGrad, regularised dual averaging", "adagrad-rda --l1 1e-6", "Duchi, Hazan, Singer, JMLR 2011",
     settings=ADAPTIVE,
     rule=Rule(
         rda_score, rda_update, **lazy("rda", rda_idle, COLUMN), columns=COLUMN, parameters=PARAMETER,
         numbers=lambda settings: {"squares": 0.0},
     ),
-    targets={NUMBERS: following_numbers},
 )  # fmt: skip
 ADAGRAD_RDA_SQUARES = ADAGRAD_RDA.like(
-    name="adagrad-rda-squares",
-    summary="the same with the squares of the gradients in place of their root, without a step size",
-    example="adagrad-rda-squares --l1 1e-6",
-    settings=Settings((LOSS, L1)),
+    "adagrad-rda-squares", "the same with the squares of the gradients in place of their root, without a step size",
+    "adagrad-rda-squares --l1 1e-6", settings=Settings((LOSS, L1)),
     numbers=lambda settings: {"squares": 1.0, "delta": 0.0},
-)
+)  # fmt: skip
 ADAGRAD_FOBOS = ADAGRAD_RDA.like(
-    name="adagrad-fobos",
-    summary="AdaGrad, forward-backward splitting",
-    example="adagrad-fobos --step 0.1 --l1 1e-6",
-    score=adagrad_fobos_score,
-    update=adagrad_fobos_update,
-    **lazy("adagrad_fobos", fobos_idle, WEIGHT_COLUMN),
-    columns=WEIGHT_COLUMN,
-)
+    "adagrad-fobos", "AdaGrad, forward-backward splitting", "adagrad-fobos --step 0.1 --l1 1e-6",
+    **lazy("adagrad_fobos", fobos_idle, WEIGHT_COLUMN, fobos_moved), columns=WEIGHT_COLUMN,
+)  # fmt: skip
+FTRL = Learner(
+    "ftrl", "follow the regularised leader, proximally: a step of each feature's own, and weights of 0",
+    "ftrl --loss logistic --alpha 0.05 --l1 1", "McMahan et al., KDD 2013",
+    settings=Settings((
+        LOSS, positive("alpha", "learning rate", 0.1, metavar="A"),
+        not_negative("beta", "number added to the root of the sum of squares", 1.0, metavar="B"), L1,
+        not_negative("l2", "weight of ||w||^2 / 2", 0.0),
+    )),
+    rule=plain_rule(ftrl_update, FTRL_COLUMN, parameters=FTRL_PARAMETER),
+)  # fmt: skip

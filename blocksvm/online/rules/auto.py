@@ -9,16 +9,13 @@ The numbers of a feature are nag's, then coin's, so that both are in one cache l
 coin.  The settings as numbers serve both: coin's wealth follows what all learners have.
 """
 
-import numpy as np
-
 from blocksvm.kernels import inlined, inlined_with
-from blocksvm.kernels.prefetch import products, value_at
 from blocksvm.losses import get_loss
 from blocksvm.online.learner import NUMBERS, Learner, Rule, Settings
-from blocksvm.online.memory import layout, parameters
-from blocksvm.online.rule_parts import ROUNDS, averages, part_of_memory
+from blocksvm.online.memory import Memory, layout, parameters
+from blocksvm.online.rule_parts import ROUNDS, averages, dot
 from blocksvm.online.rules.coin import COIN, coin_update
-from blocksvm.online.rules.nag import AT, NAG, nag_current, nag_mean, nag_update, scale_with, to_shares
+from blocksvm.online.rules.nag import NAG, nag_current, nag_mean, nag_score, nag_update
 
 SCALAR = layout("rounds", "nag_charged", "coin_charged", "of_nag", "of_coin")  # of_: the scores of the last row
 PARAMETER = parameters("wealth", "real")
@@ -50,37 +47,20 @@ def charge(z, y, importance, parameters):
 
 
 @inlined
-def memory_of_nag(memory):
-    return part_of_memory(memory, 0, NAG_SCALARS)
-
-
-@inlined
-def memory_of_coin(memory):
-    return part_of_memory(memory, coin_place(memory.parameters), COIN_SCALARS)
-
-
-@inlined
 def auto_score(row, memory):
-    """<w, x> of the leader; both scores go to the scalars, in one sweep of the row, and nag's X_j to the scratch."""
-    indices, values, start, stop = row
-    columns, width, scalars, scratch = memory.columns, memory.width, memory.scalars, memory.scratch
-    n, begin = np.uint64(stop - start), np.uint64(start)
-    of_coin, place_of_coin = 0.0, np.uint64(coin_place(memory.parameters))
-    for k in range(n):
-        place = np.uint64(indices[begin + k]) * np.uint64(width)
-        x = value_at(values, begin + k)
-        scratch[k] = scale_with(x, place, columns)
-        scratch[n + k] = columns[place + AT.scaled]
-        of_coin += x * columns[place + place_of_coin]
-    to_shares(values, begin, n, scratch)
-    of_nag = products(scratch, np.uint64(0), n, n)
+    """<w, x> of the leader; both scores go to the scalars, and nag's X_j to the scratch."""
+    columns, width, scalars, parameters, p, scratch = memory
+    first = coin_place(parameters)
+    of_nag = nag_score(row, memory)
+    of_coin = dot(row, Memory(columns[first:], width, scalars, parameters, p, scratch))
     scalars[SCALAR.of_nag], scalars[SCALAR.of_coin] = of_nag, of_coin
     return of_nag if nag_leads(scalars) else of_coin
 
 
 @inlined
 def auto_update(row, y, z, importance, memory):
-    scalars, parameters = memory.scalars, memory.parameters
+    columns, width, scalars, parameters, p, scratch = memory
+    first = coin_place(parameters)
     scalars[SCALAR.rounds] += 1.0
     of_nag, of_coin = scalars[SCALAR.of_nag], scalars[SCALAR.of_coin]
     # z includes a prior model's part, which is the same for both
@@ -90,8 +70,9 @@ def auto_update(row, y, z, importance, memory):
         of_nag, of_coin = of_nag + (z - of_coin), z
     scalars[SCALAR.nag_charged] += charge(of_nag, y, importance, parameters)
     scalars[SCALAR.coin_charged] += charge(of_coin, y, importance, parameters)
-    nag_update(row, y, of_nag, importance, memory_of_nag(memory))
-    coin_update(row, y, of_coin, importance, memory_of_coin(memory))
+    nag_update(row, y, of_nag, importance, Memory(columns, width, scalars[NAG_SCALARS:], parameters, p, scratch))
+    own = Memory(columns[first:], width, scalars[COIN_SCALARS:], parameters, p, scratch)
+    coin_update(row, y, of_coin, importance, own)
     # only the rounds with its weights count for a learner, so that its sums for the average are of these alone
     if nag_leads(scalars):
         scalars[COIN_SCALARS + ROUNDS] -= 1.0
@@ -108,9 +89,10 @@ def auto_current(j, memory):
 
 @inlined
 def auto_mean(j, memory):
-    of_nag, of_coin = memory_of_nag(memory), memory_of_coin(memory)
-    total = of_nag.scalars[ROUNDS] * nag_mean(j, of_nag)
-    total += of_coin.scalars[ROUNDS] * coin_mean(j, of_coin)
+    columns, width, scalars, parameters, p, scratch = memory
+    of_nag = Memory(columns, width, scalars[NAG_SCALARS:], parameters, p, scratch)
+    of_coin = Memory(columns[coin_place(parameters) :], width, scalars[COIN_SCALARS:], parameters, p, scratch)
+    total = of_nag.scalars[ROUNDS] * nag_mean(j, of_nag) + of_coin.scalars[ROUNDS] * coin_mean(j, of_coin)
     return total / max(1.0, memory.scalars[SCALAR.rounds])
 
 
@@ -146,16 +128,13 @@ def named(one: Learner, other: Learner, layout_of, first=()):
 
 
 AUTO = Learner(
-    name="auto",
-    summary="nag and coin side by side, following the better one so far: no tuning",
-    source="Ross, Mineiro, Langford, UAI 2013; Orabona, Pal, NIPS 2016",
-    example="auto",
-    settings=Settings(),
+    "auto", "nag and coin side by side, following the better one so far: no tuning", "auto",
+    "Ross, Mineiro, Langford, UAI 2013; Orabona, Pal, NIPS 2016", settings=Settings(),
     rule=Rule(
         auto_score, update_with("squared-hinge", "hinge"), auto_current, auto_mean,
         columns=named(NAG, COIN, lambda rule: rule.columns),
-        scalars=named(NAG, COIN, lambda rule: rule.scalars, SCALAR._fields),
-        parameters=PARAMETER, numbers=numbers_with(0.0), scratch=NAG.rule.scratch,
+        scalars=named(NAG, COIN, lambda rule: rule.scalars, SCALAR._fields), parameters=PARAMETER,
+        numbers=numbers_with(0.0), scratch=NAG.rule.scratch,
         initial=lambda settings: {f"coin_{name}": value for name, value in COIN.rule.initial(settings).items()},
     ),
     targets={NUMBERS: of_numbers},

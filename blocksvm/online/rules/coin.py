@@ -15,7 +15,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.prefetch import value_at
-from blocksvm.online.learner import LOSS, NUMBERS, Learner, Settings, following_numbers, positive
+from blocksvm.online.learner import LOSS, Learner, Settings, positive
 from blocksvm.online.memory import layout, parameters, unsigned
 from blocksvm.online.rule_parts import change_weight, derivative_at, plain_rule
 
@@ -61,13 +61,10 @@ def coin_update(row, y, z, importance, memory):
 
 
 COIN = Learner(
-    name="coin",
-    summary="coin betting: no step size to choose",
-    source="Orabona, Pal, NIPS 2016; Orabona, Tommasi, NIPS 2017",
-    example="coin --loss logistic",
+    "coin", "coin betting: no step size to choose", "coin --loss logistic",
+    "Orabona, Pal, NIPS 2016; Orabona, Tommasi, NIPS 2017",
     settings=Settings((LOSS, positive("wealth", "wealth that the features of a row bet with at first", 16.0))),
     rule=plain_rule(
-        coin_update, COLUMN, scalars=SCALAR, parameters=PARAMETER, initial=lambda settings: {"steepest": 1.0}
+        coin_update, COLUMN, scalars=SCALAR, parameters=PARAMETER, initial=lambda settings: {"steepest": 1.0},
     ),
-    targets={NUMBERS: following_numbers},
-)
+)  # fmt: skip

@@ -13,14 +13,26 @@ AROW      (Crammer, Kulesza, Dredze, NIPS 2009) m < 1: alpha = (1 - m) / (v + r)
 A row of importance h has h C in place of C, and r / h in place of r.
 """
 
-import math
 from statistics import NormalDist
 
 import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.prefetch import value_at
-from blocksvm.online.learner import AVERAGE, BIAS, EVERYTHING, PRIOR, C, Learner, Setting, Settings, positive
+from blocksvm.online.learner import (
+    AVERAGE,
+    BIAS,
+    EVERYTHING,
+    PRIOR,
+    C,
+    Learner,
+    Setting,
+    Settings,
+    as_it_is,
+    cut_off,
+    positive,
+    softened,
+)
 from blocksvm.online.memory import layout, parameters
 from blocksvm.online.rule_parts import ROUNDS, change_weight, plain_rule
 
@@ -137,57 +149,37 @@ def arow_update(row, y, z, importance, memory):
         columns[place + COLUMN.spread] = variance * ((r + others) / (v + r))
 
 
-def phi(settings: dict) -> float:
-    """The quantile of the standard normal distribution at the confidence eta."""
-    return NormalDist().inv_cdf(settings["confidence"])
+def with_phi(numbers):
+    """The numbers with phi, the quantile of the standard normal distribution at the confidence eta."""
+    return lambda settings: numbers(settings) | {"phi": NormalDist().inv_cdf(settings["confidence"])}
 
 
 CONFIDENCE = Setting("confidence", "probability eta with which each row is to be right", 0.9, above=0.5, below=1.0)
 VARIANCE = positive("variance", "variance of each weight at the start", 1.0)
 
 CW_STDEV = Learner(
-    name="cw-stdev",
-    summary="confidence-weighted, the constraint with the standard deviation",
-    source="Crammer, Dredze, Pereira, NIPS 2008",
-    example="cw-stdev --confidence 0.8",
-    settings=Settings((CONFIDENCE, VARIANCE)),
+    "cw-stdev", "confidence-weighted, the constraint with the standard deviation", "cw-stdev --confidence 0.8",
+    "Crammer, Dredze, Pereira, NIPS 2008", settings=Settings((CONFIDENCE, VARIANCE)),
     rule=plain_rule(
         cw_stdev_update, COLUMN, parameters=CW, initial=lambda settings: {"spread": settings["variance"]},
-        numbers=lambda settings: {"phi": phi(settings), "most": math.inf, "slack": 0.0},
+        numbers=with_phi(as_it_is),
     ),
     takes=(PRIOR, AVERAGE, BIAS),
 )  # fmt: skip
 CW_VAR = CW_STDEV.like(
-    name="cw-var",
-    summary="confidence-weighted, the constraint with the variance",
-    source="Dredze, Crammer, Pereira, ICML 2008",
-    example="cw-var --confidence 0.8",
-    update=cw_var_update,
+    "cw-var", "confidence-weighted, the constraint with the variance", "cw-var --confidence 0.8",
+    "Dredze, Crammer, Pereira, ICML 2008", update=cw_var_update,
     initial=lambda settings: {"spread": 1.0 / settings["variance"]},
-)
+)  # fmt: skip
 SCW1 = CW_STDEV.like(
-    name="scw1",
-    summary="soft confidence-weighted: the step cut off at C",
-    source="Wang, Zhao, Hoi, ICML 2012",
-    example="scw1 -C 0.5",
-    settings=Settings((CONFIDENCE, C, VARIANCE)),
-    numbers=lambda settings: {"phi": phi(settings), "most": settings["C"], "slack": 0.0},
-    takes=EVERYTHING,
-)
+    "scw1", "soft confidence-weighted: the step cut off at C", "scw1 -C 0.5", "Wang, Zhao, Hoi, ICML 2012",
+    settings=Settings((CONFIDENCE, C, VARIANCE)), numbers=with_phi(cut_off), takes=EVERYTHING,
+)  # fmt: skip
 SCW2 = SCW1.like(
-    name="scw2",
-    summary="soft confidence-weighted: the step softened by 1 / (2C)",
-    example="scw2 -C 0.5",
-    numbers=lambda settings: {"phi": phi(settings), "most": math.inf, "slack": 1.0 / (2.0 * settings["C"])},
+    "scw2", "soft confidence-weighted: the step softened by 1 / (2C)", "scw2 -C 0.5", numbers=with_phi(softened)
 )
 AROW = CW_STDEV.like(
-    name="arow",
-    summary="adaptive regularisation of weights",
-    source="Crammer, Kulesza, Dredze, NIPS 2009",
-    example="arow --r 0.1",
-    settings=Settings((positive("r", "weight of the regularisation", 1.0), VARIANCE)),
-    update=arow_update,
-    parameters=ADAPTIVE,
-    numbers=lambda settings: {},
-    takes=EVERYTHING,
-)
+    "arow", "adaptive regularisation of weights", "arow --r 0.1", "Crammer, Kulesza, Dredze, NIPS 2009",
+    settings=Settings((positive("r", "weight of the regularisation", 1.0), VARIANCE)), update=arow_update,
+    parameters=ADAPTIVE, numbers=lambda settings: {}, takes=EVERYTHING,
+)  # fmt: skip

@@ -1,10 +1,12 @@
-"""ogd, forel, pegasos: gradient steps on w = scale v, where shrinking and projecting are one multiplication.
+"""ogd, forel, pegasos, fobos with a group: gradient steps on w = scale v, where shrinking is one multiplication.
 
 OGD (Zinkevich, ICML 2003): w -= eta_t g_t, then the projection on ||w|| <= radius (inf: none).  With a constant step
 and no radius it is linearised FoReL, and mirror descent with the Euclidean map.
 Pegasos (Shalev-Shwartz, Singer, Srebro, Cotter, Math. Prog. 2011) with sub-batches of one row: eta_t = 1 / (lambda t),
 w *= 1 - eta_t lambda first; radius 1 / sqrt(lambda) for the hinge loss, for others that of lambda/2 ||w||^2 <= loss at
 w = 0.
+FOBOS with the regulariser group ||w||_2, not squared (Duchi, Singer, JMLR 2009, section 5.3): w -= eta_t g_t, then
+w *= max(0, 1 - eta_t group / ||w||): all weights shrink together, and become 0 together.
 """
 
 import math
@@ -23,7 +25,6 @@ from blocksvm.online.learner import (
     DECAY,
     LAM,
     LOSS,
-    NUMBERS,
     PRIOR,
     RADIUS,
     STEP,
@@ -32,7 +33,7 @@ from blocksvm.online.learner import (
     Rule,
     Setting,
     Settings,
-    following_numbers,
+    not_negative,
 )
 from blocksvm.online.memory import layout, parameters
 from blocksvm.online.rule_parts import averages, derivative_at, dot, eta_at, is_small, sum_of_squares
@@ -69,16 +70,21 @@ def scaled_mean(j, memory):
 
 
 @inlined
-def rescale(memory):
-    """Multiply the scale into v.  The sum for the average so far, sum v - lagged, goes to lagged alone."""
-    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
-    scale = scalars[SCALAR.scale]
-    for place in range(0, columns.shape[0], width):
-        if averages(parameters):
-            columns[place + COLUMN.lagged] -= scalars[SCALAR.sum] * columns[place + COLUMN.v]
-        columns[place + COLUMN.v] *= scale
-    scalars[SCALAR.sum] = 0.0
-    scalars[SCALAR.scale] = 1.0
+def rescale(place, factor, memory):
+    """Multiply v_j with a factor; how the sum for the average so far, sum v - lagged, changes goes to lagged."""
+    columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
+    if averages(parameters):
+        columns[place + COLUMN.lagged] -= scalars[SCALAR.sum] * columns[place + COLUMN.v]
+    columns[place + COLUMN.v] = columns[place + COLUMN.v] * factor + 0.0  # turns -0 into 0
+
+
+@inlined
+def rescale_all(factor, memory):
+    """Multiply v with a factor, and let the scale begin anew."""
+    for place in range(0, memory.columns.shape[0], memory.width):
+        rescale(place, factor, memory)
+    memory.scalars[SCALAR.sum] = 0.0
+    memory.scalars[SCALAR.scale] = 1.0
 
 
 @inlined
@@ -115,7 +121,7 @@ def end_round(memory):
         scalars[SCALAR.scale] = scalars[SCALAR.scale] * (radius / np.sqrt(scalars[SCALAR.norm]))
         scalars[SCALAR.norm] = radius * radius
     if is_small(scalars[SCALAR.scale], parameters):
-        rescale(memory)
+        rescale_all(scalars[SCALAR.scale], memory)
     scalars[SCALAR.sum] += scalars[SCALAR.scale]
 
 
@@ -142,6 +148,32 @@ def pegasos_update(row, y, z, importance, memory):
     end_round(memory)
 
 
+@inlined
+def group_update(row, y, z, importance, memory):
+    """As ``ogd_update``, then w *= max(0, 1 - eta_t group / ||w||).  Where w becomes 0, it is cleared: the features of the
+    row alone if it was 0 before the step, else all."""
+    scalars, parameters = memory.scalars, memory.parameters
+    scalars[SCALAR.rounds] += 1.0
+    eta = eta_at(scalars[SCALAR.rounds], parameters)
+    before = scalars[SCALAR.norm]
+    factor = -eta * derivative_at(z, y, importance, memory)
+    move(row, factor, memory)
+    threshold = eta * parameters[PARAMETER.lam]
+    length = np.sqrt(max(scalars[SCALAR.norm], 0.0))
+    if length > threshold:
+        shrink = 1.0 - threshold / length
+        scalars[SCALAR.scale] = scalars[SCALAR.scale] * shrink
+        scalars[SCALAR.norm] *= shrink * shrink
+    elif threshold > 0.0 and (before != 0.0 or factor != 0.0):
+        if before == 0.0:
+            for k in range(row.start, row.stop):
+                rescale(np.int64(row.indices[k]) * memory.width, 0.0, memory)
+        else:
+            rescale_all(0.0, memory)
+        scalars[SCALAR.norm] = 0.0
+    end_round(memory)
+
+
 def lam_of_C(settings: dict, known: Mapping) -> dict:
     """The settings with lambda = 1 / (C l) if C is set instead; l is the number of rows.  Raises InputError where l is
     not known."""
@@ -165,43 +197,32 @@ def radius_of_optimum(settings: dict) -> float:
 
 
 OGD = Learner(
-    name="ogd",
-    summary="online gradient descent, projected on a ball if wanted",
-    source="Zinkevich, ICML 2003",
-    example="ogd --loss logistic --step 0.5",
-    settings=Settings((LOSS, STEP, DECAY, RADIUS)),
+    "ogd", "online gradient descent, projected on a ball if wanted", "ogd --loss logistic --step 0.5",
+    "Zinkevich, ICML 2003", settings=Settings((LOSS, STEP, DECAY, RADIUS)),
     rule=Rule(
         scaled_score, ogd_update, scaled_current, scaled_mean, COLUMN, SCALAR, PARAMETER,
         initial=lambda settings: {"scale": 1.0}, numbers=lambda settings: {"lam": 0.0},
     ),
-    targets={NUMBERS: following_numbers},
+)  # fmt: skip
+GROUP = not_negative("group", "weight of ||w||_2, not squared", 0.0)
+UNREACHED = 1e150  # a radius that no w reaches, since ||w||^2 is up to date only with a finite radius
+GROUPED = OGD.like(
+    settings=Settings((LOSS, STEP, DECAY, GROUP)), update=group_update,
+    numbers=lambda settings: {"lam": settings["group"], "radius": UNREACHED},
 )  # fmt: skip
 # another name of ogd with a constant step and no radius
 FOREL = OGD.like(
-    name="forel",
-    summary="follow the regularised leader on linearised losses: gradient descent with a constant step",
-    source="Shalev-Shwartz, Online learning and online convex optimization, 2012, section 2.3",
-    example="forel --step 0.1",
-    settings=Settings((LOSS, STEP)),
-    numbers=lambda settings: {"lam": 0.0, "radius": math.inf},
-)
+    "forel", "follow the regularised leader on linearised losses: gradient descent with a constant step",
+    "forel --step 0.1", "Shalev-Shwartz, Online learning and online convex optimization, 2012, section 2.3",
+    settings=Settings((LOSS, STEP)), numbers=lambda settings: {"lam": 0.0, "radius": math.inf},
+)  # fmt: skip
 PEGASOS = OGD.like(
-    name="pegasos",
-    summary="Pegasos with sub-batches of one row: steps of 1 / (lambda t), projected",
-    source="Shalev-Shwartz, Singer, Srebro, Cotter, Math. Prog. 2011",
-    example="pegasos --lambda 1e-4 --average",
-    settings=Settings(
-        (
-            LAM,
-            replace(C, default=None, help="the same as lambda = 1 / (C * rows), where their number is known"),
-            LOSS,
-            Setting("unprojected", "leave out the projection on the ball that contains the optimum", False, kind=bool),
-        ),
-        (("lam", "C"),),
-    ),
-    complete=lam_of_C,
-    update=pegasos_update,
-    numbers=lambda settings: {"radius": radius_of_optimum(settings)},
-    targets={},
-    takes=(PRIOR, AVERAGE, BIAS),
-)
+    "pegasos", "Pegasos with sub-batches of one row: steps of 1 / (lambda t), projected",
+    "pegasos --lambda 1e-4 --average", "Shalev-Shwartz, Singer, Srebro, Cotter, Math. Prog. 2011",
+    settings=Settings((
+        LAM, replace(C, default=None, help="the same as lambda = 1 / (C * rows), where their number is known"), LOSS,
+        Setting("unprojected", "leave out the projection on the ball that contains the optimum", False, kind=bool),
+    ), (("lam", "C"),)),
+    complete=lam_of_C, update=pegasos_update, numbers=lambda settings: {"radius": radius_of_optimum(settings)},
+    targets={}, takes=(PRIOR, AVERAGE, BIAS),
+)  # fmt: skip

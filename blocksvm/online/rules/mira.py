@@ -16,15 +16,12 @@ the first row with entries makes it: all scores are 0, all classes but y are wro
 rows.
 """
 
-import numpy as np
-
 from blocksvm.kernels import inlined
 from blocksvm.kernels.crammer_singer_loops import best_row
-from blocksvm.kernels.loss_placeholders import value
 from blocksvm.online.learner import AVERAGE, BIAS, Learner, Settings
-from blocksvm.online.loops import best_two, copy_row, has_none, is_queried, note, of_learner
-from blocksvm.online.memory import SparseRow, layout
-from blocksvm.online.rule_parts import add_plain, plain_rule, plain_score, sum_of_squares
+from blocksvm.online.loops import copy_row
+from blocksvm.online.memory import Memory, SparseRow, layout
+from blocksvm.online.rule_parts import add_plain, plain_rule, sum_of_squares
 
 SCALAR = layout("rounds", "started")
 
@@ -42,66 +39,34 @@ def mira_update(row, y, z, importance, memory):
         add_plain(row, tau * y, memory)
 
 
-def learn_jointly(rows, order, d, bias, prior, memory, query, key, tally, scores):
-    """The loop over rows of several classes, in the place of ``loops.learn_prototypes``; weights ``EVEN``, prior
-    (0,)."""
-    indptr, indices, values, y, _, _ = rows
-    k = memory.columns.shape[0] // (memory.width * (d + 1))
-    longest = 0
-    for r in range(order.shape[0]):
-        longest = max(longest, indptr[order[r] + 1] - indptr[order[r]])
-    row_indices = np.empty(longest + 1, np.int64)
-    row_values = np.empty(longest + 1)
-    of_class, edges, steps = np.empty(k), np.empty(k), np.empty(k)
-    nothing = np.zeros(k)
-    state = of_learner(memory, memory.columns, 0, memory.scratch)
-    scalars = state.scalars
-    for r in range(order.shape[0]):
-        i = order[r]
-        start, stop = indptr[i], indptr[i + 1]
-        end = 0
-        for c in range(k):
-            end = copy_row(indices, values, start, stop, c * (d + 1), 1.0, 0, bias, d, row_indices, row_values)
-            of_class[c] = plain_score(SparseRow(row_indices, row_values, 0, end), state)
-            if scores.shape[0] > 0:
-                scores[r, c] = of_class[c]
-        right = np.int64(y[i])
-        if has_none(right, False):
-            continue
-        predicted, lead = best_two(of_class)
-        z = np.inf
-        for c in range(k):
-            if c != right:
-                z = min(z, of_class[right] - of_class[c])
-        loss = value(z, 1.0, 1.0, state.p)
-        queried = is_queried(query, key, tally[0], lead)
-        note(tally, loss, predicted != right, z <= 0.0, queried, float(predicted), float(right), stop - start)
-        if not queried:
-            continue
-        scalars[SCALAR.rounds] += 1.0
-        q = sum_of_squares(SparseRow(row_indices, row_values, 0, end))
-        if q == 0.0:
-            continue
-        if scalars[SCALAR.started] != 0.0:
-            best_row(of_class, nothing, right, 1.0, q, edges, steps)
-        else:
-            steps[:] = -1.0 / (k - 1.0)
-            steps[right] = 1.0
-            scalars[SCALAR.started] = 1.0
-        for c in range(k):
-            if steps[c] != 0.0:
-                copy_row(indices, values, start, stop, c * (d + 1), 1.0, 0, bias, d, row_indices, row_values)
-                add_plain(SparseRow(row_indices, row_values, 0, end), steps[c], state)
+@inlined
+def step_of_all(right, wrong, z, importance, rows, i, d, bias, memory, work):
+    """The step of all classes, in the place of ``loops.step_of_pair``."""
+    indptr, indices, values, _, _, _ = rows
+    scalars = memory.scalars[0]
+    scalars[SCALAR.rounds] += 1.0
+    end = copy_row(indices, values, indptr[i], indptr[i + 1], 0, 1.0, 0, bias, d, work.indices, work.values)
+    row = SparseRow(work.indices, work.values, 0, end)
+    q = sum_of_squares(row)
+    if q == 0.0:
+        return
+    k = work.of_class.shape[0]
+    nothing, edges, steps = work.joint[0], work.joint[1], work.joint[2]
+    if scalars[SCALAR.started] != 0.0:
+        best_row(work.of_class, nothing, right, 1.0, q, edges, steps)
+    else:
+        steps[:] = -1.0 / (k - 1.0)
+        steps[right] = 1.0
+        scalars[SCALAR.started] = 1.0
+    for c in range(k):
+        if steps[c] != 0.0:
+            columns = memory.columns[c * (d + 1) * memory.width :]
+            add_plain(row, steps[c], Memory(columns, memory.width, scalars, memory.parameters, memory.p, scalars))
 
 
 MIRA = Learner(
-    name="mira",
-    summary="the weights of least norm after a step from wrong classes to the right one",
-    source="Crammer, Singer, JMLR 2003",
-    example="mira --average",
-    settings=Settings(),
-    rule=plain_rule(mira_update, scalars=SCALAR, jointly=learn_jointly),
-    loss="perceptron",
-    takes=(AVERAGE, BIAS),
+    "mira", "the weights of least norm after a step from wrong classes to the right one", "mira --average",
+    "Crammer, Singer, JMLR 2003", settings=Settings(),
+    rule=plain_rule(mira_update, scalars=SCALAR, jointly=step_of_all), loss="perceptron", takes=(AVERAGE, BIAS),
     acts_up_to=1.0,
-)
+)  # fmt: skip

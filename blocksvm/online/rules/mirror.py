@@ -31,7 +31,7 @@ AT = unsigned(COLUMN)
 # total: Z or ||theta||_p^p in units of the shift; peak: its largest value since it was last recomputed; sum: of the
 # factors
 SCALAR = layout("rounds", "total", "peak", "shift", "sum")
-PARAMETER = parameters("radius", "p", "n_features")
+PARAMETER = parameters("radius", "p", "n_features", "rate")  # rate: of the entropic map the step, else 1
 
 RENEW = 1 << 16  # rounds after which the total, which drifts by rounding, is recomputed
 # Exponents may exceed the shift by this; by less with averages, which are differences of numbers in its units.
@@ -45,16 +45,10 @@ FADED = 0.25  # below this fraction of its peak the total, then a difference of 
 
 
 @inlined
-def entropic_size(theta, parameters):
-    """|eta theta|, the exponent."""
-    return abs(parameters[PARAMETER.step] * theta)
-
-
-@inlined
 def entropic_value(theta, scalars, parameters):
     """(e^a - e^-a with the sign of theta, e^a + e^-a, the feature's term of Z) at a = |eta theta|, in units of e^shift;
     by expm1, since small differences would cancel."""
-    a = entropic_size(theta, parameters)
+    a = abs(parameters[PARAMETER.rate] * theta)
     large, change = np.exp(a - scalars[SCALAR.shift]), np.expm1(-2.0 * a)
     return np.copysign(large * -change, theta), large * (2.0 + change)
 
@@ -79,11 +73,6 @@ def entropic_most(scalars, parameters):
     """The largest |theta| that the current shift allows."""
     headroom = HEADROOM_AVERAGED if averages(parameters) else HEADROOM
     return (scalars[SCALAR.shift] + headroom) / parameters[PARAMETER.step]
-
-
-@inlined
-def power_size(theta, parameters):
-    return abs(theta)
 
 
 @inlined
@@ -118,9 +107,7 @@ def power_most(scalars, parameters):
 
 # -- the learner's functions, in which ``functions_of`` replaces those of a map
 
-size_of, value_of, others, factor_of, most_of = (
-    entropic_size, entropic_value, entropic_others, entropic_factor, entropic_most
-)  # fmt: skip
+value_of, others, factor_of, most_of = entropic_value, entropic_others, entropic_factor, entropic_most
 
 
 @inlined
@@ -137,12 +124,12 @@ def close_average(memory):
 
 
 def settle(memory):
-    """Recompute the total in units of a new shift, the largest size of a theta."""
+    """Recompute the total in units of a new shift, the largest |rate theta|."""
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     close_average(memory)
     largest = 0.0
     for place in range(0, columns.shape[0], width):
-        largest = max(largest, size_of(columns[place + COLUMN.theta], parameters))
+        largest = max(largest, abs(parameters[PARAMETER.rate] * columns[place + COLUMN.theta]))
     scalars[SCALAR.shift] = largest
     total = 0.0
     n = 0.0
@@ -203,9 +190,9 @@ def mean(j, memory):
     return (total - columns[j * width + COLUMN.lagged]) / max(1.0, scalars[SCALAR.rounds])
 
 
-def functions_of(name: str, size, value, others, factor, most) -> dict:
+def functions_of(name: str, value, others, factor, most) -> dict:
     """The learner's four functions, with these of a map."""
-    parts = {"size_of": size, "value_of": value, "others": others, "factor_of": factor, "most_of": most}
+    parts = {"value_of": value, "others": others, "factor_of": factor, "most_of": most}
     parts |= with_parts(name, parts, settle)
     score, changed, current = with_parts(name, parts, scaled_score, update, scaled_current).values()
     return {"score": score, "update": changed, "current": current, "mean": inlined(mean)}
@@ -239,31 +226,24 @@ def all_counted(settings: dict, known: Mapping) -> dict:
 
 
 MAPPED = OGD.like(
-    name="omd",
-    summary="online mirror descent with a Euclidean, an entropic or a p-norm map",
-    source="Shalev-Shwartz 2012, section 2.7; Kivinen, Warmuth 1997; Gentile 2003",
-    example="omd --mirror p-norm --p 10 --step 0.1",
-)
+    "omd", "online mirror descent with a Euclidean, an entropic or a p-norm map",
+    "omd --mirror p-norm --p 10 --step 0.1", "Shalev-Shwartz 2012, section 2.7; Kivinen, Warmuth 1997; Gentile 2003",
+)  # fmt: skip
 EUCLIDEAN = MAPPED.like(
     settings=Settings((LOSS, MIRROR, STEP)), numbers=lambda settings: {"lam": 0.0, "radius": np.inf}
 )
 ENTROPIC_MAP = MAPPED.like(
     settings=Settings((LOSS, MIRROR, STEP, BALL, N_FEATURES)),
-    **functions_of("entropic", entropic_size, entropic_value, entropic_others, entropic_factor, entropic_most),
-    columns=COLUMN,
-    scalars=SCALAR,
-    parameters=PARAMETER,
-    numbers=lambda settings: {"p": 0.0},
-    initial=lambda settings: {},
-    complete=all_counted,
-)
+    **functions_of("entropic", entropic_value, entropic_others, entropic_factor, entropic_most),
+    columns=COLUMN, scalars=SCALAR, parameters=PARAMETER, numbers=lambda settings: {"p": 0.0, "rate": settings["step"]},
+    initial=lambda settings: {}, complete=all_counted,
+)  # fmt: skip
 P_NORM_MAP = ENTROPIC_MAP.like(
     settings=Settings((LOSS, MIRROR, STEP, P)),
-    **functions_of("power", power_size, power_value, power_others, power_factor, power_most),
-    numbers=lambda settings: {"radius": 0.0, "n_features": 0.0},
-    complete=lambda settings, known: settings,
-)
+    **functions_of("power", power_value, power_others, power_factor, power_most),
+    numbers=lambda settings: {"radius": 0.0, "n_features": 0.0, "rate": 1.0}, complete=lambda settings, known: settings,
+)  # fmt: skip
 OMD = MAPPED.like(
     settings=Settings((LOSS, MIRROR, STEP, BALL, P, N_FEATURES)),
     variants={"euclidean": EUCLIDEAN, "entropic": ENTROPIC_MAP, "p-norm": P_NORM_MAP},
-)
+)  # fmt: skip

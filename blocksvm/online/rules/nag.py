@@ -16,7 +16,7 @@ from blocksvm.kernels import inlined
 from blocksvm.kernels.loss_placeholders import aware_step, derivative
 from blocksvm.kernels.prefetch import products, value_at
 from blocksvm.losses import require
-from blocksvm.online.learner import LOSS, NUMBERS, Learner, Rule, Settings, following_numbers, positive
+from blocksvm.online.learner import LOSS, Learner, Rule, Settings, positive
 from blocksvm.online.memory import layout, parameters, unsigned
 from blocksvm.online.rule_parts import ROUNDS, averages
 
@@ -144,12 +144,8 @@ def with_aware_step(settings: dict, known: Mapping) -> dict:
 
 
 NAG = Learner(
-    name="nag",
-    summary="normalised adaptive gradient, importance-aware: no tuning to the features' scales",
-    source="Ross, Mineiro, Langford, UAI 2013; Karampatziakis, Langford, UAI 2011",
-    example="nag --loss logistic",
+    "nag", "normalised adaptive gradient, importance-aware: no tuning to the features' scales", "nag --loss logistic",
+    "Ross, Mineiro, Langford, UAI 2013; Karampatziakis, Langford, UAI 2011",
     settings=Settings((LOSS, positive("step", "learning rate", 0.5))),
-    rule=Rule(nag_score, nag_update, nag_current, nag_mean, COLUMN, SCALAR, scratch=SCRATCH),
-    complete=with_aware_step,
-    targets={NUMBERS: following_numbers},
-)
+    rule=Rule(nag_score, nag_update, nag_current, nag_mean, COLUMN, SCALAR, scratch=SCRATCH), complete=with_aware_step,
+)  # fmt: skip

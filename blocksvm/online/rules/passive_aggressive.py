@@ -13,9 +13,22 @@ A row of importance h has h C in place of C.
 import math
 
 from blocksvm.kernels import inlined
-from blocksvm.kernels.loss_placeholders import value
+from blocksvm.kernels.loss_placeholders import derivative, value
 from blocksvm.online.costs import COST_RULE, COSTS
-from blocksvm.online.learner import AVERAGE, BIAS, EVERYTHING, NO_TARGETS, NUMBERS, PRIOR, C, Learner, Settings
+from blocksvm.online.learner import (
+    AVERAGE,
+    BIAS,
+    EVERYTHING,
+    NO_TARGETS,
+    NUMBERS,
+    PRIOR,
+    C,
+    Learner,
+    Settings,
+    as_it_is,
+    cut_off,
+    softened,
+)
 from blocksvm.online.memory import parameters
 from blocksvm.online.rule_parts import (
     ROUNDS,
@@ -30,65 +43,35 @@ WITH_COSTS = Settings((COSTS, COST_RULE))
 
 
 @inlined
-def step_length(loss, row, importance, parameters):
-    """tau of a row with this loss."""
-    q = sum_of_squares(row)
-    if q == 0.0:
-        return 0.0
-    return min(parameters[PARAMETER.most] * importance, loss / (q + parameters[PARAMETER.slack] / importance))
-
-
-@inlined
 def passive_update(row, y, z, importance, memory):
-    memory.scalars[ROUNDS] += 1.0
-    loss = 1.0 - y * z
-    if loss > 0.0:
-        factor = y * step_length(loss, row, importance, memory.parameters)
-        add_plain(row, factor, memory)
-
-
-@inlined
-def passive_regression(row, y, z, importance, memory):
+    parameters = memory.parameters
     memory.scalars[ROUNDS] += 1.0
     loss = value(z, y, 1.0, memory.p)
     if loss > 0.0:
-        factor = step_length(loss, row, importance, memory.parameters)
-        if z > y:
-            factor = -factor
-        add_plain(row, factor, memory)
+        q = sum_of_squares(row)
+        if q > 0.0:
+            tau = min(parameters[PARAMETER.most] * importance, loss / (q + parameters[PARAMETER.slack] / importance))
+            add_plain(row, -derivative(z, y, 1.0, memory.p) * tau, memory)
 
 
 def of_numbers(learner: Learner) -> Learner:
     return learner.like(
-        settings=learner.settings.without("costs", "cost_rule"), update=passive_regression,
-        loss="epsilon-insensitive", targets={}, acts_up_to=math.inf,
+        settings=learner.settings.without("costs", "cost_rule"), loss="epsilon-insensitive", targets={},
+        acts_up_to=math.inf,
     )  # fmt: skip
 
 
 PA = Learner(
-    name="pa",
-    summary="passive-aggressive: the least step to margin 1",
-    source="Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006",
-    example="pa --average",
-    settings=WITH_COSTS,
-    rule=plain_rule(passive_update, parameters=PARAMETER, numbers=lambda settings: {"most": math.inf, "slack": 0.0}),
-    acts_up_to=1.0,
-    targets={NUMBERS: of_numbers, NO_TARGETS: of_rows},
-    takes=(PRIOR, AVERAGE, BIAS),
-)
+    "pa", "passive-aggressive: the least step to margin 1", "pa --average",
+    "Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006", settings=WITH_COSTS,
+    rule=plain_rule(passive_update, parameters=PARAMETER, numbers=as_it_is), acts_up_to=1.0,
+    targets={NUMBERS: of_numbers, NO_TARGETS: of_rows}, takes=(PRIOR, AVERAGE, BIAS),
+)  # fmt: skip
 PA1 = PA.like(
-    name="pa1",
-    summary="passive-aggressive, steps cut off at C",
-    example="pa1 -C 0.1",
-    settings=Settings((C,)) + WITH_COSTS,
-    numbers=lambda settings: {"most": settings["C"], "slack": 0.0},
-    takes=EVERYTHING,
-)
+    "pa1", "passive-aggressive, steps cut off at C", "pa1 -C 0.1", settings=Settings((C,)) + WITH_COSTS,
+    numbers=cut_off, takes=EVERYTHING,
+)  # fmt: skip
 PA2 = PA.like(
-    name="pa2",
-    summary="passive-aggressive, steps softened by 1 / (2C)",
-    example="pa2 -C 0.1",
-    settings=Settings((C,)) + WITH_COSTS,
-    numbers=lambda settings: {"most": math.inf, "slack": 1.0 / (2.0 * settings["C"])},
-    takes=EVERYTHING,
-)
+    "pa2", "passive-aggressive, steps softened by 1 / (2C)", "pa2 -C 0.1", settings=Settings((C,)) + WITH_COSTS,
+    numbers=softened, takes=EVERYTHING,
+)  # fmt: skip

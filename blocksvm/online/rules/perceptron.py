@@ -18,18 +18,11 @@ def perceptron_update(row, y, z, importance, memory):
 
 
 PERCEPTRON = Learner(
-    name="perceptron",
-    summary="a step along y x for each mistake",
-    source="Rosenblatt 1958; Novikoff 1962",
-    example="perceptron --max-outer 100",
-    settings=Settings((STEP,)),
-    rule=plain_rule(perceptron_update),
-    acts_up_to=0.0,
-)
+    "perceptron", "a step along y x for each mistake", "perceptron --max-outer 100", "Rosenblatt 1958; Novikoff 1962",
+    settings=Settings((STEP,)), rule=plain_rule(perceptron_update), acts_up_to=0.0,
+)  # fmt: skip
 # another name of the perceptron with a constant feature of value R, whose update is b += step y R^2
 PERCEPTRON_BIAS = PERCEPTRON.like(
-    name="perceptron-bias",
-    summary="the perceptron with a bias of its own, a constant feature of value R",
-    example="perceptron-bias --max-outer 100",
-    settings=Settings((STEP, MAX_NORM)),
-)
+    "perceptron-bias", "the perceptron with a bias of its own, a constant feature of value R",
+    "perceptron-bias --max-outer 100", settings=Settings((STEP, MAX_NORM)),
+)  # fmt: skip

@@ -23,19 +23,17 @@ from blocksvm.online.learner import (
     DECAY,
     L1,
     LOSS,
-    NUMBERS,
     STEP,
     Learner,
     Rule,
     Setting,
     Settings,
-    following_numbers,
     not_negative,
     positive,
 )
 from blocksvm.online.memory import layout, parameters, unsigned
 from blocksvm.online.rule_parts import ROUNDS, averages, derivative_at, eta_at, is_small, lazy, soft
-from blocksvm.online.rules.group import GROUP, GROUPED
+from blocksvm.online.rules.gradient import GROUP, GROUPED
 
 COLUMN = layout("v", "applied", "powers", averaging=("round", "sum"))
 AT = unsigned(COLUMN)
@@ -101,15 +99,22 @@ def idle_sum(v, h, before, since, scalars):
 
 
 @inlined
+def fobos_idle(place, memory):
+    """(w_j, its sum over the rounds since feature j was up to date)."""
+    columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
+    v, h, before = columns[place + AT.v], height(columns[place + AT.powers], parameters), columns[place + AT.applied]
+    total = 0.0
+    if averages(parameters) and v != 0.0:
+        total = idle_sum(v, h, before, np.int64(columns[place + AT.round]), scalars)
+    return scalars[SCALAR.scale] * soft(v, (scalars[SCALAR.penalty] - before) * h), total
+
+
+@inlined
 def add_idle(place, memory):
     """Add to a feature's sum for the average the rounds since it was brought up to date."""
-    columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
-    v = columns[place + AT.v]
-    if v != 0.0:
-        h = height(columns[place + AT.powers], parameters)
-        since = np.int64(columns[place + AT.round])
-        columns[place + AT.sum] += idle_sum(v, h, columns[place + AT.applied], since, scalars)
-    columns[place + AT.round] = scalars[SCALAR.rounds] - scalars[SCALAR.base]
+    _, total = fobos_idle(place, memory)
+    memory.columns[place + AT.sum] += total
+    memory.columns[place + AT.round] = memory.scalars[SCALAR.rounds] - memory.scalars[SCALAR.base]
 
 
 @inlined
@@ -136,26 +141,6 @@ def fobos_score(row, memory):
         columns[place + AT.applied] = penalty
         z += value_at(values, k) * v
     return scalars[SCALAR.scale] * z
-
-
-@inlined
-def fobos_current(j, memory):
-    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
-    place = np.uint64(j) * np.uint64(width)
-    v = thresholded(place, columns, scalars[SCALAR.penalty], parameters[PARAMETER.p], parameters[PARAMETER.cap])
-    return scalars[SCALAR.scale] * v
-
-
-@inlined
-def fobos_mean(j, memory):
-    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
-    place = j * width
-    total = columns[place + COLUMN.sum]
-    if columns[place + COLUMN.v] != 0.0:
-        h = height(columns[place + COLUMN.powers], parameters)
-        since = np.int64(columns[place + COLUMN.round])
-        total += idle_sum(columns[place + COLUMN.v], h, columns[place + COLUMN.applied], since, scalars)
-    return total / max(1.0, scalars[SCALAR.rounds])
 
 
 @inlined
@@ -237,46 +222,10 @@ def idle(place, memory):
 
 
 @inlined
-def subgradient_score(row, memory):
-    indices, values, start, stop = row
-    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
-    start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
-    now = scalars[ROUNDS]
-    if averages(parameters) or parameters[PARAMETER.l1] != 0.0:
-        for k in range(start, stop):
-            place = np.uint64(indices[k]) * width
-            if columns[place + IDLE_AT.weight] != 0.0 and columns[place + IDLE_AT.round] != now:
-                w, total = idle(place, memory)
-                columns[place + IDLE_AT.weight] = w
-                if averages(parameters):
-                    columns[place + IDLE_AT.sum] += total
-            columns[place + IDLE_AT.round] = now
-    z = 0.0
-    for k in range(start, stop):
-        z += value_at(values, k) * columns[np.uint64(indices[k]) * width]
-    return z
-
-
-@inlined
-def subgradient_update(row, y, z, importance, memory):
-    indices, values, start, stop = row
-    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
-    scalars[ROUNDS] += 1.0
-    derivative = derivative_at(z, y, importance, memory)
-    if derivative == 0.0:
-        return
-    eta, l1, now = eta_at(scalars[ROUNDS], parameters), parameters[PARAMETER.l1], scalars[ROUNDS]
-    start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
-    for k in range(start, stop):
-        place = np.uint64(indices[k]) * width
-        w = columns[place + IDLE_AT.weight]
-        sign = np.float64(w > 0.0) - np.float64(w < 0.0)
-        columns[place + IDLE_AT.weight] = w - eta * (derivative * value_at(values, k) + l1 * sign)
-        columns[place + IDLE_AT.round] = now
-    if averages(parameters):
-        for k in range(start, stop):
-            place = np.uint64(indices[k]) * width
-            columns[place + IDLE_AT.sum] += columns[place + IDLE_AT.weight]
+def moved(place, g, eta, memory):
+    w = memory.columns[place + IDLE_AT.weight]
+    sign = np.float64(w > 0.0) - np.float64(w < 0.0)
+    return w - eta * (g + memory.parameters[PARAMETER.l1] * sign)
 
 
 L2 = not_negative("l2", "weight of ||w||^2 / 2", 0.0)
@@ -289,45 +238,31 @@ HALF_STEPS = Setting(
 )  # fmt: skip
 
 SUBGRADIENT = Learner(
-    name="subgradient",
-    summary="subgradient steps on loss + l1 ||w||_1, the baseline that FOBOS argues against",
-    source="Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, eq. 6",
-    example="subgradient --l1 1e-4",
+    "subgradient", "subgradient steps on loss + l1 ||w||_1, the baseline that FOBOS argues against",
+    "subgradient --l1 1e-4", "Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, eq. 6",
     settings=Settings((LOSS, STEP, DECAY, L1)),
     rule=Rule(
-        subgradient_score, subgradient_update, **lazy("subgradient", idle, IDLE), columns=IDLE, parameters=PARAMETER,
+        **lazy("subgradient", idle, IDLE, moved), columns=IDLE, parameters=PARAMETER,
         numbers=lambda settings: {"l2": 0.0, "p": 0.0, "cap": math.inf, "ahead": 0.0},
     ),
-    targets={NUMBERS: following_numbers},
 )  # fmt: skip
 ON_L1 = SUBGRADIENT.like(
-    name="fobos",
-    summary="forward-backward splitting: a gradient step, then the threshold of l1 and the shrinking of l2",
-    source="Duchi, Singer, JMLR 2009",
-    example="fobos --l1 1e-4",
-    settings=Settings((LOSS, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS)),
-    score=fobos_score,
-    update=fobos_update,
-    current=fobos_current,
-    mean=fobos_mean,
-    columns=COLUMN,
-    scalars=SCALAR,
-    table=3 * (PERIOD + 1),
+    "fobos", "forward-backward splitting: a gradient step, then the threshold of l1 and the shrinking of l2",
+    "fobos --l1 1e-4", "Duchi, Singer, JMLR 2009",
+    settings=Settings((LOSS, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS)), score=fobos_score, update=fobos_update,
+    **lazy("fobos", fobos_idle, COLUMN), columns=COLUMN, scalars=SCALAR, table=3 * (PERIOD + 1),
     numbers=lambda settings: {"p": 0.0, "cap": math.inf, "ahead": float(settings["half_steps"] == "next")},
     initial=lambda settings: {"scale": 1.0},
-)
+)  # fmt: skip
 FOBOS = ON_L1.like(
     settings=Settings((LOSS, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS, GROUP)),
     variants={"l1": ON_L1, "group": GROUPED.like(name="fobos", settings=GROUPED.settings + Settings((REGULARISER,)))},
-)
+)  # fmt: skip
 HF_FOBOS = ON_L1.like(
-    name="hf-fobos",
-    summary="FOBOS whose threshold of a feature grows with how often and how far it moved",
-    source="Oiwa, Matsushima, Nakagawa, ECML PKDD 2011",
-    example="hf-fobos --l1 1e-3 --p 2 --cap 500",
+    "hf-fobos", "FOBOS whose threshold of a feature grows with how often and how far it moved",
+    "hf-fobos --l1 1e-3 --p 2 --cap 500", "Oiwa, Matsushima, Nakagawa, ECML PKDD 2011",
     settings=Settings((
-        LOSS, STEP, DECAY, L1,
-        Setting("p", "p of the norm of a feature's steps", 2.0, least=1.0, infinite=True),
+        LOSS, STEP, DECAY, L1, Setting("p", "p of the norm of a feature's steps", 2.0, least=1.0, infinite=True),
         positive("cap", "largest height of a threshold, for p up to 2", None, metavar="V"),
     )),
     numbers=lambda settings: {"l2": 0.0, "ahead": 0.0},

@@ -43,12 +43,7 @@ def renewed_by(times):
     """2^-300 so many times."""
     if times == 0.0:
         return 1.0
-    if times >= FORGOTTEN:
-        return 0.0
-    factor = SMALL
-    for _ in range(int(times) - 1):
-        factor *= SMALL
-    return factor
+    return 0.0 if times >= FORGOTTEN else SMALL**times
 
 
 @inlined
