@@ -24,12 +24,11 @@ from typing import NamedTuple
 import numpy as np
 
 from blocksvm.base.vectors import LINE
-from blocksvm.kernels import inlined, specialised
+from blocksvm.kernels import inlined, inlined_views, specialised
 from blocksvm.kernels.hash_table import scramble
-from blocksvm.kernels.loss_placeholders import value
+from blocksvm.kernels.loss_functions import value
 from blocksvm.kernels.prefetch import prefetch, prefetch_row, strided_dot, value_at
 from blocksvm.kernels.shuffle import GOLDEN
-from blocksvm.losses.loss import Loss
 from blocksvm.online.learner import Rule
 from blocksvm.online.memory import Memory, SparseRow
 from blocksvm.online.rule_parts import plain_current as current
@@ -188,9 +187,9 @@ def costly_pair(of_class, right, costs):
 
 
 @inlined
-def worst_pair(of_class, label, relevant, sets, costs, p):
+def worst_pair(of_class, label, relevant, sets, costs, loss_function):
     """(right, wrong, z, loss): the classes between which a step is made, -1 for none, the margin that the learner gets
-    and its loss.  sets, costs: see ``learn_prototypes``; relevant (k,): zeros, scratch; p: the loss's settings."""
+    and its loss.  sets, costs: see ``learn_prototypes``; relevant (k,): zeros, scratch."""
     if not has_costs(costs):
         mark(relevant, label, sets, 1)
         right, wrong = pair_of(of_class, relevant)
@@ -198,7 +197,7 @@ def worst_pair(of_class, label, relevant, sets, costs, p):
         if right < 0 or wrong < 0:
             return right, -1, 1.0, 0.0
         z = of_class[right] - of_class[wrong]
-        return right, wrong, z, value(z, 1.0, 1.0, p)
+        return right, wrong, z, value(loss_function, z, 1.0, 1.0)
     right, wrong, loss = costly_pair(of_class, label, costs)
     return right, wrong, 1.0 - loss, loss  # the margin whose hinge loss this is
 
@@ -208,10 +207,10 @@ def cost_of(costs, right, predicted):
     return costs.costs[right, predicted] if has_costs(costs) else 0.0
 
 
-@inlined
+@inlined_views
 def of_learner(memory, columns, c, scratch):
     """The memory of the learner with scalars[c] and these columns."""
-    return Memory(columns, memory.width, memory.scalars[c], memory.parameters, memory.p, scratch)
+    return Memory(columns, memory.width, memory.scalars[c], memory.parameters, memory.loss, scratch)
 
 
 @inlined
@@ -243,11 +242,11 @@ def note(tally, loss, mistake, below, queried, z, label, length):
 
 
 @inlined
-def judged(of_class, label, relevant, sets, costs, weights, i, query, key, tally, length, p):
+def judged(of_class, label, relevant, sets, costs, weights, i, query, key, tally, length, loss_function):
     """Count row i, given its scores.  Returns (right, wrong, z) of ``worst_pair``, and the row's importance, 0.0 if its
     label is not queried."""
     predicted, lead = best_two(of_class)
-    right, wrong, z, loss = worst_pair(of_class, label, relevant, sets, costs, p)
+    right, wrong, z, loss = worst_pair(of_class, label, relevant, sets, costs, loss_function)
     tally[COST] += cost_of(costs, right, predicted)
     mistake = not z > 0.0 if has_sets(sets) else predicted != right
     importance = importance_of(weights, i)
@@ -297,7 +296,7 @@ def learn_two(rows, order, d, bias, prior, memory, query, key, tally, scores, nu
             scores[r] = z
         if has_none(label, numbers):
             continue
-        loss = value(z, label, 1.0, state.p)
+        loss = value(state.loss, z, label, 1.0)
         importance = importance_of(weights, i)
         queried = is_queried(query, key, tally[ROWS], z)
         below = label * z <= 0.0 and not numbers
@@ -342,7 +341,7 @@ def learn_prototypes(rows, order, d, bias, prior, memory, query, key, tally, sco
         if has_none(label, False):
             continue
         right, wrong, z, importance = judged(
-            of_class, label, relevant, sets, costs, weights, i, query, key, tally, stop - start, state.p
+            of_class, label, relevant, sets, costs, weights, i, query, key, tally, stop - start, state.loss
         )
         if importance > 0.0:
             end = 0
@@ -388,7 +387,7 @@ def learn_rest(rows, order, d, bias, prior, memory, query, key, tally, scores, s
             if scores.shape[0] > 0:
                 scores[r, c] = of_class[c]
             side = 1.0 if relevant[c] else -1.0
-            loss += value(of_class[c], side, 1.0, memory.p)
+            loss += value(memory.loss, of_class[c], side, 1.0)
             below = below or side * of_class[c] <= 0.0
         if not labelled:
             continue
@@ -431,7 +430,7 @@ class Loops(NamedTuple):
 
 
 @cache
-def _loops(name: str, loss: Loss, scratch: int, score, update, current, mean, jointly) -> Loops:
+def _loops(name: str, scratch: int, score, update, current, mean, jointly) -> Loops:
     parts = {"score": score, "update": update, "SCRATCH": scratch}
     loops = [
         specialised(learn_two, f"learn_two_{name}", **parts),
@@ -439,12 +438,11 @@ def _loops(name: str, loss: Loss, scratch: int, score, update, current, mean, jo
         specialised(learn_rest, f"learn_rest_{name}", **parts),
     ]
     reading = specialised(read_weights, f"read_weights_{name}", current=current, mean=mean)
-    return Loops(*map(loss.compiled, loops), reading)
+    return Loops(*loops, reading)
 
 
-def loops_of(rule: Rule, loss: Loss) -> Loops:
-    """The loops with a rule's functions and a loss, compiled on their first call.  Learners with the same functions
-    share them."""
+def loops_of(rule: Rule) -> Loops:
+    """The loops with a rule's functions, compiled on their first call.  Learners with the same functions share them."""
     functions = rule.score, rule.update, rule.current, rule.mean
     name = "_".join(f"{function.__module__.rpartition('.')[2]}_{function.__name__}" for function in functions[:3])
-    return _loops(name, loss, rule.scratch, *functions, rule.jointly)
+    return _loops(name, rule.scratch, *functions, rule.jointly)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from blocksvm.kernels import in_python
+from blocksvm.kernels import with_globals
 from blocksvm.losses.loss import Loss
 from blocksvm.online import loops
 from blocksvm.online.learner import Learner
@@ -56,19 +56,19 @@ def numpy_loops(learner: Learner, loss: Loss, settings: dict, average: bool) -> 
         if average:
             out -= (columns[:, :, lagged] / np.maximum(1.0, memory.scalars[:, :1])).reshape(-1)
 
-    parts = {"score": score, "update": update, "value": in_python(loss.value)}
+    parts = {"score": score, "update": update}
     two, prototypes, rest = (
-        without_caches(loop, **parts) for loop in (loops.learn_two, loops.learn_prototypes, loops.learn_rest)
+        in_plain_python(loop, **parts) for loop in (loops.learn_two, loops.learn_prototypes, loops.learn_rest)
     )
     return loops.Loops(two, prototypes, rest, read_weights)
 
 
-def without_caches(loop, **parts):
+def in_plain_python(loop, **parts):
     """A loop in plain Python, which asks for no cache lines; parts: in the place of its functions."""
-    draw = in_python(loops.is_queried)
+    plain = with_globals(loop, loop.__name__, **parts, fetch_ahead=lambda *arguments: None)
 
-    def is_queried(query, *more):
+    def run(*arguments):
         with np.errstate(over="ignore"):  # products of hashes
-            return query == np.inf or draw(query, *more)
+            plain(*arguments)
 
-    return in_python(loop, fetch_ahead=lambda *arguments: None, is_queried=is_queried, **parts)
+    return run

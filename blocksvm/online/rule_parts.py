@@ -6,8 +6,8 @@ In all of them ``row`` is a ``SparseRow`` and ``memory`` a ``Memory`` (memory.py
 
 import numpy as np
 
-from blocksvm.kernels import inlined, inlined_with, with_parts
-from blocksvm.kernels.loss_placeholders import derivative
+from blocksvm.kernels import inlined, inlined_views, inlined_with, with_parts
+from blocksvm.kernels.loss_functions import derivative
 from blocksvm.kernels.prefetch import strided_dot, value_at
 from blocksvm.online.learner import Rule
 from blocksvm.online.memory import Layout, Memory, layout, parameters, unsigned
@@ -32,18 +32,18 @@ def dot(row, memory):
     return strided_dot(row.indices, row.values, row.start, row.stop, memory.columns, memory.width)
 
 
-@inlined
-def part_of_memory(memory, columns, scalars):
-    """The memory of one of several learners, from these positions on."""
+@inlined_views
+def part_of_memory(memory, columns, scalars, loss):
+    """The memory of one of several learners, from these positions on, with its own loss."""
     return Memory(
-        memory.columns[columns:], memory.width, memory.scalars[scalars:], memory.parameters, memory.p, memory.scratch
+        memory.columns[columns:], memory.width, memory.scalars[scalars:], memory.parameters, loss, memory.scratch
     )
 
 
 @inlined
 def derivative_at(z, y, importance, memory):
     """The derivative of the loss with respect to the score, times the row's importance."""
-    return importance * derivative(z, y, 1.0, memory.p)
+    return importance * derivative(memory.loss, z, y, 1.0)
 
 
 @inlined

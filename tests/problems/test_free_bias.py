@@ -144,10 +144,8 @@ def test_sums_by_side_are_those_of_the_definition():
         real = get_loss(loss).targets == REAL_NUMBERS
         alpha = 0.5 * weights * rng.random(120) * (rng.choice([-1.0, 1.0], 120) if real else 1.0)
         scores, norms = rng.normal(size=120), rng.random(120)
-        p = tuple(0.1 for _ in get_loss(loss).settings)
-        found = get_loss(loss).compiled(sums_by_side)(
-            scores, y if real else y.astype(np.int16), weights, alpha, c, p, norms
-        )
+        at = get_loss(loss).at({setting.name: 0.1 for setting in get_loss(loss).settings})
+        found = sums_by_side(scores, y if real else y.astype(np.int16), weights, alpha, c, at, norms)
         signed = alpha * (1.0 if real else y)
         for side, chosen in enumerate((signed < 0, signed > 0)):
             expected = [

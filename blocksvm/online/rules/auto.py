@@ -11,7 +11,7 @@ coin.  The settings as numbers serve both: coin's wealth follows what all learne
 
 import numpy as np
 
-from blocksvm.kernels import inlined, inlined_with
+from blocksvm.kernels import inlined, inlined_views, inlined_with
 from blocksvm.kernels.prefetch import products, value_at
 from blocksvm.losses import get_loss
 from blocksvm.online.learner import NUMBERS, Learner, Rule, Settings
@@ -49,14 +49,14 @@ def charge(z, y, importance, parameters):
     return importance if y * z <= 0.0 else 0.0
 
 
-@inlined
-def memory_of_nag(memory):
-    return part_of_memory(memory, 0, NAG_SCALARS)
+@inlined_views
+def memory_of_nag(memory, loss):
+    return part_of_memory(memory, 0, NAG_SCALARS, loss)
 
 
-@inlined
-def memory_of_coin(memory):
-    return part_of_memory(memory, coin_place(memory.parameters), COIN_SCALARS)
+@inlined_views
+def memory_of_coin(memory, loss):
+    return part_of_memory(memory, coin_place(memory.parameters), COIN_SCALARS, loss)
 
 
 @inlined
@@ -78,6 +78,9 @@ def auto_score(row, memory):
     return of_nag if nag_leads(scalars) else of_coin
 
 
+NAG_LOSS = COIN_LOSS = None  # ``update_with`` puts them in its place
+
+
 @inlined
 def auto_update(row, y, z, importance, memory):
     scalars, parameters = memory.scalars, memory.parameters
@@ -90,8 +93,8 @@ def auto_update(row, y, z, importance, memory):
         of_nag, of_coin = of_nag + (z - of_coin), z
     scalars[SCALAR.nag_charged] += charge(of_nag, y, importance, parameters)
     scalars[SCALAR.coin_charged] += charge(of_coin, y, importance, parameters)
-    nag_update(row, y, of_nag, importance, memory_of_nag(memory))
-    coin_update(row, y, of_coin, importance, memory_of_coin(memory))
+    nag_update(row, y, of_nag, importance, memory_of_nag(memory, NAG_LOSS))
+    coin_update(row, y, of_coin, importance, memory_of_coin(memory, COIN_LOSS))
     # only the rounds with its weights count for a learner, so that its sums for the average are of these alone
     if nag_leads(scalars):
         scalars[COIN_SCALARS + ROUNDS] -= 1.0
@@ -108,7 +111,7 @@ def auto_current(j, memory):
 
 @inlined
 def auto_mean(j, memory):
-    of_nag, of_coin = memory_of_nag(memory), memory_of_coin(memory)
+    of_nag, of_coin = memory_of_nag(memory, memory.loss), memory_of_coin(memory, memory.loss)
     total = of_nag.scalars[ROUNDS] * nag_mean(j, of_nag)
     total += of_coin.scalars[ROUNDS] * coin_mean(j, of_coin)
     return total / max(1.0, memory.scalars[SCALAR.rounds])
@@ -116,10 +119,7 @@ def auto_mean(j, memory):
 
 def update_with(nag_loss: str, coin_loss: str):
     """The update with the losses of the two."""
-    parts = {
-        "nag_update": get_loss(nag_loss).inlined(nag_update),
-        "coin_update": get_loss(coin_loss).inlined(coin_update),
-    }
+    parts = {"NAG_LOSS": get_loss(nag_loss).at({}), "COIN_LOSS": get_loss(coin_loss).at({})}
     return inlined_with(auto_update, f"auto_update_{nag_loss}", **parts)
 
 

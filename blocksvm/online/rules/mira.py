@@ -20,7 +20,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.crammer_singer_loops import best_row
-from blocksvm.kernels.loss_placeholders import value
+from blocksvm.kernels.loss_functions import value
 from blocksvm.online.learner import AVERAGE, BIAS, Learner, Settings
 from blocksvm.online.loops import best_two, copy_row, has_none, is_queried, note, of_learner
 from blocksvm.online.memory import SparseRow, layout
@@ -73,7 +73,7 @@ def learn_jointly(rows, order, d, bias, prior, memory, query, key, tally, scores
         for c in range(k):
             if c != right:
                 z = min(z, of_class[right] - of_class[c])
-        loss = value(z, 1.0, 1.0, state.p)
+        loss = value(state.loss, z, 1.0, 1.0)
         queried = is_queried(query, key, tally[0], lead)
         note(tally, loss, predicted != right, z <= 0.0, queried, float(predicted), float(right), stop - start)
         if not queried:

@@ -13,7 +13,7 @@ A row of importance h has h C in place of C.
 import math
 
 from blocksvm.kernels import inlined
-from blocksvm.kernels.loss_placeholders import value
+from blocksvm.kernels.loss_functions import value
 from blocksvm.online.costs import COST_RULE, COSTS
 from blocksvm.online.learner import AVERAGE, BIAS, EVERYTHING, NO_TARGETS, NUMBERS, PRIOR, C, Learner, Settings
 from blocksvm.online.memory import parameters
@@ -50,7 +50,7 @@ def passive_update(row, y, z, importance, memory):
 @inlined
 def passive_regression(row, y, z, importance, memory):
     memory.scalars[ROUNDS] += 1.0
-    loss = value(z, y, 1.0, memory.p)
+    loss = value(memory.loss, z, y, 1.0)
     if loss > 0.0:
         factor = step_length(loss, row, importance, memory.parameters)
         if z > y:
