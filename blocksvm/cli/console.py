@@ -28,7 +28,7 @@ from blocksvm.base.settings import SEED
 from blocksvm.base.user_code import by_options, by_user, clear_user_places
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
 from blocksvm.cli.standard import OutputClosed, standard_streams
-from blocksvm.kernels.notices import show_with
+from blocksvm.kernels.compile import show_with
 
 # That a thread may run Python code while another wants to: a thread that reads blocks asks for its turn several times a
 # chunk, and with Python's 5 ms it was held up for ten times as long as its work takes.

@@ -18,7 +18,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.cluster.dask_client import ANSWER, READY, dask_client, described_worker, memory_fault
 from blocksvm.cluster.job import Answer, Job, Missing, Part, Weights, context_of, run_part
 from blocksvm.cluster.workers import WorkerEvent, drained
-from blocksvm.kernels.compiling import processor
+from blocksvm.kernels.compile import processor
 from blocksvm.model.versions import versions
 
 ASKED = -1  # in the place of a part's number

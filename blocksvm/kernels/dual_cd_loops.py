@@ -2,8 +2,8 @@
 
     max_a  D(a) = -sum_i conjugate(a_i, y_i, c_i) - 1/2 ||w0 + sum_i a_i direction(y_i) x_i||^2 + constant
 
-one a_i at a time, with w = w0 + sum_i a_i direction(y_i) x_i maintained.  The loops are compiled once for each loss, with
-the loss's functions in the place of those of loss_placeholders.py (``Loss.compiled``).
+one a_i at a time, with w = w0 + sum_i a_i direction(y_i) x_i maintained.  The type of a loss decides
+what is compiled (loss_functions.py).
 """
 
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from blocksvm.kernels import kernel
-from blocksvm.kernels.loss_placeholders import (
+from blocksvm.kernels.loss_functions import (
     AT_REST,
     conjugate,
     direction,
@@ -39,11 +39,11 @@ NEGLIGIBLE = 1.0e-12
 
 class Objective(NamedTuple):
     """The numbers of a problem: the value of the constant feature whose weight is w[-1]; cost (3,) float64 by the sign
-    of y (``row_cost``); p: the loss's own settings, a tuple."""
+    of y (``row_cost``); loss: NamedTuple with its functions (loss_functions.py)."""
 
     bias: float
     cost: np.ndarray
-    p: tuple
+    loss: tuple
 
 
 class Limits(NamedTuple):
@@ -76,6 +76,7 @@ class PassArrays(NamedTuple):
     share: np.ndarray
 
 
+@kernel
 def dual_cd_pass(rows, order, objective, limits, arrays, moving):
     """One inner pass over the rows in ``order``; or, where ``moving`` is given, the same without a step, at one w.
 
@@ -88,7 +89,7 @@ def dual_cd_pass(rows, order, objective, limits, arrays, moving):
     move).
     """
     indptr, indices, values, y, weights, sq_norms = rows
-    bias, cost, p = objective
+    bias, cost, loss = objective
     shrink_above, shrink_below, rest_beyond, rest_visits = limits
     w, alpha, active, rest, pauses, share = arrays
     d = w.shape[0] - 1
@@ -98,7 +99,7 @@ def dual_cd_pass(rows, order, objective, limits, arrays, moving):
     pg_min = np.inf
     dropped = nonzeros = n_moving = 0
     bias_sq = bias * bias
-    loss = resting_loss = change = gain = shares = 0.0
+    loss_sum = resting_loss = change = gain = shares = 0.0
     run = hot_run(indptr, indices)
     for t in range(n):
         if t + ROW_AHEAD < n:
@@ -118,11 +119,11 @@ def dual_cd_pass(rows, order, objective, limits, arrays, moving):
         target = float(y[i])
         a = alpha[i]
         z = dot(indices, values, start, stop, w) + bias * w[d]
-        suffered = value(z, target, c, p)
-        loss += suffered
-        projected, excess = stationarity(a, z, target, c, p)
+        suffered = value(loss, z, target, c)
+        loss_sum += suffered
+        projected, excess = stationarity(loss, a, z, target, c)
         if with_set:
-            share[i] = share_of_gap(a, z, target, c, p)
+            share[i] = share_of_gap(loss, a, z, target, c)
             shares += max(share[i], 0.0)
         if rest[i] == 0 and abs(excess) > rest_beyond:
             rest[i] = rest_visits
@@ -144,18 +145,19 @@ def dual_cd_pass(rows, order, objective, limits, arrays, moving):
                 moving[n_moving - 1] = i
                 continue
             q = sq_norms[i] + bias_sq
-            new = step(a, z, q, target, c, p)
-            more = conjugate(new, target, c, p) - conjugate(a, target, c, p)
+            new = step(loss, a, z, q, target, c)
+            more = conjugate(loss, new, target, c) - conjugate(loss, a, target, c)
             change += more
-            move = (new - a) * direction(target, p)
+            move = (new - a) * direction(loss, target)
             gain -= more + move * (z + 0.5 * move * q)
             alpha[i] = new
             add_row(indices, values, start, stop, move, w)
             w[d] += move * bias
-    return pg_max, pg_min, dropped, nonzeros, loss, resting_loss, change, gain, shares, n_moving
+    return pg_max, pg_min, dropped, nonzeros, loss_sum, resting_loss, change, gain, shares, n_moving
 
 
-def dual_coefficients(alpha, y, weights, cost, p, out):
+@kernel
+def dual_coefficients(alpha, y, weights, cost, loss, out):
     """``out[i] = alpha[i] * direction(y[i])``, by which w is rebuilt from alpha (``add_rows``).
 
     Returns the sums of conjugate(f a_i) for f = 1, 1/2 and 1/4.
@@ -164,16 +166,17 @@ def dual_coefficients(alpha, y, weights, cost, p, out):
     for i in range(alpha.shape[0]):
         a = alpha[i]
         target = float(y[i])
-        out[i] = a * direction(target, p)
+        out[i] = a * direction(loss, target)
         c = row_cost(cost, weights, y, i)
         if c > 0.0:
-            whole += conjugate(a, target, c, p)
-            half += conjugate(0.5 * a, target, c, p)
-            quarter += conjugate(0.25 * a, target, c, p)
+            whole += conjugate(loss, a, target, c)
+            half += conjugate(loss, 0.5 * a, target, c)
+            quarter += conjugate(loss, 0.25 * a, target, c)
     return whole, half, quarter
 
 
-def make_feasible(alpha, y, weights, cost, p, ratio, largest):
+@kernel
+def make_feasible(alpha, y, weights, cost, loss, ratio, largest):
     """Another problem's dual variables for this one: times ratio (2,) by class, then into the row's own bounds.
 
     Returns the largest factor, at most ``largest``, by which all of them may be multiplied.
@@ -181,16 +184,16 @@ def make_feasible(alpha, y, weights, cost, p, ratio, largest):
     for i in range(alpha.shape[0]):
         target = float(y[i])
         c = row_cost(cost, weights, y, i)
-        a = feasible(alpha[i] * ratio[1 if y[i] > 0 else 0], target, c, p) if c > 0.0 else 0.0
+        a = feasible(loss, alpha[i] * ratio[1 if y[i] > 0 else 0], target, c) if c > 0.0 else 0.0
         alpha[i] = a
-        if c > 0.0 and feasible(a * largest, target, c, p) != a * largest:
+        if c > 0.0 and feasible(loss, a * largest, target, c) != a * largest:
             low = 1.0
             high = largest
             while True:
                 middle = 0.5 * (low + high)
                 if not low < middle < high:
                     break
-                if feasible(a * middle, target, c, p) == a * middle:
+                if feasible(loss, a * middle, target, c) == a * middle:
                     low = middle
                 else:
                     high = middle
@@ -214,12 +217,13 @@ def leave_resting(order, rest, active):
     return n_awake
 
 
-def shares_of_gap(scores, y, weights, alpha, cost, p, rest, pauses, out):
+@kernel
+def shares_of_gap(scores, y, weights, alpha, cost, loss, rest, pauses, out):
     """``out`` (n,) float64: each row's share of the gap at decision values ``scores`` (n,) float64; AT_REST also for
     rows of cost 0.  A row that can move is at rest no longer (rest, pauses (n,) uint8)."""
     for i in range(scores.shape[0]):
         c = row_cost(cost, weights, y, i)
-        out[i] = share_of_gap(alpha[i], scores[i], float(y[i]), c, p) if c > 0.0 else AT_REST
+        out[i] = share_of_gap(loss, alpha[i], scores[i], float(y[i]), c) if c > 0.0 else AT_REST
         if out[i] >= 0.0:
             rest[i] = 0
             pauses[i] = 0

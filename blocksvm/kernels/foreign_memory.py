@@ -9,7 +9,7 @@ import numpy as np
 from numba import carray, config, types
 from numba.extending import intrinsic
 
-from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels import inlined_views, kernel
 
 # the 64-bit words of an ArrowArray, https://arrow.apache.org/docs/format/CDataInterface.html
 NULLS, OFFSET, BUFFERS, CHILDREN = 1, 2, 5, 6
@@ -33,7 +33,7 @@ else:
 
         return types.voidptr(types.int64), codegen
 
-    @inlined
+    @inlined_views
     def memory(address, n, dtype):
         """The ``n`` numbers of ``dtype`` from ``address`` on."""
         return carray(pointer_to(address), (n,), dtype)

@@ -3,10 +3,12 @@
 
 import numpy as np
 
-from blocksvm.kernels.loss_placeholders import conjugate, direction, row_cost
+from blocksvm.kernels import kernel
+from blocksvm.kernels.loss_functions import conjugate, direction, row_cost
 
 
-def sums_by_side(scores, y, weights, alpha, cost, p, sq_norms):
+@kernel
+def sums_by_side(scores, y, weights, alpha, cost, loss, sq_norms):
     """(2, 3) float64: of the rows with a direction < 0 and of those above 0 the sums of conjugate + a direction z, of
     |a direction|, and of |a direction| ||x||.
 
@@ -19,10 +21,10 @@ def sums_by_side(scores, y, weights, alpha, cost, p, sq_norms):
             continue
         target = float(y[i])
         a = alpha[i]
-        signed = a * direction(target, p)
+        signed = a * direction(loss, target)
         if signed != 0.0:
             side = 1 if signed > 0.0 else 0
-            sums[side, 0] += conjugate(a, target, c, p) + signed * scores[i]
+            sums[side, 0] += conjugate(loss, a, target, c) + signed * scores[i]
             sums[side, 1] += abs(signed)
             sums[side, 2] += abs(signed) * np.sqrt(sq_norms[i])
     return sums

@@ -15,15 +15,16 @@ points, gradients and r, the scale, (d + 1, width) as base/vectors.py has them.
 import numpy as np
 
 from blocksvm.kernels import kernel
-from blocksvm.kernels.loss_placeholders import derivative, direction, feasible, second_derivative, terms_of_gap
+from blocksvm.kernels.loss_functions import derivative, direction, feasible, second_derivative, terms_of_gap
 from blocksvm.kernels.prefetch import value_at
 
 TERMS = 7  # of a row, which are added up
 
 
-def dual_of_derivative(scores, within, lengths, targets, costs, p, alpha, coefficients, terms):
+@kernel
+def dual_of_derivative(scores, within, lengths, targets, costs, loss, alpha, coefficients, terms):
     """The dual variables alpha (n,) that belong to the scores <w, x_i>, a = -derivative / direction, at which the loss
-    and its conjugate have no gap; compiled once for each loss.
+    and its conjugate have no gap.
 
     within, lengths, targets, costs (n,) float64: the scores are known to +- within; ||x_i||; a row of cost 0 is no part
     of the problem.  coefficients (n,): a direction, by which w(a) is added up; terms (7, n): the row's loss, its share
@@ -37,9 +38,9 @@ def dual_of_derivative(scores, within, lengths, targets, costs, p, alpha, coeffi
         if c == 0.0:
             continue
         z, target = scores[i], targets[i]
-        side = direction(target, p)
-        a = feasible(-derivative(z, target, c, p) / side, target, c, p)
-        suffered, share, _, magnitude, more, wider, _, _ = terms_of_gap(a, z, within[i], target, c, p)
+        side = direction(loss, target)
+        a = feasible(loss, -derivative(loss, z, target, c) / side, target, c)
+        suffered, share, _, magnitude, more, wider, _, _ = terms_of_gap(loss, a, z, within[i], target, c)
         alpha[i] = a
         coefficients[i] = a * side
         terms[0, i] = suffered
@@ -51,10 +52,11 @@ def dual_of_derivative(scores, within, lengths, targets, costs, p, alpha, coeffi
         terms[6, i] = (z - target) * (z - target)
 
 
-def curvatures_of(scores, targets, costs, p, out):
-    """``out`` (n,): the second derivatives of the loss, 0 of rows of cost 0; compiled once for each loss."""
+@kernel
+def curvatures_of(scores, targets, costs, loss, out):
+    """``out`` (n,): the second derivatives of the loss, 0 of rows of cost 0."""
     for i in range(scores.shape[0]):
-        out[i] = second_derivative(scores[i], targets[i], costs[i], p) if costs[i] > 0.0 else 0.0
+        out[i] = second_derivative(loss, scores[i], targets[i], costs[i]) if costs[i] > 0.0 else 0.0
 
 
 @kernel

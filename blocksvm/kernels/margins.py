@@ -3,7 +3,7 @@
 import numpy as np
 
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.loss_placeholders import SUMS, row_cost, terms_of_gap
+from blocksvm.kernels.loss_functions import SUMS, row_cost, terms_of_gap
 from blocksvm.kernels.prefetch import WEIGHTS_AHEAD, add_row, dot, hot_run, prefetch_weights, products, value_at
 
 
@@ -19,12 +19,12 @@ def decision_values(indptr, indices, values, w, bias, out):
         out[i] = dot(indices, values, indptr[i], indptr[i + 1], w) + constant
 
 
-def certificate_sums(scores, within, y, weights, alpha, cost, p):
-    """The sums over a block's rows that a certificate needs, given scores <w, x_i> that are known to +- within (n,);
-    compiled once for each loss.
+@kernel
+def certificate_sums(scores, within, y, weights, alpha, cost, loss):
+    """The sums over a block's rows that a certificate needs, given scores <w, x_i> that are known to +- within (n,).
 
     y (n,) int16 or float64; weights (n,) float64 or None; alpha (n,) float64, or None for a primal method, which is as
-    0; cost (3,) float64 by the sign of y; p: the loss's own settings.  Returns the sums of what ``terms_of_gap`` has of
+    0; cost (3,) float64 by the sign of y; loss: NamedTuple with its functions.  Returns the sums of what ``terms_of_gap`` has of
     each row (SUMS,).
     """
     sums = np.zeros(SUMS)
@@ -33,7 +33,7 @@ def certificate_sums(scores, within, y, weights, alpha, cost, p):
         if c == 0.0:
             continue
         a = 0.0 if alpha is None else alpha[i]
-        terms = terms_of_gap(a, scores[i], within[i], float(y[i]), c, p)
+        terms = terms_of_gap(loss, a, scores[i], within[i], float(y[i]), c)
         for t in range(SUMS):
             sums[t] += terms[t]
     return sums

@@ -10,7 +10,7 @@ have added, which lies where the loss's dual variables may: a = scale * b.
 import numpy as np
 
 from blocksvm.kernels import kernel
-from blocksvm.kernels.loss_placeholders import derivative, direction, row_cost, value
+from blocksvm.kernels.loss_functions import derivative, direction, row_cost, value
 from blocksvm.kernels.margins import sum_of_squares
 from blocksvm.kernels.prefetch import ROW_AHEAD, WEIGHTS_AHEAD, dot, hot_run, prefetch_row, prefetch_weights, value_at
 
@@ -22,6 +22,7 @@ RENEW_NORM = 1 << 20
 SMALLEST_SCALE = 1.0e-9
 
 
+@kernel
 def pegasos_pass(rows, order, batch, objective, curvature, lam, radius, v, lagged, b, b_lagged, scalars, chosen,
                  steps_of):  # fmt: skip
     """One inner pass over ``order`` in sub-batches of ``batch`` rows (the last may be smaller).
@@ -37,12 +38,12 @@ def pegasos_pass(rows, order, batch, objective, curvature, lam, radius, v, lagge
     Returns (weighted loss sum of the decision values seen before each step, nonzeros, steps with a subgradient).
     """
     indptr, indices, values, y, weights, sq_norms = rows
-    bias, cost, p = objective
+    bias, cost, loss = objective
     d = v.shape[0] - 1
     n = order.shape[0]
     dual = b.shape[0] > 0
     scale, norm, t, scale_sum, steps = scalars[0], scalars[1], scalars[2], scalars[3], scalars[4]
-    loss = 0.0
+    loss_sum = 0.0
     nonzeros = moved = 0
     run = hot_run(indptr, indices)
     for begin in range(0, n, batch):
@@ -62,8 +63,8 @@ def pegasos_pass(rows, order, batch, objective, curvature, lam, radius, v, lagge
                 continue
             target = float(y[i])
             z = scale * (dot(indices, values, start, stop, v) + bias * v[d])
-            loss += value(z, target, cost_of_row, p)
-            slope = derivative(z, target, cost_of_row, p)
+            loss_sum += value(loss, z, target, cost_of_row)
+            slope = derivative(loss, z, target, cost_of_row)
             if slope != 0.0:
                 chosen[n_chosen] = i
                 steps_of[n_chosen] = -slope
@@ -103,7 +104,7 @@ def pegasos_pass(rows, order, batch, objective, curvature, lam, radius, v, lagge
             v[d] += step
             lagged[d] += scale_sum * step
             if dual:
-                step = c * direction(float(y[i]), p)  # 1 or -1, so its own inverse
+                step = c * direction(loss, float(y[i]))  # 1 or -1, so its own inverse
                 b[i] += step
                 b_lagged[i] += scale_sum * step
         moved += n_chosen > 0
@@ -117,7 +118,7 @@ def pegasos_pass(rows, order, batch, objective, curvature, lam, radius, v, lagge
         scale_sum += scale
         steps += 1.0
     scalars[0], scalars[1], scalars[2], scalars[3], scalars[4] = scale, norm, t, scale_sum, steps
-    return loss, nonzeros, moved
+    return loss_sum, nonzeros, moved
 
 
 @kernel

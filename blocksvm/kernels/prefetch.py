@@ -6,11 +6,12 @@ The processor cannot guess either, so the loops ask for both ahead of time.
 
 import numpy as np
 from llvmlite import ir
-from numba import config, types
+from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from blocksvm.kernels import inlined
+from blocksvm.kernels.compile import INLINED
 
 # How many rows ahead a row's own memory, and the weights it names, are asked for.  Measured on zipf data of 64 M
 # nonzeros: 8-12 and 2-4 are within 5 % of each other.
@@ -24,33 +25,35 @@ UNSORTED_RUN = 12  # of a row whose entries lie anywhere: a pass then takes a si
 SAMPLED = 64  # entries, of no more rows, to tell whether they are sorted
 
 
-if config.DISABLE_JIT:
+def prefetch(array, index):
+    """Ask for the cache line of ``array[index]``; no effect but on time, and never a fault.  In plain Python nothing."""
 
-    def prefetch(array, index):
-        """Nothing: plain Python cannot ask for a cache line."""
 
-else:
+@intrinsic
+def ask_for(typingctx, array, index):
+    """Ask for the cache line of ``array[index]``; no effect but on time, and never a fault."""
+    signature = types.void(array, index)
 
-    @intrinsic
-    def prefetch(typingctx, array, index):
-        """Ask for the cache line of ``array[index]``; no effect but on time, and never a fault."""
-        signature = types.void(array, index)
+    def codegen(context, builder, signature, args):
+        array_type = signature.args[0]
+        view = context.make_array(array_type)(context, builder, args[0])
+        index = context.cast(builder, args[1], signature.args[1], types.intp)
+        pointer = cgutils.get_item_pointer(context, builder, array_type, view, [index], wraparound=False)
+        byte_pointer = ir.IntType(8).as_pointer()
+        word = ir.IntType(32)
+        function_type = ir.FunctionType(ir.VoidType(), [byte_pointer, word, word, word])
+        function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
+        # for reading, into the second-level cache (the first has too few lines for all that is under way: 30 %
+        # slower), data cache
+        builder.call(function, [builder.bitcast(pointer, byte_pointer), word(0), word(2), word(1)])
+        return context.get_dummy_value()
 
-        def codegen(context, builder, signature, args):
-            array_type = signature.args[0]
-            view = context.make_array(array_type)(context, builder, args[0])
-            index = context.cast(builder, args[1], signature.args[1], types.intp)
-            pointer = cgutils.get_item_pointer(context, builder, array_type, view, [index], wraparound=False)
-            byte_pointer = ir.IntType(8).as_pointer()
-            word = ir.IntType(32)
-            function_type = ir.FunctionType(ir.VoidType(), [byte_pointer, word, word, word])
-            function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
-            # for reading, into the second-level cache (the first has too few lines for all that is under way: 30 %
-            # slower), data cache
-            builder.call(function, [builder.bitcast(pointer, byte_pointer), word(0), word(2), word(1)])
-            return context.get_dummy_value()
+    return signature, codegen
 
-        return signature, codegen
+
+@overload(prefetch, jit_options=INLINED)
+def prefetch_compiled(array, index):
+    return lambda array, index: ask_for(array, index)
 
 
 @inlined

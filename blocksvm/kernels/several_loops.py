@@ -15,10 +15,10 @@ target; live (t,) int32: the problems that are still worked on.
 import numpy as np
 
 from blocksvm.base.vectors import LINE
-from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels import inlined, inlined_views, kernel
 from blocksvm.kernels.dual_cd_loops import NEGLIGIBLE
 from blocksvm.kernels.lanes import eight, four, plus, put, times
-from blocksvm.kernels.loss_placeholders import (
+from blocksvm.kernels.loss_functions import (
     AT_REST,
     SUMS,
     conjugate,
@@ -67,7 +67,7 @@ def prefetch_lanes(indptr, indices, w, width, lanes, n_lanes, row):
         at -= 1
 
 
-@inlined
+@inlined_views
 def all_lanes(width):
     return np.arange((width + LINE - 1) // LINE).astype(np.int32)
 
@@ -160,6 +160,7 @@ def add_row_to(indices, values, start, stop, w, width, bias, lanes, n_lanes, ste
         add_to_lane(indices, values, start, stop, w, wide, np.uint64(lanes[t] * LINE), bias, eight, steps)
 
 
+@kernel
 def several_dual_cd_pass(rows, reals, order, objective, sides, limits, live, reading, first, scale, arrays, width,
                          conjugates, seen):  # fmt: skip
     """One inner pass of dual coordinate descent over the rows in ``order``, for the live problems of a lane:
@@ -177,7 +178,7 @@ def several_dual_cd_pass(rows, reals, order, objective, sides, limits, live, rea
     Returns as ``dual_cd_pass`` does, of all problems together, but not how many rows move.
     """
     indptr, indices, values, codes, weights, sq_norms = rows
-    bias, costs, p = objective
+    bias, costs, loss = objective
     shrink_above, shrink_below, rest_beyond, rest_visits = limits
     w, alpha, active, rest, pauses, share = arrays
     n = order.shape[0]
@@ -192,7 +193,7 @@ def several_dual_cd_pass(rows, reals, order, objective, sides, limits, live, rea
     pg_min = np.inf
     dropped = nonzeros = 0
     bias_sq = bias * bias
-    loss = resting_loss = changes = gain = shares = 0.0
+    loss_sum = resting_loss = changes = gain = shares = 0.0
     for t in range(n):
         if t + ROW_AHEAD < n:
             ahead = order[t + ROW_AHEAD]
@@ -235,12 +236,12 @@ def several_dual_cd_pass(rows, reals, order, objective, sides, limits, live, rea
             cost = cost_of(costs, side, c) * importance
             target = target_of(side, reals, i)
             a = alpha[i, c]
-            suffered = value(z[c], target, cost, p)
-            loss += suffered
-            projected, excess = stationarity(a, z[c], target, cost, p)
+            suffered = value(loss, z[c], target, cost)
+            loss_sum += suffered
+            projected, excess = stationarity(loss, a, z[c], target, cost)
             mine = AT_REST
             if with_set:
-                mine = share_of_gap(a, z[c], target, cost, p)
+                mine = share_of_gap(loss, a, z[c], target, cost)
                 if mine >= 0.0:
                     row_share = max(row_share, 0.0) + mine * scale[c]
                     seen[c] += mine
@@ -262,11 +263,11 @@ def several_dual_cd_pass(rows, reals, order, objective, sides, limits, live, rea
             pg_max = max(pg_max, projected)
             pg_min = min(pg_min, projected)
             if abs(projected) > NEGLIGIBLE:
-                new = step(a, z[c], q, target, cost, p)
-                more = conjugate(new, target, cost, p) - conjugate(a, target, cost, p)
+                new = step(loss, a, z[c], q, target, cost)
+                more = conjugate(loss, new, target, cost) - conjugate(loss, a, target, cost)
                 conjugates[c] += more
                 changes += more
-                move = (new - a) * direction(target, p)
+                move = (new - a) * direction(loss, target)
                 gain -= more + move * (z[c] + 0.5 * move * q)
                 alpha[i, c] = new
                 steps[c] = move
@@ -281,7 +282,7 @@ def several_dual_cd_pass(rows, reals, order, objective, sides, limits, live, rea
             add_row_to(indices, values, start, stop, w, width, bias, lane, 1, steps)
             for s in range(n_awake):
                 steps[awake[s]] = 0.0
-    return pg_max, pg_min, dropped, nonzeros, loss, resting_loss, changes, gain, shares
+    return pg_max, pg_min, dropped, nonzeros, loss_sum, resting_loss, changes, gain, shares
 
 
 @kernel
@@ -312,7 +313,8 @@ def several_decision_values(indptr, indices, values, w, width, bias, out):
             out[i, c] = z[c]
 
 
-def several_certificate_sums(scores, within, codes, reals, weights, alpha, sides, costs, p, live, out):
+@kernel
+def several_certificate_sums(scores, within, codes, reals, weights, alpha, sides, costs, loss, live, out):
     """``out`` (k, SUMS) gains, for each live problem, what ``certificate_sums`` returns; scores, within, alpha (n, k)."""
     for i in range(scores.shape[0]):
         importance = importance_of(weights, i)
@@ -323,12 +325,13 @@ def several_certificate_sums(scores, within, codes, reals, weights, alpha, sides
             cost = cost_of(costs, side, c) * importance
             if cost == 0.0:
                 continue
-            terms = terms_of_gap(alpha[i, c], scores[i, c], within[i, c], target_of(side, reals, i), cost, p)
+            terms = terms_of_gap(loss, alpha[i, c], scores[i, c], within[i, c], target_of(side, reals, i), cost)
             for t in range(SUMS):
                 out[c, t] += terms[t]
 
 
-def several_shares(scores, codes, reals, weights, alpha, sides, costs, p, live, scale, rest, pauses, out):
+@kernel
+def several_shares(scores, codes, reals, weights, alpha, sides, costs, loss, live, scale, rest, pauses, out):
     """``out`` (n,) float64: each row's scaled shares of the live problems' gaps, added up, as ``several_dual_cd_pass``
     has them; where a row can move for a problem it is at rest no longer."""
     for i in range(scores.shape[0]):
@@ -342,7 +345,7 @@ def several_shares(scores, codes, reals, weights, alpha, sides, costs, p, live, 
             if cost == 0.0:
                 rest[i, c] = NEVER
                 continue
-            mine = share_of_gap(alpha[i, c], scores[i, c], target_of(side, reals, i), cost, p)
+            mine = share_of_gap(loss, alpha[i, c], scores[i, c], target_of(side, reals, i), cost)
             if mine >= 0.0:
                 total = max(total, 0.0) + mine * scale[c]
                 rest[i, c] = 0
@@ -352,7 +355,8 @@ def several_shares(scores, codes, reals, weights, alpha, sides, costs, p, live, 
         out[i] = total
 
 
-def several_coefficients(alpha, codes, reals, weights, sides, costs, p, live, conjugates, out):
+@kernel
+def several_coefficients(alpha, codes, reals, weights, sides, costs, loss, live, conjugates, out):
     """``out[i, c] = alpha[i, c] * direction`` for the live problems, 0 for the others, by which w is recomputed;
     conjugates (k,) gain each problem's sum_i conjugate(a_i)."""
     out[:] = 0.0
@@ -364,11 +368,12 @@ def several_coefficients(alpha, codes, reals, weights, sides, costs, p, live, co
             side = sides[code, c]
             cost = cost_of(costs, side, c) * importance
             if cost > 0.0:
-                out[i, c] = alpha[i, c] * direction(target_of(side, reals, i), p)
-                conjugates[c] += conjugate(alpha[i, c], target_of(side, reals, i), cost, p)
+                out[i, c] = alpha[i, c] * direction(loss, target_of(side, reals, i))
+                conjugates[c] += conjugate(loss, alpha[i, c], target_of(side, reals, i), cost)
 
 
-def several_feasible(alpha, codes, reals, weights, sides, costs, p, ratio):
+@kernel
+def several_feasible(alpha, codes, reals, weights, sides, costs, loss, ratio):
     """Other problems' dual variables for these: times ratio (k, 2) by problem and side, then into each row's own
     bounds; 0 where a row is no part of a problem."""
     for i in range(alpha.shape[0]):
@@ -378,7 +383,7 @@ def several_feasible(alpha, codes, reals, weights, sides, costs, p, ratio):
             side = sides[code, c]
             cost = cost_of(costs, side, c) * importance
             a = alpha[i, c] * cost_of(ratio, side, c)
-            alpha[i, c] = feasible(a, target_of(side, reals, i), cost, p) if cost > 0.0 else 0.0
+            alpha[i, c] = feasible(loss, a, target_of(side, reals, i), cost) if cost > 0.0 else 0.0
 
 
 @kernel

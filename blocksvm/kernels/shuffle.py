@@ -6,7 +6,7 @@ A row's place in a store is hash(seed, its number); an order of visits is a perm
 
 import numpy as np
 
-from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels import inlined, inlined_views, kernel
 from blocksvm.kernels.hash_table import scramble
 from blocksvm.kernels.prefetch import prefetch, prefetch_row, value_at
 
@@ -186,7 +186,7 @@ def renumber_rows(indptr, positions, values, order, new_index, out_lengths, out_
     return filled
 
 
-@inlined
+@inlined_views
 def sort_keys(keys, spare, n, counts, digits):
     """Ascending sort of ``keys[:n]`` by their upper 32 bits, below 2^(8 digits); stable; ``spare`` is as long.
 

@@ -70,7 +70,7 @@ MAGNITUDE, INFINITE = np.int64(0x7FFFFFFFFFFFFFFF), np.int64(0x7FF0000000000000)
 WORTH, TRIED = 8, 64
 
 
-@inlined
+@kernel
 def sort_pairs(ids, values, start, stop):
     """Put ``ids[start:stop]``, and the values beside them, in ascending order; stable.
 

@@ -8,20 +8,20 @@ LOSSES = Registry(
     "loss",
     ("blocksvm.losses.loss:Loss",),
     {
-        "hinge": "blocksvm.losses.hinge:HINGE",
-        "squared-hinge": "blocksvm.losses.hinge:SQUARED_HINGE",
+        "hinge": "blocksvm.losses.box:HINGE",
+        "squared-hinge": "blocksvm.losses.box:SQUARED_HINGE",
         "logistic": "blocksvm.losses.logistic:LOGISTIC",
-        "perceptron": "blocksvm.losses.perceptron_loss:PERCEPTRON",
-        "epsilon-insensitive": "blocksvm.losses.epsilon_insensitive:EPSILON_INSENSITIVE",
-        "squared-epsilon-insensitive": "blocksvm.losses.epsilon_insensitive:SQUARED_EPSILON_INSENSITIVE",
-        "squared": "blocksvm.losses.epsilon_insensitive:SQUARED_LOSS",
-        "absolute": "blocksvm.losses.epsilon_insensitive:ABSOLUTE",
-        "huber": "blocksvm.losses.huber:HUBER_LOSS",
+        "perceptron": "blocksvm.losses.box:PERCEPTRON",
+        "epsilon-insensitive": "blocksvm.losses.box:EPSILON_INSENSITIVE",
+        "squared-epsilon-insensitive": "blocksvm.losses.box:SQUARED_EPSILON_INSENSITIVE",
+        "squared": "blocksvm.losses.box:SQUARED",
+        "absolute": "blocksvm.losses.box:ABSOLUTE",
+        "huber": "blocksvm.losses.box:HUBER",
     },
 )
 get_loss = LOSSES.load
 DEFAULT, DEFAULT_OF_NUMBERS = "hinge", "squared"
-# functions of a loss that may be None, as error messages name them
+# functions that a loss may lack, as error messages name them
 PARTS = {
     "conjugate": "conjugate, which a dual and its certificate are made of",
     "aware_step": "importance-aware step",
@@ -41,8 +41,8 @@ def check_loss(loss) -> str:
 def require(name: str, part: str, owner: str):
     """The ``Loss`` of this name.  Raises InputError, which names others, where it lacks ``part``, one of ``PARTS``."""
     loss = get_loss(name)
-    if getattr(loss, part) is None:
+    if not loss.has(part):
         others = [get_loss(other) for other in LOSSES]
-        fit = [one.name for one in others if getattr(one, part) is not None and one.of_numbers == loss.of_numbers]
+        fit = [one.name for one in others if one.has(part) and one.of_numbers == loss.of_numbers]
         raise InputError(f"{option('loss', name)}: has no {PARTS[part]}; for {owner} choose one of {', '.join(fit)}")
     return loss

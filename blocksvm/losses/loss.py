@@ -9,23 +9,20 @@ with w(a) = w0 + u(a), and conjugate(a, y, c) = max_z -a direction(y) z - value(
 
 and the sum of these terms is P(w) - D(a) where w = w(a) (Rockafellar, Convex Analysis, 1970, sec. 12 and 31).
 
-A loss is ``Loss(...)`` in a file and a line in the registry (``losses/__init__.py``).
+A loss is a NamedTuple of its numbers with these functions as methods, a ``Loss(...)`` that declares it, and a line in
+the registry (``losses/__init__.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import object_at, place_of
-from blocksvm.kernels import inlined, inlined_with, specialised
-from blocksvm.kernels import loss_placeholders as placeholders
 
 TWO_CLASSES = "two classes"  # y is -1 or +1
 CLASSES = "classes"  # y is 0 .. k - 1
@@ -34,52 +31,47 @@ REAL_NUMBERS = "real numbers"
 
 @dataclass(frozen=True, eq=False)
 class Loss:
-    """A loss as functions of one row, each compiled by ``kernels.inlined``, and facts about it.
+    """A loss and facts about it.
 
-    Arguments of the functions: z = <w, x>; y the target, float64, -1 or +1 of two classes; c > 0 the row's cost C_i; a
-    the row's dual variable; q = ||x||^2 with the constant feature; p the values of the loss's settings, a tuple in
-    their declared order.  Every loss has
+    form: a NamedTuple of float64 numbers whose methods are the functions of one row, in Python that numba compiles; the
+    functions of kernels/loss_functions.py call them.  Arguments: z = <w, x>; y the target, float64, -1 or +1 of two
+    classes; c > 0 the row's cost C_i; a the row's dual variable; q = ||x||^2 with the constant feature.  Every loss has
 
-    value(z, y, c, p): the loss; derivative(z, y, c, p): its derivative by z, one of them where there are several.  Both
-    are nan where z is.
+    value(z, y, c): the loss; derivative(z, y, c): its derivative by z, one of them where there are several.  Both are
+    nan where z is.
 
-    The others may be None; code that needs one calls ``require`` before it starts.
+    Code that needs one of the others calls ``require`` before it starts.
 
-    second_derivative(z, y, c, p): None for a loss with kinks.
-    aware_step(z, y, q, h, p): s such that w + s x is the limit of infinitely many, infinitely small gradient steps on
-    the loss of a row of importance h, for q = ||x||^2 (Karampatziakis, Langford, UAI 2011); called only where the
+    second_derivative(z, y, c): of a loss without kinks.
+    aware_step(z, y, q, h): s such that w + s x is the limit of infinitely many, infinitely small gradient steps on the
+    loss of a row of importance h, for q = ||x||^2 (Karampatziakis, Langford, UAI 2011); called only where the
     derivative is not 0.
-    conjugate(a, y, c, p): as above; 0 at a = 0.
-    direction(y, p): y for classes, 1 for real numbers.
-    step(a, z, q, y, c, p): the value that maximises D along this coordinate, from a; q may be 0.
-    stationarity(a, z, y, c, p): (projected gradient of -D, excess).  excess is the gradient of a row that stays at its
+    conjugate(a, y, c): as above; 0 at a = 0.
+    direction(y): y for classes, 1 for real numbers.
+    step(a, z, q, y, c): the value that maximises D along this coordinate, from a; q may be 0.
+    stationarity(a, z, y, c): (projected gradient of -D, excess).  excess is the gradient of a row that stays at its
     bound, above 0 at the lower and below 0 at the upper one, and 0 for a row that can move; at a kink of D where a
     stays: by how much z may move before it leaves, above 0.
-    feasible(a, y, c, p): the nearest feasible dual variable, for a warm start.
-    link(values): probabilities (n, 2) of the smaller and the larger label for decision values (n,), in numpy.
+    feasible(a, y, c): the nearest feasible dual variable, for a warm start.
 
-    Every run begins with a = 0, which must be allowed.  targets: one of the constants above; summary: one line of help;
-    settings: of the loss; curvature: times c the largest second derivative by z, where the first one has no
-    bound; slope_bound: times c the largest absolute derivative; zero_from: the margin y z from which on the loss is 0;
-    ball: ||w*||^2 <= ball * sum C where that is known to hold without a prior and with every bias regularised (None: of
-    two classes, 2 value(0) / c, since 1/2 ||w*||^2 <= P(w*) <= P(0)); judged_by: the loss by which
-    regret is measured, where it is not this one; known_as: names of the loss in other programs, by program.
+    Every run begins with a = 0, which must be allowed.  settings: of the loss; numbers(settings): those of ``form``, by
+    default the settings in their order; lacks: methods of ``form`` that do not hold with these numbers; link(values):
+    probabilities (n, 2) of the smaller and the larger label for decision values (n,), in numpy.  targets: one of the
+    constants above; summary: one line of help; curvature: times c the largest second derivative by z, where the first
+    one has no bound; slope_bound: times c the largest absolute derivative; zero_from: the margin y z from which on the
+    loss is 0; ball: ||w*||^2 <= ball * sum C where that is known to hold without a prior and with every bias
+    regularised (None: of two classes, 2 value(0) / c, since 1/2 ||w*||^2 <= P(w*) <= P(0)); judged_by: the
+    loss by which regret is measured, where it is not this one; known_as: its names in other programs, by program.
     """
 
     name: str
     summary: str
-    value: Callable
-    derivative: Callable
-    conjugate: Callable | None = None
-    direction: Callable | None = None
-    step: Callable | None = None
-    stationarity: Callable | None = None
-    feasible: Callable | None = None
-    second_derivative: Callable | None = None
-    aware_step: Callable | None = None
+    form: Callable[..., Any]
+    settings: Settings = Settings()
+    numbers: Callable[[Mapping], tuple] | None = None
+    lacks: tuple[str, ...] = ()
     link: Callable[[np.ndarray], np.ndarray] | None = None
     targets: str = TWO_CLASSES
-    settings: Settings = Settings()
     curvature: float = 0.0
     slope_bound: float = np.inf
     zero_from: float = np.inf
@@ -88,7 +80,7 @@ class Loss:
     known_as: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
-        lacking = [name for name in DUAL if getattr(self, name) is None]
+        lacking = [name for name in DUAL if not self.has(name)]
         if lacking and len(lacking) < len(DUAL):
             raise TypeError(f"the loss {self.name}: its dual lacks {', '.join(lacking)}; give all of {', '.join(DUAL)}")
 
@@ -109,60 +101,17 @@ class Loss:
         """Whether the targets are real numbers."""
         return self.targets == REAL_NUMBERS
 
-    def parameters(self, settings: Mapping) -> tuple:
-        """The values p of the loss's settings, from ``settings``, which may have others."""
-        return tuple(settings[name] for name in self.settings.names())
+    def has(self, name: str) -> bool:
+        """Whether it has a function, or a link."""
+        if name == "link":
+            return self.link is not None
+        return name not in self.lacks and hasattr(self.form, name)
 
-    def compiled(self, loop: Callable) -> Callable:
-        """The kernel ``loop`` with this loss's functions in the place of those of kernels/loss_placeholders.py."""
-        return _compiled(self, loop)
-
-    def inlined(self, function: Callable) -> Callable:
-        """The inlined function ``function`` with this loss's functions in the place of those placeholders."""
-        return _inlined(self, function)
+    def at(self, settings: Mapping) -> Any:
+        """The loss at these settings, which may hold others: a ``form``, as kernels take it."""
+        if self.numbers is not None:
+            return self.form(*self.numbers(settings))
+        return self.form(*(float(settings[name]) for name in self.settings.names()))
 
 
 DUAL = ("conjugate", "direction", "step", "stationarity", "feasible")
-FUNCTIONS = ("value", "derivative", "second_derivative", "aware_step", *DUAL)
-PLACES = {getattr(placeholders, name): name for name in FUNCTIONS}
-
-
-@cache
-def _compiled(loss: Loss, loop: Callable) -> Callable:
-    return specialised(loop, _name(loss, loop), **_parts(loss, loop, ()))
-
-
-@cache
-def _inlined(loss: Loss, function: Callable) -> Callable:
-    parts = _parts(loss, function, (function,))
-    return inlined_with(function, _name(loss, function), **parts) if parts else function
-
-
-def _parts(loss: Loss, function: Callable, callers: tuple) -> dict[str, Callable]:
-    """Replacements, by name, of what ``function`` calls: for a placeholder (kernels/loss_placeholders.py) the loss's
-    function, for a function that reaches a placeholder a copy that calls the loss's."""
-    plain = getattr(function, "py_func", function)
-    parts: dict[str, Callable] = {}
-    for name in plain.__code__.co_names:
-        called = plain.__globals__.get(name)
-        part: Any = _part(loss, called) if isinstance(called, FunctionType) and called in PLACES else called
-        if isinstance(getattr(part, "py_func", part), FunctionType) and part not in callers:
-            inner = _parts(loss, part, (*callers, part))
-            part = inlined_with(part, _name(loss, part), **inner) if inner else part
-            if part is not called:
-                parts[name] = part
-    return parts
-
-
-def _part(loss: Loss, placeholder: FunctionType) -> Callable:
-    return getattr(loss, PLACES[placeholder]) or absent
-
-
-@inlined
-def absent(*arguments):
-    """The stand-in for a function that a loss lacks, in loops that call it for some arguments only."""
-    return np.nan
-
-
-def _name(loss: Loss, function: Callable) -> str:
-    return f"{function.__name__}_{loss.name.replace('-', '_')}"

@@ -19,7 +19,6 @@ import numpy as np
 import scipy.sparse
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.kernels import in_python
 from blocksvm.online.active import GAP, Leader
 from blocksvm.online.learner import LARGEST, Setting, Settings, positive
 from blocksvm.online.loops import ROWS, note
@@ -27,7 +26,6 @@ from blocksvm.online.solver import RowSolver, require_two_classes
 from blocksvm.solvers.solver import Capabilities, Method, State, StateArray, Task
 from blocksvm.sources.block import Block
 
-COUNT = in_python(note)
 POWERS = {"hinge": 1, "squared-hinge": 2}
 LOSS = Setting("loss", "the loss that is minimised", "hinge", kind=str, choices=tuple(POWERS))
 NEAR = 1e-9  # relative: ||w|| to the ball's radius
@@ -147,7 +145,7 @@ class ExactRunner:
             z = float(y[i] * (leader.Z[[i]] @ state["w"])[0])
             margin = y[i] * z
             below, length = margin <= 0.0, block.indptr[i + 1] - block.indptr[i]
-            COUNT(tally, max(0.0, 1.0 - margin) ** power, below, below, True, z, y[i], length)
+            note(tally, max(0.0, 1.0 - margin) ** power, below, below, True, z, y[i], length)
             state["seen"][i] = 1
             state["w"][:], state["leader"][ETA] = self.learner.follow(leader, self.settings, state["leader"][ETA])
             state["leader"][WORST_GAP] = max(state["leader"][WORST_GAP], leader.gap)

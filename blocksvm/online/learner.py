@@ -9,7 +9,7 @@ A rule is four inlined functions of a ``SparseRow`` and the learner's ``Memory``
     mean(j, memory) -> mean of weight j over the rounds; changes nothing
 
 They name the numbers of a feature, the scalars and the parameters by the layouts that the learner declares, and the
-functions of a loss by kernels/loss_placeholders.py.  loops.py compiles loops over rows with them; runner.py runs these.
+functions of a loss by kernels/loss_functions.py.  loops.py compiles loops over rows with them; runner.py runs these.
 """
 
 from __future__ import annotations

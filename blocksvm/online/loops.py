@@ -25,10 +25,9 @@ import numpy as np
 from blocksvm.base.vectors import LINE
 from blocksvm.kernels import inlined, inlined_with, specialised
 from blocksvm.kernels.hash_table import scramble
-from blocksvm.kernels.loss_placeholders import value
+from blocksvm.kernels.loss_functions import value
 from blocksvm.kernels.prefetch import prefetch, prefetch_row, strided_dot, value_at
 from blocksvm.kernels.shuffle import GOLDEN
-from blocksvm.losses.loss import Loss
 from blocksvm.online.learner import Rule
 from blocksvm.online.memory import Memory, SparseRow
 from blocksvm.online.rule_parts import dot as score
@@ -174,7 +173,7 @@ def costly_pair(of_class, right, costs):
 
 
 @inlined
-def loss_of_pair(of_class, right, wrong, costs, p):
+def loss_of_pair(of_class, right, wrong, costs, function):
     """(wrong, z, loss): the class to step away from, -1 for none; the margin that the learner gets; its loss."""
     if costs.costs.shape[0] > 0:
         wrong, loss = costly_pair(of_class, right, costs)
@@ -182,16 +181,16 @@ def loss_of_pair(of_class, right, wrong, costs, p):
     if right < 0 or wrong < 0:
         return -1, 1.0, 0.0
     z = of_class[right] - of_class[wrong]
-    return wrong, z, value(z, 1.0, 1.0, p)
+    return wrong, z, value(function, z, 1.0, 1.0)
 
 
 @inlined
-def losses_of_each(of_class, sides, p):
+def losses_of_each(of_class, sides, function):
     """(the sum of the learners' losses, whether some margin is 0 or less)."""
     loss = 0.0
     below = False
     for c in range(of_class.shape[0]):
-        loss += value(of_class[c], sides[c], 1.0, p)
+        loss += value(function, of_class[c], sides[c], 1.0)
         below = below or sides[c] * of_class[c] <= 0.0
     return loss, below
 
@@ -225,14 +224,14 @@ def note(tally, loss, mistake, below, queried, z, label, length):
 
 
 @inlined
-def judged(of_class, sides, one, pair, numbers, sets, costs, importance, query, key, tally, length, p):
+def judged(of_class, sides, one, pair, numbers, sets, costs, importance, query, key, tally, length, function):
     """Count a row, given its scores.  Returns (right, wrong, z), of a pair, and the importance, 0.0 if the row's label
     is not queried."""
     right, wrong, z, target = 0, -1, of_class[0], sides[0]
     shown, lead = z, z
     loss, below = 0.0, False
     if not pair:
-        loss, below = losses_of_each(of_class, sides, p)
+        loss, below = losses_of_each(of_class, sides, function)
     if one:
         below = below and not numbers
         mistake = (z - target) * (z - target) if numbers else 1.0 if below else 0.0
@@ -240,7 +239,7 @@ def judged(of_class, sides, one, pair, numbers, sets, costs, importance, query, 
         predicted, lead = best_two(of_class)
         right, wrong = pair_of(of_class, sides)
         if pair:
-            wrong, z, loss = loss_of_pair(of_class, right, wrong, costs, p)
+            wrong, z, loss = loss_of_pair(of_class, right, wrong, costs, function)
             below = z <= 0.0
             if costs.costs.shape[0] > 0:
                 tally[COST] += costs.costs[right, predicted]
@@ -281,7 +280,7 @@ def step_of_pair(right, wrong, z, importance, rows, i, d, bias, memory, work):
                 indices, values, indptr[i], indptr[i + 1], c * (d + 1), sign, end, bias, d, work.indices, work.values
             )
     row = SparseRow(work.indices, work.values, 0, end)
-    own = Memory(memory.columns, memory.width, memory.scalars[0], memory.parameters, memory.p, work.scratch[0])
+    own = Memory(memory.columns, memory.width, memory.scalars[0], memory.parameters, memory.loss, work.scratch[0])
     if SCRATCH > 0:
         score(row, own)
     update(row, 1.0, z, importance, own)
@@ -304,7 +303,7 @@ def learn_row(rows, i, d, bias, prior, memory, query, key, tally, out, numbers, 
     for c in range(k):
         own = 0 if PAIR else c
         columns = memory.columns[c * part : (c + 1) * part]
-        state = Memory(columns, memory.width, memory.scalars[own], memory.parameters, memory.p, work.scratch[own])
+        state = Memory(columns, memory.width, memory.scalars[own], memory.parameters, memory.loss, work.scratch[own])
         if bias != 0.0:
             z = score(SparseRow(work.indices, work.values, 0, end), state)
         else:
@@ -324,7 +323,7 @@ def learn_row(rows, i, d, bias, prior, memory, query, key, tally, out, numbers, 
         mark(sides, np.int64(label), sets, 1.0)
     right, wrong, z, importance = judged(
         of_class, sides, k == 1, PAIR, numbers, sets, costs, importance_of(weights, i), query, key, tally, stop - start,
-        memory.p,
+        memory.loss,
     )  # fmt: skip
     if importance > 0.0:
         if PAIR:
@@ -332,7 +331,9 @@ def learn_row(rows, i, d, bias, prior, memory, query, key, tally, out, numbers, 
         else:
             for c in range(k):
                 columns = memory.columns[c * part : (c + 1) * part]
-                state = Memory(columns, memory.width, memory.scalars[c], memory.parameters, memory.p, work.scratch[c])
+                state = Memory(
+                    columns, memory.width, memory.scalars[c], memory.parameters, memory.loss, work.scratch[c]
+                )
                 if bias != 0.0:
                     update(SparseRow(work.indices, work.values, 0, end), sides[c], of_class[c], importance, state)
                 else:
@@ -381,7 +382,7 @@ def read_weights(memory, average, out):
     n = part // memory.width
     for c in range(k):
         columns = memory.columns[c * part : (c + 1) * part]
-        state = Memory(columns, memory.width, memory.scalars[c], memory.parameters, memory.p, memory.scratch)
+        state = Memory(columns, memory.width, memory.scalars[c], memory.parameters, memory.loss, memory.scratch)
         for j in range(n):
             out[c * n + j] = mean(j, state) if average else current(j, state)
 
@@ -395,22 +396,27 @@ class Loops(NamedTuple):
     read_weights: Callable
 
 
-@cache
-def _loops(name: str, loss: Loss, scratch: int, score, update, current, mean, jointly) -> Loops:
+def assembled(name: str, scratch: int, score, update, jointly, function=inlined_with, loop=specialised) -> list:
+    """The three loops with a rule's functions; function(...), loop(...): how a copy is made of one with other parts."""
     parts = {"score": score, "update": update, "SCRATCH": scratch}
-    pair = jointly or inlined_with(step_of_pair, f"step_of_pair_{name}", **parts)
+    pair = jointly or function(step_of_pair, f"step_of_pair_{name}", **parts)
     loops = []
     for one, both in ((True, False), (False, False), (False, True)):
         parts = {"score": score, "update": update, "ONE": one, "PAIR": both, "step_of_pair": pair}
-        row = inlined_with(learn_row, f"learn_row_{name}", **parts)
-        loops.append(specialised(learn_rows, f"learn_{name}", SCRATCH=scratch, ONE=one, PAIR=both, learn_row=row))
+        kind = "one" if one else "pair" if both else "each"
+        row = function(learn_row, f"learn_row_{kind}_{name}", **parts)
+        loops.append(loop(learn_rows, f"learn_{kind}_{name}", SCRATCH=scratch, ONE=one, PAIR=both, learn_row=row))
+    return loops
+
+
+@cache
+def _loops(name: str, scratch: int, score, update, current, mean, jointly) -> Loops:
     reading = specialised(read_weights, f"read_weights_{name}", current=current, mean=mean)
-    return Loops(*map(loss.compiled, loops), reading)
+    return Loops(*assembled(name, scratch, score, update, jointly), reading)
 
 
-def loops_of(rule: Rule, loss: Loss) -> Loops:
-    """The loops with a rule's functions and a loss, compiled on their first call.  Learners with the same functions
-    share them."""
+def loops_of(rule: Rule) -> Loops:
+    """The loops with a rule's functions, compiled on their first call.  Learners with the same functions share them."""
     functions = rule.score, rule.update, rule.current, rule.mean
-    name = "_".join(f"{function.__module__.rpartition('.')[2]}_{function.__name__}" for function in functions[:3])
-    return _loops(name, loss, rule.scratch, *functions, rule.jointly)
+    name = "_".join(f"{function.__module__.rpartition('.')[2]}_{function.__name__}" for function in functions)
+    return _loops(name, rule.scratch, *functions, rule.jointly)

@@ -33,7 +33,7 @@ class Memory(NamedTuple):
 
     columns (features * width,) float64: ``width`` numbers for each feature, side by side, so that a feature costs one
     cache line; scalars (m,) float64: numbers that all features share, ``rounds`` (rows learned from) first; parameters
-    float64: the settings as numbers; p: the settings of the loss, a tuple; scratch float64: the
+    float64: the settings as numbers; loss: a NamedTuple (losses/loss.py); scratch float64: the
     numbers of the row that ``score`` leaves for ``update`` (``Rule.scratch``).
     """
 
@@ -41,7 +41,7 @@ class Memory(NamedTuple):
     width: int
     scalars: np.ndarray
     parameters: np.ndarray
-    p: tuple
+    loss: tuple
     scratch: np.ndarray
 
 

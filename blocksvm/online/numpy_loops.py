@@ -7,13 +7,12 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from blocksvm.kernels import in_python
-from blocksvm.losses.loss import Loss
+from blocksvm.kernels import with_globals
 from blocksvm.online import loops
 from blocksvm.online.learner import Learner
 
 
-def numpy_loops(learner: Learner, loss: Loss, settings: dict, average: bool) -> loops.Loops:
+def numpy_loops(learner: Learner, settings: dict, average: bool) -> loops.Loops:
     """The loops of a learner with these settings."""
     rule, state = learner.rule, SimpleNamespace(settings=settings)
     names = list(enumerate(rule.columns._fields))[1 : len(rule.columns) - rule.columns.n_averaging]
@@ -56,17 +55,16 @@ def numpy_loops(learner: Learner, loss: Loss, settings: dict, average: bool) -> 
         if average:
             out -= (columns[:, :, lagged] / np.maximum(1.0, memory.scalars[:, :1])).reshape(-1)
 
-    parts = {"score": score, "update": update, "value": in_python(loss.value)}
-    kinds = ({"ONE": True, "PAIR": False}, {"ONE": False, "PAIR": False}, {"ONE": False, "PAIR": True})
-    return loops.Loops(*(without_caches(loops.learn_rows, **kind, **parts) for kind in kinds), read_weights)
+    three = loops.assembled("numpy", 0, score, update, None, with_globals, with_globals)
+    return loops.Loops(*map(in_plain_python, three), read_weights)
 
 
-def without_caches(loop, **parts):
-    """A loop in plain Python, which asks for no cache lines; parts: in the place of its functions."""
-    draw = in_python(loops.is_queried)
+def in_plain_python(loop):
+    """A loop in plain Python, which asks for no cache lines."""
+    plain = with_globals(loop, loop.__name__, fetch_ahead=lambda *arguments: None)
 
-    def is_queried(query, *more):
+    def run(*arguments):
         with np.errstate(over="ignore"):  # products of hashes
-            return query == np.inf or draw(query, *more)
+            plain(*arguments)
 
-    return in_python(loop, fetch_ahead=lambda *arguments: None, is_queried=is_queried, **parts)
+    return run

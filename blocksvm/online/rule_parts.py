@@ -7,7 +7,7 @@ In all of them ``row`` is a ``SparseRow`` and ``memory`` a ``Memory`` (memory.py
 import numpy as np
 
 from blocksvm.kernels import inlined, inlined_with, with_parts
-from blocksvm.kernels.loss_placeholders import derivative
+from blocksvm.kernels.loss_functions import derivative
 from blocksvm.kernels.prefetch import strided_dot, value_at
 from blocksvm.online.learner import Rule
 from blocksvm.online.memory import Layout, layout, parameters, unsigned
@@ -35,7 +35,7 @@ def dot(row, memory):
 @inlined
 def derivative_at(z, y, importance, memory):
     """The derivative of the loss with respect to the score, times the row's importance."""
-    return importance * derivative(z, y, 1.0, memory.p)
+    return importance * derivative(memory.loss, z, y, 1.0)
 
 
 @inlined

@@ -120,11 +120,11 @@ class Runner:
         rule = self.learner.rule
         self.parameters = np.array(rule.packed(self.settings, self.average))
         self.loss = get_loss(self.learner.loss_of(self.settings))
-        self.p = self.loss.parameters(self.settings)
+        self.function = self.loss.at(self.settings)
         if self.learner.update_numpy is None:
-            self.loops = loops_of(rule, self.loss)
+            self.loops = loops_of(rule)
         else:
-            self.loops = numpy_loops(self.learner, self.loss, self.settings, self.average)
+            self.loops = numpy_loops(self.learner, self.settings, self.average)
         self.width = rule.width(self.average)
         self.n_scalars = rule.n_scalars(self.average)
 
@@ -239,7 +239,7 @@ class Runner:
     def memory(self, columns: np.ndarray, scalars: np.ndarray) -> Memory:
         """The memory for the loops; scalars: of one learner, or of one per class."""
         by_learner = scalars.reshape(-1, self.n_scalars)
-        return Memory(columns, self.width, by_learner, self.parameters, self.p, NO_SCRATCH)
+        return Memory(columns, self.width, by_learner, self.parameters, self.function, NO_SCRATCH)
 
     def read_weights(self, columns: np.ndarray, scalars: np.ndarray, out: np.ndarray) -> None:
         """The weights of some features in ``out``, without a prior model's; scalars (k, n_scalars).  Raises InputError

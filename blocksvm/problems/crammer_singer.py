@@ -13,7 +13,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS, require_labels
 from blocksvm.kernels.crammer_singer_loops import crammer_singer_feasible, crammer_singer_sums
 from blocksvm.losses import get_loss
-from blocksvm.losses.hinge import HINGE
+from blocksvm.losses.box import HINGE
 from blocksvm.problems.problem import as_near, check_costs, class_factors, sums_by_class, weight_of_losses
 from blocksvm.problems.several_problems import SideBySideSums
 from blocksvm.sources.block import Block

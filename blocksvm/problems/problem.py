@@ -32,7 +32,7 @@ from blocksvm.base.settings import Settings
 from blocksvm.base.threads import ALONE, Threads
 from blocksvm.kernels.dual_cd_loops import dual_coefficients, make_feasible
 from blocksvm.kernels.free_bias_loops import sums_by_side
-from blocksvm.kernels.loss_placeholders import SUMS, UNIT_ROUNDOFF
+from blocksvm.kernels.loss_functions import SUMS, UNIT_ROUNDOFF
 from blocksvm.kernels.margins import (
     add_rows,
     certificate_sums,
@@ -63,7 +63,7 @@ class Problem:
 
     cost (2,) float64: C times class weight, by class (negative, positive; equal where targets are real numbers); bias:
     value of the constant feature; weight_sums: sums of the rows' weights by class (without weights: numbers of rows);
-    parameters: the values of the loss's settings, in their order; unit: of decision values: 1, the margin, or
+    function: the loss at its settings, as kernels take it; unit: of decision values: 1, the margin, or
     where targets are real numbers about their distance from each other; free_bias: the constant feature's weight is
     not regularised (problems/free_bias.py); apart: w need not be the w of the dual variables certified with it.
     """
@@ -73,7 +73,7 @@ class Problem:
     bias: float
     n_samples: int
     weight_sums: tuple[float, float]
-    parameters: tuple = ()
+    function: Any = None
     unit: float = 1.0
     free_bias: bool = False
     apart: bool = False
@@ -91,8 +91,8 @@ class Problem:
     def allows(self, alpha: np.ndarray, block: Block) -> bool:
         """Whether the dual variables of a block's rows lie within their bounds, but for rounding."""
         near = alpha.copy()
-        row = block.y, block.weights, self.cost_by_sign(), self.parameters
-        self.loss.compiled(make_feasible)(near, *row, np.ones(2), 1.0)
+        row = block.y, block.weights, self.cost_by_sign(), self.function
+        make_feasible(near, *row, np.ones(2), 1.0)
         return as_near(alpha, near)
 
     def sums(self, w: np.ndarray, prior: np.ndarray | None = None) -> CertificateSums:
@@ -131,7 +131,7 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
         weights, unit = class_factors(class_weight, labels, sums), 1.0
     C = weight_of_losses(settings, math.fsum(sums))
     cost = C * np.array(weights)
-    problem = Problem(loss, cost, bias, source.n_samples, sums, loss.parameters(settings), unit)
+    problem = Problem(loss, cost, bias, source.n_samples, sums, loss.at(settings), unit)
     check_costs(settings, problem.cost, source, bias, problem.total_cost)
     return problem
 
@@ -277,7 +277,6 @@ class CertificateSums:
     def __init__(self, problem: Problem, w: np.ndarray, prior: np.ndarray | None = None):
         self.problem = problem
         self.w = w
-        self.sums_of_rows = problem.loss.compiled(certificate_sums)
         self.cost = problem.cost_by_sign()
         if problem.free_bias:  # the constant feature's weight has no part in the norms
             self.constant = problem.bias * float(w[-1])
@@ -330,11 +329,11 @@ class CertificateSums:
         problem = self.problem
         self.dual = alpha is not None
         within = self.within(block) if within is None else within
-        row = (block.y, block.weights, alpha, self.cost, problem.parameters)
-        self.parts.append(self.sums_of_rows(scores, within, *row))
+        row = (block.y, block.weights, alpha, self.cost, problem.function)
+        self.parts.append(certificate_sums(scores, within, *row))
         self.gap_of_rows += self.parts[-1][1]
         if self.repair is not None and self.dual:
-            self.repair.add(problem.loss.compiled(sums_by_side)(scores, *row, block.sq_norms))
+            self.repair.add(sums_by_side(scores, *row, block.sq_norms))
         if not problem.real:
             self.correct += int(np.count_nonzero(predicted(scores) == block.y))
             self.labelled += int(np.count_nonzero(block.y))
@@ -416,10 +415,10 @@ class SumsApart(CertificateSums):
     def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None, within: np.ndarray | None = None) -> None:
         if alpha is not None:
             problem = self.problem
-            row = (alpha, block.y, block.weights, self.cost, problem.parameters)
-            problem.loss.compiled(make_feasible)(*row, np.ones(2), 1.0)
+            row = (alpha, block.y, block.weights, self.cost, problem.function)
+            make_feasible(*row, np.ones(2), 1.0)
             coefficients = np.empty(len(alpha))
-            problem.loss.compiled(dual_coefficients)(*row, coefficients)
+            dual_coefficients(*row, coefficients)
             add_rows(*block.matrix, coefficients, problem.bias, self.rebuilt)
             self.added_lengths += float(np.abs(coefficients) @ np.sqrt(block.sq_norms + problem.bias**2))
         super().add(scores, block, alpha, within)

@@ -11,13 +11,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import MOST_LABELS, SETS, Labels, members_of, require_labels
 from blocksvm.base.vectors import side_by_side, together
-from blocksvm.kernels.loss_placeholders import SUMS
+from blocksvm.kernels.loss_functions import SUMS
 from blocksvm.kernels.several_loops import (
     several_certificate_sums,
     several_decision_values,
@@ -85,7 +86,7 @@ class SeveralProblems:
     sides: Sides
     bias: float
     n_samples: int
-    parameters: tuple = ()
+    function: Any = None
     certified: np.ndarray | None = None
     tol: float = 0.0
     predicts: str | None = None
@@ -116,8 +117,8 @@ class SeveralProblems:
     def allows(self, alpha: np.ndarray, block: Block) -> bool:
         """Whether the dual variables (n, k) of a block's rows lie within their bounds, but for rounding."""
         near = alpha.copy()
-        row = self.codes(block), self.reals(block), block.weights, self.sides.table, self.cost, self.parameters
-        self.loss.compiled(several_feasible)(near, *row, np.ones((self.n_problems, 2)))
+        row = self.codes(block), self.reals(block), block.weights, self.sides.table, self.cost, self.function
+        several_feasible(near, *row, np.ones((self.n_problems, 2)))
         return as_near(alpha, near)
 
     def sums(self, w: np.ndarray, prior: np.ndarray | None = None) -> SeveralSums:
@@ -169,7 +170,7 @@ def each_against_the_rest(settings: Mapping, bias: float, source: Source, tol: f
             table[member] = 1
 
     return SeveralProblems(
-        loss, cost, Sides(len(sums) + 1, k, fill), bias, source.n_samples, loss.parameters(settings), tol=tol,
+        loss, cost, Sides(len(sums) + 1, k, fill), bias, source.n_samples, loss.at(settings), tol=tol,
         predicts=source.label_kind,
     )  # fmt: skip
 
@@ -270,7 +271,6 @@ class SeveralSums(SideBySideSums):
 
     def __init__(self, problem: SeveralProblems, w: np.ndarray, prior: np.ndarray | None = None):
         super().__init__(problem, w, prior)
-        self.sums_of_rows = problem.loss.compiled(several_certificate_sums)
 
     def clear(self) -> None:
         self.live = self.problem.live
@@ -281,9 +281,9 @@ class SeveralSums(SideBySideSums):
         """Add a block: its scores, and alpha (n, k) of its rows."""
         problem, codes = self.problem, self.problem.codes(block)
         sums = np.zeros_like(self.totals)
-        self.sums_of_rows(
+        several_certificate_sums(
             scores, self.within(block) if within is None else within, codes, problem.reals(block), block.weights,
-            alpha, problem.sides.table, problem.cost, problem.parameters, self.live, sums,
+            alpha, problem.sides.table, problem.cost, problem.function, self.live, sums,
         )  # fmt: skip
         self.totals += sums
         if problem.predicts == SETS:

@@ -21,7 +21,7 @@ from blocksvm.kernels.dual_cd_loops import (
     make_feasible,
     shares_of_gap,
 )
-from blocksvm.kernels.loss_placeholders import AT_REST
+from blocksvm.kernels.loss_functions import AT_REST
 from blocksvm.kernels.margins import add_rows, inner_with_difference, squared_distance, sum_of_squares
 from blocksvm.kernels.shuffle import keep_active
 from blocksvm.problems.free_bias import constant_value
@@ -106,8 +106,7 @@ class DualCD(TellsShares):
         problem = make_problem(self.settings, bias, task.source)
         self.problem = replace(problem, free_bias=task.free_bias)
         self.bias, self.real_targets = self.problem.bias, self.problem.real
-        self.objective = Objective(self.problem.bias, self.problem.cost_by_sign(), self.problem.parameters)
-        self.one_pass = self.problem.loss.compiled(dual_cd_pass)
+        self.objective = Objective(self.problem.bias, self.problem.cost_by_sign(), self.problem.function)
         self.prior = np.empty(0)
         self.declare(task)
         if task.free_bias:
@@ -188,12 +187,12 @@ class DualCD(TellsShares):
         state["w"][:] = 0.0
         for block in blocks:
             alpha = state["alpha"][block.rows]
-            row = (block.y, block.weights, self.objective.cost, problem.parameters)
+            row = (block.y, block.weights, self.objective.cost, problem.function)
             if ratio is not None:
-                largest = problem.loss.compiled(make_feasible)(alpha, *row, ratio, largest)
+                largest = make_feasible(alpha, *row, ratio, largest)
                 state["alpha"][block.rows] = alpha
             coefficients = np.empty(len(alpha))
-            conjugates += problem.loss.compiled(dual_coefficients)(alpha, *row, coefficients)
+            conjugates += dual_coefficients(alpha, *row, coefficients)
             add_rows(*block.matrix, coefficients, problem.bias, state["w"])
         return conjugates, largest
 
@@ -251,7 +250,7 @@ class DualCD(TellsShares):
         arrays = self.pass_arrays(state, visit)
 
         def step(order: np.ndarray, limits: Limits, arrays: PassArrays, moving: np.ndarray | None) -> tuple:
-            return self.one_pass(block.row_arrays, order, self.objective, limits, arrays, moving)
+            return dual_cd_pass(block.row_arrays, order, self.objective, limits, arrays, moving)
 
         if visit.of_the_set or not self.with_set:
             return step(order, limits, arrays, None)[:MOVING]
@@ -270,7 +269,7 @@ class DualCD(TellsShares):
 
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
         _, cost, loss_settings = self.objective
-        self.problem.loss.compiled(shares_of_gap)(
+        shares_of_gap(
             scores, block.y, block.weights, state["alpha"], cost, loss_settings, state["rest"], state["pauses"], out
         )
 

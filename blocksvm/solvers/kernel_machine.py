@@ -24,7 +24,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Setting
 from blocksvm.kernels.kernel_machine_loops import kernel_rows, kernel_sums, pairs, singles
-from blocksvm.kernels.loss_placeholders import UNIT_ROUNDOFF
+from blocksvm.kernels.loss_functions import UNIT_ROUNDOFF
 from blocksvm.problems.kernel_problem import (
     KERNEL_SETTINGS,
     certificate_of,

@@ -70,8 +70,7 @@ class Pegasos(Solver):
         self.lam = 1.0 / problem.total_cost
         self.radius = math.inf if self.dual else radius_of(problem)
         cost = problem.cost_by_sign() * (problem.n_samples / problem.total_cost)
-        self.objective = Objective(problem.bias, cost, problem.parameters)
-        self.one_pass = problem.loss.compiled(pegasos_pass)
+        self.objective = Objective(problem.bias, cost, problem.function)
         self.chosen = np.empty(min(batch, problem.n_samples), np.int32)
         self.steps_of = np.empty(len(self.chosen))
         self.state_arrays: tuple[StateArray, ...] = (
@@ -111,7 +110,7 @@ class Pegasos(Solver):
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
         """Steps over the sub-batches of the block, consecutive in ``order``."""
         scalars = state["scalars"]
-        loss, nnz, _ = self.one_pass(
+        loss, nnz, _ = pegasos_pass(
             block.row_arrays, order, self.batch, self.objective, self.problem.loss.curvature, self.lam, self.radius,
             state["v"], state["lagged"], state.get("b", NOTHING), state.get("b_lagged", NOTHING), scalars[:5],
             self.chosen, self.steps_of,
@@ -175,7 +174,7 @@ def radius_of(problem: Problem) -> float:
         return math.sqrt(loss.ball * problem.total_cost)
     if problem.real:
         return math.inf
-    return math.sqrt(2.0 * problem.total_cost * max(loss.value(0.0, y, 1.0, problem.parameters) for y in (-1.0, 1.0)))
+    return math.sqrt(2.0 * problem.total_cost * max(problem.function.value(0.0, y, 1.0) for y in (-1.0, 1.0)))
 
 
 def is_renewal(outer: int) -> bool:

@@ -40,8 +40,6 @@ class RowGradients:
         self.several = problem if isinstance(problem, SeveralProblems) else None
         self.live = set(live.tolist())
         self.lengths = np.sqrt(norms_of(w, 1 if self.several is None else self.several.n_problems)[:, 0])
-        self.evaluated = problem.loss.compiled(dual_of_derivative)
-        self.curved = problem.loss.compiled(curvatures_of)
 
     def add(self, block: Block, alpha: np.ndarray, terms: np.ndarray, curvatures: np.ndarray) -> tuple[int, int]:
         """(rows whose label is predicted, rows with one).  alpha (n, k): the dual variables of the live problems;
@@ -100,11 +98,11 @@ class RowGradients:
             if c in self.live:
                 targets, costs = self._targets_and_costs(c, block, rows)
                 known = z, np.ascontiguousarray(within[:, c]), norms
-                self.evaluated(*known, targets, costs, self.problem.parameters, of_rows, coefficients, of_c)
+                dual_of_derivative(*known, targets, costs, self.problem.function, of_rows, coefficients, of_c)
                 alpha[rows, c] = of_rows
                 terms[TERMS * c : TERMS * (c + 1), rows] = of_c
                 if self.diagonal is not None:
-                    self.curved(z, targets, costs, self.problem.parameters, of_rows)
+                    curvatures_of(z, targets, costs, self.problem.function, of_rows)
                     curvatures[rows, c] = of_rows
             scores[rows, c] = coefficients
         return right

@@ -16,7 +16,7 @@ import numpy as np
 from blocksvm.base.memory import Budget
 from blocksvm.base.vectors import LINE
 from blocksvm.kernels.dual_cd_loops import Limits, Objective
-from blocksvm.kernels.loss_placeholders import AT_REST
+from blocksvm.kernels.loss_functions import AT_REST
 from blocksvm.kernels.several_loops import (
     add_up_shares,
     leave_rows_at_rest,
@@ -64,7 +64,6 @@ class SeveralDualCD(SideBySide, SeveralProblemsSolver):
     def __init__(self, task: Task):
         super().__init__(task)
         k = self.n_vectors
-        self.one_pass = self.problem.loss.compiled(several_dual_cd_pass)
         lanes = -(-k // LINE)
         self.visit_arrays = (VisitArray(ORDER, np.int32, lanes), VisitArray(ACTIVE, np.uint8, lanes))
         if self.with_set:
@@ -95,11 +94,11 @@ class SeveralDualCD(SideBySide, SeveralProblemsSolver):
     def coefficients(self, block: Block, state: State, alpha: np.ndarray, ratio: np.ndarray | None) -> np.ndarray:
         problem, conjugates = self.problem, state["conjugates"]
         rows = problem.codes(block), problem.reals(block), block.weights
-        row = *rows, problem.sides.table, problem.cost, problem.parameters
+        row = *rows, problem.sides.table, problem.cost, problem.function
         if ratio is not None:
-            problem.loss.compiled(several_feasible)(alpha, *row, ratio)
+            several_feasible(alpha, *row, ratio)
         coefficients = np.empty_like(alpha)
-        problem.loss.compiled(several_coefficients)(alpha, *row, self.live(state), conjugates, coefficients)
+        several_coefficients(alpha, *row, self.live(state), conjugates, coefficients)
         state["sums"][CONJUGATE] = conjugates.sum()
         return coefficients
 
@@ -156,18 +155,18 @@ class SeveralDualCD(SideBySide, SeveralProblemsSolver):
         assert isinstance(visit, Lane)
         problem, reading = self.problem, not visit.of_the_set
         first = reading and visit.passes == 0
-        return self.one_pass(
+        return several_dual_cd_pass(
             block.row_arrays._replace(y=problem.codes(block)), problem.reals(block), order,
-            Objective(self.bias, problem.cost, problem.parameters), problem.sides.table, limits, visit.live,
+            Objective(self.bias, problem.cost, problem.function), problem.sides.table, limits, visit.live,
             reading, first, state["scale"], self.pass_arrays(state, visit), state["w"].shape[1], state["conjugates"],
             state["seen"] if first else np.zeros(self.n_vectors),
         )  # fmt: skip
 
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
         problem = self.problem
-        problem.loss.compiled(several_shares)(
+        several_shares(
             scores, problem.codes(block), problem.reals(block), block.weights, state["alpha"], problem.sides.table,
-            problem.cost, problem.parameters, self.live(state), state["scale"], state["rest"], state["pauses"], out,
+            problem.cost, problem.function, self.live(state), state["scale"], state["rest"], state["pauses"], out,
         )  # fmt: skip
 
     def begin_outer(self, state: State) -> None:

@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from blocksvm.base.errors import option
-from blocksvm.losses.hinge import HINGE as LOSS
+from blocksvm.losses.box import HINGE as LOSS
 from blocksvm.theory.bound import (
     CONSTANT,
     FALLING,

@@ -242,7 +242,7 @@ def comparators(run: Run, memory: int, tell: Callable[[str], None]) -> list[Comp
 def is_certified(loss: Loss) -> bool:
     """The batch solver finds the best fixed weights: a loss of two classes with a dual, which is 0 from some margin on,
     so that the path of C ends where rows are separated."""
-    return loss.conjugate is not None and not loss.of_numbers and loss.zero_from < math.inf
+    return loss.has("conjugate") and not loss.of_numbers and loss.zero_from < math.inf
 
 
 @contextmanager
@@ -265,7 +265,7 @@ def certified(run: Run, memory: int, tell: Callable[[str], None], costs: list[fl
                 fitted = fit(
                     run.rows.source, C=C, loss=run.judging.name, bias=bias, tol=TOLERANCE, schedule="5",
                     max_outer=OUTERS, memory=memory, warm_start=previous, **run.rows.solver,
-                    **dict(zip(run.judging.loss.settings.names(), run.judging.p, strict=True)),
+                    **run.judging.settings,
                 )  # fmt: skip
             previous = folder / f"{number}.h5"
             fitted.save(previous)

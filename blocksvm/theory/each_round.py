@@ -11,7 +11,6 @@ import numpy as np
 
 from blocksvm.kernels import specialised
 from blocksvm.kernels.margins import add_rows
-from blocksvm.losses.loss import Loss
 from blocksvm.online.learner import Rule
 from blocksvm.theory.kernels import rounds
 
@@ -34,12 +33,12 @@ def read_potential(run: Run) -> None:
 
 
 @cache
-def compiled(loop: Callable, name: str, rule: Rule, loss: Loss, varies: bool) -> Callable:
+def compiled(loop: Callable, name: str, rule: Rule, varies: bool) -> Callable:
     """A loop of rounds.py with this learner's functions; varies: its regulariser has heights."""
     functions = {part: getattr(rule, part) for part in ("score", "update", "current", "mean")}
     parts = functions | {"height": rounds.height_of_powers if varies else rounds.height}
     used = {named: part for named, part in parts.items() if named in loop.__code__.co_names}
-    return loss.compiled(specialised(loop, f"{loop.__name__}_{name}", **used))
+    return specialised(loop, f"{loop.__name__}_{name}", **used)
 
 
 class Reading:
@@ -56,7 +55,7 @@ class Reading:
             parameters[at] = min(parameters[at], LARGEST_RADIUS)
         self.memory = runner.memory(state.columns, state.scalars)._replace(scalars=state.scalars, parameters=parameters)
         varies = run.regulariser is not None and run.regulariser.kind == "heights"
-        self.loop = lambda loop: compiled(loop, runner.name, rule, run.followed.loss, varies)
+        self.loop = lambda loop: compiled(loop, runner.name, rule, varies)
 
 
 def read_weights(run: Run, state) -> None:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 
 from blocksvm.losses import DEFAULT, get_loss
-from blocksvm.losses.hinge import HINGE
+from blocksvm.losses.box import HINGE
 from blocksvm.losses.loss import Loss
 from blocksvm.online.exact import ExactRunner
 from blocksvm.online.runner import Runner
@@ -28,31 +28,34 @@ SMALLEST_SCALE = 1e-9  # below it the scale of weights is multiplied in
 
 
 class Losses(NamedTuple):
-    """A loss by its name, with its settings p."""
+    """A loss by its name, with its own settings; function: as kernels take it."""
 
     name: str
     loss: Loss
-    p: tuple
+    settings: dict
+    function: Any
 
     @classmethod
     def of(cls, name: str, settings: dict) -> Losses:
-        return cls(name, get_loss(name), get_loss(name).parameters(settings))
+        loss = get_loss(name)
+        own = {setting: settings[setting] for setting in loss.settings.names()}
+        return cls(name, loss, own, loss.at(own))
 
     @property
     def smooth(self) -> bool:
         """It has second derivatives."""
-        return self.loss.second_derivative is not None
+        return self.loss.has("second_derivative")
 
     def at(self, scores: np.ndarray, y: np.ndarray, width: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
         """(losses, slopes), each (T,), of scores and labels; those of a loss with a conjugate smoothed within a width
         above 0."""
         losses, slopes = np.empty(len(scores)), np.empty(len(scores))
-        self.loss.compiled(rounds.losses_of)(scores, y.astype(np.float64), width, self.p, losses, slopes)
+        rounds.losses_of(scores, y.astype(np.float64), width, self.function, losses, slopes)
         return losses, slopes
 
     def dual(self, slopes: np.ndarray, y: np.ndarray) -> float:
         """-sum conjugate, for slopes that the loss has."""
-        return -self.loss.compiled(rounds.sum_of_conjugates)(slopes, y.astype(np.float64), self.p)
+        return -rounds.sum_of_conjugates(slopes, y.astype(np.float64), self.function)
 
 
 @dataclass
@@ -150,7 +153,7 @@ class Run:
 
     def hinge_of(self, scores: np.ndarray) -> np.ndarray:
         """(T,) hinge losses; of numbers the losses that the learner follows."""
-        return (self.followed if self.real else Losses("hinge", HINGE, ())).at(scores, self.y)[0]
+        return (self.followed if self.real else Losses("hinge", HINGE, {}, HINGE.at({}))).at(scores, self.y)[0]
 
     def is_mistaken(self, scores: np.ndarray) -> np.ndarray:
         """(T,) bool: the score is on the wrong side; of numbers, and of tasks (tasks.py): a loss of 1 or more."""

@@ -1,7 +1,7 @@
 """The working set: rows that can still move, kept in memory between the readings of all rows and passed over there.
 
 Rows are candidates where they lie between their bounds, violate one, or are near to it (NEAR in
-kernels/loss_placeholders.py); where not all of them fit, those with the largest share of the gap are members (after
+kernels/loss_functions.py); where not all of them fit, those with the largest share of the gap are members (after
 Dünner, Parnell, Jaggi, NIPS 2017; the shares add up to P(w) - D(a), losses/loss.py).  They are gathered while blocks
 pass by."""
 

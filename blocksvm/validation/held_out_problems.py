@@ -15,7 +15,6 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS
 from blocksvm.losses import require
-from blocksvm.losses.loss import Loss
 from blocksvm.problems.problem import make_problem
 from blocksvm.problems.several_problems import SeveralProblems, SeveralSums, Sides, each_against_the_rest, norms_of
 from blocksvm.solvers.dual_cd import CONJUGATE
@@ -45,7 +44,7 @@ def whole_of(settings: Mapping, bias: float, source: Source) -> SeveralProblems:
         table[-1] = 1
 
     sides = Sides(2 if real else 3, 1, fill)
-    return SeveralProblems(loss, one.cost.reshape(1, 2), sides, bias, one.n_samples, one.parameters, unit=one.unit)
+    return SeveralProblems(loss, one.cost.reshape(1, 2), sides, bias, one.n_samples, one.function, unit=one.unit)
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ def held_out_problems(
         return kinds_of_rows + ((block.y + 1) // 2 if kinds == 2 else block.y).astype(np.int16)
 
     return HeldOutProblems(
-        loss, cost, Sides(count * kinds + 1, k, fill), bias, source.n_samples, whole.parameters, tol=tol, kinds=code,
+        loss, cost, Sides(count * kinds + 1, k, fill), bias, source.n_samples, whole.function, tol=tol, kinds=code,
         real=real, unit=whole.unit, folds=folds,
     )  # fmt: skip
 
@@ -153,7 +152,7 @@ class HeldOutCD(SeveralDualCD):
             return
         w, alpha, conjugates, C = self.previous
         width = w.shape[1]
-        parabola = curvature_of(self.problem.loss, self.problem.parameters)
+        parabola = curvature_of(self.problem)
         factors = np.empty((len(self.path), width))
         total, norms = alpha.sum(axis=0), norms_of(w, width)
         for number, C_now in enumerate(self.path):
@@ -181,9 +180,9 @@ class HeldOutCD(SeveralDualCD):
         return w, alpha, state["conjugates"][first:].copy(), float(self.path[-1])
 
 
-def curvature_of(loss: Loss, loss_settings: tuple) -> float | None:
+def curvature_of(problem: SeveralProblems) -> float | None:
     """Of a conjugate that is a parabola, -a and a multiple of a^2: 0 where that is 0, else above; None of any other."""
-    if loss.of_numbers:
+    if problem.loss.of_numbers:
         return None
-    whole, half = (4.0 * (loss.conjugate(4.0 * a, 1.0, 4.0, loss_settings) / 4.0 + a) for a in (0.5, 0.25))
+    whole, half = (4.0 * (problem.function.conjugate(4.0 * a, 1.0, 4.0) / 4.0 + a) for a in (0.5, 0.25))
     return whole if abs(half - 0.25 * whole) <= 1e-12 else None

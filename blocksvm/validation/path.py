@@ -218,7 +218,7 @@ def score(
     """Each row by the models of its own fold; held (n_samples, n_C, classes): its decision values; targets, weights:
     as ``targets_of`` has them."""
     n_C, classes = held.shape[1:]
-    sums, one = problem.loss.compiled(certificate_sums), np.ones(3)
+    sums, one = certificate_sums, np.ones(3)
     for fold in range(folds.count):
         rows = np.flatnonzero(folds.of_rows == fold)
         y = targets[rows]
@@ -230,7 +230,7 @@ def score(
             for c in range(classes):
                 side = y if classes == 1 else np.where(y == c, 1, -1).astype(np.int16)
                 exact = np.zeros(len(rows))
-                losses += sums(np.ascontiguousarray(z[c]), exact, side, importance, None, one, problem.parameters)[0]
+                losses += sums(np.ascontiguousarray(z[c]), exact, side, importance, None, one, problem.function)[0]
             scores.loss[place] = losses / max(weight, 1e-300)
             if problem.real:
                 scores.rmse[place] = math.sqrt(np.square(z[0] - y).mean())

@@ -1,14 +1,12 @@
-"""Machine code on disk: the same bits as compiled anew, never stale, never run unchecked; functions put together."""
+"""Machine code on disk: the same bits as compiled anew, never stale, never from a folder that others may write in."""
 
 import ast
 import json
-import math
 import os
 import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -19,67 +17,18 @@ import pytest
 from support.places import ROOT
 from support.training_cases import command, make_store, random_rows
 
-from blocksvm.kernels import inlined, inlined_with, notices, specialised
-from blocksvm.kernels.kernel_cache import FOLDERS, cache_folder
+from blocksvm.kernels import compile as compiling
+from blocksvm.kernels import inlined, inlined_with, specialised
+from blocksvm.kernels.compile import FOLDERS, cache_folder
 
 needs_jit = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"), reason="nothing is compiled")
 
-LOOP = """
-import numpy as np
-from blocksvm.kernels import inlined, inlined_with, kernel, specialised
-import helper
-from constants import FACTOR
-from helper import weight
 
-def score(x):
-    return x
-
-@inlined
-def plus(x):
-    return x + 1.0
-
-@inlined
-def minus(x):
-    return x - 1.0
-
-FACTORS = (1.0, 1.0)
-
-@inlined
-def scaled(x):
-    return FACTORS[0] * FACTORS[1] * x
-
-def loop(X):
-    total = 0.0
-    for i in range(X.shape[0]):
-        total += score(X[i])
-    return total
-
-@kernel
-def weighted(X):
-    total = FACTOR
-    for i in range(X.shape[0]):
-        total += weight(X[i]) + helper.more(X[i])
-    return total
-"""
-HELPER = """
-from blocksvm.kernels import inlined, kernel
-
-@inlined
-def weight(x):
-    return 2.0 * x
-
-@kernel
-def more(x):
-    return 10.0 * x
-"""
-
-
-def python(code: str, cache: Path, cwd: Path = ROOT, **environment: str) -> subprocess.Popen:
-    """A process of its own, that finds this checkout and modules in ``cwd``."""
-    path = os.pathsep.join([str(cwd), str(ROOT)])
-    env = os.environ | {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"} | environment
+def python(code: str, cache: Path, **environment: str) -> subprocess.Popen:
+    """A process of its own that finds this checkout."""
+    env = os.environ | {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"} | environment
     line = [sys.executable, "-c", f"import json, numpy as np\n{code}"]
-    return subprocess.Popen(line, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(line, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def answer_of(process: subprocess.Popen):
@@ -90,153 +39,47 @@ def answer_of(process: subprocess.Popen):
     return json.loads(out.splitlines()[-1]), err
 
 
-def answer(code: str, cache: Path, cwd: Path, **environment: str):
-    return answer_of(python(f"import loops\nX = np.array([3.0, 4.0])\n{code}", cache, cwd, **environment))[0]
-
-
-@pytest.fixture
-def mine(tmp_path):
-    """A folder with a user's own kernels, outside the package."""
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    (folder / "loops.py").write_text(LOOP)
-    (folder / "helper.py").write_text(HELPER)
-    (folder / "constants.py").write_text("FACTOR = 2.0\n")
-    return folder
-
-
 def files_of(cache: Path) -> list[Path]:
-    return [path for path in sorted(cache.rglob("*")) if path.is_file()]
+    return [path for path in sorted(cache.rglob("*.nb?")) if path.is_file()]
 
 
-# the sum, and how often the kernel was compiled
-WEIGHTED = "print(json.dumps([loops.weighted(X), sum(loops.weighted.stats.cache_misses.values())]))"
-SUM = 2.0 + 2.0 * 7.0 + 10.0 * 7.0
-
-
-@pytest.mark.process
-@needs_jit
-def test_one_name_with_other_parts_is_other_code(tmp_path, mine):
-    """Also where a process loads both, which two processes compiled: numba numbers functions anew in each."""
-    one = "k = loops.specialised(loops.loop, 'same', score=loops.%s); print(json.dumps(k(X)))"
-    assert answer(one % "plus", tmp_path, mine) == 9.0
-    assert answer(one % "minus", tmp_path, mine) == 5.0
-    both = (
-        "k, l = (loops.specialised(loops.loop, 'same', score=s) for s in (loops.plus, loops.minus))\n"
-        "@loops.kernel\n"
-        "def difference(X):\n"
-        "    return k(X) - l(X)\n"
-        "found = [k(X), l(X), sum((k.stats.cache_misses + l.stats.cache_misses).values()), difference(X)]\n"
-        "print(json.dumps(found))"
-    )
-    assert answer(both, tmp_path, mine) == [9.0, 5.0, 0, 4.0]
+# the sums for the kinds of numbers that are given, and how often the kernel was compiled
+SUMS = """
+from blocksvm.kernels.margins import row_sq_norms as k
+out = np.empty(1)
+for kind in {kinds}:
+    k(np.array([0, 2]), np.arange(2, dtype=np.int32), np.array([3, 4], kind), out)
+print(json.dumps([out[0], sum(k.stats.cache_misses.values())]))
+"""
 
 
 @pytest.mark.process
 @needs_jit
-def test_a_changed_source_of_the_users_is_compiled_anew(tmp_path, mine):
-    """Also one that is only imported, and of equal date."""
-    assert answer(WEIGHTED, tmp_path, mine) == [SUM, 1]
-    total = SUM
-    for name, old, new, more in (
-        ("helper.py", "2.0 * x", "3.0 * x", 7.0),
-        ("helper.py", "10.0 * x", "20.0 * x", 70.0),
-        ("constants.py", "2.0", "5.0", 3.0),
-        ("loops.py", "total = FACTOR", "total = 1.0 + FACTOR", 1.0),
-    ):
-        before = (mine / name).stat()
-        (mine / name).write_text((mine / name).read_text().replace(old, new))
-        os.utime(mine / name, ns=(before.st_atime_ns, before.st_mtime_ns))
-        total += more
-        assert answer(WEIGHTED, tmp_path, mine) == [total, 1]
-    assert answer(WEIGHTED, tmp_path, mine) == [total, 0]
-
-
-@pytest.mark.process
-@needs_jit
-def test_what_is_in_no_file_is_not_kept(tmp_path, mine):
-    """Functions of a prompt or a notebook, and parts of which nothing is known."""
-    code = (
-        "from blocksvm.kernels import inlined, kernel, specialised\n"
-        "@kernel\ndef k(X):\n    return X[0]\n"
-        "@inlined\ndef own(x):\n    return x * 2.0\n"
-        "print(json.dumps([k(X), specialised(loops.loop, 'l', score=own)(X)]))"
-    )
-    assert answer(code, tmp_path / "cache", mine) == [3.0, 14.0]
-    assert files_of(tmp_path / "cache") == []
-
-
-@pytest.mark.process
-@needs_jit
-def test_a_damaged_file_is_compiled_anew(tmp_path, mine):
-    cache = tmp_path / "cache"
-    assert answer(WEIGHTED, cache, mine) == [SUM, 1]
-    (path,) = (path for path in files_of(cache) if path.name.startswith("weighted"))
-    whole = path.read_bytes()
-    for damaged in (b"", whole[: len(whole) // 2], whole[:900] + b"XX" + whole[902:]):
-        path.write_bytes(damaged)
-        assert answer(WEIGHTED, cache, mine) == [SUM, 1]
-        assert path.read_bytes() != damaged, "it was written anew"
-    assert answer(WEIGHTED, cache, mine) == [SUM, 0]
-
-
-@pytest.mark.process
-@needs_jit
-def test_constants_that_are_put_into_a_function_are_part_of_its_name(tmp_path, mine):
-    """Tuples of them, too; each is compiled once."""
-    code = (
-        "k = specialised(loops.loop, 'k', score=inlined_with(loops.scaled, 'scaled_by', FACTORS=%s))\n"
-        "print(json.dumps([k(X), sum(k.stats.cache_misses.values())]))"
-    )
-    code = "from blocksvm.kernels import inlined_with, specialised\n" + code
-    for factors, total, misses in (((1.0, 2.0), 14.0, 1), ((1.0, 2.0), 14.0, 0), ((1.0, 3.0), 21.0, 1)):
-        assert answer(code % (factors,), tmp_path / "cache", mine) == [total, misses]
-
-
-@pytest.mark.process
-@needs_jit
-def test_processes_that_compile_at_the_same_time(tmp_path, mine):
-    """One kernel for other types in each, of which numba's own index would lose some."""
+def test_processes_that_compile_at_the_same_time(tmp_path):
+    """One kernel for other types in each, of which numba's index would lose some, or take one for another."""
     kinds = ("float64", "float32", "int64", "int32")
-    code = "import loops; X = np.array([3, 4], '%s'); " + WEIGHTED
-    for compiled in (1, 0):
-        running = [python(code % kind, tmp_path / "cache", mine) for kind in (*kinds, "float64")]
-        found = [answer_of(process)[0] for process in running]
-        assert [total for total, _ in found] == [SUM] * 5
-        assert compiled or all(misses == 0 for _, misses in found)
-    assert {path.suffix for path in files_of(tmp_path / "cache")} == {".nbc"}
+    running = [python(SUMS.format(kinds=[kind]), tmp_path) for kind in (*kinds, "float64")]
+    assert [answer_of(process)[0][0] for process in running] == [25.0] * 5
+    assert answer_of(python(SUMS.format(kinds=kinds), tmp_path))[0] == [25.0, 0]
 
 
 @pytest.mark.process
 @needs_jit
-def test_loaded_code_finds_what_it_calls(tmp_path, mine):
-    """Kernels with little in common: what is brought up for one may not be enough for the next."""
-    (mine / "various.py").write_text(
-        "import math\nimport numpy as np\nfrom blocksvm.kernels import kernel\n"
-        "@kernel\ndef product(X):\n    return np.dot(X, X) + np.linalg.norm(X)\n"
-        "@kernel\ndef drawn(X):\n    np.random.seed(0)\n    return np.random.random() < 1.0\n"
-        "@kernel\ndef counted(X):\n    seen = {}\n    for x in X:\n        seen[x] = 1\n    return len(seen)\n"
-        "@kernel\ndef hashed(X):\n    return hash((1, X[0])) != 0\n"
-        "@kernel\ndef sums(X):\n    return math.erf(X[0]) + np.sort(X)[0] + len([x for x in X])\n"
-        "@kernel\ndef fails(X):\n    if X[0] > 1.0:\n        raise ValueError('too large', X[0])\n"
-    )
-    expected = {"product": 30.0, "drawn": True, "counted": 2, "hashed": True, "sums": math.erf(3.0) + 5.0}
+def test_a_loss_from_outside_is_compiled_anew(tmp_path):
+    """Its source is not what the folder is named by."""
     code = (
-        "import various as v\n"
-        "X = np.array([3.0, 4.0])\n"
-        "try: v.fails(X)\n"
-        "except ValueError as error: said = list(error.args)\n"
-        f"names = {list(expected)}\n"
-        "found = [getattr(v, name)(X) for name in names]\n"
-        "kernels = [getattr(v, name) for name in ('fails', *names)]\n"
-        "print(json.dumps([said, found, sum(sum(k.stats.cache_misses.values()) for k in kernels)]))"
+        "from blocksvm.kernels.lbfgs_loops import curvatures_of as k\n"
+        "from {module} import {loss}\n"
+        "z, out = np.zeros(1), np.empty(1)\n"
+        "k(z, z + 1, z + 1, {loss}.at({{'width': 2.0}}), out)\n"
+        "print(json.dumps([out[0], sum(k.stats.cache_misses.values())]))"
     )
-    for misses in (len(expected) + 1, 0):
-        assert answer(code, tmp_path / "cache", mine) == [["too large", 3.0], list(expected.values()), misses]
-    for name in ("product", "hashed"):  # each in a process of its own, with nothing else loaded
-        assert (
-            answer(f"import various as v; print(json.dumps(v.{name}(X)))", tmp_path / "cache", mine) == expected[name]
-        )
+    for module, loss, found in (
+        ("support.smooth_hinge", "SMOOTH_HINGE", [[0.5, 1], [0.5, 1]]),
+        ("blocksvm.losses.box", "SQUARED_HINGE", [[2.0, 1], [2.0, 0]]),
+    ):
+        line = code.format(module=module, loss=loss)
+        assert [answer_of(python(line, tmp_path))[0] for _ in range(2)] == found
 
 
 @pytest.mark.slow
@@ -256,7 +99,8 @@ def test_kernels_hold_no_constants_that_their_folder_is_not_named_by():
             node
             for node in ast.walk(tree)
             if isinstance(node, ast.FunctionDef)
-            and {one.id for one in node.decorator_list if isinstance(one, ast.Name)} & {"kernel", "inlined"}
+            and {one.id for one in node.decorator_list if isinstance(one, ast.Name)}
+            & {"kernel", "inlined", "inlined_views"}
         ]
         names = {one.id for node in compiled for one in ast.walk(node) if isinstance(one, ast.Name)}
         assert not names & loose, (source, names & loose)
@@ -265,13 +109,15 @@ def test_kernels_hold_no_constants_that_their_folder_is_not_named_by():
 
 @pytest.mark.process
 @needs_jit
-def test_a_full_disk_is_gone_on_without(tmp_path, mine):
-    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))\nimport loops\n"
-    code = f"{full}X = np.array([3.0, 4.0])\n{WEIGHTED}"
-    found, err = answer_of(python(code, tmp_path / "cache", mine))
-    assert found == [SUM, 1]
+def test_a_full_disk_is_gone_on_without(tmp_path):
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))\n"
+    found, err = answer_of(python(full + SUMS.format(kinds=["float64"]), tmp_path))
+    assert found == [25.0, 1]
     assert err.count("kernels are compiled anew in each run") == 1
-    assert files_of(tmp_path / "cache") == []
+    assert files_of(tmp_path) == []
+
+
+# --- commands -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.process
@@ -292,13 +138,7 @@ def test_a_first_run_says_that_it_compiles_and_a_second_one_has_the_same_bits(tm
     assert (quiet.returncode, quiet.stderr) == (0, "")
 
 
-FOLDER = "from blocksvm.kernels.kernel_cache import cache_folder; print(json.dumps(str(cache_folder())))"
-
-
-def folder_of(cache: Path, temporary: Path) -> tuple[Path, str]:
-    """(cache folder of a process, what it said)"""
-    found, err = answer_of(python(FOLDER, cache, TMPDIR=str(temporary)))
-    return Path(found), err
+# --- the folder -----------------------------------------------------------------------------------------------------
 
 
 def others_may_write(path: Path) -> None:
@@ -330,12 +170,9 @@ SPOILED = [others_may_write, a_group_may_write, another_owns_it, a_link, a_file]
 
 @pytest.mark.parametrize("spoil", SPOILED)
 def test_an_unsafe_folder_is_not_used(tmp_path, monkeypatch, spoil):
-    """Neither the ordinary one nor the one in the temporary directory: both hold pickles."""
-    temporary = tmp_path / "tmp"
-    temporary.mkdir()
+    """It holds pickles."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    monkeypatch.setattr(notices, "_issued", set())
+    monkeypatch.setattr(compiling, "_said", set())
 
     def folder_now() -> tuple[Path | None, str]:
         """(cache folder of a process that begins now, what it says)"""
@@ -348,16 +185,10 @@ def test_an_unsafe_folder_is_not_used(tmp_path, monkeypatch, spoil):
     assert said == ""
     assert stat.S_IMODE(ordinary.stat().st_mode) == stat.S_IMODE(ordinary.parent.stat().st_mode) == 0o700
     spoil(ordinary)
-    second, said = folder_now()
-    assert second.parent.parent == temporary
-    assert said == ""
-    assert stat.S_IMODE(second.stat().st_mode) == stat.S_IMODE(second.parent.stat().st_mode) == 0o700
-    spoil(second.parent)
-    third, said = folder_now()
-    assert third is None
+    found, said = folder_now()
+    assert found is None
     assert said.count("kernels are compiled anew in each run") == 1
     assert str(ordinary) in said
-    assert str(second.parent) in said
 
 
 @pytest.mark.process
@@ -366,8 +197,7 @@ def test_a_command_without_a_folder_says_so_once(tmp_path):
     X, y = random_rows(n=60, d=10, dtype=np.float32)
     store = make_store(tmp_path, X, y)
     (tmp_path / "cache").write_bytes(b"")
-    (tmp_path / f"blocksvm-{os.getuid()}").write_bytes(b"")
-    env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+    env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = command(store, tmp_path / "m.h5", env=env)
     assert done.returncode == 0
     assert done.stderr.count("kernels are compiled anew in each run") == 1
@@ -382,8 +212,12 @@ def test_folders_of_other_sources_are_removed_when_they_were_not_used_for_long(t
         (root / name / "file.nbc").touch()
         os.utime(root / name, (time.time() - days * 86_400,) * 2)
     root.chmod(0o700)
-    own, _ = folder_of(tmp_path / "cache", tmp_path)
-    assert sorted(path.name for path in root.iterdir()) == sorted(["kernels-new", "other", own.name])
+    line = "from blocksvm.kernels.compile import cache_folder; print(json.dumps(cache_folder().name))"
+    own, _ = answer_of(python(line, tmp_path / "cache"))
+    assert sorted(path.name for path in root.iterdir()) == sorted(["kernels-new", "other", own])
+
+
+# --- functions put in the place of others ---------------------------------------------------------------------------
 
 
 def upper(c):
@@ -426,10 +260,7 @@ def test_a_part_that_nobody_calls():
 
 
 @pytest.mark.process
-def test_without_compiling_all_is_plain_python(tmp_path, mine):
-    code = (
-        "k = loops.specialised(loops.loop, 'k', score=loops.inlined_with(loops.loop, 'l', score=loops.plus))\n"
-        "print(json.dumps([type(k).__name__, k(X.reshape(1, 2)), loops.weighted(X)]))"
-    )
-    assert answer(code, tmp_path / "cache", mine, NUMBA_DISABLE_JIT="1") == ["function", 9.0, SUM]
-    assert not (tmp_path / "cache").exists()
+def test_without_compiling_all_is_plain_python(tmp_path):
+    code = SUMS.replace("sum(k.stats.cache_misses.values())", "type(k).__name__").format(kinds=["float64"])
+    assert answer_of(python(code, tmp_path, NUMBA_DISABLE_JIT="1"))[0] == [25.0, "function"]
+    assert not list(tmp_path.iterdir())

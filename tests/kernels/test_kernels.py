@@ -235,8 +235,9 @@ def test_pegasos_norm_is_summed_anew():
     block, X, y = block_of("float64", seed=6)
     v, lagged = np.random.default_rng(0).standard_normal((2, X.shape[1] + 1))
     scalars = np.array([1.0, 12345.0, float(1 << 20), 0.0, 0.0])
-    get_loss("hinge").compiled(pegasos_pass)(
-        block.row_arrays, np.zeros(1, np.int32), 1, Objective(0.0, np.ones(3), ()), 0.0, 1e-3, 1e9,
+    objective = Objective(0.0, np.ones(3), get_loss("hinge").at({}))
+    pegasos_pass(
+        block.row_arrays, np.zeros(1, np.int32), 1, objective, 0.0, 1e-3, 1e9,
         v, lagged, np.empty(0), np.empty(0), scalars, np.empty(1, np.int32), np.empty(1),
     )  # fmt: skip
     assert_close(scalars[1], v @ v)
@@ -287,13 +288,8 @@ def test_certificate_sums(with_alpha, loss, weighted):
     cost, weights = np.array([0.5, 3.0]), rng.integers(0, 4, 50).astype(float) if weighted else None
     C_rows = cost[(y > 0).astype(int)] * (weights if weighted else 1.0)
     alpha = rng.random(50) * np.minimum(C_rows, 1.0)
-    total, gap, inner, magnitude, *_ = (
-        get_loss(loss)
-        .compiled(certificate_sums)(
-            scores, np.zeros(50), y, weights, alpha if with_alpha else None, np.insert(cost, 1, 0.0), ()
-        )
-        .tolist()
-    )
+    row = scores, np.zeros(50), y, weights, alpha if with_alpha else None, np.insert(cost, 1, 0.0)
+    total, gap, inner, magnitude, *_ = certificate_sums(*row, get_loss(loss).at({})).tolist()
     losses = C_rows * reference.loss(y * scores, loss)
     assert_close(total, losses.sum())
     if with_alpha:

@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 from reference_losses import LONG, PRIMAL, REFERENCES
 from scipy.optimize import minimize_scalar
-from support.extra_losses import HUBER
+from support.extra_losses import HUBER, HUBER_BY_HELPERS
 from support.training_cases import random_rows, train
 from support.weighted_rows import WeightedMatrix
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.user_code import by_user
+from blocksvm.kernels import kernel
+from blocksvm.kernels.loss_functions import value
+from blocksvm.kernels.margins import certificate_sums
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.sources.matrix import Matrix
@@ -30,8 +33,13 @@ QUICK = ("hinge", "logistic", "epsilon-insensitive")
 
 @pytest.fixture(params=[pytest.param(k, marks=[] if k in QUICK else pytest.mark.slow) for k in REFERENCES])
 def case(request):
-    """(the loss, its reference)"""
-    return get_loss(request.param), REFERENCES[request.param]
+    """(the loss, at the settings of its reference, the reference)"""
+    return at_reference(request.param)
+
+
+def at_reference(name):
+    loss, reference = get_loss(name), REFERENCES[name]
+    return loss, loss.at(dict(zip(loss.settings.names(), reference.settings, strict=True))), reference
 
 
 def points(reference, seed=0, n=200):
@@ -50,129 +58,129 @@ def inside(reference, c, share):
 
 
 def test_value_and_derivative(case):
-    loss, reference = case
-    p = reference.settings
+    loss, form, reference = case
     for z, y, c in points(reference):
-        expected = reference.value(LONG(z), LONG(y), LONG(c), p)
-        assert loss.value(z, y, c, p) == pytest.approx(float(expected), rel=1e-13, abs=1e-300)
+        expected = reference.value(LONG(z), LONG(y), LONG(c), reference.settings)
+        assert form.value(z, y, c) == pytest.approx(float(expected), rel=1e-13, abs=1e-300)
         h = LONG(1e-9)
-        left, right = ((reference.value(LONG(z) + s * h, y, c, p) - expected) / (s * h) for s in (-1, 1))
-        assert min(left, right) - 1e-5 * c <= loss.derivative(z, y, c, p) <= max(left, right) + 1e-5 * c
-    assert np.isfinite([loss.value(z, 1.0, 1.0, p) for z in (-1e4, 1e4)]).all()
+        left, right = (
+            (reference.value(LONG(z) + s * h, y, c, reference.settings) - expected) / (s * h) for s in (-1, 1)
+        )
+        assert min(left, right) - 1e-5 * c <= form.derivative(z, y, c) <= max(left, right) + 1e-5 * c
+    assert np.isfinite([form.value(z, 1.0, 1.0) for z in (-1e4, 1e4)]).all()
 
 
 @pytest.mark.parametrize("name", PRIMAL)
 def test_value_and_derivative_of_a_loss_without_a_dual(name):
     loss, expected = get_loss(name), PRIMAL[name]
-    assert loss.conjugate is loss.step is None
+    form = loss.at({})
+    assert not loss.has("conjugate") and not loss.has("step")
     for z, y in ((0.3, 1.0), (0.3, -1.0), (-2.5, 1.0), (-2.5, -1.0)):
-        assert loss.value(z, y, 3.0, ()) == float(expected(LONG(z), LONG(y), LONG(3.0)))
+        assert form.value(z, y, 3.0) == float(expected(LONG(z), LONG(y), LONG(3.0)))
         h = LONG(1e-6)
         slope = (expected(z + h, y, LONG(3.0)) - expected(z - h, y, LONG(3.0))) / (2 * h)
-        assert loss.derivative(z, y, 3.0, ()) == pytest.approx(float(slope))
+        assert form.derivative(z, y, 3.0) == pytest.approx(float(slope))
 
 
 def test_a_loss_is_no_number_where_the_score_is_none(case):
-    loss, reference = case
-    assert all(np.isnan(loss.value(np.nan, y, 1.0, reference.settings)) for y in (-1.0, 1.0))
+    loss, form, reference = case
+    assert all(np.isnan(form.value(np.nan, y, 1.0)) for y in (-1.0, 1.0))
 
 
 def test_second_derivative(case):
-    loss, reference = case
-    p, h = reference.settings, 1e-5
-    if loss.second_derivative is None:
+    loss, form, reference = case
+    h = 1e-5
+    if not loss.has("second_derivative"):
         pytest.skip("it has kinks")
     for z, y, c in points(reference, 4):
-        left, right = (loss.derivative(z + s * h, y, c, p) for s in (-1, 1))
-        before, after = (loss.second_derivative(z + s * h, y, c, p) for s in (-1, 1))
+        left, right = (form.derivative(z + s * h, y, c) for s in (-1, 1))
+        before, after = (form.second_derivative(z + s * h, y, c) for s in (-1, 1))
         slope = (right - left) / (2.0 * h)
         assert min(before, after) - 1e-3 * c <= slope <= max(before, after) + 1e-3 * c
 
 
 @pytest.mark.slow
 def test_the_aware_step_is_the_limit_of_many_small_ones(case):
-    loss, reference = case
-    p, n = reference.settings, 4000
-    if loss.aware_step is None:
+    loss, form, reference = case
+    n = 4000
+    if not loss.has("aware_step"):
         pytest.skip("it has none")
     for z, y, q, h in ((0.2, 1.0, 0.5, 1.0), (-3.0, 1.0, 2.0, 4.0), (2.0, -1.0, 0.3, 1.0), (0.5, 1.0, 1e-6, 1.0)):
         at = z
         for _ in range(n):
-            at -= q * h / n * loss.derivative(at, y, 1.0, p)
-        made = z + q * loss.aware_step(z, y, q, h, p)
+            at -= q * h / n * form.derivative(at, y, 1.0)
+        made = z + q * form.aware_step(z, y, q, h)
         assert made == pytest.approx(at, abs=4e-3 * abs(at - z) + 1e-12)
-        half = z + q * loss.aware_step(z, y, q, h / 2, p)
-        if loss.derivative(half, y, 1.0, p) != 0.0:  # two steps of half the importance are one
-            assert half + q * loss.aware_step(half, y, q, h / 2, p) == pytest.approx(made, rel=1e-9)
+        half = z + q * form.aware_step(z, y, q, h / 2)
+        if form.derivative(half, y, 1.0) != 0.0:  # two steps of half the importance are one
+            assert half + q * form.aware_step(half, y, q, h / 2) == pytest.approx(made, rel=1e-9)
 
 
 def test_facts_of_a_loss(case):
     """What is said of slopes and of the margin from which on it is 0."""
-    loss, reference = case
-    p = reference.settings
-    slopes = [abs(loss.derivative(z, y, 1.0, p)) for z in np.linspace(-60.0, 60.0, 241) for y in (-1.0, 1.0)]
+    loss, form, reference = case
+    slopes = [abs(form.derivative(z, y, 1.0)) for z in np.linspace(-60.0, 60.0, 241) for y in (-1.0, 1.0)]
     assert max(slopes) <= loss.slope_bound
     if not np.isfinite(loss.zero_from):
-        assert loss.of_numbers or loss.value(50.0, 1.0, 1.0, p) > 0.0
+        assert loss.of_numbers or form.value(50.0, 1.0, 1.0) > 0.0
         return
-    assert loss.value(loss.zero_from, 1.0, 1.0, p) == loss.value(loss.zero_from + 7.0, 1.0, 1.0, p) == 0.0
-    assert loss.value(loss.zero_from - 1e-3, 1.0, 1.0, p) > 0.0
+    assert form.value(loss.zero_from, 1.0, 1.0) == form.value(loss.zero_from + 7.0, 1.0, 1.0) == 0.0
+    assert form.value(loss.zero_from - 1e-3, 1.0, 1.0) > 0.0
 
 
 def test_conjugate(case):
     """The formula, and what it is the formula of: max over z of -a direction z - value."""
-    loss, reference = case
-    p = reference.settings
+    loss, form, reference = case
     for k, (_, y, c) in enumerate(points(reference)):
         share = (0.0, 1.0, 0.5, 1e-9)[k] if k < 4 else np.random.default_rng(k).random()
         a = inside(reference, c, share)
-        expected = float(reference.conjugate(LONG(a), LONG(y), LONG(c), p))
-        assert loss.conjugate(a, y, c, p) == pytest.approx(expected, rel=1e-12, abs=1e-13 * c)
+        expected = float(reference.conjugate(LONG(a), LONG(y), LONG(c), reference.settings))
+        assert form.conjugate(a, y, c) == pytest.approx(expected, rel=1e-12, abs=1e-13 * c)
         if 0.01 < share < 0.99:
-            slope = a * loss.direction(y, p)
+            slope = a * form.direction(y)
+            row = LONG(y), LONG(c), reference.settings
             found = minimize_scalar(
-                lambda z, y=y, c=c, slope=slope: slope * z + float(reference.value(LONG(z), LONG(y), LONG(c), p)),
+                lambda z, row=row, slope=slope: slope * z + float(reference.value(LONG(z), *row)),
                 bounds=(-60.0, 60.0), method="bounded", options={"xatol": 1e-10},
             )  # fmt: skip
             assert -found.fun == pytest.approx(expected, abs=1e-6 * c)
-    assert loss.conjugate(0.0, 1.0, 1.0, p) == 0.0
+    assert form.conjugate(0.0, 1.0, 1.0) == 0.0
 
 
 def test_the_terms_of_the_gap_are_never_negative_and_vanish_at_the_optimum(case):
-    loss, reference = case
-    p = reference.settings
+    loss, form, reference = case
     for k, (z, y, c) in enumerate(points(reference, 1)):
         a = inside(reference, c, np.random.default_rng(k).random())
-        direction = loss.direction(y, p)
+        direction = form.direction(y)
         scale = c * (1.0 + abs(z) + abs(y))
-        for dual, most in ((a, np.inf), (-loss.derivative(z, y, c, p) * direction, 1e-12 * scale)):
-            term = loss.value(z, y, c, p) + loss.conjugate(dual, y, c, p) + dual * direction * z
+        for dual, most in ((a, np.inf), (-form.derivative(z, y, c) * direction, 1e-12 * scale)):
+            term = form.value(z, y, c) + form.conjugate(dual, y, c) + dual * direction * z
             assert -1e-13 * scale * 10 <= term <= most
 
 
 def coordinate(reference, a, z, q, y, c):
     """-D along the coordinate, up to a constant, as a function of the new a."""
     direction = y if reference.labels else 1.0
-    p = reference.settings
     return lambda t: (
-        float(reference.conjugate(LONG(t), LONG(y), LONG(c), p)) + direction * z * t + 0.5 * q * (t - a) ** 2
+        float(reference.conjugate(LONG(t), LONG(y), LONG(c), reference.settings))
+        + direction * z * t
+        + 0.5 * q * (t - a) ** 2
     )
 
 
 @pytest.mark.slow
 def test_the_step_is_the_minimiser_along_the_coordinate(case):
     """Repeated at the z that it leads to, as passes do: a loss may stop short of the end in one step."""
-    loss, reference = case
-    p = reference.settings
+    loss, form, reference = case
     for k, (z, y, c) in enumerate(points(reference, 2)):
         rng = np.random.default_rng(k)
         a, q = inside(reference, c, rng.choice([0.0, rng.random(), 1.0])), float(10.0 ** rng.uniform(-3, 2))
         if not np.isfinite(a):
             continue
-        direction = loss.direction(y, p)
+        direction = form.direction(y)
         new, at = a, z
         for _ in range(5):
-            before, new = new, loss.step(new, at, q, y, c, p)
+            before, new = new, form.step(new, at, q, y, c)
             at += (new - before) * direction * q
         low, high = reference.interval(c)
         assert low <= new <= high
@@ -182,36 +190,34 @@ def test_the_step_is_the_minimiser_along_the_coordinate(case):
         near = new + (top - bottom) * np.array([-1e-3, 1e-3, -1e-6, 1e-6])
         for t in np.clip(np.concatenate([np.linspace(bottom, top, 400), near]), bottom, top):
             assert least <= along(t) + 1e-12 * (abs(least) + c * (1.0 + abs(z)))
-        projected, excess = loss.stationarity(new, at, y, c, p)
+        projected, excess = form.stationarity(new, at, y, c)
         assert abs(projected) <= 1e-6 * (1.0 + abs(z) + q * (abs(a) + c))
         kink = not reference.labels and new == 0.0 and excess > 0.0
         assert excess == 0.0 or new in (low, high) or kink
         assert kink or not (excess > 0.0 and new != low) and not (excess < 0.0 and new != high)
         for share in (-0.99, 0.99):  # it stays while z moves by less than the excess
-            assert excess == 0.0 or loss.step(new, at + share * excess, q, y, c, p) == new
+            assert excess == 0.0 or form.step(new, at + share * excess, q, y, c) == new
 
 
 def test_a_row_without_entries_reaches_its_optimum_at_once(case):
-    loss, reference = case
-    p = reference.settings
+    loss, form, reference = case
     for y in (-1.0, 1.0):
         for c in COSTS:
-            new = loss.step(0.0, 0.0, 0.0, y, c, p)
+            new = form.step(0.0, 0.0, 0.0, y, c)
             low, high = reference.interval(c)
             grid = np.linspace(max(low, -10.0 * c), min(high, 10.0 * c), 1001)
             along = coordinate(reference, 0.0, 0.0, 0.0, y, c)
             assert along(new) <= min(map(along, grid)) + 1e-12 * c
-            assert loss.stationarity(new, 0.0, y, c, p)[0] == pytest.approx(0.0, abs=1e-12)
+            assert form.stationarity(new, 0.0, y, c)[0] == pytest.approx(0.0, abs=1e-12)
 
 
 def test_the_start_is_allowed_and_others_are_made_so(case):
-    loss, reference = case
-    p = reference.settings
+    loss, form, reference = case
     for c in COSTS:
         low, high = reference.interval(c)
-        assert loss.feasible(0.0, 1.0, c, p) == 0.0
+        assert form.feasible(0.0, 1.0, c) == 0.0
         for a in (-2.0 * c, 0.3 * c, 1e3 * c):
-            assert loss.feasible(a, 1.0, c, p) == min(max(a, low), high)
+            assert form.feasible(a, 1.0, c) == min(max(a, low), high)
 
 
 def test_a_loss_of_ones_own_is_named_by_module_and_attribute():
@@ -227,6 +233,33 @@ def test_a_loss_of_ones_own_is_named_by_module_and_attribute():
             get_loss(name)
 
 
+@kernel
+def doubled(scores, y, loss):
+    total = 0.0
+    for i in range(scores.shape[0]):
+        total += 4.0 * (0.5 * value(loss, scores[i], y[i], 1.0))
+    return total
+
+
+def test_methods_of_a_loss_call_each_other():
+    rng = np.random.default_rng(5)
+    scores, y, alpha = 2.0 * rng.normal(size=30), rng.normal(size=30), 0.2 * rng.normal(size=30)
+    plain, helped = (loss.at({"delta": 0.7}) for loss in (HUBER, HUBER_BY_HELPERS))
+    values = 2.0 * sum(plain.value(z, t, 1.0) for z, t in zip(scores, y, strict=True))
+    expected = certificate_sums(scores, np.full(30, 1e-9), y, None, alpha, np.ones(3), plain)
+    for at in (plain, helped):
+        found = certificate_sums(scores, np.full(30, 1e-9), y, None, alpha, np.ones(3), at)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        assert doubled(scores, y, at) == pytest.approx(values)
+
+
+def test_a_kernel_takes_a_loss_without_the_methods_that_its_rows_do_not_need():
+    """As a certificate without dual variables does."""
+    scores, y = np.array([0.5, -0.5]), np.array([1, 1], np.int16)
+    sums = certificate_sums(scores, np.zeros(2), y, None, None, np.ones(3), get_loss("perceptron").at({}))
+    assert sums[0] == 0.5
+
+
 def problem_from(source, **settings):
     return make_problem(problem_settings(settings).resolve(settings, "dual-cd"), 0.0, source)
 
@@ -234,11 +267,11 @@ def problem_from(source, **settings):
 def test_a_losss_own_settings_belong_to_its_problem():
     source, name = Matrix(*random_rows()), "epsilon-insensitive"
     problem = problem_from(source, loss=name, epsilon=0.25, C=2.0)
-    assert problem.parameters == (0.25,)
+    assert problem.function.epsilon == 0.25
     assert problem.cost.tolist() == [2.0, 2.0]
     assert problem.cost_by_sign().tolist() == [2.0, 2.0, 2.0]
     assert problem.total_cost == 2.0 * source.n_samples
-    assert problem_from(source, loss=name).parameters == (0.1,)
+    assert problem_from(source, loss=name).function.epsilon == 0.1
     for settings, expected in (
         ({"loss": name, "epsilon": -1.0}, "epsilon=-1: must be 0 or more"),
         ({"loss": "hinge", "epsilon": 0.25}, "epsilon: dual-cd does not accept it"),

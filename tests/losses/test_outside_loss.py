@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +22,6 @@ from blocksvm.commands.regret import main as regret
 from blocksvm.commands.stream import main as stream
 from blocksvm.commands.train import main as train
 from blocksvm.estimators import LinearSVC, LinearSVR, OGDClassifier, PegasosClassifier
-from blocksvm.losses.loss import Loss
 from blocksvm.model.model_file import load_model
 from blocksvm.online import LEARNERS, get_learner
 from blocksvm.online.runner import Runner
@@ -186,4 +186,4 @@ def test_a_value_and_a_derivative_are_enough_for_steps_along_gradients(command, 
 
 def test_a_loss_whose_dual_is_not_whole_is_refused():
     with pytest.raises(TypeError, match="its dual lacks direction, step, stationarity, feasible"):
-        Loss("half", "", BARE.value, BARE.derivative, conjugate=SMOOTH_HINGE.conjugate)
+        replace(SMOOTH_HINGE, lacks=("direction", "step", "stationarity", "feasible"))

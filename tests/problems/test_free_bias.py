@@ -14,7 +14,7 @@ from blocksvm.losses.loss import REAL_NUMBERS
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
 
-CERTIFIED = [name for name in LOSSES if get_loss(name).conjugate is not None]
+CERTIFIED = [name for name in LOSSES if get_loss(name).has("conjugate")]
 CHUNKS = np.arange(0, 120, 8)
 RUN = {"bias": "free", "schedule": "5", "max_outer": 5000}
 

@@ -5,20 +5,19 @@ import warnings
 
 import numpy as np
 
-from blocksvm.kernels import in_python
 from blocksvm.losses import LOSSES as NAMES
 from blocksvm.losses import get_loss
 from blocksvm.online import LEARNERS as REGISTRY
 from blocksvm.online import get_learner
 from blocksvm.online.loops import NO_LABEL, Loops
-from blocksvm.online.numpy_loops import without_caches
+from blocksvm.online.numpy_loops import in_plain_python as in_python
 from blocksvm.online.runner import Runner
 
 
 @functools.cache
 def in_plain_python(loops: Loops) -> Loops:
     """A learner's loops without their machine code."""
-    return Loops(*map(without_caches, loops[:3]), in_python(loops.read_weights))
+    return Loops(*map(in_python, loops[:3]), getattr(loops.read_weights, "py_func", loops.read_weights))
 
 
 def plain_runner(name, settings, known, **options) -> Runner:
@@ -125,8 +124,8 @@ LEARNERS = {name: functools.partial(Plain, name) for name in REGISTRY}
 def _loss(name, z, y, epsilon=0.1):
     """(value, derivative) of a loss at the score z."""
     loss = get_loss(name)
-    p = loss.parameters({"epsilon": epsilon, "delta": 1.0})
-    return tuple(in_python(one)(float(z), float(y), 1.0, p) for one in (loss.value, loss.derivative))
+    at = loss.at({"epsilon": epsilon, "delta": 1.0})
+    return at.value(float(z), float(y), 1.0), at.derivative(float(z), float(y), 1.0)
 
 
 LOSSES = {

@@ -7,7 +7,6 @@ from scipy.optimize import linprog, minimize
 from support.plain_learners import LOSSES
 from support.regret_cases import sample
 
-from blocksvm.losses import get_loss
 from blocksvm.theory.comparators import TOLERANCE, least_with_l1
 from blocksvm.theory.run import Losses
 
@@ -48,7 +47,7 @@ def by_splitting(name, X, y, m):
 
 
 def losses_of(name):
-    return Losses(name, get_loss(name), (0.1,) if name == "epsilon-insensitive" else ())
+    return Losses.of(name, {"epsilon": 0.1})
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from blocksvm import InputError, Matrix
 from blocksvm.base.errors import Bytes, option, use_option_names
 from blocksvm.conversion.convert import SplitSettings
 from blocksvm.estimators import LinearSVC
-from blocksvm.losses.hinge import HINGE
+from blocksvm.losses.box import HINGE
 from blocksvm.online.rules.passive_aggressive import PA1
 from blocksvm.streaming.stream_pass import StreamSettings
 from blocksvm.structured.settings import RUN

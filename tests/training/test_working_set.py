@@ -13,7 +13,7 @@ from support.training_cases import SlowMatrix, make_store, random_rows, run_in_p
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.commands.train import main as train_main
-from blocksvm.kernels.loss_placeholders import NEAR
+from blocksvm.kernels.loss_functions import NEAR
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.solver import SHARE, Task
 from blocksvm.sources.matrix import Matrix

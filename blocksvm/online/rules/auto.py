@@ -49,17 +49,20 @@ def charge(z, y, importance, parameters):
 @inlined
 def auto_score(row, memory):
     """<w, x> of the leader; both scores go to the scalars, and nag's X_j to the scratch."""
-    columns, width, scalars, parameters, p, scratch = memory
+    columns, width, scalars, parameters, loss, scratch = memory
     first = coin_place(parameters)
     of_nag = nag_score(row, memory)
-    of_coin = dot(row, Memory(columns[first:], width, scalars, parameters, p, scratch))
+    of_coin = dot(row, Memory(columns[first:], width, scalars, parameters, loss, scratch))
     scalars[SCALAR.of_nag], scalars[SCALAR.of_coin] = of_nag, of_coin
     return of_nag if nag_leads(scalars) else of_coin
 
 
+NAG_LOSS = COIN_LOSS = None  # ``update_with`` puts theirs in their place
+
+
 @inlined
 def auto_update(row, y, z, importance, memory):
-    columns, width, scalars, parameters, p, scratch = memory
+    columns, width, scalars, parameters, loss, scratch = memory
     first = coin_place(parameters)
     scalars[SCALAR.rounds] += 1.0
     of_nag, of_coin = scalars[SCALAR.of_nag], scalars[SCALAR.of_coin]
@@ -70,8 +73,8 @@ def auto_update(row, y, z, importance, memory):
         of_nag, of_coin = of_nag + (z - of_coin), z
     scalars[SCALAR.nag_charged] += charge(of_nag, y, importance, parameters)
     scalars[SCALAR.coin_charged] += charge(of_coin, y, importance, parameters)
-    nag_update(row, y, of_nag, importance, Memory(columns, width, scalars[NAG_SCALARS:], parameters, p, scratch))
-    own = Memory(columns[first:], width, scalars[COIN_SCALARS:], parameters, p, scratch)
+    nag_update(row, y, of_nag, importance, Memory(columns, width, scalars[NAG_SCALARS:], parameters, NAG_LOSS, scratch))
+    own = Memory(columns[first:], width, scalars[COIN_SCALARS:], parameters, COIN_LOSS, scratch)
     coin_update(row, y, of_coin, importance, own)
     # only the rounds with its weights count for a learner, so that its sums for the average are of these alone
     if nag_leads(scalars):
@@ -89,19 +92,16 @@ def auto_current(j, memory):
 
 @inlined
 def auto_mean(j, memory):
-    columns, width, scalars, parameters, p, scratch = memory
-    of_nag = Memory(columns, width, scalars[NAG_SCALARS:], parameters, p, scratch)
-    of_coin = Memory(columns[coin_place(parameters) :], width, scalars[COIN_SCALARS:], parameters, p, scratch)
+    columns, width, scalars, parameters, loss, scratch = memory
+    of_nag = Memory(columns, width, scalars[NAG_SCALARS:], parameters, loss, scratch)
+    of_coin = Memory(columns[coin_place(parameters) :], width, scalars[COIN_SCALARS:], parameters, loss, scratch)
     total = of_nag.scalars[ROUNDS] * nag_mean(j, of_nag) + of_coin.scalars[ROUNDS] * coin_mean(j, of_coin)
     return total / max(1.0, memory.scalars[SCALAR.rounds])
 
 
 def update_with(nag_loss: str, coin_loss: str):
     """The update with the losses of the two."""
-    parts = {
-        "nag_update": get_loss(nag_loss).inlined(nag_update),
-        "coin_update": get_loss(coin_loss).inlined(coin_update),
-    }
+    parts = {"NAG_LOSS": get_loss(nag_loss).at({}), "COIN_LOSS": get_loss(coin_loss).at({})}
     return inlined_with(auto_update, f"auto_update_{nag_loss}", **parts)
 
 

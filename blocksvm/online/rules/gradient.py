@@ -192,7 +192,7 @@ def radius_of_optimum(settings: dict) -> float:
     loss = get_loss(settings["loss"])
     if loss.ball is not None:
         return math.sqrt(loss.ball / settings["lam"])
-    at_zero = max(loss.value(0.0, y, 1.0, loss.parameters(settings)) for y in (-1.0, 1.0))
+    at_zero = max(loss.at(settings).value(0.0, y, 1.0) for y in (-1.0, 1.0))
     return math.sqrt(2.0 * at_zero / settings["lam"])
 
 

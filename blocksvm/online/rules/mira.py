@@ -61,7 +61,7 @@ def step_of_all(right, wrong, z, importance, rows, i, d, bias, memory, work):
     for c in range(k):
         if steps[c] != 0.0:
             columns = memory.columns[c * (d + 1) * memory.width :]
-            add_plain(row, steps[c], Memory(columns, memory.width, scalars, memory.parameters, memory.p, scalars))
+            add_plain(row, steps[c], Memory(columns, memory.width, scalars, memory.parameters, memory.loss, scalars))
 
 
 MIRA = Learner(

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from blocksvm.kernels import inlined
-from blocksvm.kernels.loss_placeholders import aware_step, derivative
+from blocksvm.kernels.loss_functions import aware_step, derivative
 from blocksvm.kernels.prefetch import products, value_at
 from blocksvm.losses import require
 from blocksvm.online.learner import LOSS, Learner, Rule, Settings, positive
@@ -87,7 +87,7 @@ def nag_update(row, y, z, importance, memory):
     columns, scalars, parameters, scratch = memory.columns, memory.scalars, memory.parameters, memory.scratch
     scalars[SCALAR.rounds] += 1.0
     scalars[SCALAR.importance] += importance
-    slope = derivative(z, y, 1.0, memory.p)
+    slope = derivative(memory.loss, z, y, 1.0)
     if averages(parameters):
         average_growth(row, memory, scalars[ROUNDS] - 1.0)
     n, start, width = np.uint64(row.stop - row.start), np.uint64(row.start), np.uint64(memory.width)
@@ -117,7 +117,7 @@ def nag_update(row, y, z, importance, memory):
     if q == 0.0:
         return
     pace = parameters[PARAMETER.step] * np.sqrt(scalars[SCALAR.importance] / scalars[SCALAR.norms])
-    factor = aware_step(z, y, q * pace, importance, memory.p) * pace
+    factor = aware_step(memory.loss, z, y, q * pace, importance) * pace
     for k in range(n):
         place = np.uint64(indices[start + k]) * width
         columns[place + AT.scaled] += factor * scratch[n + k]

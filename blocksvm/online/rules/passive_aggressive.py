@@ -13,7 +13,7 @@ A row of importance h has h C in place of C.
 import math
 
 from blocksvm.kernels import inlined
-from blocksvm.kernels.loss_placeholders import derivative, value
+from blocksvm.kernels.loss_functions import derivative, value
 from blocksvm.online.costs import COST_RULE, COSTS
 from blocksvm.online.learner import (
     AVERAGE,
@@ -46,12 +46,12 @@ WITH_COSTS = Settings((COSTS, COST_RULE))
 def passive_update(row, y, z, importance, memory):
     parameters = memory.parameters
     memory.scalars[ROUNDS] += 1.0
-    loss = value(z, y, 1.0, memory.p)
+    loss = value(memory.loss, z, y, 1.0)
     if loss > 0.0:
         q = sum_of_squares(row)
         if q > 0.0:
             tau = min(parameters[PARAMETER.most] * importance, loss / (q + parameters[PARAMETER.slack] / importance))
-            add_plain(row, -derivative(z, y, 1.0, memory.p) * tau, memory)
+            add_plain(row, -derivative(memory.loss, z, y, 1.0) * tau, memory)
 
 
 def of_numbers(learner: Learner) -> Learner:

@@ -11,7 +11,7 @@ The learner itself runs here, by its own functions; of the weights w_t before ro
 import numpy as np
 
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.loss_placeholders import conjugate, derivative, direction, step, value
+from blocksvm.kernels.loss_functions import conjugate, derivative, direction, step, value
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.online.memory import SparseRow
 from blocksvm.online.rules.sparse import COLUMN
@@ -27,25 +27,27 @@ LENGTH, MOVED, NEARER, OF_W, OF_U, OF_HEIGHTS = range(6)
 OF_ROUND = 6
 
 
-def losses_of(z, y, width, p, losses, slopes):
+@kernel
+def losses_of(z, y, width, loss, losses, slopes):
     """``losses[t], slopes[t]`` = the loss of score z[t] at label y[t], and its derivative that the learners follow.
 
     With a width above 0 those of max over a of -conjugate(a) - a direction z - width a^2 / 2, which has no kinks, lies
     below the loss and nears it as width falls; the coordinate step is the maximiser."""
     for t in range(z.shape[0]):
         if width > 0.0:
-            a, along = step(0.0, z[t], width, y[t], 1.0, p), direction(y[t], p)
-            losses[t] = -conjugate(a, y[t], 1.0, p) - a * along * z[t] - 0.5 * width * a * a
+            a, along = step(loss, 0.0, z[t], width, y[t], 1.0), direction(loss, y[t])
+            losses[t] = -conjugate(loss, a, y[t], 1.0) - a * along * z[t] - 0.5 * width * a * a
             slopes[t] = -a * along
         else:
-            losses[t], slopes[t] = value(z[t], y[t], 1.0, p), derivative(z[t], y[t], 1.0, p)
+            losses[t], slopes[t] = value(loss, z[t], y[t], 1.0), derivative(loss, z[t], y[t], 1.0)
 
 
-def sum_of_conjugates(s, y, p):
+@kernel
+def sum_of_conjugates(s, y, loss):
     """At slopes s that the loss has."""
     total = 0.0
     for t in range(s.shape[0]):
-        total += conjugate(-s[t] * direction(y[t], p), y[t], 1.0, p)
+        total += conjugate(loss, -s[t] * direction(loss, y[t]), y[t], 1.0)
     return total
 
 

@@ -1,8 +1,9 @@
-"""Placeholders for a loss's functions (losses/loss.py) in the loops that all losses share; ``Loss.compiled`` replaces them
-before compilation.  Also the cost of a row.
+"""The functions of a loss as kernels call them: ``value(loss, z, y, c)`` is ``loss.value(z, y, c)``, in Python and in
+machine code.  loss: a NamedTuple of numbers with these methods, which losses/loss.py describes.  Also the cost of a row,
+and its share of the duality gap.
 """
 
-from blocksvm.kernels import inlined
+from blocksvm.kernels import by_type, inlined
 
 # A row at a bound whose gradient lies farther than this beyond it is not expected to move soon.
 NEAR = 0.2
@@ -11,49 +12,49 @@ UNIT_ROUNDOFF = 2.0**-53  # of double precision: the largest relative error of o
 FREE = 1.0e-290  # a row between its bounds comes before one at a bound, where the gap has nothing of either
 
 
-def value(z, y, c, p):
-    """The loss of a row with decision value z."""
-    raise NotImplementedError
+@by_type
+def value(loss, z, y, c):
+    return loss.value(z, y, c)
 
 
-def derivative(z, y, c, p):
-    """The loss's derivative by z."""
-    raise NotImplementedError
+@by_type
+def derivative(loss, z, y, c):
+    return loss.derivative(z, y, c)
 
 
-def second_derivative(z, y, c, p):
-    """The loss's second derivative by z."""
-    raise NotImplementedError
+@by_type
+def second_derivative(loss, z, y, c):
+    return loss.second_derivative(z, y, c)
 
 
-def aware_step(z, y, q, h, p):
-    """The importance-aware step: what a gradient of 1 is multiplied with."""
-    raise NotImplementedError
+@by_type
+def aware_step(loss, z, y, q, h):
+    return loss.aware_step(z, y, q, h)
 
 
-def conjugate(a, y, c, p):
-    """The conjugate of the loss at -a * direction(y)."""
-    raise NotImplementedError
+@by_type
+def conjugate(loss, a, y, c):
+    return loss.conjugate(a, y, c)
 
 
-def direction(y, p):
-    """w gains a * direction(y) * x."""
-    raise NotImplementedError
+@by_type
+def direction(loss, y):
+    return loss.direction(y)
 
 
-def step(a, z, q, y, c, p):
-    """The a that maximises the dual along this coordinate."""
-    raise NotImplementedError
+@by_type
+def step(loss, a, z, q, y, c):
+    return loss.step(a, z, q, y, c)
 
 
-def stationarity(a, z, y, c, p):
-    """(projected gradient, excess)."""
-    raise NotImplementedError
+@by_type
+def stationarity(loss, a, z, y, c):
+    return loss.stationarity(a, z, y, c)
 
 
-def feasible(a, y, c, p):
-    """The nearest dual variable that the loss allows."""
-    raise NotImplementedError
+@by_type
+def feasible(loss, a, y, c):
+    return loss.feasible(a, y, c)
 
 
 @inlined
@@ -75,20 +76,21 @@ def row_cost(cost, weights, y, i):
 SUMS = 8  # numbers that ``terms_of_gap`` has of a row
 
 
-def terms_of_gap(a, z, within, y, c, p):
+@inlined
+def terms_of_gap(loss, a, z, within, y, c):
     """Of a row whose decision value is known to be z +- within: the loss at z; the row's term of P(w) - D(a), value +
     conjugate + a direction z; a direction z; the magnitude of what the term is added up from; by how much the loss, the
     term and a direction z may be larger at the true decision value; and |a direction z|.  Loss and term are convex, so
     that they are largest at an end."""
-    coefficient = a * direction(y, p)
-    suffered = value(z, y, c, p)
-    conjugated = conjugate(a, y, c, p)
+    coefficient = a * direction(loss, y)
+    suffered = value(loss, z, y, c)
+    conjugated = conjugate(loss, a, y, c)
     product = coefficient * z
     moved = abs(coefficient) * within
     rounded = 3.0 * UNIT_ROUNDOFF * (abs(z) + abs(y))  # of the distance from the target
     within += rounded
-    below = value(z - within, y, c, p) - suffered
-    above = value(z + within, y, c, p) - suffered
+    below = value(loss, z - within, y, c) - suffered
+    above = value(loss, z + within, y, c) - suffered
     slope = coefficient * within
     return (
         suffered,
@@ -102,11 +104,12 @@ def terms_of_gap(a, z, within, y, c, p):
     )
 
 
-def share_of_gap(a, z, y, c, p):
+@inlined
+def share_of_gap(loss, a, z, y, c):
     """value + conjugate + a direction z >= 0, the row's term of P(w) - D(a) at w = w(a) (losses/loss.py); AT_REST for
     a row at a bound whose gradient lies farther than NEAR beyond it."""
-    projected, excess = stationarity(a, z, y, c, p)
+    projected, excess = stationarity(loss, a, z, y, c)
     if abs(excess) > NEAR:
         return AT_REST
-    share = max(value(z, y, c, p) + (conjugate(a, y, c, p) + a * direction(y, p) * z), 0.0)
+    share = max(value(loss, z, y, c) + (conjugate(loss, a, y, c) + a * direction(loss, y) * z), 0.0)
     return max(share, FREE) if excess == 0.0 else share

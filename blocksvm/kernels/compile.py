@@ -1,0 +1,258 @@
+"""How numba compiles kernels, and where their machine code is kept: in a folder named by a hash of the sources of all
+kernels, so that code of other sources is never found.  Files in it are numba's own; they are pickles, which can do
+anything when they are read, so the folder must belong to the user alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from functools import cache, cached_property
+from hashlib import blake2b
+from pathlib import Path
+
+import llvmlite
+import numba
+import numpy as np
+from llvmlite.binding import get_host_cpu_name
+from numba.core import types
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.extending import overload, register_jitable
+
+from blocksvm.base.log import LOG
+
+PACKAGE = Path(__file__).parents[1]
+# where kernels, or what is compiled into them, are defined
+FOLDERS = ("base", "kernels", "losses", "online", "theory/kernels", "structured/kernels")
+# numba's switches that decide about the code, as named in numba.config
+SWITCHES = (
+    "OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "ENABLE_AVX", "DISABLE_INTEL_SVML", "DEBUGINFO_DEFAULT",
+    "LLVM_REFPRUNE_PASS", "LLVM_REFPRUNE_FLAGS",
+)  # fmt: skip
+UNUSED_SECONDS = 30 * 86_400  # after which a folder of another hash is removed
+
+OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": True}
+# What is put into its caller's place is called by no one else, and counts no references to arrays, which are its
+# caller's until it returns: the counting, an atomic operation each, cost learners up to a third of a row's time.
+# Left to itself LLVM calls the larger functions: parsing and the inner loops then take two to three times as long.
+INLINED = OPTIONS | {"forceinline": True, "no_cpython_wrapper": True, "_nrt": False}
+
+_show: Callable[[str], None] | None = None
+_said: set[str] = set()
+
+
+def show_with(show: Callable[[str], None] | None) -> None:
+    """Pass messages about compilation to ``show`` from now on; None: log them, and warn of failures."""
+    global _show
+    _show = show
+
+
+def say(sentence: str, warning: bool = False) -> None:
+    """Say a sentence once in a process."""
+    if sentence in _said:
+        return
+    _said.add(sentence)
+    if _show is not None:
+        _show(sentence)
+    elif warning:
+        warnings.warn(sentence, RuntimeWarning, stacklevel=2)
+    else:
+        LOG.info("%s", sentence)
+
+
+def kernel(function):
+    """Compile ``function`` on first use, without the GIL, and keep the machine code on disk."""
+    if numba.config.DISABLE_JIT:
+        return function
+    compiled = numba.njit(**OPTIONS)(function)
+    compiled._cache = KernelCache(function)
+    return compiled
+
+
+def inlined(function):
+    """``function`` itself, which kernels put in its callers' place; it makes and returns no arrays."""
+    return register_jitable(**INLINED)(function)
+
+
+def inlined_views(function):
+    """``function`` itself, which returns (tuples of) arrays: it becomes a part of the kernel's source."""
+    return register_jitable(inline="always", **OPTIONS)(function)
+
+
+def by_type(function):
+    """``function`` (loss, ...), which calls the loss's method of its name, for kernels: there the type of loss, a
+    NamedTuple, decides what is compiled.  A loss without the method is taken for one whose value is not a number."""
+    name = function.__name__
+    count = function.__code__.co_argcount
+
+    def of_type(loss, *arguments):
+        return getattr(loss.instance_class, name, NOT_A_NUMBER[count])
+
+    of_type.__wrapped__ = function
+    overload(function, strict=False, jit_options=INLINED)(of_type)
+    return function
+
+
+NOT_A_NUMBER: dict[int, Callable] = {
+    2: lambda loss, a: np.nan,
+    4: lambda loss, a, b, c: np.nan,
+    5: lambda loss, a, b, c, d: np.nan,
+    6: lambda loss, a, b, c, d, e: np.nan,
+}
+
+
+def processor() -> str:
+    """The kind of processor that kernels are compiled for."""
+    return get_host_cpu_name()
+
+
+# ---------------------------------------------------------------------------------------------------- the folder
+
+
+@cache
+def folder_name() -> str:
+    """By the releases of what compiles, its switches, and the sources of all kernels of the package."""
+    digest = blake2b(digest_size=16)
+    releases = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
+    digest.update(repr((releases, [getattr(numba.config, name, None) for name in SWITCHES])).encode())
+    sources = [path for folder in FOLDERS for path in (PACKAGE / folder).rglob("*.py")]
+    for source in sorted(sources):
+        digest.update(f"{source.relative_to(PACKAGE)}\0".encode() + source.read_bytes() + b"\0")
+    return f"kernels-{digest.hexdigest()}"
+
+
+@cache
+def cache_folder() -> Path | None:
+    """``$XDG_CACHE_HOME/blocksvm/kernels-HASH`` (by default ``~/.cache/blocksvm``); None, which is said, where there
+    can be none that is safe."""
+    try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "blocksvm" / folder_name()
+        folder.parent.mkdir(0o700, parents=True, exist_ok=True)
+        # a group that may write is let pass here, not below: homes are made so where each user has a group
+        require_private(folder.parent, stat.S_IWOTH)
+        if not folder.exists():
+            folder.mkdir(0o700, exist_ok=True)
+            remove_unused(folder.parent)
+        require_private(folder, stat.S_IWGRP | stat.S_IWOTH)
+        os.utime(folder)  # in use
+        tempfile.TemporaryFile(dir=folder).close()
+        return folder
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
+        report_uncached(str(error))
+        return None
+
+
+def require_private(folder: Path, others: int) -> None:
+    """PermissionError where pickles in this folder are not to be trusted; others: bits of who may not write there."""
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise PermissionError(f"{folder} is a link or a file")
+    if status.st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to another user")
+    if status.st_mode & others:
+        raise PermissionError(f"others may write in {folder}")
+
+
+def remove_unused(root: Path) -> None:
+    """Remove the folders of kernels that no process has used for ``UNUSED_SECONDS``."""
+    for folder in root.glob("kernels-*"):
+        if time.time() - folder.lstat().st_mtime > UNUSED_SECONDS:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def report_uncached(reason: str) -> None:
+    say(
+        f"kernels are compiled anew in each run, since they cannot be kept ({reason}): "
+        "set XDG_CACHE_HOME to a folder that only you can write",
+        warning=True,
+    )
+
+
+class Locator(_CacheLocator):
+    """Where numba keeps the code of a function: in a folder of its module's name."""
+
+    def __init__(self, function: Callable, folder: Path):
+        self.path = str(folder / function.__module__)
+        self.line = str(function.__code__.co_firstlineno)
+
+    @classmethod
+    def from_function(cls, function: Callable, file: str) -> Locator | None:
+        folder = cache_folder()
+        return None if folder is None else cls(function, folder)
+
+    def get_cache_path(self) -> str:
+        return self.path
+
+    def get_source_stamp(self) -> None:
+        """The folder's name has it."""
+        return
+
+    def get_disambiguator(self) -> str:
+        return self.line
+
+
+class CacheFiles(CompileResultCacheImpl):
+    _locator_classes = (Locator,)
+
+
+class FilesOfKernel(FunctionCache):
+    _impl_class = CacheFiles
+
+
+class KernelCache:
+    """What numba asks for a kernel's code before it compiles, and gives what it compiled."""
+
+    def __init__(self, function: Callable):
+        self.function = function
+
+    @cached_property
+    def files(self) -> FilesOfKernel | None:
+        """None where code is not kept: there is no folder, or the kernel is made of functions of another package, whose
+        sources the folder is not named by."""
+        made_of = (self.function, *getattr(self.function, "parts", {}).values())
+        if not all(map(is_ours, made_of)) or cache_folder() is None:
+            return None
+        files = FilesOfKernel(self.function)
+        os.makedirs(files.cache_path, 0o700, exist_ok=True)
+        return files
+
+    @property
+    def cache_path(self) -> str:
+        return "" if self.files is None else self.files.cache_path
+
+    def load_overload(self, sig, target_context):
+        """The kernel compiled for ``sig``, a tuple of numba's types; None where it is not on disk."""
+        found = None if self.files is None or not of_ours(sig) else self.files.load_overload(sig, target_context)
+        if found is None and cache_folder() is not None:
+            say("compiling kernels (first use only, some seconds)")
+        return found
+
+    def save_overload(self, sig, compiled) -> None:
+        """Write what was compiled for ``sig``, where that is possible.  One process at a time: two that change one of
+        numba's index files at once could make it name the wrong code."""
+        if self.files is None or not of_ours(sig):
+            return
+        try:
+            with open(os.path.join(self.cache_path, "lock"), "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                self.files.save_overload(sig, compiled)
+        except OSError as error:
+            report_uncached(str(error))
+
+
+def is_ours(part) -> bool:
+    return not callable(part) or part.__module__.startswith("blocksvm.")
+
+
+def of_ours(sig) -> bool:
+    """Whether no loss of another package is among the types of arguments."""
+    return all(
+        is_ours(one.instance_class) and of_ours(one.types) for one in sig if isinstance(one, types.BaseNamedTuple)
+    )

@@ -1,0 +1,295 @@
+"""The losses whose dual is quadratic in a box: eight losses of one formula.
+
+At a distance t, which is 1 - y z for classes, and |z - y| - epsilon for numbers, the loss is 0 up to t = 0, then a
+parabola of the given curvature until it has the given slope, then a line (Huber, Annals of Mathematical Statistics 35,
+1964):
+
+    value(t) = max over 0 <= a <= U of  a t - D a^2 / 2,    D = 1 / (curvature c),  U = slope c
+
+so that the dual variable has the bound U and the dual the diagonal D (Hsieh, Chang, Lin, Keerthi, Sundararajan, ICML
+2008, Table 1; Ho, Lin, JMLR 13, 2012, eq. 6).  Without a parabola, as the hinge loss, the curvature is inf, and without
+a line the slope.  With G, the derivative of -D(a), the step of coordinate descent is a <- a - G / (||x||^2 + D),
+clipped to its bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from blocksvm.base.settings import Setting, Settings
+from blocksvm.kernels import inlined
+from blocksvm.losses.loss import REAL_NUMBERS, Loss
+
+
+@inlined
+def value_at(t, c, curvature, slope):
+    """The loss at a distance t; 0 also where t is below 0."""
+    if t <= 0.0:
+        return 0.0
+    if t <= slope / curvature:
+        return 0.5 * c * curvature * (t * t)
+    return c * slope * (t - 0.5 * (slope / curvature))
+
+
+@inlined
+def slope_at(t, curvature, slope):
+    """The derivative of the loss over c at a distance t > 0."""
+    rising = curvature * t
+    return slope if rising > slope else rising
+
+
+@inlined
+def advance(t, q, h, curvature, slope):
+    """How far the importance-aware step of a row at a distance t > 0 goes: at the speed slope until the parabola
+    begins, then as the squared loss has it (Karampatziakis, Langford, UAI 2011, Table 1)."""
+    beyond = max(t - slope / curvature, 0.0)
+    needed = beyond / (q * slope)
+    if h <= needed:
+        return h * slope
+    return (beyond - min(t, slope / curvature) * np.expm1((needed - h) * q * curvature)) / q
+
+
+class Margin(NamedTuple):
+    """A loss of two classes, at the distance 1 - y z."""
+
+    curvature: float
+    slope: float
+
+    def value(self, z, y, c):
+        return value_at(1.0 - y * z, c, self.curvature, self.slope)
+
+    def derivative(self, z, y, c):
+        t = 1.0 - y * z
+        return 0.0 if t <= 0.0 else -c * y * slope_at(t, self.curvature, self.slope)
+
+    def second_derivative(self, z, y, c):
+        return 0.0 if 1.0 - y * z <= 0.0 else c * self.curvature
+
+    def aware_step(self, z, y, q, h):
+        return y * advance(1.0 - y * z, q, h, self.curvature, self.slope)
+
+    def conjugate(self, a, y, c):
+        return a * a / (2.0 * self.curvature * c) - a
+
+    def direction(self, y):
+        """w gains a y x."""
+        return y
+
+    def stationarity(self, a, z, y, c):
+        """(projected gradient, gradient of a row that stays at its bound)."""
+        gradient = y * z - 1.0 + a / (self.curvature * c)
+        if a == 0.0:
+            return min(gradient, 0.0), max(gradient, 0.0)
+        if a == self.slope * c:
+            return max(gradient, 0.0), min(gradient, 0.0)
+        return gradient, 0.0
+
+    def step(self, a, z, q, y, c):
+        """Without entries and without a diagonal the gradient is -1 everywhere."""
+        diagonal = 1.0 / (self.curvature * c)
+        if q + diagonal > 0.0:
+            gradient = y * z - 1.0 + diagonal * a
+            return min(max(a - gradient / (q + diagonal), 0.0), self.slope * c)
+        return self.slope * c
+
+    def feasible(self, a, y, c):
+        return min(max(a, 0.0), self.slope * c)
+
+
+class Tube(NamedTuple):
+    """A loss of numbers, at the distance |z - y| - epsilon."""
+
+    curvature: float
+    slope: float
+    epsilon: float
+
+    def value(self, z, y, c):
+        return value_at(abs(z - y) - self.epsilon, c, self.curvature, self.slope)
+
+    def derivative(self, z, y, c):
+        t = abs(z - y) - self.epsilon
+        return 0.0 if t <= 0.0 else slope_at(t, self.curvature, self.slope) * (c if z > y else -c)
+
+    def second_derivative(self, z, y, c):
+        t = abs(z - y) - self.epsilon
+        return c * self.curvature if (t > 0.0 or self.epsilon == 0.0) and t <= self.slope / self.curvature else 0.0
+
+    def aware_step(self, z, y, q, h):
+        step = advance(abs(y - z) - self.epsilon, q, h, self.curvature, self.slope)
+        return step if y > z else -step
+
+    def conjugate(self, a, y, c):
+        return self.epsilon * abs(a) + a * a / (2.0 * self.curvature * c) - a * y
+
+    def direction(self, y):
+        """w gains a x."""
+        return 1.0
+
+    def stationarity(self, a, z, y, c):
+        """(projected gradient, gradient of a row that stays at a bound, or at the kink a = 0: there its distance from
+        the nearer side of the tube)."""
+        gradient = z - y + a / (self.curvature * c)
+        right = gradient + self.epsilon  # the derivative of -D on the right of a
+        left = gradient - self.epsilon  # and on its left, where a = 0
+        if a == 0.0:
+            if right < 0.0:
+                return right, 0.0
+            if left > 0.0:
+                return left, 0.0
+            return 0.0, min(right, -left)
+        if a > 0.0:
+            if a == self.slope * c:
+                return max(right, 0.0), min(right, 0.0)
+            return right, 0.0
+        if a == -self.slope * c:
+            return min(left, 0.0), max(left, 0.0)
+        return left, 0.0
+
+    def step(self, a, z, q, y, c):
+        """To the minimiser on the side of 0 where it lies, or to 0 (Ho, Lin, JMLR 13, 2012, Alg. 4); one of the bounds,
+        or 0, if the row has no entries and the dual no diagonal."""
+        diagonal, bound = 1.0 / (self.curvature * c), self.slope * c
+        curvature = q + diagonal
+        gradient = z - y + diagonal * a
+        right = gradient + self.epsilon
+        left = gradient - self.epsilon
+        if curvature == 0.0:
+            return bound if right < 0.0 else -bound if left > 0.0 else 0.0
+        new = 0.0
+        if right < curvature * a:
+            new = a - right / curvature
+        elif left > curvature * a:
+            new = a - left / curvature
+        return min(max(new, -bound), bound)
+
+    def feasible(self, a, y, c):
+        bound = self.slope * c
+        return min(max(a, -bound), bound)
+
+
+class Perceptron(NamedTuple):
+    """c max(0, -y z) (Rosenblatt, Psychological Review 65, 1958), for online learners: an objective with it is least at
+    w = 0, so it has no dual here.  Regret is measured by the hinge loss, which bounds it and counts the mistakes of
+    w = 0.  It has no numbers."""
+
+    def value(self, z, y, c):
+        return 0.0 if y * z > 0.0 else -c * y * z
+
+    def derivative(self, z, y, c):
+        """-c y at a margin of 0, too."""
+        return 0.0 if y * z > 0.0 else -c * y
+
+
+KINKS = ("second_derivative",)
+EPSILON = Settings((Setting("epsilon", "largest error that costs nothing", 0.1, least=0.0),))
+
+
+def fixed(*numbers: float):
+    """The numbers of a loss without settings."""
+    return lambda settings: numbers
+
+
+def tube(curvature: float, slope: float):
+    """The numbers of a tube whose width is a setting."""
+    return lambda settings: (curvature, slope, float(settings["epsilon"]))
+
+
+def of_huber(settings: Mapping) -> tuple[float, float, float]:
+    return 1.0, float(settings["delta"]), 0.0
+
+
+# ball: by strong duality, ||w*||^2 <= sum a* <= sum C (Pegasos, section 2.1)
+HINGE = Loss(
+    "hinge",
+    "C max(0, 1 - m): support vector machine",
+    Margin,
+    numbers=fixed(np.inf, 1.0),
+    lacks=KINKS,
+    ball=1.0,
+    slope_bound=1.0,
+    zero_from=1.0,
+    known_as={
+        "LIBLINEAR": ("L2R_L1LOSS_SVC_DUAL", "MCSVM_CS"),
+        "scikit-learn": {"LinearSVC": "hinge", "SGDClassifier": "hinge"},
+    },
+)
+SQUARED_HINGE = Loss(
+    "squared-hinge",
+    "C max(0, 1 - m)^2: support vector machine with squared slacks",
+    Margin,
+    numbers=fixed(2.0, np.inf),
+    curvature=2.0,
+    zero_from=1.0,
+    known_as={
+        "LIBLINEAR": ("L2R_L2LOSS_SVC_DUAL", "L2R_L2LOSS_SVC", "L1R_L2LOSS_SVC"),
+        "scikit-learn": {"LinearSVC": "squared_hinge", "SGDClassifier": "squared_hinge"},
+    },
+)
+PERCEPTRON = Loss(
+    "perceptron",
+    "C max(0, -m): mistakes by how far they are wrong",
+    Perceptron,
+    slope_bound=1.0,
+    zero_from=0.0,
+    judged_by="hinge",
+    known_as={"scikit-learn": {"SGDClassifier": "perceptron"}},
+)
+EPSILON_INSENSITIVE = Loss(
+    "epsilon-insensitive",
+    "C max(0, |z - y| - epsilon): support vector regression",
+    Tube,
+    EPSILON,
+    tube(np.inf, 1.0),
+    lacks=KINKS,
+    targets=REAL_NUMBERS,
+    slope_bound=1.0,
+    known_as={
+        "LIBLINEAR": ("L2R_L1LOSS_SVR_DUAL",),
+        "scikit-learn": {"LinearSVR": "epsilon_insensitive", "SGDRegressor": "epsilon_insensitive"},
+    },
+)
+SQUARED_EPSILON_INSENSITIVE = Loss(
+    "squared-epsilon-insensitive",
+    "C max(0, |z - y| - epsilon)^2: least squares outside of a tube",
+    Tube,
+    EPSILON,
+    tube(2.0, np.inf),
+    targets=REAL_NUMBERS,
+    curvature=2.0,
+    known_as={
+        "LIBLINEAR": ("L2R_L2LOSS_SVR_DUAL", "L2R_L2LOSS_SVR"),
+        "scikit-learn": {"LinearSVR": "squared_epsilon_insensitive", "SGDRegressor": "squared_epsilon_insensitive"},
+    },
+)
+SQUARED = Loss(
+    "squared",
+    "C (z - y)^2 / 2: ridge regression",
+    Tube,
+    numbers=fixed(1.0, np.inf, 0.0),
+    targets=REAL_NUMBERS,
+    curvature=1.0,
+    known_as={"scikit-learn": {"SGDRegressor": "squared_error", "SGDClassifier": "squared_error"}},
+)
+ABSOLUTE = Loss(
+    "absolute",
+    "C |z - y|: regression to the median",
+    Tube,
+    numbers=fixed(np.inf, 1.0, 0.0),
+    lacks=KINKS,
+    targets=REAL_NUMBERS,
+    slope_bound=1.0,
+    known_as={"scikit-learn": {"SGDRegressor": "epsilon_insensitive"}},
+)
+HUBER = Loss(
+    "huber",
+    "C (z - y)^2 / 2 up to an error of delta, linear beyond: regression with outliers",
+    Tube,
+    Settings((Setting("delta", "error from which on the loss is linear", 1.0, above=0.0),)),
+    of_huber,
+    targets=REAL_NUMBERS,
+    curvature=1.0,
+    known_as={"scikit-learn": {"SGDRegressor": "huber"}},
+)
