@@ -9,13 +9,16 @@ The numbers of a feature are nag's, then coin's, so that both are in one cache l
 coin.  The settings as numbers serve both: coin's wealth follows what all learners have.
 """
 
+import numpy as np
+
 from blocksvm.kernels import inlined, inlined_with
+from blocksvm.kernels.prefetch import products, value_at
 from blocksvm.losses import get_loss
 from blocksvm.online.learner import NUMBERS, Learner, Rule, Settings
 from blocksvm.online.memory import Memory, layout, parameters
-from blocksvm.online.rule_parts import ROUNDS, averages, dot
+from blocksvm.online.rule_parts import ROUNDS, averages
 from blocksvm.online.rules.coin import COIN, coin_update
-from blocksvm.online.rules.nag import NAG, nag_current, nag_mean, nag_score, nag_update
+from blocksvm.online.rules.nag import AT, NAG, nag_current, nag_mean, nag_update, scale_with, to_shares
 
 SCALAR = layout("rounds", "nag_charged", "coin_charged", "of_nag", "of_coin")  # of_: the scores of the last row
 PARAMETER = parameters("wealth", "real")
@@ -48,11 +51,19 @@ def charge(z, y, importance, parameters):
 
 @inlined
 def auto_score(row, memory):
-    """<w, x> of the leader; both scores go to the scalars, and nag's X_j to the scratch."""
-    columns, width, scalars, parameters, loss, scratch = memory
-    first = coin_place(parameters)
-    of_nag = nag_score(row, memory)
-    of_coin = dot(row, Memory(columns[first:], width, scalars, parameters, loss, scratch))
+    """<w, x> of the leader; both scores go to the scalars, in one sweep of the row, and nag's X_j to the scratch."""
+    indices, values, start, stop = row
+    columns, width, scalars, parameters, _, scratch = memory
+    n, begin = np.uint64(stop - start), np.uint64(start)
+    of_coin, first = 0.0, np.uint64(coin_place(parameters))
+    for k in range(n):
+        place = np.uint64(indices[begin + k]) * np.uint64(width)
+        x = value_at(values, begin + k)
+        scratch[k] = scale_with(x, place, columns)
+        scratch[n + k] = columns[place + AT.scaled]
+        of_coin += x * columns[place + first]
+    to_shares(values, begin, n, scratch)
+    of_nag = products(scratch, np.uint64(0), n, n)
     scalars[SCALAR.of_nag], scalars[SCALAR.of_coin] = of_nag, of_coin
     return of_nag if nag_leads(scalars) else of_coin
 
