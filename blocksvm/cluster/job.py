@@ -50,20 +50,6 @@ class Answer(Protocol):
 
 
 @dataclass(frozen=True)
-class ChunksPart:
-    """Chunks of the store that are read without any w."""
-
-    number: int
-    chunks: np.ndarray
-    size: int
-    version: int = NO_VERSION
-
-    @property
-    def n_bytes(self) -> int:
-        return self.chunks.nbytes
-
-
-@dataclass(frozen=True)
 class Missing:
     """The worker lacks the version of w that a part names."""
 

@@ -17,7 +17,7 @@ from blocksvm.base.objects.remote_path import absolute_name, place
 from blocksvm.cluster.chunk_parts import LARGEST_PART, MOST_UNDER_WAY, cut, part_size
 from blocksvm.cluster.cluster import Cluster
 from blocksvm.cluster.dispatcher import Dispatcher
-from blocksvm.cluster.job import ChunksPart, Context, Job
+from blocksvm.cluster.job import NO_VERSION, Context, Job
 from blocksvm.model.scoring import ScoreChunks, ScoredRows, StoreScorer
 from blocksvm.store.reader import Store
 
@@ -39,12 +39,20 @@ class ScoringJob(Job):
         return ScoringContext(self, store)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScoringPart(ChunksPart):
-    """The rows of source numbers low .. high - 1 are scored."""
+@dataclass(frozen=True)
+class ScoringPart:
+    """Chunks whose rows of source numbers low .. high - 1 are scored, without any w."""
 
+    number: int
+    chunks: np.ndarray
+    size: int
     low: int
     high: int
+    version: int = NO_VERSION
+
+    @property
+    def n_bytes(self) -> int:
+        return self.chunks.nbytes
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from blocksvm.base.errors import InputError, printable
 from blocksvm.base.objects.remote_path import place
 from blocksvm.cli.console import Parser
 from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import add_cluster, add_objects, cluster_of
+from blocksvm.cli.options import add_objects
 from blocksvm.cli.outputs import outputs_of
 
 
@@ -21,7 +21,6 @@ def parser() -> Parser:
     )
     add_json(p, "the description")
     p.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
-    add_cluster(p, "verify a store", copies=True)
     add_objects(p)
     return p
 
@@ -39,8 +38,6 @@ def main(arguments: list[str]) -> int:
         meta = read_meta(file)
     if options.verify:
         verify(path, kind, options)
-    elif options.cluster is not None:
-        raise InputError("--cluster: is for --verify; add it, or leave --cluster out")
     top = None if options.top is None else strongest_weights(path, kind, options.top)
     from blocksvm.cli.display.file_lines import all_settings, description_lines, weight_lines
 
@@ -73,9 +70,6 @@ def strongest_weights(path, kind: str, n: int) -> list:
 
 def verify(path, kind: str, options) -> None:
     """InputError unless all that matters in the file is sound."""
-    cluster = cluster_of(options)
-    if cluster is not None and kind != "store":
-        raise InputError(f"{path}: is a {kind}, and the workers of a cluster verify stores; leave --cluster out")
     if kind == "store":
         from blocksvm.cli.display.line import Line
         from blocksvm.store.reader import Store
@@ -86,13 +80,7 @@ def verify(path, kind: str, options) -> None:
             line.show(f"verifying chunk {done:,} of {total:,}")
 
         with Store(path) as store:
-            if cluster is None:
-                store.verify(show)
-            else:
-                from blocksvm.cluster.verifying_job import verified_by
-
-                for done in verified_by(cluster, store):
-                    show(done, len(store.chunks))
+            store.verify(show)
         line.close()
     elif kind == "structure":
         from blocksvm.structured.model import load_structured

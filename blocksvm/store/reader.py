@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
@@ -286,20 +286,11 @@ class Store(Source):
 
     def verify(self, progress=None) -> None:
         """Read everything that matters against its checksums; InputError names what is damaged."""
-        for done in self.verify_chunks(range(len(self.chunks))):
-            if progress is not None:
-                progress(done, len(self.chunks))
-        self.verify_tables()
-
-    def verify_chunks(self, chunks: Iterable[int]) -> Iterator[int]:
-        """Read chunks against their checksums, one after the other; how many have been read."""
         arena = Arena(largest_chunk_bytes(self))
-        for done, chunk in enumerate(chunks, 1):
+        for chunk in range(len(self.chunks)):
             self.read_block(np.array([chunk]), arena)
-            yield done
-
-    def verify_tables(self) -> None:
-        """Read what is in no chunk against its checksums."""
+            if progress is not None:
+                progress(chunk + 1, len(self.chunks))
         for start in range(0, self.n_features if self.meta.get("named", False) else 0, PIECE):
             self.feature_names(start, min(start + PIECE, self.n_features))
         check_ids(self)

@@ -1,4 +1,4 @@
-"""Predictions and verification by workers: as one process has them, bit by bit and sentence by sentence."""
+"""Predictions by workers: as one process has them, bit by bit and sentence by sentence."""
 
 from functools import partial
 
@@ -12,7 +12,6 @@ from blocksvm.base.errors import InputError
 from blocksvm.cluster.cluster import Cluster
 from blocksvm.cluster.job import open_context, run_part
 from blocksvm.cluster.scoring_job import ScoringJob, ScoringPart, digest_of, scoring_by
-from blocksvm.cluster.verifying_job import VerifyingJob, verified_by
 from blocksvm.cluster.workers import ThreadWorkers
 from blocksvm.model.scoring import StoreScorer
 from blocksvm.store.reader import Store, open_store
@@ -95,55 +94,28 @@ def test_a_model_that_is_another_one_is_refused(trained, tmp_path):
 
 
 def test_a_worker_reads_the_first_copy_that_it_sees(trained, tmp_path):
-    path, copy = trained[0], tmp_path / "copy.h5"
+    (path, model), copy = trained, tmp_path / "copy.h5"
     copy.write_bytes(path.read_bytes())
     other = make_store(tmp_path, *random_rows(n=90, d=40, seed=7), "other", 128)
     with Store(path) as store:
         for copies, opened in (((), path), (("/no/such.h5", str(copy)), copy)):
             stores = Cluster(ThreadWorkers(1), 60.0, print, copies).stores(path)
-            context = open_context(VerifyingJob("k", stores, store.fingerprint, MEMORY, 1))
+            context = open_context(ScoringJob("k", stores, store.fingerprint, MEMORY, 1, (model, digest_of(model)), {}))
             assert context.store.path == opened
             context.close()
+        job = ScoringJob("k", (str(other), str(path)), store.fingerprint, MEMORY, 1, (model, digest_of(model)), {})
         with pytest.raises(InputError, match="other.h5: is another store"):
-            open_context(VerifyingJob("k", (str(other), str(path)), store.fingerprint, MEMORY, 1))
-
-
-@pytest.fixture
-def damaged(tmp_path):
-    """A store with two damaged chunks."""
-    path = make_store(tmp_path, *random_rows(n=900, d=40, seed=6), "rows", 128)
-    with Store(path) as store:
-        parts = store.parts.records
-        places = [int(parts["indices_offset"][k]) + int(parts["indices_size"][k]) // 2 for k in (9, 4)]
-    data = bytearray(path.read_bytes())
-    for place in places:
-        data[place] ^= 255
-    path.write_bytes(bytes(data))
-    return path
-
-
-def test_workers_verify_as_one_process_does(trained, damaged):
-    with Store(trained[0]) as store:
-        assert list(verified_by(workers(3), store))[-1] == len(store.chunks)
-    with Store(damaged) as store:
-        with pytest.raises(InputError) as expected:
-            store.verify()
-        with pytest.raises(InputError) as found:
-            list(verified_by(workers(3), store))
-    assert str(found.value) == str(expected.value)
-    assert "chunk 4" in str(found.value)
+            open_context(job)
 
 
 def test_what_cannot_be_is_refused(trained, run_in_process, tmp_path):
-    from blocksvm.commands import info, predict
+    from blocksvm.commands import predict
 
     store, model = map(str, trained)
     text = tmp_path / "rows.svm"
     text.write_text("1 1:1\n")
     for module, words, said in (
-        (info, [store, "--cluster", "local:2"], "--cluster: is for --verify"),
-        (info, [store, "--verify", "--store-copy", store], "--store-copy: is for --cluster"),
-        (info, [model, "--verify", "--cluster", "local:2"], "is a model, and the workers of a cluster verify stores"),
+        (predict, [model, store, "--store-copy", store], "--store-copy: is for --cluster"),
         (predict, [model, str(text), "--cluster", "local:2"], "--cluster: its workers score a store"),
         (predict, [model, store, "--cluster", "local:2", "--threads", "2"], "--threads: workers have as many"),
         (predict, [model, store, "--security", "a", "b", "c"], "--security: is for --cluster"),
