@@ -223,7 +223,7 @@ def sort_keys(keys, spare, n, counts, digits):
     return source
 
 
-@inlined
+@inlined_views
 def sorted_hashes(ids, n, keys, counts):
     """The order of ``ids[:n]``, 63 bits of a hash each: an array with their positions in its lower 32 bits, by rising
     ids, equal ones as they come.  keys (2, n or more) uint64 and counts (1024,) int64 are working space."""

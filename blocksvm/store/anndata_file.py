@@ -1,19 +1,10 @@
-"""AnnData files (.h5ad, as anndata 0.7 and later write them): the matrix X, a column of obs, names of var.
-
-All of this runs in a process of its own (foreign.py), whose whole work ``serve`` is.  Its frames, in their order:
-
-    matrix   n_rows, n_columns, n_entries; by_columns: 'entries' come, else 'rows'
-    names    UTF-8 bytes and where each name ends, some columns at a time, of all columns of X
-    rows     of some rows the lengths, and of their entries the columns and values
-    entries  rows, columns and values of some entries
-    labels   where a column of obs is wanted, of the rows that came just before, or, after all entries, of some rows:
-             float64 with nan; or words: the code of each row, -1 for none, UTF-8 bytes, and where each word ends
-"""
+"""AnnData files (.h5ad, as anndata 0.7 and later write them): the matrix X, a column of obs, names of var."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import prod
 
 import h5py
@@ -21,42 +12,33 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import runs
-from blocksvm.store.foreign import Frame, send
 from blocksvm.store.hdf5_files import has, kind_of_member, member
 
 AT_ONCE = 1 << 16  # rows or columns, at most, of which lengths, names and labels are in memory
 SHOWN = 12  # columns of obs in a sentence
 
 
-def serve(path: str, label: str | None, n_bytes: int, entry_bytes: int, limits: tuple[int, int]) -> None:
-    """Send the frames of a file; rows and entries take about ``n_bytes``, of ``entry_bytes`` each."""
+class Fault(Exception):
+    """A sentence on a file, without its name."""
+
+
+@contextmanager
+def opened(path: str, memory: int, at_once: int) -> Iterator[AnnData]:
+    """The file; at_once: rows or columns of which lengths, names and labels are in memory.  InputError names it, in
+    what is done meanwhile, too."""
     import hdf5plugin  # noqa: F401 - the filters that anndata's users choose
 
-    send(frames(path, label, max(1, n_bytes // entry_bytes), limits[0]), *limits)
-
-
-def frames(path: str, label: str | None, n_entries: int, memory: int) -> Iterator[Frame]:
-    with h5py.File(path, "r", locking=False, rdcc_nbytes=memory // 8) as file:
-        table = AnnData(file, min(AT_ONCE, n_entries), memory)
-        by_columns = table.kind == "csc_matrix"
-        about = {"n_rows": table.n_rows, "n_columns": table.n_columns, "n_entries": table.n_entries}
-        yield Frame("matrix", about | {"by_columns": by_columns}, [])
-        for first, last in table.pieces(table.n_columns):
-            names = table.names(first, last)
-            if not isinstance(names, tuple) or (names[0] < 0).any():
-                raise InputError("the names of var are no text, or one is missing; give each variable a name")
-            yield Frame("names", {}, _together([names[1][code] for code in names[0].tolist()]))
-        labels = None if label is None else table.labels(label)
-        if by_columns:
-            for arrays in table.entries(n_entries):
-                yield Frame("entries", {}, arrays)
-            for first, last in table.pieces(table.n_rows if labels is not None else 0):
-                yield Frame("labels", {}, _arrays(labels(first, last)))
-            return
-        for first, last, *arrays in table.stored(n_entries) if table.sparse else table.dense(n_entries):
-            yield Frame("rows", {}, arrays)
-            if labels is not None:
-                yield Frame("labels", {}, _arrays(labels(first, last)))
+    try:
+        with h5py.File(path, "r", locking=False, rdcc_nbytes=memory // 8) as file:
+            yield AnnData(file, min(AT_ONCE, at_once), memory)
+    except (InputError, MemoryError):
+        raise
+    except Fault as fault:
+        raise InputError(f"{path}: {fault}") from None
+    except Exception as error:  # HDF5's faults come as any kind
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in first[:200])
+        raise InputError(f"{path}: is damaged ({text}); get it again") from error
 
 
 Words = tuple[np.ndarray, list[bytes]]  # (codes int32, -1 where there is none, and what they mean)
@@ -65,22 +47,22 @@ Column = Callable[[int, int], np.ndarray | Words]  # take(first, last): numbers 
 
 class AnnData:
     """An open file, whose parts are checked before anything is read: they lie in this file, as much of them as they
-    claim, in HDF5 chunks that fit in memory.  InputError, ValueError or what h5py raises for what is wrong."""
+    claim, in HDF5 chunks that fit in memory.  Fault, ValueError or what h5py raises for what is wrong."""
 
     def __init__(self, file: h5py.File, at_once: int, memory: int):
         self.file, self.at_once, self.memory = file, at_once, memory
         there = kind_of_member(file, "X")
         if there is None:
-            raise InputError(f"has no X{_elsewhere(file)}")
+            raise Fault(f"has no X{_elsewhere(file)}")
         self.X = member(file, "X", there)
         self.kind = "array" if there is h5py.Dataset else _text(self.X.attrs.get("encoding-type", "a group"))
         if self.kind not in ("csr_matrix", "csc_matrix", "array"):
-            raise InputError(f"its X is stored as {self.kind}, which is not read; write adata with X.tocsr()")
+            raise Fault(f"its X is stored as {self.kind}, which is not read; write adata with X.tocsr()")
         self.sparse = self.kind != "array"
         parts = [self._dataset(self.X, name) for name in ("indptr", "indices", "data")] if self.sparse else [self.X]
         shape = self.X.attrs["shape"] if self.sparse else self.X.shape
         if len(shape) != 2:
-            raise InputError(f"its X has {len(shape)} dimensions; give a matrix")
+            raise Fault(f"its X has {len(shape)} dimensions; give a matrix")
         self.n_rows, self.n_columns = (int(n) for n in shape)
         if self.sparse:
             self.indptr, self.indices, self.data = parts
@@ -91,7 +73,7 @@ class AnnData:
         for part, kinds in zip(parts, ("iu", "iu", "biuf") if self.sparse else ("biuf",), strict=True):
             self._check(part)
             if part.dtype.kind not in kinds:
-                raise InputError(f"its {part.name} is of the type {part.dtype}; give numbers")
+                raise Fault(f"its {part.name} is of the type {part.dtype}; give numbers")
         self.names = self._column(self._table("var"), None, self.n_columns, "var")
 
     def pieces(self, n: int) -> Iterator[tuple[int, int]]:
@@ -104,7 +86,7 @@ class AnnData:
 
     def _table(self, name: str) -> h5py.Group:
         if kind_of_member(self.file, name) is h5py.Dataset:
-            raise InputError(f"its {name} is stored as anndata before 0.7 did; write it anew with a later one")
+            raise Fault(f"its {name} is stored as anndata before 0.7 did; write it anew with a later one")
         return member(self.file, name, h5py.Group)
 
     def _dataset(self, group: h5py.Group, name: str) -> h5py.Dataset:
@@ -114,15 +96,15 @@ class AnnData:
         return dataset
 
     def _check(self, dataset: h5py.Dataset, length: int | None = None) -> h5py.Dataset:
-        """InputError or ValueError unless it has the length, and the file all of it."""
+        """Fault or ValueError unless it has the length, and the file all of it."""
         if length is not None and dataset.shape != (length,):
-            raise InputError(f"its {dataset.name} has {dataset.shape[0]} entries for the {length} of X; mend it")
+            raise Fault(f"its {dataset.name} has {dataset.shape[0]} entries for the {length} of X; mend it")
         n_bytes = dataset.size * dataset.dtype.itemsize
         if dataset.chunks is not None:
             one = prod(dataset.chunks) * dataset.dtype.itemsize
             if 2 * one > self.memory:
                 size = f"{one / 1e6:,.0f} MB"
-                raise InputError(
+                raise Fault(
                     f"its {dataset.name} is stored in chunks of {size}; raise {option('memory')}, or write smaller ones"
                 )
             wanted = prod(-(-n // chunk) for n, chunk in zip(dataset.shape, dataset.chunks, strict=True))
@@ -140,7 +122,7 @@ class AnnData:
         there = kind_of_member(table, wanted)
         if there is None or wanted == "__categories":
             columns = [one for one in table if one not in (index, "__categories")][:SHOWN]
-            raise InputError(f"{where} has no column {wanted}; its columns are {', '.join(columns)}")
+            raise Fault(f"{where} has no column {wanted}; its columns are {', '.join(columns)}")
         if there is h5py.Group:
             column = member(table, wanted, h5py.Group)
             if has(column, "codes") and has(column, "categories"):
@@ -150,7 +132,7 @@ class AnnData:
                 mask = self._check(self._dataset(column, "mask"), length)
                 return lambda first, last: _masked(values(first, last), mask[first:last].astype(bool))
             else:
-                raise InputError(f"the column {wanted} of {where} is neither an array, categorical nor nullable")
+                raise Fault(f"the column {wanted} of {where} is neither an array, categorical nor nullable")
         else:
             codes = self._dataset(table, wanted)
             if "categories" not in codes.attrs:
@@ -187,7 +169,7 @@ class AnnData:
         if h5py.check_string_dtype(dataset.dtype) is not None:
             return lambda first, last: _coded(dataset.asstr()[first:last])
         if dataset.dtype.kind not in "biuf":
-            raise InputError(f"its {dataset.name} is of the type {dataset.dtype}; give numbers or strings")
+            raise Fault(f"its {dataset.name} is of the type {dataset.dtype}; give numbers or strings")
         return lambda first, last: dataset[first:last].astype(np.float64)
 
     def _ends(self, n: int) -> Iterator[tuple[int, np.ndarray]]:
@@ -238,15 +220,6 @@ def _elsewhere(file: h5py.File) -> str:
     if layers:
         return f" (its layers: {', '.join(layers)}); set adata.X to the one that is meant, and write it anew"
     return " (it has raw); write adata.raw.to_adata()" if has(file, "raw") else "; give it a matrix"
-
-
-def _together(words: list[bytes]) -> list[np.ndarray]:
-    """Their bytes, and where each ends."""
-    return [np.frombuffer(b"".join(words), np.uint8), np.cumsum([len(word) for word in words], dtype=np.int64)]
-
-
-def _arrays(column: np.ndarray | Words) -> list[np.ndarray]:
-    return [column[0], *_together(column[1])] if isinstance(column, tuple) else [column]
 
 
 def _coded(strings: np.ndarray) -> Words:

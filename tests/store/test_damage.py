@@ -19,9 +19,8 @@ from blocksvm.commands.info import main as info
 from blocksvm.commands.predict import main as predict
 from blocksvm.commands.split import main as split
 from blocksvm.commands.train import main as train
-from blocksvm.formats.tables import parquet_trial
 from blocksvm.sources.block import carve_block
-from blocksvm.store import anndata_file, codec, foreign
+from blocksvm.store import codec
 from blocksvm.store.arrays import write_array
 from blocksvm.store.hdf5_files import damage_named, write_text_attribute
 from blocksvm.store.reader import check_ids, open_store
@@ -74,19 +73,6 @@ def test_forged_addresses_in_arrow_files_are_refused(kind, old, new, tmp_path, c
     forged(path, old, new)
     code, _, err = run_in_process(capsys, split, *arguments, "--overwrite")
     assert code == 2 and f"{path}: cannot be read (" in err, err
-
-
-def test_a_parquet_footer_that_ends_pyarrow_is_one_sentence(tmp_path, capsys, monkeypatch):
-    """As a changed byte in a histogram of sizes does: an exception that its bindings do not expect."""
-    parquet = pytest.importorskip("pyarrow.parquet")
-    import pyarrow as pa
-
-    parquet.write_table(pa.table({"label": [1, 0], "x": [1.0, 2.0]}), tmp_path / "x.parquet")
-    monkeypatch.setattr(parquet_trial, "__name__", "aborting")
-    (tmp_path / "aborting.py").write_text("def serve(path, limits):\n    import os\n    os.abort()\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    code, _, err = run_in_process(capsys, split, tmp_path / "x.parquet", tmp_path / "s.h5", "--label", "label")
-    assert code == 2 and "x.parquet: pyarrow crashed reading it (signal 6)" in err, err
 
 
 def renewed(path, change=None, **tables) -> None:
@@ -343,51 +329,6 @@ def test_hostile_anndata_is_refused(cells, capsys, change, says):
     with h5py.File(cells, "r+") as file:
         change(file, cells.parent)
     assert says in refusal(cells, capsys)
-
-
-@pytest.fixture
-def endless(tmp_path, monkeypatch):
-    """A module `endless` whose process sends a frame and then does what it is asked to: computes for ever, crashes."""
-    (tmp_path / "endless.py").write_text(
-        "def serve(path, what, limits):\n"
-        "    from blocksvm.store.foreign import Frame, send\n"
-        "    def frames():\n"
-        "        yield Frame('one', {}, [])\n"
-        "        while what == 'loop': pass\n"
-        "        if what == 'crash': import os; os.abort()\n"
-        "        if what == 'memory': bytearray(1 << 33)\n"
-        "        if what == 'text': import os; os.write(1, b'????')\n"
-        "        raise KeyError('\\x1b[31mred')\n"
-        "    send(frames(), *limits)\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-
-
-@pytest.mark.slow
-def test_an_endless_loop_inside_hdf5_is_ended(endless, monkeypatch):
-    """As a changed byte in a heap of old files makes it: here the process computes without a frame for ever."""
-    monkeypatch.setattr(foreign, "PATIENCE", 1)
-    says = {"loop": "HDF5 did not finish reading it", "crash": "HDF5 crashed reading it (signal 6)",
-            "memory": "needs more memory at once than memory leaves", "text": "contradicts itself",
-            "else": r"is damaged ('\x1b[31mred'); get it again"}  # fmt: skip
-    for what, sentence in says.items():
-        with foreign.frames_from("endless", "f.h5ad", what, memory=1 << 26, shown="f.h5ad") as take:
-            assert take("one").arrays == []
-            with pytest.raises(InputError, match="f.h5ad: ") as raised:
-                take("two")
-        assert sentence in str(raised.value), what
-
-
-def test_what_reads_it_ends_with_who_takes_it(cells, endless):
-    given = None, 9 * 32, 32
-    with foreign.frames_from(anndata_file.__name__, str(cells), *given, memory=1 << 26, shown="") as take:
-        about = take("matrix").about
-        assert (about["n_rows"], about["n_columns"], about["by_columns"]) == (80, 12, False)
-    with foreign.frames_from("endless", "f.h5ad", "loop", memory=1 << 26, shown="") as take:
-        take("one")
-        child = take.__self__.child
-        assert child.poll() is None
-    assert child.returncode is not None
 
 
 def npy(shape, descr: str, data: bytes = b"", header: str | None = None) -> bytes:

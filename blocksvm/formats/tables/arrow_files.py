@@ -9,7 +9,6 @@ columns have is stored in the recipe, as it is of text, and columns of later fil
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice, product
@@ -31,7 +30,6 @@ from blocksvm.formats.file_reader import (
 )
 from blocksvm.formats.format import EXPANSION, ReaderOptions
 from blocksvm.formats.tables.arrow_columns import ArrowColumns, arrow, is_text, listed, values_of
-from blocksvm.formats.tables.parquet_trial import try_footer
 from blocksvm.formats.tables.table_layout import DECIDED, KINDS, SAMPLED_ROWS, columns_line, own_values, remarks
 from blocksvm.formats.tables.unpacked import ipc_blocks, pages, unpacked_bytes
 from blocksvm.formats.text.row_labels import WORDS
@@ -142,7 +140,6 @@ def parquet_batches(
     arrow()
     import pyarrow.parquet as parquet
 
-    try_footer(os.path.abspath(name), name)
     # else pyarrow reads the columns of a row group whole
     options_of_reading = {"pre_buffer": False, "buffer_size": BUFFER}
     with parquet.ParquetFile(name, **options_of_reading) as file:
