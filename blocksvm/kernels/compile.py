@@ -21,9 +21,10 @@ from pathlib import Path
 import llvmlite
 import numba
 import numpy as np
-from llvmlite.binding import get_host_cpu_name
+from llvmlite.binding import add_symbol, address_of_symbol, get_host_cpu_name
 from numba.core import types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.runtime import _nrt_python
 from numba.extending import overload, register_jitable
 
 from blocksvm.base.log import LOG
@@ -199,7 +200,29 @@ class Locator(_CacheLocator):
 
 
 class CacheFiles(CompileResultCacheImpl):
+    """What numba keeps of a kernel, and the names of what its code finds outside of itself."""
+
     _locator_classes = (Locator,)
+
+    def reduce(self, compiled):
+        module = compiled.library._final_module
+        outside = [one.name for one in (*module.functions, *module.global_variables) if one.is_declaration]
+        return [name for name in outside if not name.startswith("llvm.")], super().reduce(compiled)
+
+    def rebuild(self, target_context, payload):
+        outside, reduced = payload
+        bring_up(target_context, outside)
+        return super().rebuild(target_context, reduced)
+
+
+def bring_up(target_context, outside: list[str]) -> None:
+    """Make what code finds by name known: functions of numba's memory management, which takes no time, or else all that
+    the compiler knows, a third of a second of each start."""
+    if not all(map(address_of_symbol, outside)):
+        for name, address in _nrt_python.c_helpers.items():
+            add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+    if not all(map(address_of_symbol, outside)):
+        target_context.refresh()
 
 
 class FilesOfKernel(FunctionCache):
@@ -229,7 +252,7 @@ class KernelCache:
 
     def load_overload(self, sig, target_context):
         """The kernel compiled for ``sig``, a tuple of numba's types; None where it is not on disk."""
-        found = None if self.files is None or not of_ours(sig) else self.files.load_overload(sig, target_context)
+        found = None if self.files is None or not of_ours(sig) else self.files._load_overload(sig, target_context)
         if found is None and cache_folder() is not None:
             say("compiling kernels (first use only, some seconds)")
         return found
