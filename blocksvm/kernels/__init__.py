@@ -7,6 +7,7 @@ bounds: the caller has checked the arrays.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from types import FunctionType
 
 from blocksvm.kernels.compile import by_type, inlined, inlined_views, kernel
@@ -49,6 +50,8 @@ def with_globals(function, name: str, **parts) -> FunctionType:
     unknown = set(parts) - set(function.__code__.co_names)
     if unknown:
         raise TypeError(f"{function.__name__} calls no {', '.join(sorted(unknown))}")
+    # numba keeps machine code by a function's name, and links by it: copies that differ have other names
+    name = f"{name}_{blake2b(repr(identity(parts)).encode(), digest_size=8).hexdigest()}"
     copy = FunctionType(
         function.__code__, function.__globals__ | parts, name, function.__defaults__, function.__closure__
     )
@@ -58,3 +61,13 @@ def with_globals(function, name: str, **parts) -> FunctionType:
     copy.__doc__ = function.__doc__
     copy.parts = getattr(function, "parts", {}) | parts
     return copy
+
+
+def identity(part):
+    """What a part of a function is, for ``repr``: its place, what it is made of and encloses, or its value."""
+    if isinstance(part, dict):
+        return [(name, identity(one)) for name, one in sorted(part.items())]
+    if not callable(part):
+        return part
+    enclosed = [identity(cell.cell_contents) for cell in getattr(part, "__closure__", None) or ()]
+    return part.__module__, getattr(part, "__qualname__", part), identity(getattr(part, "parts", {})), enclosed

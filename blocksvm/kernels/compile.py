@@ -239,8 +239,7 @@ class KernelCache:
     def files(self) -> FilesOfKernel | None:
         """None where code is not kept: there is no folder, or the kernel is made of functions of another package, whose
         sources the folder is not named by."""
-        made_of = (self.function, *getattr(self.function, "parts", {}).values())
-        if not all(map(is_ours, made_of)) or cache_folder() is None:
+        if not is_ours(self.function) or cache_folder() is None:
             return None
         files = FilesOfKernel(self.function)
         os.makedirs(files.cache_path, 0o700, exist_ok=True)
@@ -271,7 +270,10 @@ class KernelCache:
 
 
 def is_ours(part) -> bool:
-    return not callable(part) or part.__module__.startswith("blocksvm.")
+    """Whether a function, and all that was put into it, are of this package."""
+    if not callable(part):
+        return True
+    return part.__module__.startswith("blocksvm.") and all(map(is_ours, getattr(part, "parts", {}).values()))
 
 
 def of_ours(sig) -> bool:

@@ -20,6 +20,8 @@ from support.training_cases import command, make_store, random_rows
 from blocksvm.kernels import compile as compiling
 from blocksvm.kernels import inlined, inlined_with, specialised
 from blocksvm.kernels.compile import FOLDERS, cache_folder
+from blocksvm.online import get_learner
+from blocksvm.online.loops import loops_of
 
 needs_jit = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"), reason="nothing is compiled")
 
@@ -80,6 +82,18 @@ def test_a_loss_from_outside_is_compiled_anew(tmp_path):
     ):
         line = code.format(module=module, loss=loss)
         assert [answer_of(python(line, tmp_path))[0] for _ in range(2)] == found
+
+
+@needs_jit
+def test_learners_that_differ_have_code_of_their_own_and_those_from_outside_none_that_is_kept():
+    @inlined
+    def update(row, y, z, importance, memory):
+        memory.scalars[0] += 1.0
+
+    loops = [loops_of(get_learner("omd").of({"mirror": mirror}).rule).one for mirror in ("entropic", "p-norm")]
+    names = {loop._cache.files._impl.filename_base for loop in loops}
+    assert len(names) == 2
+    assert loops_of(get_learner("pa1").rule._replace(update=update)).one._cache.files is None
 
 
 @pytest.mark.slow
