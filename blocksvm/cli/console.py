@@ -20,6 +20,7 @@ from typing import TypeVar
 from blocksvm import __version__
 from blocksvm.base.errors import InputError, nearest, one_of, system_sentence, use_option_names
 from blocksvm.base.inputs import one_run
+from blocksvm.base.log import show_with
 from blocksvm.base.memory import BESIDES, megabytes, memory_limit, seconds_of, size_in_bytes
 from blocksvm.base.objects.object_settings import ObjectSettings
 from blocksvm.base.objects.remote_path import use_object_settings
@@ -28,7 +29,6 @@ from blocksvm.base.settings import SEED
 from blocksvm.base.user_code import by_options, by_user, clear_user_places
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
 from blocksvm.cli.standard import OutputClosed, standard_streams
-from blocksvm.kernels.compile import show_with
 
 # That a thread may run Python code while another wants to: a thread that reads blocks asks for its turn several times a
 # chunk, and with Python's 5 ms it was held up for ten times as long as its work takes.

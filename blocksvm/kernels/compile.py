@@ -12,7 +12,6 @@ import stat
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable
 from functools import cache, cached_property
 from hashlib import blake2b
@@ -27,7 +26,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLoca
 from numba.core.runtime import _nrt_python
 from numba.extending import overload, register_jitable
 
-from blocksvm.base.log import LOG
+from blocksvm.base.log import say
 
 PACKAGE = Path(__file__).parents[1]
 # where kernels, or what is compiled into them, are defined
@@ -44,29 +43,6 @@ OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nr
 # caller's until it returns: the counting, an atomic operation each, cost learners up to a third of a row's time.
 # Left to itself LLVM calls the larger functions: parsing and the inner loops then take two to three times as long.
 INLINED = OPTIONS | {"forceinline": True, "no_cpython_wrapper": True, "_nrt": False}
-
-_show: Callable[[str], None] | None = None
-_said: set[str] = set()
-
-
-def show_with(show: Callable[[str], None] | None) -> None:
-    """Pass messages about compilation to ``show`` from now on; None: log them, and warn of failures."""
-    global _show
-    _show = show
-
-
-def say(sentence: str, warning: bool = False) -> None:
-    """Say a sentence once in a process."""
-    if sentence in _said:
-        return
-    _said.add(sentence)
-    if _show is not None:
-        _show(sentence)
-    elif warning:
-        warnings.warn(sentence, RuntimeWarning, stacklevel=2)
-    else:
-        LOG.info("%s", sentence)
-
 
 def kernel(function):
     """Compile ``function`` on first use, without the GIL, and keep the machine code on disk."""

@@ -78,6 +78,10 @@ class Problem:
     free_bias: bool = False
     apart: bool = False
 
+    def __post_init__(self):
+        if self.function is None:  # of a loss without settings
+            object.__setattr__(self, "function", self.loss.at({}))
+
     @property
     def real(self) -> bool:
         """The targets are real numbers."""

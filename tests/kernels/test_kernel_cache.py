@@ -17,7 +17,7 @@ import pytest
 from support.places import ROOT
 from support.training_cases import command, make_store, random_rows
 
-from blocksvm.kernels import compile as compiling
+from blocksvm.base import log
 from blocksvm.kernels import inlined, inlined_with, specialised
 from blocksvm.kernels.compile import FOLDERS, cache_folder
 from blocksvm.online import get_learner
@@ -186,7 +186,7 @@ SPOILED = [others_may_write, a_group_may_write, another_owns_it, a_link, a_file]
 def test_an_unsafe_folder_is_not_used(tmp_path, monkeypatch, spoil):
     """It holds pickles."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(compiling, "_said", set())
+    monkeypatch.setattr(log, "_said", set())
 
     def folder_now() -> tuple[Path | None, str]:
         """(cache folder of a process that begins now, what it says)"""
