@@ -15,6 +15,9 @@ from blocksvm.kernels.compile import by_type, inlined, inlined_views, kernel
 __all__ = ["by_type", "inlined", "inlined_views", "inlined_with", "kernel", "specialised", "with_globals", "with_parts"]
 
 
+LONGEST = 60  # of a name, of which files are named
+
+
 def specialised(function, name: str, **parts):
     """A kernel made of ``function`` with ``parts`` in the place of its globals of the same names.
 
@@ -51,7 +54,7 @@ def with_globals(function, name: str, **parts) -> FunctionType:
     if unknown:
         raise TypeError(f"{function.__name__} calls no {', '.join(sorted(unknown))}")
     # numba keeps machine code by a function's name, and links by it: copies that differ have other names
-    name = f"{name}_{blake2b(repr(identity(parts)).encode(), digest_size=8).hexdigest()}"
+    name = f"{name[:LONGEST]}_{blake2b(repr(identity(parts)).encode(), digest_size=8).hexdigest()}"
     copy = FunctionType(
         function.__code__, function.__globals__ | parts, name, function.__defaults__, function.__closure__
     )

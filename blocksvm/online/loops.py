@@ -417,6 +417,4 @@ def _loops(name: str, scratch: int, score, update, current, mean, jointly) -> Lo
 
 def loops_of(rule: Rule) -> Loops:
     """The loops with a rule's functions, compiled on their first call.  Learners with the same functions share them."""
-    functions = rule.score, rule.update, rule.current, rule.mean
-    name = "_".join(f"{function.__module__.rpartition('.')[2]}_{function.__name__}" for function in functions)
-    return _loops(name, rule.scratch, *functions, rule.jointly)
+    return _loops(rule.update.__name__, rule.scratch, rule.score, rule.update, rule.current, rule.mean, rule.jointly)
