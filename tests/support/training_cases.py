@@ -26,9 +26,8 @@ from blocksvm.solvers.solver import PassResult, Visit
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import Checkpoint
-from blocksvm.training.loop import OuterLoop
+from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
-from blocksvm.training.run import Watch
 from blocksvm.training.train_settings import TrainSettings
 
 
