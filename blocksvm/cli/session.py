@@ -111,7 +111,7 @@ class Session:
 
         def write(event: dict) -> None:
             if not opened:
-                outer = resume and resume["progress"]["outer"] + resume["progress"]["told"]
+                outer = resume and resume["progress"]["outer"] + (resume["progress"]["phase"] in ("told", "at rest"))
                 warn = partial(print, file=sys.stderr)
                 overwrite = self.options.overwrite or self.options.resume
                 opened.append(Trace(self.outputs["log"], outer, warn, overwrite))

@@ -54,5 +54,4 @@ class GradientLoop(ClusterLoop):
             NO_CHUNKS, {}, {}, None, None,
             passes=[PassResult(len(rows), n_nonzeros, 0.0, True)], seconds=[time.perf_counter() - began],
         )  # fmt: skip
-        self.progress.count(result, self.progress.block_stats(n_nonzeros, None), n_nonzeros)
-        self.tally.count(result)
+        self.count(result, self.block_stats(n_nonzeros), n_nonzeros)

@@ -159,7 +159,7 @@ class ScreeningLoop(ClusterLoop):
         n_nonzeros = int(self.plan.source.chunks.nnz[chunks].sum())
         answer = self.next_answer()
         solver.count_seen(self.state, answer.sums)
-        stats = progress.block_stats(n_nonzeros, working_set)
+        stats = self.block_stats(n_nonzeros)
         done, seconds = PassResult(0, 0, 0.0, False), 0.0
         working_set.pass_over(answer.below)
         everyone = np.arange(answer.movers.n_samples, dtype=np.int32)
@@ -174,8 +174,7 @@ class ScreeningLoop(ClusterLoop):
         result = VisitResult(
             NO_CHUNKS, {}, {}, None, None, passes=[replace(done, nnz_visited=n_nonzeros)], seconds=[seconds]
         )  # fmt: skip
-        progress.count(result, stats, n_nonzeros)
-        self.tally.count(result)
+        self.count(result, stats, n_nonzeros)
 
     def next_answer(self) -> Screened:
         """The next part, with what its rows have beside alpha brought into the state."""

@@ -40,16 +40,19 @@ class Checkpoint:
     def is_due(self) -> bool:
         return time.perf_counter() - self.last_saved > self.seconds
 
-    def save(self, plan: Plan, state: State, progress: dict, shown: dict, working_set: State | None) -> None:
-        """Write the state, where the run stands and what it has shown of its outer iteration, and which rows the
-        working set has (None: there is none)."""
+    def save(
+        self, plan: Plan, state: State, progress: Progress, tally: Tally, seconds: float, working_set: State | None
+    ) -> None:
+        """Write the state, where the run stands, what it has done in its outer iteration, its seconds, and which rows
+        the working set has (None: there is none)."""
         spaces = {plan.namespace: state} | ({} if working_set is None else {WORKING_SET: working_set})
-        description = plan.describe() | {"progress": progress, "shown": shown, "versions": versions()}
+        stands = {"progress": asdict(progress), "tally": asdict(tally), "seconds": seconds}
+        description = plan.describe() | stands | {"versions": versions()}
         save_checkpoint(self.path, spaces, description)
         self.last_saved = time.perf_counter()
 
-    def restore(self, plan: Plan, state: State) -> tuple[Progress, Tally]:
-        """Fill ``state``; (where the run stood, what it had shown)."""
+    def restore(self, plan: Plan, state: State) -> tuple[Progress, Tally, float]:
+        """Fill ``state``; (where the run stood, what it had done in its outer iteration, its seconds)."""
         saved = open_state(self.path)
         described = saved.meta["arrays"]
         for name, array in state.items():
@@ -61,9 +64,10 @@ class Checkpoint:
             if np.isnan(ends).any() or (name != "certified" and np.isinf(ends).any()):
                 raise InputError(f"{self.path}: {name} has what is no finite number; it is damaged, start afresh")
         try:
-            return Progress.restored(saved.meta["progress"]), typed(saved.meta["shown"], Tally)
+            progress, tally = typed(saved.meta["progress"], Progress), typed(saved.meta["tally"], Tally)
         except ValueError as error:
             raise InputError(f"{self.path}: its progress is of another kind ({error}); start afresh") from error
+        return progress, tally, saved.meta["seconds"]
 
     def arrays(self, space: str) -> State:
         """What was saved beside the state under a name."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -46,7 +46,8 @@ from blocksvm.training import record
 from blocksvm.training.certificate import Outcome, RejectedEarly, certified, enough_gap, reading_of_blocks
 from blocksvm.training.checkpoint import WORKING_SET, Checkpoint
 from blocksvm.training.plan import Plan
-from blocksvm.training.visit import ThisProcess, VisitTask
+from blocksvm.training.schedule import PassStats
+from blocksvm.training.visit import ThisProcess, VisitResult, VisitTask
 from blocksvm.training.working_set import WorkingSet, figures_of
 
 NO_CHUNKS, NO_MEMBERS = np.empty(0, np.int64), np.empty(0, np.int32)
@@ -102,7 +103,6 @@ class OuterLoop:
         solver.start(self.state)
         if plan.initial_models.continue_from is not None and plan.resume is None:
             plan.initial_models.fill_state(self.state, solver)
-            self.progress.outers_before = plan.initial_models.outers
             self.progress.outer = plan.initial_models.outers + 1
 
     def begin(self) -> None:
@@ -111,7 +111,8 @@ class OuterLoop:
         set_bytes = plan.blocks.set_bytes
         self.working_set = None if set_bytes is None else WorkingSet(plan.source, set_bytes)
         if plan.resume is not None and self.checkpoint is not None:
-            self.progress, self.tally = self.checkpoint.restore(plan, self.state)
+            self.progress, self.tally, seconds = self.checkpoint.restore(plan, self.state)
+            self.began -= seconds
             self.unchecked = self.checkpoint.path
             if isinstance(solver, HoldsRows):
                 solver.resume(self.state, self.every_row)
@@ -139,11 +140,11 @@ class OuterLoop:
         if isinstance(solver, HoldsRows) and status != "interrupted":
             support = solver.support(self.state, self.every_row)
         result = record.Result(
-            status, self.weights(), solver.dual_variables(self.state), final, progress.outers_done(), self.seconds(),
+            status, self.weights(), solver.dual_variables(self.state), final, self.outers_done(), self.seconds(),
             progress.passes, progress.set_passes, plan.memory(), self.note(), support,
-            *record.cause_of(plan, status, final), None if final is last else progress.best_outer,
+            *record.cause_of(plan, status, final), progress.best.outer if progress.best and final is not last else None,
         )  # fmt: skip
-        self.watch.on_event(record.end_event(result, progress.certificate))
+        self.watch.on_event(record.end_event(result, progress.certified))
         return result
 
     def note(self) -> str:
@@ -154,7 +155,12 @@ class OuterLoop:
         return self.plan.solver.weights(self.state, self.output)
 
     def seconds(self) -> float:
-        return self.progress.seconds_before + time.perf_counter() - self.began
+        """Since the run began, those before an interruption included."""
+        return time.perf_counter() - self.began
+
+    def outers_done(self) -> int:
+        """By this run: what a run that it continues has done does not count."""
+        return self.progress.outer - (self.progress.phase == record.READING) - self.plan.initial_models.outers
 
     def emit(self, event: str, **more) -> None:
         common = {"event": event, "outer": self.progress.outer, "seconds": self.seconds()}
@@ -171,7 +177,7 @@ class OuterLoop:
     def read(self, blocks: list[np.ndarray], then: Sequence[np.ndarray] = ()) -> Iterator[Block]:
         """Blocks one after the other, each read while the one before it is worked on; then: those that follow."""
         for block in self.reader.blocks(blocks, then):
-            self.tally.count_reading(self.reader.cost)
+            self.tally.reading += self.reader.cost
             if self.doubt is None:
                 self._judge_prior(block)
             yield block
@@ -193,29 +199,30 @@ class OuterLoop:
 
     def keep(self, certificate: Certificate) -> Certificate:
         """Record it as the certificate of the present state; returns it."""
-        progress = self.progress
-        progress.certificate, progress.certified_outer, progress.current = asdict(certificate), progress.outer, True
+        self.progress.certified = self.progress.as_certified(certificate)
         return certificate
 
     def offer_best(self, certificate: Certificate) -> None:
         """Keep the certificate of the smallest primal and, where the memory allows it, its w, which a run that is cut
         short delivers."""
         progress, primal = self.progress, certificate.primal
-        if primal is not None and (progress.best is None or primal < progress.best["primal"]):
-            progress.best, progress.best_outer = asdict(certificate), progress.outer
+        if primal is not None and (progress.best is None or primal < progress.best.figures["primal"]):
+            progress.best = progress.as_certified(certificate)
             if BEST in self.state:
                 self.state[BEST][:] = self.weights()
 
     def take_best(self, last: Certificate) -> Certificate:
         """The certificate of the result of a run that has not converged: w is that of the smallest certified primal,
         alpha the last one, whose dual is the largest."""
-        best = self.progress.best
-        if best is None or last.primal is None or last.dual is None or not best["primal"] < last.primal:
+        if self.progress.best is None:
+            return last
+        best, outer = self.progress.best.figures, self.progress.best.outer
+        if last.primal is None or last.dual is None or not best["primal"] < last.primal:
             return last
         if BEST not in self.state:
             self.earlier = (
-                f"the weights after outer iteration {self.progress.best_outer} had a smaller primal, "
-                f"{best['primal']:.6g}; they were not kept: {option('max_outer', self.progress.best_outer)} ends there"
+                f"the weights after outer iteration {outer} had a smaller primal, "
+                f"{best['primal']:.6g}; they were not kept: {option('max_outer', outer)} ends there"
             )
             return last
         if last.dual < 0.0:  # (P - D) / P falls with P, of which the certificate has an upper bound
@@ -229,9 +236,8 @@ class OuterLoop:
     def save(self) -> None:
         """Write the checkpoint: the state, where the run stands, and which rows the working set has."""
         assert self.checkpoint is not None
-        progress = asdict(self.progress) | {"seconds_before": self.seconds()}
         of_set = None if self.working_set is None else self.working_set.saved()
-        self.checkpoint.save(self.plan, self.state, progress, asdict(self.tally), of_set)
+        self.checkpoint.save(self.plan, self.state, self.progress, self.tally, self.seconds(), of_set)
 
     def save_if_due(self) -> None:
         if self.checkpoint is not None and self.checkpoint.is_due():
@@ -263,14 +269,13 @@ class OuterLoop:
         """Outer iterations until the run ends; why it does."""
         progress, partition = self.progress, self.plan.blocks.partition
         while True:
-            if progress.told:
+            if progress.phase in (record.TOLD, record.AT_REST):
                 if status := record.ended(progress, self.plan, self.state, self.seconds()):
                     return status
-                progress.outer, progress.visit, progress.closed, progress.told = progress.outer + 1, 0, False, False
-                progress.at_rest = False
+                progress.begin_outer()
                 self.tally = record.Tally()
                 self.save_if_due()
-            if not progress.closed:
+            if progress.phase == record.READING:
                 blocks, most = partition.blocks(progress.outer), self.plan.settings.passes_left(progress.passes_made)
                 if progress.visit == 0:
                     self._begin_reading()
@@ -293,16 +298,14 @@ class OuterLoop:
 
     def _close(self) -> None:
         """Every row has been visited: what the visits suggest of primal, dual and gap."""
-        progress, tally, solver = self.progress, self.tally, self.plan.solver
+        progress, solver = self.progress, self.plan.solver
         seen = None
         if self.working_set is not None:
             self.working_set.end_reading()
             seen = self.working_set.seen
-        primal, progress.dual, progress.gap = solver.estimates(self.state, progress.loss_sum, seen)
-        progress.gap_of = "rows"
-        tally.primal_estimate, tally.dual_estimate, tally.gap_estimate = primal, progress.dual, progress.gap
+        suggested = solver.estimates(self.state, self.tally.blocks.loss_sum, seen)
         solver.end_outer(self.state, progress.outer)
-        progress.close(primal)
+        progress.close(suggested)
 
     # -- visits ------------------------------------------------------------------------------------------------
 
@@ -316,18 +319,24 @@ class OuterLoop:
     def _visit(self, block: Block, chunks: np.ndarray, most: float) -> None:
         """A visit to a block, of so many passes at most, whose rows are offered to the working set."""
         plan, progress = self.plan, self.progress
-        stats = progress.block_stats(0 if plan.blocks.partition.resident else block.n_nonzeros, self.working_set)
-        task = VisitTask(
-            chunks, (progress.outer, progress.visit), plan.schedule, stats, most=most
-        )  # fmt: skip
+        stats = self.block_stats(0 if plan.blocks.partition.resident else block.n_nonzeros)
+        task = VisitTask(chunks, (progress.outer, progress.visit), plan.schedule, stats, most=most)
         result = self.executor.visit(task, block)
-        progress.count(result, stats, block.n_nonzeros)
-        self.tally.count(result)
+        self.count(result, stats, block.n_nonzeros)
         for done in result.passes:
             for figures in done.reports:
                 self.emit("progress", **figures)
         if self.working_set is not None and result.share is not None:
             self.working_set.offer(block, result.share)
+
+    def block_stats(self, read: int) -> PassStats:
+        """The figures for a schedule before a visit to a block, of which ``read`` nonzeros had to be read."""
+        return self.progress.block_stats(read, self.working_set, 1 + self.plan.initial_models.outers)
+
+    def count(self, result: VisitResult, stats: PassStats, nnz: int) -> None:
+        """A visit to a block of so many nonzeros has been made, begun with ``stats``."""
+        self.progress.count(result, stats, nnz)
+        self.tally.blocks.count(result)
 
     def _visit_set(self, between: bool) -> None:
         """Passes over the working set, as far as the schedule wants them; between: two blocks of a reading."""
@@ -335,20 +344,21 @@ class OuterLoop:
         if working_set is None:
             return
         stats = progress.set_stats(working_set)
+        self.tally.set_visits += 1
         task = VisitTask(
             NO_CHUNKS, (len(progress.set_passes), 0), self.plan.schedule, stats, NO_MEMBERS, between,
             progress.last_worth,
         )  # fmt: skip
         if not working_set.n_members or not task.go_on(stats, self.ready()):
             progress.set_passes.append(0)
-            self.tally.set_passes.append(0)
             return
         members = working_set.members  # listed only where they are passed over
         result = self.executor.visit(replace(task, members=members), working_set.block)
         if result.share is not None:
             working_set.update(members, result.share)
-        progress.count_set(result, stats, None if between or not progress.closed else working_set.left_out)
-        self.tally.count_set(result)
+        chosen = progress.phase == record.CLOSED and not between
+        progress.count_set(result, stats, working_set.left_out if chosen else None)
+        self.tally.working_set.count(result)
 
     # -- certificates --------------------------------------------------------------------------------------------
 
@@ -361,24 +371,26 @@ class OuterLoop:
         if isinstance(solver, CertifiesItself):
             self.keep(solver.certificate(self.state))
         # without a working set no certificate brings back a row that rests, and it may for some outer iterations
-        waited = tol > 0.0 and (working_set is not None or progress.outer - progress.certified_outer > REST_VISITS)
-        rested = waited and isinstance(solver, TellsShares) and self.tally.gain == self.tally.set_gain == 0.0
-        while rested or policy.due(progress.gap_of, progress.gap, tol, plan.blocks.work_of_reading):
-            before = progress.certificate
+        last = progress.certified.outer if progress.certified else 0
+        waited = tol > 0.0 and (working_set is not None or progress.outer - last > REST_VISITS)
+        moved = self.tally.blocks.gain != 0.0 or self.tally.working_set.gain != 0.0
+        rested = waited and isinstance(solver, TellsShares) and not moved
+        while rested or policy.due(*progress.gap, tol, plan.blocks.work_of_reading):
+            before = progress.certified
             certificate = self._certify(math.inf if rested else enough, working_set)
             if certificate is None:
                 return "interrupted"
             if isinstance(certificate, RejectedEarly):
                 whole = certificate.gap / certificate.share
-                policy.learn(progress.gap_of, progress.gap, whole / ((progress.dual or 0.0) + whole))
+                policy.learn(*progress.gap, whole / ((progress.dual or 0.0) + whole))
                 break
             reached = certificate.rel_gap
             if isinstance(solver, SeveralProblemsSolver):
                 reached = solver.certified(self.state, certificate)
-            policy.learn(progress.gap_of, progress.gap, reached)
+            policy.learn(*progress.gap, reached)
             self.offer_best(certificate)
-            if rested and before is not None and certificate.same(before):
-                progress.at_rest = True
+            if rested and before is not None and certificate.same(before.figures):
+                progress.phase = record.AT_REST
                 break
             rested = False
             if working_set is None or certificate.rel_gap is None or certificate.ends(tol):
@@ -406,7 +418,7 @@ class OuterLoop:
             return None
         if not isinstance(certificate, RejectedEarly):
             self.unchecked = None
-        self.tally.attempted(certificate.share if isinstance(certificate, RejectedEarly) else 1.0)
+        self.tally.shares.append(certificate.share if isinstance(certificate, RejectedEarly) else 1.0)
         self.watch.on_event(record.certificate_event(self.progress.outer, self.seconds(), certificate))
         return certificate if isinstance(certificate, RejectedEarly) else self.keep(certificate)
 
@@ -429,7 +441,8 @@ class OuterLoop:
         figures = {"rows_read": self.plan.source.n_samples, **figures_of(self.working_set)}
         figures |= solver.progress(self.state)
         self.watch.on_event(record.outer_event(self.progress, self.tally, self.seconds(), figures, valid))
-        self.progress.told = True
+        if self.progress.phase == record.CLOSED:
+            self.progress.phase = record.TOLD
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -443,9 +456,9 @@ class OuterLoop:
     def _last_certificate(self) -> Certificate | None:
         """The certificate of the result, taken now unless nothing has moved since the last one, which this run has
         taken; None where stopped."""
-        progress, solver = self.progress, self.plan.solver
-        if progress.current and progress.certificate and self.unchecked is None:
-            return Certificate(**progress.certificate)
+        solver = self.plan.solver
+        if self.progress.current is not None and self.unchecked is None:
+            return Certificate(**self.progress.current)
         if isinstance(solver, CertifiesItself):
             solver.settle(self.state, self.every_row)
             return self.keep(solver.certificate(self.state))
