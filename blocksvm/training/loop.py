@@ -39,11 +39,21 @@ from blocksvm.solvers.solver import (
     SavedRun,
     SeveralProblemsSolver,
     TellsShares,
+    problem_of,
 )
 from blocksvm.sources.block import Block
 from blocksvm.sources.block_reader import BlockReader
 from blocksvm.training import record
-from blocksvm.training.certificate import Outcome, RejectedEarly, certified, enough_gap, reading_of_blocks
+from blocksvm.training.certificate import (
+    LARGEST_DRIFT,
+    Outcome,
+    RejectedEarly,
+    beyond_bounds,
+    certify,
+    enough_gap,
+    evaluate,
+    offer_shares,
+)
 from blocksvm.training.checkpoint import WORKING_SET, Checkpoint
 from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import PassStats
@@ -410,10 +420,7 @@ class OuterLoop:
     ) -> Certificate | RejectedEarly | None:
         """A certificate of the state, stored and reported; None where the run was stopped."""
         self.emit("certifying")
-        certificate = certified(
-            self.plan.solver, self.state, self.weights(), self._following_rows, self.watch.stop,
-            lambda sums: self._reading(sums, enough, working_set),
-        )  # fmt: skip
+        certificate = self._measured(enough, working_set)
         if certificate is None:
             return None
         if not isinstance(certificate, RejectedEarly):
@@ -422,16 +429,42 @@ class OuterLoop:
         self.watch.on_event(record.certificate_event(self.progress.outer, self.seconds(), certificate))
         return certificate if isinstance(certificate, RejectedEarly) else self.keep(certificate)
 
-    def _following_rows(self) -> Iterator[Block]:
-        """All rows, as the next outer iteration reads them."""
-        return self.read(self.following())
+    def _measured(self, enough: float, working_set: WorkingSet | None) -> Certificate | RejectedEarly | None:
+        """A certificate of exactly the w and alpha that the state has when it returns; None if stopped.  A solver that
+        minimises nothing has its accuracy or error measured."""
+        solver, state = self.plan.solver, self.state
+        if not solver.capabilities.minimises:
+            completion = solver.completion(state) if isinstance(solver, OwnDecisions) else None
+            return evaluate(solver, self.weights(), completion, self.read(self.following()), self.watch.stop)
+        problem = problem_of(solver, state)
+        assert problem is not None
+        outcome = self._reading(problem.sums(self.weights(), solver.prior), enough, working_set)
+        if isinstance(outcome, tuple) and outcome[1] > LARGEST_DRIFT and isinstance(solver, TellsShares):
+            # w computed again from alpha differs from it by rounding alone, and what is measured of that is in the gap
+            solver.rebuild(state, self.read(self.following()))
+            outcome = self._reading(problem.sums(self.weights(), solver.prior), enough, working_set)
+        return outcome[0] if isinstance(outcome, tuple) else outcome
 
     def _reading(self, sums: CertificateSums, enough: float, working_set: WorkingSet | None) -> Outcome:
-        """All rows, for a certificate: added to its sums, and offered to the working set at its w."""
-        return reading_of_blocks(
-            self.plan.solver, self.state, sums, self._following_rows, self.watch.stop, enough, working_set,
-            self.unchecked,
-        )  # fmt: skip
+        """All rows, for a certificate: added to its sums, and offered to the working set, which is chosen once more, at
+        its w.  InputError where the state is from a checkpoint with dual variables that are not allowed: what is
+        certified by them is untrue."""
+        solver, state, saved = self.plan.solver, self.state, self.unchecked
+        alpha = solver.dual_variables(state)
+        if working_set is not None:
+            working_set.begin_reading(reset=True)
+
+        def seen_block(block: Block, scores: np.ndarray) -> None:
+            if saved is not None and alpha is not None and not sums.problem.allows(alpha[block.rows], block):
+                raise beyond_bounds(saved)
+            if working_set is not None and isinstance(solver, TellsShares):
+                offer_shares(solver, state, block, scores, working_set)
+
+        sums.threads = solver.threads
+        outcome = certify(sums, alpha, self.read(self.following()), self.watch.stop, enough, seen_block)
+        if working_set is not None and isinstance(outcome, tuple):
+            working_set.end_reading()
+        return outcome
 
     def _emit_outer(self) -> None:
         """The outer iteration's line in the trace."""
