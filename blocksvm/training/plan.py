@@ -17,7 +17,7 @@ from blocksvm.model.takeover import InitialModels
 from blocksvm.online.methods import get_method
 from blocksvm.solvers.solver import BEST, Method, Solver, StateArray, Task, TellsShares
 from blocksvm.sources.source import Source
-from blocksvm.training.memory_plan import BlockPlan, plan_blocks, take_state
+from blocksvm.training.partition import BlockPlan, plan_blocks, take_state
 from blocksvm.training.schedule import Schedule
 from blocksvm.training.train_settings import TrainSettings
 
