@@ -32,7 +32,7 @@ from blocksvm.training.checkpoint import describe_result, save_result
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from blocksvm.solvers.solver import State
 from blocksvm.store.descriptions import typed
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress, Result, Tally
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 
 WORKING_SET = "working-set"  # the name space of what it had
 ARRAY_TYPES = tuple(np.dtype(one).str for one in "?bBhHiIqQfd")

@@ -15,7 +15,7 @@ from blocksvm.kernels.shuffle import windowed_order, windowed_rows
 from blocksvm.solvers.solver import SHARE, Solver
 from blocksvm.sources.source import Source, block_bytes_of_chunks, bytes_of_blocks
 from blocksvm.training import working_set
-from blocksvm.training.train_settings import AUTO, TrainSettings
+from blocksvm.training.settings import AUTO, TrainSettings
 
 # In a large block, rows that lie near in memory are visited near in time, which the caches reward.  Where a block has
 # few such windows, or the same rows share a window each time, it converges many times more slowly (3,000 reviews: 10

@@ -19,7 +19,7 @@ from blocksvm.solvers.solver import BEST, Method, Solver, StateArray, Task, Tell
 from blocksvm.sources.source import Source
 from blocksvm.training.partition import BlockPlan, plan_blocks, take_state
 from blocksvm.training.schedule import Schedule
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 
 BEST_SHARE = 1 / 64  # of what is left for rows: a run keeps its best weights where these take no more
 

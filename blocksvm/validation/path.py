@@ -24,7 +24,7 @@ from blocksvm.solvers.dual_methods import METHOD
 from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.folds import Folds, codes_by_fold, targets_of
 from blocksvm.validation.held_out_problems import HeldOutCD, HeldOutProblems
 

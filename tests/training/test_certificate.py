@@ -18,7 +18,7 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.training.certificate import FIRST_RATIO, CertificatePolicy, RejectedEarly, certify, enough_gap
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 
 
 @pytest.mark.parametrize("loss", reference.LOSSES)

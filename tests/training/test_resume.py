@@ -32,7 +32,7 @@ from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.training.plan import Plan
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 
 
 @pytest.fixture(scope="module")
