@@ -57,10 +57,10 @@ from blocksvm.training.certificate import (
 from blocksvm.training.checkpoint import WORKING_SET, Checkpoint
 from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import PassStats
-from blocksvm.training.visit import ThisProcess, VisitResult, VisitTask
+from blocksvm.training.visit import VisitResult, VisitTask, part_of, put_back, run_visit
 from blocksvm.training.working_set import WorkingSet, figures_of
 
-NO_CHUNKS, NO_MEMBERS = np.empty(0, np.int64), np.empty(0, np.int32)
+NO_MEMBERS = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class OuterLoop:
             self.progress.outer = plan.initial_models.outers + 1
 
     def begin(self) -> None:
-        """The state, the working set and who makes the visits: as a run begins, or as it was when it was broken off."""
+        """The state and the working set: as a run begins, or as it was when it was broken off."""
         plan, solver = self.plan, self.plan.solver
         set_bytes = plan.blocks.set_bytes
         self.working_set = None if set_bytes is None else WorkingSet(plan.source, set_bytes)
@@ -135,7 +135,6 @@ class OuterLoop:
                 saved = load_saved_run(saved, plan.source, axes, plan.label_list())
             solver.warm_start(self.state, saved, self.every_row())
             self.progress.warm_started = True
-        self.executor = ThisProcess(solver, plan.blocks.partition, self.state, self.ready)
 
     def end(self, status: str, final: Certificate | None) -> record.Result:
         """The result of a run that ends with this status, which is also emitted as an event; final: the certificate of
@@ -322,16 +321,24 @@ class OuterLoop:
     def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[None]:
         """Visit the blocks that are left of an outer iteration, one after the other."""
         visit = self.progress.visit
-        for number, block in enumerate(self.read(blocks[visit:], then=self.following()), visit):
-            self._visit(block, blocks[number], most)
+        for block in self.read(blocks[visit:], then=self.following()):
+            self._visit(block, most)
             yield
 
-    def _visit(self, block: Block, chunks: np.ndarray, most: float) -> None:
+    def visit(self, task: VisitTask, block: Block) -> VisitResult:
+        """Make a visit, on the run's own feature arrays."""
+        solver = self.plan.solver
+        part = part_of(solver, block, self.state)
+        result = run_visit(solver, self.plan.blocks.partition, task, block, part, self.ready)
+        put_back(solver, self.state, block, part)
+        return result
+
+    def _visit(self, block: Block, most: float) -> None:
         """A visit to a block, of so many passes at most, whose rows are offered to the working set."""
         plan, progress = self.plan, self.progress
         stats = self.block_stats(0 if plan.blocks.partition.resident else block.n_nonzeros)
-        task = VisitTask(chunks, (progress.outer, progress.visit), plan.schedule, stats, most=most)
-        result = self.executor.visit(task, block)
+        task = VisitTask((progress.outer, progress.visit), plan.schedule, stats, most=most)
+        result = self.visit(task, block)
         self.count(result, stats, block.n_nonzeros)
         for done in result.passes:
             for figures in done.reports:
@@ -356,14 +363,14 @@ class OuterLoop:
         stats = progress.set_stats(working_set)
         self.tally.set_visits += 1
         task = VisitTask(
-            NO_CHUNKS, (len(progress.set_passes), 0), self.plan.schedule, stats, NO_MEMBERS, between,
+            (len(progress.set_passes), 0), self.plan.schedule, stats, NO_MEMBERS, between,
             progress.last_worth,
         )  # fmt: skip
         if not working_set.n_members or not task.go_on(stats, self.ready()):
             progress.set_passes.append(0)
             return
         members = working_set.members  # listed only where they are passed over
-        result = self.executor.visit(replace(task, members=members), working_set.block)
+        result = self.visit(replace(task, members=members), working_set.block)
         if result.share is not None:
             working_set.update(members, result.share)
         chosen = progress.phase == record.CLOSED and not between
