@@ -23,7 +23,7 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.partition import Partition
 from blocksvm.training.plan import Plan
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 from blocksvm.training.working_set import bytes_of_set
 from experiments.runs import begin, row, table
 

@@ -29,11 +29,10 @@ from blocksvm.solvers.solver import SavedRun, State
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.source import Source
 from blocksvm.training.checkpoint import describe_result, save_result
-from blocksvm.training.loop import OuterLoop
+from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result
-from blocksvm.training.run import Watch
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,9 @@ class Fitted:
         """Write the model file; InputError where ``path`` exists (without ``overwrite``) or cannot be written."""
         check_output(place(path), overwrite, "model")
         ids = self.model.feature_ids  # the source may have been closed
-        save_result(place(path), self.loop, self.result, lambda start, stop: ids[start:stop], overwrite)
+        save_result(
+            place(path), self.loop.plan, self.loop.state, self.result, lambda start, stop: ids[start:stop], overwrite
+        )
 
 
 @one_run()
@@ -129,7 +130,7 @@ def fit(
         _fill_state(loop.state, state)
     result = loop.run()
     loop.working_set = None  # who keeps the model does not keep rows
-    described = describe_result(loop, result)
+    described = describe_result(plan, loop.state, result)
     ids = initial_models.feature_ids(source, 0, plan.n_features)
     model = replace(make_model("", ids, result.w, described, result.support), rows=NamedRows.of(source))
     return Fitted(model, result.status, result.certificate, result.alpha, loop, result)

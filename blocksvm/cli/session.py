@@ -20,11 +20,10 @@ from blocksvm.model.takeover import InitialModels
 from blocksvm.model.trace import Trace
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import Checkpoint, save_result
-from blocksvm.training.loop import OuterLoop
+from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result
-from blocksvm.training.run import Watch
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 
 ENDS_BESIDES = ("event", "passes", "set_passes", "alpha_factors")  # fields of the event "end" that --json leaves out
 
@@ -88,7 +87,8 @@ class Session:
                 lines.append(f"probabilities calibrated on rows held out: {calibration['kind']}")
             if result.status != "interrupted":
                 save_result(
-                    self.outputs["model"], loop, result, overwrite=options.overwrite, calibration=calibration
+                    self.outputs["model"], loop.plan, loop.state, result,
+                    overwrite=options.overwrite, calibration=calibration,
                 )  # fmt: skip
                 size = self.outputs["model"].stat().st_size / 1e6
                 lines.append(f"model written to {self.outputs['model']} ({size:.1f} MB)")
@@ -111,7 +111,7 @@ class Session:
 
         def write(event: dict) -> None:
             if not opened:
-                outer = resume and resume["progress"]["outer"] + resume["progress"]["told"]
+                outer = resume and resume["progress"]["outer"] + (resume["progress"]["phase"] in ("told", "at rest"))
                 warn = partial(print, file=sys.stderr)
                 overwrite = self.options.overwrite or self.options.resume
                 opened.append(Trace(self.outputs["log"], outer, warn, overwrite))

@@ -12,9 +12,9 @@ from blocksvm.cluster.cluster import Cluster
 from blocksvm.cluster.cluster_plan import ClusterPlan
 from blocksvm.cluster.dispatcher import ClusterLost, Dispatcher, StoppedWaiting
 from blocksvm.cluster.solver_job import SolverJob
-from blocksvm.cluster.workers import Traffic
 from blocksvm.solvers.solver import Task
 from blocksvm.training.loop import OuterLoop
+from blocksvm.training.record import Traffic
 
 
 class ClusterLoop(OuterLoop):
@@ -57,12 +57,9 @@ class ClusterLoop(OuterLoop):
 
     def next_answer(self) -> Any:
         """The answer to the next part, which has been counted."""
-        answer, tally, traffic = self.dispatcher.take(self.watch.stop), self.tally, self.dispatcher.traffic
-        tally.bytes_read += answer.cost.bytes_read
-        tally.requests += answer.cost.requests
-        tally.bytes_sent += traffic.bytes_sent
-        tally.bytes_received += traffic.bytes_received
-        tally.seconds_workers += traffic.worker_seconds
-        tally.seconds_waiting += traffic.waited_seconds
+        answer, tally = self.dispatcher.take(self.watch.stop), self.tally
+        tally.reading.bytes_read += answer.cost.bytes_read
+        tally.reading.requests += answer.cost.requests
+        tally.traffic += self.dispatcher.traffic
         self.dispatcher.traffic = Traffic()
         return answer

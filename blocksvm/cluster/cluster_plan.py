@@ -10,10 +10,17 @@ from blocksvm.base.memory import Budget
 from blocksvm.cluster.chunk_parts import MOST_UNDER_WAY, cut, part_size
 from blocksvm.solvers.solver import Solver
 from blocksvm.sources.source import Source, block_bytes_of_chunks
-from blocksvm.training.memory_plan import BlockPlan, beside_the_set, row_work_bytes, set_bytes_within, take_set
-from blocksvm.training.partition import Partition, StoredChunks
+from blocksvm.training.partition import (
+    BlockPlan,
+    Partition,
+    StoredChunks,
+    beside_the_set,
+    row_work_bytes,
+    set_bytes_within,
+    take_set,
+)
 from blocksvm.training.plan import Plan
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 
 BATCHES = 16  # of a reading
 FIRST = 1 / 256  # of the rows, the first batch of all; each is twice as large as the one before, until an eighth:

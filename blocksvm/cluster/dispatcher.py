@@ -13,7 +13,8 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.assignment import Assignment, GiveUp, Instruction, Say, Submit
 from blocksvm.cluster.job import Job, Missing, Part, Weights
-from blocksvm.cluster.workers import Traffic, WorkerEvent, Workers
+from blocksvm.cluster.workers import WorkerEvent, Workers
+from blocksvm.training.record import Traffic
 
 VERSIONS_KEPT = 3  # of w: what workers hold may be two behind
 LONGEST_WAIT = 1.0  # seconds
@@ -82,7 +83,7 @@ class Dispatcher:
             if monotonic() - began > LONGEST_WAIT and stop():
                 raise StoppedWaiting
             self._hear(min(LONGEST_WAIT, max(0.0, self.assignment.next_deadline() - monotonic()) + 0.001))
-        self.traffic.waited_seconds += monotonic() - began
+        self.traffic.seconds_waiting += monotonic() - began
         self.next_taken += 1
         answer = self.answers.pop(number)
         self._taken(number)
@@ -122,7 +123,7 @@ class Dispatcher:
         if decisions.is_open(event.number):
             self.answers[event.number] = answer
             self.traffic.bytes_received += answer.n_bytes
-            self.traffic.worker_seconds += answer.seconds
+            self.traffic.seconds_workers += answer.seconds
         return decisions.done(event.number, worker, answer.seconds, monotonic())
 
     def _follow(self, instructions: Sequence[Instruction]) -> None:

@@ -16,7 +16,6 @@ from blocksvm.cluster.gradient_job import GradientJob, GradientPart, Summed
 from blocksvm.kernels.lbfgs_loops import add_up
 from blocksvm.solvers.lbfgs import LBFGS
 from blocksvm.solvers.solver import PassResult
-from blocksvm.training.loop import NO_CHUNKS
 from blocksvm.training.visit import VisitResult
 
 
@@ -50,9 +49,5 @@ class GradientLoop(ClusterLoop):
         state["counts"] += answer.counts
         rows, n_nonzeros = source.chunks.rows(chunks), int(source.chunks.nnz[chunks].sum())
         state["fresh"][rows] = answer.fresh
-        result = VisitResult(
-            NO_CHUNKS, {}, {}, None, None,
-            passes=[PassResult(len(rows), n_nonzeros, 0.0, True)], seconds=[time.perf_counter() - began],
-        )  # fmt: skip
-        self.progress.count(result, self.progress.block_stats(n_nonzeros, None), n_nonzeros)
-        self.tally.count(result)
+        result = VisitResult([PassResult(len(rows), n_nonzeros, 0.0, True)], [time.perf_counter() - began])
+        self.count(result, self.block_stats(n_nonzeros), n_nonzeros)

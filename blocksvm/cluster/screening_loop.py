@@ -31,7 +31,6 @@ from blocksvm.kernels.version_loops import bring_near
 from blocksvm.problems.problem import CertificateSums
 from blocksvm.solvers.solver import PassResult, TellsShares, problem_of
 from blocksvm.training.certificate import Outcome, RejectedEarly, beyond_bounds
-from blocksvm.training.loop import NO_CHUNKS
 from blocksvm.training.visit import VisitResult, VisitTask, of_axis, part_of, put_rows
 from blocksvm.training.working_set import WorkingSet
 
@@ -159,23 +158,19 @@ class ScreeningLoop(ClusterLoop):
         n_nonzeros = int(self.plan.source.chunks.nnz[chunks].sum())
         answer = self.next_answer()
         solver.count_seen(self.state, answer.sums)
-        stats = progress.block_stats(n_nonzeros, working_set)
+        stats = self.block_stats(n_nonzeros)
         done, seconds = PassResult(0, 0, 0.0, False), 0.0
         working_set.pass_over(answer.below)
         everyone = np.arange(answer.movers.n_samples, dtype=np.int32)
         if len(everyone):
-            task = VisitTask(
-                NO_CHUNKS, (progress.outer, 1 + progress.visit), self.plan.schedule, stats, everyone, between=True
-            )  # fmt: skip
-            result = self.executor.visit(task, answer.movers)
+            key = progress.outer, 1 + progress.visit
+            task = VisitTask(key, self.plan.schedule, stats, everyone, between=True)
+            result = self.visit(task, answer.movers)
             assert result.share is not None
             working_set.offer(answer.movers, result.share)
             (done,), seconds = result.passes, sum(result.seconds)
-        result = VisitResult(
-            NO_CHUNKS, {}, {}, None, None, passes=[replace(done, nnz_visited=n_nonzeros)], seconds=[seconds]
-        )  # fmt: skip
-        progress.count(result, stats, n_nonzeros)
-        self.tally.count(result)
+        result = VisitResult([replace(done, nnz_visited=n_nonzeros)], [seconds])
+        self.count(result, stats, n_nonzeros)
 
     def next_answer(self) -> Screened:
         """The next part, with what its rows have beside alpha brought into the state."""

@@ -91,14 +91,3 @@ class ThreadWorkers:
             self.pool.shutdown(cancel_futures=True)
             for context in self.contexts.values():
                 context.close()
-
-
-@dataclass
-class Traffic:
-    """Bytes sent to workers, and received from them; their seconds of work, and those that the loop has
-    waited."""
-
-    bytes_sent: int = 0
-    bytes_received: int = 0
-    worker_seconds: float = 0.0
-    waited_seconds: float = 0.0

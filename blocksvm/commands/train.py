@@ -129,7 +129,7 @@ def main(arguments: list[str]) -> int:
     options = parser(solver, declared).parse_args(arguments)
 
     from blocksvm.store.hdf5_files import open_hdf5, read_meta
-    from blocksvm.training.train_settings import TrainSettings
+    from blocksvm.training.settings import TrainSettings
 
     with open_hdf5(options.store, "store") as file:
         about = read_meta(file)

@@ -30,7 +30,7 @@ from blocksvm.solvers.kernel_machine import METHOD as KERNEL
 from blocksvm.solvers.pegasos import METHOD as PEGASOS
 from blocksvm.solvers.solver import SavedRun
 from blocksvm.training.run_settings import RUN_SETTINGS
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 
 TOL = 1e-4
 WIDE = 1 << 17  # columns from which the weights are more than a second-level cache holds

@@ -57,6 +57,9 @@ class ReadingCost:
         """The difference since."""
         return ReadingCost(*(a - b for a, b in zip(astuple(self), astuple(before), strict=True)))
 
+    def __add__(self, other: ReadingCost) -> ReadingCost:
+        return ReadingCost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
 
 @dataclass(frozen=True)
 class Step:

@@ -227,19 +227,23 @@ class PolicyMeta(Struct):
     work: float
 
 
+class CertifiedMeta(Struct):
+    outer: Size
+    passes: Size
+    figures: CertificateMeta
+
+
 class ProgressMeta(Struct):
     outer: Count
     visit: Size
-    closed: bool
-    told: bool
+    phase: Literal["reading", "closed", "told", "at rest"]
     passes: list[Size]
     set_passes: list[Size]
     estimates: list[float | None]
+    suggested: tuple[float | None, float | None, float | None]
     policy: PolicyMeta
-    certificate: CertificateMeta | None
-    outers_before: Size
-    seconds_before: float
-    best: CertificateMeta | None = None
+    certified: CertifiedMeta | None
+    best: CertifiedMeta | None
 
 
 class CheckpointMeta(Struct):
@@ -251,7 +255,8 @@ class CheckpointMeta(Struct):
     earlier: list[str | None]
     arrays: dict[str, dict[str, tuple[Dtype, Size]]]
     progress: ProgressMeta
-    shown: dict
+    tally: dict
+    seconds: float
     versions: dict
     method: MethodMeta
 

@@ -33,8 +33,7 @@ from blocksvm.theory.bound import (
     eta,
 )
 from blocksvm.theory.comparators import Comparator
-from blocksvm.theory.each_round import MOST_STEPS
-from blocksvm.theory.run import Run
+from blocksvm.theory.run import MOST_STEPS, Run
 
 
 def forward_backward(run: Run, u: Comparator, G: np.ndarray) -> np.ndarray:

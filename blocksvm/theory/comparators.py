@@ -29,7 +29,7 @@ from blocksvm.base.memory import Budget
 from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.losses.loss import Loss
 from blocksvm.sources.matrix import Matrix
-from blocksvm.theory.each_round import least_slack
+from blocksvm.theory.replay import least_slack
 from blocksvm.theory.run import Losses, Run
 from blocksvm.theory.theories import EUCLIDEAN
 

@@ -27,9 +27,9 @@ from blocksvm.sources.source import Source, bytes_of_blocks, largest_chunk_bytes
 from blocksvm.theory.bound import Bound
 from blocksvm.theory.bounds import bounds_of
 from blocksvm.theory.comparators import TOLERANCE, VECTORS, Comparator, FixedWeights, comparators, is_certified, measure
-from blocksvm.theory.each_round import MOST_STEPS
+from blocksvm.theory.replay import replay
 from blocksvm.theory.rows import ReplayRows, in_memory, log_spaced
-from blocksvm.theory.run import RECORD_BYTES, Run, learner_bytes, replay
+from blocksvm.theory.run import MOST_STEPS, RECORD_BYTES, Run, learner_bytes
 from blocksvm.theory.tasks import SEVERAL, check_task, replay_task, task_of
 
 REPLAY = Settings((

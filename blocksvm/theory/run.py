@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
 
 from blocksvm.losses import DEFAULT, get_loss
 from blocksvm.losses.box import HINGE
 from blocksvm.losses.loss import Loss
 from blocksvm.online.exact import ExactRunner
 from blocksvm.online.runner import Runner
-from blocksvm.theory.each_round import MOST_STEPS, read_potential, read_weights
 from blocksvm.theory.kernels import rounds
-from blocksvm.theory.rows import ReplayRows, matrix_of
+from blocksvm.theory.rows import ReplayRows
 from blocksvm.theory.theories import THEORIES, Regulariser, Theory, variant_of
 
 RECORD_BYTES = 96  # of a round: label, scores of learner and comparator, norms, and sums under way
+MOST_STEPS = 20_000_000_000  # rounds times features where all weights are read in each round: some minutes
 READ_BYTES = 8 * rounds.READ + 40, 8 * rounds.OF_ROUND + 32  # of a feature and of a round, where weights are read
-PIECE = 1024  # rows of several rounds that are copied at once
-SMALLEST_SCALE = 1e-9  # below it the scale of weights is multiplied in
 
 
 class Losses(NamedTuple):
@@ -269,83 +265,3 @@ def learner_bytes(run: Run) -> int:
         0 if r is None else (8 * run.runner.learner.rule.width(True) + of_feature) * n + (of_round if whole else 16) * T
     )
     return max(run.runner.state_bytes(run.d, T), read) + (8 * n if run.theory.dual_power(run.settings) else 0)
-
-
-def replay(run: Run, tell: Callable[[str], None]) -> Run:
-    """Let the learner run for one epoch."""
-    runner = run.runner
-    if runner.needs_all_rows or run.batch > 1:
-        return (replay_exact if runner.needs_all_rows else replay_batches)(run, tell)
-    state, power = runner.new_state(run.d), run.theory.dual_power(run.settings)
-    if power is not None:
-        run.read.lengths = np.empty(run.T)
-    for block, order, first in run.rows:
-        span = slice(first, first + block.n_samples)
-        runner.learn(block.matrix, block.y, order, run.d, state, weights=block.weights, scores=run.scores[span])
-        _note(run, block, order, first, tell)
-        if power is not None:
-            rounds.row_p_norms(*block.matrix, order, float(power), run.read.lengths[span])
-    if runner.average:
-        run.read.mean = runner.weights(state, np.empty(run.d + 1))
-    if not np.isfinite(run.scores).all():
-        runner.diverged("in the rows learned from")
-    if power is not None and run.theory.mirror is not None:
-        read_potential(run)
-    if run.regulariser is not None:
-        read_weights(run, state)
-    return run
-
-
-def _note(run: Run, block, order: np.ndarray, first: int, tell: Callable[[str], None]) -> None:
-    """The labels and norms of rows of a block."""
-    span = slice(first, first + len(order))
-    run.y[span] = block.y[order]
-    run.sq_norms[span] = block.sq_norms[order] + run.runner.bias**2
-    tell(f"{run.name}: {span.stop:,} of {run.T:,} rows")
-
-
-def replay_exact(run: Run, tell: Callable[[str], None]) -> Run:
-    """The same of a learner that minimises over all rows so far, which are one block."""
-    run.read.after = np.empty(run.T)
-    for block, order, first in run.rows:
-        state = run.runner.new_state(run.d, block.n_samples)
-        for rows in run.runner.learn(block, order, state, run.scores, run.read.after):
-            tell(f"{run.name}: {rows:,} of {run.T:,} rows")
-        _note(run, block, order, first, tell)
-    return run
-
-
-def replay_batches(run: Run, tell: Callable[[str], None]) -> Run:
-    """Pegasos in rounds of several rows, by a rule that no learner here has (Shalev-Shwartz, Singer, Srebro, Cotter,
-    Math. Prog. 2011, section 2): w <- (1 - 1/t) w - m / (lambda t), m the mean of the gradients of the losses at w,
-    then the projection.  w = scale v; a round that a block breaks off goes on in the next one."""
-    lam, size, radius = run.settings["lam"], run.batch, math.inf if run.ball is None else run.ball[1]
-    v, scale, sq_norm, number = np.zeros(run.d), 1.0, 0.0, 0
-    sq_norms, run.read.gradients = np.zeros(run.T), np.zeros(run.T)
-    X = scipy.sparse.csr_matrix((0, run.d))  # rows of the next rounds
-    for block, order, first, _ in run.rows.up_to(np.append(np.arange(PIECE, run.T, PIECE), run.T)):
-        _note(run, block, order, first, tell)
-        X = scipy.sparse.vstack([X, matrix_of(block)[order]], format="csr")
-        for begin in range(0, X.shape[0] - size + 1, size):
-            part, rows, number = X[begin : begin + size], slice(number * size, (number + 1) * size), number + 1
-            features, position = np.unique(part.indices, return_inverse=True)
-            z = run.scores[rows] = scale * (part @ v)
-            slopes = run.followed.at(z, run.y[rows])[1]
-            entries = part.data * np.repeat(slopes / size, np.diff(part.indptr))
-            m = np.bincount(position, entries, len(features))
-            along, square = float(slopes @ z) / size, float(m @ m)
-            sq_norms[rows] = sq_norm
-            run.read.gradients[rows] = max(lam * (lam * sq_norm + 2.0 * along) + square, 0.0)
-            shrink, step = 1.0 - 1.0 / number, 1.0 / (lam * number)
-            sq_norm = max(shrink * (shrink * sq_norm - 2.0 * step * along) + step * step * square, 0.0)
-            scale = scale * shrink if number > 1 else 1.0  # w is 0 before the first round
-            v[features] -= step / scale * m
-            if sq_norm > radius * radius:
-                scale, sq_norm = scale * radius / math.sqrt(sq_norm), radius * radius
-            if scale < SMALLEST_SCALE:
-                v, scale = scale * v, 1.0
-        X = X[X.shape[0] // size * size :]
-    if not np.isfinite(run.scores).all():
-        run.runner.diverged("in the rows learned from")
-    run.read.penalty = 0.5 * lam * run.at(sq_norms)
-    return run

@@ -10,16 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.model.decision_values import Pieces, count_right, decision_pieces, sum_squared_errors
+from blocksvm.model.decision_values import count_right, decision_pieces, sum_squared_errors
 from blocksvm.problems.problem import Certificate, CertificateSums
-from blocksvm.solvers.solver import Completion, OwnDecisions, Solver, State, TellsShares, problem_of
+from blocksvm.solvers.solver import Completion, Solver, State, TellsShares
 from blocksvm.sources.block import Block
 from blocksvm.training.visit import of_axis, part_of, put_rows
 from blocksvm.training.working_set import WorkingSet
 
 LARGEST_DRIFT = 1e-9  # relative to ||w||^2: w is recomputed from alpha where the two have drifted apart by more
-
-Blocks = Callable[[], Iterable[Block]]  # all rows, once
 
 
 @dataclass(frozen=True)
@@ -34,70 +32,6 @@ class RejectedEarly:
 Outcome = tuple[Certificate, float] | RejectedEarly | None
 
 # ------------------------------------------------------------------------------------------------ taking it
-
-
-def certified(
-    solver: Solver,
-    state: State,
-    w: np.ndarray,
-    blocks: Blocks,
-    stopped: Callable[[], bool],
-    reading: Callable[[CertificateSums], Outcome],
-) -> Certificate | RejectedEarly | None:
-    """A certificate of exactly the w and alpha that the state has when it returns; None if stopped.
-
-    reading(sums): adds all rows to them, as ``certify`` does.  A solver that minimises nothing has its accuracy or
-    error measured.
-    """
-    if not solver.capabilities.minimises:
-        completion = solver.completion(state) if isinstance(solver, OwnDecisions) else None
-        return evaluate(solver, w, completion, blocks(), stopped)
-    problem = problem_of(solver, state)
-    assert problem is not None
-    rebuilt = False
-    while True:
-        outcome = reading(problem.sums(w, solver.prior))
-        if outcome is None or isinstance(outcome, RejectedEarly):
-            return outcome
-        certificate, drift = outcome
-        # w computed again from alpha differs from it by rounding alone, and what is measured of that is in the gap
-        if drift <= LARGEST_DRIFT or rebuilt or not isinstance(solver, TellsShares):
-            return certificate
-        solver.rebuild(state, blocks())
-        rebuilt = True
-
-
-def reading_of_blocks(
-    solver: Solver,
-    state: State,
-    sums: CertificateSums,
-    blocks: Blocks,
-    stopped: Callable[[], bool],
-    enough: float = math.inf,
-    working_set: WorkingSet | None = None,
-    saved: Path | None = None,
-) -> Outcome:
-    """All rows, added to ``sums``.
-
-    enough: the gap from which on it is in vain; working_set: is chosen once more while all rows pass by, at this w;
-    saved: the checkpoint that the state is from, where its dual variables have not been checked yet: InputError where
-    they are not allowed, since what is certified by them is untrue.
-    """
-    alpha = solver.dual_variables(state)
-    if working_set is not None:
-        working_set.begin_reading(reset=True)
-
-    def seen_block(block: Block, scores: np.ndarray) -> None:
-        if saved is not None and alpha is not None and not sums.problem.allows(alpha[block.rows], block):
-            raise beyond_bounds(saved)
-        if working_set is not None and isinstance(solver, TellsShares):
-            offer_shares(solver, state, block, scores, working_set)
-
-    sums.threads = solver.threads
-    outcome = certify(sums, alpha, blocks(), stopped, enough, seen_block)
-    if working_set is not None and isinstance(outcome, tuple):
-        working_set.end_reading()
-    return outcome
 
 
 def beyond_bounds(saved: Path) -> InputError:
@@ -151,7 +85,7 @@ def evaluate(
     of <w, x>, None where they are that."""
     total, rows = 0.0, 0
     for block in blocks:
-        pieces = values_of(solver, w, block, completion)
+        pieces = decision_pieces(block.matrix, w.reshape(solver.n_vectors, -1), solver.bias, completion)
         if solver.real_targets:
             total += sum_squared_errors(pieces, block.y, solver.predicts_rows)
         else:
@@ -163,11 +97,6 @@ def evaluate(
     if solver.real_targets:
         return Certificate(None, None, None, None, math.sqrt(mean))
     return Certificate(None, None, None, mean)
-
-
-def values_of(solver: Solver, w: np.ndarray, block: Block, completion: Completion | None) -> Pieces:
-    """The decision values of a block's rows, at a solver's weights w."""
-    return decision_pieces(block.matrix, w.reshape(solver.n_vectors, -1), solver.bias, completion)
 
 
 def enough_gap(dual: float | None, tol: float) -> float:

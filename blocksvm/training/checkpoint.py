@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,10 +23,7 @@ from blocksvm.solvers.solver import State
 from blocksvm.store.descriptions import typed
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress, Result, Tally
-from blocksvm.training.train_settings import TrainSettings
-
-if TYPE_CHECKING:
-    from blocksvm.training.loop import OuterLoop
+from blocksvm.training.settings import TrainSettings
 
 WORKING_SET = "working-set"  # the name space of what it had
 ARRAY_TYPES = tuple(np.dtype(one).str for one in "?bBhHiIqQfd")
@@ -44,16 +40,19 @@ class Checkpoint:
     def is_due(self) -> bool:
         return time.perf_counter() - self.last_saved > self.seconds
 
-    def save(self, plan: Plan, state: State, progress: dict, shown: dict, working_set: State | None) -> None:
-        """Write the state, where the run stands and what it has shown of its outer iteration, and which rows the
-        working set has (None: there is none)."""
+    def save(
+        self, plan: Plan, state: State, progress: Progress, tally: Tally, seconds: float, working_set: State | None
+    ) -> None:
+        """Write the state, where the run stands, what it has done in its outer iteration, its seconds, and which rows
+        the working set has (None: there is none)."""
         spaces = {plan.namespace: state} | ({} if working_set is None else {WORKING_SET: working_set})
-        description = plan.describe() | {"progress": progress, "shown": shown, "versions": versions()}
+        stands = {"progress": asdict(progress), "tally": asdict(tally), "seconds": seconds}
+        description = plan.describe() | stands | {"versions": versions()}
         save_checkpoint(self.path, spaces, description)
         self.last_saved = time.perf_counter()
 
-    def restore(self, plan: Plan, state: State) -> tuple[Progress, Tally]:
-        """Fill ``state``; (where the run stood, what it had shown)."""
+    def restore(self, plan: Plan, state: State) -> tuple[Progress, Tally, float]:
+        """Fill ``state``; (where the run stood, what it had done in its outer iteration, its seconds)."""
         saved = open_state(self.path)
         described = saved.meta["arrays"]
         for name, array in state.items():
@@ -65,9 +64,10 @@ class Checkpoint:
             if np.isnan(ends).any() or (name != "certified" and np.isinf(ends).any()):
                 raise InputError(f"{self.path}: {name} has what is no finite number; it is damaged, start afresh")
         try:
-            return Progress.restored(saved.meta["progress"]), typed(saved.meta["shown"], Tally)
+            progress, tally = typed(saved.meta["progress"], Progress), typed(saved.meta["tally"], Tally)
         except ValueError as error:
             raise InputError(f"{self.path}: its progress is of another kind ({error}); start afresh") from error
+        return progress, tally, saved.meta["seconds"]
 
     def arrays(self, space: str) -> State:
         """What was saved beside the state under a name."""
@@ -84,9 +84,8 @@ class Checkpoint:
         return arrays
 
 
-def describe_result(loop: OuterLoop, result: Result) -> dict:
+def describe_result(plan: Plan, state: State, result: Result) -> dict:
     """A model's description: the method and its settings, labels, certificate, choices made, versions."""
-    plan = loop.plan
     source, settings, solver = plan.source, plan.settings, plan.solver
     described = getattr(source, "meta", {})
     dtype = "float64" if source.value_bytes == 8 else "float32"
@@ -109,19 +108,20 @@ def describe_result(loop: OuterLoop, result: Result) -> dict:
         "certificate": None if result.certificate is None else asdict(result.certificate),
         "kernel": None if result.support is None else describe_support(result.support),
         "status": result.status,
-        "outer": result.outer + loop.progress.outers_before,
+        "outer": result.outer + plan.initial_models.outers,
         "outer_of_weights": result.outer_of_weights,
         "seconds": result.seconds,
         "passes": result.passes,
         "set_passes": result.set_passes,
         "versions": versions(),
-        **solver.describe(loop.state),
+        **solver.describe(state),
     }
 
 
 def save_result(
     path: Path,
-    loop: OuterLoop,
+    plan: Plan,
+    state: State,
     result: Result,
     feature_ids: Callable[[int, int], np.ndarray] | None = None,
     overwrite: bool = True,
@@ -133,14 +133,12 @@ def save_result(
     start from it; a learner's whole state, so that it can go on.  calibration: how decision values become
     probabilities.
     """
-    plan = loop.plan
-    arrays = {a.name: whole(loop.state[a.name]) for a in plan.solver.state_arrays if a.in_model}
+    kept = {plan.namespace: {a.name: whole(state[a.name]) for a in plan.solver.state_arrays if a.in_model}}
     ids = feature_ids or (lambda start, stop: plan.initial_models.feature_ids(plan.source, start, stop))
-    description = describe_result(loop, result) | {"calibration": calibration}
-    state = {plan.namespace: arrays}
+    description = describe_result(plan, state, result) | {"calibration": calibration}
     factors = None if plan.solver.n_features else factors_of_source(plan.source, plan.n_features)
     with nullcontext() if plan.solver.n_features else names_of(plan.source) as names:
-        save_model(path, ids, whole(result.w), state, description, overwrite, result.support, names, factors)
+        save_model(path, ids, whole(result.w), kept, description, overwrite, result.support, names, factors)
 
 
 def is_result_of(model: Path, checkpoint: Path, settings: TrainSettings) -> bool:

@@ -12,28 +12,245 @@ certificate says that the optimum is reached.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
 
 import numpy as np
 
+from blocksvm.base.errors import option
+from blocksvm.base.labels import SETS
+from blocksvm.base.log import LOG
+from blocksvm.base.vectors import on_lines
+from blocksvm.model.decision_values import decision_pieces
+from blocksvm.model.events import RunEvent
 from blocksvm.model.held_out import held_out_figures
+from blocksvm.model.saved_run import load_saved_run
+from blocksvm.model.takeover import doubt_of_prior
 from blocksvm.problems.problem import Certificate, CertificateSums
 from blocksvm.solvers.dual_cd import REST_VISITS
-from blocksvm.solvers.solver import CertifiesItself, OwnDecisions, SeveralProblemsSolver, TellsShares
+from blocksvm.solvers.solver import (
+    BEST,
+    CertifiesItself,
+    HoldsRows,
+    OwnDecisions,
+    SavedRun,
+    SeveralProblemsSolver,
+    TellsShares,
+    problem_of,
+)
 from blocksvm.sources.block import Block
 from blocksvm.sources.block_reader import BlockReader
 from blocksvm.training import record
-from blocksvm.training.certificate import Outcome, RejectedEarly, certified, enough_gap, reading_of_blocks
-from blocksvm.training.run import Run
-from blocksvm.training.visit import VisitTask
+from blocksvm.training.certificate import (
+    LARGEST_DRIFT,
+    Outcome,
+    RejectedEarly,
+    beyond_bounds,
+    certify,
+    enough_gap,
+    evaluate,
+    offer_shares,
+)
+from blocksvm.training.checkpoint import WORKING_SET, Checkpoint
+from blocksvm.training.plan import Plan
+from blocksvm.training.schedule import PassStats
+from blocksvm.training.visit import VisitResult, VisitTask, part_of, put_back, run_visit
 from blocksvm.training.working_set import WorkingSet, figures_of
 
-NO_CHUNKS, NO_MEMBERS = np.empty(0, np.int64), np.empty(0, np.int32)
+NO_MEMBERS = np.empty(0, np.int32)
 
 
-class OuterLoop(Run):
-    """The run of a plan."""
+@dataclass(frozen=True)
+class Watch:
+    """Who watches a run: on_event is called with a dict for each event; stop() is asked after each visit, and ends the
+    run as interrupted where it says True."""
+
+    on_event: Callable[[RunEvent], None] = lambda event: None
+    stop: Callable[[], bool] = lambda: False
+
+
+class OuterLoop:
+    """One run of a plan.
+
+    checkpoint: where the state is saved, now and then, on interruption and at the end; warm_start: a model or
+    checkpoint to begin from, of the same rows or of what the store had before it was changed, or a run in memory;
+    began: when the run's seconds began to count.
+    """
+
+    reader: BlockReader
+
+    def __init__(
+        self,
+        plan: Plan,
+        watch: Watch = Watch(),
+        *,
+        checkpoint: Checkpoint | None = None,
+        warm_start: Path | SavedRun | None = None,
+        began: float | None = None,
+    ):
+        self.plan = plan
+        self.watch = watch
+        self.checkpoint = checkpoint
+        self.warm_start = warm_start
+        self.began = time.perf_counter() if began is None else began
+        self.progress, self.tally = record.Progress(), record.Tally()
+        self.doubt: str | None = None  # of the prior model, once a block has been read
+        self.earlier = ""  # weights with a smaller primal, which were not kept
+        self.unchecked: Path | None = None  # the checkpoint whose dual variables no certificate has seen yet
+        if plan.resume is not None and checkpoint is not None:
+            plan.check_resumed(plan.resume, checkpoint.path)
+
+    def allocate(self) -> None:
+        """The state's arrays, and the solver's start in them."""
+        plan, solver = self.plan, self.plan.solver
+        self.state = {array.name: on_lines(plan.shape(array), array.dtype) for array in solver.state_arrays}
+        self.output = np.zeros(solver.n_vectors * (plan.n_features + 1)) if solver.needs_output else None
+        if plan.initial_models.prior is not None:
+            solver.prior = plan.initial_models.prior_weights(plan.n_features, solver.bias)
+        solver.start(self.state)
+        if plan.initial_models.continue_from is not None and plan.resume is None:
+            plan.initial_models.fill_state(self.state, solver)
+            self.progress.outer = plan.initial_models.outers + 1
+
+    def begin(self) -> None:
+        """The state and the working set: as a run begins, or as it was when it was broken off."""
+        plan, solver = self.plan, self.plan.solver
+        set_bytes = plan.blocks.set_bytes
+        self.working_set = None if set_bytes is None else WorkingSet(plan.source, set_bytes)
+        if plan.resume is not None and self.checkpoint is not None:
+            self.progress, self.tally, seconds = self.checkpoint.restore(plan, self.state)
+            self.began -= seconds
+            self.unchecked = self.checkpoint.path
+            if isinstance(solver, HoldsRows):
+                solver.resume(self.state, self.every_row)
+            if self.working_set is not None:
+                self.working_set.restore(self.checkpoint.arrays(WORKING_SET), self.every_row())
+        elif self.warm_start is not None:
+            saved = self.warm_start
+            if not isinstance(saved, SavedRun):
+                axes = {array.name: array.axis for array in solver.state_arrays}
+                saved = load_saved_run(saved, plan.source, axes, plan.label_list())
+            solver.warm_start(self.state, saved, self.every_row())
+            self.progress.warm_started = True
+
+    def end(self, status: str, final: Certificate | None) -> record.Result:
+        """The result of a run that ends with this status, which is also emitted as an event; final: the certificate of
+        its state, None of an interrupted one."""
+        last = final
+        if final is not None and status not in ("converged", "interrupted"):
+            final = self.take_best(final)
+            if final.rel_gap is not None and final.rel_gap <= self.plan.settings.tol:
+                status = "converged"
+        plan, progress, solver = self.plan, self.progress, self.plan.solver
+        support = None
+        if isinstance(solver, HoldsRows) and status != "interrupted":
+            support = solver.support(self.state, self.every_row)
+        result = record.Result(
+            status, self.weights(), solver.dual_variables(self.state), final, self.outers_done(), self.seconds(),
+            progress.passes, progress.set_passes, plan.memory(), self.note(), support,
+            *record.cause_of(plan, status, final), progress.best.outer if progress.best and final is not last else None,
+        )  # fmt: skip
+        self.watch.on_event(record.end_event(result, progress.certified))
+        return result
+
+    def note(self) -> str:
+        return "\n".join(filter(None, (self.plan.solver.summary(self.state), self.doubt, self.earlier)))
+
+    def weights(self) -> np.ndarray:
+        """The w that certificates, held-out accuracy and the model are about."""
+        return self.plan.solver.weights(self.state, self.output)
+
+    def seconds(self) -> float:
+        """Since the run began, those before an interruption included."""
+        return time.perf_counter() - self.began
+
+    def outers_done(self) -> int:
+        """By this run: what a run that it continues has done does not count."""
+        return self.progress.outer - (self.progress.phase == record.READING) - self.plan.initial_models.outers
+
+    def emit(self, event: str, **more) -> None:
+        common = {"event": event, "outer": self.progress.outer, "seconds": self.seconds()}
+        self.watch.on_event(cast(RunEvent, common | more))
+
+    def ready(self) -> bool:
+        """The next block has been read; asked by a schedule that goes by the clock."""
+        return self.plan.schedule.by_clock and self.reader.ready()
+
+    def following(self) -> list[np.ndarray]:
+        """The blocks of the next outer iteration, which a certificate reads, too."""
+        return self.plan.blocks.partition.blocks(self.progress.outer + 1)
+
+    def read(self, blocks: list[np.ndarray], then: Sequence[np.ndarray] = ()) -> Iterator[Block]:
+        """Blocks one after the other, each read while the one before it is worked on; then: those that follow."""
+        for block in self.reader.blocks(blocks, then):
+            self.tally.reading += self.reader.cost
+            if self.doubt is None:
+                self._judge_prior(block)
+            yield block
+
+    def _judge_prior(self, block: Block) -> None:
+        """By the first block that is read."""
+        path, solver, self.doubt = self.plan.initial_models.prior, self.plan.solver, ""
+        if path is None or self.plan.source.label_kind == SETS:
+            return
+        prior = solver.prior.reshape(solver.n_vectors, -1) if solver.prior.ndim == 1 else solver.prior.T
+        pieces = decision_pieces(block.matrix, prior[: solver.n_vectors], solver.bias, None)
+        self.doubt = doubt_of_prior(path, pieces, block.y)
+        if self.doubt:
+            LOG.warning("%s", self.doubt)
+
+    def every_row(self) -> Iterator[Block]:
+        """All rows, in the order of the source."""
+        return self.read(self.plan.blocks.partition.stored)
+
+    def keep(self, certificate: Certificate) -> Certificate:
+        """Record it as the certificate of the present state; returns it."""
+        self.progress.certified = self.progress.as_certified(certificate)
+        return certificate
+
+    def offer_best(self, certificate: Certificate) -> None:
+        """Keep the certificate of the smallest primal and, where the memory allows it, its w, which a run that is cut
+        short delivers."""
+        progress, primal = self.progress, certificate.primal
+        if primal is not None and (progress.best is None or primal < progress.best.figures["primal"]):
+            progress.best = progress.as_certified(certificate)
+            if BEST in self.state:
+                self.state[BEST][:] = self.weights()
+
+    def take_best(self, last: Certificate) -> Certificate:
+        """The certificate of the result of a run that has not converged: w is that of the smallest certified primal,
+        alpha the last one, whose dual is the largest."""
+        if self.progress.best is None:
+            return last
+        best, outer = self.progress.best.figures, self.progress.best.outer
+        if last.primal is None or last.dual is None or not best["primal"] < last.primal:
+            return last
+        if BEST not in self.state:
+            self.earlier = (
+                f"the weights after outer iteration {outer} had a smaller primal, "
+                f"{best['primal']:.6g}; they were not kept: {option('max_outer', outer)} ends there"
+            )
+            return last
+        if last.dual < 0.0:  # (P - D) / P falls with P, of which the certificate has an upper bound
+            return last
+        self.weights()[:] = self.state[BEST]
+        gap, primal = best["primal"] - last.dual, best["primal"]
+        figures = {name: best[name] for name in ("primal", "accuracy", "rmse")}
+        rel_gap = gap / primal if primal else gap
+        return replace(last, **figures, rel_gap=rel_gap, rounding=min(last.rounding or 0.0, rel_gap))
+
+    def save(self) -> None:
+        """Write the checkpoint: the state, where the run stands, and which rows the working set has."""
+        assert self.checkpoint is not None
+        of_set = None if self.working_set is None else self.working_set.saved()
+        self.checkpoint.save(self.plan, self.state, self.progress, self.tally, self.seconds(), of_set)
+
+    def save_if_due(self) -> None:
+        if self.checkpoint is not None and self.checkpoint.is_due():
+            self.save()
 
     # -- the run -----------------------------------------------------------------------------------------------
 
@@ -61,14 +278,13 @@ class OuterLoop(Run):
         """Outer iterations until the run ends; why it does."""
         progress, partition = self.progress, self.plan.blocks.partition
         while True:
-            if progress.told:
+            if progress.phase in (record.TOLD, record.AT_REST):
                 if status := record.ended(progress, self.plan, self.state, self.seconds()):
                     return status
-                progress.outer, progress.visit, progress.closed, progress.told = progress.outer + 1, 0, False, False
-                progress.at_rest = False
+                progress.begin_outer()
                 self.tally = record.Tally()
                 self.save_if_due()
-            if not progress.closed:
+            if progress.phase == record.READING:
                 blocks, most = partition.blocks(progress.outer), self.plan.settings.passes_left(progress.passes_made)
                 if progress.visit == 0:
                     self._begin_reading()
@@ -91,41 +307,53 @@ class OuterLoop(Run):
 
     def _close(self) -> None:
         """Every row has been visited: what the visits suggest of primal, dual and gap."""
-        progress, tally, solver = self.progress, self.tally, self.plan.solver
+        progress, solver = self.progress, self.plan.solver
         seen = None
         if self.working_set is not None:
             self.working_set.end_reading()
             seen = self.working_set.seen
-        primal, progress.dual, progress.gap = solver.estimates(self.state, progress.loss_sum, seen)
-        progress.gap_of = "rows"
-        tally.primal_estimate, tally.dual_estimate, tally.gap_estimate = primal, progress.dual, progress.gap
+        suggested = solver.estimates(self.state, self.tally.blocks.loss_sum, seen)
         solver.end_outer(self.state, progress.outer)
-        progress.close(primal)
+        progress.close(suggested)
 
     # -- visits ------------------------------------------------------------------------------------------------
 
     def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[None]:
         """Visit the blocks that are left of an outer iteration, one after the other."""
         visit = self.progress.visit
-        for number, block in enumerate(self.read(blocks[visit:], then=self.following()), visit):
-            self._visit(block, blocks[number], most)
+        for block in self.read(blocks[visit:], then=self.following()):
+            self._visit(block, most)
             yield
 
-    def _visit(self, block: Block, chunks: np.ndarray, most: float) -> None:
+    def visit(self, task: VisitTask, block: Block) -> VisitResult:
+        """Make a visit, on the run's own feature arrays."""
+        solver = self.plan.solver
+        part = part_of(solver, block, self.state)
+        result = run_visit(solver, self.plan.blocks.partition, task, block, part, self.ready)
+        put_back(solver, self.state, block, part)
+        return result
+
+    def _visit(self, block: Block, most: float) -> None:
         """A visit to a block, of so many passes at most, whose rows are offered to the working set."""
         plan, progress = self.plan, self.progress
-        stats = progress.block_stats(0 if plan.blocks.partition.resident else block.n_nonzeros, self.working_set)
-        task = VisitTask(
-            chunks, (progress.outer, progress.visit), plan.schedule, stats, most=most
-        )  # fmt: skip
-        result = self.executor.visit(task, block)
-        progress.count(result, stats, block.n_nonzeros)
-        self.tally.count(result)
+        stats = self.block_stats(0 if plan.blocks.partition.resident else block.n_nonzeros)
+        task = VisitTask((progress.outer, progress.visit), plan.schedule, stats, most=most)
+        result = self.visit(task, block)
+        self.count(result, stats, block.n_nonzeros)
         for done in result.passes:
             for figures in done.reports:
                 self.emit("progress", **figures)
         if self.working_set is not None and result.share is not None:
             self.working_set.offer(block, result.share)
+
+    def block_stats(self, read: int) -> PassStats:
+        """The figures for a schedule before a visit to a block, of which ``read`` nonzeros had to be read."""
+        return self.progress.block_stats(read, self.working_set, 1 + self.plan.initial_models.outers)
+
+    def count(self, result: VisitResult, stats: PassStats, nnz: int) -> None:
+        """A visit to a block of so many nonzeros has been made, begun with ``stats``."""
+        self.progress.count(result, stats, nnz)
+        self.tally.blocks.count(result)
 
     def _visit_set(self, between: bool) -> None:
         """Passes over the working set, as far as the schedule wants them; between: two blocks of a reading."""
@@ -133,20 +361,21 @@ class OuterLoop(Run):
         if working_set is None:
             return
         stats = progress.set_stats(working_set)
+        self.tally.set_visits += 1
         task = VisitTask(
-            NO_CHUNKS, (len(progress.set_passes), 0), self.plan.schedule, stats, NO_MEMBERS, between,
+            (len(progress.set_passes), 0), self.plan.schedule, stats, NO_MEMBERS, between,
             progress.last_worth,
         )  # fmt: skip
         if not working_set.n_members or not task.go_on(stats, self.ready()):
             progress.set_passes.append(0)
-            self.tally.set_passes.append(0)
             return
         members = working_set.members  # listed only where they are passed over
-        result = self.executor.visit(replace(task, members=members), working_set.block)
+        result = self.visit(replace(task, members=members), working_set.block)
         if result.share is not None:
             working_set.update(members, result.share)
-        progress.count_set(result, stats, None if between or not progress.closed else working_set.left_out)
-        self.tally.count_set(result)
+        chosen = progress.phase == record.CLOSED and not between
+        progress.count_set(result, stats, working_set.left_out if chosen else None)
+        self.tally.working_set.count(result)
 
     # -- certificates --------------------------------------------------------------------------------------------
 
@@ -159,24 +388,26 @@ class OuterLoop(Run):
         if isinstance(solver, CertifiesItself):
             self.keep(solver.certificate(self.state))
         # without a working set no certificate brings back a row that rests, and it may for some outer iterations
-        waited = tol > 0.0 and (working_set is not None or progress.outer - progress.certified_outer > REST_VISITS)
-        rested = waited and isinstance(solver, TellsShares) and self.tally.gain == self.tally.set_gain == 0.0
-        while rested or policy.due(progress.gap_of, progress.gap, tol, plan.blocks.work_of_reading):
-            before = progress.certificate
+        last = progress.certified.outer if progress.certified else 0
+        waited = tol > 0.0 and (working_set is not None or progress.outer - last > REST_VISITS)
+        moved = self.tally.blocks.gain != 0.0 or self.tally.working_set.gain != 0.0
+        rested = waited and isinstance(solver, TellsShares) and not moved
+        while rested or policy.due(*progress.gap, tol, plan.blocks.work_of_reading):
+            before = progress.certified
             certificate = self._certify(math.inf if rested else enough, working_set)
             if certificate is None:
                 return "interrupted"
             if isinstance(certificate, RejectedEarly):
                 whole = certificate.gap / certificate.share
-                policy.learn(progress.gap_of, progress.gap, whole / ((progress.dual or 0.0) + whole))
+                policy.learn(*progress.gap, whole / ((progress.dual or 0.0) + whole))
                 break
             reached = certificate.rel_gap
             if isinstance(solver, SeveralProblemsSolver):
                 reached = solver.certified(self.state, certificate)
-            policy.learn(progress.gap_of, progress.gap, reached)
+            policy.learn(*progress.gap, reached)
             self.offer_best(certificate)
-            if rested and before is not None and certificate.same(before):
-                progress.at_rest = True
+            if rested and before is not None and certificate.same(before.figures):
+                progress.phase = record.AT_REST
                 break
             rested = False
             if working_set is None or certificate.rel_gap is None or certificate.ends(tol):
@@ -196,28 +427,51 @@ class OuterLoop(Run):
     ) -> Certificate | RejectedEarly | None:
         """A certificate of the state, stored and reported; None where the run was stopped."""
         self.emit("certifying")
-        certificate = certified(
-            self.plan.solver, self.state, self.weights(), self._following_rows, self.watch.stop,
-            lambda sums: self._reading(sums, enough, working_set),
-        )  # fmt: skip
+        certificate = self._measured(enough, working_set)
         if certificate is None:
             return None
         if not isinstance(certificate, RejectedEarly):
             self.unchecked = None
-        self.tally.attempted(certificate.share if isinstance(certificate, RejectedEarly) else 1.0)
+        self.tally.shares.append(certificate.share if isinstance(certificate, RejectedEarly) else 1.0)
         self.watch.on_event(record.certificate_event(self.progress.outer, self.seconds(), certificate))
         return certificate if isinstance(certificate, RejectedEarly) else self.keep(certificate)
 
-    def _following_rows(self) -> Iterator[Block]:
-        """All rows, as the next outer iteration reads them."""
-        return self.read(self.following())
+    def _measured(self, enough: float, working_set: WorkingSet | None) -> Certificate | RejectedEarly | None:
+        """A certificate of exactly the w and alpha that the state has when it returns; None if stopped.  A solver that
+        minimises nothing has its accuracy or error measured."""
+        solver, state = self.plan.solver, self.state
+        if not solver.capabilities.minimises:
+            completion = solver.completion(state) if isinstance(solver, OwnDecisions) else None
+            return evaluate(solver, self.weights(), completion, self.read(self.following()), self.watch.stop)
+        problem = problem_of(solver, state)
+        assert problem is not None
+        outcome = self._reading(problem.sums(self.weights(), solver.prior), enough, working_set)
+        if isinstance(outcome, tuple) and outcome[1] > LARGEST_DRIFT and isinstance(solver, TellsShares):
+            # w computed again from alpha differs from it by rounding alone, and what is measured of that is in the gap
+            solver.rebuild(state, self.read(self.following()))
+            outcome = self._reading(problem.sums(self.weights(), solver.prior), enough, working_set)
+        return outcome[0] if isinstance(outcome, tuple) else outcome
 
     def _reading(self, sums: CertificateSums, enough: float, working_set: WorkingSet | None) -> Outcome:
-        """All rows, for a certificate: added to its sums, and offered to the working set at its w."""
-        return reading_of_blocks(
-            self.plan.solver, self.state, sums, self._following_rows, self.watch.stop, enough, working_set,
-            self.unchecked,
-        )  # fmt: skip
+        """All rows, for a certificate: added to its sums, and offered to the working set, which is chosen once more, at
+        its w.  InputError where the state is from a checkpoint with dual variables that are not allowed: what is
+        certified by them is untrue."""
+        solver, state, saved = self.plan.solver, self.state, self.unchecked
+        alpha = solver.dual_variables(state)
+        if working_set is not None:
+            working_set.begin_reading(reset=True)
+
+        def seen_block(block: Block, scores: np.ndarray) -> None:
+            if saved is not None and alpha is not None and not sums.problem.allows(alpha[block.rows], block):
+                raise beyond_bounds(saved)
+            if working_set is not None and isinstance(solver, TellsShares):
+                offer_shares(solver, state, block, scores, working_set)
+
+        sums.threads = solver.threads
+        outcome = certify(sums, alpha, self.read(self.following()), self.watch.stop, enough, seen_block)
+        if working_set is not None and isinstance(outcome, tuple):
+            working_set.end_reading()
+        return outcome
 
     def _emit_outer(self) -> None:
         """The outer iteration's line in the trace."""
@@ -227,7 +481,8 @@ class OuterLoop(Run):
         figures = {"rows_read": self.plan.source.n_samples, **figures_of(self.working_set)}
         figures |= solver.progress(self.state)
         self.watch.on_event(record.outer_event(self.progress, self.tally, self.seconds(), figures, valid))
-        self.progress.told = True
+        if self.progress.phase == record.CLOSED:
+            self.progress.phase = record.TOLD
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -241,9 +496,9 @@ class OuterLoop(Run):
     def _last_certificate(self) -> Certificate | None:
         """The certificate of the result, taken now unless nothing has moved since the last one, which this run has
         taken; None where stopped."""
-        progress, solver = self.progress, self.plan.solver
-        if progress.current and progress.certificate and self.unchecked is None:
-            return Certificate(**progress.certificate)
+        solver = self.plan.solver
+        if self.progress.current is not None and self.unchecked is None:
+            return Certificate(**self.progress.current)
         if isinstance(solver, CertifiesItself):
             solver.settle(self.state, self.every_row)
             return self.keep(solver.certificate(self.state))

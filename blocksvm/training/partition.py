@@ -1,4 +1,5 @@
-"""The chunks of each block, and the order in which blocks and rows are visited: arithmetic on keys alone."""
+"""The chunks of each block, and the order in which blocks and rows are visited: arithmetic on keys alone; and memory
+before it is taken: everything that a run will allocate, and what is left for its blocks."""
 
 from __future__ import annotations
 
@@ -9,7 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
+from blocksvm.base.memory import Budget
 from blocksvm.kernels.shuffle import windowed_order, windowed_rows
+from blocksvm.solvers.solver import SHARE, Solver
+from blocksvm.sources.source import Source, block_bytes_of_chunks, bytes_of_blocks
+from blocksvm.training import working_set
+from blocksvm.training.settings import AUTO, TrainSettings
 
 # In a large block, rows that lie near in memory are visited near in time, which the caches reward.  Where a block has
 # few such windows, or the same rows share a window each time, it converges many times more slowly (3,000 reviews: 10
@@ -18,6 +24,10 @@ WINDOW_ROWS = 2048
 FEWEST_WINDOWS = 8
 
 PARTITION, PASS, SET_PASS = 1, 2, 3  # what a key is for
+
+TABLE_BYTES = 120  # of tables for each chunk
+SET_SHARE = 0.5  # of what the blocks would get, for the working set
+CHOOSING_BYTES = 48  # of a row of the block at work, while it is decided which of them the working set takes
 
 
 def order_key(seed: int, purpose: int, *numbers: int) -> np.uint64:
@@ -121,3 +131,137 @@ class Partition:
         else:
             windowed_order(order_key(self.seed, *key), n, window, out, np.empty(-(-n // window), np.int32))
         return out
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """Where the blocks of an outer iteration come from: the source, which of its chunks form which block, and the
+    memory for them; set_bytes: of the working set, None where there is none; memory: what the solver's state leaves, of
+    which reading takes its part; unit_bytes: of the chunks that are drawn together, None where each is alone;
+    under_way: of a cluster, how many parts there is memory for."""
+
+    source: Source
+    partition: Partition
+    arena_bytes: int
+    set_bytes: int | None
+    memory: int
+    unit_bytes: int | None = None
+    under_way: int = 0
+
+    @property
+    def work_of_reading(self) -> float:
+        """Of all rows: each nonzero once where it is visited, and once where it is read."""
+        return self.source.n_nonzeros * (1.0 if self.partition.resident else 2.0)
+
+
+def row_work_bytes(solver: Solver) -> int:
+    """What a row of the block at work takes beside the block: its place in the order, its state, margins."""
+    row_bytes = sum(array.entry_bytes for array in solver.state_arrays if array.axis == "row" and array.in_visits)
+    visit_bytes = sum(array.entry_bytes for array in solver.visit_arrays)
+    choosing = CHOOSING_BYTES if any(array.name == SHARE for array in solver.visit_arrays) else 0
+    return 4 + row_bytes + visit_bytes + (1 + solver.n_vectors) * 8 + choosing
+
+
+def take_state(budget: Budget, source: Source, solver: Solver, n_features: int) -> None:
+    """Count the solver's state by shape and dtype, for so many features, and the source's tables."""
+    n_bytes = {"feature": 0, "row": 0, "scalar": 0}
+    for array in solver.state_arrays:
+        n_bytes[array.axis] += array.n_bytes(n_features, source.n_samples)
+    output = 8 * solver.n_vectors * (n_features + 1) if solver.needs_output else 0
+    scalars = 2 * n_bytes["scalar"]  # a visit has a copy
+    budget.take("weights", n_bytes["feature"] + output)
+    budget.take("alpha", n_bytes["row"])
+    budget.take("tables", TABLE_BYTES * len(source.chunks) + scalars)
+
+
+def plan_blocks(
+    budget: Budget, source: Source, solver: Solver, settings: TrainSettings, saved: dict | None
+) -> BlockPlan:
+    """The blocks for what the budget leaves: all rows at once where they and a working set fit (clicks without one took
+    six times as long as in blocks with one), else two blocks, the one at work and the one being read, and rows kept
+    between readings.
+
+    saved: {"resident", "capacity", "set_bytes", "unit_bytes"} of the run that is resumed, whose blocks must be
+    formed again.  Raises InputError with the whole need where not even the smallest blocks fit.
+    """
+    share = settings.working_set_share()
+    chunks = source.chunks
+    block = block_bytes_of_chunks(source)
+    alone = chunks.n_rows * 8 if source.in_memory else block
+    work = chunks.n_rows * row_work_bytes(solver)
+    edges = bytes_of_blocks(source, 0, 0)  # each block's arrays begin on a cache line
+    memory = budget.left
+    budget.take("reading", source.working_bytes(memory) + edges)
+    budget.require("the rows of one chunk", int((alone + work).max()))
+    beside = beside_the_set(source, solver)
+    n = settings.block_chunks
+    order = "stored" if solver.capabilities.in_order else settings.order
+    unit_bytes = source.unit_bytes(memory)
+    if saved is not None:  # older checkpoints do not say it: it followed from the whole memory
+        unit_bytes = saved.get("unit_bytes", source.unit_bytes(budget.total))
+    drawn = StoredChunks(chunks.n_rows, source.shuffled, source.units(unit_bytes))
+    arguments = (n, settings.partition, order, settings.seed, drawn)
+    need = int((alone + work).sum()) + (0 if share is None else working_set.MEMBER_BYTES * source.n_samples)
+    copies = None if share is None else _copies(source)
+    more = 0 if copies is None else copies + _of_visits(source, copies, beside)
+    cost = 2 * block + work
+    smallest = int(np.sort(cost)[-(n or 1) :].sum())
+    # without a set where they just fit: who asks for one block of all rows, and who could not have two blocks
+    alone_fits = need <= budget.left and (n is not None or smallest > budget.left - edges)
+    resident = saved["resident"] if saved else alone_fits or need + more <= budget.left
+
+    if resident and (n is None or n >= len(chunks)):
+        set_bytes = saved.get("set_bytes") if saved else copies if need + more <= budget.left else None
+        take_set(budget, source, set_bytes, beside)
+        budget.reserve("all rows", need)
+        arena = 0 if source.in_memory else int(alone.sum()) + edges
+        partition = Partition(alone + work, need, *arguments)
+        return BlockPlan(source, partition, arena, set_bytes, memory, unit_bytes)
+    budget.take("reading", edges)
+    set_bytes = set_bytes_within(budget, source, share, smallest, beside) if saved is None else saved.get("set_bytes")
+    take_set(budget, source, set_bytes, beside)
+    capacity = saved["capacity"] if saved else smallest if n else budget.left
+    # a resumed run forms the blocks that it was begun with: what else is asked for needs memory beside them
+    budget.require("two blocks as the run was begun with" if saved else "two blocks", max(smallest, capacity))
+    used = min(capacity, int(cost.sum()))
+    budget.take("two blocks", used)
+    return BlockPlan(source, Partition(cost, capacity, *arguments), used // 2 + edges, set_bytes, memory, unit_bytes)
+
+
+def beside_the_set(source: Source, solver: Solver) -> float:
+    """Bytes that a visit to the working set takes for each byte of its rows: of one vector few, of many the rows' dual
+    variables are the larger part."""
+    if solver.n_vectors == 1:
+        return 0.0
+    return row_work_bytes(solver) / working_set.bytes_of_row(source)
+
+
+def take_set(budget: Budget, source: Source, set_bytes: int | None, beside: float) -> None:
+    """Count the working set, and what visits to it take beside it."""
+    if set_bytes:
+        budget.take("working set", set_bytes)
+    budget.take("visits to the working set", _of_visits(source, set_bytes, beside))
+
+
+def _of_visits(source: Source, set_bytes: int | None, beside: float) -> int:
+    return int(beside * max(0, (set_bytes or 0) - working_set.TABLE_BYTES * source.n_samples))
+
+
+def _copies(source: Source) -> int:
+    """For copies of the working set's rows where all rows are in memory, so that a pass finds them one after the
+    other."""
+    n_rows, nnz = (int(working_set.RESIDENT_SHARE * n) + 1 for n in (source.n_samples, source.n_nonzeros))
+    return working_set.bytes_of_set(source, n_rows, nnz)
+
+
+def set_bytes_within(budget: Budget, source: Source, share: float | None, smallest: int, beside: float) -> int | None:
+    """For the working set: what is asked for, with what visits take beside it, as far as the ``smallest`` blocks leave
+    it; at least for its table."""
+    if share is None:
+        return None
+    table = working_set.TABLE_BYTES * source.n_samples
+    wanted = int(SET_SHARE * budget.left if share == AUTO else share * budget.total)
+    rows = bytes_of_blocks(source, source.n_samples, source.n_nonzeros)
+    largest = table + working_set.MEMBER_BYTES * source.n_samples + rows
+    rows = int((min(wanted, budget.left - smallest) - table) / (1.0 + beside))
+    return max(table, min(table + rows, largest))

@@ -17,9 +17,9 @@ from blocksvm.model.takeover import InitialModels
 from blocksvm.online.methods import get_method
 from blocksvm.solvers.solver import BEST, Method, Solver, StateArray, Task, TellsShares
 from blocksvm.sources.source import Source
-from blocksvm.training.memory_plan import BlockPlan, plan_blocks, take_state
+from blocksvm.training.partition import BlockPlan, plan_blocks, take_state
 from blocksvm.training.schedule import Schedule
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 
 BEST_SHARE = 1 / 64  # of what is left for rows: a run keeps its best weights where these take no more
 

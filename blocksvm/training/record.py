@@ -7,7 +7,8 @@ Events are plain dicts, one JSON line each in a trace; model/events.py declares 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -22,7 +23,6 @@ from blocksvm.problems.problem_settings import learns_together
 from blocksvm.problems.support_rows import Support
 from blocksvm.solvers.solver import Solver, State
 from blocksvm.sources.source import ReadingCost
-from blocksvm.store.descriptions import typed
 from blocksvm.training.certificate import CertificatePolicy, RejectedEarly
 from blocksvm.training.plan import Plan
 from blocksvm.training.run_settings import ROUNDING
@@ -30,86 +30,103 @@ from blocksvm.training.schedule import PassStats
 from blocksvm.training.visit import VisitResult
 from blocksvm.training.working_set import WorkingSet
 
+READING, CLOSED, TOLD, AT_REST = "reading", "closed", "told", "at rest"  # phases of an outer iteration
 STILL = 3  # outer iterations without progress after which a primal method has come to rest
+
+
+@dataclass
+class Certified:
+    """A certificate that was taken at the end of an outer iteration, when the run had made so many passes: its
+    figures, by name."""
+
+    outer: int
+    passes: int
+    figures: dict
 
 
 @dataclass
 class Progress:
     """Where a run stands, between two visits: all that decides how it goes on, beside the state and the working set.
 
-    outer: iteration, from 1; visit: blocks visited in it; closed: all blocks have been, so that only certificates are
-    left; at_rest: no row that the certificate before this one found movable has moved since; told: its event has been
-    emitted, so that it is at its end; passes: of every visit to a block; set_passes: of every opportunity for a visit
-    to the working set, 0 where none was made; most_passes: the most over a block in this outer iteration; passes_made:
-    the most over a row in those before; loss_sum: of the losses seen in this one; cycle_gain, cycle_work, last_worth,
-    since_set: what ``PassStats`` begin with, and nonzeros of the blocks visited since the last pass over the set;
-    estimates: of the primal, the latest; dual, gap: as the visits suggest them, gap_of: those of all 'rows', or those
-    to the 'set' chosen by the last certificate; policy: when a certificate is due; certificate: the last one taken, at
-    the end of the iteration certified_outer; best: that of the least primal, at the end of best_outer, whose w the
-    state has kept; current: nothing has moved since; outers_before: outer iterations of a run that this one continues;
-    warm_started: it began at another one's end; seconds_before: of the run before it was resumed.
+    outer: iteration, from 1; visit: blocks visited in it; phase: READING; CLOSED: all blocks have been visited, so that
+    only certificates are left; TOLD: its event has been emitted, so that it is at its end; AT_REST: that, and no row
+    that the certificate before the last found movable has moved since; passes: of every visit to a block; set_passes:
+    of every opportunity for a visit to the working set, 0 where none was made; passes_made: the most over a row in the
+    outer iterations before; cycle_gain, cycle_work, last_worth, since_set: what ``PassStats`` begin with, and nonzeros
+    of the blocks visited since the last pass over the set; estimates: of the primal, the latest; suggested: primal,
+    dual and gap, as the visits do, and set_gap: the gap of the set that the last certificate chose, once it has been
+    passed over; policy: when a certificate is due; certified: the last one taken; best: that of the least primal, whose
+    w the state has kept; warm_started: the run began at another one's end.
     """
 
     outer: int = 1
     visit: int = 0
-    closed: bool = False
-    at_rest: bool = False
-    told: bool = False
+    phase: str = READING
     passes: list[int] = field(default_factory=list)
     set_passes: list[int] = field(default_factory=list)
-    most_passes: int = 0
     passes_made: int = 0
-    loss_sum: float = 0.0
     cycle_gain: float = 0.0
     cycle_work: float = 0.0
     last_worth: float = 1.0
     since_set: int = 0
     estimates: list[float | None] = field(default_factory=list)
-    dual: float | None = None
-    gap: float | None = None
-    gap_of: str = "rows"
+    suggested: list[float | None] = field(default_factory=lambda: [None, None, None])
+    set_gap: float | None = None
     policy: CertificatePolicy = field(default_factory=CertificatePolicy)
-    certificate: dict | None = None
-    certified_outer: int = 0
-    best: dict | None = None
-    best_outer: int = 0
-    current: bool = False
-    outers_before: int = 0
+    certified: Certified | None = None
+    best: Certified | None = None
     warm_started: bool = False
-    seconds_before: float = 0.0
 
-    @classmethod
-    def restored(cls, saved: dict) -> Progress:
-        """From its description in a checkpoint; ValueError where that is of another kind."""
-        progress = typed(saved, cls)
-        if progress.current and progress.certificate is None:
-            raise ValueError("it was certified, and has no certificate")
-        return progress
+    @property
+    def dual(self) -> float | None:
+        """As the visits suggest it."""
+        return self.suggested[1]
 
-    def outers_done(self) -> int:
-        """By this run: what a run that it continues has done does not count."""
-        return self.outer - (not self.closed) - self.outers_before
+    @property
+    def gap(self) -> tuple[str, float | None]:
+        """What it is estimated from, all 'rows' or the 'set', and the estimate."""
+        return ("rows", self.suggested[2]) if self.set_gap is None else ("set", self.set_gap)
 
-    def block_stats(self, read: int, working_set: WorkingSet | None) -> PassStats:
-        """The figures for a schedule before a visit to a block, of which ``read`` nonzeros had to be read."""
+    @property
+    def moves(self) -> int:
+        """All passes made."""
+        return sum(self.passes) + sum(self.set_passes)
+
+    @property
+    def current(self) -> dict | None:
+        """The figures of the last certificate, where nothing has moved since."""
+        return self.certified.figures if self.certified and self.certified.passes == self.moves else None
+
+    def passes_now(self) -> list[int]:
+        """Of the visits to blocks in this outer iteration."""
+        return self.passes[len(self.passes) - self.visit :]
+
+    def as_certified(self, certificate: Certificate) -> Certified:
+        """One that is taken now."""
+        return Certified(self.outer, self.moves, asdict(certificate))
+
+    def begin_outer(self) -> None:
+        """Another outer iteration."""
+        self.outer, self.visit, self.phase = self.outer + 1, 0, READING
+
+    def block_stats(self, read: int, working_set: WorkingSet | None, first_outer: int) -> PassStats:
+        """The figures for a schedule before a visit to a block, of which ``read`` nonzeros had to be read; first_outer:
+        the outer iteration that the run began with."""
         self.cycle_work += read
         return PassStats(
             visit_work=read, cycle_gain=self.cycle_gain, cycle_work=self.cycle_work, with_set=working_set is not None,
-            first_of_warm_start=self.warm_started and self.outer == 1 + self.outers_before,
+            first_of_warm_start=self.warm_started and self.outer == first_outer,
         )  # fmt: skip
 
     def count(self, result: VisitResult, stats: PassStats, nnz: int) -> None:
         """A visit to a block of so many nonzeros has been made, begun with ``stats``."""
         for done in result.passes:
             stats = stats.after(done)
-            self.loss_sum += done.loss_sum
         self.cycle_gain, self.cycle_work = stats.cycle_gain, stats.cycle_work
         # further passes over a block fill the time that a disk takes: the first alone counts towards a certificate
         self.policy.work += result.passes[0].nnz_visited
-        self.most_passes = max(self.most_passes, stats.passes)
         self.passes.append(stats.passes)
         self.since_set += nnz
-        self.current = False
 
     def set_stats(self, working_set: WorkingSet) -> PassStats:
         """The figures for a schedule before a visit to the working set."""
@@ -127,15 +144,15 @@ class Progress:
         self.cycle_gain, self.cycle_work = stats.cycle_gain, stats.cycle_work
         self.last_worth, self.since_set = stats.worth, 0
         self.set_passes.append(stats.passes)
-        self.current = False
         if left_out is not None and self.estimates[-1]:
-            self.gap, self.gap_of = (stats.seen + left_out) / abs(self.estimates[-1]), "set"
+            self.set_gap = (stats.seen + left_out) / abs(self.estimates[-1])
 
-    def close(self, primal: float | None) -> None:
-        """All blocks have been visited; primal: as the visits suggest it."""
-        self.estimates = [*self.estimates[-STILL:], primal]
-        self.passes_made += self.most_passes
-        self.most_passes, self.loss_sum, self.closed = 0, 0.0, True
+    def close(self, suggested: Sequence[float | None]) -> None:
+        """All blocks have been visited; suggested: primal, dual and gap, by the visits."""
+        self.suggested, self.set_gap = list(suggested), None
+        self.estimates = [*self.estimates[-STILL:], self.suggested[0]]
+        self.passes_made += max(self.passes_now(), default=0)
+        self.phase = CLOSED
 
     def begin_cycle(self, work: float, primal: float | None = None) -> None:
         """All rows will be read, or have been for a certificate, which took so much work and showed the primal."""
@@ -145,67 +162,83 @@ class Progress:
 
 
 @dataclass
-class Tally:
-    """The work of an outer iteration, as it is shown; nothing is decided by it.  seconds_reading, seconds_decoding:
-    of all threads that do, which work while others train; bytes_sent, bytes_received, seconds_workers: of a cluster;
-    requests: to an object store."""
+class Passes:
+    """What the passes of an outer iteration have done: rows and nonzeros visited, gain of the dual, losses as they were
+    seen, seconds."""
 
-    blocks: int = 0
-    inner_passes: int = 0
-    rows_visited: int = 0
-    nnz_visited: int = 0
-    bytes_read: int = 0
-    seconds_reading: float = 0.0
-    seconds_decoding: float = 0.0
-    seconds_waiting: float = 0.0
-    seconds_training: float = 0.0
-    passes: list[int] = field(default_factory=list)
+    rows: int = 0
+    nnz: int = 0
     gain: float = 0.0
-    set_passes: list[int] = field(default_factory=list)
-    set_rows_visited: int = 0
-    set_nnz_visited: int = 0
-    set_gain: float = 0.0
-    set_seconds: float = 0.0
-    primal_estimate: float | None = None
-    dual_estimate: float | None = None
-    gap_estimate: float | None = None
-    certificates: int = 0
-    certificate_share: float | None = None
+    loss_sum: float = 0.0
+    seconds: float = 0.0
+
+    def count(self, result: VisitResult) -> None:
+        """Those of a visit."""
+        self.rows += sum(done.rows_visited for done in result.passes)
+        self.nnz += sum(done.nnz_visited for done in result.passes)
+        self.gain += sum(done.gain for done in result.passes)
+        for done in result.passes:
+            self.loss_sum += done.loss_sum
+        self.seconds += sum(result.seconds)
+
+
+@dataclass
+class Traffic:
+    """Of a cluster: bytes sent to workers, and received from them; their seconds of work, and those that the loop has
+    waited for them."""
+
     bytes_sent: int = 0
     bytes_received: int = 0
     seconds_workers: float = 0.0
-    requests: int = 0
+    seconds_waiting: float = 0.0
 
-    def count(self, result: VisitResult) -> None:
-        """A visit to a block."""
-        self.blocks += 1
-        self.passes.append(len(result.passes))
-        self.inner_passes += len(result.passes)
-        self.rows_visited += sum(done.rows_visited for done in result.passes)
-        self.nnz_visited += sum(done.nnz_visited for done in result.passes)
-        self.gain += sum(done.gain for done in result.passes)
-        self.seconds_training += sum(result.seconds)
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
-    def count_set(self, result: VisitResult) -> None:
-        """A visit to the working set."""
-        self.set_passes.append(len(result.passes))
-        self.set_rows_visited += sum(done.rows_visited for done in result.passes)
-        self.set_nnz_visited += sum(done.nnz_visited for done in result.passes)
-        self.set_gain += sum(done.gain for done in result.passes)
-        self.set_seconds += sum(result.seconds)
 
-    def count_reading(self, cost: ReadingCost) -> None:
-        """A block has been taken; what reading has cost since the one before."""
-        self.bytes_read += cost.bytes_read
-        self.requests += cost.requests
-        self.seconds_reading += cost.seconds_reading
-        self.seconds_decoding += cost.seconds_decoding
-        self.seconds_waiting += cost.seconds_waiting
+@dataclass
+class Tally:
+    """The work of an outer iteration.
 
-    def attempted(self, share: float) -> None:
-        """A certificate for which this share of the rows was read."""
-        self.certificates += 1
-        self.certificate_share = share + (self.certificate_share or 0.0)
+    blocks, working_set: of the passes over them; set_visits: how many opportunities there were for a visit to the set;
+    reading: what blocks have cost, the seconds of all threads that read and decode, which work while others train;
+    shares: of the rows, that were read for each certificate."""
+
+    blocks: Passes = field(default_factory=Passes)
+    working_set: Passes = field(default_factory=Passes)
+    set_visits: int = 0
+    reading: ReadingCost = field(default_factory=ReadingCost)
+    traffic: Traffic = field(default_factory=Traffic)
+    shares: list[float] = field(default_factory=list)
+
+    def figures(self, progress: Progress) -> dict:
+        """As a trace has them."""
+        passes, reading, traffic = progress.passes_now(), self.reading, self.traffic
+        return {
+            "blocks": progress.visit,
+            "inner_passes": sum(passes),
+            "rows_visited": self.blocks.rows,
+            "nnz_visited": self.blocks.nnz,
+            "bytes_read": reading.bytes_read,
+            "seconds_reading": reading.seconds_reading,
+            "seconds_decoding": reading.seconds_decoding,
+            "seconds_waiting": reading.seconds_waiting + traffic.seconds_waiting,
+            "seconds_training": self.blocks.seconds,
+            "passes": passes,
+            "gain": self.blocks.gain,
+            "set_passes": progress.set_passes[len(progress.set_passes) - self.set_visits :],
+            "set_rows_visited": self.working_set.rows,
+            "set_nnz_visited": self.working_set.nnz,
+            "set_gain": self.working_set.gain,
+            "set_seconds": self.working_set.seconds,
+            **dict(zip(("primal_estimate", "dual_estimate", "gap_estimate"), progress.suggested, strict=True)),
+            "certificates": len(self.shares),
+            "certificate_share": sum(self.shares) if self.shares else None,
+            "bytes_sent": traffic.bytes_sent,
+            "bytes_received": traffic.bytes_received,
+            "seconds_workers": traffic.seconds_workers,
+            "requests": reading.requests,
+        }
 
 
 @dataclass(frozen=True)
@@ -286,22 +319,22 @@ def outer_event(progress: Progress, tally: Tally, seconds: float, figures: dict,
     that was seen.  valid: the score of held-out rows.
     certificate_share: of the rows, how many were read for certificates (less than their number: one was broken off).
     """
-    certificate = progress.certificate if progress.certified_outer == progress.outer else None
+    last = progress.certified
     event = {
         "event": "outer",
         "outer": progress.outer,
         "seconds": seconds,
-        **(certificate or UNCERTIFIED),
+        **(last.figures if last and last.outer == progress.outer else UNCERTIFIED),
         **figures,
         **valid,
-        **asdict(tally),
+        **tally.figures(progress),
     }
     return cast(OuterEvent, event)
 
 
-def end_event(result: Result, last: dict | None) -> EndEvent:
+def end_event(result: Result, last: Certified | None) -> EndEvent:
     """How a run ended; an interrupted one reports its last certificate, if there was one."""
-    certificate = asdict(result.certificate) if result.certificate else last
+    certificate = asdict(result.certificate) if result.certificate else last and last.figures
     event = {
         "event": "end",
         "status": result.status,
@@ -319,14 +352,14 @@ def end_event(result: Result, last: dict | None) -> EndEvent:
 def ended(progress: Progress, plan: Plan, state: State, seconds: float) -> str | None:
     """At the end of an outer iteration: why another one is not begun, or None."""
     settings, solver = plan.settings, plan.solver
-    if progress.current and progress.certificate:
-        if end := Certificate(**progress.certificate).ends(settings.tol):
+    if figures := progress.current:
+        if end := Certificate(**figures).ends(settings.tol):
             return end
-        if progress.at_rest:
+        if progress.phase == AT_REST:
             return ROUNDING
     if solver.finished(state) or stalled(solver, progress.estimates, settings.tol):
         return "converged"
-    if progress.outers_done() >= settings.outer_limit():
+    if progress.outer - plan.initial_models.outers >= settings.outer_limit():
         return "max-outer"
     if settings.passes_left(progress.passes_made) < 1:
         return "max-passes"

@@ -1,10 +1,11 @@
 """A visit: inner passes over one block, or over the working set, from a state to what they change.  Data in, data out.
 
-    result = run_visit(solver, partition, task, block, part)        anywhere: a thread, a process, another machine
-    add(solver, state, result)                                      where the state is
+    part = part_of(solver, block, state)
+    result = run_visit(solver, partition, task, block, part)
+    put_back(solver, state, block, part)
 
-``VisitTask`` says what is to be done, ``part`` is what the solver knows (``part_of``: feature and scalar arrays whole,
-of row arrays the block's entries), ``VisitResult`` what has changed.
+``VisitTask`` says what is to be done, ``part`` is what the solver knows and changes: feature arrays themselves, copies
+of scalar arrays and of the block's entries of row arrays.
 """
 
 from __future__ import annotations
@@ -29,13 +30,11 @@ def never() -> bool:
 class VisitTask:
     """The task of a visit.
 
-    chunks: of the source, which form the block; members (m,) int32: of a visit to the working set its rows, as places
-    in the set's block, else None; key: two numbers that the order of its rows is drawn from; stats: what the schedule
-    knows before the first pass; between: other blocks of this reading are to come; last_worth: of the last pass over
-    the set; most: passes at most.
+    key: two numbers that the order of its rows is drawn from; stats: what the schedule knows before the first pass;
+    members (m,) int32: of a visit to the working set its rows, as places in the set's block, else None; between: other
+    blocks of this reading are to come; last_worth: of the last pass over the set; most: passes at most.
     """
 
-    chunks: np.ndarray
     key: tuple[int, int]
     schedule: Schedule
     stats: PassStats
@@ -55,21 +54,12 @@ class VisitTask:
 
 @dataclass
 class VisitResult:
-    """The changes that a visit has made.
+    """What a visit has shown.  passes, seconds: what each pass did; share (n,) float64: of a solver with a working set
+    each row's share of the gap."""
 
-    rows (n,) int64: numbers of the block's rows in the source; entries: {row array: their new entries}; scalars:
-    {array: new values}; features: {array: new values}, None where the arrays that the visit was given are the run's
-    own; share (n,) float64: of a solver with a working set each row's share of the gap; passes, seconds: what each pass
-    did.
-    """
-
-    rows: np.ndarray
-    entries: State
-    scalars: State
-    features: State | None
-    share: np.ndarray | None
     passes: list[PassResult] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+    share: np.ndarray | None = None
 
 
 def run_visit(
@@ -80,8 +70,7 @@ def run_visit(
     arrays = {array.name: array.zeros(block.n_samples) for array in solver.visit_arrays}
     visit = Visit(arrays, task.members is not None)
     solver.start_visit(visit)
-    entries, scalars = (of_axis(solver, part, axis) for axis in ("row", "scalar"))
-    result = VisitResult(block.rows, entries, scalars, None, visit.arrays.get(SHARE))
+    result = VisitResult(share=visit.arrays.get(SHARE))
     order = np.empty(block.n_samples if task.members is None else len(task.members), np.int32)
     stats = task.stats
     going = True
@@ -124,23 +113,8 @@ def put_rows(state: State, rows: np.ndarray, entries: State) -> None:
         state[name][rows] = values
 
 
-def add(solver: Solver, state: State, result: VisitResult) -> None:
-    """Bring the result of a visit into the state that it began from."""
-    put_rows(state, result.rows, result.entries)
-    for name, values in result.scalars.items():
+def put_back(solver: Solver, state: State, block: Block, part: State) -> None:
+    """Bring what a visit to a block has changed into the state that ``part`` is of."""
+    put_rows(state, block.rows, of_axis(solver, part, "row"))
+    for name, values in of_axis(solver, part, "scalar").items():
         state[name][:] = values
-    for name, values in (result.features or {}).items():
-        state[name][:] = values
-
-
-class ThisProcess:
-    """Makes visits here and now, on the run's own feature arrays."""
-
-    def __init__(self, solver: Solver, partition: Partition, state: State, ready: Callable[[], bool] = never):
-        self.solver, self.partition, self.state, self.ready = solver, partition, state, ready
-
-    def visit(self, task: VisitTask, block: Block) -> VisitResult:
-        part = part_of(self.solver, block, self.state)
-        result = run_visit(self.solver, self.partition, task, block, part, self.ready)
-        add(self.solver, self.state, result)
-        return result

@@ -21,10 +21,9 @@ from blocksvm.model.measures import places_of
 from blocksvm.model.probabilities import ISOTONIC, PLATT
 from blocksvm.solvers.dual_methods import METHOD
 from blocksvm.sources.source import Source
-from blocksvm.training.loop import OuterLoop
+from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
-from blocksvm.training.run import Watch
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.folds import folds_of, targets_of
 from blocksvm.validation.held_out_problems import HeldOutCD
 from blocksvm.validation.path import check_folds

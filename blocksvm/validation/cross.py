@@ -13,8 +13,8 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import n_threads
 from blocksvm.base.threads import Threads
 from blocksvm.sources.source import Source
-from blocksvm.training.run import Watch
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.loop import Watch
+from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.folds import MOST_FOLDS, folds_of
 from blocksvm.validation.path import AT_ONCE, PATH, CrossValidation, follow_path, trains_on_numbers
 

@@ -22,10 +22,9 @@ from blocksvm.model.decision_values import area_under_curve
 from blocksvm.problems.problem import predicted
 from blocksvm.solvers.dual_methods import METHOD
 from blocksvm.sources.source import Source
-from blocksvm.training.loop import OuterLoop
+from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
-from blocksvm.training.run import Watch
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.folds import Folds, codes_by_fold, targets_of
 from blocksvm.validation.held_out_problems import HeldOutCD, HeldOutProblems
 

@@ -14,7 +14,7 @@ from blocksvm.cluster.job import open_context, run_part
 from blocksvm.cluster.workers import ThreadWorkers, WorkerEvent
 from blocksvm.problems.several_problems import CERTIFIED, REL_GAP
 from blocksvm.store.reader import Store
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 
 SETTINGS = [{"loss": "hinge"}, {"loss": "squared-hinge", "bias": 1.0, "class_weight": "balanced"},
             {"loss": "logistic", "C": 0.3}, {"loss": "hinge", "bias": "free"},

@@ -8,7 +8,7 @@ from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.cluster_plan import ClusterPlan
 from blocksvm.store.reader import Store, open_store
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 
 LBFGS = {"solver": "lbfgs", "loss": "logistic", "tol": 1e-5}
 

@@ -11,7 +11,7 @@ from support.training_cases import make_store, random_rows
 import blocksvm
 from blocksvm.commands import cv, margin, predict, split, structure, train
 from blocksvm.online.methods import get_method
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 
 
 def table(n=200, scale=(1.0, 1.0, 1.0), seed=0):

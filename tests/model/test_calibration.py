@@ -20,7 +20,7 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.store.descriptions import parse
 from blocksvm.store.hdf5_files import open_hdf5, read_meta
 from blocksvm.training.plan import Plan
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.calibration import FOLDS, calibrated, isotonic, platt
 from blocksvm.validation.folds import folds_of
 

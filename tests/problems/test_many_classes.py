@@ -141,7 +141,7 @@ def test_a_class_that_is_done_is_left_as_it_is(rows):
 
     from support.training_cases import looped
 
-    from blocksvm.training.run import Watch
+    from blocksvm.training.loop import Watch
 
     run, seen = {}, []
     run["loop"] = looped(

@@ -7,7 +7,7 @@ from support.training_cases import looped, opened, random_rows
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.schedule import Fixed, PassStats
-from blocksvm.training.visit import ThisProcess, VisitTask, add, part_of, run_visit
+from blocksvm.training.visit import VisitTask, part_of, put_back, run_visit
 
 CHUNK_ROWS = np.arange(0, 240, 8)
 
@@ -23,23 +23,23 @@ def begun(source, **settings) -> OuterLoop:
     return loop
 
 
-def task_of(chunks, key=(1, 0), passes=1, **more) -> VisitTask:
-    return VisitTask(chunks, key, Fixed(passes), PassStats(), **more)
+def task_of(key=(1, 0), passes=1, **more) -> VisitTask:
+    return VisitTask(key, Fixed(passes), PassStats(), **more)
 
 
 @pytest.mark.parametrize(
     "settings", [{}, {"loss": "squared-hinge"}, {"solver": "pegasos"}, {"solver": "arow", "average": True}], ids=str
 )
-def test_only_the_feature_arrays_are_touched_before_a_result_is_added(rows, settings):
+def test_only_the_feature_arrays_are_touched_before_a_part_is_put_back(rows, settings):
     loop = begun(Matrix(*rows, chunk_rows=CHUNK_ROWS), **settings)
     solver, state = loop.plan.solver, loop.state
     block = loop.plan.source.read_block(np.arange(3), None)
     before = {a.name: state[a.name].copy() for a in solver.state_arrays if a.axis != "feature"}
-    result = run_visit(solver, loop.plan.blocks.partition, task_of(np.arange(3)), block, part_of(solver, block, state))
+    part = part_of(solver, block, state)
+    result = run_visit(solver, loop.plan.blocks.partition, task_of(), block, part)
     assert len(result.passes) == len(result.seconds) == 1
-    assert result.features is None
     assert all(np.array_equal(array, state[name]) for name, array in before.items())
-    add(solver, state, result)
+    put_back(solver, state, block, part)
     assert any(not np.array_equal(array, state[name]) for name, array in before.items())
 
 
@@ -56,8 +56,7 @@ def test_one_block_serves_several_problems(rows):
         for number, chunks in enumerate(partition.blocks(outer)):
             block = source.read_block(chunks, None)
             for loop in loops:
-                here = ThisProcess(loop.plan.solver, partition, loop.state)
-                here.visit(task_of(chunks, (outer, number), 2), block)
+                loop.visit(task_of((outer, number), 2), block)
         for loop in loops:
             loop.plan.solver.end_outer(loop.state, outer)
     assert source.cost.blocks == 3 * 5

@@ -154,7 +154,7 @@ def test_min_count_is_of_the_new_features(tmp_path):
 def model_of(store, path, **chosen):
     run = train(store, **chosen)
     with Store(store) as source:
-        save_result(path, run.loop, run.result, source.feature_ids)
+        save_result(path, run.loop.plan, run.loop.state, run.result, source.feature_ids)
     return run
 
 

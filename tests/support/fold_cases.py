@@ -8,7 +8,7 @@ import numpy as np
 from blocksvm.solvers.dual_methods import METHOD
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.held_out_problems import HeldOutCD
 
 N, PATH = 200, [0.05, 0.5, 2.0]

@@ -12,8 +12,9 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import report
 from blocksvm.theory.bounds import bounds_of
 from blocksvm.theory.comparators import FixedWeights, measure
+from blocksvm.theory.replay import replay
 from blocksvm.theory.rows import ReplayRows, log_spaced
-from blocksvm.theory.run import Run, replay
+from blocksvm.theory.run import Run
 
 CASES = [("perceptron", {}), ("perceptron", {"step": 0.3}), ("perceptron-bias", {}), ("pa", {}), ("pa1", {"C": 0.05}),
          ("pa1", {"C": 5.0}), ("pa2", {"C": 0.05}), ("pa2", {"C": 5.0}), ("ogd", {"decay": "constant", "step": 0.1}),

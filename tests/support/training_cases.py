@@ -26,10 +26,9 @@ from blocksvm.solvers.solver import PassResult, Visit
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import Checkpoint
-from blocksvm.training.loop import OuterLoop
+from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
-from blocksvm.training.run import Watch
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 
 
 def random_rows(n=60, d=25, density=0.2, seed=0, dtype=np.float64, ones=False, zero_rows=2, copies=3):

@@ -15,8 +15,9 @@ from blocksvm.online.runner import Runner
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import report
 from blocksvm.theory.comparators import FixedWeights, measure
+from blocksvm.theory.replay import replay_batches
 from blocksvm.theory.rows import ReplayRows, log_spaced
-from blocksvm.theory.run import Run, replay_batches
+from blocksvm.theory.run import Run
 
 PEGASOS = [{"lam": 0.05}, {"lam": 0.05, "unprojected": True}, {"lam": 0.3, "loss": "squared"},
            {"lam": 0.1, "loss": "epsilon-insensitive", "epsilon": 0.3}]  # fmt: skip

@@ -16,10 +16,9 @@ from blocksvm.problems.problem import Problem
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.certificate import FIRST_RATIO, CertificatePolicy, RejectedEarly, certify, enough_gap
-from blocksvm.training.loop import OuterLoop
+from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
-from blocksvm.training.run import Watch
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 
 
 @pytest.mark.parametrize("loss", reference.LOSSES)

@@ -10,7 +10,7 @@ import blocksvm
 from blocksvm.commands import module_of
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.plan import Plan
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 
 X = sparse.random(200, 20, density=0.6, format="csr", random_state=3)
 Y = np.where(X @ np.random.default_rng(3).normal(size=20) > 0, 1, -1)

@@ -17,7 +17,7 @@ from blocksvm.online.rules.passive_aggressive import PA1
 from blocksvm.streaming.stream_pass import StreamSettings
 from blocksvm.structured.settings import RUN
 from blocksvm.theory.margin_settings import MARGIN_SETTINGS
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 
 MY_LEARNER = replace(PA1, name="mine")
 WITHOUT_MEAN = replace(PA1, name="without-mean", takes=("weights", "prior", "bias"))

@@ -32,7 +32,7 @@ from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.training.plan import Plan
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 
 
 @pytest.fixture(scope="module")
@@ -330,8 +330,8 @@ def test_a_signal_saves_and_resume_finishes_with_the_same_model(store, uninterru
     gaps = [e["rel_gap"] for e in events if e["event"] == "certificate" and e["rel_gap"] is not None]
     assert events[-1]["rel_gap"] == (gaps[-1] if gaps else None)
     assert (f"last certified relative gap {gaps[-1]:.2e}" if gaps else "no certificate was taken") in last
-    progress = describe_checkpoint(checkpoint)["progress"]
-    stopped_in = progress["outer"]
+    saved = describe_checkpoint(checkpoint)
+    stopped_in = saved["progress"]["outer"]
     assert 1 < stopped_in < 300
     assert [e["outer"] for e in events if e["event"] == "outer"] == list(range(1, stopped_in))
     again = [store, model, *LONG, "--log", log, "--checkpoint", checkpoint, "--resume"]
@@ -347,7 +347,7 @@ def test_a_signal_saves_and_resume_finishes_with_the_same_model(store, uninterru
     assert [e["outer"] for e in outer] == list(range(1, 301))
     seconds = [e["seconds"] for e in outer]
     assert all(a < b for a, b in zip(seconds, seconds[1:], strict=False))
-    assert outer[stopped_in - 1]["seconds"] > progress["seconds_before"]
+    assert outer[stopped_in - 1]["seconds"] > saved["seconds"]
     whole = [json.loads(line) for line in (uninterrupted / "trace.jsonl").read_text().splitlines()]
     for ours, theirs in zip(outer, [e for e in whole if e["event"] == "outer"], strict=True):
         for name in ("primal_estimate", "dual_estimate", "rows_visited", "passes", "blocks"):

@@ -103,7 +103,7 @@ def test_the_certificate_is_of_the_weights_and_alpha_saved(store, tmp_path, loss
         path = tmp_path / f"{max_outer}.h5"
         run = train(store, tol=0.0, max_outer=max_outer, **settings)
         with Store(store) as source:
-            save_result(path, run.loop, run.result, source.feature_ids)
+            save_result(path, run.loop.plan, run.loop.state, run.result, source.feature_ids)
         X, y, _ = rows_of_store(store)
         Xb, C_rows = reference.with_bias(X, bias), np.where(y > 0, 0.4, 1.0)
         with h5py.File(path) as file:

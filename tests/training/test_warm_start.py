@@ -33,7 +33,7 @@ def store(tmp_path_factory, rows):
 
 def model_of(run: Run, store, path):
     with Store(store) as source:
-        save_result(path, run.loop, run.result, source.feature_ids)
+        save_result(path, run.loop.plan, run.loop.state, run.result, source.feature_ids)
     return path
 
 

@@ -20,7 +20,7 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
 from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import LEAST_READ, MOST_PASSES
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 from blocksvm.training.working_set import FILL_SHARE, LOWERED, WorkingSet
 
 LOSSES = ("hinge", "squared-hinge", "logistic")

@@ -24,7 +24,7 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
-from blocksvm.training.train_settings import TrainSettings
+from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.cross import cross_validate
 from blocksvm.validation.folds import SALT, folds_of
 from blocksvm.validation.held_out_problems import HeldOutCD
