@@ -18,8 +18,8 @@ from blocksvm.formats.file_reader import fingerprint_of_input
 from blocksvm.sources.source import Step
 from blocksvm.store import codec
 from blocksvm.store.arrays import PIECE
+from blocksvm.store.descriptions import WEIGHTED_ROW
 from blocksvm.store.reader import Store
-from blocksvm.store.schema import WEIGHTED_ROW
 from blocksvm.store.writer import StoreWriter
 
 PARTNERS = ("holdout_fingerprint", "training_fingerprint")  # entries of a description that name another store

@@ -13,9 +13,8 @@ from blocksvm.conversion.feature_ids import BYTES_AN_ID, IdIndex, IdTable
 from blocksvm.formats.recipe import LARGEST, SCALE, Recipe
 from blocksvm.formats.weighing import FeatureFactors, divisors_of, idf_of
 from blocksvm.kernels.factor_loops import add_values
-from blocksvm.store.arrays import PIECE
+from blocksvm.store.arrays import PIECE, read_factors
 from blocksvm.store.reader import Store
-from blocksvm.store.tables import read_factors
 
 LONG_ROW = 1e3  # a norm that counts of words in documents seldom have
 LONG_ROWS = (

@@ -13,9 +13,8 @@ from blocksvm.base.memory import Budget
 from blocksvm.base.vectors import together
 from blocksvm.kernels.contributions import largest_contributions
 from blocksvm.problems.distance import DISTANCE
-from blocksvm.store.arrays import read_array, require_length
+from blocksvm.store.arrays import read_array, read_text, require_length
 from blocksvm.store.hdf5_files import MAKERS, damage_named, group, has, open_hdf5, read_meta
-from blocksvm.store.tables import read_text
 
 MOST = 10_000  # contributions of a row
 BIAS = "(bias)"

@@ -12,9 +12,8 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.base.objects.remote_path import place
 from blocksvm.model.solver_state import open_state
-from blocksvm.store.arrays import read_range, write_array
+from blocksvm.store.arrays import BYTES, ENDS, read_range, read_strings, write_array
 from blocksvm.store.hdf5_files import damage_named, group, has, open_hdf5, read_meta
-from blocksvm.store.tables import BYTES, ENDS, read_strings
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.weighing import FeatureFactors
+from blocksvm.store.arrays import read_factors
 from blocksvm.store.hdf5_files import damage_named, open_hdf5, read_meta
-from blocksvm.store.tables import read_factors
 
 BYTES = 8  # a feature
 

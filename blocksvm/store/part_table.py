@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.store import codec
+from blocksvm.store.decoder import Span
 from blocksvm.store.hdf5_files import member
-from blocksvm.store.ranges import Span
 from blocksvm.store.writer import fill_offsets
+
+UNITS_WANTED = 800
+UNIT_BYTES = 16_000_000
+UNIT_SHARE = 1 / 6  # of the memory for what is under way
 
 
 def open_parts(file, parts: np.ndarray, chunks: np.ndarray, chunk_nnz: int, row_dtype, value_dtype) -> PartTable:
@@ -81,3 +85,18 @@ class PartTable:
         """(n_chunks,) int64: the bytes of each chunk."""
         parts = np.append(0, np.cumsum(self.records["indices_size"].astype(np.int64) + self.records["values_size"]))
         return self.n_rows * self.row_bytes + parts[self.first_part + self.n_parts] - parts[self.first_part]
+
+
+def most_bytes(share: int) -> int:
+    """Of a unit, and of what is asked for at once; share: the memory for what is under way."""
+    return max(1, min(UNIT_BYTES, int(UNIT_SHARE * share)))
+
+
+def unit_bytes(sizes: np.ndarray, share: int | None) -> int:
+    """Of a store's units; sizes (n_chunks,) int64: its chunks' bytes; share: None where memory does not matter."""
+    return max(1, min(UNIT_BYTES if share is None else most_bytes(share), int(sizes.sum()) // UNITS_WANTED))
+
+
+def units_of(sizes: np.ndarray, n_bytes: int) -> np.ndarray:
+    """The first chunk of each unit, int64, rising."""
+    return np.unique((np.cumsum(sizes) - sizes) // n_bytes, return_index=True)[1]

@@ -20,15 +20,11 @@ from blocksvm.base.threads import n_processors
 from blocksvm.sources.block import INDEX_BYTES, Arena, Block
 from blocksvm.sources.source import ChunkTable, Source, Step, largest_chunk_bytes, new_block
 from blocksvm.store import codec
-from blocksvm.store.arrays import PIECE, read_pieces, read_range, require_length
-from blocksvm.store.chunk_bytes import ChunkBytes, DiskBytes
-from blocksvm.store.decoder import Decoder, SharedWork
+from blocksvm.store.arrays import PIECE, read_labels, read_pieces, read_range, read_strings, read_text, require_length
+from blocksvm.store.decoder import ChunkBytes, Decoder, DiskBytes, SharedWork, Span
+from blocksvm.store.descriptions import CHUNK, PART, ROW, WEIGHTED_ROW
 from blocksvm.store.hdf5_files import damage_named, member, open_hdf5, read_meta, read_table
-from blocksvm.store.part_table import open_parts
-from blocksvm.store.ranges import Span
-from blocksvm.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
-from blocksvm.store.tables import read_labels, read_strings, read_text
-from blocksvm.store.units import most_bytes, unit_bytes, units_of
+from blocksvm.store.part_table import most_bytes, open_parts, unit_bytes, units_of
 
 # Threads that may decode a block together: one of the reader, one that waits for the block and helps (``help``), and
 # more of its own.  Their buffers take this part of the memory, or what LEAST_DECODERS need.

@@ -49,7 +49,7 @@ def name_of(i: int) -> str:
 
 
 def read_plainly(path: Path) -> dict:
-    """All rows by source number, as the docstring of schema.py tells it: nothing of blocksvm."""
+    """All rows by source number, as the docstring of descriptions.py tells it: nothing of blocksvm."""
     rows, ids = read_with_h5py(path)
     with h5py.File(path) as file:
         meta, names, table = json.loads(file["meta"][()].tobytes()), None, None
