@@ -59,7 +59,7 @@ class Explainer:
     def __init__(self, n: int, path: str | Path, budget: Budget):
         self.n = n
         with open_hdf5(path, *MAKERS) as file, damage_named(file):
-            features, d = group(file, "features"), read_meta(file)["n_features"]
+            features, d = group(file, "features"), read_meta(file).n_features
             n_bytes = 2 * require_length(features, "names", None) + 16 * d if has(features, "names") else 0
             budget.reserve("the features' names", 8 * d + n_bytes)
             self.ids = read_array(features, "ids", np.dtype(np.int64), d)

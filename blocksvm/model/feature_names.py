@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,25 +38,23 @@ class NamedRows:
     path: str | Path
     fingerprint: str
     n_features: int
-    meta: Mapping
+    named = True
 
     @classmethod
     def of(cls, source) -> NamedRows | None:
         """None where its features have no names."""
-        if not getattr(source, "meta", {}).get("named", False):
-            return None
-        return cls(source.path, source.fingerprint, source.n_features, {"named": True})
+        return cls(source.path, source.fingerprint, source.n_features) if source.named else None
 
 
 @contextmanager
 def names_of(source) -> Iterator[NamePieces | None]:
     """The names of a source's features, of a store from its file, which it may have closed; features beyond its own
     have none.  None where it has no names, or no longer."""
-    if not getattr(source, "meta", {}).get("named", False) or not place(source.path).is_file():
+    if not source.named or not place(source.path).is_file():
         yield None
         return
     with open_hdf5(source.path, "store") as file, damage_named(file):
-        if read_meta(file)["fingerprint"] != source.fingerprint:
+        if read_meta(file).fingerprint != source.fingerprint:
             yield None
             return
         features, d = group(file, "features"), source.n_features
@@ -121,7 +119,7 @@ def names_in(path: str | Path) -> list[str] | None:
     with open_hdf5(path, "model") as file, damage_named(file):
         features = group(file, "features")
         return (
-            read_strings(features, "names", "name_ends", 0, read_meta(file)["n_features"])
+            read_strings(features, "names", "name_ends", 0, read_meta(file).n_features)
             if has(features, "names")
             else None
         )

@@ -82,29 +82,20 @@ def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None)
         yield start, piece[: min(chunk, length - start)]
 
 
-def copy_arrays(parent: h5py.Group, to: h5py.Group, deep: int = 0) -> None:
-    """Write the arrays of a group, and of those in it, into another one; InputError names one that is damaged,
-    ValueError is raised for groups that lie deeper than ours do."""
+def read_arrays(parent, to: h5py.Group | None = None, deep: int = 0) -> None:
+    """Read the arrays of a group, and of those in it, against their checksums, and write them into another group, where
+    one is given; InputError names one that is damaged, ValueError is raised for groups that lie deeper than ours do."""
     for name in parent:
         if is_group(parent, name):
             if deep == DEEPEST:
                 raise ValueError(f"{parent.name} lies too deep")
-            copy_arrays(group(parent, name), create_group(to, name), deep + 1)
+            read_arrays(group(parent, name), None if to is None else create_group(to, name), deep + 1)
         elif has(parent, name + SUMS):
             dtype, length = member(parent, name).dtype, require_length(parent, name, None)
-            write_array(to, name, length, dtype, partial(read_range, parent, name, dtype))
-
-
-def verify_arrays(parent, deep: int = 0) -> None:
-    """Read the arrays of a group, and of those in it, against their checksums; InputError names one that is damaged,
-    ValueError is raised for groups that lie deeper than ours do."""
-    for name in parent:
-        if is_group(parent, name):
-            if deep == DEEPEST:
-                raise ValueError(f"{parent.name} lies too deep")
-            verify_arrays(group(parent, name), deep + 1)
-        elif has(parent, name + SUMS):
-            for _ in read_pieces(parent, name, member(parent, name).dtype):
+            if to is not None:
+                write_array(to, name, length, dtype, partial(read_range, parent, name, dtype))
+                continue
+            for _ in read_pieces(parent, name, dtype):
                 pass
 
 

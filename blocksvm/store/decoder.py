@@ -292,7 +292,7 @@ class Decoder:
         rows = self.read_rows(chunk)
         n = len(rows)
         stop = entry + int(store.chunks.nnz[chunk])
-        for k, record in enumerate(store.parts_of(chunk)):
+        for k, record in enumerate(store.parts.of_chunk(chunk)):
             start = entry + k * store.chunk_nnz
             self._decode_part(block, chunk, record, start, min(stop, start + store.chunk_nnz), end)
         here = slice(row, row + n)

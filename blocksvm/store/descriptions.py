@@ -23,7 +23,7 @@ Version 1 had no weights, no names, no labels other than numbers and none missin
 Values that hardly compress are stored as they are (HDF5 marks such parts); a part's size tells.
 
 A description is validated whole when it is read, so that its users need not check again.  Keys that are not named
-here are passed on as they are, and one with a default may be missing.  Whole and Size are whole numbers of 0 or more, a
+here are only in its ``plain``, and one with a default may be missing.  Whole and Size are whole numbers of 0 or more, a
 Count is one of 1 or more.
 
 A chunk is a run of rows that begins on a part boundary; the last part is padded with zeros.  A chunk has one part,
@@ -81,6 +81,12 @@ Values = Literal["ones", "float32", "float64"]
 Dtype = Literal["|u1", "|i1", "|b1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8"]
 
 
+class Description(Struct, kw_only=True):
+    """plain: what the file has, as JSON holds it."""
+
+    plain: dict = {}
+
+
 class SourceMeta(Struct):
     name: str
     text_bytes: Size
@@ -96,10 +102,14 @@ class StepMeta(Struct):
 
 class StoreSettingsMeta(Struct):
     order: Literal["stored", "shuffled"]
-    normalize: str = ""
+    seed: int = 0
+    min_count: int = 1
+    duplicates: str = "error"
+    normalize: str = "none"
+    dtype: str = ""
 
 
-class StoreMeta(Struct):
+class StoreMeta(Description):
     n_samples: Count
     n_features: Size
     n_nonzeros: Size
@@ -108,7 +118,7 @@ class StoreMeta(Struct):
     chunk_nonzeros: Annotated[int, Meta(ge=1, le=2**28)]
     values: Values
     max_norm: float
-    labels: list[tuple[float | str | list[float | str], Whole]] | None
+    labels: list[tuple[float | str | tuple[float | str, ...], Whole]] | None
     codec: str
     chunks_checksum: Whole
     parts_checksum: Whole
@@ -120,21 +130,24 @@ class StoreMeta(Struct):
     n_labels: Size = 0
     n_unlabelled: Size = 0
     weighted: bool = False
-    total_weight: float | UnsetType = UNSET
+    total_weight: float | None = None
     label_weights: list[float] | None = None
     named: bool = False
     idf_fingerprint: str = ""
     idf_from: str = ""
     holdout_fingerprint: str = ""
     training_fingerprint: str = ""
-    recipe: dict = {}
+    recipe: dict | UnsetType = UNSET
     history: list[StepMeta] = []
+    notes: list[str] = []
+    features_left_out: Size = 0
+    more_left_out: bool = False
 
     def __post_init__(self) -> None:
         counts = self.labels
         if counts is not None:
             labels = [label for label, _ in counts]
-            kind = {NUMBERS: float, "strings": str, "sets": list}[self.label_kind]
+            kind = {NUMBERS: float, "strings": str, "sets": tuple}[self.label_kind]
             if not all(type(label) is kind for label in labels):
                 raise ValueError(f"its labels are not {self.label_kind}")
             if not _rising(labels):
@@ -143,7 +156,7 @@ class StoreMeta(Struct):
                 raise ValueError("its labels are not as many as its n_labels")
             if sum(rows for _, rows in counts) + self.n_unlabelled != self.n_samples:
                 raise ValueError("its labels are not of as many rows as it has")
-        if self.weighted == (self.total_weight is UNSET):
+        if self.weighted == (self.total_weight is None):
             raise ValueError("its weighted and its total_weight disagree")
         if self.label_weights is not None and (counts is None or len(self.label_weights) != len(counts)):
             raise ValueError("its label_weights are not as many as its labels")
@@ -220,7 +233,7 @@ class TextMeta(Struct):
     dtype: Literal["float32", "float64"]
 
 
-class ModelMeta(Struct):
+class ModelMeta(Description):
     n_features: Size
     bias: float
     n_samples: Size
@@ -296,7 +309,7 @@ class ProgressMeta(Struct):
     best: CertificateMeta | None = None
 
 
-class CheckpointMeta(Struct):
+class CheckpointMeta(Description):
     n_features: Size
     fingerprint: str
     settings: SettingsMeta
@@ -319,7 +332,7 @@ class StructureCertificateMeta(Struct):
     rel_gap: float
 
 
-class StructureMeta(Struct):
+class StructureMeta(Description):
     """A model of outputs with structure."""
 
     task: str
@@ -338,7 +351,7 @@ class StructureMeta(Struct):
     versions: dict
 
 
-SCHEMAS: dict[str, type[Struct]] = {
+SCHEMAS: dict[str, type[Description]] = {
     "store": StoreMeta,
     "model": ModelMeta,
     "checkpoint": CheckpointMeta,
@@ -346,15 +359,16 @@ SCHEMAS: dict[str, type[Struct]] = {
 }
 
 
-def parse(data: bytes, kind: str) -> dict:
+def parse(data: bytes, kind: str) -> Any:
     """The description of a file of this kind; ValueError, with what is wrong, where it is not one."""
     try:
         # not msgspec's own reader: names of files that are no text stand in descriptions as lone surrogates
         meta = json.loads(data, parse_constant=_finite, parse_float=_finite)
-        typed(meta, SCHEMAS[kind])
+        description = typed(meta, SCHEMAS[kind])
     except RecursionError:
         raise ValueError("its description is nested too deeply") from None
-    return meta
+    description.plain = meta
+    return description
 
 
 def typed(saved: dict, kind: type):

@@ -227,7 +227,6 @@ class StoreWriter:
         if labels is not None:
             write_labels(self.file, labels)
         content = chunks.tobytes() + parts["checksum"].tobytes() + features["ids.xxh3"][()].tobytes()
-        values_name = "ones" if self.value_dtype is None else self.value_dtype.name
         if labels is not None:
             content += b"".join(
                 checksums[()].tobytes() for name, checksums in sorted(self.file["labels"].items()) if "xxh3" in name
@@ -239,7 +238,7 @@ class StoreWriter:
             "n_chunks": len(chunks),
             "n_parts": len(parts),
             "chunk_nonzeros": self.chunk_nnz,
-            "values": values_name,
+            "values": "ones" if self.value_dtype is None else self.value_dtype.name,
             "max_norm": float(np.sqrt(self.counts.max_sq_norm)),
             "labels": self.counts.labels(labels),
             "codec": f"blosc-{codec.CODEC}-{codec.LEVEL}-shuffle",
