@@ -89,7 +89,7 @@ def layout() -> str:
     """The layout of files, as the modules that own it state it."""
     parts = ["# Layout of files", "How to read them is told on [the page about files](files.md)."]
     for title, module in (
-        ("A store", "store.schema"), ("Arrays in any file", "store.arrays"), ("Names and labels", "store.tables"),
+        ("A store", "store.descriptions"), ("Arrays in any file", "store.arrays"),
         ("The state of a solver", "model.solver_state"), ("Models that stand on rows", "model.expansion_rows"),
     ):  # fmt: skip
         parts += [f"## {title}", code(inspect.getdoc(importlib.import_module(f"blocksvm.{module}")))]

@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.cli.display.file_lines import all_settings, description_lines, weight_lines
 
     if options.json:
-        about = meta if "method" not in meta else meta | {"settings": all_settings(meta)}
+        about = meta.plain if "method" not in meta.plain else meta.plain | {"settings": all_settings(meta.plain)}
         figures = {"kind": kind, "format_version": version, "bytes": path.stat().st_size, **about}
         if top is not None:
             figures["top"] = [{"label": label, "features": [vars(one) for one in features]} for label, features in top]

@@ -128,6 +128,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.conversion.convert import extend, split_rows
     from blocksvm.formats import columns_line
     from blocksvm.formats.recipe import Recipe
+    from blocksvm.store.descriptions import StoreMeta, typed
 
     with SplitDisplay(sys.stderr, options.quiet) as display:
         display.begin(options.inputs, settings)
@@ -135,17 +136,18 @@ def main(arguments: list[str]) -> int:
             meta = extend(options.inputs, options.store, settings, display.show, options.append_once)
         else:
             meta = split_rows(options.inputs, options.store, settings, held_out, display.show)
+    about = typed(meta, StoreMeta)
     of_run = {"store": options.store, "holdout": held_out and str(held_out), "seconds": display.seconds}
     if not emit_json(options, of_run | meta):
         unchanged = options.append and set(options.inputs) <= set(meta.get("skipped", ()))
         lines = skipped_lines(options.store, meta, unchanged)
         if not unchanged:
-            lines += split_summary(place(options.store), meta, display.seconds, display.rate(display.seconds))
+            lines += split_summary(place(options.store), about, display.seconds, display.rate(display.seconds))
         print_results(options, lines if held_out is None else [*lines, f"held-out rows in {held_out}"])
     if not options.quiet:
-        if line := columns_line(Recipe.of_store(meta, options.store)):
+        if line := columns_line(Recipe.of_store(about, options.store)):
             print_results(options, [line], sys.stderr)
-        for line in next_steps(options.store, meta):
+        for line in next_steps(options.store, about):
             print(line, file=sys.stderr)
     return 0
 
@@ -219,18 +221,18 @@ def check_files(options, changes: bool, held_out) -> None:
         check_output(path, options.overwrite or changes, "store")
 
 
-def next_steps(store: str, meta: dict) -> list[str]:
+def next_steps(store: str, meta) -> list[str]:
     """The commands that a store can be trained with as it is; none where training would be refused."""
     from blocksvm.base.labels import MANY, NUMBERS, SETS, members_of
 
-    labels, kind = meta["labels"], meta.get("label_kind", NUMBERS)
-    if not meta["n_features"] or meta.get("n_unlabelled"):
+    labels, kind = meta.labels, meta.label_kind
+    if not meta.n_features or meta.n_unlabelled:
         return []
     solver = ""
     if kind == NUMBERS and (labels is None or len(labels) > MANY):
         solver = " --loss epsilon-insensitive"
     elif len(members_of(labels) if kind == SETS else labels or ()) < 2:
         return []
-    if meta.get("history"):
+    if meta.history:
         return [f"next: blocksvm train {store} NEW-MODEL.h5 --warm-start MODEL.h5{solver} (of the rows before)"]
     return [f"next: blocksvm train {store} MODEL.h5{solver}"]

@@ -168,7 +168,7 @@ def main(arguments: list[str]) -> int:
         print_results(options, lines)
     if result.advice is not None:
         return UNCONVERGED if settings.ended_by_default(result.status) else 0
-    print_next(options, [source["name"] for source in about["sources"]])
+    print_next(options, [source.name for source in about.sources])
     return 0
 
 
@@ -181,10 +181,10 @@ def help_text(name: str) -> str:
     return described(method.name, method.summary, method.settings)
 
 
-def check_calibrated(kind: str, settings, about: dict) -> None:
+def check_calibrated(kind: str, settings, about) -> None:
     """InputError where a run makes no decision values that could be calibrated."""
     plain = settings.capabilities.cross_validates and not settings.free_bias
-    if not plain or len(about["labels"] or []) != 2 or about.get("label_kind") == "sets":
+    if not plain or len(about.labels or []) != 2 or about.label_kind == "sets":
         raise InputError(
             f"--calibrate {kind}: is for dual-cd on rows of two classes, without a free bias; leave it out"
         )

@@ -48,6 +48,7 @@ from blocksvm.formats.recipe import FACTORS, UNCHANGED, Recipe
 from blocksvm.formats.text.text_source import LineLimit, TextSource
 from blocksvm.kernels.shuffle import row_keys
 from blocksvm.store.creation import create_together
+from blocksvm.store.descriptions import StoreMeta, typed
 from blocksvm.store.hdf5_files import open_hdf5, read_meta, write_meta
 
 SMALLEST_MEMORY = 16_000_000
@@ -161,13 +162,13 @@ def settings_of_store(
     path = place(store)
     with open_hdf5(path, "store") as file:
         meta = read_meta(file)
-    recipe, saved = Recipe.of_store(meta, path), meta["settings"]
+    recipe, saved = Recipe.of_store(meta, path), meta.settings
     stored = {
-        "seed": saved.get("seed", 0),
-        "keep_order": saved["order"] == "stored",
+        "seed": saved.seed,
+        "keep_order": saved.order == "stored",
         "dtype": recipe.dtype,
         "normalize": recipe.normalize,
-        "min_count": saved.get("min_count", 1),
+        "min_count": saved.min_count,
         "format": recipe.format,
         "bits": recipe.bits,
         "duplicates": recipe.duplicates,
@@ -231,7 +232,7 @@ def extend(
                 "files; leave the file out, and its lines"
             )
         if skipped and not new:
-            return existing.store.meta | {"skipped": skipped}
+            return existing.store.meta.plain | {"skipped": skipped}
         meta = _convert(new, None, path, settings, None, progress, existing)
         return meta | ({"skipped": skipped} if once else {})
 
@@ -275,7 +276,7 @@ class _Split:
         if settings.like is not None:
             self.known = factors_like(settings.like)
         self.began = time.perf_counter()
-        self.first = 0 if existing is None else existing.store.meta["source_rows"]
+        self.first = 0 if existing is None else existing.store.meta.source_rows
         self.rows = self.first  # that were read in the whole life of the store
         self.counter = RecordCounter()
         self.notes: list[str] = []  # on what the first lines decided
@@ -345,8 +346,9 @@ class _Split:
                 write_meta(file, meta)
             if self.existing is not None:
                 self.existing.require_unchanged()
-        LOG.info("%d rows, %d features in %s", metas[0]["n_samples"], metas[0]["n_features"], self.outputs[0])
-        for note in [*metas[0].get("notes", []), *factor_notes(metas[0], self.outputs[0])]:
+        about = typed(metas[0], StoreMeta)
+        LOG.info("%d rows, %d features in %s", about.n_samples, about.n_features, self.outputs[0])
+        for note in [*about.notes, *factor_notes(about, self.outputs[0])]:
             LOG.warning("%s", note)
         return metas[0]
 

@@ -23,7 +23,7 @@ from blocksvm.formats.weighing import BEYOND, FeatureFactors
 from blocksvm.kernels.factor_loops import weigh_rows
 from blocksvm.kernels.shuffle import renumber_rows
 from blocksvm.sources.source import chunk_nonzeros
-from blocksvm.store.schema import ROW, WEIGHTED_ROW
+from blocksvm.store.descriptions import ROW, WEIGHTED_ROW
 from blocksvm.store.writer import StoreWriter
 
 NONE = np.empty(0, np.int64)

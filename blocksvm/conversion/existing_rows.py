@@ -18,8 +18,8 @@ from blocksvm.formats.file_reader import fingerprint_of_input
 from blocksvm.sources.source import Step
 from blocksvm.store import codec
 from blocksvm.store.arrays import PIECE
+from blocksvm.store.descriptions import WEIGHTED_ROW
 from blocksvm.store.reader import Store
-from blocksvm.store.schema import WEIGHTED_ROW
 from blocksvm.store.writer import StoreWriter
 
 PARTNERS = ("holdout_fingerprint", "training_fingerprint")  # entries of a description that name another store
@@ -89,9 +89,9 @@ class ExistingRows:
     def added(self, inputs: list[str]) -> list[str]:
         """Those of the inputs whose rows were added before: files of the same name, size and content."""
         known: dict[tuple[str, int | None], list[str]] = {}
-        for source in self.store.meta["sources"]:
-            key = absolute_name(source["name"]), source.get("bytes")
-            known.setdefault(key, []).append(source.get("fingerprint", ""))
+        for source in self.store.meta.sources:
+            key = absolute_name(source.name), source.bytes
+            known.setdefault(key, []).append(source.fingerprint)
         same = {name: known.get((absolute_name(name), file_size(name)), ()) for name in inputs if name != "-"}
         return [name for name, those in same.items() if those and fingerprint_of_input(name) in those]
 
@@ -145,7 +145,7 @@ class ExistingRows:
         """For each part of a chunk what gives its bytes, in any thread."""
         store, nnz = self.store, int(self.store.chunks.nnz[chunk])
         parts = []
-        for k, record in enumerate(store.parts_of(chunk)):
+        for k, record in enumerate(store.parts.of_chunk(chunk)):
             n_ones = min(store.chunk_nnz, nnz - k * store.chunk_nnz)
             if store.value_dtype is not None or value_dtype is None:
                 n_ones = 0
@@ -183,7 +183,7 @@ class ExistingRows:
 
     def described(self) -> dict:
         """The part of its description that the description of the changed store begins with."""
-        meta = self.store.meta
+        meta = self.store.meta.plain
         return {name: meta[name] for name in INHERITED if name in meta}
 
 

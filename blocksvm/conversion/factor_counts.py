@@ -13,9 +13,9 @@ from blocksvm.conversion.feature_ids import BYTES_AN_ID, IdIndex, IdTable
 from blocksvm.formats.recipe import LARGEST, SCALE, Recipe
 from blocksvm.formats.weighing import FeatureFactors, divisors_of, idf_of
 from blocksvm.kernels.factor_loops import add_values
-from blocksvm.store.arrays import PIECE
+from blocksvm.store.arrays import PIECE, read_factors
+from blocksvm.store.descriptions import StoreMeta
 from blocksvm.store.reader import Store
-from blocksvm.store.tables import read_factors
 
 LONG_ROW = 1e3  # a norm that counts of words in documents seldom have
 LONG_ROWS = (
@@ -28,8 +28,8 @@ BYTES_KNOWN = 8 + IdIndex.n_bytes(1_000_000) // 1_000_000  # a feature, where th
 
 def known_factors(store: Store) -> FeatureFactors:
     """The factors of a store's features; InputError where it has none."""
-    fingerprint, factor = store.meta.get("idf_fingerprint"), Recipe.of_store(store.meta, store.name).factor
-    if not factor or fingerprint is None:
+    fingerprint, factor = store.meta.idf_fingerprint, Recipe.of_store(store.meta, store.name).factor
+    if not factor or not fingerprint:
         raise InputError(f"{store.name}: its features have no {factor or 'factors'}; it is damaged, make it again")
     index = IdIndex(store.n_features).fill(store.feature_id_pieces())
     return FeatureFactors(index.find, read_factors(store.file, store.n_features), fingerprint)
@@ -44,23 +44,23 @@ def factors_like(path: str | Path) -> FeatureFactors | None:
 def require_counted_factors(store: Store, inputs: list[str]) -> None:
     """InputError where rows would be added to a store whose factors are another's: those of features it has not met are
     not in it."""
-    if inputs and "idf_from" in store.meta:
+    if inputs and store.meta.idf_from:
         raise InputError(
-            f"{store.name}: has the {Recipe.of_store(store.meta, store.name).factor} of {store.meta['idf_from']}, for "
-            f"its own features only; split all rows anew with {option('like', store.meta['idf_from'])}"
+            f"{store.name}: has the {Recipe.of_store(store.meta, store.name).factor} of {store.meta.idf_from}, for "
+            f"its own features only; split all rows anew with {option('like', store.meta.idf_from)}"
         )
 
 
-def factor_notes(meta: dict, store: str | Path) -> list[str]:
+def factor_notes(meta: StoreMeta, store: str | Path) -> list[str]:
     """The sentence on features of the rows read last that have no factor, as it was counted before, or on rows of a new
     store that want a scale; or none."""
     recipe = Recipe.of_store(meta, store)
-    if not (n := meta.get("features_left_out", 0)):
-        wants_one = meta["max_norm"] > LONG_ROW and not (recipe.l2 or recipe.factor or meta.get("history"))
-        return [LONG_ROWS.format(meta["max_norm"], option("scale", LARGEST))] if wants_one else []
-    more, factor = " or more" * meta.get("more_left_out", False), recipe.factor
-    cure = "" if "idf_from" in meta else "; split all rows anew to learn them"
-    return [f"new features left out: {n:,}{more} ({meta.get('idf_from', store)} has no {factor} for them{cure})"]
+    if not (n := meta.features_left_out):
+        wants_one = meta.max_norm > LONG_ROW and not (recipe.l2 or recipe.factor or meta.history)
+        return [LONG_ROWS.format(meta.max_norm, option("scale", LARGEST))] if wants_one else []
+    more, factor = " or more" * meta.more_left_out, recipe.factor
+    cure = "" if meta.idf_from else "; split all rows anew to learn them"
+    return [f"new features left out: {n:,}{more} ({meta.idf_from or store} has no {factor} for them{cure})"]
 
 
 @dataclass

@@ -29,7 +29,7 @@ def headings(linear: Linear, named: bool) -> list[str]:
 def names_of(path: Path, ids: np.ndarray) -> list[str]:
     """The names of these features in a store ('' for others); InputError where its features have no names."""
     with Store(path) as store:
-        if not store.meta.get("named", False):
+        if not store.named:
             raise InputError(f"{path}: its features have no names; name a store made of text with names, as vw")
         names = [""] * len(ids)
         for start in range(0, store.n_features, AT_ONCE):

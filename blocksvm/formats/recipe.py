@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING
 
 from blocksvm.base.errors import InputError, one_of, option
 from blocksvm.formats.choices import OF_INPUTS
+
+if TYPE_CHECKING:
+    from blocksvm.store.descriptions import StoreMeta
 
 MOST_BITS = 31
 NORMALIZE = ("none", "l2")
@@ -99,10 +103,13 @@ class Recipe:
             raise InputError(f"{path}: the recipe of its features is damaged ({error}); make it again") from error
 
     @classmethod
-    def of_store(cls, meta: Mapping, path, dtype: str = "float32") -> Recipe:
-        """From a store's description; older stores have it among their settings.  dtype: where nothing says it."""
-        saved = meta.get("recipe")
-        if saved is None:
-            settings = meta.get("settings", {})
-            saved = {name: settings[name] for name in ("duplicates", "normalize", "dtype") if name in settings}
+    def of_store(cls, meta: StoreMeta | None, path, dtype: str = "float32") -> Recipe:
+        """From a store's description, of an older one from its settings; None: rows in memory.
+        dtype: where nothing says it."""
+        if meta is None:
+            return cls(dtype=dtype)
+        saved = meta.recipe
+        if not isinstance(saved, Mapping):
+            said = meta.settings
+            saved = {"duplicates": said.duplicates, "normalize": said.normalize, "dtype": said.dtype or dtype}
         return cls.restored({"dtype": dtype} | saved, path)

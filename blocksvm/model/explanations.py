@@ -13,9 +13,8 @@ from blocksvm.base.memory import Budget
 from blocksvm.base.vectors import together
 from blocksvm.kernels.contributions import largest_contributions
 from blocksvm.problems.distance import DISTANCE
-from blocksvm.store.arrays import read_array, require_length
+from blocksvm.store.arrays import read_array, read_text, require_length
 from blocksvm.store.hdf5_files import MAKERS, damage_named, group, has, open_hdf5, read_meta
-from blocksvm.store.tables import read_text
 
 MOST = 10_000  # contributions of a row
 BIAS = "(bias)"
@@ -60,7 +59,7 @@ class Explainer:
     def __init__(self, n: int, path: str | Path, budget: Budget):
         self.n = n
         with open_hdf5(path, *MAKERS) as file, damage_named(file):
-            features, d = group(file, "features"), read_meta(file)["n_features"]
+            features, d = group(file, "features"), read_meta(file).n_features
             n_bytes = 2 * require_length(features, "names", None) + 16 * d if has(features, "names") else 0
             budget.reserve("the features' names", 8 * d + n_bytes)
             self.ids = read_array(features, "ids", np.dtype(np.int64), d)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,8 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.base.objects.remote_path import place
 from blocksvm.model.solver_state import open_state
-from blocksvm.store.arrays import read_range, write_array
+from blocksvm.store.arrays import BYTES, ENDS, read_range, read_strings, write_array
 from blocksvm.store.hdf5_files import damage_named, group, has, open_hdf5, read_meta
-from blocksvm.store.tables import BYTES, ENDS, read_strings
 
 
 @dataclass(frozen=True)
@@ -39,25 +38,23 @@ class NamedRows:
     path: str | Path
     fingerprint: str
     n_features: int
-    meta: Mapping
+    named = True
 
     @classmethod
     def of(cls, source) -> NamedRows | None:
         """None where its features have no names."""
-        if not getattr(source, "meta", {}).get("named", False):
-            return None
-        return cls(source.path, source.fingerprint, source.n_features, {"named": True})
+        return cls(source.path, source.fingerprint, source.n_features) if source.named else None
 
 
 @contextmanager
 def names_of(source) -> Iterator[NamePieces | None]:
     """The names of a source's features, of a store from its file, which it may have closed; features beyond its own
     have none.  None where it has no names, or no longer."""
-    if not getattr(source, "meta", {}).get("named", False) or not place(source.path).is_file():
+    if not source.named or not place(source.path).is_file():
         yield None
         return
     with open_hdf5(source.path, "store") as file, damage_named(file):
-        if read_meta(file)["fingerprint"] != source.fingerprint:
+        if read_meta(file).fingerprint != source.fingerprint:
             yield None
             return
         features, d = group(file, "features"), source.n_features
@@ -122,7 +119,7 @@ def names_in(path: str | Path) -> list[str] | None:
     with open_hdf5(path, "model") as file, damage_named(file):
         features = group(file, "features")
         return (
-            read_strings(features, "names", "name_ends", 0, read_meta(file)["n_features"])
+            read_strings(features, "names", "name_ends", 0, read_meta(file).n_features)
             if has(features, "names")
             else None
         )

@@ -4,7 +4,7 @@ or of real targets the root of the mean squared error."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
@@ -33,19 +33,19 @@ def held_out_figures(
     return figures
 
 
-def stranger_note(held_out: Mapping, name: str, trained: Mapping) -> str:
+def stranger_note(held_out: Source, fingerprint: str, holdout_fingerprint: str | None) -> str:
     """The sentence on rows that were held out of another store than that which a model is trained on; ''.
 
-    held_out: the description of their store, of this name; trained: of the training store, or of its model.  Either may
-    have been changed since they were split; a store or model of before does not say it.
+    fingerprint, holdout_fingerprint: of the training store, and of what was held out of it, as it says or its model.
+    Either may have been changed since they were split; a store or model of before does not say it.
     """
-    its_states = {held_out.get("fingerprint"), *(step["fingerprint"] for step in held_out.get("history", ()))}
-    of = held_out.get("training_fingerprint")
-    if not of or of == trained["fingerprint"] or trained.get("holdout_fingerprint") in its_states:
+    of = getattr(getattr(held_out, "meta", None), "training_fingerprint", "")
+    its_states = {held_out.fingerprint, *(step.fingerprint for step in held_out.history())}
+    if of in ("", fingerprint) or holdout_fingerprint in its_states:
         return ""
     return (
-        f"{name} was held out of another store than the one trained on (or that was split anew since), so some of its "
-        f"rows may be among those trained on; split both again, by {option('holdout')}"
+        f"{held_out.name} was held out of another store than the one trained on (or that was split anew since), so "
+        f"some of its rows may be among those trained on; split both again, by {option('holdout')}"
     )
 
 
@@ -84,8 +84,8 @@ class HeldOut:
     def match(self, train: Source, budget: Budget) -> None:
         """Find each held-out feature among the training features (before the blocks are allocated)."""
         budget.require("matching of held-out features", IdIndex.n_bytes(train.n_features))
-        described = {"fingerprint": train.fingerprint} | getattr(train, "meta", {})
-        self.note = stranger_note(getattr(self.source, "meta", {}), self.source.name, described)
+        theirs = getattr(getattr(train, "meta", None), "holdout_fingerprint", "")
+        self.note = stranger_note(self.source, train.fingerprint, theirs)
         index = IdIndex(train.n_features).fill(train.feature_id_pieces())
         self.mapping = np.empty(self.source.n_features, np.int32)
         for start, ids in self.source.feature_id_pieces():

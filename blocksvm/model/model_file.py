@@ -29,7 +29,7 @@ from blocksvm.problems.distance import DISTANCE, Distance
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support_rows import Support
 from blocksvm.sources.matrix import rows_to_score
-from blocksvm.store.arrays import copy_arrays, read_array, require_length, write_array, write_arrays
+from blocksvm.store.arrays import read_array, read_arrays, require_length, write_array, write_arrays
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.hdf5_files import (
     create_group,
@@ -262,7 +262,7 @@ class Model:
             if not (np.array_equal(ids, self.feature_ids) and np.array_equal(w, np.atleast_2d(self.weights))):
                 raise InputError(f"{self.path}: is no longer the model that was loaded; load it again")
             with create_hdf5(target, "model", overwrite) as copy:
-                copy_arrays(file, copy)
+                read_arrays(file, copy)
                 write_meta(copy, self.meta)
 
     def predict_log_proba(self, X) -> np.ndarray:
@@ -283,8 +283,8 @@ def describe_model(path: str | Path) -> dict:
     """A model's description, without its weights."""
     with open_hdf5(path, "model") as file, damage_named(file):
         meta = read_meta(file)
-        require_length(group(file, "features"), "ids", meta["n_features"])  # by which memory is planned
-        return meta
+        require_length(group(file, "features"), "ids", meta.n_features)  # by which memory is planned
+        return meta.plain
 
 
 def model_fingerprint(path: str | Path) -> str:
@@ -300,7 +300,7 @@ def model_fingerprint(path: str | Path) -> str:
 def model_feature_ids(path: str | Path) -> np.ndarray:
     """The ids (d,) int64 of a model's features, in the order of its state."""
     with open_hdf5(path, "model") as file, damage_named(file):
-        return read_array(group(file, "features"), "ids", INT64, read_meta(file)["n_features"])
+        return read_array(group(file, "features"), "ids", INT64, read_meta(file).n_features)
 
 
 def load_model(path: str | Path, loss=None) -> Model:
@@ -310,7 +310,7 @@ def load_model(path: str | Path, loss=None) -> Model:
     probabilities."""
     by_user(None if loss is None else check_loss(loss))
     with open_hdf5(path, "model") as file, damage_named(file):
-        meta = read_meta(file)
+        meta = read_meta(file).plain
         d = meta["n_features"]
         ids = read_array(group(file, "features"), "ids", INT64, d)
         weights = read_array(file, "weights", FLOAT64, meta["n_vectors"] * (d + 1))

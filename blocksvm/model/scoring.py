@@ -285,14 +285,15 @@ class StoreScorer:
                     f"note: the model was trained on rows split with {option('normalize', trained.normalize)}, this "
                     f"store's with {recipe.normalize}: split it likewise, or its decision values are on another scale"
                 )
-            elif description.get("idf_fingerprint") != store.meta.get("idf_fingerprint"):
+            elif (description.get("idf_fingerprint") or "") != store.meta.idf_fingerprint:
                 self.note = (
                     "note: the model's values were multiplied by other factors than this store's: split it with "
                     f"{option('like', description['store'])}, or its decision values are on another scale"
                 )
             self.coverage = Coverage(loaded.path)
-            if description["fingerprint"] and (stranger := stranger_note(store.meta, store.name, description)):
-                self.coverage.notes.append(stranger)
+            if trained_on := description["fingerprint"]:
+                stranger = stranger_note(store, trained_on, description.get("holdout_fingerprint"))
+                self.coverage.notes += [stranger] if stranger else []
             self.weights, places, self.unknown = _matched_weights(loaded, store)
             support = loaded.support
             self.completion = (
@@ -475,7 +476,7 @@ def check_hashes(model: Model, store: Store) -> int | None:
 
 def _source_bounds(store: Store, at_once: int) -> list[int]:
     """Source numbers between which there are at most about ``at_once`` rows."""
-    n_source = int(store.meta["source_rows"])
+    n_source = store.meta.source_rows
     ranges = -(-store.n_samples // at_once)
     return [n_source * k // ranges for k in range(ranges + 1)]
 
@@ -485,7 +486,7 @@ def _sources_between(store: Store, low: int, high: int) -> np.ndarray:
     pieces = []
     for chunk in range(len(store.chunks)):
         sources = store.read_rows(chunk)["source"]
-        if len(sources) and int(sources.max()) >= int(store.meta["source_rows"]):
+        if len(sources) and int(sources.max()) >= store.meta.source_rows:
             raise InputError(f"{store.path}: chunk {chunk}: a row's number is beyond the source; make the store again")
         pieces.append(sources[(sources >= low) & (sources < high)])
     sources = np.concatenate(pieces)

@@ -15,7 +15,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.objects.remote_path import place
-from blocksvm.store.arrays import SUMS, read_pieces, require_length, verify_arrays, write_array
+from blocksvm.store.arrays import SUMS, read_arrays, read_pieces, require_length, write_array
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.hdf5_files import create_group, damage_named, group, has, is_group, open_hdf5, read_meta, write_meta
 
@@ -106,7 +106,7 @@ def open_state(path: str | Path) -> SavedState:
     """A model's or checkpoint's description and the arrays that it has; InputError where it is neither, or damaged."""
     path = place(path)
     with _opened(path) as file:
-        meta = read_meta(file)
+        meta = read_meta(file).plain
         lengths: dict[str, dict[str, int]] = {}
         if has(file, "weights"):
             ids = require_length(group(file, "features"), "ids", None)
@@ -127,7 +127,7 @@ def verify_state(path: str | Path) -> None:
     """Read all arrays of a model or checkpoint against their checksums; InputError names what is damaged."""
     with _opened(place(path)) as file:
         read_meta(file)
-        verify_arrays(file)
+        read_arrays(file)
 
 
 def save_checkpoint(path: Path, spaces: Mapping[str, Mapping[str, np.ndarray]], meta: dict) -> None:
@@ -143,4 +143,4 @@ def save_checkpoint(path: Path, spaces: Mapping[str, Mapping[str, np.ndarray]], 
 def describe_checkpoint(path: str | Path) -> dict:
     """A checkpoint's description; InputError where the file is not one, or is damaged."""
     with open_hdf5(path, "checkpoint") as file, damage_named(file):
-        return read_meta(file)
+        return read_meta(file).plain

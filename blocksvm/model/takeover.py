@@ -58,7 +58,7 @@ class InitialModels:
             self._check_labels(self.prior, describe_model(self.prior), labels)
         for path in (self.continue_from, self.prior):
             theirs = None if path is None else recipe_of(describe_model(path), path).bits
-            if theirs is not None and theirs != Recipe.of_store(getattr(self.source, "meta", {}), path).bits:
+            if theirs is not None and theirs != Recipe.of_store(getattr(self.source, "meta", None), path).bits:
                 raise InputError(
                     f"{path}: has features hashed to {theirs} bits, which {self.source.name} does not have; split "
                     f"it with {option('bits', theirs)}, or go on with stream"

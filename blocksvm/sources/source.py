@@ -77,8 +77,8 @@ class Source(ABC):
     'sets'; label_counts: each label with its rows, or None where there are too many; label_weights: the
     weights of the rows of each of label_counts, summed, or None where all are 1; total_weight: those of all rows (where
     all are 1: n_samples); n_unlabelled: rows without a label; fingerprint: equal only for equal rows in equal order;
-    weighted: some row has another weight than 1; shuffled: the rows are in random order already; in_memory: a block of
-    everything is no copy; cost: of reading, as far as this consumer is.
+    weighted: some row has another weight than 1; named: features have names; shuffled: the rows are in random order
+    already; in_memory: a block of everything is no copy; cost: of reading, as far as this consumer is.
     """
 
     name: str
@@ -96,6 +96,7 @@ class Source(ABC):
     label_weights: list[float] | None = None
     n_unlabelled: int = 0
     weighted: bool = False
+    named: bool = False
     shuffled: bool = False
     in_memory: bool = False
     cost: ReadingCost = field(default_factory=ReadingCost)

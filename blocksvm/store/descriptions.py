@@ -1,8 +1,39 @@
-"""The descriptions of our files as JSON: which keys each kind of file has, and of what type each is.
+"""The layout of a store, and the descriptions of our files as JSON: named once for who writes and who reads them.
+
+    /indices   int32 (n_parts * L,)   HDF5-chunked at L: each HDF5 chunk ("part") is one Blosc buffer
+    /values    float32|float64, the same shape; absent where every value is 1
+    /rows      one record a row: entries, label, ||x||^2, number in the source, and, in stores in which some row has
+               another weight than 1, its weight
+    /chunks    one record a chunk: its rows, nonzeros, parts, checksum of its row records
+    /parts     one record a part: where its bytes lie in the file, their checksum
+    /features/ids   the user's id of each feature; features are numbered by falling frequency (ties: first seen first)
+    /features/idf   where values were multiplied by their features' factors, idf or scale: these
+    /features/names, name_ends   where features have names: UTF-8 bytes; feature j's name ends at name_ends[j], and
+               begins where the one before it ends
+    /labels/   where labels are not numbers, the distinct ones, rising; a row's label is then its place among them
+    /meta      JSON: counts, labels, sources, settings, checksums of the tables; its own checksum is an attribute
+
+A row without a label has nan.  Labels that are strings: /labels/text (UTF-8) and /labels/ends, like names.  Labels that
+are sets: their members in text and ends, or, if they are numbers, in /labels/numbers; set c holds the members that
+/labels/members[set_ends[c - 1] : set_ends[c]] counts out, rising.  Of an array "x" in /features and /labels, "x.xxh3"
+has the checksums of its HDF5 chunks.
+
+Version 1 had no weights, no names, no labels other than numbers and none missing; it is read as it was.
+
+Values that hardly compress are stored as they are (HDF5 marks such parts); a part's size tells.
 
 A description is validated whole when it is read, so that its users need not check again.  Keys that are not named
-here are passed on as they are, and one with a default may be missing.  Whole and Size are whole numbers of 0 or more, a
+here are only in its ``plain``, and one with a default may be missing.  Whole and Size are whole numbers of 0 or more, a
 Count is one of 1 or more.
+
+A chunk is a run of rows that begins on a part boundary; the last part is padded with zeros.  A chunk has one part,
+unless it is a single row of more than L entries.  Read one in a few lines of h5py (and ``import hdf5plugin``):
+
+    chunk = file["chunks"][k]
+    rows = file["rows"][chunk["first_row"] : chunk["first_row"] + chunk["n_rows"]]
+    start = chunk["first_part"] * L
+    indices = file["indices"][start : start + chunk["nnz"]]
+    indptr = numpy.r_[0, rows["length"].cumsum()]
 """
 
 from __future__ import annotations
@@ -13,9 +44,32 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import msgspec
+import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from blocksvm.base.labels import NUMBERS
+
+ROW = np.dtype([("length", "<u4"), ("label", "<f8"), ("sq_norm", "<f8"), ("source", "<u8")])
+WEIGHTED_ROW = np.dtype([*ROW.descr, ("weight", "<f8")])
+CHUNK = np.dtype(
+    [
+        ("first_row", "<u8"),
+        ("n_rows", "<u4"),
+        ("nnz", "<u8"),
+        ("first_part", "<u8"),
+        ("n_parts", "<u4"),
+        ("rows_checksum", "<u8"),
+    ]
+)
+PART = np.dtype(
+    [
+        ("indices_offset", "<u8"),
+        ("indices_size", "<u4"),
+        ("values_offset", "<u8"),
+        ("values_size", "<u4"),
+        ("checksum", "<u8"),
+    ]
+)
 
 Whole = Annotated[int, Meta(ge=0)]
 Size = Annotated[int, Meta(ge=0, lt=2**62)]
@@ -25,6 +79,12 @@ Pair = Annotated[list[float], Meta(min_length=2)]
 Cost = Annotated[list[float | Pair], Meta(min_length=1)]  # or one such list a class
 Values = Literal["ones", "float32", "float64"]
 Dtype = Literal["|u1", "|i1", "|b1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8"]
+
+
+class Description(Struct, kw_only=True):
+    """plain: what the file has, as JSON holds it."""
+
+    plain: dict = {}
 
 
 class SourceMeta(Struct):
@@ -42,10 +102,14 @@ class StepMeta(Struct):
 
 class StoreSettingsMeta(Struct):
     order: Literal["stored", "shuffled"]
-    normalize: str = ""
+    seed: int = 0
+    min_count: int = 1
+    duplicates: str = "error"
+    normalize: str = "none"
+    dtype: str = ""
 
 
-class StoreMeta(Struct):
+class StoreMeta(Description):
     n_samples: Count
     n_features: Size
     n_nonzeros: Size
@@ -54,7 +118,7 @@ class StoreMeta(Struct):
     chunk_nonzeros: Annotated[int, Meta(ge=1, le=2**28)]
     values: Values
     max_norm: float
-    labels: list[tuple[float | str | list[float | str], Whole]] | None
+    labels: list[tuple[float | str | tuple[float | str, ...], Whole]] | None
     codec: str
     chunks_checksum: Whole
     parts_checksum: Whole
@@ -66,21 +130,24 @@ class StoreMeta(Struct):
     n_labels: Size = 0
     n_unlabelled: Size = 0
     weighted: bool = False
-    total_weight: float | UnsetType = UNSET
+    total_weight: float | None = None
     label_weights: list[float] | None = None
     named: bool = False
     idf_fingerprint: str = ""
     idf_from: str = ""
     holdout_fingerprint: str = ""
     training_fingerprint: str = ""
-    recipe: dict = {}
+    recipe: dict | UnsetType = UNSET
     history: list[StepMeta] = []
+    notes: list[str] = []
+    features_left_out: Size = 0
+    more_left_out: bool = False
 
     def __post_init__(self) -> None:
         counts = self.labels
         if counts is not None:
             labels = [label for label, _ in counts]
-            kind = {NUMBERS: float, "strings": str, "sets": list}[self.label_kind]
+            kind = {NUMBERS: float, "strings": str, "sets": tuple}[self.label_kind]
             if not all(type(label) is kind for label in labels):
                 raise ValueError(f"its labels are not {self.label_kind}")
             if not _rising(labels):
@@ -89,7 +156,7 @@ class StoreMeta(Struct):
                 raise ValueError("its labels are not as many as its n_labels")
             if sum(rows for _, rows in counts) + self.n_unlabelled != self.n_samples:
                 raise ValueError("its labels are not of as many rows as it has")
-        if self.weighted == (self.total_weight is UNSET):
+        if self.weighted == (self.total_weight is None):
             raise ValueError("its weighted and its total_weight disagree")
         if self.label_weights is not None and (counts is None or len(self.label_weights) != len(counts)):
             raise ValueError("its label_weights are not as many as its labels")
@@ -166,7 +233,7 @@ class TextMeta(Struct):
     dtype: Literal["float32", "float64"]
 
 
-class ModelMeta(Struct):
+class ModelMeta(Description):
     n_features: Size
     bias: float
     n_samples: Size
@@ -246,7 +313,7 @@ class ProgressMeta(Struct):
     best: CertifiedMeta | None
 
 
-class CheckpointMeta(Struct):
+class CheckpointMeta(Description):
     n_features: Size
     fingerprint: str
     settings: SettingsMeta
@@ -270,7 +337,7 @@ class StructureCertificateMeta(Struct):
     rel_gap: float
 
 
-class StructureMeta(Struct):
+class StructureMeta(Description):
     """A model of outputs with structure."""
 
     task: str
@@ -289,7 +356,7 @@ class StructureMeta(Struct):
     versions: dict
 
 
-SCHEMAS: dict[str, type[Struct]] = {
+SCHEMAS: dict[str, type[Description]] = {
     "store": StoreMeta,
     "model": ModelMeta,
     "checkpoint": CheckpointMeta,
@@ -297,15 +364,16 @@ SCHEMAS: dict[str, type[Struct]] = {
 }
 
 
-def parse(data: bytes, kind: str) -> dict:
+def parse(data: bytes, kind: str) -> Any:
     """The description of a file of this kind; ValueError, with what is wrong, where it is not one."""
     try:
         # not msgspec's own reader: names of files that are no text stand in descriptions as lone surrogates
         meta = json.loads(data, parse_constant=_finite, parse_float=_finite)
-        typed(meta, SCHEMAS[kind])
+        description = typed(meta, SCHEMAS[kind])
     except RecursionError:
         raise ValueError("its description is nested too deeply") from None
-    return meta
+    description.plain = meta
+    return description
 
 
 def typed(saved: dict, kind: type):

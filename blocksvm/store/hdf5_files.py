@@ -6,6 +6,7 @@ import json
 import os
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -238,8 +239,8 @@ def write_meta(file: h5py.File, meta: dict) -> None:
     write_text_attribute(file, "meta_checksum", xxh3_64_hexdigest(text.encode()))
 
 
-def read_meta(file: h5py.File) -> dict:
-    """The JSON object of ``write_meta``, validated; InputError where it is damaged or lacks what it must have."""
+def read_meta(file: h5py.File) -> Any:
+    """The ``Description`` of a file of its kind; InputError where it is damaged or lacks what it must have."""
     try:
         text = read_table(file, "meta", np.dtype(np.uint8)).tobytes()
         if xxh3_64_hexdigest(text) != text_attribute(file, "meta_checksum"):

@@ -5,35 +5,33 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.store import codec
+from blocksvm.store.decoder import Span
 from blocksvm.store.hdf5_files import member
-from blocksvm.store.ranges import Span
 from blocksvm.store.writer import fill_offsets
 
-
-def open_parts(file, parts: np.ndarray, chunks: np.ndarray, chunk_nnz: int, row_dtype, value_dtype) -> PartTable:
-    """Of a store's file and its tables; ValueError where its datasets are not those that the tables are of."""
-    rows = member(file, "rows")
-    if rows.dtype != row_dtype or rows.shape != (int(chunks["n_rows"].sum(dtype=np.int64)),):
-        raise ValueError("/rows does not have the rows that the description names")
-    dtypes = {"indices": np.dtype(np.int32)} | ({} if value_dtype is None else {"values": np.dtype(value_dtype)})
-    for name, dtype in dtypes.items():
-        stored = member(file, name)
-        if stored.shape != (len(parts) * chunk_nnz,) or stored.chunks != (chunk_nnz,) or stored.dtype != dtype:
-            raise ValueError(f"/{name} does not have the parts that the description names")
-    entry_bytes = {name: dtype.itemsize for name, dtype in dtypes.items()}
-    return PartTable(parts, chunks, chunk_nnz, rows.id.get_offset(), np.dtype(row_dtype).itemsize, entry_bytes)
+UNITS_WANTED = 800
+UNIT_BYTES = 16_000_000
+UNIT_SHARE = 1 / 6  # of the memory for what is under way
 
 
 class PartTable:
-    """parts: the table of PART records; chunks: that of CHUNK records; rows_offset: of the first row's record, which
-    has ``row_bytes``; entry_bytes: of a stored entry by the name of its dataset."""
+    """Of a store's file and its tables of PART and of CHUNK records; ValueError where the file's datasets are not those
+    that the tables are of."""
 
-    def __init__(self, parts, chunks, chunk_nnz: int, rows_offset: int | None, row_bytes: int, entry_bytes: dict):
+    def __init__(self, file, parts: np.ndarray, chunks: np.ndarray, chunk_nnz: int, row_dtype: np.dtype, value_dtype):
+        rows = member(file, "rows")
+        if rows.dtype != row_dtype or rows.shape != (int(chunks["n_rows"].sum(dtype=np.int64)),):
+            raise ValueError("/rows does not have the rows that the description names")
+        dtypes = {"indices": np.dtype(np.int32)} | ({} if value_dtype is None else {"values": np.dtype(value_dtype)})
+        for name, dtype in dtypes.items():
+            stored = member(file, name)
+            if stored.shape != (len(parts) * chunk_nnz,) or stored.chunks != (chunk_nnz,) or stored.dtype != dtype:
+                raise ValueError(f"/{name} does not have the parts that the description names")
         self.records = parts
         self.chunk_nnz = chunk_nnz
-        self.rows_offset = rows_offset
-        self.row_bytes = row_bytes
-        self.entry_bytes = entry_bytes
+        self.rows_offset: int | None = rows.id.get_offset()
+        self.row_bytes = row_dtype.itemsize
+        self.entry_bytes = {name: dtype.itemsize for name, dtype in dtypes.items()}
         self.first_row, self.n_rows, self.first_part, self.n_parts = (
             chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "first_part", "n_parts")
         )
@@ -81,3 +79,18 @@ class PartTable:
         """(n_chunks,) int64: the bytes of each chunk."""
         parts = np.append(0, np.cumsum(self.records["indices_size"].astype(np.int64) + self.records["values_size"]))
         return self.n_rows * self.row_bytes + parts[self.first_part + self.n_parts] - parts[self.first_part]
+
+
+def most_bytes(share: int) -> int:
+    """Of a unit, and of what is asked for at once; share: the memory for what is under way."""
+    return max(1, min(UNIT_BYTES, int(UNIT_SHARE * share)))
+
+
+def unit_bytes(sizes: np.ndarray, share: int | None) -> int:
+    """Of a store's units; sizes (n_chunks,) int64: its chunks' bytes; share: None where memory does not matter."""
+    return max(1, min(UNIT_BYTES if share is None else most_bytes(share), int(sizes.sum()) // UNITS_WANTED))
+
+
+def units_of(sizes: np.ndarray, n_bytes: int) -> np.ndarray:
+    """The first chunk of each unit, int64, rising."""
+    return np.unique((np.cumsum(sizes) - sizes) // n_bytes, return_index=True)[1]

@@ -20,15 +20,11 @@ from blocksvm.base.threads import n_processors
 from blocksvm.sources.block import INDEX_BYTES, Arena, Block
 from blocksvm.sources.source import ChunkTable, Source, Step, largest_chunk_bytes, new_block
 from blocksvm.store import codec
-from blocksvm.store.arrays import PIECE, read_pieces, read_range, require_length
-from blocksvm.store.chunk_bytes import ChunkBytes, DiskBytes
-from blocksvm.store.decoder import Decoder, SharedWork
+from blocksvm.store.arrays import PIECE, read_labels, read_pieces, read_range, read_strings, read_text, require_length
+from blocksvm.store.decoder import ChunkBytes, Decoder, DiskBytes, SharedWork, Span
+from blocksvm.store.descriptions import CHUNK, PART, ROW, WEIGHTED_ROW, StoreMeta
 from blocksvm.store.hdf5_files import damage_named, member, open_hdf5, read_meta, read_table
-from blocksvm.store.part_table import open_parts
-from blocksvm.store.ranges import Span
-from blocksvm.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
-from blocksvm.store.tables import read_labels, read_strings, read_text
-from blocksvm.store.units import most_bytes, unit_bytes, units_of
+from blocksvm.store.part_table import PartTable, most_bytes, unit_bytes, units_of
 
 # Threads that may decode a block together: one of the reader, one that waits for the block and helps (``help``), and
 # more of its own.  Their buffers take this part of the memory, or what LEAST_DECODERS need.
@@ -63,7 +59,7 @@ class Store(Source):
             self.bytes = self._bytes()
             self.is_open = True
             self._start_decoders(LEAST_DECODERS)
-            self.meta = read_meta(self.file)
+            self.meta: StoreMeta = read_meta(self.file)
             self._open_tables()
         except BaseException:
             self.close()
@@ -97,43 +93,40 @@ class Store(Source):
     def _open_tables(self) -> None:
         meta = self.meta
         with damage_named(self.file):
-            chunks = self._table("chunks", CHUNK, meta["n_chunks"], meta["chunks_checksum"])
-            parts = self._table("parts", PART, meta["n_parts"], meta["parts_checksum"])
-            self.value_dtype = VALUE_TYPES[meta["values"]]
-            self.chunk_nnz = int(meta["chunk_nonzeros"])
-            n_rows, nnz = int(meta["n_samples"]), int(meta["n_nonzeros"])
-            self.weighted = meta.get("weighted", False)
-            self.row_dtype = WEIGHTED_ROW if self.weighted else ROW
-            check_tables(chunks, len(parts), self.chunk_nnz, n_rows, nnz)
-            self.parts = open_parts(self.file, parts, chunks, self.chunk_nnz, self.row_dtype, self.value_dtype)
+            chunks = self._table("chunks", CHUNK, meta.n_chunks, meta.chunks_checksum)
+            parts = self._table("parts", PART, meta.n_parts, meta.parts_checksum)
+            self.value_dtype = VALUE_TYPES[meta.values]
+            self.chunk_nnz = meta.chunk_nonzeros
+            self.row_dtype = WEIGHTED_ROW if meta.weighted else ROW
+            check_tables(chunks, meta)
+            self.parts = PartTable(self.file, parts, chunks, self.chunk_nnz, self.row_dtype, self.value_dtype)
             if not isinstance(self.path, RemotePath):  # HDF5 would make a request for each step of its walk
                 self.parts.renew(self.file)
             self.parts.check(self.bytes.size)
-            require_length(self._group("features"), "ids", meta["n_features"])
-            kind = meta.get("label_kind", NUMBERS)
-            counts = labels_in_json(meta["labels"])
+            require_length(self._group("features"), "ids", meta.n_features)
             table = None
-            if kind != NUMBERS:
-                table = read_labels(self._group("labels"), meta["n_labels"], kind == SETS)
-                if counts is not None and table != tuple(label for label, _ in counts):
+            if meta.label_kind != NUMBERS:
+                table = read_labels(self._group("labels"), meta.n_labels, meta.label_kind == SETS)
+                if meta.labels is not None and table != tuple(label for label, _ in meta.labels):
                     raise ValueError("/labels has other labels than the description")
             super().__init__(
                 name=str(self.path),
-                n_samples=n_rows,
-                n_features=int(meta["n_features"]),
-                n_nonzeros=nnz,
+                n_samples=meta.n_samples,
+                n_features=meta.n_features,
+                n_nonzeros=meta.n_nonzeros,
                 value_bytes=self.parts.entry_bytes.get("values", 0),
-                max_norm=float(meta["max_norm"]),
+                max_norm=meta.max_norm,
                 chunks=ChunkTable(*(chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "nnz"))),
-                coding=Coding(labels_of(counts), table),
-                label_kind=kind,
-                label_counts=counts,
-                n_unlabelled=meta.get("n_unlabelled", 0),
-                weighted=self.weighted,
-                total_weight=meta.get("total_weight", float(n_rows)),
-                label_weights=meta.get("label_weights"),
-                fingerprint=meta["fingerprint"],
-                shuffled=meta["settings"]["order"] == "shuffled",
+                coding=Coding(labels_of(meta.labels), table),
+                label_kind=meta.label_kind,
+                label_counts=meta.labels,
+                n_unlabelled=meta.n_unlabelled,
+                weighted=meta.weighted,
+                named=meta.named,
+                total_weight=float(meta.n_samples) if meta.total_weight is None else meta.total_weight,
+                label_weights=meta.label_weights,
+                fingerprint=meta.fingerprint,
+                shuffled=meta.settings.order == "shuffled",
             )
             self.rows_checksum = chunks["rows_checksum"]
 
@@ -142,10 +135,6 @@ class Store(Source):
         if codec.checksum(table.tobytes()) != checksum:
             raise ValueError(f"checksum of /{name} does not match")
         return table
-
-    def parts_of(self, chunk: int) -> list[tuple]:
-        """The records of a chunk's parts (PART dtype, as tuples of int)."""
-        return self.parts.of_chunk(chunk)
 
     def _spans_of(self, chunk: int) -> list[Span]:
         return self.parts.spans(chunk)
@@ -181,7 +170,7 @@ class Store(Source):
 
     def working_bytes(self, memory: int = 0) -> int:
         buffers = self._decoders_within(memory) * self._decoder_bytes
-        return buffers + LABEL_BYTES * self.meta.get("n_labels", 0)
+        return buffers + LABEL_BYTES * self.meta.n_labels
 
     def decode_by(self, threads: int | None, memory: int) -> None:
         most = self._decoders_within(memory)
@@ -252,7 +241,7 @@ class Store(Source):
             yield first, not_below_0(self.path, piece)
 
     def feature_names(self, start: int, stop: int) -> list[str] | None:
-        if not self.meta.get("named", False):
+        if not self.named:
             return None
         features = self._group("features")
         require_length(features, "name_ends", self.n_features)
@@ -261,24 +250,24 @@ class Store(Source):
     @property
     def name_bytes(self) -> int:
         """Of all features' names, 0 where they have none."""
-        return require_length(self._group("features"), "names", None) if self.meta.get("named", False) else 0
+        return require_length(self._group("features"), "names", None) if self.named else 0
 
     def feature_texts(self, start: int, stop: int) -> tuple[bytes, np.ndarray] | None:
         """The names of some features as UTF-8, one after the other, and where each begins and the last ends."""
-        if not self.meta.get("named", False):
+        if not self.named:
             return None
         return read_text(self._group("features"), "names", "name_ends", start, stop)
 
     def history(self) -> Iterator[Step]:
-        return (Step(step["fingerprint"], step["n_samples"]) for step in self.meta.get("history", ()))
+        return (Step(step.fingerprint, step.n_samples) for step in self.meta.history)
 
     def origins(self, chunk: int, rows: np.ndarray) -> list[str]:
-        sources = self.meta["sources"]
-        first = np.array([source.get("first_row", 0) for source in sources], np.int64)
+        sources = self.meta.sources
+        first = np.array([source.first_row for source in sources], np.int64)
         numbers = self.read_rows(chunk)["source"][rows].astype(np.int64)
         which = np.maximum(np.searchsorted(first, numbers, side="right") - 1, 0)
         within = zip((numbers - first[which]).tolist(), which.tolist(), strict=True)
-        return [f"{sources[k]['name']}, row {number + 1}" for number, k in within]
+        return [f"{sources[k].name}, row {number + 1}" for number, k in within]
 
     def _group(self, name: str):
         with damage_named(self.file):
@@ -291,7 +280,7 @@ class Store(Source):
             self.read_block(np.array([chunk]), arena)
             if progress is not None:
                 progress(chunk + 1, len(self.chunks))
-        for start in range(0, self.n_features if self.meta.get("named", False) else 0, PIECE):
+        for start in range(0, self.n_features if self.named else 0, PIECE):
             self.feature_names(start, min(start + PIECE, self.n_features))
         check_ids(self)
 
@@ -312,37 +301,23 @@ def check_ids(store: Store, at_once: int = IDS_AT_ONCE) -> None:
             raise InputError(f"{store.path}: two features have the same id; make the store again")
 
 
-def check_tables(chunks: np.ndarray, n_parts: int, chunk_nnz: int, n_rows: int, nnz: int) -> None:
+def check_tables(chunks: np.ndarray, meta: StoreMeta) -> None:
     """ValueError where the table of chunks does not say what the description does."""
-    rows = chunks["n_rows"].astype(np.int64)
-    entries = chunks["nnz"].astype(np.int64)
-    parts = chunks["n_parts"].astype(np.int64)
-    ends = np.cumsum(rows)
-    part_ends = np.cumsum(parts)
+    rows, entries, parts = (chunks[name].astype(np.int64) for name in ("n_rows", "nnz", "n_parts"))
+    ends, part_ends = np.cumsum(rows), np.cumsum(parts)
     sound = (
-        chunk_nnz > 0
-        and len(chunks) > 0
+        len(chunks) > 0
         and np.array_equal(chunks["first_row"], ends - rows)
-        and ends[-1] == n_rows
+        and ends[-1] == meta.n_samples
         and (entries >= 0).all()
-        and entries.sum() == nnz
+        and entries.sum() == meta.n_nonzeros
         and np.array_equal(chunks["first_part"], part_ends - parts)
-        and part_ends[-1] == n_parts
-        and np.array_equal(parts, -(-entries // chunk_nnz))
+        and part_ends[-1] == meta.n_parts
+        and np.array_equal(parts, -(-entries // meta.chunk_nonzeros))
         and (rows > 0).all()
     )
     if not sound:
         raise ValueError("the table of chunks contradicts the description")
-
-
-def labels_in_json(entries: list | None) -> list[tuple] | None:
-    """[(label, rows)] of a description: numbers as float, sets as tuples."""
-    if entries is None:
-        return None
-    return [
-        (tuple(label) if isinstance(label, list) else label if isinstance(label, str) else float(label), rows)
-        for label, rows in entries
-    ]
 
 
 def open_store(

@@ -1,7 +1,8 @@
 """The stored bytes of chunks of an object: ranges are asked for ahead of who decodes them, within a number of bytes.
 
 The requests of a block go out in the order in which its chunks are decoded, then those of blocks that are foreseen; an
-answer is decoded where it lies, and its bytes count until it is given back.
+answer is decoded where it lies, and its bytes count until it is given back.  Neighbours are asked for together, as far
+as that costs little and is not too long; after the ``coalesce_ranges`` of zarr.
 """
 
 from __future__ import annotations
@@ -17,20 +18,37 @@ from itertools import islice
 import numpy as np
 
 from blocksvm.base.objects.remote_object import REQUESTS, RemoteObject
-from blocksvm.store.chunk_bytes import ChunkBytes, ChunkReads, SpansOf, Truncated
-from blocksvm.store.ranges import ChunkRun, coalesce, runs_of
+from blocksvm.store.decoder import ChunkBytes, ChunkReads, Span, SpansOf, Truncated
 
+GAP = 1 << 16  # bytes that nobody wants, for which two ranges are one: HDF5 writes its own tables between chunks
 READ_AHEAD, LONGEST = 32_000_000, 8_000_000  # bytes, where nobody has said how much memory there is
+
+
+def coalesce(spans: list[Span]) -> list[Span]:
+    """Ranges that hold all spans, rising; two are one where at most ``GAP`` bytes lie between them."""
+    ranges: list[list[int]] = []
+    for start, stop in sorted(span for span in spans if span[0] < span[1]):
+        if ranges and start <= ranges[-1][1] + GAP:
+            ranges[-1][1] = max(ranges[-1][1], stop)
+        else:
+            ranges.append([start, stop])
+    return [(start, stop) for start, stop in ranges]
 
 
 @dataclass(eq=False)
 class Asked:
-    """A run that is asked for; answer: the bytes of its ranges, when all have come."""
+    """Chunks that follow each other in a block and in the store, whose ranges of bytes are asked for; answer: those
+    bytes, when all have come."""
 
-    run: ChunkRun
+    chunks: tuple[int, ...]
+    ranges: tuple[Span, ...]
     answer: Future = field(default_factory=Future)
     room: asyncio.Event = field(default_factory=asyncio.Event)  # there is memory for it
     task: asyncio.Task | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(stop - start for start, stop in self.ranges)
 
 
 class RangeFetcher:
@@ -58,38 +76,38 @@ class RangeFetcher:
             if asked.task is not None:
                 asked.task.cancel()  # nothing, where it is done
             if asked.room.is_set():
-                self.reserved -= asked.run.n_bytes
+                self.reserved -= asked.n_bytes
             else:
                 self.queue.remove(asked)
                 self._no_longer_early(asked)
         self._pump()
 
     def _pump(self) -> None:
-        while self.queue and (not self.reserved or self.reserved + self.queue[0].run.n_bytes <= self.budget):
+        while self.queue and (not self.reserved or self.reserved + self.queue[0].n_bytes <= self.budget):
             asked = self.queue.popleft()
             self._no_longer_early(asked)
-            self.reserved += asked.run.n_bytes
+            self.reserved += asked.n_bytes
             asked.room.set()
             self._start(asked)
         connections = self.remote.connections
         for asked in islice(self.queue, len(self.early), None):
-            if len(asked.run.ranges) > connections.room_for_early:
+            if len(asked.ranges) > connections.room_for_early:
                 break
-            connections.early += len(asked.run.ranges)
+            connections.early += len(asked.ranges)
             self.early.append(asked)
             self._start(asked)
 
     def _no_longer_early(self, asked: Asked) -> None:
         if asked in self.early:
             self.early.remove(asked)
-            self.remote.connections.early -= len(asked.run.ranges)
+            self.remote.connections.early -= len(asked.ranges)
 
     def _start(self, asked: Asked) -> None:
         if asked.task is None:
             asked.task = asyncio.get_running_loop().create_task(self._bring(asked))
 
     async def _bring(self, asked: Asked) -> None:
-        ranges = asked.run.ranges
+        ranges = asked.ranges
         try:
             asked.answer.set_result(await asyncio.gather(*(self.remote.fetch(*span, asked.room) for span in ranges)))
         except Exception as error:  # raised where it is waited for
@@ -134,7 +152,7 @@ class RemoteBytes(ChunkBytes):
                 break
             kept += 1
         gone = [asked for _, runs in self.foreseen[kept:] for asked in runs]
-        new = [(list(chunks), [Asked(run) for run in self._runs(chunks)]) for chunks in blocks[kept:]]
+        new = [(list(chunks), self._asked(chunks)) for chunks in blocks[kept:]]
         self.foreseen = self.foreseen[:kept] + new
         REQUESTS.call(self._change, gone, [asked for _, runs in new for asked in runs])
 
@@ -142,21 +160,27 @@ class RemoteBytes(ChunkBytes):
         self.fetcher.give_back(gone)
         self.fetcher.ask(new)
 
-    def _runs(self, chunks: Sequence[int]) -> list[ChunkRun]:
-        spans = {chunk: self.spans_of(chunk) for chunk in chunks}
-        n_bytes = [sum(stop - start for start, stop in spans[chunk]) for chunk in chunks]
-        runs = []
-        for run in runs_of(chunks, n_bytes, self.longest):
-            runs.append(ChunkRun(tuple(run), tuple(coalesce(span for chunk in run for span in spans[chunk]))))
-        return runs
+    def _asked(self, chunks: Sequence[int]) -> list[Asked]:
+        """Runs of those that follow each other in the store and begin within ``longest`` bytes."""
+        runs: list[tuple[list[int], list[Span]]] = []
+        n_bytes = 0
+        for chunk in chunks:
+            spans = self.spans_of(chunk)
+            if not runs or chunk != runs[-1][0][-1] + 1 or n_bytes >= self.longest:
+                runs.append(([], []))
+                n_bytes = 0
+            runs[-1][0].append(chunk)
+            runs[-1][1].extend(spans)
+            n_bytes += sum(stop - start for start, stop in spans)
+        return [Asked(tuple(run), tuple(coalesce(spans))) for run, spans in runs]
 
     def runs(self, chunks: Sequence[int], threads: int) -> list[tuple[Sequence[int], Sequence[int]]]:
         self._give_back(self.now.values())  # of a block that failed
         if not self.foreseen or self.foreseen[0][0] != list(chunks):
             self.foresee([chunks])
         _, asked = self.foreseen.pop(0)
-        self.now = {one.run.chunks[0]: one for one in asked}
-        return [(one.run.chunks, ()) for one in asked]
+        self.now = {one.chunks[0]: one for one in asked}
+        return [(one.chunks, ()) for one in asked]
 
     def _give_back(self, runs) -> None:
         if runs := list(runs):
@@ -182,11 +206,10 @@ class RemoteReads(ChunkReads):
         except BaseException:
             self.end(False)
             raise
-        run = self.asked.run
-        self.parts = [(start, answer) for (start, _), answer in zip(run.ranges, answers, strict=True)]
+        self.parts = [(start, answer) for (start, _), answer in zip(self.asked.ranges, answers, strict=True)]
         self.cost.seconds_reading += time.perf_counter() - began
-        self.cost.bytes_read += run.n_bytes
-        self.cost.requests += len(run.ranges)
+        self.cost.bytes_read += self.asked.n_bytes
+        self.cost.requests += len(self.asked.ranges)
 
     def read(self, offset: int, *places: memoryview) -> Sequence[memoryview]:
         n_bytes = sum(map(len, places))

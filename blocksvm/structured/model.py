@@ -84,7 +84,7 @@ def save_structured(path: Path, model: StructuredModel, overwrite: bool) -> None
 def load_structured(path: str | Path) -> StructuredModel:
     """Open a model made by ``blocksvm structure``; InputError where it is not one or is damaged."""
     with open_hdf5(path, "structure") as file, damage_named(file):
-        meta = read_meta(file)
+        meta = read_meta(file).plain
         ids = read_array(file, "ids", INT64, meta["n_features"])
         words = read_array(file, "words", INT64, meta["n_words"])
         n_pairs = meta.get("n_pairs", 0)

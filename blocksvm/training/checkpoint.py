@@ -20,13 +20,12 @@ from blocksvm.model.model_file import describe_model, save_model
 from blocksvm.model.solver_state import describe_checkpoint, open_state, save_checkpoint, whole
 from blocksvm.model.versions import versions
 from blocksvm.solvers.solver import State
-from blocksvm.store.descriptions import typed
+from blocksvm.store.descriptions import StoreMeta, typed
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress, Result, Tally
 from blocksvm.training.settings import TrainSettings
 
 WORKING_SET = "working-set"  # the name space of what it had
-ARRAY_TYPES = tuple(np.dtype(one).str for one in "?bBhHiIqQfd")
 
 
 class Checkpoint:
@@ -77,7 +76,7 @@ class Checkpoint:
             raise InputError(f"{self.path}: holds no {space}; it belongs to another run")
         arrays = {}
         for name, (dtype, length) in described.items():
-            if saved.lengths.get(space, {}).get(name) != length or dtype not in ARRAY_TYPES:
+            if saved.lengths.get(space, {}).get(name) != length:
                 raise InputError(f"{saved.path}: holds no {name} of {length} numbers; it is damaged, start afresh")
             arrays[name] = np.empty(length, dtype)
             saved.load(space, name, arrays[name])
@@ -87,7 +86,8 @@ class Checkpoint:
 def describe_result(plan: Plan, state: State, result: Result) -> dict:
     """A model's description: the method and its settings, labels, certificate, choices made, versions."""
     source, settings, solver = plan.source, plan.settings, plan.solver
-    described = getattr(source, "meta", {})
+    described: StoreMeta | None = getattr(source, "meta", None)
+    held_out = getattr(described, "holdout_fingerprint", "")
     dtype = "float64" if source.value_bytes == 8 else "float32"
     return plan.describe() | {
         "settings": settings.run_settings() | {"max_outer": settings.outer_limit()},
@@ -101,8 +101,8 @@ def describe_result(plan: Plan, state: State, result: Result) -> dict:
         "ranks": solver.ranks,
         "prior": None if plan.initial_models.prior is None else str(plan.initial_models.prior),
         "prior_fingerprint": plan.initial_models.fingerprints[1],
-        "idf_fingerprint": described.get("idf_fingerprint"),
-        **{name: described[name] for name in ("holdout_fingerprint",) if name in described},
+        "idf_fingerprint": getattr(described, "idf_fingerprint", "") or None,
+        **({"holdout_fingerprint": held_out} if held_out else {}),
         "text": Recipe.of_store(described, source.name, dtype).plain(),
         "values": {0: "ones", 4: "float32", 8: "float64"}[source.value_bytes],
         "certificate": None if result.certificate is None else asdict(result.certificate),

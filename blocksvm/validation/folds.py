@@ -34,7 +34,7 @@ def folds_of(source: Source, count: int, seed: int, groups: str | None = None, r
     of_rows, keys = np.empty(source.n_samples, np.uint8), np.empty(source.n_samples if groups is None else 0, np.uint64)
     classes = np.zeros(len(keys), np.int16)
     by_input = None if groups is None else _of_groups(groups, count, seed)
-    wanted = int(getattr(source, "meta", {}).get("source_rows", source.n_samples))
+    wanted = getattr(getattr(source, "meta", None), "source_rows", source.n_samples)
     if by_input is not None and len(by_input) != wanted:
         raise InputError(
             f"{shown_name(groups)}: has {len(by_input):,} lines, and {source.name} was made of {wanted:,} rows; "

@@ -16,8 +16,8 @@ from blocksvm.api.fit import fit
 from blocksvm.conversion.convert import split_rows
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.creation import create_hdf5
+from blocksvm.store.descriptions import ROW
 from blocksvm.store.hdf5_files import write_meta
-from blocksvm.store.schema import ROW
 from blocksvm.store.writer import StoreWriter
 
 BESIDES = 300_000_000  # interpreter, libraries, loaded kernels

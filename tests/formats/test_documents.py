@@ -209,7 +209,7 @@ def test_a_store_is_the_same_for_any_memory_and_jobs(corpus, tmp_path, monkeypat
             [str(corpus)], tmp_path / f"{k}.h5", SplitSettings(format="documents", n_jobs=jobs, memory=memory, **own)
         )
         with open_store(tmp_path / f"{k}.h5") as store:
-            found.append(store.meta["fingerprint"])
+            found.append(store.meta.fingerprint)
     assert len(set(found)) == 1
 
 

@@ -3,9 +3,11 @@
 import os
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 from support.stream_cases import learned
 from support.training_cases import run_in_process
 
@@ -13,6 +15,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.commands.split import main as split
 from blocksvm.formats import sniffed
 from blocksvm.formats.recipe import Recipe
+from blocksvm.store.descriptions import StoreSettingsMeta, typed
 
 
 def test_a_named_pipe_is_told_by_its_first_line(tmp_path):
@@ -68,7 +71,8 @@ def test_recipes_of_any_age():
     older = {"normalize": "l2", "duplicates": "sum", "dtype": "float64"}
     assert Recipe.restored(older, "x") == Recipe("svmlight", "sum", None, "l2", "float64")
     settings = {"seed": 3, "order": "shuffled", "min_count": 1, "holdout": 0.0}
-    assert Recipe.of_store({"settings": settings | older}, "x") == Recipe("svmlight", "sum", None, "l2", "float64")
+    about = SimpleNamespace(recipe=UNSET, settings=typed(settings | older, StoreSettingsMeta))
+    assert Recipe.of_store(about, "x") == Recipe("svmlight", "sum", None, "l2", "float64")
     with pytest.raises(InputError, match="m.h5: its features were made by stemming, which this program does not know"):
         Recipe.restored({"stemming": "yes"}, "m.h5")
     for wrong in ({"bits": 99}, {"bits": "8"}, {"bits": True}, {"dtype": "float16"}, {"format": 3}):

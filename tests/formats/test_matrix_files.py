@@ -57,8 +57,8 @@ def test_npz(dtype, compressed, tmp_path):
     split_rows([str(tmp_path / "X.npz")], tmp_path / "s.h5", settings)
     assert in_source_order(tmp_path / "s.h5") == expected(X, y)
     with open_store(tmp_path / "s.h5") as store:
-        (source,) = store.meta["sources"]
-        assert source["text_bytes"] == (tmp_path / "X.npz").stat().st_size and len(source["fingerprint"]) == 32
+        (source,) = store.meta.sources
+        assert source.text_bytes == (tmp_path / "X.npz").stat().st_size and len(source.fingerprint) == 32
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ def test_labels_beside_the_matrix(tmp_path):
     np.savez(tmp_path / "X.npz", **parts, kind=np.where(y > 0, "spam", "ham"))
     split_rows([str(tmp_path / "X.npz")], tmp_path / "s.h5", SplitSettings(options={"label": "kind"}))
     with open_store(tmp_path / "s.h5") as store:
-        assert [label for label, _ in store.meta["labels"]] == ["ham", "spam"]
+        assert [label for label, _ in store.meta.labels] == ["ham", "spam"]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])

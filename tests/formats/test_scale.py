@@ -14,8 +14,8 @@ from blocksvm.base.errors import InputError
 from blocksvm.commands.split import main as split_command
 from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, settings_of_store, split_rows
+from blocksvm.store.arrays import read_factors
 from blocksvm.store.reader import open_store
-from blocksvm.store.tables import read_factors
 
 KINDS = ("max-abs", "deviation")
 SIZES = np.array([1e-3, 1.0, 1e2, 1e4, 1e6, 3.0])

@@ -112,7 +112,7 @@ def test_labels_of_two_kinds_are_asked_about(labels, line, sentence, tmp_path, c
     code, told = said_by_split(capsys, path, "--categorical", "auto,label")
     assert code == 0, told
     with open_store(tmp_path / "s.h5") as store:
-        assert {label for label, _ in store.meta["labels"]} == set(labels)
+        assert {label for label, _ in store.meta.labels} == set(labels)
 
 
 def test_labels_of_documents_are_those_of_the_first_lines(tmp_path):
@@ -141,8 +141,8 @@ def test_a_column_is_of_one_kind(tmp_path, capsys):
     note = "cells of the column size that are no numbers, and became categories: 2 (the first, '1.5 kg', at "
     assert f"note: {note}{path}:2052)" in told
     with open_store(tmp_path / "s.h5") as store:
-        assert store.meta["notes"] == [f"{note}{path}:2052)"]
-        kinds = store.meta["recipe"]["options"]["kinds"]
+        assert store.meta.notes == [f"{note}{path}:2052)"]
+        kinds = store.meta.recipe["options"]["kinds"]
     assert kinds == {"numeric": ["size"], "categorical": ["hash"], "mixed": {}}
     # what was decided holds for rows that are appended, predicted and streamed
     more = written(tmp_path / "more.csv", "label,hash,size\n1,a73ee510,3\n1,1e5,\n")
@@ -211,8 +211,8 @@ def test_what_is_decided_depends_on_the_rows_alone(tmp_path, monkeypatch):
             store = tmp_path / f"{k}{len(name) > 1}.h5"
             split_rows([name], store, SplitSettings(n_jobs=jobs, memory=memory, format="csv"))
             with open_store(store) as opened:
-                notes = [note.replace("standard input", str(path)) for note in opened.meta["notes"]]
-                found.append((opened.meta["fingerprint"], repr(opened.meta["recipe"]), repr(notes)))
+                notes = [note.replace("standard input", str(path)) for note in opened.meta.notes]
+                found.append((opened.meta.fingerprint, repr(opened.meta.recipe), repr(notes)))
     assert len(set(found)) == 1
 
 
@@ -382,7 +382,7 @@ def test_labels_as_words_stay_apart(tmp_path):
     ):
         split_rows([str(written(tmp_path / name, text))], tmp_path / "s.h5", SplitSettings(**settings, overwrite=True))
         with open_store(tmp_path / "s.h5") as store:
-            assert [label for label, _ in store.meta["labels"]] == [str(BIG - 1), str(BIG)]
+            assert [label for label, _ in store.meta.labels] == [str(BIG - 1), str(BIG)]
 
 
 def test_labels_of_arrays_that_would_merge_are_refused(tmp_path):
@@ -416,8 +416,8 @@ def test_labels_of_columns_that_would_merge_are_refused(tmp_path):
         split_rows([str(tmp_path / "t.parquet")], tmp_path / "s.h5")
     split_rows([str(tmp_path / "t.parquet")], tmp_path / "s.h5", SplitSettings(options={"categorical": "auto,label"}))
     with open_store(tmp_path / "s.h5") as store:
-        assert [label for label, _ in store.meta["labels"]] == [str(BIG - 1), str(BIG)]
-        assert store.meta["n_unlabelled"] == 1
+        assert [label for label, _ in store.meta.labels] == [str(BIG - 1), str(BIG)]
+        assert store.meta.n_unlabelled == 1
     parquet.write_table(pa.table({"label": [np.inf, 1.0], "x": [1.0, 2.0]}), tmp_path / "t.parquet")
     with pytest.raises(InputError, match="the label (-?inf) is not a finite number; mend it"):
         split_rows([str(tmp_path / "t.parquet")], tmp_path / "s.h5", SplitSettings(overwrite=True))

@@ -89,7 +89,7 @@ def test_an_object_that_is_replaced_ends_the_run(url, server, tmp_path):
 
 def test_damage_on_the_way_is_found(url, server, store):
     with Store(store) as file:
-        place = file.parts_of(5)[0][0] + 3
+        place = file.parts.of_chunk(5)[0][0] + 3
     data = bytearray(store.read_bytes())
     data[place] ^= 1
     server.objects.put("bucket/rows.h5", bytes(data))

@@ -405,7 +405,7 @@ def test_damage_in_what_is_copied_is_found(tmp_path):
     store = tmp_path / "s.h5"
     split_rows([write(tmp_path / "a.svm", text_of(300, 1))], store, SplitSettings(**OPTIONS, chunk_nonzeros=64))
     with open_store(store) as found:
-        offset = found.parts_of(3)[0][0]
+        offset = found.parts.of_chunk(3)[0][0]
     with open(store, "r+b") as file:
         file.seek(offset + 20)
         byte = file.read(1)

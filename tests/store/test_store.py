@@ -19,13 +19,13 @@ from support.training_cases import quick_model
 from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info
 from blocksvm.conversion.convert import SplitSettings, split_rows
-from blocksvm.store import codec, schema
+from blocksvm.store import codec, descriptions
 from blocksvm.store.arrays import read_array, write_array
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.decoder import Decoder
+from blocksvm.store.descriptions import ROW
 from blocksvm.store.hdf5_files import write_meta
 from blocksvm.store.reader import Store
-from blocksvm.store.schema import ROW
 from blocksvm.store.writer import StoreWriter
 
 TEXT = "".join(f"{1 if i % 3 else -1} {i % 7 + 1}:{i % 5 + 0.5} {i % 11 + 20}:2\n" for i in range(40))
@@ -43,8 +43,8 @@ def small_store(tmp_path_factory) -> Path:
 
 @pytest.mark.process
 def test_the_lines_of_the_documentation_read_a_chunk(small_store):
-    """Runs the very lines of schema.py's docstring in a process that knows nothing of blocksvm."""
-    example = [line[4:] for line in schema.__doc__.split("hdf5plugin``):")[1].splitlines() if line.strip()]
+    """Runs the very lines of descriptions.py's docstring in a process that knows nothing of blocksvm."""
+    example = [line[4:] for line in descriptions.__doc__.split("hdf5plugin``):")[1].splitlines() if line.strip()]
     assert any("indptr" in line for line in example)
     program = (
         "import sys, h5py, hdf5plugin, numpy\nfile = h5py.File(sys.argv[1])\nL = file['indices'].chunks[0]\n"

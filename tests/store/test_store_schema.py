@@ -49,7 +49,7 @@ def name_of(i: int) -> str:
 
 
 def read_plainly(path: Path) -> dict:
-    """All rows by source number, as the docstring of schema.py tells it: nothing of blocksvm."""
+    """All rows by source number, as the docstring of descriptions.py tells it: nothing of blocksvm."""
     rows, ids = read_with_h5py(path)
     with h5py.File(path) as file:
         meta, names, table = json.loads(file["meta"][()].tobytes()), None, None
@@ -495,10 +495,10 @@ def test_a_store_of_version_1_is_read_as_before(files, tmp_path):
 def test_the_schema_takes_what_it_must(files):
     with h5py.File(files["store"]) as file:
         text = file["meta"][()].tobytes()
-    assert parse(text, "store")["n_samples"] == 60
+    assert parse(text, "store").n_samples == 60
     meta = json.loads(text)
     odd = meta | {"sources": [{"name": "a\udcff.svm", "text_bytes": 5}], "of another version": 1}  # as paths may be
-    assert parse(json.dumps(odd).encode(), "store") == odd
+    assert parse(json.dumps(odd).encode(), "store").plain == odd
     for change, says in (
         ({"labels": [[1.0, 3], [-1.0, 2]]}, "labels"),  # not rising
         ({"labels": [["a", 3]]}, "its labels are not numbers"),

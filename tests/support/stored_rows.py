@@ -28,7 +28,7 @@ class StoredRow:
 
 
 def read_with_h5py(path: Path) -> tuple[list[StoredRow], np.ndarray]:
-    """(rows in stored order, feature ids): the lines of schema.py's docstring, and nothing of blocksvm."""
+    """(rows in stored order, feature ids): the lines of descriptions.py's docstring, and nothing of blocksvm."""
     found = []
     with h5py.File(path) as file:
         ids = file["features/ids"][()]

@@ -6,6 +6,7 @@ from blocksvm.base.errors import printable
 from blocksvm.base.labels import listed
 from blocksvm.base.settings import shown
 from blocksvm.cli.display.number_texts import labels_line, loss_text, megabytes, number_of, rows
+from blocksvm.store.descriptions import Description, StoreMeta
 from blocksvm.training.run_settings import FREE
 
 # settings that have a line of their own
@@ -59,10 +60,10 @@ def fit_lines(certificate: dict) -> list[tuple[str, str]]:
     return []
 
 
-def history_text(meta: dict) -> str:
+def history_text(meta: StoreMeta) -> str:
     """Of a store to which rows were added: how often, and how many in all."""
-    steps = meta["history"]
-    added = meta["n_samples"] - steps[0]["n_samples"]
+    steps = meta.history
+    added = meta.n_samples - steps[0].n_samples
     return f"{'once' if len(steps) == 1 else f'{len(steps)} times'} since it was split: {rows(added)} added"
 
 
@@ -83,25 +84,25 @@ def structure_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     return [(name, value) for name, value in lines if value is not None]
 
 
-def store_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
+def store_lines(meta: StoreMeta, n_bytes: int) -> list[tuple[str, str]]:
     """Of a store."""
-    nnz = meta["n_nonzeros"]
-    text = sum(source["text_bytes"] for source in meta["sources"])
-    names = [source["name"] for source in meta["sources"]]
+    nnz = meta.n_nonzeros
+    text = sum(source.text_bytes for source in meta.sources)
+    names = [source.name for source in meta.sources]
     return [
         ("store", f"{megabytes(n_bytes)}, {n_bytes / max(1, nnz):.2f} bytes a nonzero"),
-        ("rows", f"{meta['n_samples']:,} ({meta['settings']['order']} order)"),
-        ("features", f"{meta['n_features']:,}{' with names' if meta.get('named') else ''}"),
-        ("nonzeros", f"{nnz:,} ({nnz / meta['n_samples']:.1f} a row), values {meta['values']}"),
+        ("rows", f"{meta.n_samples:,} ({meta.settings.order} order)"),
+        ("features", f"{meta.n_features:,}{' with names' if meta.named else ''}"),
+        ("nonzeros", f"{nnz:,} ({nnz / meta.n_samples:.1f} a row), values {meta.values}"),
         ("labels", labels_line(meta)),
-        *([("weights", "rows have weights of their own")] if meta.get("weighted") else []),
-        ("largest norm", f"{meta['max_norm']:.6g}"),
-        ("chunks", f"{meta['n_chunks']:,} of up to {meta['chunk_nonzeros']:,} nonzeros, {meta['codec']}"),
+        *([("weights", "rows have weights of their own")] if meta.weighted else []),
+        ("largest norm", f"{meta.max_norm:.6g}"),
+        ("chunks", f"{meta.n_chunks:,} of up to {meta.chunk_nonzeros:,} nonzeros, {meta.codec}"),
         ("made from", f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''} ({megabytes(text)} of text)"),
-        *([("changed", history_text(meta))] if meta.get("history") else []),
-        *(("note", note) for note in meta.get("notes", [])),
-        ("settings", ", ".join(f"{name} {value}" for name, value in meta["settings"].items())),
-        ("fingerprint", meta["fingerprint"]),
+        *([("changed", history_text(meta))] if meta.history else []),
+        *(("note", note) for note in meta.notes),
+        ("settings", ", ".join(f"{name} {value}" for name, value in meta.plain["settings"].items())),
+        ("fingerprint", meta.fingerprint),
     ]
 
 
@@ -168,9 +169,9 @@ LINES = {
 }
 
 
-def description_lines(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
+def description_lines(kind: str, meta: Description, n_bytes: int) -> list[tuple[str, str]]:
     """(name, value) lines of a file of this kind."""
-    return LINES[kind](meta, n_bytes)
+    return LINES[kind](meta if kind == "store" else meta.plain, n_bytes)
 
 
 def weight_lines(top: list) -> list[str]:

@@ -80,12 +80,12 @@ def rows(n: int) -> str:
     return number_of(n, "row")
 
 
-def labels_line(meta: dict) -> str:
+def labels_line(meta) -> str:
     """The labels of a store, from its description."""
-    labels, kind = meta["labels"], meta.get("label_kind", NUMBERS)
-    missing = meta.get("n_unlabelled", 0)
+    labels, kind = meta.labels, meta.label_kind
+    missing = meta.n_unlabelled
     none = f"; {rows(missing)} without a label" if missing else ""
-    if missing and missing == meta["n_samples"]:
+    if missing and missing == meta.n_samples:
         return f"none of the {rows(missing)} has one; they can be predicted, but training needs labels"
     if labels is None:
         return f"more than 10,000 distinct {kind}{none}"

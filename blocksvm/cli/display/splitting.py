@@ -8,6 +8,7 @@ from pathlib import Path
 from blocksvm.cli.display.line import Line, Pace
 from blocksvm.cli.display.number_texts import clock, labels_line, megabytes, number_of, rows, sizes
 from blocksvm.conversion.factor_counts import factor_notes
+from blocksvm.store.descriptions import SourceMeta, StoreMeta
 
 
 class SplitDisplay:
@@ -67,33 +68,33 @@ def skipped_lines(store: str, meta: dict, unchanged: bool) -> list[str]:
     return [f"skipped: {', '.join(meta['skipped'])} (added before){end}"] if meta.get("skipped") else []
 
 
-def split_summary(path: Path, meta: dict, seconds: float, rate: str) -> list[str]:
+def split_summary(path: Path, meta: StoreMeta, seconds: float, rate: str) -> list[str]:
     """The lines that end a split; rate: as the display has it."""
     stored = path.stat().st_size
-    text = sum(source["text_bytes"] for source in meta["sources"])
-    nnz, n = meta["n_nonzeros"], meta["n_samples"]
+    text = sum(source.text_bytes for source in meta.sources)
+    nnz, n = meta.n_nonzeros, meta.n_samples
     lines = [
-        f"{path}: {sizes(n, meta['n_features'], nnz)}{' (all values are 1)' if meta['values'] == 'ones' else ''}",
+        f"{path}: {sizes(n, meta.n_features, nnz)}{' (all values are 1)' if meta.values == 'ones' else ''}",
         f"labels: {labels_line(meta)}",
-        *(f"note: {note}" for note in [*meta.get("notes", []), *factor_notes(meta, path)]),
-        f"{megabytes(stored)} in {number_of(meta['n_chunks'], 'chunk')}: "
+        *(f"note: {note}" for note in [*meta.notes, *factor_notes(meta, path)]),
+        f"{megabytes(stored)} in {number_of(meta.n_chunks, 'chunk')}: "
         f"{stored / max(1, nnz):.2f} bytes a nonzero, {stored / max(1, text):.0%} of the text's {megabytes(text)}",
     ]
     spent = clock(seconds) if seconds >= 10 else f"{seconds:.1f}s"
-    if meta.get("history"):
-        before = meta["history"][-1]["n_samples"]
+    if meta.history:
+        before = meta.history[-1].n_samples
         lines.append(f"{spent}: {rows(n - before)} added to {before:,}")
     else:
         lines.append(f"{spent}{rate}")
-    return lines + [f"note: {sentence}" for sentence in repeated(meta["sources"])]
+    return lines + [f"note: {sentence}" for sentence in repeated(meta.sources)]
 
 
-def repeated(sources: list[dict]) -> list[str]:
+def repeated(sources: list[SourceMeta]) -> list[str]:
     """Sentences on inputs of the same bytes that were read more than once in a store's life."""
     by_fingerprint: dict[str, list[str]] = {}
     for source in sources:
-        if source["text_bytes"]:
-            by_fingerprint.setdefault(source["fingerprint"], []).append(source["name"])
+        if source.text_bytes:
+            by_fingerprint.setdefault(source.fingerprint, []).append(source.name)
     return [
         f"the content of {', '.join(dict.fromkeys(names))} was read {len(names)} times, so its rows are there "
         f"{len(names)} times"
