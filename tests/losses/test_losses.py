@@ -121,11 +121,22 @@ def test_facts_of_a_loss(case):
     loss, form, reference = case
     slopes = [abs(form.derivative(z, y, 1.0)) for z in np.linspace(-60.0, 60.0, 241) for y in (-1.0, 1.0)]
     assert max(slopes) <= loss.slope_bound
+    if loss.curvature:
+        curved = [form.second_derivative(z, y, 1.0) for z in np.linspace(-3.0, 3.0, 241) for y in (-1.0, 1.0)]
+        assert max(curved) == loss.curvature
     if not np.isfinite(loss.zero_from):
         assert loss.of_numbers or form.value(50.0, 1.0, 1.0) > 0.0
         return
     assert form.value(loss.zero_from, 1.0, 1.0) == form.value(loss.zero_from + 7.0, 1.0, 1.0) == 0.0
     assert form.value(loss.zero_from - 1e-3, 1.0, 1.0) > 0.0
+
+
+def test_a_dual_variable_next_to_its_bound_still_moves_back():
+    """c - a is a few roundings of c, where the logarithm jumps: a gradient above 0 is no rest."""
+    c, form = 2.0, get_loss("logistic").at({})
+    for roundings in (2, 4, 8):
+        projected, excess = form.stationarity(c * (1.0 - roundings * 2.0**-52), 40.0, 1.0, c)
+        assert projected > 1.0 and excess == 0.0
 
 
 def test_conjugate(case):

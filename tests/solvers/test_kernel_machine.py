@@ -37,6 +37,11 @@ FUNCTIONS = [{"kernel": "linear"}, {"kernel": "polynomial", "gamma": 0.4, "coef0
              {"kernel": "rbf", "gamma": 0.3}]  # fmt: skip
 
 
+def test_the_default_gamma_is_one_over_the_features():
+    X = sparse.csr_matrix(np.linspace(-1.0, 1.0, 8)[:, None] + 2.0)
+    assert fit(X, np.repeat([-1, 1], 4), solver="kernel").model.support.kernel["gamma"] == 1.0
+
+
 def plain_kernel(X, Z, kernel="rbf", gamma=1.0, coef0=0.0, degree=3) -> np.ndarray:
     products = X @ Z.T
     if kernel == "linear":

@@ -41,6 +41,13 @@ def small_store(tmp_path_factory) -> Path:
     return folder / "s.h5"
 
 
+def test_labels_are_part_of_the_fingerprint(tmp_path, small_store):
+    (tmp_path / "rows.svm").write_text(TEXT.replace("-1 ", "1 ", 1))
+    split_rows([str(tmp_path / "rows.svm")], tmp_path / "s.h5", SplitSettings(chunk_nonzeros=16))
+    with Store(small_store) as store, Store(tmp_path / "s.h5") as other:
+        assert store.fingerprint != other.fingerprint
+
+
 @pytest.mark.process
 def test_the_lines_of_the_documentation_read_a_chunk(small_store):
     """Runs the very lines of descriptions.py's docstring in a process that knows nothing of blocksvm."""
