@@ -171,7 +171,7 @@ class ExistingRows:
         return indices, (values, codec.STORED if stored else 0), checksum
 
     def _read(self, chunk: int, offset: int, size: int) -> bytes:
-        read = self.store.read_bytes(offset, size)
+        read = self.store.bytes.at(offset, size)
         if len(read) < size:
             raise InputError(f"{self.path}: chunk {chunk}: is truncated; make the store again")
         return read

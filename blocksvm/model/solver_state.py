@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError
 from blocksvm.base.objects.remote_path import place
 from blocksvm.store.arrays import SUMS, read_arrays, read_pieces, require_length, write_array
 from blocksvm.store.creation import create_hdf5
@@ -73,27 +72,21 @@ class SavedState:
         return namespace(method["name"], method["learner"])
 
     def load(self, space: str, name: str, out: np.ndarray) -> None:
-        """Fill ``out``, which must have the array's length.  InputError where it is missing or
-        damaged, or of another length or type."""
+        """Fill ``out``; InputError where the array is missing, damaged, or of another length or type."""
         flat = out.reshape(-1)
-        filled = 0
-        for start, piece in self.pieces(space, name, flat.dtype):
-            if start + len(piece) > len(flat):
-                filled = start + len(piece)
-                break
+        for start, piece in self.pieces(space, name, flat.dtype, len(flat)):
             flat[start : start + len(piece)] = piece
-            filled = start + len(piece)
-        if filled != len(flat):
-            raise InputError(f"{self.path}: holds no {name} of {len(flat)} numbers; it is damaged, or of another run")
 
-    def pieces(self, space: str, name: str, dtype) -> Iterator[tuple[int, np.ndarray]]:
-        """(start, piece) of one array, one after the other; space '' has 'weights', and 'ids' of the features."""
+    def pieces(self, space: str, name: str, dtype, length: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
+        """(start, piece) of one array, one after the other, which must have that length; space '' has 'weights', and
+        'ids' of the features."""
         with _opened(self.path) as file:
-            if not space:
-                yield from read_pieces(group(file, "features") if name == "ids" else file, name, np.dtype(dtype))
-                return
-            state = group(file, "state")
-            yield from read_pieces(group(state, space), name, np.dtype(dtype))
+            if space:
+                holder = group(group(file, "state"), space)
+            else:
+                holder = group(file, "features") if name == "ids" else file
+            require_length(holder, name, length)
+            yield from read_pieces(holder, name, np.dtype(dtype))
 
 
 @contextmanager

@@ -60,9 +60,9 @@ class ChunkReads(ABC):
         """As many bytes from ``offset`` on as the places hold: in these places, or where they are in memory already,
         until ``end``.  Raises Truncated."""
 
-    @abstractmethod
-    def end(self, sound: bool) -> None:
-        """What was begun is done; sound: all of it was as it should be."""
+    def end(self) -> None:
+        """What was begun is done, or has failed."""
+        return
 
 
 class ChunkBytes(ABC):
@@ -170,9 +170,6 @@ class DiskReads(ChunkReads):
         self.cost.seconds_reading += time.perf_counter() - began
         return places
 
-    def end(self, sound: bool) -> None:
-        return
-
 
 class SharedWork:
     """The runs of chunks that make one block, handed out one after the other to every thread that asks.
@@ -241,15 +238,13 @@ class Decoder:
     def decode(self, block: Block, chunks: list[int], row: int, entry: int, end: int, ahead: list[int]) -> None:
         """Fill the block from position (row, entry) with the chunks; nothing at or after entry ``end`` is touched.
         ahead: chunks that will be wanted soon."""
-        self.reads.begin(chunks, ahead)
-        sound = False
         try:
+            self.reads.begin(chunks, ahead)
             with codec.one_thread():  # once for all chunks: it takes a lock
                 for chunk in chunks:
                     row, entry = self._decode_chunk(block, chunk, row, entry, end)
-            sound = True
         finally:
-            self.reads.end(sound)
+            self.reads.end()
 
     def _fault_of(self, records: np.ndarray) -> str:
         """The fault of the records of rows, or nothing."""

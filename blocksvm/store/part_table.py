@@ -86,9 +86,9 @@ def most_bytes(share: int) -> int:
     return max(1, min(UNIT_BYTES, int(UNIT_SHARE * share)))
 
 
-def unit_bytes(sizes: np.ndarray, share: int | None) -> int:
-    """Of a store's units; sizes (n_chunks,) int64: its chunks' bytes; share: None where memory does not matter."""
-    return max(1, min(UNIT_BYTES if share is None else most_bytes(share), int(sizes.sum()) // UNITS_WANTED))
+def unit_bytes(sizes: np.ndarray, share: int) -> int:
+    """Of a store's units; sizes (n_chunks,) int64: its chunks' bytes."""
+    return max(1, min(most_bytes(share), int(sizes.sum()) // UNITS_WANTED))
 
 
 def units_of(sizes: np.ndarray, n_bytes: int) -> np.ndarray:

@@ -139,10 +139,6 @@ class Store(Source):
     def _spans_of(self, chunk: int) -> list[Span]:
         return self.parts.spans(chunk)
 
-    def read_bytes(self, offset: int, n_bytes: int) -> bytes | memoryview:
-        """Bytes of the file as they are stored, fewer at its end."""
-        return self.bytes.at(offset, n_bytes)
-
     def __enter__(self) -> Store:
         return self
 

@@ -201,11 +201,7 @@ class RemoteReads(ChunkReads):
     def begin(self, chunks: Sequence[int], ahead: Sequence[int]) -> None:
         self.asked = self.of.now.pop(chunks[0])
         began = time.perf_counter()
-        try:
-            answers = self.asked.answer.result()
-        except BaseException:
-            self.end(False)
-            raise
+        answers = self.asked.answer.result()
         self.parts = [(start, answer) for (start, _), answer in zip(self.asked.ranges, answers, strict=True)]
         self.cost.seconds_reading += time.perf_counter() - began
         self.cost.bytes_read += self.asked.n_bytes
@@ -232,7 +228,7 @@ class RemoteReads(ChunkReads):
                 return part[offset - start : offset - start + n_bytes]
         return None
 
-    def end(self, sound: bool) -> None:
+    def end(self) -> None:
         if self.asked is not None:
             self.of._give_back([self.asked])
         self.asked, self.parts = None, []

@@ -26,7 +26,7 @@ def read_block(source: RemoteBytes, chunks: list[int]) -> None:
             first, second = spans_of(chunk)
             found = reads.read(first[0], memoryview(bytes(first[1] - first[0])), memoryview(bytes(100)))
             assert b"".join(found) == DATA[first[0] : second[1]]
-        reads.end(True)
+        reads.end()
     assert reads.cost.bytes_read >= SIZE * len(chunks)
 
 
@@ -83,7 +83,7 @@ def test_a_block_that_is_given_up_frees_its_memory(server):
     runs = source.runs([1, 5, 9], 1)
     reads = source.reads()
     reads.begin(*runs[0])
-    reads.end(False)  # the others are never taken
+    reads.end()  # the others are never taken
     read_block(source, [2, 6])
     read_block(source, [7])
     source.close()
