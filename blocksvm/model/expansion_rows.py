@@ -11,6 +11,7 @@ import numpy as np
 
 from blocksvm.problems.support_rows import Support
 from blocksvm.store.arrays import read_array, write_arrays
+from blocksvm.store.descriptions import ModelMeta
 from blocksvm.store.hdf5_files import create_group, group
 
 DTYPES = {"indptr": "i8", "indices": "i4", "values": "f8", "norms": "f8", "coefficients": "f8"}
@@ -22,20 +23,21 @@ def write_support(file, support: Support) -> None:
     write_arrays(create_group(file, "support"), arrays)
 
 
-def read_support(file, meta: dict) -> Support | None:
+def read_support(file, meta: ModelMeta) -> Support | None:
     """Read them, verified; None where the model has weights.  ValueError where they are damaged."""
-    if meta.get("kernel") is None:
+    kernel = meta.kernel
+    if kernel is None:
         return None
-    arrays, loaded, kernel = group(file, "support"), {}, meta["kernel"]
+    arrays, loaded = group(file, "support"), {}
     for name, dtype in DTYPES.items():
-        lengths = {"indptr": kernel["n_support"] + 1, "indices": kernel["n_nonzeros"], "values": kernel["n_nonzeros"]}
-        loaded[name] = read_array(arrays, name, np.dtype(dtype), lengths.get(name, kernel["n_support"]))
-    support = Support(**loaded, kernel={name: kernel[name] for name in ("name", "gamma", "coef0", "degree")})
+        lengths = {"indptr": kernel.n_support + 1, "indices": kernel.n_nonzeros, "values": kernel.n_nonzeros}
+        loaded[name] = read_array(arrays, name, np.dtype(dtype), lengths.get(name, kernel.n_support))
+    support = Support(**loaded, kernel={name: getattr(kernel, name) for name in ("name", "gamma", "coef0", "degree")})
     sound = (
         support.indptr[0] == 0
         and support.indptr[-1] == len(support.indices)
         and (np.diff(support.indptr) >= 0).all()
-        and (not len(support.indices) or (support.indices.min() >= 0 and support.indices.max() < meta["n_features"]))
+        and (not len(support.indices) or (support.indices.min() >= 0 and support.indices.max() < meta.n_features))
         and all(np.isfinite(loaded[name]).all() for name in ("values", "norms", "coefficients"))
     )
     if not sound:

@@ -310,10 +310,10 @@ def load_model(path: str | Path, loss=None) -> Model:
     probabilities."""
     by_user(None if loss is None else check_loss(loss))
     with open_hdf5(path, "model") as file, damage_named(file):
-        meta = read_meta(file).plain
-        d = meta["n_features"]
+        meta = read_meta(file)
+        d = meta.n_features
         ids = read_array(group(file, "features"), "ids", INT64, d)
-        weights = read_array(file, "weights", FLOAT64, meta["n_vectors"] * (d + 1))
+        weights = read_array(file, "weights", FLOAT64, meta.n_vectors * (d + 1))
         support = read_support(file, meta)
     if not np.isfinite(weights).all():
         raise InputError(f"{path}: a weight is not a number; train the model again")
@@ -321,7 +321,7 @@ def load_model(path: str | Path, loss=None) -> Model:
     if d and (rising[0] < 0 or (rising[1:] == rising[:-1]).any()):
         raise InputError(f"{path}: a feature's id is below 0 or there twice; train the model again")
     del rising
-    return make_model(os.fspath(path), ids, weights, meta, support)
+    return make_model(os.fspath(path), ids, weights, meta.plain, support)
 
 
 def make_model(path: str, ids: np.ndarray, w: np.ndarray, meta: dict, support: Support | None = None) -> Model:

@@ -16,7 +16,8 @@ import numpy as np
 from blocksvm.base.objects.remote_path import place
 from blocksvm.store.arrays import SUMS, read_arrays, read_pieces, require_length, write_array
 from blocksvm.store.creation import create_hdf5
-from blocksvm.store.hdf5_files import create_group, damage_named, group, has, is_group, open_hdf5, read_meta, write_meta
+from blocksvm.store.descriptions import ModelMeta
+from blocksvm.store.hdf5_files import create_group, damage_named, group, is_group, open_hdf5, read_meta, write_meta
 
 
 @dataclass(frozen=True)
@@ -99,21 +100,19 @@ def open_state(path: str | Path) -> SavedState:
     """A model's or checkpoint's description and the arrays that it has; InputError where it is neither, or damaged."""
     path = place(path)
     with _opened(path) as file:
-        meta = read_meta(file).plain
+        meta = read_meta(file)
         lengths: dict[str, dict[str, int]] = {}
-        if has(file, "weights"):
+        if isinstance(meta, ModelMeta):
             ids = require_length(group(file, "features"), "ids", None)
             lengths[""] = {"weights": require_length(file, "weights", None), "ids": ids}
-            if ids != meta["n_features"] or lengths[""]["weights"] != meta["n_vectors"] * (ids + 1):
+            if ids != meta.n_features or lengths[""]["weights"] != meta.n_vectors * (ids + 1):
                 raise ValueError("its weights are not as many as its description says")
         state = group(file, "state")
         for space in state:
             if is_group(state, space):
-                arrays_group = group(state, space)
-                lengths[space] = {
-                    n: require_length(arrays_group, n, None) for n in arrays_group if not n.endswith(SUMS)
-                }
-        return SavedState(path, meta, lengths)
+                held = group(state, space)
+                lengths[space] = {n: require_length(held, n, None) for n in held if not n.endswith(SUMS)}
+        return SavedState(path, meta.plain, lengths)
 
 
 def verify_state(path: str | Path) -> None:

@@ -354,6 +354,7 @@ class StructureMeta(Description):
     epochs: Size
     seconds: float
     versions: dict
+    n_pairs: Size = 0
 
 
 SCHEMAS: dict[str, type[Description]] = {

@@ -32,9 +32,6 @@ LEAST_DECODERS, MOST_DECODERS = 3, 16
 MEMORY_SHARE = 1 / 32
 
 IDS_AT_ONCE = 1 << 22  # that are compared with each other in memory
-NO_IDS = np.empty(0, np.int64)
-
-VALUE_TYPES = {"float32": np.float32, "float64": np.float64, "ones": None}
 
 
 class Store(Source):
@@ -95,7 +92,7 @@ class Store(Source):
         with damage_named(self.file):
             chunks = self._table("chunks", CHUNK, meta.n_chunks, meta.chunks_checksum)
             parts = self._table("parts", PART, meta.n_parts, meta.parts_checksum)
-            self.value_dtype = VALUE_TYPES[meta.values]
+            self.value_dtype = None if meta.values == "ones" else np.dtype(meta.values)
             self.chunk_nnz = meta.chunk_nonzeros
             self.row_dtype = WEIGHTED_ROW if meta.weighted else ROW
             check_tables(chunks, meta)
@@ -291,7 +288,8 @@ def check_ids(store: Store, at_once: int = IDS_AT_ONCE) -> None:
     """InputError where two features have the same id."""
     shares = 1 + store.n_features // at_once
     for share in range(shares):
-        ids = np.concatenate([NO_IDS, *(piece[piece % shares == share] for _, piece in store.feature_id_pieces())])
+        pieces = (piece[piece % shares == share] for _, piece in store.feature_id_pieces())
+        ids = np.concatenate([np.empty(0, np.int64), *pieces])
         ids.sort()
         if (ids[1:] == ids[:-1]).any():
             raise InputError(f"{store.path}: two features have the same id; make the store again")

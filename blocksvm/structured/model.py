@@ -84,15 +84,14 @@ def save_structured(path: Path, model: StructuredModel, overwrite: bool) -> None
 def load_structured(path: str | Path) -> StructuredModel:
     """Open a model made by ``blocksvm structure``; InputError where it is not one or is damaged."""
     with open_hdf5(path, "structure") as file, damage_named(file):
-        meta = read_meta(file).plain
-        ids = read_array(file, "ids", INT64, meta["n_features"])
-        words = read_array(file, "words", INT64, meta["n_words"])
-        n_pairs = meta.get("n_pairs", 0)
-        pair_ids = read_array(file, "pair_ids", INT64, n_pairs) if n_pairs else NONE
-        weights = read_array(file, "weights", FLOAT64, meta["n_weights"])
+        meta = read_meta(file)
+        ids = read_array(file, "ids", INT64, meta.n_features)
+        words = read_array(file, "words", INT64, meta.n_words)
+        pair_ids = read_array(file, "pair_ids", INT64, meta.n_pairs) if meta.n_pairs else NONE
+        weights = read_array(file, "weights", FLOAT64, meta.n_weights)
     if not np.isfinite(weights).all():
         raise InputError(f"{path}: a weight is not a number; train the model again")
-    return StructuredModel(os.fspath(path), meta, ids, words, weights, pair_ids)
+    return StructuredModel(os.fspath(path), meta.plain, ids, words, weights, pair_ids)
 
 
 def opened_model(path: str | Path, task_name: str | None = None) -> tuple[StructuredModel, StructuredTask]:
