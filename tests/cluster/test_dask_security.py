@@ -40,7 +40,6 @@ def test_every_command_reaches_it(keys, tmp_path):
         for words in (
             ("train", store, model, "--log", trace, *place),
             ("predict", model, store, scores, *place),
-            ("info", store, "--verify", *place),
         ):
             done = run(*words)
             assert done.returncode == 0, done.stderr
