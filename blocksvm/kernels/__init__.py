@@ -54,7 +54,8 @@ def with_globals(function, name: str, **parts) -> FunctionType:
     if unknown:
         raise TypeError(f"{function.__name__} calls no {', '.join(sorted(unknown))}")
     # numba keeps machine code by a function's name, and links by it: copies that differ have other names
-    name = f"{name[:LONGEST]}_{blake2b(repr(identity(parts)).encode(), digest_size=8).hexdigest()}"
+    put_in = [(part, identity(parts[part])) for part in sorted(parts)]
+    name = f"{name[:LONGEST]}_{blake2b(repr(put_in).encode(), digest_size=8).hexdigest()}"
     copy = FunctionType(
         function.__code__, function.__globals__ | parts, name, function.__defaults__, function.__closure__
     )
@@ -67,10 +68,9 @@ def with_globals(function, name: str, **parts) -> FunctionType:
 
 
 def identity(part):
-    """What a part of a function is, for ``repr``: its place, what it is made of and encloses, or its value."""
-    if isinstance(part, dict):
-        return [(name, identity(one)) for name, one in sorted(part.items())]
+    """What a part of a function is, for ``repr``: its value, or a function's place and what it encloses; a copy's name
+    tells what was put into it."""
     if not callable(part):
         return part
     enclosed = [identity(cell.cell_contents) for cell in getattr(part, "__closure__", None) or ()]
-    return part.__module__, getattr(part, "__qualname__", part), identity(getattr(part, "parts", {})), enclosed
+    return part.__module__, getattr(part, "__qualname__", part), enclosed

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -44,6 +45,7 @@ OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nr
 # caller's until it returns: the counting, an atomic operation each, cost learners up to a third of a row's time.
 # Left to itself LLVM calls the larger functions: parsing and the inner loops then take two to three times as long.
 INLINED = OPTIONS | {"forceinline": True, "no_cpython_wrapper": True, "_nrt": False}
+
 
 def kernel(function):
     """Compile ``function`` on first use, without the GIL, and keep the machine code on disk."""
@@ -218,22 +220,23 @@ class KernelCache:
         sources the folder is not named by."""
         if not is_ours(self.function) or cache_folder() is None:
             return None
-        files = FilesOfKernel(self.function)
-        os.makedirs(files.cache_path, 0o700, exist_ok=True)
-        return files
+        return FilesOfKernel(self.function)
 
     @property
     def cache_path(self) -> str:
         return "" if self.files is None else self.files.cache_path
 
     def load_overload(self, sig, target_context):
-        """The kernel compiled for ``sig``, a tuple of numba's types; None where it is not on disk."""
-        found = None if self.files is None or not of_ours(sig) else self.files._load_overload(sig, target_context)
-        if found is None and cache_folder() is not None:
-            say("compiling kernels (first use only, some seconds)")
-        if found is None:
-            spare_what_is_there()
-        return found
+        """The kernel compiled for ``sig``, a tuple of numba's types; None where it is not on disk, or cannot be read."""
+        if self.files is not None and of_ours(sig):
+            try:
+                if (found := self.files._load_overload(sig, target_context)) is not None:
+                    return found
+            except Exception:  # a file that was cut off, as when the power fails
+                with suppress(OSError):
+                    self.files.flush()
+        begin_to_compile()
+        return None
 
     def save_overload(self, sig, compiled) -> None:
         """Write what was compiled for ``sig``, where that is possible.  One process at a time: two that change one of
@@ -241,6 +244,7 @@ class KernelCache:
         if self.files is None or not of_ours(sig):
             return
         try:
+            os.makedirs(self.cache_path, 0o700, exist_ok=True)
             with open(os.path.join(self.cache_path, "lock"), "w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 self.files.save_overload(sig, compiled)
@@ -249,9 +253,11 @@ class KernelCache:
 
 
 @cache
-def spare_what_is_there() -> None:
-    """Python's search for garbage leaves out what there is before the compiler begins, which makes many objects and few
-    circles of them: a tenth of its time."""
+def begin_to_compile() -> None:
+    """Say so; and leave what there is by now out of Python's search for garbage, since the compiler makes many objects
+    and few circles of them: a tenth of its time."""
+    if cache_folder() is not None:
+        say("compiling kernels (first use only, some seconds)")
     gc.freeze()
 
 

@@ -410,11 +410,12 @@ def assembled(name: str, scratch: int, score, update, jointly, function=inlined_
 
 
 @cache
-def _loops(name: str, scratch: int, score, update, current, mean, jointly) -> Loops:
+def _loops(scratch: int, score, update, current, mean, jointly) -> Loops:
+    name = update.__name__
     reading = specialised(read_weights, f"read_weights_{name}", current=current, mean=mean)
     return Loops(*assembled(name, scratch, score, update, jointly), reading)
 
 
 def loops_of(rule: Rule) -> Loops:
     """The loops with a rule's functions, compiled on their first call.  Learners with the same functions share them."""
-    return _loops(rule.update.__name__, rule.scratch, rule.score, rule.update, rule.current, rule.mean, rule.jointly)
+    return _loops(rule.scratch, rule.score, rule.update, rule.current, rule.mean, rule.jointly)

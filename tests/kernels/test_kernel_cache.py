@@ -67,6 +67,17 @@ def test_processes_that_compile_at_the_same_time(tmp_path):
 
 @pytest.mark.process
 @needs_jit
+@pytest.mark.parametrize("cut", ["*.nbi", "*.nbc"])
+def test_a_file_that_was_cut_off_is_made_anew(tmp_path, cut):
+    run = SUMS.format(kinds=["float64"])
+    assert answer_of(python(run, tmp_path))[0] == [25.0, 1]
+    for path in tmp_path.rglob(cut):
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert [answer_of(python(run, tmp_path))[0] for _ in range(2)] == [[25.0, 1], [25.0, 0]]
+
+
+@pytest.mark.process
+@needs_jit
 def test_a_loss_from_outside_is_compiled_anew(tmp_path):
     """Its source is not what the folder is named by."""
     code = (
