@@ -14,7 +14,6 @@ clipped to its bounds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -183,51 +182,70 @@ class Perceptron(NamedTuple):
         return 0.0 if y * z > 0.0 else -c * y
 
 
-KINKS = ("second_derivative",)
 EPSILON = Settings((Setting("epsilon", "largest error that costs nothing", 0.1, least=0.0),))
 
 
-def fixed(*numbers: float):
-    """The numbers of a loss without settings."""
-    return lambda settings: numbers
-
-
-def tube(curvature: float, slope: float):
-    """The numbers of a tube whose width is a setting."""
-    return lambda settings: (curvature, slope, float(settings["epsilon"]))
-
-
-def of_huber(settings: Mapping) -> tuple[float, float, float]:
-    return 1.0, float(settings["delta"]), 0.0
+def box(name: str, summary: str, form: type, *numbers: float | str, **more) -> Loss:
+    """The loss of a form with these numbers, curvature and slope first; a name stands for the setting of that name.
+    What they say of the loss is declared with it."""
+    curvature, slope = numbers[0], np.inf if isinstance(numbers[1], str) else numbers[1]
+    facts = {"zero_from": 1.0} if form is Margin else {"targets": REAL_NUMBERS}
+    return Loss(
+        name, summary, form,
+        numbers=lambda settings: tuple(float(settings[one]) if isinstance(one, str) else one for one in numbers),
+        lacks=("second_derivative",) if curvature == np.inf else (),
+        curvature=curvature if slope == np.inf else 0.0,
+        slope_bound=slope, **facts, **more,
+    )  # fmt: skip
 
 
 # ball: by strong duality, ||w*||^2 <= sum a* <= sum C (Pegasos, section 2.1)
-HINGE = Loss(
-    "hinge",
-    "C max(0, 1 - m): support vector machine",
-    Margin,
-    numbers=fixed(np.inf, 1.0),
-    lacks=KINKS,
+HINGE = box(
+    "hinge", "C max(0, 1 - m): support vector machine", Margin, np.inf, 1.0,
     ball=1.0,
-    slope_bound=1.0,
-    zero_from=1.0,
     known_as={
         "LIBLINEAR": ("L2R_L1LOSS_SVC_DUAL", "MCSVM_CS"),
         "scikit-learn": {"LinearSVC": "hinge", "SGDClassifier": "hinge"},
     },
-)
-SQUARED_HINGE = Loss(
-    "squared-hinge",
-    "C max(0, 1 - m)^2: support vector machine with squared slacks",
-    Margin,
-    numbers=fixed(2.0, np.inf),
-    curvature=2.0,
-    zero_from=1.0,
+)  # fmt: skip
+SQUARED_HINGE = box(
+    "squared-hinge", "C max(0, 1 - m)^2: support vector machine with squared slacks", Margin, 2.0, np.inf,
     known_as={
         "LIBLINEAR": ("L2R_L2LOSS_SVC_DUAL", "L2R_L2LOSS_SVC", "L1R_L2LOSS_SVC"),
         "scikit-learn": {"LinearSVC": "squared_hinge", "SGDClassifier": "squared_hinge"},
     },
-)
+)  # fmt: skip
+EPSILON_INSENSITIVE = box(
+    "epsilon-insensitive", "C max(0, |z - y| - epsilon): support vector regression", Tube, np.inf, 1.0, "epsilon",
+    settings=EPSILON,
+    known_as={
+        "LIBLINEAR": ("L2R_L1LOSS_SVR_DUAL",),
+        "scikit-learn": {"LinearSVR": "epsilon_insensitive", "SGDRegressor": "epsilon_insensitive"},
+    },
+)  # fmt: skip
+SQUARED_EPSILON_INSENSITIVE = box(
+    "squared-epsilon-insensitive", "C max(0, |z - y| - epsilon)^2: least squares outside of a tube",
+    Tube, 2.0, np.inf, "epsilon",
+    settings=EPSILON,
+    known_as={
+        "LIBLINEAR": ("L2R_L2LOSS_SVR_DUAL", "L2R_L2LOSS_SVR"),
+        "scikit-learn": {"LinearSVR": "squared_epsilon_insensitive", "SGDRegressor": "squared_epsilon_insensitive"},
+    },
+)  # fmt: skip
+SQUARED = box(
+    "squared", "C (z - y)^2 / 2: ridge regression", Tube, 1.0, np.inf, 0.0,
+    known_as={"scikit-learn": {"SGDRegressor": "squared_error", "SGDClassifier": "squared_error"}},
+)  # fmt: skip
+ABSOLUTE = box(
+    "absolute", "C |z - y|: regression to the median", Tube, np.inf, 1.0, 0.0,
+    known_as={"scikit-learn": {"SGDRegressor": "epsilon_insensitive"}},
+)  # fmt: skip
+HUBER = box(
+    "huber", "C (z - y)^2 / 2 up to an error of delta, linear beyond: regression with outliers",
+    Tube, 1.0, "delta", 0.0,
+    settings=Settings((Setting("delta", "error from which on the loss is linear", 1.0, above=0.0),)),
+    known_as={"scikit-learn": {"SGDRegressor": "huber"}},
+)  # fmt: skip
 PERCEPTRON = Loss(
     "perceptron",
     "C max(0, -m): mistakes by how far they are wrong",
@@ -236,60 +254,4 @@ PERCEPTRON = Loss(
     zero_from=0.0,
     judged_by="hinge",
     known_as={"scikit-learn": {"SGDClassifier": "perceptron"}},
-)
-EPSILON_INSENSITIVE = Loss(
-    "epsilon-insensitive",
-    "C max(0, |z - y| - epsilon): support vector regression",
-    Tube,
-    EPSILON,
-    tube(np.inf, 1.0),
-    lacks=KINKS,
-    targets=REAL_NUMBERS,
-    slope_bound=1.0,
-    known_as={
-        "LIBLINEAR": ("L2R_L1LOSS_SVR_DUAL",),
-        "scikit-learn": {"LinearSVR": "epsilon_insensitive", "SGDRegressor": "epsilon_insensitive"},
-    },
-)
-SQUARED_EPSILON_INSENSITIVE = Loss(
-    "squared-epsilon-insensitive",
-    "C max(0, |z - y| - epsilon)^2: least squares outside of a tube",
-    Tube,
-    EPSILON,
-    tube(2.0, np.inf),
-    targets=REAL_NUMBERS,
-    curvature=2.0,
-    known_as={
-        "LIBLINEAR": ("L2R_L2LOSS_SVR_DUAL", "L2R_L2LOSS_SVR"),
-        "scikit-learn": {"LinearSVR": "squared_epsilon_insensitive", "SGDRegressor": "squared_epsilon_insensitive"},
-    },
-)
-SQUARED = Loss(
-    "squared",
-    "C (z - y)^2 / 2: ridge regression",
-    Tube,
-    numbers=fixed(1.0, np.inf, 0.0),
-    targets=REAL_NUMBERS,
-    curvature=1.0,
-    known_as={"scikit-learn": {"SGDRegressor": "squared_error", "SGDClassifier": "squared_error"}},
-)
-ABSOLUTE = Loss(
-    "absolute",
-    "C |z - y|: regression to the median",
-    Tube,
-    numbers=fixed(np.inf, 1.0, 0.0),
-    lacks=KINKS,
-    targets=REAL_NUMBERS,
-    slope_bound=1.0,
-    known_as={"scikit-learn": {"SGDRegressor": "epsilon_insensitive"}},
-)
-HUBER = Loss(
-    "huber",
-    "C (z - y)^2 / 2 up to an error of delta, linear beyond: regression with outliers",
-    Tube,
-    Settings((Setting("delta", "error from which on the loss is linear", 1.0, above=0.0),)),
-    of_huber,
-    targets=REAL_NUMBERS,
-    curvature=1.0,
-    known_as={"scikit-learn": {"SGDRegressor": "huber"}},
 )
