@@ -73,14 +73,10 @@ class Problem:
     bias: float
     n_samples: int
     weight_sums: tuple[float, float]
-    function: Any = None
+    function: Any
     unit: float = 1.0
     free_bias: bool = False
     apart: bool = False
-
-    def __post_init__(self):
-        if self.function is None:  # of a loss without settings
-            object.__setattr__(self, "function", self.loss.at({}))
 
     @property
     def real(self) -> bool:

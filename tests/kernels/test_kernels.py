@@ -49,7 +49,7 @@ def block_of(kind: str, seed=0, **options):
 
 def problem_of(y, loss="hinge", C=1.0, weights=(1.0, 1.0), bias=0.0) -> Problem:
     counts = (int((y < 0).sum()), int((y > 0).sum()))
-    return Problem(get_loss(loss), C * np.array(weights), bias, len(y), counts)
+    return Problem(get_loss(loss), C * np.array(weights), bias, len(y), counts, get_loss(loss).at({}))
 
 
 def cost_of_rows(problem: Problem, y) -> np.ndarray:

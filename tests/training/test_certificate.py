@@ -30,7 +30,7 @@ def test_the_gap_is_a_sum_of_terms_of_the_rows_and_an_attempt_ends_when_they_are
     C_rows = C[(y > 0).astype(int)]
     alpha = rng.uniform(0.0, C_rows) * (rng.random(80) < 0.7)
     w = np.append(X.T @ (alpha * y), 0.0)
-    problem = Problem(get_loss(loss), C, 0.0, 80, (int((y < 0).sum()), int((y > 0).sum())))
+    problem = Problem(get_loss(loss), C, 0.0, 80, (int((y < 0).sum()), int((y > 0).sum())), get_loss(loss).at({}))
     gap = reference.primal(X, y, w[:-1], C_rows, loss) - reference.dual(X, y, alpha, C_rows, loss)
 
     def attempt(enough):
@@ -150,7 +150,9 @@ def test_a_prior_of_a_large_norm_does_not_cancel(norm, known):
     alpha = rng.random(40)
     w = prior.copy()
     w[:6] += X.T @ (alpha * y)
-    problem = Problem(get_loss("hinge"), np.ones(2), 0.0, 40, (int((y < 0).sum()), int((y > 0).sum())))
+    problem = Problem(
+        get_loss("hinge"), np.ones(2), 0.0, 40, (int((y < 0).sum()), int((y > 0).sum())), get_loss("hinge").at({})
+    )
     blocks = [Matrix(X, y).read_block(np.arange(1), None)]
     found, drift = certify(problem.sums(w, prior), alpha, blocks, lambda: False)
     primal, dual = exact_gap(X, y, w[:6], prior[:6], alpha)
@@ -168,7 +170,9 @@ def test_what_is_no_number_certifies_nothing(spoiled, number):
     alpha = np.full(30, 0.5)
     arrays = {"alpha": alpha, "w": np.append(X.T @ (alpha * y), 0.0), "prior": np.zeros(X.shape[1] + 1)}
     arrays[spoiled][3] = number
-    problem = Problem(get_loss("hinge"), np.ones(2), 0.0, 30, (int((y < 0).sum()), int((y > 0).sum())))
+    problem = Problem(
+        get_loss("hinge"), np.ones(2), 0.0, 30, (int((y < 0).sum()), int((y > 0).sum())), get_loss("hinge").at({})
+    )
     blocks = [Matrix(X, y).read_block(np.arange(1), None)]
     with np.errstate(all="ignore"), pytest.raises(InputError, match="no certificate: the sums are not finite numbers"):
         certify(problem.sums(arrays["w"], arrays["prior"]), arrays["alpha"], blocks, lambda: False)
@@ -180,7 +184,9 @@ def test_what_is_no_number_certifies_nothing(spoiled, number):
 def test_a_dual_above_the_primal_is_refused():
     """Dual variables outside of their box: twice their bound where the margin is below 1."""
     X, y = random_rows(n=30, seed=1)
-    problem = Problem(get_loss("hinge"), np.ones(2), 0.0, 30, (int((y < 0).sum()), int((y > 0).sum())))
+    problem = Problem(
+        get_loss("hinge"), np.ones(2), 0.0, 30, (int((y < 0).sum()), int((y > 0).sum())), get_loss("hinge").at({})
+    )
     alpha = np.full(30, 2.0)
     w = np.append(X.T @ (alpha * y), 0.0) * 1e-3
     blocks = [Matrix(X, y).read_block(np.arange(1), None)]
@@ -230,7 +236,7 @@ def test_the_dual_estimate_is_of_sums_in_a_fixed_order():
     X, y = random_rows(n=300, d=20, seed=3)
     matrix = Matrix(X, y, chunk_rows=np.arange(0, 300, 100))
     problem = Problem(get_loss("squared-hinge"), np.array([0.3, 0.7]), 0.0, 300,
-                      (int((y < 0).sum()), int((y > 0).sum())))  # fmt: skip
+                      (int((y < 0).sum()), int((y > 0).sum())), get_loss("squared-hinge").at({}))  # fmt: skip
     solver = solver_of(DualCD, problem)
     state = {a.name: np.zeros(a.shape(20, 300), a.dtype) for a in solver.state_arrays}
     state["alpha"][:] = np.random.default_rng(0).random(300)

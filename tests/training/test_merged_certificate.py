@@ -31,7 +31,9 @@ def test_what_of_the_drift_is_orthogonal_to_w_is_in_the_gap(loss, with_prior):
     away[-1] = 0.0
     away -= w * (away @ w) / (w @ w)
     w += 0.3 * away / np.linalg.norm(away)
-    problem = Problem(get_loss(loss), np.ones(2), 0.0, 80, (int((y < 0).sum()), int((y > 0).sum())))
+    problem = Problem(
+        get_loss(loss), np.ones(2), 0.0, 80, (int((y < 0).sum()), int((y > 0).sum())), get_loss(loss).at({})
+    )
     zero = np.zeros(30) if prior is None else prior[:-1]
     dual = reference.dual(X, y, alpha, np.ones(80), loss) - zero @ (X.T @ (alpha * y))
     found = certified(replace(problem, apart=True), w, alpha, matrix, prior)

@@ -68,7 +68,9 @@ def test_certificate_sums_equal_the_reference_at_any_point(rows, loss, seed):
     X, y = rows
     rng = np.random.default_rng(seed)
     cost = rng.uniform(0.1, 3.0, 2)
-    problem = Problem(get_loss(loss), cost, 0.7, len(y), (int((y < 0).sum()), int((y > 0).sum())))
+    problem = Problem(
+        get_loss(loss), cost, 0.7, len(y), (int((y < 0).sum()), int((y > 0).sum())), get_loss(loss).at({})
+    )
     Xb, C_rows = reference.with_bias(X, 0.7), cost[(y > 0).astype(int)]
     alpha = rng.random(len(y)) * C_rows * (1.0 if loss == "hinge" else 4.0)
     alpha[rng.random(len(y)) < 0.3] = 0.0
