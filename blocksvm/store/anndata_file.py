@@ -10,9 +10,9 @@ from math import prod
 import h5py
 import numpy as np
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import InputError, option, printable
 from blocksvm.base.row_batch import runs
-from blocksvm.store.hdf5_files import has, kind_of_member, member
+from blocksvm.store.hdf5_files import first_line, has, kind_of_member, member
 
 AT_ONCE = 1 << 16  # rows or columns, at most, of which lengths, names and labels are in memory
 SHOWN = 12  # columns of obs in a sentence
@@ -34,11 +34,9 @@ def opened(path: str, memory: int, at_once: int) -> Iterator[AnnData]:
     except (InputError, MemoryError):
         raise
     except Fault as fault:
-        raise InputError(f"{path}: {fault}") from None
+        raise InputError(f"{path}: {printable(str(fault))}") from None
     except Exception as error:  # HDF5's faults come as any kind
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in first[:200])
-        raise InputError(f"{path}: is damaged ({text}); get it again") from error
+        raise InputError(f"{path}: is damaged ({printable(first_line(error)[:200])}); get it again") from error
 
 
 Words = tuple[np.ndarray, list[bytes]]  # (codes int32, -1 where there is none, and what they mean)
