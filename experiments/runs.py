@@ -87,7 +87,7 @@ def outers(events: list[dict]) -> list[dict]:
 
 def readings(events: list[dict]) -> float:
     """Readings of all rows, certificates included; one that leaves resting rows out counts by its share of the rows."""
-    rows = [((one["blocks"] > 0) + (one["certificate_share"] or 0.0)) * one["rows_read"] for one in outers(events)]
+    rows = [((one["blocks"] > 0) + one["certificates"]) * one["rows_read"] for one in outers(events)]
     return sum(rows) / events[0]["n_samples"]
 
 

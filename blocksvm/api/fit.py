@@ -24,7 +24,7 @@ from blocksvm.model.feature_names import NamedRows
 from blocksvm.model.model_file import Model, make_model
 from blocksvm.model.takeover import InitialModels
 from blocksvm.online.methods import get_method
-from blocksvm.problems.problem import Certificate
+from blocksvm.problems.certificate import Certificate
 from blocksvm.solvers.solver import SavedRun, State
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.source import Source

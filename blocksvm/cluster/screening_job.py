@@ -13,8 +13,8 @@ import numpy as np
 
 from blocksvm.cluster.job import Context
 from blocksvm.cluster.solver_job import SolverContext, SolverJob
-from blocksvm.problems.problem import CertificateSums
-from blocksvm.solvers.solver import State, problem_of
+from blocksvm.problems.certificate import CertificateSums
+from blocksvm.solvers.solver import State
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import ReadingCost
 from blocksvm.store.reader import Store
@@ -91,7 +91,7 @@ class ScreeningContext(SolverContext):
         solver = self.solver
         block = self.source.read_block(part.chunks, None)
         state = self._state(part, block.n_samples)
-        problem = problem_of(solver, state)
+        problem = solver.problem_at(state)
         if part.version not in self.sums:
             self.sums = {version: sums for version, sums in self.sums.items() if version in self.versions}
             self.sums[part.version] = problem.sums(solver.weights(state, None))
@@ -99,7 +99,8 @@ class ScreeningContext(SolverContext):
         sums.problem = problem  # at the same w, other problems may have ended
         sums.clear()
         sums.threads = solver.threads
-        alpha, scores, within = state["alpha"], sums.scores(block), sums.within(block)
+        alpha, scores = state["alpha"].reshape(block.n_samples, -1), sums.scores(block)
+        within = sums.within(block)
         allowed = not part.checked or problem.allows(alpha, block)
         member = np.zeros(block.n_samples, bool)
         if part.members is not None:
@@ -108,7 +109,7 @@ class ScreeningContext(SolverContext):
         light = without_entries(block, looked_at)
         entries = {a.name: state[a.name][looked_at] for a in solver.state_arrays if a.axis == "row" and a.in_visits}
         share = np.empty(len(looked_at))
-        sums.add(scores[looked_at], light, entries["alpha"], within[looked_at])
+        sums.add(scores[looked_at], light, alpha[looked_at], within[looked_at])
         solver.shares(light, scores[looked_at], state | entries, share)
         can_move = (share > 0.0) & ~member[looked_at]
         sent = can_move & (share >= part.least)

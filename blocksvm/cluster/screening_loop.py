@@ -28,9 +28,9 @@ from blocksvm.cluster.cluster_plan import ScreenedBatches
 from blocksvm.cluster.dispatcher import StoppedWaiting
 from blocksvm.cluster.screening_job import Screened, ScreeningJob, ScreeningPart, rows_of
 from blocksvm.kernels.version_loops import bring_near
-from blocksvm.problems.problem import CertificateSums
-from blocksvm.solvers.solver import PassResult, TellsShares, problem_of
-from blocksvm.training.certificate import Outcome, RejectedEarly, beyond_bounds
+from blocksvm.problems.certificate import CertificateSums
+from blocksvm.solvers.solver import PassResult, TellsShares
+from blocksvm.training.certificate import beyond_bounds
 from blocksvm.training.visit import VisitResult, VisitTask, of_axis, part_of, put_rows
 from blocksvm.training.working_set import WorkingSet
 
@@ -185,7 +185,7 @@ class ScreeningLoop(ClusterLoop):
         """What the set's rows have of the gap, which no worker has looked at, belongs to what was seen."""
         solver = self.plan.solver
         assert isinstance(solver, TellsShares)
-        sums = problem_of(solver, self.state).sums(self.weights(), solver.prior)
+        sums = solver.problem_at(self.state).sums(self.weights(), solver.prior)
         self._look_at_members(sums)
         solver.count_seen(self.state, sums.added())
         super()._close()
@@ -200,14 +200,16 @@ class ScreeningLoop(ClusterLoop):
         for start in range(0, len(members), AT_ONCE):
             some = rows_of(block, members[start : start + AT_ONCE])
             part, scores, share = part_of(solver, some, state), sums.scores(some), np.empty(some.n_samples)
-            sums.add(scores, some, part["alpha"])
+            sums.add(scores, some, part["alpha"].reshape(some.n_samples, -1))
             solver.shares(some, scores, part, share)
             put_rows(state, some.rows, of_axis(solver, part, "row"))
             working_set.renew(some.rows, share)
         state[LEFT_OUT][:] = False
 
-    def _reading(self, sums: CertificateSums, enough: float, working_set: WorkingSet | None) -> Outcome:
-        """A reading at one w, of all rows, the working set's among them."""
+    def _reading(self, working_set: WorkingSet | None) -> CertificateSums | None:
+        """A reading at one w, of all rows, the working set's among them.  No one adds up w(alpha)."""
+        solver = self.plan.solver
+        sums = solver.problem_at(self.state).sums(self.weights(), solver.prior)
         if self.checkpoint is not None and working_set is not None:
             self.save()
         self.certifying = working_set is not None
@@ -223,8 +225,7 @@ class ScreeningLoop(ClusterLoop):
         # no row of a smaller share would be chosen
         least = math.inf if working_set is None else working_set.least
         self.dispatcher.want(partial(self._part, some, version, leaves_out=False, least=least) for some in parts)
-        seen, n_samples = 0, self.plan.source.n_samples
-        for chunks in parts:
+        for _ in parts:
             try:
                 answer = self.next_answer()
             except StoppedWaiting:
@@ -233,14 +234,10 @@ class ScreeningLoop(ClusterLoop):
             if working_set is not None:
                 working_set.offer(answer.movers, answer.share)
                 working_set.pass_over(answer.below)
-            seen += int(self.plan.source.chunks.n_rows[chunks].sum())
             if self.watch.stop():
                 return None
-            if seen < n_samples and sums.gap_so_far() > enough:
-                return RejectedEarly(sums.gap_so_far(), seen / n_samples)
-        certificate = sums.certificate(), sums.drift()
         if working_set is not None:
             working_set.end_reading()
-            self._look_at_members(sums)
+            self._look_at_members(solver.problem_at(self.state).sums(self.weights(), solver.prior))
         self.certifying = False
-        return certificate
+        return sums

@@ -37,7 +37,7 @@ from blocksvm.estimators.fit_rows import (
     pieces_of,
 )
 from blocksvm.estimators.parameters import Parameter
-from blocksvm.kernels.margins import decision_values
+from blocksvm.kernels.columns import decision_values
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.source import Source
 from blocksvm.store.reader import open_store
@@ -293,7 +293,7 @@ class Estimator(BaseEstimator):
                 block = store.read_block(np.array([chunk]), None)
                 values = np.empty((len(w), block.n_samples))
                 for vector, out in zip(w, values, strict=True):
-                    decision_values(*block.matrix, vector, 1.0, out)
+                    decision_values(*block.matrix, vector.reshape(-1, 1), 1.0, out.reshape(-1, 1))
                 return values[0] if len(values) == 1 else values.T
 
             return by_source(store, of_chunk)

@@ -9,7 +9,7 @@ A row's part of primal - dual is sum_k (C_i [k = y_i] - a_ik) (max_j v_ij - v_ik
 below its bound have the largest v.  Where that is a single k = s, and v_s lies ``excess`` above all others, the row is
 at a corner, which it leaves when some decision value has moved by half of that.
 
-The classes lie side by side: w ((d + 1) * width,) and alpha (n, k), as in several_loops.py; y (n,) int16 is the class, -1
+The classes lie side by side: w (d + 1, width) and alpha (n, k), as in columns.py; y (n,) int16 is the class, -1
 where a row has none; cost (k + 1,) float64 by class, the last one 0.
 """
 
@@ -17,10 +17,10 @@ import numpy as np
 
 from blocksvm.base.vectors import LINE
 from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.columns import add_row_to, all_lanes, entries_ahead, prefetch_lanes, row_scores
 from blocksvm.kernels.dual_cd_loops import NEGLIGIBLE
 from blocksvm.kernels.loss_functions import AT_REST, FREE, NEAR, SUMS, UNIT_ROUNDOFF, importance_of
 from blocksvm.kernels.prefetch import ROW_AHEAD, WEIGHTS_AHEAD, prefetch, prefetch_row
-from blocksvm.kernels.several_loops import add_row_to, all_lanes, entries_ahead, prefetch_lanes, row_scores
 
 
 @inlined
@@ -83,13 +83,16 @@ def best_row(v, a, y, c, q, edges, new):
 
 
 @kernel
-def crammer_singer_pass(rows, order, bias, cost, limits, arrays, width):
-    """One inner pass over the rows in ``order``; rows, limits and arrays as ``dual_cd_pass`` has them, but with alpha
-    (n, k); bias, cost (k + 1,) by class, width: as above.  Returns what it does, but not how many rows move; projected
-    gradients are never below 0.  A row at a corner whose excess lies above ``limits.above`` is dropped."""
+def crammer_singer_pass(rows, order, bias, cost, limits, arrays):
+    """One inner pass over the rows in ``order``; rows, limits and arrays as ``dual_cd_pass`` has them for one problem,
+    but with alpha (n, k); bias, cost (k + 1,) by class: as above.  conjugates (k,) gain the changes of a_ik, k != y_i.
+    Returns what it does; projected gradients are never below 0.  A row at a corner whose excess lies above
+    ``limits.above`` is dropped."""
     indptr, indices, values, y, weights, sq_norms = rows
-    shrink_above, _, rest_beyond, rest_visits = limits
-    w, alpha, active, rest, pauses, share = arrays
+    shrink_above, _, rest_beyond, rest_visits, reading, _ = limits
+    columns, alpha, active, rest, conjugates, seen, _, pauses, share = arrays
+    width = columns.shape[1]
+    w = columns.reshape(-1)
     k = alpha.shape[1]
     n = order.shape[0]
     with_set = share.shape[0] > 0
@@ -102,9 +105,9 @@ def crammer_singer_pass(rows, order, bias, cost, limits, arrays, width):
     moving = all_lanes(width)
     in_row = entries_ahead(indptr[indptr.shape[0] - 1], indptr.shape[0] - 1, width)
     pg_max = 0.0
-    dropped = nonzeros = 0
+    dropped = nonzeros = n_rows_moving = 0
     bias_sq = bias * bias
-    loss = resting_loss = changes = gain = shares = 0.0
+    loss = resting_loss = gain = 0.0
     for t in range(n):
         if t + ROW_AHEAD < n:
             ahead = order[t + ROW_AHEAD]
@@ -121,7 +124,7 @@ def crammer_singer_pass(rows, order, bias, cost, limits, arrays, width):
         start = indptr[i]
         stop = indptr[i + 1]
         nonzeros += stop - start
-        row_scores(indices, values, start, stop, w, width, bias, lanes, lanes.shape[0], in_row, z)
+        row_scores(indices, values, start, stop, w, width, bias, lanes, in_row, z)
         for j in range(k):
             if j != label:
                 v[j] += 1.0
@@ -130,15 +133,19 @@ def crammer_singer_pass(rows, order, bias, cost, limits, arrays, width):
         loss += c * lost
         if with_set:
             share[i] = AT_REST if excess > NEAR else max(mine, FREE) if excess == 0.0 else mine
-            shares += max(share[i], 0.0)
-        if rest[i] == 0 and excess > rest_beyond:
-            rest[i] = rest_visits
-            if with_set:
-                pauses[i] = min(2 * pauses[i] + 3, rest_visits)
-                rest[i] = pauses[i]
-            resting_loss += c * lost
-        elif with_set and rest[i] == 0 and rest_beyond < np.inf:
-            pauses[i] = 0
+            seen[0] += max(share[i], 0.0)
+        if reading:
+            if excess > rest_beyond:
+                pause = rest_visits
+                if with_set:
+                    pause = min(2 * pauses[i, 0] + 3, rest_visits)
+                    pauses[i, 0] = pause
+                rest[i, 0] = 1 + pause
+                resting_loss += c * lost
+            else:
+                rest[i, 0] = 1 if with_set and share[i] < 0.0 else 0
+                if with_set and rest_beyond < np.inf:
+                    pauses[i, 0] = 0
         if excess > shrink_above:
             active[i] = 0
             dropped += 1
@@ -160,14 +167,15 @@ def crammer_singer_pass(rows, order, bias, cost, limits, arrays, width):
             steps[j] = step
             if step != 0.0:
                 if j != label:
-                    changes += step
+                    conjugates[j] += step
                 gain -= step * (v[j] + 0.5 * q * step)
                 a[j] = new[j]
                 if n_moving == 0 or moving[n_moving - 1] != j // LINE:
                     moving[n_moving] = j // LINE
                     n_moving += 1
         add_row_to(indices, values, start, stop, w, width, bias, moving, n_moving, steps)
-    return pg_max, 0.0, dropped, nonzeros, loss, resting_loss, changes, gain, shares
+        n_rows_moving += 1
+    return pg_max, 0.0, dropped, nonzeros, loss, resting_loss, gain, seen[0], n_rows_moving
 
 
 @kernel
@@ -220,7 +228,7 @@ def crammer_singer_sums(scores, within, y, weights, alpha, cost):
 @kernel
 def crammer_singer_shares(scores, y, weights, alpha, cost, rest, pauses, out):
     """``out`` (n,) float64: each row's share of the gap, AT_REST for one at a corner that it will not leave soon; a row
-    that can move is at rest no longer."""
+    that can move is at rest no longer (rest, pauses (n, 1))."""
     k = scores.shape[1]
     v = np.empty(k)
     for i in range(scores.shape[0]):
@@ -234,15 +242,16 @@ def crammer_singer_shares(scores, y, weights, alpha, cost, rest, pauses, out):
         lost, share, projected, excess = row_state(v, alpha[i], label, c)
         if excess <= NEAR:
             out[i] = max(share, FREE) if excess == 0.0 else share
-            rest[i] = 0
-            pauses[i] = 0
+            rest[i, 0] = 0
+            pauses[i, 0] = 0
+        else:
+            rest[i, 0] = max(rest[i, 0], 1)
 
 
 @kernel
 def crammer_singer_feasible(alpha, y, weights, cost, ratio):
     """Another problem's a for this one: times ratio (k,) by the row's class, and 0 where it costs nothing, or where that
-    is beyond its bounds.  Returns the sum of a_k over the classes that are not the row's own."""
-    total = 0.0
+    is beyond its bounds."""
     for i in range(alpha.shape[0]):
         label = y[i]
         c = cost[label] * importance_of(weights, i)
@@ -256,5 +265,3 @@ def crammer_singer_feasible(alpha, y, weights, cost, ratio):
                 alpha[i, j] = min(alpha[i, j] * factor, 0.0)
                 left += alpha[i, j]
         alpha[i, label] = min(-left, c)
-        total += left
-    return total

@@ -1,48 +1,50 @@
-"""Dual coordinate descent over the rows of one block (Hsieh, Chang, Lin, Keerthi, Sundararajan, ICML 2008, Alg. 3).
+"""Dual coordinate descent over the rows of one block (Hsieh, Chang, Lin, Keerthi, Sundararajan, ICML 2008, Alg. 3), for
+k problems over the same rows, each of them
 
     max_a  D(a) = -sum_i conjugate(a_i, y_i, c_i) - 1/2 ||w0 + sum_i a_i direction(y_i) x_i||^2 + constant
 
-one a_i at a time, with w = w0 + sum_i a_i direction(y_i) x_i maintained.  The type of a loss decides
-what is compiled (loss_functions.py).
+one a_i at a time, with w = w0 + sum_i a_i direction(y_i) x_i maintained; a row is read once for all of them.  Weights
+lie side by side, as columns.py has it; alpha (n, k).  On which side, -1 or +1, of a problem a row lies, 0 where it is no
+part of it, and its target and cost: ``Objective``.  The type of a loss decides what is compiled (loss_functions.py).
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from blocksvm.kernels import kernel
+from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.columns import add_steps, column_of, count_of, lane_of, prefetch_columns, reads_ahead, scores_of
 from blocksvm.kernels.loss_functions import (
     AT_REST,
+    SUMS,
     conjugate,
+    cost_of,
     direction,
     feasible,
-    row_cost,
+    importance_of,
     share_of_gap,
+    side_of,
     stationarity,
     step,
+    target_of,
+    terms_of_gap,
     value,
 )
-from blocksvm.kernels.prefetch import (
-    ROW_AHEAD,
-    WEIGHTS_AHEAD,
-    add_row,
-    dot,
-    hot_run,
-    prefetch,
-    prefetch_row,
-    prefetch_weights,
-)
+from blocksvm.kernels.prefetch import ROW_AHEAD, WEIGHTS_AHEAD, prefetch, prefetch_row
 
 # A projected gradient below this changes nothing that float64 could show (LIBLINEAR's constant).
 NEGLIGIBLE = 1.0e-12
+NEVER = 255  # in the place of a rest
 
 
 class Objective(NamedTuple):
-    """The numbers of a problem: the value of the constant feature whose weight is w[-1]; cost (3,) float64 by the sign
-    of y (``row_cost``); loss: NamedTuple with its functions (loss_functions.py)."""
+    """The numbers of k problems: bias: the value of the constant feature whose weight is w's last; costs (k, 2): of a row
+    on the side -1 and +1, without the row's weight; sides (m, k) int8: of rows of each code, the last one -1; None: the
+    code is the side; loss: NamedTuple with its functions (loss_functions.py)."""
 
     bias: float
-    cost: np.ndarray
+    costs: np.ndarray
+    sides: np.ndarray | None
     loss: tuple
 
 
@@ -51,179 +53,322 @@ class Limits(NamedTuple):
 
     above > 0 and below < 0: the extremes of the last pass's projected gradients, beyond which a row at its bound is
     dropped from the visit (+-inf: none is); rest_beyond > 0: a row at a bound whose gradient lies farther than this
-    beyond it is left out of its next ``rest_visits`` visits (+inf: none).
+    beyond it is left out of its next ``rest_visits`` readings (+inf: none); reading: the rows are those of a block, not
+    of a working set; first: in the first pass of such a visit.
     """
 
     above: float = np.inf
     below: float = -np.inf
     rest_beyond: float = np.inf
     rest_visits: int = 0
+    reading: bool = False
+    first: bool = True
 
 
 class PassArrays(NamedTuple):
-    """The arrays that a pass updates: w (d + 1,), alpha (n,) float64, active (n,) and rest (n,) uint8.
+    """The arrays that a pass updates: w (d + 1, width), alpha (n, k) float64, active (n,) and rest (n, k) uint8;
+    conjugates (k,) gain the changes of each problem's sum_i conjugate_i, seen (k,) its shares of the gap.
 
-    With a working set (both of length 0 without one): pauses (n,) uint8, how long each row's last rest was, the next
-    one is 3 visits more than twice as long, at most ``rest_visits``; share (n,) float64, each visited row's share of the
-    gap as ``share_of_gap`` has it, before its own step.
+    rest[i, c]: 0, row i is visited for problem c; 1, not in passes over a working set, where it has no share, nor again
+    in this visit; 1 + r: nor in the next r readings; NEVER: it is no part of the problem.
+
+    With a working set (both of length 0 without one): pauses (n, k) uint8, how long each row's last rest was, the next
+    one is 3 readings more than twice as long, at most ``rest_visits``; share (n,) float64, each visited row's shares of
+    the gaps as ``share_of_gap`` has them, before its own step, times scale (k,), added up.
     """
 
     w: np.ndarray
     alpha: np.ndarray
     active: np.ndarray
     rest: np.ndarray
+    conjugates: np.ndarray
+    seen: np.ndarray
+    scale: np.ndarray
     pauses: np.ndarray
     share: np.ndarray
 
 
-@kernel
-def dual_cd_pass(rows, order, objective, limits, arrays, moving):
-    """One inner pass over the rows in ``order``; or, where ``moving`` is given, the same without a step, at one w.
+@inlined
+def is_awake(rest, first):
+    """Whether a row is visited for a problem, where ``rest`` is what ``PassArrays.rest`` has of the two."""
+    return rest <= (1 if first else 0)
 
-    rows: ``Rows``, with y int16 of +-1, or float64; order (m,) int32, the rows to visit, all active; objective:
-    ``Objective``; limits: ``Limits``; arrays: ``PassArrays``; moving (m,) int32, filled with the rows that a step would
-    move, in their order, or None.  Rows of cost 0 are passed over.
+
+@inlined
+def awake_for_some(rest, row, live, first):
+    """Whether the row is visited for one of these problems."""
+    s = 0
+    while s < count_of(live) and not is_awake(rest[row, column_of(live, s)], first):
+        s += 1
+    return s < count_of(live)
+
+
+@kernel
+def leave_resting(order, rest, live, active, reading):
+    """Compact ``order`` to the rows that are awake for some live problem; the others are inactive in this visit and, in
+    a ``reading``, one nearer to their return.  Returns how many stay."""
+    n_awake = 0
+    for t in range(order.shape[0]):
+        i = order[t]
+        if awake_for_some(rest, i, live, reading):
+            order[n_awake] = i
+            n_awake += 1
+            continue
+        active[i] = 0
+        if reading:
+            for s in range(count_of(live)):
+                c = column_of(live, s)
+                if rest[i, c] != NEVER:
+                    rest[i, c] -= 1
+    return n_awake
+
+
+@kernel
+def dual_cd_pass(rows, reals, order, objective, limits, live, arrays, moving):
+    """One inner pass over the rows in ``order``, for the live problems; or, where ``moving`` is given, the same without a
+    step, at one w.  A row is dropped from the visit where every one of them would do that.
+
+    rows: ``Rows``, whose y are codes; reals (n,) float64: the rows' targets where they are real numbers, else None; order
+    (m,) int32, the rows to visit, all active; objective: ``Objective``; limits: ``Limits``; live (t,) int32: problems of
+    one lane, None: the only one; arrays: ``PassArrays``; moving (m,) int32, filled with the rows that a step would move,
+    in their order, or None.
 
     Returns (pg_max, pg_min, rows dropped, nonzeros, loss sum of the margins seen before each row's own step, the part
-    of it that belongs to rows put to rest, change of sum_i conjugate_i, increase of D, sum of the shares, rows that
-    move).
+    of it that belongs to rows put to rest, increase of D, sum of the shares, rows that move).
     """
-    indptr, indices, values, y, weights, sq_norms = rows
-    bias, cost, loss = objective
-    shrink_above, shrink_below, rest_beyond, rest_visits = limits
-    w, alpha, active, rest, pauses, share = arrays
-    d = w.shape[0] - 1
+    indptr, indices, values, codes, weights, sq_norms = rows
+    bias, costs, sides, loss = objective
+    shrink_above, shrink_below, rest_beyond, rest_visits, reading, first = limits
+    columns, alpha, active, rest, conjugates, seen, scale, pauses, share = arrays
+    width = columns.shape[1]
+    w = columns.reshape(-1)
     n = order.shape[0]
     with_set = share.shape[0] > 0
+    z = np.empty(width)
+    steps = np.zeros(width)
+    awake = np.empty(count_of(live), np.int64)
+    lane = lane_of(live)
+    way = reads_ahead(live, indptr, indices, width)
     pg_max = -np.inf
     pg_min = np.inf
     dropped = nonzeros = n_moving = 0
     bias_sq = bias * bias
-    loss_sum = resting_loss = change = gain = shares = 0.0
-    run = hot_run(indptr, indices)
+    loss_sum = resting_loss = gain = shares = 0.0
     for t in range(n):
         if t + ROW_AHEAD < n:
             ahead = order[t + ROW_AHEAD]
             prefetch_row(indptr, indices, values, ahead)
             prefetch(sq_norms, ahead)
+            prefetch(codes, ahead)
             prefetch(alpha, ahead)
         if t + WEIGHTS_AHEAD < n:
-            prefetch_weights(indptr, indices, w, order[t + WEIGHTS_AHEAD], run)
+            prefetch_columns(live, indptr, indices, w, width, lane, order[t + WEIGHTS_AHEAD], way)
         i = order[t]
-        c = row_cost(cost, weights, y, i)
-        if c == 0.0:
+        importance = importance_of(weights, i)
+        n_awake = 0
+        for s in range(count_of(live)):
+            c = column_of(live, s)
+            if is_awake(rest[i, c], first):
+                if cost_of(costs, side_of(sides, codes, reals, i, c), c) * importance == 0.0:
+                    rest[i, c] = NEVER
+                else:
+                    awake[n_awake] = c
+                    n_awake += 1
+            elif first and rest[i, c] != NEVER:
+                rest[i, c] -= 1
+        if n_awake == 0:
+            if with_set:
+                share[i] = AT_REST
             continue
         start = indptr[i]
         stop = indptr[i + 1]
         nonzeros += stop - start
-        target = float(y[i])
-        a = alpha[i]
-        z = dot(indices, values, start, stop, w) + bias * w[d]
-        suffered = value(loss, z, target, c)
-        loss_sum += suffered
-        projected, excess = stationarity(loss, a, z, target, c)
-        if with_set:
-            share[i] = share_of_gap(loss, a, z, target, c)
-            shares += max(share[i], 0.0)
-        if rest[i] == 0 and abs(excess) > rest_beyond:
-            rest[i] = rest_visits
+        scores_of(live, indices, values, start, stop, w, width, lane, bias, way, z)
+        q = sq_norms[i] + bias_sq
+        moves = False
+        all_beyond = True
+        row_share = AT_REST
+        for s in range(n_awake):
+            c = awake[s]
+            side = side_of(sides, codes, reals, i, c)
+            cost = cost_of(costs, side, c) * importance
+            target = target_of(side, reals, i)
+            a = alpha[i, c]
+            suffered = value(loss, z[c], target, cost)
+            loss_sum += suffered
+            projected, excess = stationarity(loss, a, z[c], target, cost)
+            mine = AT_REST
             if with_set:
-                pauses[i] = min(2 * pauses[i] + 3, rest_visits)
-                rest[i] = pauses[i]
-            resting_loss += suffered
-        elif with_set and rest[i] == 0 and rest_beyond < np.inf:
-            pauses[i] = 0
-        if excess > shrink_above or excess < shrink_below:
+                mine = share_of_gap(loss, a, z[c], target, cost)
+                if mine >= 0.0:
+                    row_share = max(row_share, 0.0) + mine * scale[c]
+                    seen[c] += mine
+            if reading:
+                if abs(excess) > rest_beyond:
+                    pause = rest_visits
+                    if with_set:
+                        pause = min(2 * pauses[i, c] + 3, rest_visits)
+                        pauses[i, c] = pause
+                    rest[i, c] = 1 + pause
+                    resting_loss += suffered
+                else:
+                    rest[i, c] = 1 if with_set and mine < 0.0 else 0
+                    if with_set and rest_beyond < np.inf:
+                        pauses[i, c] = 0
+            if excess > shrink_above or excess < shrink_below:
+                continue
+            all_beyond = False
+            pg_max = max(pg_max, projected)
+            pg_min = min(pg_min, projected)
+            if abs(projected) > NEGLIGIBLE:
+                moves = True
+                if moving is None:
+                    new = step(loss, a, z[c], q, target, cost)
+                    more = conjugate(loss, new, target, cost) - conjugate(loss, a, target, cost)
+                    conjugates[c] += more
+                    move = (new - a) * direction(loss, target)
+                    gain -= more + move * (z[c] + 0.5 * move * q)
+                    alpha[i, c] = new
+                    steps[c] = move
+        if with_set:
+            share[i] = row_share
+            shares += max(row_share, 0.0)
+        if all_beyond:
             active[i] = 0
             dropped += 1
-            continue
-        pg_max = max(pg_max, projected)
-        pg_min = min(pg_min, projected)
-        if abs(projected) > NEGLIGIBLE:
-            n_moving += 1
+        if moves:
             if moving is not None:
-                moving[n_moving - 1] = i
-                continue
-            q = sq_norms[i] + bias_sq
-            new = step(loss, a, z, q, target, c)
-            more = conjugate(loss, new, target, c) - conjugate(loss, a, target, c)
-            change += more
-            move = (new - a) * direction(loss, target)
-            gain -= more + move * (z + 0.5 * move * q)
-            alpha[i] = new
-            add_row(indices, values, start, stop, move, w)
-            w[d] += move * bias
-    return pg_max, pg_min, dropped, nonzeros, loss_sum, resting_loss, change, gain, shares, n_moving
+                moving[n_moving] = i
+            else:
+                add_steps(live, indices, values, start, stop, w, width, lane, bias, steps)
+                for s in range(n_awake):
+                    steps[awake[s]] = 0.0
+            n_moving += 1
+    return pg_max, pg_min, dropped, nonzeros, loss_sum, resting_loss, gain, shares, n_moving
 
 
 @kernel
-def dual_coefficients(alpha, y, weights, cost, loss, out):
-    """``out[i] = alpha[i] * direction(y[i])``, by which w is rebuilt from alpha (``add_rows``).
-
-    Returns the sums of conjugate(f a_i) for f = 1, 1/2 and 1/4.
-    """
-    whole = half = quarter = 0.0
-    for i in range(alpha.shape[0]):
-        a = alpha[i]
-        target = float(y[i])
-        out[i] = a * direction(loss, target)
-        c = row_cost(cost, weights, y, i)
-        if c > 0.0:
-            whole += conjugate(loss, a, target, c)
-            half += conjugate(loss, 0.5 * a, target, c)
-            quarter += conjugate(loss, 0.25 * a, target, c)
-    return whole, half, quarter
-
-
-@kernel
-def make_feasible(alpha, y, weights, cost, loss, ratio, largest):
-    """Another problem's dual variables for this one: times ratio (2,) by class, then into the row's own bounds.
-
-    Returns the largest factor, at most ``largest``, by which all of them may be multiplied.
-    """
-    for i in range(alpha.shape[0]):
-        target = float(y[i])
-        c = row_cost(cost, weights, y, i)
-        a = feasible(loss, alpha[i] * ratio[1 if y[i] > 0 else 0], target, c) if c > 0.0 else 0.0
-        alpha[i] = a
-        if c > 0.0 and feasible(loss, a * largest, target, c) != a * largest:
-            low = 1.0
-            high = largest
-            while True:
-                middle = 0.5 * (low + high)
-                if not low < middle < high:
-                    break
-                if feasible(loss, a * middle, target, c) == a * middle:
-                    low = middle
-                else:
-                    high = middle
-            largest = low
-    return largest
-
-
-@kernel
-def leave_resting(order, rest, active):
-    """Compact ``order`` to the rows that are not at rest; the others come one visit nearer to their return, and are
-    inactive for this one.  Returns how many stay."""
-    n_awake = 0
+def add_up_shares(order, of_lanes, out):
+    """``out`` (n,): of the rows in ``order`` the sum of the lanes' shares, of_lanes (lanes, n), that are not below 0."""
     for t in range(order.shape[0]):
         i = order[t]
-        if rest[i] > 0:
-            rest[i] -= 1
-            active[i] = 0
-        else:
-            order[n_awake] = i
-            n_awake += 1
-    return n_awake
+        out[i] = AT_REST
+        for lane in range(of_lanes.shape[0]):
+            if of_lanes[lane, i] >= 0.0:
+                out[i] = max(out[i], 0.0) + of_lanes[lane, i]
 
 
 @kernel
-def shares_of_gap(scores, y, weights, alpha, cost, loss, rest, pauses, out):
-    """``out`` (n,) float64: each row's share of the gap at decision values ``scores`` (n,) float64; AT_REST also for
-    rows of cost 0.  A row that can move is at rest no longer (rest, pauses (n,) uint8)."""
+def shares_of_gap(scores, codes, reals, weights, objective, live, alpha, scale, rest, pauses, out):
+    """``out`` (n,) float64: each row's scaled shares of the live problems' gaps at decision values ``scores`` (n, k),
+    added up, as ``dual_cd_pass`` has them; where a row can move for a problem it is at rest no longer."""
+    bias, costs, sides, loss = objective
     for i in range(scores.shape[0]):
-        c = row_cost(cost, weights, y, i)
-        out[i] = share_of_gap(loss, alpha[i], scores[i], float(y[i]), c) if c > 0.0 else AT_REST
-        if out[i] >= 0.0:
-            rest[i] = 0
-            pauses[i] = 0
+        importance = importance_of(weights, i)
+        total = AT_REST
+        for s in range(count_of(live)):
+            c = column_of(live, s)
+            side = side_of(sides, codes, reals, i, c)
+            cost = cost_of(costs, side, c) * importance
+            if cost == 0.0:
+                rest[i, c] = NEVER
+                continue
+            mine = share_of_gap(loss, alpha[i, c], scores[i, c], target_of(side, reals, i), cost)
+            if mine >= 0.0:
+                total = max(total, 0.0) + mine * scale[c]
+                rest[i, c] = 0
+                pauses[i, c] = 0
+            else:
+                rest[i, c] = max(rest[i, c], 1)
+        out[i] = total
+
+
+@kernel
+def certificate_sums(scores, within, codes, reals, weights, objective, live, alpha, out):
+    """``out`` (k, SUMS) gains, for each live problem, what ``terms_of_gap`` has of each row, given scores (n, k) that are
+    known to +- within (n, k); alpha (n, k), or None for a primal method, which is as 0."""
+    bias, costs, sides, loss = objective
+    for i in range(scores.shape[0]):
+        importance = importance_of(weights, i)
+        for s in range(count_of(live)):
+            c = column_of(live, s)
+            side = side_of(sides, codes, reals, i, c)
+            cost = cost_of(costs, side, c) * importance
+            if cost == 0.0:
+                continue
+            a = 0.0 if alpha is None else alpha[i, c]
+            terms = terms_of_gap(loss, a, scores[i, c], within[i, c], target_of(side, reals, i), cost)
+            for t in range(SUMS):
+                out[c, t] += terms[t]
+
+
+@kernel
+def dual_coefficients(alpha, codes, reals, weights, objective, live, conjugates, out):
+    """``out[i, c] = alpha[i, c] * direction`` for the live problems, 0 for the others, by which w is recomputed
+    (``add_rows``); conjugates (k, 3) gain each problem's sums of conjugate(f a_i) for f = 1, 1/2 and 1/4."""
+    bias, costs, sides, loss = objective
+    out[:] = 0.0
+    for i in range(alpha.shape[0]):
+        importance = importance_of(weights, i)
+        for s in range(count_of(live)):
+            c = column_of(live, s)
+            side = side_of(sides, codes, reals, i, c)
+            cost = cost_of(costs, side, c) * importance
+            if cost > 0.0:
+                target = target_of(side, reals, i)
+                a = alpha[i, c]
+                out[i, c] = a * direction(loss, target)
+                conjugates[c, 0] += conjugate(loss, a, target, cost)
+                conjugates[c, 1] += conjugate(loss, 0.5 * a, target, cost)
+                conjugates[c, 2] += conjugate(loss, 0.25 * a, target, cost)
+
+
+@kernel
+def make_feasible(alpha, codes, reals, weights, objective, ratio, largest):
+    """Other problems' dual variables for these: times ratio (k, 2) by problem and side (of real targets the second), then
+    into each row's own bounds; 0 where a row is no part of a problem.  largest (k,): lowered to the largest factor by
+    which all of a problem's may be multiplied."""
+    bias, costs, sides, loss = objective
+    for i in range(alpha.shape[0]):
+        importance = importance_of(weights, i)
+        for c in range(alpha.shape[1]):
+            side = side_of(sides, codes, reals, i, c)
+            cost = cost_of(costs, side, c) * importance
+            target = target_of(side, reals, i)
+            a = feasible(loss, alpha[i, c] * cost_of(ratio, side, c), target, cost) if cost > 0.0 else 0.0
+            alpha[i, c] = a
+            if cost > 0.0 and feasible(loss, a * largest[c], target, cost) != a * largest[c]:
+                low = 1.0
+                high = largest[c]
+                while True:
+                    middle = 0.5 * (low + high)
+                    if not low < middle < high:
+                        break
+                    if feasible(loss, a * middle, target, cost) == a * middle:
+                        low = middle
+                    else:
+                        high = middle
+                largest[c] = low
+
+
+@kernel
+def sums_by_side(scores, codes, reals, weights, objective, alpha, sq_norms):
+    """(2, 3) float64, for certificates of one problem with an unregularised bias: of the rows with a direction < 0 and of
+    those above 0 the sums of conjugate + a direction z, of |a direction|, and of |a direction| ||x||; sq_norms (n,)
+    float64 ||x_i||^2 without a constant feature."""
+    bias, costs, sides, loss = objective
+    sums = np.zeros((2, 3))
+    for i in range(scores.shape[0]):
+        part = side_of(sides, codes, reals, i, 0)
+        cost = cost_of(costs, part, 0) * importance_of(weights, i)
+        if cost == 0.0:
+            continue
+        target = target_of(part, reals, i)
+        a = alpha[i, 0]
+        signed = a * direction(loss, target)
+        if signed != 0.0:
+            side = 1 if signed > 0.0 else 0
+            sums[side, 0] += conjugate(loss, a, target, cost) + signed * scores[i, 0]
+            sums[side, 1] += abs(signed)
+            sums[side, 2] += abs(signed) * np.sqrt(sq_norms[i])
+    return sums

@@ -3,6 +3,8 @@ machine code.  loss: a NamedTuple of numbers with these methods, which losses/lo
 and its share of the duality gap.
 """
 
+import numpy as np
+
 from blocksvm.kernels import by_type, inlined
 
 # A row at a bound whose gradient lies farther than this beyond it is not expected to move soon.
@@ -64,13 +66,30 @@ def importance_of(weights, i):
 
 
 @inlined
-def row_cost(cost, weights, y, i):
-    """c_i: cost (3,) of rows with y < 0, y = 0 and y > 0, times the row's weight (weights None: 1).  A row of cost 0 is
-    no part of the problem: one of weight 0, or of two classes one without a label."""
-    c = cost[1 + (y[i] > 0) - (y[i] < 0)]
-    if weights is not None:
-        c *= weights[i]
-    return c
+def side_of(sides, codes, reals, i, c):
+    """On which side of problem c row i lies, -1 or +1, or 0 where it is no part of it: sides (m, k) by code; None: of two
+    classes the code is the side, and rows of real targets lie on +1."""
+    if sides is not None:
+        return np.int64(sides[codes[i], c])
+    if reals is not None:
+        return 1
+    return np.int64(codes[i])
+
+
+@inlined
+def cost_of(costs, side, c):
+    """The cost of a row that lies on this side of problem c, without the row's weight; costs (k, 2)."""
+    if side == 0:
+        return 0.0
+    return costs[c, 1] if side > 0 else costs[c, 0]
+
+
+@inlined
+def target_of(side, reals, i):
+    """The target of row i, which lies on this side of a problem."""
+    if reals is None:
+        return np.float64(side)
+    return reals[i]
 
 
 SUMS = 8  # numbers that ``terms_of_gap`` has of a row

@@ -10,8 +10,16 @@ have added, which lies where the loss's dual variables may: a = scale * b.
 import numpy as np
 
 from blocksvm.kernels import kernel
-from blocksvm.kernels.loss_functions import derivative, direction, row_cost, value
-from blocksvm.kernels.margins import sum_of_squares
+from blocksvm.kernels.columns import sum_of_squares
+from blocksvm.kernels.loss_functions import (
+    cost_of,
+    derivative,
+    direction,
+    importance_of,
+    side_of,
+    target_of,
+    value,
+)
 from blocksvm.kernels.prefetch import ROW_AHEAD, WEIGHTS_AHEAD, dot, hot_run, prefetch_row, prefetch_weights, value_at
 
 # ||v||^2 drifts by rounding: it is recomputed at every t that is a multiple of this.
@@ -23,11 +31,11 @@ SMALLEST_SCALE = 1.0e-9
 
 
 @kernel
-def pegasos_pass(rows, order, batch, objective, curvature, lam, radius, v, lagged, b, b_lagged, scalars, chosen,
+def pegasos_pass(rows, reals, order, batch, objective, curvature, lam, radius, v, lagged, b, b_lagged, scalars, chosen,
                  steps_of):  # fmt: skip
     """One inner pass over ``order`` in sub-batches of ``batch`` rows (the last may be smaller).
 
-    rows, objective: as ``dual_cd_pass`` has them, with cost (3,) float64: l C / sum C by the sign of y, times weights (n,)
+    rows, reals, objective: as ``dual_cd_pass`` has them for one problem, with l C / sum C for the costs, times weights (n,)
     float64 (None: 1) it is r_i; curvature: times r_i the loss's second derivative where its first has no bound, else 0: a row's step is
     then no longer than 1 / (curvature r_i ||x_i||^2), beyond which it would overshoot; v (d + 1,): w / scale; lagged
     (d + 1,): sum over the steps of the suffix of (sum of the scales before the step) * (change of v), less the iterates
@@ -38,7 +46,7 @@ def pegasos_pass(rows, order, batch, objective, curvature, lam, radius, v, lagge
     Returns (weighted loss sum of the decision values seen before each step, nonzeros, steps with a subgradient).
     """
     indptr, indices, values, y, weights, sq_norms = rows
-    bias, cost, loss = objective
+    bias, costs, sides, loss = objective
     d = v.shape[0] - 1
     n = order.shape[0]
     dual = b.shape[0] > 0
@@ -58,13 +66,14 @@ def pegasos_pass(rows, order, batch, objective, curvature, lam, radius, v, lagge
             i = order[r]
             start, stop = indptr[i], indptr[i + 1]
             nonzeros += stop - start
-            cost_of_row = row_cost(cost, weights, y, i)
-            if cost_of_row == 0.0:
+            side = side_of(sides, y, reals, i, 0)
+            cost = cost_of(costs, side, 0) * importance_of(weights, i)
+            if cost == 0.0:
                 continue
-            target = float(y[i])
+            target = target_of(side, reals, i)
             z = scale * (dot(indices, values, start, stop, v) + bias * v[d])
-            loss_sum += value(loss, z, target, cost_of_row)
-            slope = derivative(loss, z, target, cost_of_row)
+            loss_sum += value(loss, z, target, cost)
+            slope = derivative(loss, z, target, cost)
             if slope != 0.0:
                 chosen[n_chosen] = i
                 steps_of[n_chosen] = -slope
@@ -89,7 +98,9 @@ def pegasos_pass(rows, order, batch, objective, curvature, lam, radius, v, lagge
         for q in range(n_chosen):
             i = chosen[q]
             length = eta
-            stiffness = curvature * row_cost(cost, weights, y, i) * (sq_norms[i] + bias * bias)
+            side = side_of(sides, y, reals, i, 0)
+            cost = cost_of(costs, side, 0) * importance_of(weights, i)
+            stiffness = curvature * cost * (sq_norms[i] + bias * bias)
             if stiffness * length > 1.0:
                 length = 1.0 / stiffness
             c = length / (finish - begin) * steps_of[q] / scale
@@ -104,7 +115,7 @@ def pegasos_pass(rows, order, batch, objective, curvature, lam, radius, v, lagge
             v[d] += step
             lagged[d] += scale_sum * step
             if dual:
-                step = c * direction(loss, float(y[i]))  # 1 or -1, so its own inverse
+                step = c * direction(loss, target_of(side, reals, i))  # 1 or -1, so its own inverse
                 b[i] += step
                 b_lagged[i] += scale_sum * step
         moved += n_chosen > 0

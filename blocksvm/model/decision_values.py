@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blocksvm.base.vectors import together
-from blocksvm.kernels.margins import decision_values
-from blocksvm.kernels.several_loops import several_decision_values
+from blocksvm.kernels.columns import decision_values
 
 if TYPE_CHECKING:
     from blocksvm.solvers.solver import Completion
@@ -52,12 +51,12 @@ def pieces_of_values(matrix: tuple, w: np.ndarray, constant: float, further: int
         piece = indptr[start : rows.stop + 1], indices, entries
         if columns is not None:
             values = memory[: k * (rows.stop - start)].reshape(-1, k)
-            several_decision_values(*piece, columns.reshape(-1), columns.shape[1], constant, values)
+            decision_values(*piece, columns, constant, values)
             yield rows, values.T
             continue
         values = memory[: k * (rows.stop - start)].reshape(k, -1)
         for weights, out in zip(w, values, strict=True):
-            decision_values(*piece, weights, constant, out)
+            decision_values(*piece, weights.reshape(-1, 1), constant, out.reshape(-1, 1))
         yield rows, values
 
 

@@ -93,10 +93,9 @@ class CertifyingEvent(_Event):
 
 
 class CertificateEvent(_Event, _Figures):
-    """A certificate, or the beginning of one that was broken off."""
+    """A certificate."""
 
     event: Literal["certificate"]
-    share: float
 
 
 class OuterEvent(_Event, _Figures, _Suffered):
@@ -131,7 +130,6 @@ class OuterEvent(_Event, _Figures, _Suffered):
     dual_estimate: float | None
     gap_estimate: float | None
     certificates: int
-    certificate_share: float | None
     valid_accuracy: float | None
     valid_rmse: float | None
     classes_done: NotRequired[int]

@@ -46,8 +46,7 @@ from blocksvm.online.loops import (
 )
 from blocksvm.online.runner import LearnerState, Runner, known_of
 from blocksvm.problems.distance import DISTANCE, Distance
-from blocksvm.problems.problem import class_factors, sums_by_class
-from blocksvm.problems.several_problems import kinds_of
+from blocksvm.problems.problem import class_factors, kinds_of, sums_by_class
 from blocksvm.solvers.solver import (
     CLASSES,
     REAL,

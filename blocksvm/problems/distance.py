@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.kernels.margins import row_sq_norms
+from blocksvm.kernels.columns import row_sq_norms
 
 DISTANCE = "distance"  # under which a model's description has what ``Distance.of`` takes
 

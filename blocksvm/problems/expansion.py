@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from blocksvm.kernels.columns import row_sq_norms
 from blocksvm.kernels.kernel_machine_loops import columns_of, kernel_sums
-from blocksvm.kernels.margins import row_sq_norms
 from blocksvm.problems.support_rows import Support
 
 

@@ -16,7 +16,6 @@ where w = w0 + sum_i a_i direction_i x_i for the current a: their difference is 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -33,39 +32,28 @@ def constant_value(source: Source) -> float:
     return OF_NORMS * typical if typical > 0.0 else 1.0
 
 
-class Repair:
-    """Adds up ``kernels.free_bias_loops.sums_by_side`` over the blocks of a certificate."""
+def net(sides: np.ndarray) -> float:
+    """sum_i a_i direction_i, by the ``sums_by_side`` (2, 3) of all rows."""
+    below, above = sides[:, 1].tolist()
+    return above - below
 
-    def __init__(self, parts: Sequence[np.ndarray] = ()):
-        self.parts = list(parts)
 
-    def __add__(self, other: Repair) -> Repair:
-        return Repair(self.parts + other.parts)
+def total(sides: np.ndarray) -> float:
+    """sum_i |a_i direction_i|."""
+    return float(sides[:, 1].sum())
 
-    def add(self, sums: np.ndarray) -> None:
-        self.parts.append(sums)
 
-    def _totals(self) -> np.ndarray:
-        return np.array([[math.fsum(part[s, k] for part in self.parts) for k in range(3)] for s in range(2)])
+def factors(sides: np.ndarray) -> tuple[float, float]:
+    """By which the a with a direction < 0 and above 0 are to be multiplied."""
+    below, above = sides[:, 1].tolist()
+    return min(1.0, above / below if below else 1.0), min(1.0, below / above if above else 1.0)
 
-    def net(self) -> float:
-        """sum_i a_i direction_i."""
-        below, above = self._totals()[:, 1].tolist()
-        return above - below
 
-    def factors(self) -> tuple[float, float]:
-        """By which the a with a direction < 0 and above 0 are to be multiplied."""
-        below, above = self._totals()[:, 1].tolist()
-        return min(1.0, above / below if below else 1.0), min(1.0, below / above if above else 1.0)
-
-    def total(self) -> float:
-        """sum_i |a_i direction_i|."""
-        return float(self._totals()[:, 1].sum())
-
-    def cost(self, off: float = 0.0) -> float:
-        """By how much the repair widens the gap, at most, by factors that may be smaller by ``off``."""
-        total = 0.0
-        for factor, (shares, _, lengths) in zip(self.factors(), self._totals().tolist(), strict=True):
-            part = min(1.0, 1.0 - factor + off)
-            total += max(-(1.0 - factor) * shares, -part * shares) + 0.5 * (part * lengths) ** 2
-        return max(total, 0.0)
+def cost_of_repair(sides: np.ndarray, drift: float, off: float) -> float:
+    """By how much the repair widens the gap, at most; drift: ||w - w(a)||; off: by how much the factors may be less."""
+    cost = 0.0
+    for factor, (shares, _, lengths) in zip(factors(sides), sides.tolist(), strict=True):
+        part = min(1.0, 1.0 - factor + off)
+        moved = part * lengths
+        cost += max(-(1.0 - factor) * shares, -part * shares) + moved * float(np.max(drift)) + 0.5 * moved**2
+    return max(cost, 0.0)

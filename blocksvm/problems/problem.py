@@ -1,82 +1,89 @@
-"""The problem that a run solves, and what it means to have solved it: primal, dual, their gap.
+"""The problem that a run solves: one over the rows, or k of them, each with targets, costs and weights of its own.
 
     primal  P(w) = 1/2 ||w - w0||^2 + sum_i value(z_i, y_i, C_i),    z_i = <w, x_i>
     dual    D(a) = -sum_i conjugate(a_i, y_i, C_i) - 1/2 ||u(a)||^2 - <w0, u(a)>,    u(a) = sum_i a_i direction(y_i) x_i
 
 with C_i = C * class weight * row weight and w(a) = w0 + u(a); w0 is a prior model, or 0.  Weak duality: D(a) <= P* <=
-P(w) for every feasible a and every w, and
-
-    P(w) - D(a) = sum_i [value_i + conjugate_i + a_i direction_i z_i] + 1/2 ||w - w(a)||^2,
-
-a sum of terms that are never negative.
-
-Rounding is counted, by its first-order bounds (Higham, Accuracy and Stability of Numerical Algorithms, 2002, sec. 3.1
-and 4.2): a computed z_i lies within (m + 2) u sum_j |w_j x_ij| of the true one, of m additions,
-u = 2^-53.  The loss and the gap's term of the row are convex in z_i, so that they are at most what they are at the ends
-of that interval.
+P(w) for every feasible a and every w (certificate.py).  Two classes, and real targets, are k = 1.  Of more classes each
+is a problem against the rest; they are stated together since their rows are read together.
 """
 
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import label_text, listed, require_labels
+from blocksvm.base.labels import MOST_LABELS, SETS, Labels, label_text, listed, members_of, require_labels
 from blocksvm.base.settings import Settings
-from blocksvm.base.threads import ALONE, Threads
-from blocksvm.kernels.dual_cd_loops import dual_coefficients, make_feasible
-from blocksvm.kernels.free_bias_loops import sums_by_side
-from blocksvm.kernels.loss_functions import SUMS, UNIT_ROUNDOFF
-from blocksvm.kernels.margins import (
-    add_rows,
-    certificate_sums,
-    decision_values,
-    inner_with_difference,
-    sizes_of_products,
-    squared_distance,
-    sum_of_squares,
-)
+from blocksvm.kernels.dual_cd_loops import Objective, make_feasible
 from blocksvm.losses import get_loss
 from blocksvm.losses.loss import Loss
-from blocksvm.problems.free_bias import Repair
+from blocksvm.problems.certificate import NOTHING, ROUNDING, CertificateSums, at_their_end
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.sources.block import Block
-from blocksvm.sources.source import Labels, Source, first_chunk
+from blocksvm.sources.source import Source, first_chunk
 
 LARGEST = 1e50  # of sum_i C_i ||x_i||, and of 1 / C_i: squares and quotients of these must stay finite
+SETS_AT_ONCE = 256  # of which membership is made numbers
 
-ROUNDING_OF_W = 2.0**-49  # relative: a drift of the weights that anything held in double precision may have
-ROUNDING = 1e-9  # relative to the magnitude of what is added up: a dual that lies further above the primal is wrong
-OF_TERMS = 32.0 * UNIT_ROUNDOFF  # of their magnitudes: what the functions of a loss round off, at most
-CLOSE = 1e-11  # of the unit of decision values over the cost of a row: as near a cheap bound is good enough
+
+class Sides:
+    """On which side of each problem a row of each kind (its code) lies: ``table`` (m, k) int8 holds -1 or +1, and 0
+    where it is no part of it; the last kind is that of rows without a label.  The table is made when it is first asked
+    for, so that the memory can be planned before."""
+
+    def __init__(self, m: int, k: int, fill: Callable[[np.ndarray], None]):
+        """fill(table): writes all kinds but the last into an array (m - 1, k) of -1."""
+        self.n_bytes, self.n_kinds = m * k, m
+        self._shape, self._fill = (m, k), fill
+
+    @cached_property
+    def table(self) -> np.ndarray:
+        table = np.full(self._shape, -1, np.int8)
+        self._fill(table[:-1])
+        del self._fill  # and with it what it is made of
+        table[-1] = 0
+        return table
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The problem that is minimised.
+    """What is minimised, problem by problem.
 
-    cost (2,) float64: C times class weight, by class (negative, positive; equal where targets are real numbers); bias:
-    value of the constant feature; weight_sums: sums of the rows' weights by class (without weights: numbers of rows);
-    function: the loss at its settings, as kernels take it; unit: of decision values: 1, the margin, or
+    cost (k, 2) float64: C times class weight, of a row on the side -1 and +1, without the row's weight (equal where
+    targets are real numbers); bias: value of the constant feature; function: the loss at its settings, as kernels take
+    it; sides: of the rows, by their kind, None: of two classes or real targets; weight_sums: sums of the rows' weights
+    by class (without weights: numbers of rows), of one problem; unit: of decision values: 1, the margin, or
     where targets are real numbers about their distance from each other; free_bias: the constant feature's weight is
-    not regularised (problems/free_bias.py); apart: w need not be the w of the dual variables certified with it.
+    not regularised (problems/free_bias.py).  certified (k, 4): primal, dual, relative gap and its rounding of the
+    problems that are at their end by the gap ``tol``; an infinite gap: of those that are not.  predicts: what the
+    decision values say of a row: NUMBERS or STRINGS, a class, SETS, all labels of a value above 0, None: nothing.
+    kinds(block): the codes (n,) int16 of its rows, None: ``Block.y``.
     """
 
     loss: Loss
     cost: np.ndarray
     bias: float
     n_samples: int
-    weight_sums: tuple[float, float]
     function: Any
+    sides: Sides | None = None
+    weight_sums: tuple[float, ...] = ()
     unit: float = 1.0
     free_bias: bool = False
-    apart: bool = False
+    certified: np.ndarray | None = None
+    tol: float = 0.0
+    predicts: str | None = None
+    kinds: Callable[[Block], np.ndarray] | None = None
+
+    @property
+    def n_problems(self) -> int:
+        return len(self.cost)
 
     @property
     def real(self) -> bool:
@@ -85,24 +92,67 @@ class Problem:
 
     @property
     def total_cost(self) -> float:
-        """sum_i C_i; Pegasos' lambda is its inverse."""
-        return math.fsum(c * n for c, n in zip(self.cost.tolist(), self.weight_sums, strict=True))
+        """sum_i C_i of one problem; Pegasos' lambda is its inverse."""
+        return math.fsum(c * n for c, n in zip(self.cost[0].tolist(), self.weight_sums, strict=True))
+
+    @property
+    def live(self) -> np.ndarray:
+        """(t,) int32: the problems that are not at their end."""
+        if self.certified is None:
+            return np.arange(self.n_problems, dtype=np.int32)
+        return np.flatnonzero(~at_their_end(self.certified, self.tol)).astype(np.int32)
+
+    def columns(self, live: np.ndarray) -> np.ndarray | None:
+        """Some problems as kernels take them, which know of one that there are no others."""
+        return live if self.n_problems > 1 else None
+
+    @cached_property
+    def objective(self) -> Objective:
+        return Objective(self.bias, self.cost, None if self.sides is None else self.sides.table, self.function)
+
+    def codes(self, block: Block) -> np.ndarray:
+        """(n,): the kinds of a block's rows."""
+        return block.y if self.kinds is None else self.kinds(block)
+
+    def reals(self, block: Block) -> np.ndarray | None:
+        """(n,) float64: the rows' targets where they are real numbers, else None."""
+        return block.y if self.real else None
+
+    def rows(self, block: Block) -> tuple:
+        """What kernels take of a block's rows and their problems: (codes, reals, weights, objective)."""
+        return self.codes(block), self.reals(block), block.weights, self.objective
+
+    def targets_and_costs(self, block: Block, c: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """(n,), (n,) float64: the targets of a block's rows in problem c, their costs, 0 of those without a part."""
+        codes, reals, weights, (_, cost, table, _) = self.rows(block)
+        sides = np.sign(codes) if table is None else table[codes, c]
+        if reals is not None and table is None:
+            sides = np.ones(len(reals))
+        costs = np.where(sides == 0, 0.0, np.where(sides > 0, cost[c, 1], cost[c, 0]))
+        targets = sides.astype(np.float64) if reals is None else reals
+        return targets, costs if weights is None else costs * weights
 
     def allows(self, alpha: np.ndarray, block: Block) -> bool:
-        """Whether the dual variables of a block's rows lie within their bounds, but for rounding."""
+        """Whether the dual variables (n, k) of a block's rows lie within their bounds, but for rounding."""
         near = alpha.copy()
-        row = block.y, block.weights, self.cost_by_sign(), self.function
-        make_feasible(near, *row, np.ones(2), 1.0)
+        self.make_feasible(near, block, np.ones((self.n_problems, 2)))
         return as_near(alpha, near)
 
-    def sums(self, w: np.ndarray, prior: np.ndarray | None = None) -> CertificateSums:
-        """For a certificate of w (d + 1,)."""
-        return (SumsApart if self.apart else CertificateSums)(self, w, prior)
+    def make_feasible(
+        self, alpha: np.ndarray, block: Block, ratio: np.ndarray, largest: np.ndarray | None = None
+    ) -> None:
+        """alpha (n, k) of a block's rows times ratio (k, 2), each into its bounds, in place; largest: as the kernel has
+        it."""
+        make_feasible(alpha, *self.rows(block), ratio, np.ones(self.n_problems) if largest is None else largest)
 
-    def cost_by_sign(self) -> np.ndarray:
-        """(3,) float64: of rows with y < 0, y = 0 and y > 0, as the kernels take it; of two classes, 0 is no label."""
-        negative, positive = self.cost.tolist()
-        return np.array([negative, positive if self.real else 0.0, positive])
+    def sums(self, w: np.ndarray, prior: np.ndarray = NOTHING, rebuilt: np.ndarray | None = None) -> CertificateSums:
+        """For a certificate of w (k, d + 1)."""
+        return CertificateSums(self, w, prior, rebuilt)
+
+
+def as_near(alpha: np.ndarray, near: np.ndarray) -> bool:
+    """Whether dual variables are, but for rounding, those that are allowed next to them."""
+    return bool((np.abs(alpha - near) <= ROUNDING * np.abs(near).max(initial=0.0)).all())
 
 
 def problem_settings(values: Mapping) -> Settings:
@@ -112,7 +162,7 @@ def problem_settings(values: Mapping) -> Settings:
 
 
 def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
-    """The problem on a source; settings: as ``PROBLEM_SETTINGS`` resolves them, the loss's own among them.
+    """Of two classes or real targets, on a source; settings: as ``PROBLEM_SETTINGS`` resolves them, and the loss's own.
 
     Raises InputError where the source's labels are not what the loss needs, and where the costs are beyond what double
     precision can solve.
@@ -124,16 +174,48 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
             raise InputError(f"{option('class_weight', class_weight)}: {loss.name} has no classes; leave it out")
         if source.n_unlabelled:
             raise InputError(f"{source.name}: {source.n_unlabelled:,} rows have no target; {loss.name} needs one a row")
-        sums, weights, unit = (0.0, source.total_weight), (1.0, 1.0), _unit(source)
+        sums, weights, unit, predicts = (0.0, source.total_weight), (1.0, 1.0), _unit(source), None
     else:
         labels = require_two_labels(source)
         sums = sums_by_class(source, labels)
-        weights, unit = class_factors(class_weight, labels, sums), 1.0
+        weights, unit, predicts = class_factors(class_weight, labels, sums), 1.0, source.label_kind
     C = weight_of_losses(settings, math.fsum(sums))
-    cost = C * np.array(weights)
-    problem = Problem(loss, cost, bias, source.n_samples, sums, loss.at(settings), unit)
+    cost = C * np.array([weights])
+    problem = Problem(
+        loss, cost, bias, source.n_samples, loss.at(settings), weight_sums=sums, unit=unit, predicts=predicts
+    )
     check_costs(settings, problem.cost, source, bias, problem.total_cost)
     return problem
+
+
+def each_against_the_rest(settings: Mapping, bias: float, source: Source, tol: float) -> Problem:
+    """A problem for each class of a source, or each label of its sets: the rows that have it are +1, all others -1.
+
+    Class weights multiply the cost of the rows of +1 (as LIBLINEAR has it); 'balanced' makes the two sides of each
+    problem weigh the same, and their total what it was.  Raises InputError where the rows have no such labels.
+    """
+    loss = get_loss(settings["loss"])
+    labels, member, sums = kinds_of(source)
+    total, k = math.fsum(sums.tolist()), len(labels.values)
+    label_weights = sums if member is None else weights_of_labels(sums, member)
+    C = weight_of_losses(settings, total)
+    factors = np.ones((k, 2))
+    if settings["class_weight"] == "balanced":
+        sides = np.stack([total - label_weights, label_weights], axis=1)
+        factors = np.divide(0.5 * total, sides, out=factors, where=sides > 0.0)
+    else:
+        factors[:, 1] = class_factors(settings["class_weight"], labels, tuple(label_weights.tolist()))
+    cost = C * factors
+    check_costs(settings, cost, source, bias, float(cost.max()) * total)
+
+    def fill(table: np.ndarray) -> None:
+        if member is None:
+            np.fill_diagonal(table, 1)
+        else:
+            table[member] = 1
+
+    sides = Sides(len(sums) + 1, k, fill)
+    return Problem(loss, cost, bias, source.n_samples, loss.at(settings), sides, tol=tol, predicts=source.label_kind)
 
 
 def weight_of_losses(settings: Mapping, total: float) -> float:
@@ -208,306 +290,44 @@ def require_two_labels(source: Source) -> Labels:
     )
 
 
-def predicted(scores: np.ndarray) -> np.ndarray:
-    """What decision values say, in the codes of ``Block.y``: of two classes (n,) the sign, where 0 is the negative
-    class; of k classes (k, n) the one of the largest value, the first of equals."""
-    return np.where(scores > 0.0, 1, -1) if scores.ndim == 1 else scores.argmax(axis=0)
+def weights_of_labels(sums: np.ndarray, member: np.ndarray) -> np.ndarray:
+    """(k,): of each label the sum of the weights of the rows that have it, by ``kinds_of``."""
+    totals = np.zeros(member.shape[1])
+    for start in range(0, len(sums), SETS_AT_ONCE):
+        some = slice(start, start + SETS_AT_ONCE)
+        totals += sums[some] @ member[some]
+    return totals
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """Primal, dual and gap over all rows for one fixed w; dual and rel_gap are None for a primal method, all three for
-    an online learner.  accuracy: the share of the rows with a label whose label is predicted; None where targets are
-    real numbers.  rmse: of these, the root of the mean squared error of the rows; None where some were not read.
-    Whatever was rounded, P(w) <= primal, D(a) >= dual, and the relative gap <= rel_gap, but for a drift of w across
-    itself (``CertificateSums``); rounding: the part of rel_gap that is the bound of what was rounded.
-    alpha_factors: with a free bias, by which the saved dual variables with a direction < 0 and above 0 are to be
-    multiplied, so that sum a direction = 0: the dual is theirs.  by_class: of several problems, one a
-    class, the primal, dual, rel_gap and rounding of each; then primal and dual are their sums, and the others those of
-    the largest gap."""
-
-    primal: float | None
-    dual: float | None
-    rel_gap: float | None
-    accuracy: float | None
-    rmse: float | None = None
-    alpha_factors: tuple[float, float] | None = None
-    by_class: dict[str, list[float]] | None = None
-    rounding: float | None = None
-
-    def same(self, other: Mapping) -> bool:
-        """Its figures are those of another one, as a checkpoint has it."""
-        return all(getattr(self, name) == other[name] for name in ("primal", "dual", "rel_gap"))
-
-    def ends(self, tol: float) -> str | None:
-        """Why a run with this tolerance ends here: 'converged'; 'rounding' where some of its problems have not, and
-        cannot (``decided_by_rounding``); None where one goes on."""
-        if self.rel_gap is None or self.rel_gap <= tol:
-            return None if self.rel_gap is None else "converged"
-        of_each = {"rel_gap": [self.rel_gap], "rounding": [self.rounding or 0.0]} | (self.by_class or {})
-        gaps, rounding = np.array(of_each["rel_gap"]), np.array(of_each["rounding"])
-        return "rounding" if ((gaps <= tol) | decided_by_rounding(gaps, rounding, tol)).all() else None
-
-
-def decided_by_rounding(rel_gap, rounding, tol: float):
-    """Whether the bound of what a certificate's sums have rounded off is above the tolerance, and half of the gap or
-    more: then a better w has no better certificate.  With a tolerance of 0 a limit is to end the run.  Of floats or of
-    arrays."""
-    return (tol > 0.0) & (rounding > tol) & (0.5 * rel_gap <= rounding)
-
-
-class CertificateSums:
-    """Adds up a certificate block by block, all at one w.
-
-    The dual is that of the a reported, while w was maintained by additions that round: the gap holds
-    1/2 ||w - w(a)||^2, of which the same sweep measures the part along w, since <w, u(a)> = sum_i a_i direction_i z_i.
-    After T additions to a coordinate the drift is at most about T * 1.1e-16 * max |w|, so even T = 10^10 (a coordinate
-    in every row of a billion, ten passes) leaves an error below 10^-11 of ||w||^2.
-    """
-
-    threads: Threads = ALONE
-    repair: Repair | None = None
-    constant = 0.0
-    squared_errors: list[float] | None = None
-    dual = True
-    gap_of_rows = 0.0  # as the blocks are added
-    moves_alpha = False  # whether ``add`` changes the alpha that it is given
-    ADDED: tuple[str, ...] = ("parts", "gap_of_rows", "correct", "labelled", "squared_errors", "repair")
-
-    def __init__(self, problem: Problem, w: np.ndarray, prior: np.ndarray | None = None):
-        self.problem = problem
-        self.w = w
-        self.cost = problem.cost_by_sign()
-        if problem.free_bias:  # the constant feature's weight has no part in the norms
-            self.constant = problem.bias * float(w[-1])
-            w, prior = w[:-1], prior if prior is None else prior[:-1]
-        self.lengths = np.sqrt([sum_of_squares(self.w)])
-        self.w_sq = sum_of_squares(w)
-        self.distance_sq = self.w_sq  # ||w - w0||^2, never by a difference of squares
-        self.along = self.w_sq  # <w, w - w0>
-        if prior is not None and len(prior) > 0:
-            self.distance_sq = squared_distance(w, prior)
-            self.along = inner_with_difference(w, w, prior)
-        self.clear()
-
-    def clear(self) -> None:
-        """No block has been added."""
-        self.parts: list[tuple[float, ...]] = []
-        self.correct, self.labelled, self.gap_of_rows = 0, 0, 0.0
-        self.squared_errors = [] if self.problem.real else None
-        self.repair = Repair() if self.problem.free_bias else None
-
-    def added(self) -> dict:
-        """What the blocks have added, for the ``merge`` of other sums at the same w."""
-        return {name: getattr(self, name) for name in self.ADDED}
-
-    def merge(self, added: Mapping) -> None:
-        """Add what other sums have of other blocks."""
-        for name, value in added.items():
-            if value is not None:
-                setattr(self, name, getattr(self, name) + value)
-
-    def scores(self, block: Block) -> np.ndarray:
-        """(n,) float64: the decision values of a block's rows."""
-        scores = np.empty(block.n_samples)
-        indptr, indices, values = block.matrix
-
-        def fill(rows: slice) -> None:
-            ends = indptr[rows.start : rows.stop + 1]
-            decision_values(ends, indices, values, self.w, self.problem.bias, scores[rows])
-
-        self.threads.over_rows(fill, indptr)
-        return scores
-
-    def within(self, block: Block) -> np.ndarray:
-        """(n,): by how much the scores of a block's rows may be off."""
-        return errors_of_scores(block, self.w.reshape(-1, 1), self.lengths, self.problem).reshape(-1)
-
-    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None, within: np.ndarray | None = None) -> None:
-        """Add a block: scores <w, x_i> (n,) float64, alpha (n,) float64 of its rows or None; within: as the method of
-        that name has it, where the block is without its entries."""
-        problem = self.problem
-        self.dual = alpha is not None
-        within = self.within(block) if within is None else within
-        row = (block.y, block.weights, alpha, self.cost, problem.function)
-        self.parts.append(certificate_sums(scores, within, *row))
-        self.gap_of_rows += self.parts[-1][1]
-        if self.repair is not None and self.dual:
-            self.repair.add(sums_by_side(scores, *row, block.sq_norms))
-        if not problem.real:
-            self.correct += int(np.count_nonzero(predicted(scores) == block.y))
-            self.labelled += int(np.count_nonzero(block.y))
-        elif self.squared_errors is not None:
-            self.squared_errors.append(squared_distance(scores, block.y))
-
-    def _totals(self) -> list[float]:
-        """What ``certificate_sums`` has of all blocks."""
-        return [math.fsum(column) for column in np.array(self.parts).reshape(-1, SUMS).T.tolist()]
-
-    def gap_so_far(self) -> float:
-        """About the sum of the gap's terms of the blocks added, by one addition a block."""
-        return self.gap_of_rows
-
-    def _along(self) -> float:
-        """The length of the drift w - w(a) along w: |<w, w - w(a)>| / ||w||."""
-        product = self._totals()[2]
-        if self.repair is not None:  # <w, x_i> without the bias
-            product -= self.constant * self.repair.net()
-        drift = abs(product - self.along)
-        return drift / math.sqrt(self.w_sq) if self.w_sq > 0.0 else drift
-
-    def drift(self) -> float:
-        """That length beyond the rounding of w itself, relative to ||w - w0||."""
-        drift = max(self._along() - ROUNDING_OF_W * math.sqrt(self.w_sq), 0.0)
-        return drift / math.sqrt(self.distance_sq) if self.distance_sq > 0.0 else drift
-
-    def certificate(self) -> Certificate:
-        """Raises InputError where the sums are not finite, or the dual lies above the primal beyond rounding."""
-        *terms, moved, products = self._totals()
-        n = self.problem.n_samples
-        along = self._along() if self.dual else 0.0
-        off = self._along_within(moved, products) if self.dual else 0.0
-        bounds = with_bounds(terms, n, len(self.w), self.distance_sq, along, along * along, off)
-        accuracy = None if self.problem.real else self.correct / max(1, self.labelled)
-        rmse = None
-        if self.squared_errors is not None:
-            rmse = math.sqrt(math.fsum(self.squared_errors) / self.problem.n_samples)
-            if not math.isfinite(rmse):
-                raise overflowed()
-        if not self.dual:
-            if not math.isfinite(bounds.primal):
-                raise overflowed()
-            return Certificate(bounds.primal + bounds.more, None, None, accuracy, rmse)
-        factors = None
-        if self.repair is not None:
-            factors = self.repair.factors()
-            wider = (1.0 - min(factors)) * (moved + (OF_TERMS + rounding_of_sums(n, 1.0)) * terms[3])
-            gap = bounds.gap + self.repair.cost(2.0 * rounding_of_sums(n, 1.0))
-            bounds = bounds._replace(gap=gap, wider=bounds.wider + wider)
-        figures = certified(*bounds)
-        return Certificate(*figures[:3], accuracy, rmse, factors, rounding=figures[3])
-
-    def _along_within(self, moved: float, products: float) -> float:
-        """By how much the length of ``_along`` may be larger: moved, products: by how much
-        sum_i a_i direction_i z_i may be by the rounding of z, and the sum of its terms' absolute values."""
-        size = max(self.w_sq, math.sqrt(self.w_sq * self.distance_sq))
-        rounded = moved + rounding_of_sums(self.problem.n_samples, products) + rounding_of_sums(len(self.w), size)
-        if self.repair is not None:
-            rounded += abs(self.constant) * rounding_of_sums(self.problem.n_samples, self.repair.total())
-        return rounded / math.sqrt(self.w_sq) if self.w_sq > 0.0 else rounded
-
-
-class SumsApart(CertificateSums):
-    """Of a w and dual variables whose weights w(a) are others: these are added up in the same sweep, and
-
-        P(w) - D(a) = sum_i [value_i + conjugate_i + a_i direction_i z_i] + 1/2 ||w - w(a)||^2
-
-    holds nothing that cancels.  An a that its row's bounds do not allow is moved to the nearest that they do, in place.
-    """
-
-    moves_alpha = True
-
-    def __init__(self, problem: Problem, w: np.ndarray, prior: np.ndarray | None = None):
-        super().__init__(problem, w, prior)
-        self.rebuilt = np.zeros(len(w)) if prior is None or not len(prior) else prior.copy()
-        self.added_lengths = math.sqrt(sum_of_squares(self.rebuilt))
-
-    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None, within: np.ndarray | None = None) -> None:
-        if alpha is not None:
-            problem = self.problem
-            row = (alpha, block.y, block.weights, self.cost, problem.function)
-            make_feasible(*row, np.ones(2), 1.0)
-            coefficients = np.empty(len(alpha))
-            dual_coefficients(*row, coefficients)
-            add_rows(*block.matrix, coefficients, problem.bias, self.rebuilt)
-            self.added_lengths += float(np.abs(coefficients) @ np.sqrt(block.sq_norms + problem.bias**2))
-        super().add(scores, block, alpha, within)
-
-    def _along(self) -> float:
-        w, rebuilt = (self.w[:-1], self.rebuilt[:-1]) if self.problem.free_bias else (self.w, self.rebuilt)
-        return math.sqrt(squared_distance(w, rebuilt))
-
-    def _along_within(self, moved: float, products: float) -> float:
-        """Of the sum of the rows, whose additions round."""
-        return rounding_of_sums(self.problem.n_samples, self.added_lengths)
-
-    def drift(self) -> float:
-        return 0.0
-
-
-def errors_of_scores(block: Block, w: np.ndarray, lengths: np.ndarray, problem) -> np.ndarray:
-    """(n, k): by how much the decision values of a block's rows may be off at w (d + 1, width), whose k vectors have
-    these lengths: m u sum_j |w_j x_ij|, of m operations one after the other; that sum is ||w|| ||x_i|| at most, which
-    costs nothing."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        operations = np.diff(block.indptr) + 2.0
-        if w.shape[1] == 1:  # four sums are made beside each other
-            np.minimum(operations, 0.25 * operations + 6.0, out=operations)
-        out = np.multiply.outer(np.sqrt(block.sq_norms + problem.bias**2), lengths)
-        out *= UNIT_ROUNDOFF * operations[:, None]
-        if not out.max(initial=0.0) * max(1.0, float(np.max(problem.cost))) <= CLOSE * problem.unit:
-            sizes_of_products(*block.matrix, w.reshape(-1), w.shape[1], problem.bias, out)
-            out *= UNIT_ROUNDOFF * operations[:, None]
-    return out
-
-
-def rounding_of_sums(n: int, total):
-    """By how much a sum of n terms that are not negative may be off, where they are added one after the other."""
-    return UNIT_ROUNDOFF * (n + 8.0) * total
-
-
-class Bounds(NamedTuple):
-    """What ``certified`` takes, of one problem (floats) or of several (k,)."""
-
-    primal: Any
-    gap: Any
-    of_rows: Any
-    magnitude: Any
-    more: Any
-    wider: Any
-    least: Any
-
-
-def with_bounds(terms, n: int, d: int, distance, along, square, off) -> Bounds:
-    """terms: the first six of ``SUMS``; n, d: by how many additions of rows and of features they and the norms were
-    made; distance: ||w - w0||^2; along, square: ||w - w(a)|| and its square; off: by how much the former may be
-    larger."""
-    loss, of_rows, _, magnitude, more, wider = terms
-    primal = 0.5 * distance + loss
-    more = more + (rounding_of_sums(n, loss) + rounding_of_sums(d, primal))
-    wider = wider + (OF_TERMS * magnitude + rounding_of_sums(n, of_rows)) + (along + 0.5 * off) * off
-    return Bounds(primal, of_rows + 0.5 * square, of_rows, magnitude + distance, more, wider, 0.5 * distance)
-
-
-def certified(
-    primal: float, gap: float, of_rows: float, magnitude: float, more: float, wider: float, least: float
-) -> tuple[float, float, float, float]:
-    """(primal, dual, relative gap, the part of it that is rounding) with what was rounded counted.
-
-    of_rows: the gap's terms of the rows, which are never negative; magnitude: of what they are added up from; more,
-    wider: by how much primal and gap may be off; least: what the primal is in any case.  InputError where the sums are
-    not finite, or the dual lies above the primal beyond rounding."""
-    if not (math.isfinite(primal + more) and math.isfinite(gap + wider)):
-        raise overflowed()
-    if of_rows < -ROUNDING * magnitude:
+def kinds_of(source: Source) -> tuple[Labels, np.ndarray | None, np.ndarray]:
+    """(labels, member, sums): whether rows of each kind (their code, ``Block.y``) have each label, (m, k) bool, or None
+    where each label is a kind of its own, and the sum (m,) of the weights of the rows of each kind.  InputError where a
+    source has not two labels or more."""
+    if source.label_kind != SETS:
+        require_labels(source)
+        sums = np.array(sums_by_class(source, source.labels), dtype=np.float64)
+        return source.labels, None, sums
+    if source.label_counts is None:
         raise InputError(
-            f"no certificate: the dual lies {-of_rows:.3g} above the primal {primal:.10g}, more than rounding "
-            "explains; the dual variables are not feasible, or the values too large for double precision: scale them, "
-            "or choose a smaller C"
+            f"{source.name}: has more than {MOST_LABELS:,} distinct sets of labels; at most that many are accepted"
         )
-    gap = max(gap, 0.0) + wider
-    least = max(primal - more, (1.0 - ROUNDING) * least)
-    # of a primal of 0 the absolute gap; where no part of it is known, no relative gap is
-    unit = least if least > 0.0 else sys.float_info.min if primal + more > 0.0 else 1.0
-    rel_gap, rounding = (min(part / unit, sys.float_info.max) for part in (gap, wider))
-    return primal + more, primal - more - gap, rel_gap, rounding
+    if source.n_unlabelled:
+        raise InputError(
+            f"{source.name}: {source.n_unlabelled:,} of its {source.n_samples:,} rows have no set of labels, not even "
+            "an empty one; split the labelled rows alone"
+        )
+    labels = Labels(members_of(source.label_counts))
+    if len(labels.values) < 2:
+        raise InputError(f"{source.name}: its sets have {len(labels.values)} label in all; training needs two or more")
+    kinds = [kind for kind, _ in source.label_counts]
+    sums = source.label_weights or [count for _, count in source.label_counts]
+    return labels, membership(kinds, labels), np.array(sums, dtype=np.float64)
 
 
-def as_near(alpha: np.ndarray, near: np.ndarray) -> bool:
-    """Whether dual variables are, but for rounding, those that are allowed next to them."""
-    return bool((np.abs(alpha - near) <= ROUNDING * np.abs(near).max(initial=0.0)).all())
-
-
-def overflowed() -> InputError:
-    """What is said where a certificate's sums are not finite numbers: they certify nothing."""
-    return InputError("no certificate: the sums are not finite numbers; scale the values, or choose a smaller C")
+def membership(sets: Sequence, labels: Labels) -> np.ndarray:
+    """(m, k) bool: which of the labels each of m sets has."""
+    place = {label: c for c, label in enumerate(labels.values)}
+    member = np.zeros((len(sets), len(place)), bool)
+    for row, labels_of_row in enumerate(sets):
+        member[row, [place[label] for label in labels_of_row if label in place]] = True
+    return member

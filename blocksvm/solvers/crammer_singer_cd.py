@@ -4,33 +4,61 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.kernels.crammer_singer_loops import crammer_singer_feasible, crammer_singer_pass, crammer_singer_shares
-from blocksvm.kernels.dual_cd_loops import Limits
+from blocksvm.kernels.crammer_singer_loops import crammer_singer_pass, crammer_singer_shares
+from blocksvm.kernels.dual_cd_loops import Limits, PassArrays
+from blocksvm.problems.certificate import Certificate
 from blocksvm.problems.crammer_singer import CrammerSinger, crammer_singer
-from blocksvm.solvers.dual_cd import CONJUGATE
-from blocksvm.solvers.side_by_side import SideBySide
-from blocksvm.solvers.solver import State, Task, Visit
+from blocksvm.solvers.dual_cd import DualCD
+from blocksvm.solvers.solver import State, Task
 from blocksvm.sources.block import Block
 
 
-class CrammerSingerCD(SideBySide):
-    """Keerthi et al., KDD 2008, on the rows of a block.  state["sums"][CONJUGATE] is the sum of a_ik, k != y_i."""
+class CrammerSingerCD(DualCD):
+    """Keerthi et al., KDD 2008, on the rows of a block: the k vectors have one certificate and a row one rest.
+    state["conjugates"] are the sums of a_ik over the rows of other classes than k, state["seen"][0] the gap seen."""
+
+    problem: CrammerSinger
 
     def stated(self, task: Task) -> CrammerSinger:
         return crammer_singer(self.settings, task.bias, task.source)
 
-    def coefficients(self, block: Block, state: State, alpha: np.ndarray, ratio: np.ndarray | None) -> np.ndarray:
-        if ratio is not None:
-            crammer_singer_feasible(alpha, block.y, block.weights, self.problem.costs, ratio)
-        of_class = alpha[np.arange(len(alpha)), block.y]
-        state["sums"][CONJUGATE] += float(alpha.sum() - of_class.sum())
+    def declare(self, lanes: int, rests: int) -> None:
+        super().declare(1, 1)
+
+    def live(self, state: State) -> np.ndarray:
+        return np.arange(self.n_vectors, dtype=np.int32)
+
+    def problem_at(self, state: State) -> CrammerSinger:
+        return self.problem
+
+    def coefficients(
+        self, block: Block, alpha: np.ndarray, columns: np.ndarray | None, conjugates: np.ndarray
+    ) -> np.ndarray:
+        others = np.arange(alpha.shape[1]) != block.y[:, None]
+        conjugates[:, 0] += np.where(others, alpha, 0.0).sum(axis=0)
         return alpha
 
-    def visit_rows(self, block: Block, state: State, visit: Visit, order: np.ndarray, limits: Limits) -> tuple:
-        arrays, width = self.pass_arrays(state, visit), state["w"].shape[1]
-        return crammer_singer_pass(block.row_arrays, order, self.bias, self.problem.costs, limits, arrays, width)
+    def scale_dual(self, state: State, conjugates: np.ndarray, largest: np.ndarray) -> None:
+        state["conjugates"][:] = conjugates[:, 0]
+
+    def visit_rows(
+        self, block: Block, order: np.ndarray, limits: Limits, live: np.ndarray, arrays: PassArrays, begun: bool
+    ) -> tuple:
+        return crammer_singer_pass(block.row_arrays, order, self.bias, self.problem.costs, limits, arrays)
 
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
+        rest, pauses = self.columns(state, "rest"), self.columns(state, "pauses")
         crammer_singer_shares(
-            scores, block.y, block.weights, state["alpha"], self.problem.costs, state["rest"], state["pauses"], out
+            scores, block.y, block.weights, self.columns(state, "alpha"), self.problem.costs, rest, pauses, out
         )
+
+    def certified(self, state: State, certificate: Certificate) -> float:
+        assert certificate.rel_gap is not None
+        return certificate.rel_gap
+
+    def estimates(self, state: State, loss_sum: float, seen: float | None = None) -> tuple[float, float, float]:
+        if seen is None:
+            return super().estimates(state, loss_sum)
+        dual = float(self.duals(state)[1].sum())
+        primal = dual + seen
+        return primal, dual, seen / abs(primal) if primal else 0.0

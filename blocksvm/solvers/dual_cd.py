@@ -1,33 +1,41 @@
-"""Dual coordinate descent as a block solver: w = w0 + sum a_i direction_i x_i maintained, shrinking inside a visit."""
+"""Dual coordinate descent as a block solver of k problems over the same rows: w = w0 + sum a_i direction_i x_i
+maintained for each, shrinking inside a visit; one reading, one decoding and one set of rows in memory serve them all.
+
+The rows that a working set keeps are those with the largest shares of the gaps, each problem's counted in units of its
+own primal, so that small classes have their part in it.  A problem whose certified gap is within the tolerance is left
+as it is: no row is moved for it any more.  Of two classes, and of real targets, k = 1.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.labels import SETS
+from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings, plain
-from blocksvm.base.vectors import width_of
+from blocksvm.base.vectors import LINE, width_of
+from blocksvm.kernels.columns import add_rows
 from blocksvm.kernels.dual_cd_loops import (
     Limits,
-    Objective,
     PassArrays,
+    add_up_shares,
     dual_cd_pass,
     dual_coefficients,
     leave_resting,
-    make_feasible,
     shares_of_gap,
 )
 from blocksvm.kernels.loss_functions import AT_REST
-from blocksvm.kernels.margins import add_rows, inner_with_difference, squared_distance, sum_of_squares
 from blocksvm.kernels.shuffle import keep_active
+from blocksvm.losses import get_loss, require
+from blocksvm.problems.certificate import CERTIFIED, NOTHING, REL_GAP, Certificate, at_their_end, norms_of
 from blocksvm.problems.free_bias import constant_value
-from blocksvm.problems.problem import make_problem, problem_settings
+from blocksvm.problems.problem import Problem, each_against_the_rest, make_problem, problem_settings
 from blocksvm.problems.problem_settings import MULTICLASS
-from blocksvm.solvers.screening import MOVING, NO_SHARES, screened_pass
+from blocksvm.solvers.screening import NO_PAUSES, NO_SHARES, SHARES_SEEN, screened_pass
 from blocksvm.solvers.solver import (
     SHARE,
     Capabilities,
@@ -41,9 +49,11 @@ from blocksvm.solvers.solver import (
     VisitArray,
 )
 from blocksvm.sources.block import Block
+from blocksvm.sources.source import Source
 
-CONJUGATE, OUTERS, RESTING = range(3)  # entries of state["sums"]: sum of the conjugates, outer iterations done, and
-# from RESTING on a ring of the losses of the rows put to rest in each of the last outer iterations
+ORDER, ACTIVE, SHARES = "order", "active", "shares"  # visit arrays, (n,) for each lane
+OUTERS, RESTING = range(2)  # entries of state["sums"]: outer iterations done, and from RESTING on a ring of the losses
+# of the rows put to rest in each of the last outer iterations
 
 # Shrinking that outlasts a visit.  A row whose gradient lies this far beyond its bound (in ``Problem.unit``) stays
 # there for some time: it is left out of its next visits.  Measured on zipf data: as few outer iterations as without,
@@ -73,19 +83,28 @@ class Shrinking:
     dropped: int = 0
 
 
+@dataclass
+class Lane:
+    """What one lane (kernels/columns.py) has of a visit: its live problems (t,) int32, and its own visit arrays."""
+
+    live: np.ndarray
+    arrays: State
+    shrinking: Shrinking = field(default_factory=Shrinking)
+
+
 class DualCD(TellsShares):
-    """Hsieh et al., ICML 2008, Alg. 3, on the rows of a block (Yu et al., KDD 2010, for blocks).
+    """Hsieh et al., ICML 2008, Alg. 3, on the rows of a block (Yu et al., KDD 2010, for blocks), for each problem by
+    itself; threads share lanes of problems or, of one problem, the screening of its rows.
 
     tolerance: stop a visit when the projected gradients of all its rows lie within this range (None: never).
+    prior (d + 1, width) or (0, 0), from ``start`` on.  state["conjugates"], ["seen"], ["scale"] (k,): of each problem
+    the sum of the conjugates, the gap that this reading has seen, and what its shares of the gap are multiplied by;
+    ["certified"] (4 k,): as ``Problem`` has it.
     """
 
     name = "dual-cd"
-    problem: Any  # a ``Problem``, or of several vectors one that states theirs
+    problem: Problem
     needs_output = False
-    n_vectors = 1
-    # Batches wait for all of their threads: shared on two processors beside decoding, runs took 0.97 to 1.45 times as
-    # long.
-    passes_like_decoding = True
     capabilities = Capabilities(
         certifies=True,
         cross_validates=True,
@@ -102,129 +121,227 @@ class DualCD(TellsShares):
 
     def __init__(self, task: Task):
         self.settings = settings_of(task.settings).resolve(task.settings, self.name)
-        bias = constant_value(task.source) if task.free_bias else task.bias
-        problem = make_problem(self.settings, bias, task.source)
-        self.problem = replace(problem, free_bias=task.free_bias)
-        self.bias, self.real_targets = self.problem.bias, self.problem.real
-        self.objective = Objective(self.problem.bias, self.problem.cost_by_sign(), self.problem.function)
-        self.prior = np.empty(0)
-        self.declare(task)
+        self.problem = problem = self.stated(task)
+        k = self.n_vectors = problem.n_problems
+        if task.free_bias and k > 1:
+            raise InputError(
+                f"{option('bias=free')}: is for two classes or real targets; give the value of a constant feature"
+            )
+        self.bias, self.real_targets = problem.bias, problem.real
+        self.prior = NOTHING
+        # Batches wait for all of their threads: shared on two processors beside decoding, runs took 0.97 to 1.45 times
+        # as long.  Passes of several problems take longer than decoding.
+        self.passes_like_decoding = k == 1
+        self.tolerance, self.with_set = task.tolerance, task.working_set
+        self.declare(-(-k // LINE), k)
         if task.free_bias:
             self.state_arrays += (StateArray(MULTIPLIER, "scalar", 3),)
 
-    def declare(self, task: Task, rests: int = 1) -> None:
-        """The arrays of ``n_vectors`` vectors, and how a visit ends; rests: of a row, one or one a vector."""
-        self.tolerance, self.with_set = task.tolerance, task.working_set
-        k = self.n_vectors
+    def stated(self, task: Task) -> Problem:
+        """The problem of a task."""
+        source, settings = task.source, self.settings
+        require(settings["loss"], "conjugate", self.name)
+        if has_classes(settings, source):
+            return each_against_the_rest(settings, task.bias, source, task.tol)
+        if settings["multiclass"] is not None:
+            raise InputError(f"{option('multiclass')}: is for more than two classes; leave it out")
+        bias = constant_value(source) if task.free_bias else task.bias
+        return replace(make_problem(settings, bias, source), free_bias=task.free_bias, tol=task.tol)
+
+    def declare(self, lanes: int, rests: int) -> None:
+        """The arrays of the state and of a visit; rests: of a row."""
+        k, self.n_lanes, several = self.n_vectors, lanes, lanes > 1
         self.state_arrays: tuple[StateArray, ...] = (
             StateArray("w", "feature", columns=width_of(k), in_model=False),
             StateArray("alpha", "row", columns=k),
             StateArray("rest", "row", columns=rests, dtype=np.uint8, in_model=False),
-            StateArray("sums", "scalar", RESTING + REST_VISITS + 1),
+            StateArray("sums", "scalar", RESTING + REST_VISITS + 1, in_model=False),
+            StateArray("conjugates", "scalar", k),
+            StateArray("seen", "scalar", k, in_model=False),
+            StateArray("scale", "scalar", k, in_model=False),
+            StateArray("certified", "scalar", len(CERTIFIED) * k, in_model=False),
         )
-        self.visit_arrays: tuple[VisitArray, ...] = (VisitArray("active", np.uint8),)
+        self.visit_arrays: tuple[VisitArray, ...] = (VisitArray(ACTIVE, np.uint8, lanes),)
+        if several:
+            self.visit_arrays += (VisitArray(ORDER, np.int32, lanes),)
         if self.with_set:
             self.state_arrays += (StateArray("pauses", "row", columns=rests, dtype=np.uint8, in_model=False),)
-            self.visit_arrays += (VisitArray(SHARE),)
+            self.visit_arrays += (VisitArray(SHARE), *([VisitArray(SHARES, copies=lanes)] if several else []))
+
+    def plan_memory(self, budget: Budget, source: Source) -> None:
+        if self.problem.sides is not None:
+            budget.take("sides of the classes", self.problem.sides.n_bytes)
+
+    def problem_at(self, state: State) -> Problem:
+        return replace(self.problem, certified=state["certified"].reshape(-1, len(CERTIFIED)))
+
+    def live(self, state: State) -> np.ndarray:
+        """The vectors that are not at their end."""
+        return self.problem_at(state).live
+
+    def columns(self, state: State, name: str) -> np.ndarray:
+        """(n, .): an array of features or rows."""
+        return state[name].reshape(len(state[name]), -1)
 
     def start(self, state: State) -> None:
-        """a = 0 is a feasible start, with w = 0 or the prior model's weights."""
-        if len(self.prior):
-            state["w"][:] = self.prior
+        """a = 0 is a feasible start, with w = 0 or the prior model's weights, which are laid side by side."""
+        state["scale"][:] = 1.0
+        state["certified"][REL_GAP :: len(CERTIFIED)] = np.inf
+        w = self.columns(state, "w")
+        if self.prior.size:
+            prior = self.prior.reshape(self.n_vectors, -1)
+            self.prior = np.zeros_like(w)
+            self.prior[:, : self.n_vectors] = prior.T
+            w[:] = self.prior
         if self.problem.free_bias:
-            state[MULTIPLIER][:] = state["w"][-1], 0.0, 1.0
+            state[MULTIPLIER][:] = w[-1, 0], 0.0, 1.0
             self.prior[-1:] = 0.0  # it is no more than where the bias begins
 
     def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
-        """The other run's a, scaled in each class by the ratio of C (Chu et al., KDD 2015), then into each row's own
-        bounds; where the conjugates are quadratic, times the factor f that is best for the dual,
+        """The other run's a, scaled in each problem and class by the ratio of C (Chu et al., KDD 2015), then into each
+        row's own bounds; where the conjugates are quadratic, times the factor f that is best for the problem's dual,
         D(f a) = -sum conjugate(f a_i) - f^2/2 ||w(a)||^2."""
-        if len(self.prior):
+        if self.prior.size:
             raise InputError(f"{option('warm_start')}: not together with {option('prior')}; leave one of them out")
-        if saved.meta.get("cost") is None or saved.lengths.get(self.name, {}).get("alpha") != len(state["alpha"]):
+        alpha, w, cost = state["alpha"], self.columns(state, "w"), self.problem.cost
+        theirs = saved.meta.get("cost")
+        same = saved.lengths.get(self.name, {}).get("alpha") == alpha.size
+        if theirs is None or not same or np.size(theirs) != cost.size:
+            of = "" if self.n_vectors == 1 else f" of {self.n_vectors} classes"
+            more = "" if self.n_vectors == 1 else f" on the same rows, with the same {option('multiclass')}"
             raise InputError(
-                f"{saved.name}: holds no dual variables; dual-cd starts from a model or checkpoint of dual-cd"
+                f"{saved.name}: holds no dual variables{of}; dual-cd starts from a model or checkpoint of dual-cd{more}"
             )
-        alpha, w, sums = state["alpha"], state["w"], state["sums"]
         saved.load(self.name, "alpha", alpha)
-        ratio = self.problem.cost / np.array(saved.meta["cost"])
+        ratio = cost / np.reshape(theirs, cost.shape)
         # what is new in the rows is not the old ones: these need not all be seen before they may rest
-        sums[OUTERS] = REST_VISITS
+        state["sums"][OUTERS] = REST_VISITS
         if take_weights(self, state, saved, ratio):
             return
         conjugates, largest = self._sum_rows(state, blocks, ratio)
-        # through conjugate(0) = 0 and the values at 1/2 and 1: sum conjugate(f a_i) = square f^2 - linear f
-        whole, half, quarter = conjugates.tolist()
-        square, linear = 2.0 * whole - 4.0 * half, whole - 4.0 * half
-        factor, curvature = 1.0, sum_of_squares(w) + 2.0 * square
-        error = abs(square / 16.0 - linear / 4.0 - quarter)
-        if curvature > 0.0 and error <= QUADRATIC * (abs(square) + abs(linear)):
-            factor = min(max(linear / curvature, 0.0), largest)
-        alpha *= factor
-        w *= factor
-        sums[CONJUGATE] = factor * (square * factor - linear)
+        self.scale_dual(state, conjugates, largest)
         if self.problem.free_bias:
             if MULTIPLIER in saved.lengths[self.name]:
                 saved.load(self.name, MULTIPLIER, state[MULTIPLIER])
             w[-1] += state[MULTIPLIER][0]
 
-    def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
-        """w = w0 + sum a_i direction_i x_i from a alone, in one reading of all rows."""
-        conjugates, _ = self._sum_rows(state, blocks)
-        state["sums"][CONJUGATE] = conjugates[0]
-        if len(self.prior):
-            state["w"] += self.prior  # last: its weights may be large, and each addition to them rounds
+    def scale_dual(self, state: State, conjugates: np.ndarray, largest: np.ndarray) -> None:
+        """Multiply each problem's a and w by its best factor; conjugates (k, 3): as ``dual_coefficients`` has them."""
+        # through conjugate(0) = 0 and the values at 1/2 and 1: sum conjugate(f a_i) = square f^2 - linear f
+        whole, half, quarter = conjugates.T
+        square, linear = 2.0 * whole - 4.0 * half, whole - 4.0 * half
+        curvature = self.norms(state)[:, 0] + 2.0 * square
+        error = np.abs(square / 16.0 - linear / 4.0 - quarter)
+        parabola = (curvature > 0.0) & (error <= QUADRATIC * (np.abs(square) + np.abs(linear)))
+        best = np.divide(linear, curvature, out=np.zeros_like(linear), where=parabola)
+        factors = np.where(parabola, np.clip(best, 0.0, largest), 1.0)
+        alpha, w = self.columns(state, "alpha"), self.columns(state, "w")
+        alpha *= factors
+        w[:, : self.n_vectors] *= factors
+        state["conjugates"][:] = np.where(parabola, factors * (square * factors - linear), whole)
+
+    def _sum_rows(self, state: State, blocks: Iterable[Block], ratio: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """w = sum a_i direction_i x_i, of a times ratio (k, 2) and made feasible; (sums (k, 3) of conjugate(f a_i) for
+        f = 1, 1/2 and 1/4, largest factors (k,))."""
+        problem, of_all = self.problem, self.problem.columns(np.arange(self.n_vectors, dtype=np.int32))
+        conjugates, largest = np.zeros((self.n_vectors, 3)), np.full(self.n_vectors, LARGEST_FACTOR)
+        w, alpha = self.columns(state, "w"), self.columns(state, "alpha")
+        w[:] = 0.0
+        for block in blocks:
+            part = alpha[block.rows]
+            problem.make_feasible(part, block, ratio, largest)
+            alpha[block.rows] = part
+            coefficients = self.coefficients(block, part, of_all, conjugates)
+            add_rows(*block.matrix, coefficients, problem.bias, w)
+        return conjugates, largest
+
+    def coefficients(
+        self, block: Block, alpha: np.ndarray, columns: np.ndarray | None, conjugates: np.ndarray
+    ) -> np.ndarray:
+        """(n, k): by which a block's rows are added to w; conjugates (k, 3) gain those of its alpha (n, k)."""
+        out = np.empty_like(alpha)
+        dual_coefficients(alpha, *self.problem.rows(block), columns, conjugates, out)
+        return out
+
+    def set_weights(self, state: State, of_alpha: np.ndarray) -> None:
+        live = self.live(state)
+        self.columns(state, "w")[:, live] = of_alpha[:, live]
         if self.problem.free_bias:
             state["w"][-1] += state[MULTIPLIER][0]
 
-    def _sum_rows(self, state: State, blocks: Iterable[Block], ratio: np.ndarray | None = None) -> Any:
-        """state["w"] = sum a_i direction_i x_i; (sums of conjugate(f a_i) for f = 1, 1/2 and 1/4, largest factor).
-
-        ratio (2,): each class's a are multiplied by it first, and made feasible.
-        """
-        problem = self.problem
-        conjugates, largest = np.zeros(3), LARGEST_FACTOR
-        state["w"][:] = 0.0
-        for block in blocks:
-            alpha = state["alpha"][block.rows]
-            row = (block.y, block.weights, self.objective.cost, problem.function)
-            if ratio is not None:
-                largest = make_feasible(alpha, *row, ratio, largest)
-                state["alpha"][block.rows] = alpha
-            coefficients = np.empty(len(alpha))
-            conjugates += dual_coefficients(alpha, *row, coefficients)
-            add_rows(*block.matrix, coefficients, problem.bias, state["w"])
-        return conjugates, largest
+    # -- visits ------------------------------------------------------------------------------------------------
 
     def start_visit(self, visit: Visit) -> None:
-        visit.memo = Shrinking()
-        visit.arrays["active"][:] = 1
+        visit.arrays[ACTIVE][:] = 1
         if self.with_set:
-            visit.arrays[SHARE][:] = AT_REST  # of the rows that are not visited
+            for name in (SHARE, SHARES)[: 1 + (self.n_lanes > 1)]:
+                visit.arrays[name][:] = AT_REST  # of the rows that are not visited
+
+    def lanes(self, visit: Visit, live: np.ndarray) -> list[Lane]:
+        """Those in which there are live problems."""
+        arrays = visit.arrays
+        if self.n_lanes == 1:
+            return [Lane(live, arrays)] if len(live) else []
+        own = {SHARES: SHARE}
+        return [
+            Lane(live[live // LINE == g], {own.get(name, name): a[g] for name, a in arrays.items() if name != SHARE})
+            for g in np.unique(live // LINE).tolist()
+        ]
 
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
-        """Visit the active rows in ``order``; rows that stay at a bound are dropped from the visit's later passes."""
-        shrinking, arrays, sums = visit.memo, visit.arrays, state["sums"]
+        """That of each lane.  Rows and nonzeros visited are the mean of the lanes'."""
+        if not visit.passes:
+            visit.memo = self.lanes(visit, self.live(state))
+        done = self.threads.map(lambda lane: self._lane_pass(block, state, visit, lane, order), visit.memo)
+        if self.with_set and self.n_lanes > 1:
+            add_up_shares(order, visit.arrays[SHARES], visit.arrays[SHARE])
+        for _, resting, seen in done:
+            if not self.with_set:
+                state["sums"][RESTING + int(state["sums"][OUTERS]) % (REST_VISITS + 1)] += resting
+            if not visit.of_the_set and not visit.passes:
+                state["seen"] += seen
+        results, n = [result for result, *_ in done], max(1, len(done))
+        return PassResult(
+            sum(r.rows_visited for r in results) // n, sum(r.nnz_visited for r in results) // n,
+            sum(r.loss_sum for r in results), all(r.finished for r in results),
+            gain=sum(r.gain for r in results), seen=sum(r.seen for r in results),
+        )  # fmt: skip
+
+    def _lane_pass(
+        self, block: Block, state: State, visit: Visit, lane: Lane, order: np.ndarray
+    ) -> tuple[PassResult, float, np.ndarray]:
+        """Visit the active rows in ``order``; rows that stay at a bound are dropped from the visit's later passes.
+        Returns what was done, the loss of the rows put to rest, and the gaps seen (k,)."""
+        if ORDER in lane.arrays:
+            mine = lane.arrays[ORDER][: len(order)]
+            mine[:] = order
+            order = mine
+        shrinking, arrays = lane.shrinking, lane.arrays
         first, reading = visit.passes == 0, not visit.of_the_set
         if first:
-            n_active = self.leave_resting(order, state, visit)
+            columns, rest = self.problem.columns(lane.live), self.columns(state, "rest")
+            n_active = leave_resting(order, rest, columns if rest.shape[1] > 1 else None, arrays[ACTIVE], reading)
             shrinking.dropped += len(order) - n_active
             order = order[:n_active]
         elif shrinking.dropped > 0:
-            order = order[: keep_active(order, arrays["active"])]
-        outers = int(sums[OUTERS])
+            order = order[: keep_active(order, arrays[ACTIVE])]
+        outers = int(state["sums"][OUTERS])
         # of several passes over a block the first one tells what the other blocks have left of the gap
         shares_before = arrays[SHARE].copy() if self.with_set and reading and not first else None
         longest = LONGEST_REST if self.with_set else REST_VISITS
         beyond = REST_BEYOND * self.problem.unit if reading and outers >= REST_VISITS else np.inf
-        pg_max, pg_min, dropped, nnz, loss, resting, change, gain, shares = self.visit_rows(
-            block, state, visit, order, Limits(shrinking.above, shrinking.below, beyond, longest)
+        limits = Limits(shrinking.above, shrinking.below, beyond, longest, reading, first and reading)
+        seen = np.zeros(self.n_vectors)
+        pass_arrays = PassArrays(
+            self.columns(state, "w"), self.columns(state, "alpha"), arrays[ACTIVE], self.columns(state, "rest"),
+            state["conjugates"], seen, state["scale"],
+            self.columns(state, "pauses") if self.with_set else NO_PAUSES, arrays.get(SHARE, NO_SHARES),
+        )  # fmt: skip
+        pg_max, pg_min, dropped, nnz, loss, resting, gain, shares, _ = self.visit_rows(
+            block, order, limits, lane.live, pass_arrays, outers > 0
         )
         if shares_before is not None:
             arrays[SHARE][:] = shares_before
-        sums[CONJUGATE] += change
-        if not self.with_set:
-            sums[RESTING + outers % (REST_VISITS + 1)] += resting
         shrinking.dropped += dropped
         # an extreme on the wrong side of 0 would drop rows that still move
         shrinking.above = pg_max if pg_max > 0.0 else np.inf
@@ -232,50 +349,44 @@ class DualCD(TellsShares):
         finished = False
         if self.tolerance is not None and pg_max - pg_min <= self.tolerance:
             finished = shrinking.dropped == 0
-            self.look_at_all(visit)
-        return PassResult(len(order), nnz, loss if first and reading else 0.0, finished, gain=gain, seen=shares)
+            arrays[ACTIVE][:] = 1  # rows that were dropped take part in the next pass
+            lane.shrinking = Shrinking()
+        result = PassResult(len(order), nnz, loss if first and reading else 0.0, finished, gain=gain, seen=shares)
+        return result, resting, seen
 
-    @staticmethod
-    def look_at_all(visit: Visit) -> None:
-        """Rows that were dropped take part in the next pass."""
-        visit.arrays["active"][:] = 1
-        visit.memo = Shrinking()
-
-    def leave_resting(self, order: np.ndarray, state: State, visit: Visit) -> int:
-        """Compact ``order`` to the rows that are not at rest; returns how many."""
-        return len(order) if visit.of_the_set else leave_resting(order, state["rest"], visit.arrays["active"])
-
-    def visit_rows(self, block: Block, state: State, visit: Visit, order: np.ndarray, limits: Limits) -> tuple:
-        """Make the kernel's pass over the rows of ``order``; returns what the kernel does, but the rows that move."""
-        arrays = self.pass_arrays(state, visit)
+    def visit_rows(
+        self, block: Block, order: np.ndarray, limits: Limits, live: np.ndarray, arrays: PassArrays, begun: bool
+    ) -> tuple:
+        """Make the kernel's pass over the rows of ``order`` for the live problems of a lane; returns what it does.
+        begun: an outer iteration has been made; at a = 0 all rows move."""
+        codes, reals, _, objective = self.problem.rows(block)
+        rows, columns = block.row_arrays._replace(y=codes), self.problem.columns(live)
 
         def step(order: np.ndarray, limits: Limits, arrays: PassArrays, moving: np.ndarray | None) -> tuple:
-            return dual_cd_pass(block.row_arrays, order, self.objective, limits, arrays, moving)
+            return dual_cd_pass(rows, reals, order, objective, limits, columns, arrays, moving)
 
-        if visit.of_the_set or not self.with_set:
-            return step(order, limits, arrays, None)[:MOVING]
-        first = limits, arrays, bool(state["sums"][OUTERS])  # at a = 0 all rows move
+        def apart(order: np.ndarray, limits: Limits, arrays: PassArrays, moving: np.ndarray | None) -> tuple:
+            return step(order, limits, arrays._replace(seen=np.zeros(1)), moving)  # threads share the other arrays
+
+        if self.n_vectors > 1 or not limits.reading or not self.with_set:
+            return step(order, limits, arrays, None)
         piece = max(1, self.threads.piece * block.n_samples // max(1, block.n_nonzeros))
-        return screened_pass(step, self.threads, order, piece, first)[:MOVING]
-
-    @staticmethod
-    def pass_arrays(state: State, visit: Visit) -> PassArrays:
-        """What the kernel updates."""
-        rest, arrays = state["rest"], visit.arrays
-        return PassArrays(
-            state["w"].reshape(-1), state["alpha"], arrays["active"], rest, state.get("pauses", rest[:0]),
-            arrays.get(SHARE, NO_SHARES),
-        )  # fmt: skip
+        result = screened_pass(apart, self.threads, order, piece, (limits, arrays, begun))
+        arrays.seen[0] = result[SHARES_SEEN]
+        return result
 
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
-        _, cost, loss_settings = self.objective
         shares_of_gap(
-            scores, block.y, block.weights, state["alpha"], cost, loss_settings, state["rest"], state["pauses"], out
-        )
+            scores, *self.problem.rows(block), self.problem.columns(self.live(state)), self.columns(state, "alpha"),
+            state["scale"], self.columns(state, "rest"), self.columns(state, "pauses"), out,
+        )  # fmt: skip
+
+    # -- outer iterations --------------------------------------------------------------------------------------
 
     def begin_outer(self, state: State) -> None:
         """A free bias: the multiplier c moves by a multiple of u = B sum a_i direction_i, and the constant feature's
         weight c + u with it.  Where u keeps its sign and hardly shrinks, c has far to go: the multiple is doubled."""
+        state["seen"][:] = 0.0
         if self.problem.free_bias:
             w, multiplier = state["w"], state[MULTIPLIER]
             c, last, factor = multiplier.tolist()
@@ -291,35 +402,69 @@ class DualCD(TellsShares):
         sums[OUTERS] += 1
         sums[RESTING + int(sums[OUTERS]) % (REST_VISITS + 1)] = 0.0
 
+    def count_seen(self, state: State, added: Mapping) -> None:
+        state["seen"][: len(added["totals"])] += added["totals"][:, 1]
+
+    def certified(self, state: State, certificate: Certificate) -> float:
+        """Store the figures of the problems that are at their end."""
+        figures, live = state["certified"].reshape(-1, len(CERTIFIED)), self.live(state)
+        of_each = certificate.by_class or {name: [getattr(certificate, name)] for name in CERTIFIED}
+        certified = np.array([of_each[name] for name in CERTIFIED]).T
+        ended = at_their_end(certified, self.problem.tol)
+        figures[ended] = certified[ended]
+        return half_below(certified[live, REL_GAP])
+
     def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
-        return state["w"]
+        return state["w"] if self.n_vectors == 1 else state["w"].T[: self.n_vectors]
+
+    def norms(self, state: State) -> np.ndarray:
+        """(k, 4), as ``squared_norms`` has them, of the weights that are regularised."""
+        part = slice(None, -1 if self.problem.free_bias else None)
+        return norms_of(self.columns(state, "w")[part], self.n_vectors, self.prior[part])
+
+    def duals(self, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """(k,), (k,): 1/2 ||w - w0||^2, and D of the maintained w and sums of conjugates."""
+        norms = self.norms(state)
+        return 0.5 * norms[:, 1], -state["conjugates"] - 0.5 * norms[:, 1] - norms[:, 3]
 
     def estimates(self, state: State, loss_sum: float, seen: float | None = None) -> tuple[float, float, float]:
-        """D is that of the maintained w and sum of conjugates; P, without a working set, has the losses as they were
-        seen on the visits, those of rows at rest when they were put to it."""
-        sums = state["sums"]
-        now = int(sums[OUTERS]) % (REST_VISITS + 1)
-        at_rest = sum(float(sums[RESTING + k]) for k in range(REST_VISITS + 1) if k != now)
-        distance_sq, cross = self.distances_of(state)
-        dual = float(-sums[CONJUGATE] - 0.5 * distance_sq - cross)
-        primal = 0.5 * distance_sq + loss_sum + at_rest if seen is None else dual + seen
-        return primal, dual, (primal - dual) / abs(primal) if primal else 0.0
-
-    def distances_of(self, state: State) -> tuple[float, float]:
-        """(||w - w0||^2, <w0, w - w0>), of the weights that are regularised."""
-        w, prior = state["w"], self.prior
-        if self.problem.free_bias:
-            w, prior = w[:-1], prior[:-1]
-        if not len(prior):
-            return sum_of_squares(w), 0.0
-        return squared_distance(w, prior), inner_with_difference(prior, w, prior)
+        """Of all problems together.  Without a working set P has the losses as they were seen on the visits, those of
+        rows at rest when they were put to it; with one, the gaps seen.  Then the relative gap is the one that half of
+        the live problems are not above: a certificate is worth its reading where so many end by it."""
+        distances, duals = self.duals(state)
+        if seen is None:
+            sums = state["sums"]
+            now = int(sums[OUTERS]) % (REST_VISITS + 1)
+            at_rest = sum(float(sums[RESTING + k]) for k in range(REST_VISITS + 1) if k != now)
+            primal, dual = float(distances.sum()) + loss_sum + at_rest, float(duals.sum())
+            return primal, dual, (primal - dual) / abs(primal) if primal else 0.0
+        primals, live = duals + state["seen"], self.live(state)
+        # so that the shares, over the sum of all primals, are the mean of the live problems' relative gaps
+        if primals.min() > 0.0:
+            state["scale"][:] = primals.sum() / (max(1, len(live)) * primals)
+        gaps = np.divide(state["seen"], np.abs(primals), out=np.zeros(len(primals)), where=primals != 0.0)
+        return float(primals.sum()), float(duals.sum()), half_below(gaps[live])
 
     def dual_variables(self, state: State) -> np.ndarray:
         return state["alpha"]
 
+    def progress(self, state: State) -> dict:
+        return {"classes_done": self.n_vectors - len(self.live(state))} if self.n_vectors > 1 else {}
+
+
+def has_classes(settings: Mapping, source: Source) -> bool:
+    """The rows have more than two classes, or sets of labels, which are the loss's targets."""
+    more = source.label_kind == SETS or (source.labels is not None and not source.labels.binary)
+    return more and not get_loss(settings["loss"]).of_numbers
+
+
+def half_below(gaps: np.ndarray) -> float:
+    """The least number that half of these are not above; 0 of none."""
+    return float(np.sort(gaps)[(len(gaps) - 1) // 2]) if len(gaps) else 0.0
+
 
 def take_weights(solver: DualCD, state: State, saved: SavedRun, ratio: np.ndarray) -> bool:
-    """Whether the other run's w and sum of conjugates are those of its a here, too, so that no reading is needed:
+    """Whether the other run's w and sums of conjugates are those of its a here, too, so that no reading is needed:
     where it was the same problem, and rows have at most been added since, whose a = 0.  ratio: of the costs."""
     meta, lengths = saved.meta, saved.lengths[solver.name]
     space, name = (solver.name, "w") if "w" in lengths else ("", "weights")
@@ -331,14 +476,13 @@ def take_weights(solver: DualCD, state: State, saved: SavedRun, ratio: np.ndarra
         and meta.get("prior_fingerprint") is None
         and meta.get("outer_of_weights") is None
         and not any(meta.get("earlier", ()))
-        and saved.lengths.get(space, {}).get(name) == len(state["w"])
-        and "sums" in lengths
+        and (space == solver.name or solver.n_vectors == 1)  # a model's vectors lie one after the other
+        and saved.lengths.get(space, {}).get(name) == state["w"].size
+        and "conjugates" in lengths
     )
     if same:
-        before = np.empty(lengths["sums"])
-        saved.load(solver.name, "sums", before)
+        saved.load(solver.name, "conjugates", state["conjugates"])
         saved.load(space, name, state["w"])
-        state["sums"][CONJUGATE] = before[CONJUGATE]
     return same
 
 

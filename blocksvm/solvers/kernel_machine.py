@@ -25,6 +25,7 @@ from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Setting
 from blocksvm.kernels.kernel_machine_loops import kernel_rows, kernel_sums, pairs, singles
 from blocksvm.kernels.loss_functions import UNIT_ROUNDOFF
+from blocksvm.problems.certificate import Certificate
 from blocksvm.problems.kernel_problem import (
     KERNEL_SETTINGS,
     certificate_of,
@@ -34,7 +35,6 @@ from blocksvm.problems.kernel_problem import (
     kernel_problem,
     known_of_kernel,
 )
-from blocksvm.problems.problem import Certificate
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.problems.support_rows import Support
 from blocksvm.solvers.kernel_rows import Candidates, KernelRows, RowCopies, best_pairs
@@ -93,7 +93,7 @@ class KernelMachine(HoldsRows, CertifiesItself):
         source = task.source
         self.settings = SETTINGS.resolve(task.settings, self.name, known_of_kernel(source))
         self.problem = kernel_problem(self.settings, task.bias, task.free_bias, source)
-        self.cost, self.width = self.problem.cost_by_sign(), source.n_features
+        self.width = source.n_features
         self.prior = np.empty(0)
         self.function = function_of(self.settings)
         self.constant = 0.0 if task.free_bias else task.bias**2
@@ -225,8 +225,8 @@ class KernelMachine(HoldsRows, CertifiesItself):
 
     def sides_of(self, block: Block) -> np.ndarray:
         """(n,): y_i C_i."""
-        sides = block.y * self.cost[1 + np.sign(block.y)]
-        return sides if block.weights is None else sides * block.weights
+        sides, costs = self.problem.targets_and_costs(block)
+        return sides * costs
 
     def update(self, block: Block, state: State) -> None:
         if self.moved is not None:

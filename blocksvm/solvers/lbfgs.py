@@ -18,23 +18,19 @@ from blocksvm.base.memory import Budget
 from blocksvm.base.vectors import width_of
 from blocksvm.kernels.lbfgs_loops import TERMS, add_up, gradient_of, scale_by
 from blocksvm.losses import require
-from blocksvm.problems.problem import (
+from blocksvm.problems.certificate import (
+    CERTIFIED,
+    NOTHING,
+    REL_GAP,
     Certificate,
+    at_their_end,
+    certificate_of,
     certified,
-    make_problem,
-    problem_settings,
     rounding_of_sums,
     with_bounds,
 )
+from blocksvm.problems.problem import each_against_the_rest, make_problem, problem_settings
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
-from blocksvm.problems.several_problems import (
-    CERTIFIED,
-    REL_GAP,
-    SeveralProblems,
-    at_their_end,
-    each_against_the_rest,
-    several_certified,
-)
 from blocksvm.solvers.quasi_newton import PAIRS, SEARCH, Evaluation, Search, SearchArrays, over_features
 from blocksvm.solvers.row_gradients import RowGradients
 from blocksvm.solvers.solver import (
@@ -52,7 +48,6 @@ from blocksvm.solvers.solver import (
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
-NOTHING = np.empty((0, 0))  # in the place of a prior
 NO_GAP = float(np.finfo(np.float64).max)  # the gap of a point that has not been evaluated; checkpoints hold finite ones
 
 
@@ -94,8 +89,8 @@ class LBFGS(CertifiesItself):
         )
         self.fingerprint = source.fingerprint
         self.tol, self.bias, self.real_targets = task.tol, self.problem.bias, self.problem.real
-        self.several = isinstance(self.problem, SeveralProblems)
-        k = self.n_vectors = len(self.problem.cost) if self.several else 1
+        k = self.n_vectors = self.problem.n_problems
+        self.several = k > 1
         self.prior = NOTHING
         width = width_of(k)
         self.state_arrays: tuple[StateArray, ...] = (
@@ -251,7 +246,7 @@ class LBFGS(CertifiesItself):
         figures = self.by_problem(state, "certified")
         accuracy, rmse = state["measures"].tolist()
         right, error = (None, rmse) if self.real_targets else (accuracy, None)
-        return several_certified(figures, right, error, each=self.several)
+        return certificate_of(figures, right, error, each=self.several)
 
     def dual_variables(self, state: State) -> np.ndarray:
         return state["alpha"]

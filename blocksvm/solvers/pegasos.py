@@ -10,17 +10,15 @@ from dataclasses import replace
 import numpy as np
 
 from blocksvm.base.errors import option
-from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Setting, Settings
-from blocksvm.kernels.dual_cd_loops import Objective
-from blocksvm.kernels.margins import sum_of_squares
+from blocksvm.kernels.columns import sum_of_squares
 from blocksvm.kernels.pegasos_loops import pegasos_pass, suffix_sum
 from blocksvm.losses import require
+from blocksvm.problems.certificate import NOTHING as NO_PRIOR
 from blocksvm.problems.problem import Problem, make_problem, problem_settings
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.solvers.solver import Capabilities, Method, PassResult, SavedRun, Solver, State, StateArray, Task, Visit
 from blocksvm.sources.block import Block
-from blocksvm.sources.source import Source
 
 LAST = "last"
 PEGASOS_SETTINGS = Settings((
@@ -62,15 +60,13 @@ class Pegasos(Solver):
         self.last = self.settings["iterate"] == LAST
         if self.dual:
             require(self.settings["loss"], "conjugate", option("dual"))
-            problem = self.problem = replace(problem, apart=True)
-            self.capabilities = replace(self.capabilities, certifies=True)
+            self.capabilities, self.clips_alpha = replace(self.capabilities, certifies=True), True
         self.bias, self.real_targets = problem.bias, problem.real
-        self.prior = np.empty(0)
+        self.prior = NO_PRIOR
         batch = self.batch = self.settings["batch"]
         self.lam = 1.0 / problem.total_cost
         self.radius = math.inf if self.dual else radius_of(problem)
-        cost = problem.cost_by_sign() * (problem.n_samples / problem.total_cost)
-        self.objective = Objective(problem.bias, cost, problem.function)
+        self.objective = problem.objective._replace(costs=problem.cost * (problem.n_samples / problem.total_cost))
         self.chosen = np.empty(min(batch, problem.n_samples), np.int32)
         self.steps_of = np.empty(len(self.chosen))
         self.state_arrays: tuple[StateArray, ...] = (
@@ -83,10 +79,6 @@ class Pegasos(Solver):
             more = (StateArray(name, "row", in_model=False) for name in ("b", "b_lagged", "b_earlier"))
             # filled: the step at which alpha was made
             self.state_arrays += (StateArray("alpha", "row"), StateArray("filled", "scalar", 1, in_model=False), *more)
-
-    def plan_memory(self, budget: Budget, source: Source) -> None:
-        if self.dual:
-            budget.take("weights of the dual variables", 8 * (source.n_features + 1))  # at each certificate
 
     def start(self, state: State) -> None:
         state["scalars"][:] = (1.0, 0.0, 1.0, 0.0, 0.0, 0.0)
@@ -111,9 +103,9 @@ class Pegasos(Solver):
         """Steps over the sub-batches of the block, consecutive in ``order``."""
         scalars = state["scalars"]
         loss, nnz, _ = pegasos_pass(
-            block.row_arrays, order, self.batch, self.objective, self.problem.loss.curvature, self.lam, self.radius,
-            state["v"], state["lagged"], state.get("b", NOTHING), state.get("b_lagged", NOTHING), scalars[:5],
-            self.chosen, self.steps_of,
+            block.row_arrays, self.problem.reals(block), order, self.batch, self.objective,
+            self.problem.loss.curvature, self.lam, self.radius, state["v"], state["lagged"], state.get("b", NOTHING),
+            state.get("b_lagged", NOTHING), scalars[:5], self.chosen, self.steps_of,
         )  # fmt: skip
         # a row's cost here is l C_i / sum C, so this is the sum of C_i * loss
         loss *= self.problem.total_cost / self.problem.n_samples

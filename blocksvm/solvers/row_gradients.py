@@ -10,18 +10,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from blocksvm.base.labels import SETS
 from blocksvm.base.threads import Threads, slices
+from blocksvm.kernels.columns import add_rows, decision_values
 from blocksvm.kernels.lbfgs_loops import TERMS, add_squares, curvatures_of, dual_of_derivative
-from blocksvm.kernels.margins import add_rows, decision_values
-from blocksvm.kernels.several_loops import add_rows_to_several, several_decision_values
-from blocksvm.problems.problem import Problem, errors_of_scores, predicted
-from blocksvm.problems.several_problems import SeveralProblems, norms_of
+from blocksvm.problems.certificate import count_right, errors_of_scores, norms_of
+from blocksvm.problems.problem import Problem
 from blocksvm.sources.block import Block
 
 
 class RowGradients:
-    """Of one problem, or of the ``live`` ones of several, at the points w (d + 1, width).
+    """Of the ``live`` problems, at the points w (d + 1, width).
 
     total (d + 1, width) gains the sum of a_i direction_i x_i of the dual variables that belong to w
     (``dual_of_derivative``); diagonal (d + 1, width), where it is not None, the diagonal of the losses' Hessian.
@@ -29,7 +27,7 @@ class RowGradients:
 
     def __init__(
         self,
-        problem: Problem | SeveralProblems,
+        problem: Problem,
         live: np.ndarray,
         w: np.ndarray,
         total: np.ndarray,
@@ -37,9 +35,8 @@ class RowGradients:
         threads: Threads,
     ):
         self.problem, self.w, self.total, self.diagonal, self.threads = problem, w, total, diagonal, threads
-        self.several = problem if isinstance(problem, SeveralProblems) else None
         self.live = set(live.tolist())
-        self.lengths = np.sqrt(norms_of(w, 1 if self.several is None else self.several.n_problems)[:, 0])
+        self.lengths = np.sqrt(norms_of(w, problem.n_problems)[:, 0])
 
     def add(self, block: Block, alpha: np.ndarray, terms: np.ndarray, curvatures: np.ndarray) -> tuple[int, int]:
         """(rows whose label is predicted, rows with one).  alpha (n, k): the dual variables of the live problems;
@@ -51,7 +48,7 @@ class RowGradients:
             lambda rows: self._add(block, rows, scores, curvatures),
             parts,
         )
-        return right, int(np.count_nonzero(block.y >= 0 if self.several else block.y))
+        return right, 0 if self.problem.real else count_right(self.problem, scores, block.y)[1]
 
     def _by_turns(self, evaluate: Callable[[slice], int], add: Callable[[slice], None], parts: list[slice]) -> int:
         """Evaluate as many parts as there are threads at once, while those before them are added in their order; the
@@ -84,19 +81,16 @@ class RowGradients:
     ) -> int:
         """The rows' scores, which their coefficients replace, and alpha and terms; how many labels are predicted."""
         matrix = block.indptr[rows.start : rows.stop + 1], block.indices, block.values
-        w, width, k, bias = self.w.reshape(-1), self.w.shape[1], scores.shape[1], self.problem.bias
-        if k == 1:
-            decision_values(*matrix, w, bias, scores.reshape(-1)[rows])
-        else:
-            several_decision_values(*matrix, w, width, bias, scores[rows])
+        k, bias = scores.shape[1], self.problem.bias
+        decision_values(*matrix, self.w, bias, scores[rows])
         part = block[rows]
         within, norms = errors_of_scores(part, self.w, self.lengths, self.problem), np.sqrt(part.sq_norms + bias**2)
-        right = self._count_right(scores[rows], block.y[rows])
+        right = count_right(self.problem, scores[rows], block.y[rows])[0]
         for c in range(k):
             z = np.ascontiguousarray(scores[rows, c])
             of_rows, coefficients, of_c = np.empty_like(z), np.zeros_like(z), np.empty((TERMS, len(z)))
             if c in self.live:
-                targets, costs = self._targets_and_costs(c, block, rows)
+                targets, costs = self.problem.targets_and_costs(part, c)
                 known = z, np.ascontiguousarray(within[:, c]), norms
                 dual_of_derivative(*known, targets, costs, self.problem.function, of_rows, coefficients, of_c)
                 alpha[rows, c] = of_rows
@@ -109,32 +103,7 @@ class RowGradients:
 
     def _add(self, block: Block, rows: slice, coefficients: np.ndarray, curvatures: np.ndarray) -> None:
         matrix = block.indptr[rows.start : rows.stop + 1], block.indices, block.values
-        total, width, bias = self.total.reshape(-1), self.total.shape[1], self.problem.bias
-        if coefficients.shape[1] == 1:
-            add_rows(*matrix, coefficients.reshape(-1)[rows], bias, total)
-        else:
-            add_rows_to_several(*matrix, coefficients[rows], bias, total, width)
+        bias = self.problem.bias
+        add_rows(*matrix, coefficients[rows], bias, self.total)
         if self.diagonal is not None:
             add_squares(*matrix, curvatures[rows], bias, self.diagonal)
-
-    def _targets_and_costs(self, c: int, block: Block, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """(m,), (m,) float64: the targets of some rows in problem c, and their costs, 0 where they have no part."""
-        if self.several is not None:
-            sides, cost = self.several.sides.table, self.several.cost[c]
-            targets = sides[self.several.codes(block)[rows], c].astype(np.float64)
-            costs = np.where(targets == 0.0, 0.0, cost[(targets > 0.0).astype(np.intp)])
-        else:
-            assert isinstance(self.problem, Problem)
-            targets = block.y[rows].astype(np.float64)
-            costs = self.problem.cost_by_sign()[1 + np.sign(targets).astype(np.intp)]
-        return targets, costs if block.weights is None else costs * block.weights[rows]
-
-    def _count_right(self, scores: np.ndarray, y: np.ndarray) -> int:
-        """How many rows have the label that their scores (m, k) say."""
-        if self.problem.real:
-            return 0
-        if self.several is None:
-            return int(np.count_nonzero(predicted(scores[:, 0]) == y))
-        if self.several.predicts == SETS:
-            return int(((scores > 0.0) == (self.several.sides.table[y] > 0)).all(axis=1).sum())
-        return int(np.count_nonzero(scores.argmax(axis=1) == y))

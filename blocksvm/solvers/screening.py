@@ -27,8 +27,8 @@ BATCHES = 16
 # as long as never, a fifth 0.86 to 1.12; with 4 and 8 threads a half gains at most a tenth over a fifth.
 MOST_MOVING = 0.2
 
-NO_SHARES = np.empty(0)
-CHANGE, GAIN, MOVING = 6, 7, 9  # entries of what the kernel returns
+NO_SHARES, NO_PAUSES = np.empty(0), np.empty((0, 1), np.uint8)
+GAIN, SHARES_SEEN, MOVING = 6, 7, 8  # entries of what the kernel returns
 
 Step = Callable[[np.ndarray, Limits, PassArrays, np.ndarray | None], tuple]
 
@@ -40,7 +40,7 @@ def screened_pass(step: Step, threads: Threads, order: np.ndarray, piece: int, f
     arrays of the pass, and whether its first batch is screened.
     """
     limits, arrays, screening = first
-    without_notes = arrays._replace(pauses=arrays.rest[:0], share=NO_SHARES)  # rows are noted as they are screened
+    without_notes = arrays._replace(pauses=NO_PAUSES, share=NO_SHARES)  # rows are noted as they are screened
     each = min(len(order), max(piece, -(-len(order) // BATCHES)))
     moving = np.empty(each, np.int32)
     results = []
@@ -57,7 +57,7 @@ def screened_pass(step: Step, threads: Threads, order: np.ndarray, piece: int, f
             done = threads.map(screen(batch), parts)
             movers = [moving[rows.start : rows.start + part[MOVING]] for rows, part in zip(parts, done, strict=True)]
             served = step(np.concatenate(movers), Limits(), without_notes, None)
-            done.append((-np.inf, np.inf, *([0] * 4), served[CHANGE], served[GAIN], 0, 0))
+            done.append((-np.inf, np.inf, *([0] * 4), served[GAIN], 0, 0))
         screening = sum(part[MOVING] for part in done) <= MOST_MOVING * len(batch)
         results += done
     if not results:

@@ -18,7 +18,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings
 from blocksvm.base.threads import ALONE, Threads
-from blocksvm.problems.problem import Certificate
+from blocksvm.problems.certificate import Certificate
 from blocksvm.problems.support_rows import Support
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
@@ -203,6 +203,7 @@ class Solver(Protocol):
     order the labels of a set, and nothing parts those in it from those outside; real_targets: the rows' labels are
     taken as real numbers, else they are classes; predicts_rows: it looks at no labels: its real target is 0, and its
     decision value each row's distance; threads: for work whose result does not depend on how many they are;
+    clips_alpha: its dual variables may lie beyond their bounds, and certificates move them there;
     passes_like_decoding: a pass over a block takes about as long as decoding the next one, to which one of the threads
     is left.
     """
@@ -224,6 +225,7 @@ class Solver(Protocol):
     predicts_rows: bool = False
     threads: Threads = ALONE
     passes_like_decoding: bool = False
+    clips_alpha: bool = False
 
     def plan_memory(self, budget: Budget, source: Source) -> None:
         """Take what is held beside the state and the blocks from the budget, before these are planned."""
@@ -279,6 +281,14 @@ class Solver(Protocol):
         problems: how many classes are done; else nothing."""
         return {}
 
+    def problem_at(self, state: State) -> Any:
+        """What certificates are about: it knows which of several problems are at their end."""
+        return self.problem
+
+    def certified(self, state: State, certificate: Certificate) -> float | None:
+        """A certificate of the state has been taken; the relative gap that stands beside that of ``estimates``."""
+        return certificate.rel_gap
+
     def finished(self, state: State) -> bool:
         """Another outer iteration would change nothing."""
         return False
@@ -293,39 +303,20 @@ class TellsShares(Solver):
 
     @abstractmethod
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
-        """``out`` (n,) float64: the shares of the gap of the block's rows at decision values ``scores`` (n,), below 0
+        """``out`` (n,) float64: the shares of the gap of the block's rows at decision values ``scores`` (n, k), below 0
         for a row that cannot move soon.  The visit array ``SHARE`` has them after a visit, each as it was before the
         row's own step: to a block in the first pass, to a working set in the last.  state: as a visit gets it."""
+        ...
+
+    @abstractmethod
+    def set_weights(self, state: State, of_alpha: np.ndarray) -> None:
+        """w(alpha) (d + 1, width), as a certificate has added it up, becomes w."""
         ...
 
     def count_seen(self, state: State, added: Mapping) -> None:
         """Rows of a reading were looked at elsewhere; added: to a certificate's sums (``CertificateSums.added``).  A
         solver that counts the gap seen in a reading problem by problem takes it from there."""
         return
-
-    @abstractmethod
-    def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
-        """The weights from the dual variables, in one reading of all rows."""
-        ...
-
-
-class SeveralProblemsSolver(Solver):
-    """Several problems over the same rows, each of which ends by its own certificate."""
-
-    @abstractmethod
-    def problem_at(self, state: State) -> Any:
-        """What certificates are about: it knows the problems that are at their end."""
-        ...
-
-    @abstractmethod
-    def certified(self, state: State, certificate: Certificate) -> float:
-        """A certificate of the state has been taken; the relative gap that stands beside that of ``estimates``."""
-        ...
-
-
-def problem_of(solver: Solver, state: State) -> Any:
-    """What certificates of a state are about."""
-    return solver.problem_at(state) if isinstance(solver, SeveralProblemsSolver) else solver.problem
 
 
 class HoldsRows(Solver):

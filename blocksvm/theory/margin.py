@@ -33,8 +33,8 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import label_text
 from blocksvm.base.memory import TooLittleMemory
 from blocksvm.base.outputs.temporary import scratch_folder
+from blocksvm.kernels.columns import add_rows, decision_values, sum_of_squares
 from blocksvm.kernels.duplicates import row_digests
-from blocksvm.kernels.margins import add_rows, decision_values, sum_of_squares
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.sources.block import Arena, Block
 from blocksvm.sources.source import Source, first_chunk, largest_chunk_bytes
@@ -169,7 +169,7 @@ class Plane:
         solver = fitted.loop.plan.solver
         self.free_bias = solver.problem.free_bias
         self.constant = solver.bias
-        self.w, self.alpha, self.cost = fitted.result.w, fitted.alpha, solver.problem.cost
+        self.w, self.alpha, self.cost = fitted.result.w, fitted.alpha, solver.problem.cost[0]
         factors = fitted.certificate.alpha_factors or (1.0, 1.0)
         self.factors = np.array(factors)
         self.arena = Arena(largest_chunk_bytes(source))
@@ -190,7 +190,8 @@ class Plane:
         for chunk in range(len(self.source.chunks)):
             block = self.source.read_block(np.array([chunk]), self.arena)
             scores = np.empty(block.n_samples)
-            decision_values(*block.matrix, self.w, 0.0 if self.free_bias else self.constant, scores)
+            constant = 0.0 if self.free_bias else self.constant
+            decision_values(*block.matrix, self.w.reshape(-1, 1), constant, scores.reshape(-1, 1))
             side = (block.y > 0).astype(np.int64)
             cost = self.cost[side]
             if block.weights is not None:
@@ -206,7 +207,7 @@ class Plane:
             constant = 0.0 if self.free_bias else self.constant
             for k in range(2):
                 coefficients = np.where(side == k, self.factors[k] * alpha, 0.0)
-                add_rows(*block.matrix, coefficients, constant, hulls[k])
+                add_rows(*block.matrix, coefficients.reshape(-1, 1), constant, hulls[k].reshape(-1, 1))
                 sums[k] += coefficients.sum()
             extremes[0] = max(extremes[0], scores[side == 0].max(initial=-np.inf))
             extremes[1] = min(extremes[1], scores[side == 1].min(initial=np.inf))

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 
 from blocksvm.kernels import specialised
-from blocksvm.kernels.margins import add_rows
+from blocksvm.kernels.columns import add_rows
 from blocksvm.online.learner import Rule
 from blocksvm.theory.kernels import rounds
 from blocksvm.theory.rows import matrix_of
@@ -109,7 +109,7 @@ def read_potential(run: Run) -> None:
     for block, order, first, k in run.rows.up_to(run.times):
         factors = np.zeros(block.n_samples)
         factors[order] = -run.slopes[first : first + len(order)]
-        add_rows(*block.matrix, factors, 0.0, theta)
+        add_rows(*block.matrix, factors.reshape(-1, 1), 0.0, theta.reshape(-1, 1))
         if k is not None:
             run.read.potential[k] = run.theory.mirror.potential(theta[:-1], run.settings)
 

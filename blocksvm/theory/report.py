@@ -21,8 +21,7 @@ from blocksvm.online.exact import EXACT, ExactRunner
 from blocksvm.online.learner import NO_TARGETS, NUMBERS, of_classes
 from blocksvm.online.learner import SETS as TARGETS_OF_SETS
 from blocksvm.online.runner import Runner, known_of
-from blocksvm.problems.problem import require_two_labels
-from blocksvm.problems.several_problems import kinds_of
+from blocksvm.problems.problem import kinds_of, require_two_labels
 from blocksvm.sources.source import Source, bytes_of_blocks, largest_chunk_bytes
 from blocksvm.theory.bound import Bound
 from blocksvm.theory.bounds import bounds_of

@@ -11,7 +11,7 @@ import scipy.sparse
 from blocksvm.base.errors import InputError, one_of, option
 from blocksvm.base.labels import label_text
 from blocksvm.base.memory import Budget
-from blocksvm.kernels.margins import decision_values
+from blocksvm.kernels.columns import decision_values
 from blocksvm.kernels.shuffle import windowed_order
 from blocksvm.sources.block import Block
 from blocksvm.sources.block_reader import iterate_blocks
@@ -74,7 +74,7 @@ class ReplayRows:
         scores = np.empty(self.source.n_samples)
         for block, order, first in self:
             values = np.empty(block.n_samples)
-            decision_values(*block.matrix, w, bias, values)
+            decision_values(*block.matrix, w.reshape(-1, 1), bias, values.reshape(-1, 1))
             scores[first : first + block.n_samples] = values[order]
         return scores
 

@@ -25,7 +25,7 @@ from types import MappingProxyType
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.kernels.margins import add_rows, decision_values
+from blocksvm.kernels.columns import add_rows, decision_values
 from blocksvm.model.decision_values import pieces_of_values, rows_of_piece
 from blocksvm.online.loops import SetTable
 from blocksvm.online.runner import Runner
@@ -142,10 +142,10 @@ class Unlabelled(Classes):
             for block, _, _ in self:
                 factors = np.ones(block.n_samples)
                 if step > 0:
-                    decision_values(*block.matrix, w, 0.0, factors)
+                    decision_values(*block.matrix, w.reshape(-1, 1), 0.0, factors.reshape(-1, 1))
                     apart = distances(factors, block.sq_norms, float(w @ w))
                     factors = np.divide(1.0, apart, out=np.zeros(len(apart)), where=apart > self.epsilon)
-                add_rows(*block.matrix, factors, 0.0, total)
+                add_rows(*block.matrix, factors.reshape(-1, 1), 0.0, total.reshape(-1, 1))
                 weight += float(factors.sum())
             if weight == 0.0:  # all rows lie inside
                 return

@@ -11,25 +11,13 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.model.decision_values import count_right, decision_pieces, sum_squared_errors
-from blocksvm.problems.problem import Certificate, CertificateSums
+from blocksvm.problems.certificate import Certificate
 from blocksvm.solvers.solver import Completion, Solver, State, TellsShares
 from blocksvm.sources.block import Block
 from blocksvm.training.visit import of_axis, part_of, put_rows
 from blocksvm.training.working_set import WorkingSet
 
-LARGEST_DRIFT = 1e-9  # relative to ||w||^2: w is recomputed from alpha where the two have drifted apart by more
-
-
-@dataclass(frozen=True)
-class RejectedEarly:
-    """A certificate broken off as its gap is too large: the gap of the share of the rows that were seen."""
-
-    gap: float
-    share: float
-
-
-# a certificate and the relative drift of its w from w(alpha); None: stopped
-Outcome = tuple[Certificate, float] | RejectedEarly | None
+LARGEST_DRIFT = 1e-9  # relative to ||w - w0||: w is set to w(alpha) where the two have drifted apart by more
 
 # ------------------------------------------------------------------------------------------------ taking it
 
@@ -45,36 +33,6 @@ def offer_shares(solver: TellsShares, state: State, block: Block, scores: np.nda
     solver.shares(block, scores, part, share)
     put_rows(state, block.rows, of_axis(solver, part, "row"))
     working_set.offer(block, share)
-
-
-def certify(
-    sums: CertificateSums,
-    alpha: np.ndarray | None,
-    blocks: Iterable[Block],
-    stopped: Callable[[], bool],
-    enough: float = math.inf,
-    seen_block: Callable[[Block, np.ndarray], None] = lambda block, scores: None,
-) -> Outcome:
-    """(certificate, relative drift of w) of the w of ``sums`` and alpha (l,), or alpha (l, k) of several problems, over
-    blocks of all rows; None if stopped.  seen_block is given each block and its scores.
-
-    The gap is a sum of one term >= 0 a row (the Fenchel-Young inequality), so it is broken off, with what was seen of
-    it, as soon as the rows read so far have a gap above ``enough``.
-    """
-    seen, n_samples = 0, sums.problem.n_samples
-    for block in blocks:
-        scores = sums.scores(block)
-        part = None if alpha is None else alpha[block.rows]
-        sums.add(scores, block, part)
-        if alpha is not None and sums.moves_alpha:
-            alpha[block.rows] = part
-        seen_block(block, scores)
-        seen += block.n_samples
-        if stopped():
-            return None
-        if alpha is not None and seen < n_samples and sums.gap_so_far() > enough:
-            return RejectedEarly(sums.gap_so_far(), seen / n_samples)
-    return sums.certificate(), sums.drift()
 
 
 def evaluate(
@@ -97,15 +55,6 @@ def evaluate(
     if solver.real_targets:
         return Certificate(None, None, None, None, math.sqrt(mean))
     return Certificate(None, None, None, mean)
-
-
-def enough_gap(dual: float | None, tol: float) -> float:
-    """The gap from which on the tolerance is missed whatever rows are still to come: gap / (D + gap) > tol; D is known
-    but for rounding."""
-    if dual is None or not dual > 0.0:
-        return math.inf
-    tol = min(0.5, tol) * (1.0 + 1e-6)
-    return dual * tol / (1.0 - tol)
 
 
 # ------------------------------------------------------------------------------------------------ when it is due
@@ -137,7 +86,7 @@ class CertificatePolicy:
         return estimated_gap * self.ratio[kind] <= tol or overdue
 
     def learn(self, kind: str, estimated_gap: float | None, rel_gap: float | None) -> None:
-        """rel_gap: as certified, or as a certificate that was broken off suggests."""
+        """rel_gap: as certified."""
         self.work = 0.0
         if estimated_gap and rel_gap and estimated_gap > 0.0:
             ratio = rel_gap / estimated_gap

@@ -11,7 +11,6 @@ certificate says that the optimum is reached.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,13 +22,13 @@ import numpy as np
 from blocksvm.base.errors import option
 from blocksvm.base.labels import SETS
 from blocksvm.base.log import LOG
-from blocksvm.base.vectors import on_lines
+from blocksvm.base.vectors import on_lines, width_of
 from blocksvm.model.decision_values import decision_pieces
 from blocksvm.model.events import RunEvent
 from blocksvm.model.held_out import held_out_figures
 from blocksvm.model.saved_run import load_saved_run
 from blocksvm.model.takeover import doubt_of_prior
-from blocksvm.problems.problem import Certificate, CertificateSums
+from blocksvm.problems.certificate import Certificate, CertificateSums
 from blocksvm.solvers.dual_cd import REST_VISITS
 from blocksvm.solvers.solver import (
     BEST,
@@ -37,23 +36,12 @@ from blocksvm.solvers.solver import (
     HoldsRows,
     OwnDecisions,
     SavedRun,
-    SeveralProblemsSolver,
     TellsShares,
-    problem_of,
 )
 from blocksvm.sources.block import Block
 from blocksvm.sources.block_reader import BlockReader
 from blocksvm.training import record
-from blocksvm.training.certificate import (
-    LARGEST_DRIFT,
-    Outcome,
-    RejectedEarly,
-    beyond_bounds,
-    certify,
-    enough_gap,
-    evaluate,
-    offer_shares,
-)
+from blocksvm.training.certificate import LARGEST_DRIFT, beyond_bounds, evaluate, offer_shares
 from blocksvm.training.checkpoint import WORKING_SET, Checkpoint
 from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import PassStats
@@ -108,6 +96,8 @@ class OuterLoop:
         plan, solver = self.plan, self.plan.solver
         self.state = {array.name: on_lines(plan.shape(array), array.dtype) for array in solver.state_arrays}
         self.output = np.zeros(solver.n_vectors * (plan.n_features + 1)) if solver.needs_output else None
+        rebuilt = plan.n_features + 1, width_of(solver.n_vectors)
+        self.rebuilt = on_lines(rebuilt) if plan.measures_drift else None
         if plan.initial_models.prior is not None:
             solver.prior = plan.initial_models.prior_weights(plan.n_features, solver.bias)
         solver.start(self.state)
@@ -265,7 +255,7 @@ class OuterLoop:
             self.watch.on_event(record.start_event(self.plan, self.progress))
             status = self._iterate()
             if self.checkpoint is not None:
-                # before the last certificate: it may rebuild w, which a run that goes on from here would not have done
+                # before the last certificate: it may set w, which a run that goes on from here would not have done
                 self.save()
             final = None if status == "interrupted" else self._last_certificate()
             if final is None:
@@ -384,7 +374,6 @@ class OuterLoop:
         make another one due; then the iteration's line in the trace.  A status where the run was stopped meanwhile."""
         progress, plan, working_set = self.progress, self.plan, self.working_set
         solver, policy, tol = plan.solver, progress.policy, plan.settings.tol
-        enough = enough_gap(progress.dual, tol) if working_set is None else math.inf
         if isinstance(solver, CertifiesItself):
             self.keep(solver.certificate(self.state))
         # without a working set no certificate brings back a row that rests, and it may for some outer iterations
@@ -394,17 +383,10 @@ class OuterLoop:
         rested = waited and isinstance(solver, TellsShares) and not moved
         while rested or policy.due(*progress.gap, tol, plan.blocks.work_of_reading):
             before = progress.certified
-            certificate = self._certify(math.inf if rested else enough, working_set)
+            certificate = self._certify(working_set)
             if certificate is None:
                 return "interrupted"
-            if isinstance(certificate, RejectedEarly):
-                whole = certificate.gap / certificate.share
-                policy.learn(*progress.gap, whole / ((progress.dual or 0.0) + whole))
-                break
-            reached = certificate.rel_gap
-            if isinstance(solver, SeveralProblemsSolver):
-                reached = solver.certified(self.state, certificate)
-            policy.learn(*progress.gap, reached)
+            policy.learn(*progress.gap, solver.certified(self.state, certificate))
             self.offer_best(certificate)
             if rested and before is not None and certificate.same(before.figures):
                 progress.phase = record.AT_REST
@@ -422,56 +404,56 @@ class OuterLoop:
         self._emit_outer()
         return None
 
-    def _certify(
-        self, enough: float = math.inf, working_set: WorkingSet | None = None
-    ) -> Certificate | RejectedEarly | None:
-        """A certificate of the state, stored and reported; None where the run was stopped."""
+    def _certify(self, working_set: WorkingSet | None = None) -> Certificate | None:
+        """A certificate of exactly the w and alpha that the state has when it returns, stored and reported; None where
+        the run was stopped.  A solver that minimises nothing has its accuracy or error measured."""
         self.emit("certifying")
-        certificate = self._measured(enough, working_set)
+        solver, state = self.plan.solver, self.state
+        if solver.capabilities.minimises:
+            sums = self._reading(working_set)
+            exact = sums is not None and self.rebuilt is not None and sums.drift() > LARGEST_DRIFT
+            if exact and isinstance(solver, TellsShares):  # rounding alone has parted w from w(alpha)
+                assert self.rebuilt is not None
+                solver.set_weights(state, self.rebuilt)
+                sums = self._reading(working_set)
+            certificate = None if sums is None else sums.certificate()
+        else:
+            completion = solver.completion(state) if isinstance(solver, OwnDecisions) else None
+            certificate = evaluate(solver, self.weights(), completion, self.read(self.following()), self.watch.stop)
         if certificate is None:
             return None
-        if not isinstance(certificate, RejectedEarly):
-            self.unchecked = None
-        self.tally.shares.append(certificate.share if isinstance(certificate, RejectedEarly) else 1.0)
+        self.unchecked = None
+        self.tally.certificates += 1
         self.watch.on_event(record.certificate_event(self.progress.outer, self.seconds(), certificate))
-        return certificate if isinstance(certificate, RejectedEarly) else self.keep(certificate)
+        return self.keep(certificate)
 
-    def _measured(self, enough: float, working_set: WorkingSet | None) -> Certificate | RejectedEarly | None:
-        """A certificate of exactly the w and alpha that the state has when it returns; None if stopped.  A solver that
-        minimises nothing has its accuracy or error measured."""
-        solver, state = self.plan.solver, self.state
-        if not solver.capabilities.minimises:
-            completion = solver.completion(state) if isinstance(solver, OwnDecisions) else None
-            return evaluate(solver, self.weights(), completion, self.read(self.following()), self.watch.stop)
-        problem = problem_of(solver, state)
-        assert problem is not None
-        outcome = self._reading(problem.sums(self.weights(), solver.prior), enough, working_set)
-        if isinstance(outcome, tuple) and outcome[1] > LARGEST_DRIFT and isinstance(solver, TellsShares):
-            # w computed again from alpha differs from it by rounding alone, and what is measured of that is in the gap
-            solver.rebuild(state, self.read(self.following()))
-            outcome = self._reading(problem.sums(self.weights(), solver.prior), enough, working_set)
-        return outcome[0] if isinstance(outcome, tuple) else outcome
-
-    def _reading(self, sums: CertificateSums, enough: float, working_set: WorkingSet | None) -> Outcome:
-        """All rows, for a certificate: added to its sums, and offered to the working set, which is chosen once more, at
-        its w.  InputError where the state is from a checkpoint with dual variables that are not allowed: what is
-        certified by them is untrue."""
+    def _reading(self, working_set: WorkingSet | None) -> CertificateSums | None:
+        """All rows, added to a certificate's sums, and offered to the working set, which is chosen once more, at its w;
+        None where the run was stopped.  InputError where the state is from a checkpoint with dual variables that are
+        not allowed: what is certified by them is untrue."""
         solver, state, saved = self.plan.solver, self.state, self.unchecked
-        alpha = solver.dual_variables(state)
+        problem, alpha = solver.problem_at(state), solver.dual_variables(state)
+        sums = problem.sums(self.weights(), solver.prior, self.rebuilt)
+        sums.threads = solver.threads
         if working_set is not None:
             working_set.begin_reading(reset=True)
-
-        def seen_block(block: Block, scores: np.ndarray) -> None:
-            if saved is not None and alpha is not None and not sums.problem.allows(alpha[block.rows], block):
-                raise beyond_bounds(saved)
+        for block in self.read(self.following()):
+            scores, of_rows = sums.scores(block), None
+            if alpha is not None:
+                of_rows = alpha[block.rows].reshape(block.n_samples, -1)
+                if solver.clips_alpha:
+                    problem.make_feasible(of_rows, block, np.ones((1, 2)))
+                    alpha[block.rows] = of_rows.reshape(-1)
+                elif saved is not None and not problem.allows(of_rows, block):
+                    raise beyond_bounds(saved)
+            sums.add(scores, block, of_rows)
             if working_set is not None and isinstance(solver, TellsShares):
                 offer_shares(solver, state, block, scores, working_set)
-
-        sums.threads = solver.threads
-        outcome = certify(sums, alpha, self.read(self.following()), self.watch.stop, enough, seen_block)
-        if working_set is not None and isinstance(outcome, tuple):
+            if self.watch.stop():
+                return None
+        if working_set is not None:
             working_set.end_reading()
-        return outcome
+        return sums
 
     def _emit_outer(self) -> None:
         """The outer iteration's line in the trace."""
@@ -502,6 +484,4 @@ class OuterLoop:
         if isinstance(solver, CertifiesItself):
             solver.settle(self.state, self.every_row)
             return self.keep(solver.certificate(self.state))
-        certificate = self._certify()
-        assert not isinstance(certificate, RejectedEarly)  # any gap is enough
-        return certificate
+        return self._certify()

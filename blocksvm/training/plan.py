@@ -15,7 +15,7 @@ from blocksvm.model.held_out import HeldOut
 from blocksvm.model.solver_state import namespace
 from blocksvm.model.takeover import InitialModels
 from blocksvm.online.methods import get_method
-from blocksvm.solvers.solver import BEST, Method, Solver, StateArray, Task, TellsShares
+from blocksvm.solvers.solver import BEST, CertifiesItself, Method, Solver, StateArray, Task, TellsShares
 from blocksvm.sources.source import Source
 from blocksvm.training.partition import BlockPlan, plan_blocks, take_state
 from blocksvm.training.schedule import Schedule
@@ -84,6 +84,9 @@ class Plan:
             None if valid is None else HeldOut(valid, self.labels, self.solver, self.budget, self.multilabel)
         )
         take_state(self.budget, source, self.solver, self.n_features)
+        if self.measures_drift:
+            n_bytes = 8 * width_of(self.solver.n_vectors) * (self.n_features + 1)
+            self.budget.take("weights of the dual variables", n_bytes)
         self.solver.plan_memory(self.budget, source)
         if self.held_out is not None:
             self.held_out.match(source, self.budget)
@@ -110,6 +113,11 @@ class Plan:
                 if saved is not None:
                     raise
         return self.plan_rows(self.budget, self.source, solver, self.settings, saved)
+
+    @property
+    def measures_drift(self) -> bool:
+        """Certificates add up the weights of the dual variables."""
+        return self.solver.capabilities.certifies and not isinstance(self.solver, CertifiesItself)
 
     @property
     def namespace(self) -> str:
@@ -168,7 +176,7 @@ class Plan:
             "settings": self.settings.arithmetic(),
             "fingerprint": self.source.fingerprint,
             "n_features": self.source.n_features,
-            "cost": None if self.solver.problem is None else self.solver.problem.cost.tolist(),
+            "cost": None if self.solver.problem is None else self.solver.problem.cost.squeeze().tolist(),
             "partition": self.describe_blocks(),
             "earlier": self.initial_models.fingerprints,
         }

@@ -18,12 +18,12 @@ from blocksvm.base.settings import plain
 from blocksvm.losses import get_loss
 from blocksvm.model.events import CertificateEvent, EndEvent, OuterEvent, StartEvent
 from blocksvm.model.versions import versions
-from blocksvm.problems.problem import Certificate
+from blocksvm.problems.certificate import Certificate
 from blocksvm.problems.problem_settings import learns_together
 from blocksvm.problems.support_rows import Support
 from blocksvm.solvers.solver import Solver, State
 from blocksvm.sources.source import ReadingCost
-from blocksvm.training.certificate import CertificatePolicy, RejectedEarly
+from blocksvm.training.certificate import CertificatePolicy
 from blocksvm.training.plan import Plan
 from blocksvm.training.run_settings import ROUNDING
 from blocksvm.training.schedule import PassStats
@@ -202,14 +202,14 @@ class Tally:
 
     blocks, working_set: of the passes over them; set_visits: how many opportunities there were for a visit to the set;
     reading: what blocks have cost, the seconds of all threads that read and decode, which work while others train;
-    shares: of the rows, that were read for each certificate."""
+    certificates: how many were taken."""
 
     blocks: Passes = field(default_factory=Passes)
     working_set: Passes = field(default_factory=Passes)
     set_visits: int = 0
     reading: ReadingCost = field(default_factory=ReadingCost)
     traffic: Traffic = field(default_factory=Traffic)
-    shares: list[float] = field(default_factory=list)
+    certificates: int = 0
 
     def figures(self, progress: Progress) -> dict:
         """As a trace has them."""
@@ -232,8 +232,7 @@ class Tally:
             "set_gain": self.working_set.gain,
             "set_seconds": self.working_set.seconds,
             **dict(zip(("primal_estimate", "dual_estimate", "gap_estimate"), progress.suggested, strict=True)),
-            "certificates": len(self.shares),
-            "certificate_share": sum(self.shares) if self.shares else None,
+            "certificates": self.certificates,
             "bytes_sent": traffic.bytes_sent,
             "bytes_received": traffic.bytes_received,
             "seconds_workers": traffic.seconds_workers,
@@ -302,13 +301,8 @@ def start_event(plan: Plan, progress: Progress) -> StartEvent:
     return cast(StartEvent, event)
 
 
-def certificate_event(outer: int, seconds: float, certificate: Certificate | RejectedEarly) -> CertificateEvent:
-    """A certificate; figures are null where it was broken off after a share of the rows, as the gap was too large."""
-    figures, share = (
-        (UNCERTIFIED, certificate.share) if isinstance(certificate, RejectedEarly) else (asdict(certificate), 1.0)
-    )
-    event = {"event": "certificate", "outer": outer, "seconds": seconds, **figures, "share": share}
-    return cast(CertificateEvent, event)
+def certificate_event(outer: int, seconds: float, certificate: Certificate) -> CertificateEvent:
+    return cast(CertificateEvent, {"event": "certificate", "outer": outer, "seconds": seconds, **asdict(certificate)})
 
 
 def outer_event(progress: Progress, tally: Tally, seconds: float, figures: dict, valid: dict) -> OuterEvent:
@@ -317,7 +311,6 @@ def outer_event(progress: Progress, tally: Tally, seconds: float, figures: dict,
 
     figures: rows_read, those of a reading; set_rows, set_nonzeros, set_share: the working set and its part of the gap
     that was seen.  valid: the score of held-out rows.
-    certificate_share: of the rows, how many were read for certificates (less than their number: one was broken off).
     """
     last = progress.certified
     event = {

@@ -6,7 +6,6 @@ trained, and two classes, and real targets, are one.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,10 +14,9 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS
 from blocksvm.losses import require
-from blocksvm.problems.problem import make_problem
-from blocksvm.problems.several_problems import SeveralProblems, SeveralSums, Sides, each_against_the_rest, norms_of
-from blocksvm.solvers.dual_cd import CONJUGATE
-from blocksvm.solvers.several_dual_cd import SeveralDualCD
+from blocksvm.problems.certificate import NOTHING, CertificateSums, norms_of
+from blocksvm.problems.problem import Problem, Sides, each_against_the_rest, make_problem
+from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.solver import State, StateArray, Task
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
@@ -28,7 +26,7 @@ HELD = "held"  # the array of the state
 MOST_KINDS = 32_000  # of rows: folds times classes
 
 
-def whole_of(settings: Mapping, bias: float, source: Source) -> SeveralProblems:
+def whole_of(settings: Mapping, bias: float, source: Source) -> Problem:
     """One fit of all rows at C = 1, which the folds' problems are made of; of two classes, or real targets, one
     problem.  InputError where the rows are none that the loss can be trained on."""
     settings_at_one = dict(settings) | {"C": 1.0, "lam": None}
@@ -38,40 +36,35 @@ def whole_of(settings: Mapping, bias: float, source: Source) -> SeveralProblems:
     real = loss.of_numbers
     if not real and (source.labels is None or not source.labels.binary):
         return each_against_the_rest(settings_at_one, bias, source, 0.0)
-    one = make_problem(settings_at_one, bias, source)
 
     def fill(table: np.ndarray) -> None:
         table[-1] = 1
 
-    sides = Sides(2 if real else 3, 1, fill)
-    return SeveralProblems(loss, one.cost.reshape(1, 2), sides, bias, one.n_samples, one.function, unit=one.unit)
+    return replace(make_problem(settings_at_one, bias, source), sides=Sides(2 if real else 3, 1, fill))
 
 
 @dataclass(frozen=True)
-class HeldOutProblems(SeveralProblems):
+class HeldOutProblems(Problem):
     """folds: of all rows; held (n_samples, n_C, classes): takes the decision values of the held-out rows while a
     certificate is taken."""
 
     folds: Folds | None = None
     held: np.ndarray | None = None
 
-    def sums(self, w: np.ndarray, prior: np.ndarray | None = None) -> HeldOutSums:
-        return HeldOutSums(self, w, prior, self.folds, self.held)
+    def sums(self, w: np.ndarray, prior: np.ndarray = NOTHING, rebuilt: np.ndarray | None = None) -> HeldOutSums:
+        return HeldOutSums(self, w, prior, rebuilt)
 
 
-class HeldOutSums(SeveralSums):
-    """A certificate's sums; values (n_samples, n_C, classes) float64 gains, for each row, the decision values by the
-    models of its own fold."""
+class HeldOutSums(CertificateSums):
+    """A certificate's sums; the problem's ``held`` gains, for each row, the decision values by the models of its own
+    fold."""
 
-    def __init__(self, problem, w: np.ndarray, prior: np.ndarray | None, folds: Folds, values: np.ndarray):
-        super().__init__(problem, w, prior)
-        self.folds, self.values = folds, values
-
-    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray, within: np.ndarray | None = None) -> None:
+    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None, within: np.ndarray | None = None) -> None:
         super().add(scores, block, alpha, within)
-        _, n_C, classes = self.values.shape
-        by_fold = scores.reshape(block.n_samples, n_C, self.folds.count, classes)
-        self.values[block.rows] = by_fold[np.arange(block.n_samples), :, self.folds.of_rows[block.rows]]
+        held, folds = self.problem.held, self.problem.folds
+        _, n_C, classes = held.shape
+        by_fold = scores.reshape(block.n_samples, n_C, folds.count, classes)
+        held[block.rows] = by_fold[np.arange(block.n_samples), :, folds.of_rows[block.rows]]
 
 
 def held_out_problems(
@@ -100,13 +93,13 @@ def held_out_problems(
         return kinds_of_rows + ((block.y + 1) // 2 if kinds == 2 else block.y).astype(np.int16)
 
     return HeldOutProblems(
-        loss, cost, Sides(count * kinds + 1, k, fill), bias, source.n_samples, whole.function, tol=tol, kinds=code,
-        real=real, unit=whole.unit, folds=folds,
+        loss, cost, bias, source.n_samples, whole.function, Sides(count * kinds + 1, k, fill), unit=whole.unit, tol=tol,
+        kinds=code, folds=folds,
     )  # fmt: skip
 
 
-class HeldOutCD(SeveralDualCD):
-    """``SeveralDualCD`` on such problems, begun at the end of the path before: columns of ``previous`` (w (d + 1, c),
+class HeldOutCD(DualCD):
+    """``DualCD`` on such problems, begun at the end of the path before: columns of ``previous`` (w (d + 1, c),
     alpha (l, c), conjugates (c,), C), one for each fold and class."""
 
     def __init__(self, task: Task, path: Sequence[float], folds: Folds, previous: tuple | None = None):
@@ -134,10 +127,6 @@ class HeldOutCD(SeveralDualCD):
             raise InputError(
                 f"{option('multiclass')}: cross-validation trains each class against the others; leave it out"
             )
-        problems = held_out_problems(settings, self.path, self.folds, task.bias, task.source, task.tol)
-        if problems.n_problems > 1:
-            return problems
-        self.path = [*self.path, *self.path]  # one is trained twice, since weights side by side are those of several
         return held_out_problems(settings, self.path, self.folds, task.bias, task.source, task.tol)
 
     def start(self, state: State) -> None:
@@ -168,19 +157,18 @@ class HeldOutCD(SeveralDualCD):
                 state["conjugates"][columns] = ratio * conjugates
             factors[number] = factor
         for before, name in ((w, "w"), (alpha, "alpha")):
-            copies = state[name][:, : factors.size].reshape(len(before), *factors.shape)  # a view
+            copies = self.columns(state, name)[:, : factors.size].reshape(len(before), *factors.shape)  # a view
             np.multiply(before[:, None], factors, out=copies)
-        state["sums"][CONJUGATE] = math.fsum(state["conjugates"].tolist())
 
     def last(self, state: State) -> tuple:
         """``previous`` for the next part of the path."""
         width = self.n_vectors // len(self.path)
         first = self.n_vectors - width
-        w, alpha = (state[name][:, first : self.n_vectors].copy() for name in ("w", "alpha"))
+        w, alpha = (self.columns(state, name)[:, first : self.n_vectors].copy() for name in ("w", "alpha"))
         return w, alpha, state["conjugates"][first:].copy(), float(self.path[-1])
 
 
-def curvature_of(problem: SeveralProblems) -> float | None:
+def curvature_of(problem: Problem) -> float | None:
     """Of a conjugate that is a parabola, -a and a multiple of a^2: 0 where that is 0, else above; None of any other."""
     if problem.loss.of_numbers:
         return None

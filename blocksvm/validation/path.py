@@ -16,10 +16,11 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import label_text
 from blocksvm.base.settings import plain
 from blocksvm.base.threads import Threads
-from blocksvm.kernels.margins import certificate_sums
+from blocksvm.kernels.dual_cd_loops import Objective, certificate_sums
+from blocksvm.kernels.loss_functions import SUMS
 from blocksvm.losses import get_loss
 from blocksvm.model.decision_values import area_under_curve
-from blocksvm.problems.problem import predicted
+from blocksvm.problems.certificate import predicted
 from blocksvm.solvers.dual_methods import METHOD
 from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop, Watch
@@ -117,7 +118,7 @@ def follow_path(
 
     def count(event: dict) -> None:
         if event["event"] == "outer":
-            scores.readings += (event["blocks"] > 0) + (event["certificate_share"] or 0.0)
+            scores.readings += (event["blocks"] > 0) + event["certificates"]
         watch.on_event(event)
 
     while done < len(path):
@@ -217,7 +218,7 @@ def score(
     """Each row by the models of its own fold; held (n_samples, n_C, classes): its decision values; targets, weights:
     as ``targets_of`` has them."""
     n_C, classes = held.shape[1:]
-    sums, one = certificate_sums, np.ones(3)
+    objective = Objective(0.0, np.ones((1, 2)), None, problem.function)
     for fold in range(folds.count):
         rows = np.flatnonzero(folds.of_rows == fold)
         y = targets[rows]
@@ -228,8 +229,10 @@ def score(
             z, losses = held[rows, number].T, 0.0
             for c in range(classes):
                 side = y if classes == 1 else np.where(y == c, 1, -1).astype(np.int16)
-                exact = np.zeros(len(rows))
-                losses += sums(np.ascontiguousarray(z[c]), exact, side, importance, None, one, problem.function)[0]
+                of_class, sums = np.ascontiguousarray(z[c]).reshape(-1, 1), np.zeros((1, SUMS))
+                known = of_class, np.zeros_like(of_class), side, y if problem.real else None, importance
+                certificate_sums(*known, objective, None, None, sums)
+                losses += sums[0, 0]
             scores.loss[place] = losses / max(weight, 1e-300)
             if problem.real:
                 scores.rmse[place] = math.sqrt(np.square(z[0] - y).mean())

@@ -1,0 +1,277 @@
+"""Rows over k weight vectors that lie side by side in memory (blocksvm/base/vectors.py).
+
+w (d + 1, width) float64 has the weights of problem c in column c, and a feature's ``width`` numbers, of which some may
+belong to no problem and are 0, begin on a cache line of their own; of one problem the width is 1.  So a nonzero of a row
+costs a cache line for each eight problems, where k runs would fetch k lines from k places.  A *lane* is such a line, or
+all of a width of 4; lane g has the columns from 8 g on.  live (t,) int32: the columns of a lane that are worked on; None:
+the only one there is, which is known when the kernel is compiled.
+"""
+
+import numpy as np
+
+from blocksvm.base.vectors import LINE
+from blocksvm.kernels import inlined, inlined_views, kernel
+from blocksvm.kernels.lanes import eight, four, plus, put, times
+from blocksvm.kernels.prefetch import (
+    HOT_WEIGHTS,
+    WEIGHTS_AHEAD,
+    add_row,
+    dot,
+    hot_run,
+    prefetch,
+    prefetch_weights,
+    products,
+    value_at,
+)
+
+ENTRIES_AHEAD = 32  # of 8, 16, 32, 64 the last three are alike on IMDB's words over 5 problems, 8 is slower
+IN_FLIGHT = 1 << 15  # numbers: a quarter of a second-level cache
+
+
+@inlined
+def count_of(live):
+    """How many columns are worked on."""
+    if live is None:
+        return 1
+    return live.shape[0]
+
+
+@inlined
+def column_of(live, s):
+    """The s-th of them."""
+    if live is None:
+        return 0
+    return np.int64(live[s])
+
+
+@inlined
+def lane_of(live):
+    """The first column of their lane."""
+    if live is None:
+        return np.int64(0)
+    return np.int64(live[0]) // LINE * LINE
+
+
+@inlined
+def reads_ahead(live, indptr, indices, width):
+    """How weights are asked for ahead of time, as ``prefetch_columns`` and ``scores_of`` take it."""
+    if live is None:
+        return hot_run(indptr, indices)
+    return entries_ahead(indptr[indptr.shape[0] - 1], indptr.shape[0] - 1, width)
+
+
+@inlined
+def prefetch_columns(live, indptr, indices, w, width, first, row, ahead):
+    """Ask for the weights that ``row`` names; first: the first column of their lane."""
+    if live is None:
+        prefetch_weights(indptr, indices, w, row, ahead)
+    elif ahead == 0:
+        start = indptr[row]
+        at = indptr[row + 1] - 1
+        hot = HOT_WEIGHTS // width
+        while at >= start and indices[at] >= hot:
+            prefetch(w, np.int64(indices[at]) * width + first)
+            at -= 1
+
+
+@inlined
+def scores_of(live, indices, values, start, stop, w, width, first, bias, ahead, z):
+    """``z[c] = <w_c, x> + bias * w_c's last`` for the columns c of a lane, which begins at ``first``; z (width,)."""
+    if live is None:
+        z[0] = dot(indices, values, start, stop, w) + bias * w[w.shape[0] - 1]
+    else:
+        lane_scores(indices, values, start, stop, w, np.uint64(width), np.uint64(first), bias, ahead, z)
+
+
+@inlined
+def add_steps(live, indices, values, start, stop, w, width, first, bias, steps):
+    """``w_c += steps[c] * x`` (and the constant feature) for the columns c of that lane; steps (width,)."""
+    if live is None:
+        add_row(indices, values, start, stop, steps[0], w)
+        w[w.shape[0] - 1] += steps[0] * bias
+    else:
+        add_to_lane(indices, values, start, stop, w, np.uint64(width), np.uint64(first), bias, steps)
+
+
+@inlined
+def prefetch_lanes(indptr, indices, w, width, lanes, n_lanes, row):
+    """Ask for the weights that ``row`` names, in the first ``n_lanes`` of these lanes."""
+    start = indptr[row]
+    at = indptr[row + 1] - 1
+    hot = HOT_WEIGHTS // width
+    while at >= start and indices[at] >= hot:
+        base = np.int64(indices[at]) * width
+        for t in range(n_lanes):
+            prefetch(w, base + lanes[t] * LINE)
+        at -= 1
+
+
+@inlined_views
+def all_lanes(width):
+    return np.arange((width + LINE - 1) // LINE).astype(np.int32)
+
+
+@inlined
+def entries_ahead(n_nonzeros, n_rows, width):
+    """How many entries ahead of the one at work the weights are asked for, where those of whole rows ahead, ``width``
+    numbers a nonzero, would not stay in the cache until they are wanted; else 0."""
+    return ENTRIES_AHEAD if WEIGHTS_AHEAD * n_nonzeros * (width + LINE) > IN_FLIGHT * n_rows else 0
+
+
+@inlined
+def numbers_scores(indices, values, start, stop, w, width, first, bias, ahead, load, z):
+    """``lane_scores`` of as many columns as ``load`` (``four``, ``eight``) takes."""
+    stop = np.uint64(stop)
+    ahead = np.uint64(ahead)
+    score = times(bias, load(w, np.uint64(w.shape[0]) - width + first))
+    for at in range(np.uint64(start), stop):
+        if ahead > 0 and at + ahead < stop:
+            prefetch(w, np.uint64(indices[at + ahead]) * width + first)
+        score = plus(score, value_at(values, at), load(w, np.uint64(indices[at]) * width + first))
+    put(z, first, score)
+
+
+@inlined
+def lane_scores(indices, values, start, stop, w, width, first, bias, ahead, z):
+    """``z[c] = <w_c, x> + bias * w_c's last`` for the columns c of the lane that begins at ``first``."""
+    if width < LINE:
+        numbers_scores(indices, values, start, stop, w, width, first, bias, ahead, four, z)
+    else:
+        numbers_scores(indices, values, start, stop, w, width, first, bias, ahead, eight, z)
+
+
+@inlined
+def row_scores(indices, values, start, stop, w, width, bias, lanes, ahead, z):
+    """``lane_scores`` in all of these lanes; z (width,)."""
+    for t in range(lanes.shape[0]):
+        first = np.uint64(lanes[t] * LINE)
+        lane_scores(indices, values, start, stop, w, np.uint64(width), first, bias, ahead, z)
+
+
+@inlined
+def add_numbers(indices, values, start, stop, w, width, first, bias, load, steps):
+    """``add_to_lane`` of as many columns as ``load`` (``four``, ``eight``) takes."""
+    step = load(steps, first)
+    last = np.uint64(w.shape[0]) - width + first
+    put(w, last, plus(load(w, last), bias, step))
+    for at in range(np.uint64(start), np.uint64(stop)):
+        place = np.uint64(indices[at]) * width + first
+        put(w, place, plus(load(w, place), value_at(values, at), step))
+
+
+@inlined
+def add_to_lane(indices, values, start, stop, w, width, first, bias, steps):
+    """``w_c += steps[c] * x`` (and the constant feature) for the columns c of the lane that begins at ``first``."""
+    if width < LINE:
+        add_numbers(indices, values, start, stop, w, width, first, bias, four, steps)
+    else:
+        add_numbers(indices, values, start, stop, w, width, first, bias, eight, steps)
+
+
+@inlined
+def add_row_to(indices, values, start, stop, w, width, bias, lanes, n_lanes, steps):
+    """The same in the first ``n_lanes`` of these lanes; steps (width,)."""
+    for t in range(n_lanes):
+        add_to_lane(indices, values, start, stop, w, np.uint64(width), np.uint64(lanes[t] * LINE), bias, steps)
+
+
+@kernel
+def decision_values(indptr, indices, values, w, bias, out):
+    """``out[i, c] = <w_c, x_i> + bias * w_c's last`` for all rows of a block; w (d + 1, width), out (n, k)."""
+    n, k = out.shape
+    width = w.shape[1]
+    flat = w.reshape(-1)
+    if width == 1:
+        constant = bias * flat[flat.shape[0] - 1]
+        run = hot_run(indptr, indices)
+        for i in range(n):
+            if i + WEIGHTS_AHEAD < n:
+                prefetch_weights(indptr, indices, flat, i + WEIGHTS_AHEAD, run)
+            out[i, 0] = dot(indices, values, indptr[i], indptr[i + 1], flat) + constant
+        return
+    z = np.empty(width)
+    lanes = all_lanes(width)
+    ahead = entries_ahead(indptr[n] - indptr[0], n, width)
+    for i in range(n):
+        if ahead == 0 and i + WEIGHTS_AHEAD < n:
+            prefetch_lanes(indptr, indices, flat, width, lanes, lanes.shape[0], i + WEIGHTS_AHEAD)
+        row_scores(indices, values, indptr[i], indptr[i + 1], flat, width, bias, lanes, ahead, z)
+        for c in range(k):
+            out[i, c] = z[c]
+
+
+@kernel
+def add_rows(indptr, indices, values, coefficients, bias, w):
+    """``w_c += sum_i coefficients[i, c] * x_i`` (and the constant feature): rebuilds w (d + 1, width) from alpha;
+    coefficients (n, k)."""
+    n, k = coefficients.shape
+    width = w.shape[1]
+    flat = w.reshape(-1)
+    if width == 1:
+        last = flat.shape[0] - 1
+        for i in range(n):
+            step = coefficients[i, 0]
+            if step != 0.0:
+                add_row(indices, values, indptr[i], indptr[i + 1], step, flat)
+                flat[last] += step * bias
+        return
+    moving = all_lanes(width)
+    steps = np.zeros(width)
+    for i in range(n):
+        n_moving = 0
+        for c in range(k):
+            steps[c] = coefficients[i, c]
+            if steps[c] != 0.0 and (n_moving == 0 or moving[n_moving - 1] != c // LINE):
+                moving[n_moving] = c // LINE
+                n_moving += 1
+        add_row_to(indices, values, indptr[i], indptr[i + 1], flat, width, bias, moving, n_moving, steps)
+
+
+@kernel
+def sizes_of_products(indptr, indices, values, w, bias, out):
+    """``out[i, c] = sum_j |w_jc x_ij|`` with the constant feature, for w (d + 1, width); out (n, k).  The rounding of a
+    decision value is proportional to it."""
+    last = w.shape[0] - 1
+    for i in range(out.shape[0]):
+        for c in range(out.shape[1]):
+            out[i, c] = abs(w[last, c] * bias)
+        for e in range(indptr[i], indptr[i + 1]):
+            size = abs(value_at(values, e))
+            for c in range(out.shape[1]):
+                out[i, c] += size * abs(w[indices[e], c])
+
+
+@kernel
+def squared_norms(w, prior, out):
+    """``out`` (k, 4): of the first k columns of w (m, width) and of w0, the prior (m, width) or (0, 0): ||w||^2,
+    ||w - w0||^2 (never by a difference of squares), <w, w - w0> and <w0, w - w0>."""
+    k = out.shape[0]
+    out[:] = 0.0
+    if w.shape[1] == 1 and prior.shape[0] == 0:
+        flat = w.reshape(-1)
+        out[0, :3] = products(flat, np.uint64(0), np.uint64(0), np.uint64(flat.shape[0]))
+        return
+    for j in range(w.shape[0]):
+        for c in range(k):
+            w0 = prior[j, c] if prior.shape[0] > 0 else 0.0
+            difference = w[j, c] - w0
+            out[c, 0] += w[j, c] * w[j, c]
+            out[c, 1] += difference * difference
+            out[c, 2] += w[j, c] * difference
+            out[c, 3] += w0 * difference
+
+
+@kernel
+def sum_of_squares(x):
+    """||x||^2, in a fixed order (a library's sum depends on the machine's width)."""
+    return products(x, np.uint64(0), np.uint64(0), np.uint64(x.shape[0]))
+
+
+@kernel
+def row_sq_norms(indptr, indices, values, out):
+    """``out[i] = ||x_i||^2`` in float64."""
+    for i in range(indptr.shape[0] - 1):
+        total = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            total += value_at(values, k) ** 2
+        out[i] = total

@@ -1,0 +1,382 @@
+"""Certificates: primal, dual and gap of k problems over all rows for one fixed w each, with what was rounded counted.
+
+    P(w) - D(a) = sum_i [value_i + conjugate_i + a_i direction_i z_i] + 1/2 ||w - w(a)||^2
+
+is a sum of terms that are never negative (problem.py).  w was maintained by additions that round, so it is not quite
+w(a) = w0 + sum_i a_i direction_i x_i.  Where there is an array for it, w(a) is added up in the same sweep, and the
+whole difference is measured; else the part of it along w is, since <w, u(a)> = sum_i a_i direction_i z_i.
+
+Rounding is counted by its first-order bounds (Higham, Accuracy and Stability of Numerical Algorithms, 2002, sec. 3.1
+and 4.2): a computed z_i lies within (m + 2) u sum_j |w_j x_ij| of the true one, of m additions, u = 2^-53.  The loss
+and the gap's term of the row are convex in z_i, so that they are at most what they are at the ends of that interval.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import SETS
+from blocksvm.base.threads import ALONE, Threads
+from blocksvm.base.vectors import side_by_side, together
+from blocksvm.kernels.columns import add_rows, decision_values, sizes_of_products, squared_norms
+from blocksvm.kernels.dual_cd_loops import certificate_sums, dual_coefficients, sums_by_side
+from blocksvm.kernels.loss_functions import SUMS, UNIT_ROUNDOFF
+from blocksvm.problems import free_bias
+from blocksvm.sources.block import Block
+
+ROUNDING_OF_W = 2.0**-49  # relative: a drift of the weights that anything held in double precision may have
+ROUNDING = 1e-9  # relative to the magnitude of what is added up: a dual that lies further above the primal is wrong
+OF_TERMS = 32.0 * UNIT_ROUNDOFF  # of their magnitudes: what the functions of a loss round off, at most
+CLOSE = 1e-11  # of the unit of decision values over the cost of a row: as near a cheap bound is good enough
+PRIMAL, DUAL, REL_GAP, ROUNDED = range(4)  # of each problem's certified figures
+CERTIFIED = ("primal", "dual", "rel_gap", "rounding")
+NOTHING = np.empty((0, 0))  # in the place of a prior
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Primal, dual and gap over all rows for one fixed w; dual and rel_gap are None for a primal method, all three for
+    an online learner.  accuracy: the share of the rows with a label whose label is predicted; None where targets are
+    real numbers.  rmse: of these, the root of the mean squared error of the rows; None where some were not read.
+    Whatever was rounded, P(w) <= primal, D(a) >= dual, and the relative gap <= rel_gap (but for a drift of w across
+    itself, where w(a) was not added up); rounding: the part of rel_gap that is the bound of what was rounded.
+    alpha_factors: with a free bias, by which the saved dual variables with a direction < 0 and above 0 are to be
+    multiplied, so that sum a direction = 0: the dual is theirs.  by_class: of several problems, one a
+    class, the primal, dual, rel_gap and rounding of each; then primal and dual are their sums, and the others those of
+    the largest gap."""
+
+    primal: float | None
+    dual: float | None
+    rel_gap: float | None
+    accuracy: float | None
+    rmse: float | None = None
+    alpha_factors: tuple[float, float] | None = None
+    by_class: dict[str, list[float]] | None = None
+    rounding: float | None = None
+
+    def same(self, other: Mapping) -> bool:
+        """Its figures are those of another one, as a checkpoint has it."""
+        return all(getattr(self, name) == other[name] for name in ("primal", "dual", "rel_gap"))
+
+    def ends(self, tol: float) -> str | None:
+        """Why a run with this tolerance ends here: 'converged'; 'rounding' where some of its problems have not, and
+        cannot (``decided_by_rounding``); None where one goes on."""
+        if self.rel_gap is None or self.rel_gap <= tol:
+            return None if self.rel_gap is None else "converged"
+        of_each = {"rel_gap": [self.rel_gap], "rounding": [self.rounding or 0.0]} | (self.by_class or {})
+        gaps, rounding = np.array(of_each["rel_gap"]), np.array(of_each["rounding"])
+        return "rounding" if ((gaps <= tol) | decided_by_rounding(gaps, rounding, tol)).all() else None
+
+
+def decided_by_rounding(rel_gap, rounding, tol: float):
+    """Whether the bound of what a certificate's sums have rounded off is above the tolerance, and half of the gap or
+    more: then a better w has no better certificate.  With a tolerance of 0 a limit is to end the run.  Of floats or of
+    arrays."""
+    return (tol > 0.0) & (rounding > tol) & (0.5 * rel_gap <= rounding)
+
+
+def at_their_end(figures: np.ndarray, tol: float) -> np.ndarray:
+    """(k,) bool: which problems have a gap (k, 4) within the tolerance, or one that rounding keeps above it."""
+    gaps = figures[:, REL_GAP]
+    return (gaps <= tol) | decided_by_rounding(gaps, figures[:, ROUNDED], tol)
+
+
+def certificate_of(
+    figures: np.ndarray,
+    accuracy: float | None,
+    rmse: float | None = None,
+    factors: tuple[float, float] | None = None,
+    each: bool = True,
+) -> Certificate:
+    """That of problems with these figures (k, 4): the sums of primals and duals, and the largest of the gaps; each: it
+    has those of each problem, too."""
+    primals, duals, gaps, rounding = figures.T.tolist()
+    largest = gaps.index(max(gaps))
+    by_class = dict(zip(CERTIFIED, figures.T.tolist(), strict=True)) if each else None
+    return Certificate(
+        math.fsum(primals), math.fsum(duals), gaps[largest], accuracy, rmse, factors, by_class, rounding[largest]
+    )
+
+
+def predicted(scores: np.ndarray) -> np.ndarray:
+    """What decision values say, in the codes of ``Block.y``: of two classes (n,) the sign, where 0 is the negative
+    class; of k classes (k, n) the one of the largest value, the first of equals."""
+    return np.where(scores > 0.0, 1, -1) if scores.ndim == 1 else scores.argmax(axis=0)
+
+
+def count_right(problem, scores: np.ndarray, y: np.ndarray) -> tuple[int, int]:
+    """(rows whose label is what their scores (n, k) say, rows with a label), by their codes y (n,)."""
+    if problem.predicts is None:
+        return 0, 0
+    if problem.predicts == SETS:
+        right = ((scores > 0.0) == (problem.sides.table[y] > 0)).all(axis=1)
+        return int(np.count_nonzero(right)), int(np.count_nonzero(y >= 0))
+    two = scores.shape[1] == 1
+    labelled = y != 0 if two else y >= 0
+    return int(np.count_nonzero(predicted(scores[:, 0] if two else scores.T) == y)), int(np.count_nonzero(labelled))
+
+
+def columns_of(w: np.ndarray, k: int) -> np.ndarray:
+    """(d + 1, width) of vectors w (k, d + 1) or, one after the other, (k * (d + 1),): the same memory where they lie
+    side by side, else a copy."""
+    vectors = w.reshape(k, -1)
+    if k == 1:
+        return vectors.reshape(-1, 1)
+    columns = together(vectors)
+    if columns is None:
+        copied = side_by_side(*vectors.shape)
+        copied[:] = vectors
+        columns = together(copied)
+        assert columns is not None
+    return columns
+
+
+def norms_of(w: np.ndarray, k: int, prior: np.ndarray = NOTHING) -> np.ndarray:
+    """(k, 4) of the first k columns of w (m, width) and a prior of that shape, as ``squared_norms`` has them."""
+    norms = np.empty((k, 4))
+    squared_norms(w, prior, norms)
+    return norms
+
+
+class CertificateSums:
+    """Adds up the certificates of a problem's columns block by block, all at one w (k, d + 1).
+
+    prior (d + 1, width) or (0, 0); rebuilt (d + 1, width): gains w(a), None: there is no array for it.
+    """
+
+    threads: Threads = ALONE
+    squared_error: float | None = None
+    dual = True
+    sides: np.ndarray | None = None  # of a free bias (2, 3)
+    ADDED: tuple[str, ...] = ("totals", "correct", "labelled", "squared_error", "sides", "lengths_added")
+
+    def __init__(self, problem, w: np.ndarray, prior: np.ndarray = NOTHING, rebuilt: np.ndarray | None = None):
+        self.problem = problem
+        self.w = columns_of(w, problem.n_problems)
+        self.prior, self.rebuilt = prior, rebuilt
+        # a constant feature whose weight is not regularised has no part in the norms
+        self.regularised = slice(None, -1 if problem.free_bias else None)
+        self.constant = problem.bias * float(self.w[-1, 0]) if problem.free_bias else 0.0
+        self.lengths = np.sqrt(norms_of(self.w, problem.n_problems)[:, 0])
+        self.norms = self.norms_to(prior)
+        self.clear()
+
+    def norms_to(self, other: np.ndarray) -> np.ndarray:
+        """(k, 4) of w and another point, of the weights that are regularised."""
+        part = self.regularised
+        return self.by_problem(norms_of(self.w[part], self.problem.n_problems, other[part]))
+
+    def by_problem(self, of_vectors: np.ndarray) -> np.ndarray:
+        """Numbers of each vector, of each problem."""
+        return of_vectors
+
+    def clear(self) -> None:
+        """No block has been added."""
+        problem = self.problem
+        self.live = problem.live
+        self.correct = self.labelled = 0
+        self.totals = np.zeros((len(self.norms), SUMS))
+        self.lengths_added = np.zeros(len(self.norms))
+        self.squared_error = 0.0 if problem.real and problem.sides is None else None
+        self.sides = np.zeros((2, 3)) if problem.free_bias else None
+        if self.rebuilt is not None:
+            self.rebuilt[:] = self.prior if self.prior.size else 0.0
+            self.lengths_added += self.by_problem(np.sqrt(norms_of(self.rebuilt, problem.n_problems)[:, 0]))
+
+    def added(self) -> dict:
+        """What the blocks have added, for the ``merge`` of other sums at the same w."""
+        return {name: getattr(self, name) for name in self.ADDED}
+
+    def merge(self, added: Mapping) -> None:
+        """Add what other sums have of other blocks."""
+        for name, value in added.items():
+            if value is not None:
+                setattr(self, name, getattr(self, name) + value)
+
+    def scores(self, block: Block) -> np.ndarray:
+        """(n, k) float64: the decision values of a block's rows."""
+        scores = np.empty((block.n_samples, self.problem.n_problems))
+        indptr, indices, values = block.matrix
+
+        def fill(rows: slice) -> None:
+            ends = indptr[rows.start : rows.stop + 1]
+            decision_values(ends, indices, values, self.w, self.problem.bias, scores[rows])
+
+        self.threads.over_rows(fill, indptr, self.w.shape[1])
+        return scores
+
+    def within(self, block: Block) -> np.ndarray:
+        """(n, k): by how much the scores of a block's rows may be off."""
+        return errors_of_scores(block, self.w, self.lengths, self.problem)
+
+    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None, within: np.ndarray | None = None) -> None:
+        """Add a block: scores (n, k) and alpha (n, k) of its rows, None of a primal method; within: as the method of
+        that name has it, where the block is without its entries."""
+        problem = self.problem
+        self.dual = alpha is not None
+        within = self.within(block) if within is None else within
+        self.add_terms(scores, within, block, alpha)
+        right, labelled = count_right(problem, scores, block.y)
+        self.correct += right
+        self.labelled += labelled
+        if self.squared_error is not None:
+            self.squared_error += float(np.square(scores[:, 0] - block.y).sum())
+        if alpha is not None and self.rebuilt is not None:
+            coefficients = self.coefficients(block, alpha)
+            add_rows(*block.matrix, coefficients, problem.bias, self.rebuilt)
+            lengths = np.sqrt(block.sq_norms + problem.bias**2) @ np.abs(coefficients)
+            self.lengths_added += self.by_problem(lengths)
+
+    def add_terms(self, scores: np.ndarray, within: np.ndarray, block: Block, alpha: np.ndarray | None) -> None:
+        """``totals`` (k, SUMS) gain what ``terms_of_gap`` has of the rows."""
+        rows = self.problem.rows(block)
+        sums = np.zeros_like(self.totals)
+        certificate_sums(scores, within, *rows, self.problem.columns(self.live), alpha, sums)
+        self.totals += sums
+        if self.sides is not None and alpha is not None:
+            self.sides += sums_by_side(scores, *rows, alpha, block.sq_norms)
+
+    def coefficients(self, block: Block, alpha: np.ndarray) -> np.ndarray:
+        """(n, k): by which the rows are added to w(a)."""
+        problem, out = self.problem, np.empty_like(alpha)
+        rows, conjugates = problem.rows(block), np.zeros((alpha.shape[1], 3))
+        dual_coefficients(alpha, *rows, problem.columns(self.live), conjugates, out)
+        return out
+
+    def _drift(self) -> np.ndarray:
+        """(k,): ||w - w(a)||, or its part along w, |<w, w - w(a)>| / ||w||."""
+        if self.rebuilt is not None:
+            return np.sqrt(self.norms_to(self.rebuilt)[:, 1])
+        product = self.totals[:, 2]
+        if self.sides is not None:  # <w, x_i> without the bias
+            product = product - self.constant * free_bias.net(self.sides)
+        drift = np.abs(product - self.norms[:, 2])
+        return np.divide(drift, np.sqrt(self.norms[:, 0]), out=drift.copy(), where=self.norms[:, 0] > 0.0)
+
+    def _drift_within(self) -> np.ndarray:
+        """(k,): by how much that may be larger, of what was rounded."""
+        n, d = self.problem.n_samples, len(self.w)
+        if self.rebuilt is not None:  # a sum of rows, whose additions round
+            return rounding_of_sums(n, self.lengths_added)
+        squares, distances = self.norms[:, 0], self.norms[:, 1]
+        rounded = self.totals[:, 6] + rounding_of_sums(n, self.totals[:, 7])
+        rounded += rounding_of_sums(d, np.maximum(squares, np.sqrt(squares * distances)))
+        if self.sides is not None:
+            rounded += abs(self.constant) * rounding_of_sums(n, free_bias.total(self.sides))
+        return np.divide(rounded, np.sqrt(squares), out=rounded.copy(), where=squares > 0.0)
+
+    def drift(self) -> float:
+        """The largest ``_drift`` of the live problems beyond the rounding of w itself, relative to ||w - w0||."""
+        beyond = np.maximum(self._drift() - ROUNDING_OF_W * np.sqrt(self.norms[:, 0]), 0.0)
+        length = np.sqrt(self.norms[:, 1])
+        return float(np.divide(beyond, length, out=beyond.copy(), where=length > 0.0)[self.live].max(initial=0.0))
+
+    def certificate(self) -> Certificate:
+        """Those that were certified before are as they were.  Raises InputError where the sums are not finite, or the
+        dual lies above the primal beyond rounding."""
+        problem = self.problem
+        n, d = problem.n_samples, len(self.w)
+        accuracy = None if problem.predicts is None else self.correct / max(1, self.labelled)
+        rmse = None if self.squared_error is None else math.sqrt(self.squared_error / n)
+        if rmse is not None and not math.isfinite(rmse):
+            raise overflowed()
+        *terms, moved, _ = self.totals.T
+        drift, off = (self._drift(), self._drift_within()) if self.dual else (0.0, 0.0)
+        bounds = with_bounds(terms, n, d, self.norms[:, 1], drift, np.square(drift), off)
+        if not self.dual:
+            primal = float(bounds.primal[0])
+            if not math.isfinite(primal):
+                raise overflowed()
+            return Certificate(primal + float(bounds.more[0]), None, None, accuracy, rmse)
+        factors = None
+        if self.sides is not None:
+            factors = free_bias.factors(self.sides)
+            wider = (1.0 - min(factors)) * (moved + (OF_TERMS + rounding_of_sums(n, 1.0)) * terms[3])
+            cost = free_bias.cost_of_repair(self.sides, drift + off, 2.0 * rounding_of_sums(n, 1.0))
+            bounds = bounds._replace(gap=bounds.gap + cost, wider=bounds.wider + wider)
+        figures = np.empty((len(self.norms), len(CERTIFIED)))
+        if problem.certified is not None:
+            figures[:] = problem.certified
+        for c in self.live.tolist():
+            figures[c] = certified(*(float(column[c]) for column in bounds))
+        return certificate_of(figures, accuracy, rmse, factors, each=problem.sides is not None)
+
+
+def errors_of_scores(block: Block, w: np.ndarray, lengths: np.ndarray, problem) -> np.ndarray:
+    """(n, k): by how much the decision values of a block's rows may be off at w (d + 1, width), whose k vectors have
+    these lengths: m u sum_j |w_j x_ij|, of m operations one after the other; that sum is ||w|| ||x_i|| at most, which
+    costs nothing."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        operations = np.diff(block.indptr) + 2.0
+        if w.shape[1] == 1:  # four sums are made beside each other
+            np.minimum(operations, 0.25 * operations + 6.0, out=operations)
+        out = np.multiply.outer(np.sqrt(block.sq_norms + problem.bias**2), lengths)
+        out *= UNIT_ROUNDOFF * operations[:, None]
+        if not out.max(initial=0.0) * max(1.0, float(np.max(problem.cost))) <= CLOSE * problem.unit:
+            sizes_of_products(*block.matrix, w, problem.bias, out)
+            out *= UNIT_ROUNDOFF * operations[:, None]
+    return out
+
+
+def rounding_of_sums(n: int, total):
+    """By how much a sum of n terms that are not negative may be off, where they are added one after the other."""
+    return UNIT_ROUNDOFF * (n + 8.0) * total
+
+
+class Bounds(NamedTuple):
+    """What ``certified`` takes, of one problem (floats) or of several (k,)."""
+
+    primal: Any
+    gap: Any
+    of_rows: Any
+    magnitude: Any
+    more: Any
+    wider: Any
+    least: Any
+
+
+def with_bounds(terms, n: int, d: int, distance, drift, square, off) -> Bounds:
+    """terms: the first six of ``SUMS``; n, d: by how many additions of rows and of features they and the norms were
+    made; distance: ||w - w0||^2; drift, square: ||w - w(a)|| and its square; off: by how much the former may be
+    larger."""
+    loss, of_rows, _, magnitude, more, wider = terms
+    primal = 0.5 * distance + loss
+    more = more + (rounding_of_sums(n, loss) + rounding_of_sums(d, primal))
+    wider = wider + (OF_TERMS * magnitude + rounding_of_sums(n, of_rows)) + (drift + 0.5 * off) * off
+    return Bounds(primal, of_rows + 0.5 * square, of_rows, magnitude + distance, more, wider, 0.5 * distance)
+
+
+def certified(
+    primal: float, gap: float, of_rows: float, magnitude: float, more: float, wider: float, least: float
+) -> tuple[float, float, float, float]:
+    """(primal, dual, relative gap, the part of it that is rounding) with what was rounded counted.
+
+    of_rows: the gap's terms of the rows, which are never negative; magnitude: of what they are added up from; more,
+    wider: by how much primal and gap may be off; least: what the primal is in any case.  InputError where the sums are
+    not finite, or the dual lies above the primal beyond rounding."""
+    if not (math.isfinite(primal + more) and math.isfinite(gap + wider)):
+        raise overflowed()
+    if of_rows < -ROUNDING * magnitude:
+        raise InputError(
+            f"no certificate: the dual lies {-of_rows:.3g} above the primal {primal:.10g}, more than rounding "
+            "explains; the dual variables are not feasible, or the values too large for double precision: scale them, "
+            "or choose a smaller C"
+        )
+    gap = max(gap, 0.0) + wider
+    least = max(primal - more, (1.0 - ROUNDING) * least)
+    # of a primal of 0 the absolute gap; where no part of it is known, no relative gap is
+    unit = least if least > 0.0 else sys.float_info.min if primal + more > 0.0 else 1.0
+    rel_gap, rounding = (min(part / unit, sys.float_info.max) for part in (gap, wider))
+    return primal + more, primal - more - gap, rel_gap, rounding
+
+
+def overflowed() -> InputError:
+    """What is said where a certificate's sums are not finite numbers: they certify nothing."""
+    return InputError("no certificate: the sums are not finite numbers; scale the values, or choose a smaller C")
