@@ -262,6 +262,17 @@ def squared_norms(w, prior, out):
 
 
 @kernel
+def squared_drifts(w, prior, added, out):
+    """``out`` (k,): of the first k columns of w, the prior w0 (m, width) or (0, 0), and ``added`` (m, width), what rows
+    have added to it: ||(w - w0) - added||^2; where w and w0 agree nothing is rounded, however large they are."""
+    out[:] = 0.0
+    for j in range(w.shape[0]):
+        for c in range(out.shape[0]):
+            w0 = prior[j, c] if prior.shape[0] > 0 else 0.0
+            out[c] += ((w[j, c] - w0) - added[j, c]) ** 2
+
+
+@kernel
 def sum_of_squares(x):
     """||x||^2, in a fixed order (a library's sum depends on the machine's width)."""
     return products(x, np.uint64(0), np.uint64(0), np.uint64(x.shape[0]))

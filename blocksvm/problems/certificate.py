@@ -25,7 +25,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.labels import SETS
 from blocksvm.base.threads import ALONE, Threads
 from blocksvm.base.vectors import side_by_side, together
-from blocksvm.kernels.columns import add_rows, decision_values, sizes_of_products, squared_norms
+from blocksvm.kernels.columns import add_rows, decision_values, sizes_of_products, squared_drifts, squared_norms
 from blocksvm.kernels.dual_cd_loops import certificate_sums, dual_coefficients, sums_by_side
 from blocksvm.kernels.loss_functions import SUMS, UNIT_ROUNDOFF
 from blocksvm.problems import free_bias
@@ -148,7 +148,7 @@ def norms_of(w: np.ndarray, k: int, prior: np.ndarray = NOTHING) -> np.ndarray:
 class CertificateSums:
     """Adds up the certificates of a problem's columns block by block, all at one w (k, d + 1).
 
-    prior (d + 1, width) or (0, 0); rebuilt (d + 1, width): gains w(a), None: there is no array for it.
+    prior (d + 1, width) or (0, 0); rebuilt (d + 1, width): gains w(a) - w0, None: there is no array for it.
     """
 
     threads: Threads = ALONE
@@ -165,13 +165,9 @@ class CertificateSums:
         self.regularised = slice(None, -1 if problem.free_bias else None)
         self.constant = problem.bias * float(self.w[-1, 0]) if problem.free_bias else 0.0
         self.lengths = np.sqrt(norms_of(self.w, problem.n_problems)[:, 0])
-        self.norms = self.norms_to(prior)
-        self.clear()
-
-    def norms_to(self, other: np.ndarray) -> np.ndarray:
-        """(k, 4) of w and another point, of the weights that are regularised."""
         part = self.regularised
-        return self.by_problem(norms_of(self.w[part], self.problem.n_problems, other[part]))
+        self.norms = self.by_problem(norms_of(self.w[part], problem.n_problems, prior[part]))
+        self.clear()
 
     def by_problem(self, of_vectors: np.ndarray) -> np.ndarray:
         """Numbers of each vector, of each problem."""
@@ -187,8 +183,7 @@ class CertificateSums:
         self.squared_error = 0.0 if problem.real and problem.sides is None else None
         self.sides = np.zeros((2, 3)) if problem.free_bias else None
         if self.rebuilt is not None:
-            self.rebuilt[:] = self.prior if self.prior.size else 0.0
-            self.lengths_added += self.by_problem(np.sqrt(norms_of(self.rebuilt, problem.n_problems)[:, 0]))
+            self.rebuilt[:] = 0.0
 
     def added(self) -> dict:
         """What the blocks have added, for the ``merge`` of other sums at the same w."""
@@ -227,7 +222,8 @@ class CertificateSums:
         self.correct += right
         self.labelled += labelled
         if self.squared_error is not None:
-            self.squared_error += float(np.square(scores[:, 0] - block.y).sum())
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.squared_error += float(np.square(scores[:, 0] - block.y).sum())
         if alpha is not None and self.rebuilt is not None:
             coefficients = self.coefficients(block, alpha)
             add_rows(*block.matrix, coefficients, problem.bias, self.rebuilt)
@@ -253,7 +249,9 @@ class CertificateSums:
     def _drift(self) -> np.ndarray:
         """(k,): ||w - w(a)||, or its part along w, |<w, w - w(a)>| / ||w||."""
         if self.rebuilt is not None:
-            return np.sqrt(self.norms_to(self.rebuilt)[:, 1])
+            squares, part = np.empty(self.problem.n_problems), self.regularised
+            squared_drifts(self.w[part], self.prior[part], self.rebuilt[part], squares)
+            return np.sqrt(self.by_problem(squares))
         product = self.totals[:, 2]
         if self.sides is not None:  # <w, x_i> without the bias
             product = product - self.constant * free_bias.net(self.sides)

@@ -35,7 +35,7 @@ class CrammerSinger(Problem):
     def make_feasible(
         self, alpha: np.ndarray, block: Block, ratio: np.ndarray, largest: np.ndarray | None = None
     ) -> None:
-        crammer_singer_feasible(alpha, block.y, block.weights, self.costs, np.ascontiguousarray(ratio[..., -1]))
+        crammer_singer_feasible(alpha, block.y, block.weights, self.costs, ratio)
 
     def sums(self, w: np.ndarray, prior: np.ndarray = NOTHING, rebuilt: np.ndarray | None = None) -> CrammerSingerSums:
         return CrammerSingerSums(self, w, prior, rebuilt)

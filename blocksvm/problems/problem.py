@@ -135,14 +135,14 @@ class Problem:
     def allows(self, alpha: np.ndarray, block: Block) -> bool:
         """Whether the dual variables (n, k) of a block's rows lie within their bounds, but for rounding."""
         near = alpha.copy()
-        self.make_feasible(near, block, np.ones((self.n_problems, 2)))
+        self.make_feasible(near, block, np.ones_like(self.cost))
         return as_near(alpha, near)
 
     def make_feasible(
         self, alpha: np.ndarray, block: Block, ratio: np.ndarray, largest: np.ndarray | None = None
     ) -> None:
-        """alpha (n, k) of a block's rows times ratio (k, 2), each into its bounds, in place; largest: as the kernel has
-        it."""
+        """alpha (n, k) of a block's rows times ratio, of the shape of ``cost``, each into its bounds, in place; largest:
+        as the kernel has it."""
         make_feasible(alpha, *self.rows(block), ratio, np.ones(self.n_problems) if largest is None else largest)
 
     def sums(self, w: np.ndarray, prior: np.ndarray = NOTHING, rebuilt: np.ndarray | None = None) -> CertificateSums:

@@ -264,8 +264,10 @@ class DualCD(TellsShares):
         return out
 
     def set_weights(self, state: State, of_alpha: np.ndarray) -> None:
-        live = self.live(state)
-        self.columns(state, "w")[:, live] = of_alpha[:, live]
+        live, w = self.live(state), self.columns(state, "w")
+        w[:, live] = of_alpha[:, live]
+        if self.prior.size:
+            w[:, live] += self.prior[:, live]  # last: its weights may be large, and each addition to them rounds
         if self.problem.free_bias:
             state["w"][-1] += state[MULTIPLIER][0]
 

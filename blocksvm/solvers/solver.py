@@ -310,7 +310,7 @@ class TellsShares(Solver):
 
     @abstractmethod
     def set_weights(self, state: State, of_alpha: np.ndarray) -> None:
-        """w(alpha) (d + 1, width), as a certificate has added it up, becomes w."""
+        """w(alpha) becomes w; of_alpha (d + 1, width): without the prior, as a certificate has added it up."""
         ...
 
     def count_seen(self, state: State, added: Mapping) -> None:

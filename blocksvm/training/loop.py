@@ -442,7 +442,7 @@ class OuterLoop:
             if alpha is not None:
                 of_rows = alpha[block.rows].reshape(block.n_samples, -1)
                 if solver.clips_alpha:
-                    problem.make_feasible(of_rows, block, np.ones((1, 2)))
+                    problem.make_feasible(of_rows, block, np.ones_like(problem.cost))
                     alpha[block.rows] = of_rows.reshape(-1)
                 elif saved is not None and not problem.allows(of_rows, block):
                     raise beyond_bounds(saved)

@@ -12,7 +12,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.cluster.cluster_plan import ClusterPlan
 from blocksvm.cluster.job import open_context, run_part
 from blocksvm.cluster.workers import ThreadWorkers, WorkerEvent
-from blocksvm.problems.several_problems import CERTIFIED, REL_GAP
+from blocksvm.problems.certificate import CERTIFIED, REL_GAP
 from blocksvm.store.reader import Store
 from blocksvm.training.settings import TrainSettings
 

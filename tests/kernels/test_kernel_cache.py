@@ -47,7 +47,7 @@ def files_of(cache: Path) -> list[Path]:
 
 # the sums for the kinds of numbers that are given, and how often the kernel was compiled
 SUMS = """
-from blocksvm.kernels.margins import row_sq_norms as k
+from blocksvm.kernels.columns import row_sq_norms as k
 out = np.empty(1)
 for kind in {kinds}:
     k(np.array([0, 2]), np.arange(2, dtype=np.int32), np.array([3, 4], kind), out)

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from blocksvm.base.vectors import on_lines, side_by_side, together, width_of
-from blocksvm.kernels.several_loops import add_rows_to_several, several_decision_values, sums_of_columns
+from blocksvm.kernels.columns import add_rows, decision_values, squared_norms
 
 
 @pytest.mark.parametrize(("k", "width"), [(1, 1), (2, 4), (3, 4), (4, 4), (5, 8), (8, 8), (9, 16), (20, 24)])
@@ -60,9 +60,8 @@ def test_kernels_over_lanes_are_plain_sums(n, d, per_row, kind, k):
     bias = 0.75
     w = together(side_by_side(k, d + 1))
     w[:, :k] = rng.standard_normal((d + 1, k))
-    flat, width = w.reshape(-1), w.shape[1]
     out = np.empty((n, k))
-    several_decision_values(*matrix, flat, width, bias, out)
+    decision_values(*matrix, w, bias, out)
     XB = np.hstack([X, np.full((n, 1), bias)])
     np.testing.assert_allclose(out, XB @ w[:, :k], rtol=1e-9, atol=1e-9)
     # each sum is that of its own row and column, from the first entry to the last: bit for bit
@@ -73,14 +72,14 @@ def test_kernels_over_lanes_are_plain_sums(n, d, per_row, kind, k):
         assert out[i, c] == total
     coefficients = rng.standard_normal((n, k)) * (rng.random((n, k)) < 0.3)
     before = w.copy()
-    add_rows_to_several(*matrix, coefficients, bias, flat, width)
+    add_rows(*matrix, coefficients, bias, w)
     np.testing.assert_allclose(w[:, :k], before[:, :k] + XB.T @ coefficients, rtol=1e-9, atol=1e-9)
     assert not w[:, k:].any()
     prior = np.zeros_like(w)
     prior[:, :k] = rng.standard_normal((d + 1, k))
     for own in (prior, np.empty((0, 0))):
         norms = np.empty((k, 4))
-        sums_of_columns(w, own, norms)
+        squared_norms(w, own, norms)
         w0 = own[:, :k] if own.size else 0.0
         W = w[:, :k]
         expected = [(W * W).sum(0), ((W - w0) ** 2).sum(0), (W * (W - w0)).sum(0), (w0 * (W - w0)).sum(0)]

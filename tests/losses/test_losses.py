@@ -11,8 +11,8 @@ from support.weighted_rows import WeightedMatrix
 from blocksvm.base.errors import InputError
 from blocksvm.base.user_code import by_user
 from blocksvm.kernels import kernel
-from blocksvm.kernels.loss_functions import value
-from blocksvm.kernels.margins import certificate_sums
+from blocksvm.kernels.dual_cd_loops import Objective, certificate_sums
+from blocksvm.kernels.loss_functions import SUMS, value
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.sources.matrix import Matrix
@@ -252,14 +252,23 @@ def doubled(scores, y, loss):
     return total
 
 
+def sums_of(scores, y, alpha, loss):
+    """Of real targets (n,) float64, or of classes (n,) int16."""
+    sums, n = np.zeros((1, SUMS)), len(y)
+    a, reals = None if alpha is None else alpha.reshape(n, 1), y if y.dtype == np.float64 else None
+    objective = Objective(0.0, np.ones((1, 2)), None, loss)
+    certificate_sums(scores.reshape(n, 1), np.full((n, 1), 1e-9), y, reals, None, objective, None, a, sums)
+    return sums[0]
+
+
 def test_methods_of_a_loss_call_each_other():
     rng = np.random.default_rng(5)
     scores, y, alpha = 2.0 * rng.normal(size=30), rng.normal(size=30), 0.2 * rng.normal(size=30)
     plain, helped = (loss.at({"delta": 0.7}) for loss in (HUBER, HUBER_BY_HELPERS))
     values = 2.0 * sum(plain.value(z, t, 1.0) for z, t in zip(scores, y, strict=True))
-    expected = certificate_sums(scores, np.full(30, 1e-9), y, None, alpha, np.ones(3), plain)
+    expected = sums_of(scores, y, alpha, plain)
     for at in (plain, helped):
-        found = certificate_sums(scores, np.full(30, 1e-9), y, None, alpha, np.ones(3), at)
+        found = sums_of(scores, y, alpha, at)
         np.testing.assert_allclose(found, expected, rtol=1e-5)
         assert doubled(scores, y, at) == pytest.approx(values)
 
@@ -267,8 +276,7 @@ def test_methods_of_a_loss_call_each_other():
 def test_a_kernel_takes_a_loss_without_the_methods_that_its_rows_do_not_need():
     """As a certificate without dual variables does."""
     scores, y = np.array([0.5, -0.5]), np.array([1, 1], np.int16)
-    sums = certificate_sums(scores, np.zeros(2), y, None, None, np.ones(3), get_loss("perceptron").at({}))
-    assert sums[0] == 0.5
+    assert sums_of(scores, y, None, get_loss("perceptron").at({}))[0] == 0.5
 
 
 def problem_from(source, **settings):
@@ -279,8 +287,7 @@ def test_a_losss_own_settings_belong_to_its_problem():
     source, name = Matrix(*random_rows()), "epsilon-insensitive"
     problem = problem_from(source, loss=name, epsilon=0.25, C=2.0)
     assert problem.function.epsilon == 0.25
-    assert problem.cost.tolist() == [2.0, 2.0]
-    assert problem.cost_by_sign().tolist() == [2.0, 2.0, 2.0]
+    assert problem.cost.tolist() == [[2.0, 2.0]]
     assert problem.total_cost == 2.0 * source.n_samples
     assert problem_from(source, loss=name).function.epsilon == 0.1
     for settings, expected in (

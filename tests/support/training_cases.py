@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse
 from support.places import DATA, ROOT
 
+from blocksvm.base.labels import NUMBERS
 from blocksvm.cli.console import run as run_command
 from blocksvm.cluster.cluster import Cluster
 from blocksvm.cluster.cluster_plan import ClusterPlan
@@ -20,8 +21,11 @@ from blocksvm.cluster.cluster_run import make_cluster_loop
 from blocksvm.cluster.workers import ThreadWorkers
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.exchange.forms import import_model
+from blocksvm.losses import get_loss
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.model.takeover import InitialModels
+from blocksvm.problems.certificate import NOTHING
+from blocksvm.problems.problem import Problem
 from blocksvm.solvers.solver import PassResult, Visit
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
@@ -47,6 +51,24 @@ def random_rows(n=60, d=25, density=0.2, seed=0, dtype=np.float64, ones=False, z
     y = np.where(X @ rng.standard_normal(d) + 0.5 * rng.standard_normal(n) > 0, 1.0, -1.0)
     y[:2] = 1.0, -1.0
     return X, y
+
+
+def two_classes(y, loss="hinge", C=1.0, weights=(1.0, 1.0), bias=0.0) -> Problem:
+    """The problem of rows of +-1, whatever their features."""
+    counts = (int((y < 0).sum()), int((y > 0).sum()))
+    cost, at = C * np.array([weights]), get_loss(loss).at({})
+    return Problem(get_loss(loss), cost, bias, len(y), at, weight_sums=counts, predicts=NUMBERS)
+
+
+def certified(problem: Problem, w, alpha, blocks, prior=None, exact=True):
+    """(certificate, relative drift) of w (d + 1,) and alpha (n,), or None, over blocks of all rows; exact: w(alpha) is
+    added up."""
+    prior = NOTHING if prior is None else prior.reshape(-1, 1)
+    sums = problem.sums(w, prior, np.zeros((len(w), 1)) if exact and alpha is not None else None)
+    for block in blocks:
+        of_rows = None if alpha is None else alpha[block.rows].reshape(block.n_samples, -1)
+        sums.add(sums.scores(block), block, of_rows)
+    return sums.certificate(), sums.drift()
 
 
 def svmlight(X, y, first_id=1) -> str:

@@ -36,7 +36,7 @@ def solver_of(kind, problem: Problem, tolerance=None, name: str | None = None, *
     )  # fmt: skip
     settings |= {"loss": name or problem.loss.name}
     if name is None:
-        settings |= {"C": 1.0, "class_weight": {-1.0: float(problem.cost[0]), 1.0: float(problem.cost[1])}}
+        settings |= {"C": 1.0, "class_weight": {-1.0: float(problem.cost[0, 0]), 1.0: float(problem.cost[0, 1])}}
     else:
-        settings["C"] = float(problem.cost[0])
+        settings["C"] = float(problem.cost[0, 0])
     return kind(Task(settings, source, problem.bias, tolerance))

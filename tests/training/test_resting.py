@@ -39,15 +39,16 @@ def test_rows_at_rest_lie_beyond_their_bounds_and_come_back(rows, loss, passes, 
         solver.threads = Threads(1, piece=-(-least * source.n_nonzeros // N))
     state = {a.name: np.zeros(a.shape(D, N), a.dtype) for a in solver.state_arrays}
     block, upper = source.read_block(np.array([0]), None), 1.0 if loss == "hinge" else np.inf
+    solver.start(state)
     rests = []
     for k in range(40):
-        asleep, before, visit = state["rest"] > 0, state["alpha"].copy(), visit_of(solver, N)
+        asleep, before, visit = state["rest"] > 1, state["alpha"].copy(), visit_of(solver, N)
         done = [make_pass(solver, block, state, visit, rng.permutation(N)) for _ in range(passes)]
         assert done[0].rows_visited == N - asleep.sum()
         np.testing.assert_array_equal(state["alpha"][asleep], before[asleep])
-        fell = (state["rest"] > 0) & ~asleep
+        fell = (state["rest"] > 1) & ~asleep
         assert np.isin(state["alpha"][fell], (0.0, upper)).all() and (k >= REST_VISITS or not fell.any())
-        rests += state["rest"][fell].tolist()
+        rests += (state["rest"][fell] - 1).tolist()
         if not working_set and passes == 1:
             dual = state["alpha"].sum() - 0.5 * state["w"] @ state["w"]
             dual -= 0.0 if loss == "hinge" else 0.25 * np.sum(state["alpha"] ** 2)
@@ -73,7 +74,7 @@ def test_a_screened_pass_takes_memory_of_its_rows_alone():
     def step(order, limits, arrays, moving):
         if moving is not None:
             moving[:] = order
-        return 0.0, 0.0, 0, len(order), 0.0, 0.0, 0.0, 0.0, 0.0, len(order)
+        return 0.0, 0.0, 0, len(order), 0.0, 0.0, 0.0, 0.0, len(order)
 
     arrays = PassArrays(*[np.zeros(3)] * len(PassArrays._fields))
     for n in (0, 3):

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 import reference
 import scipy.sparse
-from support.training_cases import looped, make_store, random_rows, rows_of_store, svmlight, train
+from support.training_cases import looped, make_store, random_rows, rows_of_store, svmlight, train, two_classes
 
 import blocksvm
 from blocksvm.base.errors import InputError
-from blocksvm.losses import get_loss
 from blocksvm.model.model_file import load_model
-from blocksvm.problems.problem import CertificateSums, Problem
 from blocksvm.sources.block import Block
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
@@ -68,9 +66,7 @@ def test_certificate_sums_equal_the_reference_at_any_point(rows, loss, seed):
     X, y = rows
     rng = np.random.default_rng(seed)
     cost = rng.uniform(0.1, 3.0, 2)
-    problem = Problem(
-        get_loss(loss), cost, 0.7, len(y), (int((y < 0).sum()), int((y > 0).sum())), get_loss(loss).at({})
-    )
+    problem = two_classes(y, loss, 1.0, cost, 0.7)
     Xb, C_rows = reference.with_bias(X, 0.7), cost[(y > 0).astype(int)]
     alpha = rng.random(len(y)) * C_rows * (1.0 if loss == "hinge" else 4.0)
     alpha[rng.random(len(y)) < 0.3] = 0.0
@@ -78,10 +74,10 @@ def test_certificate_sums_equal_the_reference_at_any_point(rows, loss, seed):
     block = whole_block(X, y)
     other = rng.standard_normal(Xb.shape[1])
     for w in (reference.weights_of(Xb, y, alpha), other, np.zeros(Xb.shape[1])):
-        sums = CertificateSums(problem, w)
+        sums = problem.sums(w)
         for span in (slice(0, 100), slice(100, 101), slice(101, 240)):
             part = block[span]
-            sums.add(Xb[span] @ w, part, alpha[span])
+            sums.add((Xb[span] @ w).reshape(-1, 1), part, alpha[span].reshape(-1, 1))
         found = sums.certificate()
         primal = reference.primal(Xb, y, w, C_rows, loss)
         assert found.primal == pytest.approx(primal, rel=1e-12)

@@ -81,7 +81,7 @@ def test_a_warm_start_is_feasible_and_leads_to_the_same_optimum(store, tmp_path,
     assert (alpha <= reference.box(loss, C_rows)[0]).all()
     np.testing.assert_allclose(w, reference.weights_of(Xb, y, alpha), rtol=1e-10, atol=1e-12)
     dual = reference.dual(Xb, y, alpha, C_rows, loss)
-    assert -start["sums"][0] - 0.5 * w @ w == pytest.approx(dual, rel=1e-10)
+    assert -start["conjugates"][0] - 0.5 * w @ w == pytest.approx(dual, rel=1e-10)
     # no multiple of this alpha inside the box is better
     for factor in (0.9, 0.99, 1.01, 1.1):
         if (factor * alpha <= reference.box(loss, C_rows)[0]).all():
