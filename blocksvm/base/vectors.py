@@ -39,3 +39,8 @@ def together(w: np.ndarray) -> np.ndarray | None:
     if k == 1 or w.dtype != np.float64 or w.strides != (8, 8 * width):
         return None
     return np.lib.stride_tricks.as_strided(w, (n_entries, width), (8 * width, 8))
+
+
+def as_columns(array: np.ndarray) -> np.ndarray:
+    """(n, k) as it is, and (n,) as the only column."""
+    return array if array.ndim == 2 else array.reshape(len(array), 1)

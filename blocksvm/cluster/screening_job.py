@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from blocksvm.base.vectors import as_columns
 from blocksvm.cluster.job import Context
 from blocksvm.cluster.solver_job import SolverContext, SolverJob
 from blocksvm.problems.certificate import CertificateSums
@@ -99,7 +100,7 @@ class ScreeningContext(SolverContext):
         sums.problem = problem  # at the same w, other problems may have ended
         sums.clear()
         sums.threads = solver.threads
-        alpha, scores = state["alpha"].reshape(block.n_samples, -1), sums.scores(block)
+        alpha, scores = as_columns(state["alpha"]), sums.scores(block)
         within = sums.within(block)
         allowed = not part.checked or problem.allows(alpha, block)
         member = np.zeros(block.n_samples, bool)

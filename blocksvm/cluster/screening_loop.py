@@ -22,7 +22,7 @@ from functools import partial
 
 import numpy as np
 
-from blocksvm.base.vectors import on_lines
+from blocksvm.base.vectors import as_columns, on_lines
 from blocksvm.cluster.cluster_loop import ClusterLoop
 from blocksvm.cluster.cluster_plan import ScreenedBatches
 from blocksvm.cluster.dispatcher import StoppedWaiting
@@ -200,7 +200,7 @@ class ScreeningLoop(ClusterLoop):
         for start in range(0, len(members), AT_ONCE):
             some = rows_of(block, members[start : start + AT_ONCE])
             part, scores, share = part_of(solver, some, state), sums.scores(some), np.empty(some.n_samples)
-            sums.add(scores, some, part["alpha"].reshape(some.n_samples, -1))
+            sums.add(scores, some, as_columns(part["alpha"]))
             solver.shares(some, scores, part, share)
             put_rows(state, some.rows, of_axis(solver, part, "row"))
             working_set.renew(some.rows, share)

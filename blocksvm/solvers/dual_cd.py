@@ -17,7 +17,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings, plain
-from blocksvm.base.vectors import LINE, width_of
+from blocksvm.base.vectors import LINE, as_columns, width_of
 from blocksvm.kernels.columns import add_rows
 from blocksvm.kernels.dual_cd_loops import (
     Limits,
@@ -181,7 +181,7 @@ class DualCD(TellsShares):
 
     def columns(self, state: State, name: str) -> np.ndarray:
         """(n, .): an array of features or rows."""
-        return state[name].reshape(len(state[name]), -1)
+        return as_columns(state[name])
 
     def start(self, state: State) -> None:
         """a = 0 is a feasible start, with w = 0 or the prior model's weights, which are laid side by side."""

@@ -22,7 +22,7 @@ import numpy as np
 from blocksvm.base.errors import option
 from blocksvm.base.labels import SETS
 from blocksvm.base.log import LOG
-from blocksvm.base.vectors import on_lines, width_of
+from blocksvm.base.vectors import as_columns, on_lines, width_of
 from blocksvm.model.decision_values import decision_pieces
 from blocksvm.model.events import RunEvent
 from blocksvm.model.held_out import held_out_figures
@@ -440,7 +440,7 @@ class OuterLoop:
         for block in self.read(self.following()):
             scores, of_rows = sums.scores(block), None
             if alpha is not None:
-                of_rows = alpha[block.rows].reshape(block.n_samples, -1)
+                of_rows = as_columns(alpha[block.rows])
                 if solver.clips_alpha:
                     problem.make_feasible(of_rows, block, np.ones_like(problem.cost))
                     alpha[block.rows] = of_rows.reshape(-1)
