@@ -177,7 +177,6 @@ class Task:
     working_set: bool = False
     free_bias: bool = False
     tol: float = 0.0
-    cross_validates: bool = False
 
 
 class Completion(Protocol):
@@ -204,6 +203,7 @@ class Solver(Protocol):
     taken as real numbers, else they are classes; predicts_rows: it looks at no labels: its real target is 0, and its
     decision value each row's distance; threads: for work whose result does not depend on how many they are;
     clips_alpha: its dual variables may lie beyond their bounds, and certificates move them there;
+    exact_drift: certificates measure ||w - w(alpha)|| whole, with an array of the size of w;
     passes_like_decoding: a pass over a block takes about as long as decoding the next one, to which one of the threads
     is left.
     """
@@ -226,6 +226,7 @@ class Solver(Protocol):
     threads: Threads = ALONE
     passes_like_decoding: bool = False
     clips_alpha: bool = False
+    exact_drift: bool = True
 
     def plan_memory(self, budget: Budget, source: Source) -> None:
         """Take what is held beside the state and the blocks from the budget, before these are planned."""

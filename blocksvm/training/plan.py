@@ -117,7 +117,8 @@ class Plan:
     @property
     def measures_drift(self) -> bool:
         """Certificates add up the weights of the dual variables."""
-        return self.solver.capabilities.certifies and not isinstance(self.solver, CertifiesItself)
+        solver = self.solver
+        return solver.capabilities.certifies and solver.exact_drift and not isinstance(solver, CertifiesItself)
 
     @property
     def namespace(self) -> str:

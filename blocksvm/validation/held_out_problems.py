@@ -102,6 +102,8 @@ class HeldOutCD(DualCD):
     """``DualCD`` on such problems, begun at the end of the path before: columns of ``previous`` (w (d + 1, c),
     alpha (l, c), conjugates (c,), C), one for each fold and class."""
 
+    exact_drift = False  # more of the path is trained at once in its place
+
     def __init__(self, task: Task, path: Sequence[float], folds: Folds, previous: tuple | None = None):
         self.path = path
         self.folds = folds
