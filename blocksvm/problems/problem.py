@@ -141,8 +141,8 @@ class Problem:
     def make_feasible(
         self, alpha: np.ndarray, block: Block, ratio: np.ndarray, largest: np.ndarray | None = None
     ) -> None:
-        """alpha (n, k) of a block's rows times ratio, of the shape of ``cost``, each into its bounds, in place; largest:
-        as the kernel has it."""
+        """alpha (n, k) of a block's rows times ratio, of the shape of ``cost``, each into its bounds, in place;
+        largest: as the kernel has it."""
         make_feasible(alpha, *self.rows(block), ratio, np.ones(self.n_problems) if largest is None else largest)
 
     def sums(self, w: np.ndarray, prior: np.ndarray = NOTHING, rebuilt: np.ndarray | None = None) -> CertificateSums:
