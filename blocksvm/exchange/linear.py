@@ -11,9 +11,8 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import listed
 from blocksvm.formats.recipe import Recipe
 from blocksvm.model.model_factors import factors_of_model
-from blocksvm.model.model_file import IMPORTED, Model, make_model
+from blocksvm.model.model_file import IMPORTED, Model, make_model, require_scores
 from blocksvm.model.versions import versions
-from blocksvm.problems.distance import DISTANCE
 
 AT_ONCE = 1 << 15  # columns whose weights are laid out at once
 COLUMNS, LABEL_TYPE = "columns", "label_type"  # of a description: columns of an estimator's matrices, dtype of labels
@@ -79,8 +78,7 @@ def linear_of(model: Model, apart: bool = False) -> Linear:
     name = model.path or "the model"
     if model.support is not None:
         raise InputError(f"{name}: has a kernel, so that there are no weights by feature; export a linear model")
-    if DISTANCE in model.meta:
-        raise InputError(f"{name}: predicts distances and not scores; export a model of rows with labels")
+    require_scores(model.meta, name)
     recipe, notes, steps = model.recipe, calibration_notes(model), []
     if recipe.bits is not None:
         raise InputError(

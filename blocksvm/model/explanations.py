@@ -12,7 +12,6 @@ from blocksvm.base.errors import InputError, option, printable
 from blocksvm.base.memory import Budget
 from blocksvm.base.vectors import together
 from blocksvm.kernels.contributions import largest_contributions
-from blocksvm.problems.distance import DISTANCE
 from blocksvm.store.arrays import read_array, read_text, require_length
 from blocksvm.store.hdf5_files import MAKERS, damage_named, group, has, open_hdf5, read_meta
 
@@ -41,13 +40,10 @@ def contributions_wanted(n: int | None, description: Mapping, path: str | Path) 
         return 0
     if not 1 <= n <= MOST:
         raise InputError(f"{option('explain', n)}: choose 1 to {MOST:,}")
-    what = (
-        "has a kernel" if description.get("kernel") is not None
-        else "predicts distances" if DISTANCE in description else ""
-    )  # fmt: skip
-    if what:
+    if description.get("kernel") is not None:
         raise InputError(
-            f"{path}: {what}, so that its decision values are no sums over features; leave {option('explain')} out"
+            f"{path}: has a kernel, so that its decision values are no sums over features; leave {option('explain')} "
+            "out"
         )
     return n
 

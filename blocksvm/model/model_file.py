@@ -25,7 +25,6 @@ from blocksvm.model.expansion_rows import read_support, write_support
 from blocksvm.model.feature_names import NamedRows, NamePieces, names_in, names_of, write_feature_names
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.solver_state import Piecewise, whole, write_state
-from blocksvm.problems.distance import DISTANCE, Distance
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support_rows import Support
 from blocksvm.sources.matrix import rows_to_score
@@ -175,11 +174,12 @@ class Model:
     def decision_function(self, X) -> np.ndarray:
         """<w, x> + intercept for the rows of a matrix whose columns are feature ids (scipy sparse, dense, lists: what
         ``csr_of`` takes); (n,) float64, or (n, k) of k > 2 classes.  Of a machine with a kernel
-        sum_m coefficients[m] K(z_m, x) + intercept; of a model of rows without labels ||x - w||.  Text, tables and
+        sum_m coefficients[m] K(z_m, x) + intercept.  Text, tables and
         stores are predicted by ``predict_files``."""
         X = rows_to_score(X)
-        if self.support is not None or DISTANCE in self.meta:
-            return self._completed(X)
+        require_scores(self.meta, self.path or "the model")
+        if self.support is not None:
+            return self._expanded(X, self.support)
         columns = np.zeros((X.shape[1], *self.weights.shape[:-1]))
         if self.bits is not None:
             index = IdIndex(len(self.feature_ids)).fill([(0, self.feature_ids)])
@@ -198,8 +198,8 @@ class Model:
             )
         return np.asarray(X @ columns, dtype=np.float64) + self.intercept
 
-    def _completed(self, X) -> np.ndarray:
-        """Decision values that depend on the norms of rows."""
+    def _expanded(self, X, support: Support) -> np.ndarray:
+        """Decision values of a machine with a kernel."""
         if self.bits is not None and X.shape[1]:
             # what is one hashed feature is added up, also where the model does not know it
             hashes, column = np.unique(hashed(np.arange(X.shape[1]), self.bits), return_inverse=True)
@@ -209,15 +209,8 @@ class Model:
         else:
             places = np.where(self.feature_ids < X.shape[1], self.feature_ids, -1)
         matrix = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
-        if self.support is not None:
-            values = np.full((1, X.shape[0]), float(self.intercept))
-            completion: Expansion | Distance | None = Expansion.of(self.support, places, X.shape[1])
-        else:
-            columns = np.zeros(X.shape[1])
-            columns[places[places >= 0]] = self.weights[places >= 0]
-            values, completion = (X @ columns)[None], Distance.of(self.meta)
-        assert completion is not None
-        completion.complete(matrix, slice(0, X.shape[0]), values)
+        values = np.full((1, X.shape[0]), float(self.intercept))
+        Expansion.of(support, places, X.shape[1]).complete(matrix, slice(0, X.shape[0]), values)
         return values[0]
 
     def predict(self, X) -> np.ndarray:
@@ -285,6 +278,19 @@ def describe_model(path: str | Path) -> dict:
         meta = read_meta(file)
         require_length(group(file, "features"), "ids", meta.n_features)  # by which memory is planned
         return meta.plain
+
+
+def require_scores(meta: Mapping, name: str | Path) -> None:
+    """InputError where a model tells nothing of other rows."""
+    if meta.get("radius") is not None:
+        raise InputError(f"{name}: has learned rows without labels, and predicts none; learn from rows with labels")
+
+
+def describe_scoring(path: str | Path) -> dict:
+    """The description of a model that predicts."""
+    meta = describe_model(path)
+    require_scores(meta, path)
+    return meta
 
 
 def model_fingerprint(path: str | Path) -> str:

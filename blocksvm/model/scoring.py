@@ -36,8 +36,7 @@ from blocksvm.model.explanations import Contributions, Explainer, contributions_
 from blocksvm.model.held_out import stranger_note
 from blocksvm.model.model_factors import BYTES as FACTOR_BYTES
 from blocksvm.model.model_factors import factors_of_model
-from blocksvm.model.model_file import Model, describe_model, hashed, labels_predicted, load_model, recipe_of
-from blocksvm.problems.distance import Distance
+from blocksvm.model.model_file import Model, describe_scoring, hashed, labels_predicted, load_model, recipe_of
 from blocksvm.problems.expansion import Expansion
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import largest_chunk_bytes
@@ -145,7 +144,7 @@ class TextScorer:
 
     def __init__(self, model: str | Path, memory: int, format: str | None = None,
                  options: Mapping = {}, n_jobs: int = 1, explain: int | None = None):  # fmt: skip
-        description = describe_model(model)
+        description = describe_scoring(model)
         by_user(format)
         d, n_vectors = description["n_features"], description["n_vectors"]
         self.budget = Budget(memory)
@@ -185,7 +184,7 @@ class TextScorer:
         self.w[:, :-2] = self.model.weights
         self.w[:, -1:] = constant
         support = self.model.support
-        self.completion = Distance.of(description) if support is None else Expansion.of(support, np.arange(d), d)
+        self.completion = None if support is None else Expansion.of(support, np.arange(d), d)
         # from here on the weights are only needed in this order
         self.model = replace(self.model, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
 
@@ -261,7 +260,7 @@ class StoreScorer:
         self.path = path
         self.with_values = with_values
         self.budget = Budget(memory)
-        description = describe_model(model)
+        description = describe_scoring(model)
         d, n_vectors = description["n_features"], description["n_vectors"]
         self.n_values = n_vectors
         # source number, label, class; the numbers are sorted with a second copy of them
@@ -296,9 +295,7 @@ class StoreScorer:
                 self.coverage.notes += [stranger] if stranger else []
             self.weights, places, self.unknown = _matched_weights(loaded, store)
             support = loaded.support
-            self.completion = (
-                Distance.of(description) if support is None else Expansion.of(support, places, store.n_features)
-            )
+            self.completion = None if support is None else Expansion.of(support, places, store.n_features)
             self.explainer = Explainer(n_explained, path, self.budget) if n_explained else None
             # from here on the weights are only needed by the store's own features
             self.model = replace(loaded, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)

@@ -476,8 +476,7 @@ class OuterLoop:
     def _emit_outer(self) -> None:
         """The outer iteration's line in the trace."""
         solver = self.plan.solver
-        completion = solver.completion if isinstance(solver, OwnDecisions) else lambda state: None
-        valid = held_out_figures(self.plan.held_out, self.weights, solver.bias, lambda: completion(self.state))
+        valid = held_out_figures(self.plan.held_out, self.weights, solver.bias)
         figures = {"rows_read": self.plan.source.n_samples, **figures_of(self.working_set)}
         figures |= solver.progress(self.state)
         self.watch.on_event(record.outer_event(self.progress, self.tally, self.seconds(), figures, valid))

@@ -45,7 +45,7 @@ def labels_text(meta: dict) -> str:
     """Of a model: its labels, the first of many."""
     labels = meta["labels"]
     if not labels:
-        return "none: it predicts rows" if "distance" in meta else "none: its targets are real numbers"
+        return f"none: {'its targets are real numbers' if meta.get('radius') is None else 'it learned rows'}"
     more = len(labels) - MOST_LABELS_SHOWN
     text = listed(labels[:MOST_LABELS_SHOWN]) + (f", and {more} more" if more > 0 else "")
     return f"sets of {text}" if meta.get("multilabel") else text
@@ -113,7 +113,7 @@ def linear_lines(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         *method_lines(meta),
         ("features", f"{meta['n_features']:,}"),
         *([("labels", labels_text(meta))] if "labels" in meta else []),
-        *([("radius", f"{meta['distance']['radius']:.6g}")] if "distance" in meta else []),
+        *([("radius", f"{meta['radius']:.6g}")] if meta.get("radius") is not None else []),
     ]
 
 
