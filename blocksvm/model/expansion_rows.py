@@ -17,10 +17,10 @@ from blocksvm.store.hdf5_files import create_group, group
 DTYPES = {"indptr": "i8", "indices": "i4", "values": "f8", "norms": "f8", "coefficients": "f8"}
 
 
-def write_support(file, support: Support) -> None:
-    """Write the arrays into a model file."""
+def write_support(file, support: Support) -> bytes:
+    """Write the arrays into a model file; returns their xxHashes."""
     arrays = {name: getattr(support, name).astype(dtype, copy=False) for name, dtype in DTYPES.items()}
-    write_arrays(create_group(file, "support"), arrays)
+    return write_arrays(create_group(file, "support"), arrays)
 
 
 def read_support(file, meta: ModelMeta) -> Support | None:

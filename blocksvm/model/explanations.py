@@ -62,7 +62,7 @@ class Explainer:
             self.text, self.bounds = b"", None
             if n_bytes:
                 require_length(features, "name_ends", d)
-                self.text, self.bounds = read_text(features, "names", "name_ends", 0, d)
+                self.text, self.bounds = read_text(features, 0, d)
 
     def contributions(self, matrix: tuple, rows: slice, classes: np.ndarray, w: np.ndarray) -> Contributions:
         """Of the rows of a matrix (indptr, indices, values); classes (m,): which of the vectors w (k, d + 1), side by

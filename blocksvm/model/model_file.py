@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import h5py
 import numpy as np
-from xxhash import xxh3_128_hexdigest
 
 from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.base.labels import listed
@@ -22,24 +22,15 @@ from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.losses import check_loss
 from blocksvm.model.decision_values import sets_of
 from blocksvm.model.expansion_rows import read_support, write_support
-from blocksvm.model.feature_names import NamedRows, NamePieces, names_in, names_of, write_feature_names
+from blocksvm.model.feature_names import NamedRows, all_names, names_in, names_of, write_feature_names
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.solver_state import Piecewise, whole, write_state
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support_rows import Support
 from blocksvm.sources.matrix import rows_to_score
-from blocksvm.store.arrays import read_array, read_arrays, require_length, write_array, write_arrays
+from blocksvm.store.arrays import read_array, require_length, write_array, write_arrays
 from blocksvm.store.creation import create_hdf5
-from blocksvm.store.hdf5_files import (
-    create_group,
-    damage_named,
-    group,
-    has,
-    open_hdf5,
-    read_meta,
-    read_table,
-    write_meta,
-)
+from blocksvm.store.hdf5_files import create_group, damage_named, group, open_hdf5, read_meta, write_meta
 
 INT64 = np.dtype(np.int64)
 FLOAT64 = np.dtype(np.float64)
@@ -54,28 +45,28 @@ def save_model(
     meta: dict,
     overwrite: bool = True,
     support: Support | None = None,
-    names: NamePieces | None = None,
+    names: h5py.Group | None = None,
     factors: np.ndarray | None = None,
 ) -> None:
     """Write a model: ids (``feature_ids(start, stop)``) and weights of all features in the source's order, the constant
     feature's weight last; of more than two classes one such vector after the other.
 
     state: what a later run can start from (the dual variables, a learner's memory), {name space: {array: pieces}};
-    support: the rows that a machine with a kernel stands on; names: of the features, where they have some; factors:
-    of the features, where values are multiplied by them.
+    support: the rows that a machine with a kernel stands on; names: where the features have some, the group of those of
+    their store; factors: of the features, where values are multiplied by them.
     """
     with create_hdf5(path, "model", overwrite) as file:
         features = create_group(file, "features")
-        write_array(features, "ids", meta["n_features"], INT64, feature_ids)
+        content = [write_array(features, "ids", meta["n_features"], INT64, feature_ids)]
         if names is not None:
             write_feature_names(features, meta["n_features"], names)
         if factors is not None:
             write_arrays(features, {"idf": factors})
-        write_array(file, "weights", weights.length, weights.dtype, weights.piece)
+        content.append(write_array(file, "weights", weights.length, weights.dtype, weights.piece))
         write_state(file, state)
         if support is not None:
-            write_support(file, support)
-        write_meta(file, meta)
+            content.append(write_support(file, support))
+        write_meta(file, meta | {"content": b"".join(content).hex()})
 
 
 def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
@@ -169,7 +160,7 @@ class Model:
         if self.path or self.rows is None:
             return names_in(self.path) if self.path else None
         with names_of(self.rows) as names:
-            return None if names is None else names.listed(len(self.feature_ids))
+            return None if names is None else all_names(names, len(self.feature_ids))
 
     def decision_function(self, X) -> np.ndarray:
         """<w, x> + intercept for the rows of a matrix whose columns are feature ids (scipy sparse, dense, lists: what
@@ -255,7 +246,9 @@ class Model:
             if not (np.array_equal(ids, self.feature_ids) and np.array_equal(w, np.atleast_2d(self.weights))):
                 raise InputError(f"{self.path}: is no longer the model that was loaded; load it again")
             with create_hdf5(target, "model", overwrite) as copy:
-                read_arrays(file, copy)
+                for name in file:
+                    if name != "meta":
+                        file.copy(name, copy)
                 write_meta(copy, self.meta)
 
     def predict_log_proba(self, X) -> np.ndarray:
@@ -295,12 +288,7 @@ def describe_scoring(path: str | Path) -> dict:
 
 def model_fingerprint(path: str | Path) -> str:
     """Equal only for models with equal weights of equal features."""
-    with open_hdf5(path, "model") as file, damage_named(file):
-        sums = np.dtype(np.uint64)
-        parts = [read_table(file, "weights.xxh3", sums), read_table(group(file, "features"), "ids.xxh3", sums)]
-        if has(file, "support"):
-            parts.append(read_table(group(file, "support"), "values.xxh3", sums))
-        return xxh3_128_hexdigest(b"".join(part.tobytes() for part in parts))
+    return describe_model(path)["content"]
 
 
 def model_feature_ids(path: str | Path) -> np.ndarray:

@@ -1,7 +1,6 @@
 """The state of a solver in a file, in models and checkpoints alike: named arrays under the solver's name.
 
-/state/NAMESPACE/ARRAY     one array in pieces, each under a checksum; NAMESPACE is a solver's name, or
-                           "learner:" and an online learner's
+/state/NAMESPACE/ARRAY     NAMESPACE is a solver's name, or "learner:" and an online learner's
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.objects.remote_path import place
-from blocksvm.store.arrays import SUMS, read_arrays, read_pieces, require_length, write_array
+from blocksvm.store.arrays import read_pieces, require_length, verify_arrays, write_array
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.descriptions import ModelMeta
 from blocksvm.store.hdf5_files import create_group, damage_named, group, is_group, open_hdf5, read_meta, write_meta
@@ -111,7 +110,7 @@ def open_state(path: str | Path) -> SavedState:
         for space in state:
             if is_group(state, space):
                 held = group(state, space)
-                lengths[space] = {n: require_length(held, n, None) for n in held if not n.endswith(SUMS)}
+                lengths[space] = {name: require_length(held, name, None) for name in held}
         return SavedState(path, meta.plain, lengths)
 
 
@@ -119,7 +118,7 @@ def verify_state(path: str | Path) -> None:
     """Read all arrays of a model or checkpoint against their checksums; InputError names what is damaged."""
     with _opened(place(path)) as file:
         read_meta(file)
-        read_arrays(file)
+        verify_arrays(file)
 
 
 def save_checkpoint(path: Path, spaces: Mapping[str, Mapping[str, np.ndarray]], meta: dict) -> None:

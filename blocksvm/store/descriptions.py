@@ -10,15 +10,11 @@
     /features/idf   where values were multiplied by their features' factors, idf or scale: these
     /features/names, name_ends   where features have names: UTF-8 bytes; feature j's name ends at name_ends[j], and
                begins where the one before it ends
-    /labels/   where labels are not numbers, the distinct ones, rising; a row's label is then its place among them
+    /labels    where labels are not numbers, the distinct ones, rising, as JSON, a set as a list of its members, rising;
+               a row's label is then its place among them
     /meta      JSON: counts, labels, sources, settings, checksums of the tables; its own checksum is an attribute
 
-A row without a label has nan.  Labels that are strings: /labels/text (UTF-8) and /labels/ends, like names.  Labels that
-are sets: their members in text and ends, or, if they are numbers, in /labels/numbers; set c holds the members that
-/labels/members[set_ends[c - 1] : set_ends[c]] counts out, rising.  Of an array "x" in /features and /labels, "x.xxh3"
-has the checksums of its HDF5 chunks.
-
-Version 1 had no weights, no names, no labels other than numbers and none missing; it is read as it was.
+A row without a label has nan.  The arrays of /features and /labels are under HDF5's own checksums.
 
 Values that hardly compress are stored as they are (HDF5 marks such parts); a part's size tells.
 
@@ -261,6 +257,7 @@ class ModelMeta(Description):
     idf_fingerprint: str | None = None
     holdout_fingerprint: str | None = None
     set_passes: list[Size] = []
+    content: str = ""
 
     def __post_init__(self) -> None:
         # none, where the targets are real numbers

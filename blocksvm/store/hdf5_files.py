@@ -18,8 +18,8 @@ from blocksvm.base.objects.remote_path import RemotePath, place
 from blocksvm.base.outputs.writing import system_number
 from blocksvm.store.descriptions import parse
 
-# The versions that are read, of each kind of file; the last one is written.
-VERSIONS = {"store": (1, 2), "model": (2,), "checkpoint": (2,), "structure": (1,)}
+# of each kind of file; no other one is read
+VERSIONS = {"store": 3, "model": 3, "checkpoint": 3, "structure": 2}
 MAKERS = {
     "store": "blocksvm split",
     "model": "blocksvm train",
@@ -96,10 +96,10 @@ def open_hdf5(path: str | Path, *kinds: str) -> OpenHdf5:
             raise InputError(f"{path}: is not a blocksvm {wanted}, or is damaged; make one with {maker}") from error
         if kind not in kinds:
             raise InputError(f"{path}: is a {kind_text(kind)}, but a {wanted} is needed here; make one with {maker}")
-        if version not in VERSIONS[kind]:
-            newest = VERSIONS[kind][-1]
-            age, advice = ("newer", "install a newer blocksvm") if version > newest else ("older", "make it again")
-            raise InputError(f"{path}: has format version {version}, {age} than this program's {newest}; {advice}")
+        if version != VERSIONS[kind]:
+            ours = VERSIONS[kind]
+            age, advice = ("newer", "install a newer blocksvm") if version > ours else ("older", "make it again")
+            raise InputError(f"{path}: has format version {version}, {age} than this program's {ours}; {advice}")
     except BaseException:
         file.close()
         raise

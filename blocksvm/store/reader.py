@@ -20,7 +20,7 @@ from blocksvm.base.threads import n_processors
 from blocksvm.sources.block import INDEX_BYTES, Arena, Block
 from blocksvm.sources.source import ChunkTable, Source, Step, largest_chunk_bytes, new_block
 from blocksvm.store import codec
-from blocksvm.store.arrays import PIECE, read_labels, read_pieces, read_range, read_strings, read_text, require_length
+from blocksvm.store.arrays import PIECE, read_labels, read_names, read_pieces, read_range, read_text, require_length
 from blocksvm.store.decoder import ChunkBytes, Decoder, DiskBytes, SharedWork, Span
 from blocksvm.store.descriptions import CHUNK, PART, ROW, WEIGHTED_ROW, StoreMeta
 from blocksvm.store.hdf5_files import damage_named, member, open_hdf5, read_meta, read_table
@@ -103,7 +103,7 @@ class Store(Source):
             require_length(self._group("features"), "ids", meta.n_features)
             table = None
             if meta.label_kind != NUMBERS:
-                table = read_labels(self._group("labels"), meta.n_labels, meta.label_kind == SETS)
+                table = read_labels(self.file, meta.n_labels, meta.label_kind == SETS)
                 if meta.labels is not None and table != tuple(label for label, _ in meta.labels):
                     raise ValueError("/labels has other labels than the description")
             super().__init__(
@@ -238,7 +238,7 @@ class Store(Source):
             return None
         features = self._group("features")
         require_length(features, "name_ends", self.n_features)
-        return read_strings(features, "names", "name_ends", start, stop)
+        return read_names(features, start, stop)
 
     @property
     def name_bytes(self) -> int:
@@ -249,7 +249,7 @@ class Store(Source):
         """The names of some features as UTF-8, one after the other, and where each begins and the last ends."""
         if not self.named:
             return None
-        return read_text(self._group("features"), "names", "name_ends", start, stop)
+        return read_text(self._group("features"), start, stop)
 
     def history(self) -> Iterator[Step]:
         return (Step(step.fingerprint, step.n_samples) for step in self.meta.history)

@@ -459,7 +459,7 @@ def test_info_tells_what_a_store_holds(tmp_path, run_in_process):
     path, meta = make(tmp_path, b"1 1:3 2:4\n-1 1:5\n")
     told = run_in_process(info, path, "--json")
     assert told.code == 0
-    assert json.loads(told.out) == {"kind": "store", "format_version": 2, "bytes": path.stat().st_size} | json.loads(
+    assert json.loads(told.out) == {"kind": "store", "format_version": 3, "bytes": path.stat().st_size} | json.loads(
         json.dumps(meta)
     )
     told = run_in_process(info, path, "--verify")
