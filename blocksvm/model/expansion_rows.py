@@ -11,7 +11,7 @@ import numpy as np
 
 from blocksvm.problems.support_rows import Support
 from blocksvm.store.arrays import read_array, write_arrays
-from blocksvm.store.descriptions import ModelMeta
+from blocksvm.store.descriptions import KernelMeta, ModelMeta
 from blocksvm.store.hdf5_files import create_group, group
 
 DTYPES = {"indptr": "i8", "indices": "i4", "values": "f8", "norms": "f8", "coefficients": "f8"}
@@ -50,9 +50,8 @@ def describe_support(support: Support) -> dict:
     return support.kernel | {"n_support": len(support.norms), "n_nonzeros": len(support.indices)}
 
 
-def support_bytes(meta: dict, n_columns: int) -> int:
+def support_bytes(kernel: KernelMeta | None, n_columns: int) -> int:
     """Memory for a model's support vectors, read and in columns of so many features."""
-    kernel = meta.get("kernel")
     if kernel is None:
         return 0
-    return 40 * kernel["n_nonzeros"] + 48 * kernel["n_support"] + 8 * (n_columns + 2)
+    return 40 * kernel.n_nonzeros + 48 * kernel.n_support + 8 * (n_columns + 2)

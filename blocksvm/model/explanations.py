@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from blocksvm.base.memory import Budget
 from blocksvm.base.vectors import together
 from blocksvm.kernels.contributions import largest_contributions
 from blocksvm.store.arrays import read_array, read_text, require_length
+from blocksvm.store.descriptions import ModelMeta
 from blocksvm.store.hdf5_files import MAKERS, damage_named, group, has, open_hdf5, read_meta
 
 MOST = 10_000  # contributions of a row
@@ -33,14 +34,14 @@ class Contributions(NamedTuple):
         return cls(np.empty((m, n), np.int64), np.empty((m, n)), np.empty(m))
 
 
-def contributions_wanted(n: int | None, description: Mapping, path: str | Path) -> int:
+def contributions_wanted(n: int | None, description: ModelMeta, path: str | Path) -> int:
     """n, or 0 where there are to be none; InputError for a wrong number, and where the model's decision values are no
     sums of contributions."""
     if n is None:
         return 0
     if not 1 <= n <= MOST:
         raise InputError(f"{option('explain', n)}: choose 1 to {MOST:,}")
-    if description.get("kernel") is not None:
+    if description.kernel is not None:
         raise InputError(
             f"{path}: has a kernel, so that its decision values are no sums over features; leave {option('explain')} "
             "out"

@@ -14,6 +14,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.objects.remote_path import place
 from blocksvm.model.solver_state import open_state
 from blocksvm.store.arrays import ENDS, read_names, read_range, require_length, write_array
+from blocksvm.store.descriptions import ModelMeta
 from blocksvm.store.hdf5_files import damage_named, group, has, open_hdf5, read_meta
 
 
@@ -81,9 +82,10 @@ def strongest(path: str | Path, n: int) -> list[tuple[object, list[WeightedFeatu
     """
     saved = open_state(path)
     meta = saved.meta
-    if meta.get("kernel") is not None:
+    assert isinstance(meta, ModelMeta)
+    if meta.kernel is not None:
         raise InputError(f"{path}: has a kernel, and no weights of features; leave the list of features out")
-    d, n_vectors = meta["n_features"], meta["n_vectors"]
+    d, n_vectors = meta.n_features, meta.n_vectors
     places = [np.empty(0, np.int64) for _ in range(n_vectors)]
     weights = [np.empty(0) for _ in range(n_vectors)]
     for start, piece in saved.pieces("", "weights", np.float64):
@@ -94,7 +96,7 @@ def strongest(path: str | Path, n: int) -> list[tuple[object, list[WeightedFeatu
             weights[c] = np.append(weights[c], part)
             largest = np.lexsort((places[c], -np.abs(weights[c])))[:n]
             places[c], weights[c] = places[c][largest], weights[c][largest]
-    labels = meta["labels"]
+    labels = meta.labels
     each = labels if n_vectors > 1 else [labels[-1]] if labels else [None]
     return [
         (label, _named(path, positions.tolist(), w.tolist()))

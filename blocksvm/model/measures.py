@@ -53,7 +53,7 @@ def measures_of(model: Model, link: Callable | None, budget: Budget) -> Measures
     ranked = len(model.labels) == 2 and budget.left >= 2 * RANK_BYTES
     if ranked:
         budget.take("the ROC curve", RANK_BYTES)
-    return ClassMeasures(model.labels, link, ranked, model.meta["method"]["settings"].get("costs"))
+    return ClassMeasures(model.labels, link, ranked, model.meta.method.settings.get("costs"))
 
 
 class RealMeasures:

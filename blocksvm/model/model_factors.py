@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.weighing import FeatureFactors
 from blocksvm.store.arrays import read_factors
 from blocksvm.store.hdf5_files import damage_named, open_hdf5, read_meta
+from blocksvm.store.recipe import recipe_of
 
 BYTES = 8  # a feature
 
@@ -20,7 +20,7 @@ def factors_of_source(source, n_features: int) -> np.ndarray | None:
     """Factors (n_features,) of the features of a source, of a store from its file, which it may have closed; those
     of an initial model alone have 1.  None where its values were not multiplied.  InputError where the file
     is gone or is another one."""
-    factor = Recipe.of_store(getattr(source, "meta", None), source.name).factor
+    factor = recipe_of(source).factor
     if not factor:
         return None
     if source.is_open:

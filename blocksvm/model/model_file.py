@@ -17,7 +17,6 @@ from blocksvm.base.objects.remote_path import place
 from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.user_code import by_user
 from blocksvm.conversion.feature_ids import IdIndex
-from blocksvm.formats.recipe import Recipe
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.losses import check_loss
 from blocksvm.model.decision_values import sets_of
@@ -30,7 +29,9 @@ from blocksvm.problems.support_rows import Support
 from blocksvm.sources.matrix import rows_to_score
 from blocksvm.store.arrays import read_array, require_length, write_array, write_arrays
 from blocksvm.store.creation import create_hdf5
+from blocksvm.store.descriptions import ModelMeta, as_json
 from blocksvm.store.hdf5_files import create_group, damage_named, group, open_hdf5, read_meta, write_meta
+from blocksvm.store.recipe import Recipe
 
 INT64 = np.dtype(np.int64)
 FLOAT64 = np.dtype(np.float64)
@@ -42,7 +43,7 @@ def save_model(
     feature_ids: Callable[[int, int], np.ndarray],
     weights: Piecewise,
     state: Mapping[str, Mapping[str, Piecewise]],
-    meta: dict,
+    meta: ModelMeta,
     overwrite: bool = True,
     support: Support | None = None,
     names: h5py.Group | None = None,
@@ -57,16 +58,16 @@ def save_model(
     """
     with create_hdf5(path, "model", overwrite) as file:
         features = create_group(file, "features")
-        content = [write_array(features, "ids", meta["n_features"], INT64, feature_ids)]
+        content = [write_array(features, "ids", meta.n_features, INT64, feature_ids)]
         if names is not None:
-            write_feature_names(features, meta["n_features"], names)
+            write_feature_names(features, meta.n_features, names)
         if factors is not None:
             write_arrays(features, {"idf": factors})
         content.append(write_array(file, "weights", weights.length, weights.dtype, weights.piece))
         write_state(file, state)
         if support is not None:
             content.append(write_support(file, support))
-        write_meta(file, meta | {"content": b"".join(content).hex()})
+        write_meta(file, as_json(meta) | {"content": b"".join(content).hex()})
 
 
 def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
@@ -76,12 +77,6 @@ def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
     places = np.empty(len(ids), np.int32)
     hash_ids(np.ascontiguousarray(ids, dtype=np.int64), bits, places)
     return places.astype(np.int64)
-
-
-def recipe_of(meta: dict, path: str | Path) -> Recipe:
-    """How text becomes the features of a model, from its description."""
-    text = meta["text"] if meta.get("bits") is None else {**meta["text"], "bits": meta["bits"]}
-    return Recipe.restored(text, path)
 
 
 def labels_predicted(values: np.ndarray, labels: tuple, sets: bool = False, ranks: bool = False) -> np.ndarray:
@@ -122,7 +117,7 @@ class Model:
     weights: np.ndarray
     intercept: float | np.ndarray
     labels: tuple
-    meta: dict
+    meta: ModelMeta
     support: Support | None = None
     rows: NamedRows | None = None
 
@@ -136,12 +131,12 @@ class Model:
     @property
     def multilabel(self) -> bool:
         """Each row has a set of the labels."""
-        return self.meta.get("multilabel", False)
+        return self.meta.multilabel
 
     @property
     def ranks(self) -> bool:
         """The decision values only rank the labels of a row's set: nothing parts those in it from the others."""
-        return self.meta.get("ranks", False)
+        return self.meta.ranks
 
     @property
     def bits(self) -> int | None:
@@ -151,7 +146,7 @@ class Model:
     @property
     def recipe(self) -> Recipe:
         """How text becomes the model's features."""
-        return recipe_of(self.meta, self.path)
+        return self.meta.text
 
     @property
     def feature_names(self) -> list[str] | None:
@@ -225,14 +220,14 @@ class Model:
         """
         target = place(path)
         check_output(target, overwrite, "model")
-        if self.path and self.meta["status"] != IMPORTED:  # of an imported one all is in memory
+        if self.path and self.meta.status != IMPORTED:  # of an imported one all is in memory
             self._copy_file(target, overwrite)
             return
         if self.recipe.factor:
             raise InputError(
                 f"the {self.recipe.factor} of the model's features lies with its rows; save it by Fitted.save"
             )
-        constant = np.atleast_1d(np.asarray(self.intercept, dtype=np.float64))[:, None] / (self.meta["bias"] or 1.0)
+        constant = np.atleast_1d(np.asarray(self.intercept, dtype=np.float64))[:, None] / (self.meta.bias or 1.0)
         w = np.concatenate([np.atleast_2d(self.weights), constant], axis=1).ravel()
         ids = self.feature_ids
         save_model(target, lambda start, stop: ids[start:stop], whole(w), {}, self.meta, overwrite, self.support)
@@ -249,7 +244,7 @@ class Model:
                 for name in file:
                     if name != "meta":
                         file.copy(name, copy)
-                write_meta(copy, self.meta)
+                write_meta(copy, as_json(self.meta))
 
     def predict_log_proba(self, X) -> np.ndarray:
         """The logarithms of ``predict_proba``, -inf for 0."""
@@ -265,21 +260,21 @@ def _summing(column: np.ndarray, n_columns: int):
     return sparse.csr_matrix((np.ones(n), (np.arange(n), column)), shape=(n, n_columns))
 
 
-def describe_model(path: str | Path) -> dict:
+def describe_model(path: str | Path) -> ModelMeta:
     """A model's description, without its weights."""
     with open_hdf5(path, "model") as file, damage_named(file):
         meta = read_meta(file)
         require_length(group(file, "features"), "ids", meta.n_features)  # by which memory is planned
-        return meta.plain
+        return meta
 
 
-def require_scores(meta: Mapping, name: str | Path) -> None:
+def require_scores(meta: ModelMeta, name: str | Path) -> None:
     """InputError where a model tells nothing of other rows."""
-    if meta.get("radius") is not None:
+    if meta.radius is not None:
         raise InputError(f"{name}: has learned rows without labels, and predicts none; learn from rows with labels")
 
 
-def describe_scoring(path: str | Path) -> dict:
+def describe_scoring(path: str | Path) -> ModelMeta:
     """The description of a model that predicts."""
     meta = describe_model(path)
     require_scores(meta, path)
@@ -288,7 +283,7 @@ def describe_scoring(path: str | Path) -> dict:
 
 def model_fingerprint(path: str | Path) -> str:
     """Equal only for models with equal weights of equal features."""
-    return describe_model(path)["content"]
+    return describe_model(path).content
 
 
 def model_feature_ids(path: str | Path) -> np.ndarray:
@@ -315,14 +310,14 @@ def load_model(path: str | Path, loss=None) -> Model:
     if d and (rising[0] < 0 or (rising[1:] == rising[:-1]).any()):
         raise InputError(f"{path}: a feature's id is below 0 or there twice; train the model again")
     del rising
-    return make_model(os.fspath(path), ids, weights, meta.plain, support)
+    return make_model(os.fspath(path), ids, weights, meta, support)
 
 
-def make_model(path: str, ids: np.ndarray, w: np.ndarray, meta: dict, support: Support | None = None) -> Model:
+def make_model(path: str, ids: np.ndarray, w: np.ndarray, meta: ModelMeta, support: Support | None = None) -> Model:
     """From weights (n_vectors * (d + 1),) as a run has them."""
-    by_class = w.reshape(meta["n_vectors"], -1)
-    intercepts = by_class[:, -1] * meta["bias"]
-    labels = tuple(meta["labels"])
+    by_class = w.reshape(meta.n_vectors, -1)
+    intercepts = by_class[:, -1] * meta.bias
+    labels = tuple(meta.labels)
     if len(by_class) == 1:
         return Model(path, ids, by_class[0, :-1], float(intercepts[0]), labels, meta, support)
     return Model(path, ids, by_class[:, :-1], intercepts, labels, meta)

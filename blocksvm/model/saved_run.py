@@ -22,21 +22,21 @@ def load_saved_run(path: Path, source: Source, axes: Mapping[str, str], labels: 
     where the run was on other rows than the source ever had, or with other labels.
     """
     saved = open_state(path)
-    name, before = str(path), saved.meta["fingerprint"]
+    name, before = str(path), saved.meta.fingerprint
     if before == source.fingerprint:
-        return SavedRun(name, saved.meta, saved.lengths, saved.load)
+        return SavedRun(name, saved.meta.cost, saved.lengths, saved.load, saved.meta)
     steps = list(source.history())
     known = [k for k, step in enumerate(steps) if step.fingerprint == before]
     if not known:
         raise InputError(f"{name}: belongs to another store than {source.name}; name its own store")
-    theirs = saved.meta.get("labels", labels)
+    theirs = getattr(saved.meta, "labels", labels)
     if theirs != labels:
         raise InputError(
             f"{name}: has the labels {listed(theirs)}, and {source.name} has others since its rows were changed; start "
             f"without {option('warm_start')}"
         )
     rows = _RowsBefore(saved, source, axes, steps[known[-1]].n_samples)
-    return SavedRun(name, saved.meta, rows.lengths(), rows.load)
+    return SavedRun(name, saved.meta.cost, rows.lengths(), rows.load, saved.meta)
 
 
 class _RowsBefore:
@@ -46,7 +46,7 @@ class _RowsBefore:
         self.saved = saved
         self.axes = axes
         self.n_samples, self.n_features = source.n_samples, source.n_features
-        self.n_before, self.d_before = n_before, saved.meta["n_features"]
+        self.n_before, self.d_before = n_before, saved.meta.n_features
 
     def lengths(self) -> dict[str, dict[str, int]]:
         return {

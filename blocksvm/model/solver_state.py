@@ -15,7 +15,7 @@ import numpy as np
 from blocksvm.base.objects.remote_path import place
 from blocksvm.store.arrays import read_pieces, require_length, verify_arrays, write_array
 from blocksvm.store.creation import create_hdf5
-from blocksvm.store.descriptions import ModelMeta
+from blocksvm.store.descriptions import CheckpointMeta, ModelMeta
 from blocksvm.store.hdf5_files import create_group, damage_named, group, is_group, open_hdf5, read_meta, write_meta
 
 
@@ -62,14 +62,13 @@ class SavedState:
     name space '' has a model's 'weights' and the 'ids' of its features."""
 
     path: Path
-    meta: dict
+    meta: ModelMeta | CheckpointMeta
     lengths: dict[str, dict[str, int]]
 
     @property
     def namespace(self) -> str:
         """Of the solver whose run this was."""
-        method = self.meta["method"]
-        return namespace(method["name"], method["learner"])
+        return namespace(self.meta.method.name, self.meta.method.learner)
 
     def load(self, space: str, name: str, out: np.ndarray) -> None:
         """Fill ``out``; InputError where the array is missing, damaged, or of another length or type."""
@@ -111,7 +110,7 @@ def open_state(path: str | Path) -> SavedState:
             if is_group(state, space):
                 held = group(state, space)
                 lengths[space] = {name: require_length(held, name, None) for name in held}
-        return SavedState(path, meta.plain, lengths)
+        return SavedState(path, meta, lengths)
 
 
 def verify_state(path: str | Path) -> None:
@@ -131,7 +130,7 @@ def save_checkpoint(path: Path, spaces: Mapping[str, Mapping[str, np.ndarray]], 
         write_meta(file, meta | {"arrays": described})
 
 
-def describe_checkpoint(path: str | Path) -> dict:
+def describe_checkpoint(path: str | Path) -> CheckpointMeta:
     """A checkpoint's description; InputError where the file is not one, or is damaged."""
     with open_hdf5(path, "checkpoint") as file, damage_named(file):
-        return read_meta(file).plain
+        return read_meta(file)

@@ -141,13 +141,13 @@ class DualCD(TellsShares):
         D(f a) = -sum conjugate(f a_i) - f^2/2 ||w(a)||^2."""
         if len(self.prior):
             raise InputError(f"{option('warm_start')}: not together with {option('prior')}; leave one of them out")
-        if saved.meta.get("cost") is None or saved.lengths.get(self.name, {}).get("alpha") != len(state["alpha"]):
+        if saved.cost is None or saved.lengths.get(self.name, {}).get("alpha") != len(state["alpha"]):
             raise InputError(
                 f"{saved.name}: holds no dual variables; dual-cd starts from a model or checkpoint of dual-cd"
             )
         alpha, w, sums = state["alpha"], state["w"], state["sums"]
         saved.load(self.name, "alpha", alpha)
-        ratio = self.problem.cost / np.array(saved.meta["cost"])
+        ratio = self.problem.cost / np.array(saved.cost)
         # what is new in the rows is not the old ones: these need not all be seen before they may rest
         sums[OUTERS] = REST_VISITS
         if take_weights(self, state, saved, ratio):
@@ -324,13 +324,14 @@ def take_weights(solver: DualCD, state: State, saved: SavedRun, ratio: np.ndarra
     meta, lengths = saved.meta, saved.lengths[solver.name]
     space, name = (solver.name, "w") if "w" in lengths else ("", "weights")
     same = (
-        not solver.problem.free_bias
+        meta is not None
+        and not solver.problem.free_bias
         and (ratio == 1.0).all()
-        and meta.get("method", {}).get("settings") == plain(solver.settings)
-        and meta["settings"].get("bias", 0.0) == solver.bias
-        and meta.get("prior_fingerprint") is None
-        and meta.get("outer_of_weights") is None
-        and not any(meta.get("earlier", ()))
+        and meta.method.settings == plain(solver.settings)
+        and meta.constant == solver.bias
+        and getattr(meta, "prior_fingerprint", None) is None
+        and getattr(meta, "outer_of_weights", None) is None
+        and not any(meta.earlier)
         and saved.lengths.get(space, {}).get(name) == len(state["w"])
         and "sums" in lengths
     )

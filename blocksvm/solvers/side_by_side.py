@@ -64,13 +64,13 @@ class SideBySide(DualCD):
             raise InputError(f"{option('warm_start')}: not together with {option('prior')}; leave one of them out")
         alpha, cost = state["alpha"], self.problem.cost
         same = saved.lengths.get(self.name, {}).get("alpha") == alpha.size
-        if not same or np.shape(saved.meta["cost"]) != cost.shape:
+        if not same or np.shape(saved.cost or ()) != cost.shape:
             raise InputError(
                 f"{saved.name}: holds no dual variables of {self.n_vectors} classes; dual-cd starts from a model or "
                 f"checkpoint of dual-cd on the same rows, with the same {option('multiclass')}"
             )
         saved.load(self.name, "alpha", alpha)
-        self._sum_rows(state, blocks, cost / np.array(saved.meta["cost"]))
+        self._sum_rows(state, blocks, cost / np.array(saved.cost))
 
     def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
         """w_c = w0_c + sum a_i direction_i x_i from a alone, of the live vectors, in one reading of all rows."""

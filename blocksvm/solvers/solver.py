@@ -22,6 +22,7 @@ from blocksvm.problems.problem import Certificate
 from blocksvm.problems.support_rows import Support
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
+from blocksvm.store.descriptions import RunMeta
 
 TWO_CLASSES, CLASSES, REAL = "two classes", "classes", "real numbers"  # what the targets of a solver may be
 
@@ -150,14 +151,15 @@ class Visit:
 
 @dataclass(frozen=True)
 class SavedRun:
-    """The end of a previous run, for a warm start: name of the file, its description ``meta``, lengths of the arrays
-    that it has for each solver, {solver: {array: entries}}, and ``load(solver, array, out)``; solver '' has
-    'weights'."""
+    """The end of a previous run, for a warm start: name of the file, its C by class, lengths of the arrays that it has
+    for each solver, {solver: {array: entries}}, ``load(solver, array, out)``, where solver '' has 'weights'; and the
+    file's description."""
 
     name: str
-    meta: dict
+    cost: list | None
     lengths: dict[str, dict[str, int]]
     load: Callable[[str, str, np.ndarray], None]
+    meta: RunMeta | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import open_input, require_same
 from blocksvm.base.objects.remote_path import RemotePath, place
 from blocksvm.base.outputs.writing import system_number
-from blocksvm.store.descriptions import parse
+from blocksvm.store.descriptions import SCHEMAS, as_json, parse, typed
 
 # of each kind of file; no other one is read
 VERSIONS = {"store": 3, "model": 3, "checkpoint": 3, "structure": 2}
@@ -230,13 +230,16 @@ def first_line(error: BaseException) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
-def write_meta(file: h5py.File, meta: dict) -> None:
-    """Store a JSON object and its checksum in the root's attributes."""
+def write_meta(file: h5py.File, meta: dict) -> dict:
+    """Store a description, of a file of this kind, as JSON and its checksum in the root's attributes; returns all of
+    it."""
+    meta = as_json(typed(meta, SCHEMAS[text_attribute(file, "blocksvm")]))
     text = json.dumps(meta, sort_keys=True, allow_nan=False)
     data = np.frombuffer(text.encode(), dtype=np.uint8)
     # a dataset, since attributes are limited to 64 kB
     file.create_dataset("meta", data=data)
     write_text_attribute(file, "meta_checksum", xxh3_64_hexdigest(text.encode()))
+    return meta
 
 
 def read_meta(file: h5py.File) -> Any:

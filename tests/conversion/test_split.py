@@ -145,7 +145,8 @@ def test_sources_and_settings_are_described(tmp_path):
         dict(zip(keys, (name, size, len(text), xxh3_128_hexdigest(text), number), strict=True))
         for name, size, text, number in expected
     ]
-    others = {"normalize": "none", "min_count": 1, "holdout": 0.0, "dtype": "float32"}
+    others = {"normalize": "none", "min_count": 1, "holdout": 0.0, "dtype": "float32", "weights": None}
+    others |= {"idf": "none", "scale": "none"}
     assert meta["settings"] == {"seed": 5, "order": "stored", "duplicates": "sum"} | others
 
 

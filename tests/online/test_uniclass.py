@@ -220,7 +220,7 @@ def test_a_stream_and_training_agree_and_a_stream_goes_on(tmp_path, bits):
     size = 13 if bits is None else 1 << bits
     model = load_model(tmp_path / "whole.h5")
     assert np.array_equal(*(weights_by_id(tmp_path / f"{name}.h5", size)[0] for name in ("whole", "both")))
-    assert model.meta["radius"] == load_model(tmp_path / "both.h5").meta["radius"] > 0.0
+    assert model.meta.radius == load_model(tmp_path / "both.h5").meta.radius > 0.0
     if bits is None:
         run = fit(sparse_rows, learner="pa1", targets="none", order="stored", **case)
         np.testing.assert_allclose(weights_by_id(tmp_path / "whole.h5", 13)[0][1:], run.model.weights, rtol=1e-6)
@@ -247,7 +247,7 @@ def test_from_text_to_a_radius(tmp_path, capsys):
         assert f"{model}: has learned rows without labels, and predicts none" in err
     out = run_in_process(capsys, info, model)[1]
     assert "it learned rows" in out
-    assert f"{load_model(model).meta['radius']:.6g}" in out
+    assert f"{load_model(model).meta.radius:.6g}" in out
     (tmp_path / "bare.vw").write_text("| a:1 b:2\n| b:1\n1 | a:1\n")
     code, out, err = run_in_process(
         capsys, stream_main, tmp_path / "bare.vw", "--learner", "pa", "--targets", "none", "--epsilon", "0.5",

@@ -469,7 +469,7 @@ def test_the_schema_takes_what_it_must(files):
     assert parse(text, "store").n_samples == 60
     meta = json.loads(text)
     odd = meta | {"sources": [{"name": "a\udcff.svm", "text_bytes": 5}], "of another version": 1}  # as paths may be
-    assert parse(json.dumps(odd).encode(), "store").plain == odd
+    assert parse(json.dumps(odd).encode(), "store").sources[0].name == "a\udcff.svm"
     for change, says in (
         ({"labels": [[1.0, 3], [-1.0, 2]]}, "labels"),  # not rising
         ({"labels": [["a", 3]]}, "its labels are not numbers"),
