@@ -9,8 +9,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import listed
-from blocksvm.model.model_factors import factors_of_model
-from blocksvm.model.model_file import IMPORTED, Model, make_model, require_scores
+from blocksvm.model.model_file import IMPORTED, Model, factors_of_model, make_model, require_scores
 from blocksvm.model.versions import versions
 from blocksvm.store.descriptions import ModelMeta, as_json, typed
 from blocksvm.store.recipe import Recipe

@@ -1,4 +1,11 @@
-"""Model files: weights by feature id, the state that a later run can start from, and a description of the training."""
+"""Model files: weights by feature id, the state that a later run can start from, and a description of the training.
+
+/features   ids int64, in the source's order; idf, names and name_ends as in a store, where there are such
+/weights    float64, of all features, then of the constant one; of k > 2 classes k such vectors
+/state      of the solver, as in a checkpoint
+/support    of a machine with a kernel the rows that it stands on (problems/support_rows.py): indptr int64, indices
+            int32 (the model's features), values, norms, coefficients float64
+"""
 
 from __future__ import annotations
 
@@ -17,21 +24,21 @@ from blocksvm.base.objects.remote_path import place
 from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.user_code import by_user
 from blocksvm.conversion.feature_ids import IdIndex
+from blocksvm.formats.weighing import FeatureFactors
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.losses import check_loss
 from blocksvm.model.decision_values import sets_of
-from blocksvm.model.expansion_rows import read_support, write_support
 from blocksvm.model.feature_names import NamedRows, all_names, names_in, names_of, write_feature_names
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.solver_state import Piecewise, whole, write_state
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support_rows import Support
 from blocksvm.sources.matrix import rows_to_score
-from blocksvm.store.arrays import read_array, require_length, write_array, write_arrays
+from blocksvm.store.arrays import read_array, read_factors, require_length, write_array, write_arrays
 from blocksvm.store.creation import create_hdf5
-from blocksvm.store.descriptions import ModelMeta, as_json
+from blocksvm.store.descriptions import KernelMeta, ModelMeta, as_json
 from blocksvm.store.hdf5_files import create_group, damage_named, group, open_hdf5, read_meta, write_meta
-from blocksvm.store.recipe import Recipe
+from blocksvm.store.recipe import Recipe, recipe_of
 
 INT64 = np.dtype(np.int64)
 FLOAT64 = np.dtype(np.float64)
@@ -321,3 +328,73 @@ def make_model(path: str, ids: np.ndarray, w: np.ndarray, meta: ModelMeta, suppo
     if len(by_class) == 1:
         return Model(path, ids, by_class[0, :-1], float(intercepts[0]), labels, meta, support)
     return Model(path, ids, by_class[:, :-1], intercepts, labels, meta)
+
+
+DTYPES = {"indptr": "i8", "indices": "i4", "values": "f8", "norms": "f8", "coefficients": "f8"}
+
+
+def write_support(file, support: Support) -> bytes:
+    """Write the arrays into a model file; returns their xxHashes."""
+    arrays = {name: getattr(support, name).astype(dtype, copy=False) for name, dtype in DTYPES.items()}
+    return write_arrays(create_group(file, "support"), arrays)
+
+
+def read_support(file, meta: ModelMeta) -> Support | None:
+    """Read them, verified; None where the model has weights.  ValueError where they are damaged."""
+    kernel = meta.kernel
+    if kernel is None:
+        return None
+    arrays, loaded = group(file, "support"), {}
+    for name, dtype in DTYPES.items():
+        lengths = {"indptr": kernel.n_support + 1, "indices": kernel.n_nonzeros, "values": kernel.n_nonzeros}
+        loaded[name] = read_array(arrays, name, np.dtype(dtype), lengths.get(name, kernel.n_support))
+    support = Support(**loaded, kernel={name: getattr(kernel, name) for name in ("name", "gamma", "coef0", "degree")})
+    sound = (
+        support.indptr[0] == 0
+        and support.indptr[-1] == len(support.indices)
+        and (np.diff(support.indptr) >= 0).all()
+        and (not len(support.indices) or (support.indices.min() >= 0 and support.indices.max() < meta.n_features))
+        and all(np.isfinite(loaded[name]).all() for name in ("values", "norms", "coefficients"))
+    )
+    if not sound:
+        raise ValueError("its support vectors contradict each other")
+    return support
+
+
+def describe_support(support: Support) -> dict:
+    """Their part of the model's description."""
+    return support.kernel | {"n_support": len(support.norms), "n_nonzeros": len(support.indices)}
+
+
+def support_bytes(kernel: KernelMeta | None, n_columns: int) -> int:
+    """Memory for a model's support vectors, read and in columns of so many features."""
+    if kernel is None:
+        return 0
+    return 40 * kernel.n_nonzeros + 48 * kernel.n_support + 8 * (n_columns + 2)
+
+
+FACTOR_BYTES = 8  # a feature
+
+
+def factors_of_source(source, n_features: int) -> np.ndarray | None:
+    """Factors (n_features,) of the features of a source, of a store from its file, which it may have closed; those
+    of an initial model alone have 1.  None where its values were not multiplied.  InputError where the file
+    is gone or is another one."""
+    factor = recipe_of(source).factor
+    if not factor:
+        return None
+    if source.is_open:
+        factors = read_factors(source.file, source.n_features)
+    else:
+        with open_hdf5(source.path, "store") as file, damage_named(file):
+            if read_meta(file).fingerprint != source.fingerprint:
+                raise InputError(f"{source.path}: was changed, and with it the {factor} of the model; train again")
+            factors = read_factors(file, source.n_features)
+    return np.append(factors, np.ones(n_features - len(factors)))
+
+
+def factors_of_model(path: str | Path, find: Callable[[np.ndarray], np.ndarray]) -> FeatureFactors:
+    """That of a model's features, whose positions ``find`` gives; InputError where it is damaged."""
+    with open_hdf5(path, "model") as file, damage_named(file):
+        meta = read_meta(file)
+        return FeatureFactors(find, read_factors(file, meta.n_features), meta.idf_fingerprint or "")

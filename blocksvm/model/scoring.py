@@ -31,12 +31,18 @@ from blocksvm.formats.format import EXPANSION, Reader, ReaderOptions
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.text.text_source import LineLimit, TextPiece
 from blocksvm.model.decision_values import classes_of, decision_pieces, piece_bytes, rows_of_piece
-from blocksvm.model.expansion_rows import support_bytes
 from blocksvm.model.explanations import Contributions, Explainer, contributions_wanted
 from blocksvm.model.held_out import stranger_note
-from blocksvm.model.model_factors import BYTES as FACTOR_BYTES
-from blocksvm.model.model_factors import factors_of_model
-from blocksvm.model.model_file import Model, describe_scoring, hashed, labels_predicted, load_model
+from blocksvm.model.model_file import (
+    FACTOR_BYTES,
+    Model,
+    describe_scoring,
+    factors_of_model,
+    hashed,
+    labels_predicted,
+    load_model,
+    support_bytes,
+)
 from blocksvm.problems.expansion import Expansion
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import largest_chunk_bytes

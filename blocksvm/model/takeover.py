@@ -121,10 +121,7 @@ class InitialModels:
                 continue
             target = state[array.name]
             if array.axis == "scalar":
-                # earlier releases counted less
-                saved.load(
-                    saved.namespace, array.name, target[: saved.lengths[saved.namespace].get(array.name, len(target))]
-                )
+                saved.load(saved.namespace, array.name, target)
                 continue
             # class after class: the numbers of its features, then those of the constant one
             width = array.columns // solver.n_vectors

@@ -17,8 +17,7 @@ from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.formats import AUTO, get_format
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, carried, merge_options
 from blocksvm.formats.weighing import FeatureFactors
-from blocksvm.model.model_factors import factors_of_model
-from blocksvm.model.model_file import FLOAT64, INT64, describe_model, hashed, model_feature_ids
+from blocksvm.model.model_file import FLOAT64, INT64, describe_model, factors_of_model, hashed, model_feature_ids
 from blocksvm.model.solver_state import SavedState, open_state
 from blocksvm.model.takeover import continued_settings
 from blocksvm.online import get_learner
@@ -143,18 +142,16 @@ def go_on(path: Path, features: StreamFeatures, counts: bool) -> None:
             features.indices(ids)
     (learner,) = features.learners
     runner, state = learner.runner, learner.state
-    lengths = {"features": runner.n_vectors * (features.n_features + 1) * runner.width, "scalars": len(state.scalars)}
-    lengths_saved = saved.lengths.get(saved.namespace, {})
+    lengths = {"features": runner.n_vectors * (features.n_features + 1) * runner.width, "scalars": len(state.scalars),
+               "tally": len(state.tally)}  # fmt: skip
     for name, length in lengths.items():
-        if lengths_saved.get(name) != length:
+        if saved.lengths.get(saved.namespace, {}).get(name) != length:
             raise InputError(f"{path}: holds no {name} of {length} numbers; it is damaged, or not a learner's model")
-    if not 8 <= lengths_saved.get("tally", 0) <= len(state.tally):  # earlier releases counted less
-        raise InputError(f"{path}: holds no tally of a learner; it is damaged, or not a learner's model")
     for start, numbers in saved.pieces(saved.namespace, "features", FLOAT64):
         learner.put_back(start, numbers, features.n_features)
     saved.load(saved.namespace, "scalars", state.scalars)
     if counts:
-        saved.load(saved.namespace, "tally", state.tally[: lengths_saved["tally"]])
+        saved.load(saved.namespace, "tally", state.tally)
 
 
 def taken_over_bytes(prior: ModelMeta | None, factors: FeatureFactors | None) -> int:

@@ -12,10 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.model.expansion_rows import describe_support
 from blocksvm.model.feature_names import names_of
-from blocksvm.model.model_factors import factors_of_source
-from blocksvm.model.model_file import describe_model, save_model
+from blocksvm.model.model_file import describe_model, describe_support, factors_of_source, save_model
 from blocksvm.model.solver_state import describe_checkpoint, open_state, save_checkpoint, whole
 from blocksvm.model.versions import versions
 from blocksvm.problems.problem import Certificate

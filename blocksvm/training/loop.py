@@ -27,7 +27,7 @@ from blocksvm.base.vectors import on_lines
 from blocksvm.model.decision_values import decision_pieces
 from blocksvm.model.events import RunEvent
 from blocksvm.model.held_out import held_out_figures
-from blocksvm.model.saved_run import load_saved_run
+from blocksvm.model.solver_state import load_saved_run
 from blocksvm.model.takeover import doubt_of_prior
 from blocksvm.problems.problem import Certificate, CertificateSums
 from blocksvm.solvers.dual_cd import REST_VISITS
