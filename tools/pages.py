@@ -90,7 +90,7 @@ def layout() -> str:
     parts = ["# Layout of files", "How to read them is told on [the page about files](files.md)."]
     for title, module in (
         ("A store", "store.descriptions"), ("Arrays in any file", "store.arrays"),
-        ("The state of a solver", "model.solver_state"), ("Models that stand on rows", "model.expansion_rows"),
+        ("The state of a solver", "model.solver_state"), ("A model", "model.model_file"),
     ):  # fmt: skip
         parts += [f"## {title}", code(inspect.getdoc(importlib.import_module(f"blocksvm.{module}")))]
     return "\n\n".join(parts)

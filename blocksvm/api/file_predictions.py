@@ -16,7 +16,7 @@ from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import n_threads
 from blocksvm.formats import FORMATS, get_format
-from blocksvm.model.model_file import Model, describe_model, labels_predicted, recipe_of
+from blocksvm.model.model_file import Model, describe_model, labels_predicted
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.scoring import StoreScorer, TextScorer, is_store
 
@@ -49,7 +49,7 @@ def predict_files(
     names, budget, threads = names_of_inputs(inputs), MEMORY.checked(memory), n_threads(n_jobs)
     with file_of(model) as path:
         description = describe_model(path)
-        if (name := recipe_of(description, path).format) in FORMATS and hasattr(get_format(name), "ngrams"):
+        if (name := description.text.format) in FORMATS and hasattr(get_format(name), "ngrams"):
             _check_texts(names)
         link = link_of(description, str(path)) if kind == PROBABILITIES else None
         scorer: TextScorer | StoreScorer

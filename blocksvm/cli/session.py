@@ -18,6 +18,7 @@ from blocksvm.cli.options import cluster_of, resumes
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.model.takeover import InitialModels
 from blocksvm.model.trace import Trace
+from blocksvm.store.descriptions import CheckpointMeta
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import Checkpoint, save_result
 from blocksvm.training.loop import OuterLoop, Watch
@@ -94,7 +95,7 @@ class Session:
                 lines.append(f"model written to {self.outputs['model']} ({size:.1f} MB)")
         return result, lines
 
-    def _plan(self, source: Store, valid: Store | None, resume: dict | None) -> Plan:
+    def _plan(self, source: Store, valid: Store | None, resume: CheckpointMeta | None) -> Plan:
         initial_models = InitialModels(source, _path(self.options.continue_from), _path(self.options.prior))
         make: Callable[..., Plan] = Plan
         if self.cluster is not None:
@@ -105,13 +106,13 @@ class Session:
             print(f"note: {plan.remark()}", file=sys.stderr)
         return plan
 
-    def _open_trace(self, stack: ExitStack, resume: dict | None):
+    def _open_trace(self, stack: ExitStack, resume: CheckpointMeta | None):
         """A writer of events that opens the trace at the first one, when no input can be refused any more."""
         opened: list[Trace] = []
 
         def write(event: dict) -> None:
             if not opened:
-                outer = resume and resume["progress"]["outer"] + (resume["progress"]["phase"] in ("told", "at rest"))
+                outer = resume and resume.progress["outer"] + (resume.progress.get("phase") in ("told", "at rest"))
                 warn = partial(print, file=sys.stderr)
                 overwrite = self.options.overwrite or self.options.resume
                 opened.append(Trace(self.outputs["log"], outer, warn, overwrite))
@@ -142,7 +143,7 @@ class Session:
         if event["event"] == "end":
             self.end = event
 
-    def _resume(self) -> dict | None:
+    def _resume(self) -> CheckpointMeta | None:
         """The description of the checkpoint to go on from, if there is one."""
         checkpoint = self.outputs.get("checkpoint")
         return describe_checkpoint(checkpoint) if resumes(self.options, checkpoint) else None

@@ -10,6 +10,7 @@ from blocksvm.base.memory import Budget
 from blocksvm.cluster.chunk_parts import MOST_UNDER_WAY, cut, part_size
 from blocksvm.solvers.solver import Solver
 from blocksvm.sources.source import Source, block_bytes_of_chunks
+from blocksvm.store.descriptions import PartitionMeta
 from blocksvm.training.partition import (
     BlockPlan,
     Partition,
@@ -81,7 +82,7 @@ class StoredParts(Partition):
 
 
 def plan_gradients(
-    budget: Budget, source: Source, solver: Solver, settings: TrainSettings, saved: dict | None
+    budget: Budget, source: Source, solver: Solver, settings: TrainSettings, saved: PartitionMeta | None
 ) -> BlockPlan:
     """Where ``plan_blocks`` plans the blocks of one machine: the answers under way."""
     memory = budget.left
@@ -101,7 +102,7 @@ def plan_gradients(
 
 
 def plan_batches(
-    budget: Budget, source: Source, solver: Solver, settings: TrainSettings, saved: dict | None
+    budget: Budget, source: Source, solver: Solver, settings: TrainSettings, saved: PartitionMeta | None
 ) -> BlockPlan:
     """Where ``plan_blocks`` plans the blocks of one machine: the parts under way and the working set."""
     share = settings.working_set_share()
@@ -118,7 +119,7 @@ def plan_batches(
     part = batches.part * int(np.ceil((sizes / batches.sizes).max())) + int(sizes.max())
     budget.require("two parts", 3 * part)
     beside = beside_the_set(source, solver)
-    set_bytes = set_bytes_within(budget, source, share, 3 * part, beside) if saved is None else saved["set_bytes"]
+    set_bytes = set_bytes_within(budget, source, share, 3 * part, beside) if saved is None else saved.set_bytes
     take_set(budget, source, set_bytes, beside)
     budget.require("two parts", 3 * part)
     under_way = int(min(MOST_UNDER_WAY, budget.left // part - 1))

@@ -40,9 +40,10 @@ def main(arguments: list[str]) -> int:
         verify(path, kind, options)
     top = None if options.top is None else strongest_weights(path, kind, options.top)
     from blocksvm.cli.display.file_lines import all_settings, description_lines, weight_lines
+    from blocksvm.store.descriptions import as_json
 
     if options.json:
-        about = meta.plain if "method" not in meta.plain else meta.plain | {"settings": all_settings(meta.plain)}
+        about = as_json(meta) | ({"settings": all_settings(meta)} if hasattr(meta, "method") else {})
         figures = {"kind": kind, "format_version": version, "bytes": path.stat().st_size, **about}
         if top is not None:
             figures["top"] = [{"label": label, "features": [vars(one) for one in features]} for label, features in top]

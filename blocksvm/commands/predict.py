@@ -86,7 +86,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.model.probabilities import known_link, link_of
 
     description = describe_model(options.model)
-    if options.loss not in (None, trained_loss := description["method"]["settings"].get("loss")):
+    if options.loss not in (None, trained_loss := description.method.loss):
         raise InputError(f"{option('loss', options.loss)}: {options.model} has the loss {trained_loss}; leave it out")
     link = link_of(description, options.model) if options.probabilities else known_link(description)
     inputs = files_named([options.input], options.quiet)
@@ -99,7 +99,7 @@ def main(arguments: list[str]) -> int:
         from blocksvm.cli.display.number_texts import megabytes
 
         used, total = (megabytes(n) for n in (sum(scorer.budget.used.values()), options.memory))
-        print(f"{options.model}: {description['n_features']:,} features; memory {used} of {total}", file=sys.stderr)
+        print(f"{options.model}: {description.n_features:,} features; memory {used} of {total}", file=sys.stderr)
         if scorer.note:
             print(scorer.note, file=sys.stderr)
     write_predictions(options, output, pieces, scorer, measures, link if options.probabilities else None)
@@ -119,7 +119,7 @@ def predictions_of(options, inputs: list[str]) -> Path | None:
     return outputs.get("predictions")
 
 
-def scorer_of(options, inputs: list[str], description: dict, link) -> tuple[TextScorer | StoreScorer, Iterator[Scores]]:
+def scorer_of(options, inputs: list[str], description, link) -> tuple[TextScorer | StoreScorer, Iterator[Scores]]:
     """The scorer of the inputs' rows, and their scores, piece by piece."""
     settings = {name: value for name, value in chosen_values(options, all_choices()).items() if name in PREDICTED}
     from blocksvm.model.scoring import StoreScorer, TextScorer, read_already
@@ -134,7 +134,7 @@ def scorer_of(options, inputs: list[str], description: dict, link) -> tuple[Text
     if not store:
         text_scorer = TextScorer(options.model, options.memory, options.format, settings, threads, options.explain)
         return text_scorer, text_scorer.scores(inputs)
-    labels, sets = description["labels"], description.get("multilabel", False)
+    labels, sets = description.labels, description.multilabel
     by_values = options.scores or len(labels) in (0, 2) or sets or link is not None
     more = {"with_values": by_values, "explain": options.explain}
     scorer = StoreScorer(options.model, inputs[0], options.memory, n_jobs=threads, **more)

@@ -127,7 +127,6 @@ def main(arguments: list[str]) -> int:
     from blocksvm.cli.display.splitting import SplitDisplay, skipped_lines, split_summary
     from blocksvm.conversion.convert import extend, split_rows
     from blocksvm.formats import columns_line
-    from blocksvm.formats.recipe import Recipe
     from blocksvm.store.descriptions import StoreMeta, typed
 
     with SplitDisplay(sys.stderr, options.quiet) as display:
@@ -145,7 +144,7 @@ def main(arguments: list[str]) -> int:
             lines += split_summary(place(options.store), about, display.seconds, display.rate(display.seconds))
         print_results(options, lines if held_out is None else [*lines, f"held-out rows in {held_out}"])
     if not options.quiet:
-        if line := columns_line(Recipe.of_store(about, options.store)):
+        if line := columns_line(about.recipe):
             print_results(options, [line], sys.stderr)
         for line in next_steps(options.store, about):
             print(line, file=sys.stderr)

@@ -113,8 +113,8 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings, str | None]:
     if name is None and continued is not None:
         from blocksvm.model.model_file import describe_model
 
-        method = describe_model(continued)["method"]
-        name, targets, loss = method["name"], *(method["settings"].get(key) for key in ("targets", "loss"))
+        method = describe_model(continued).method
+        name, targets, loss = method.name, method.settings.get("targets"), method.loss
     if name is None and {"-h", "--help"} & set(arguments):
         return "", COMMON_SETTINGS, None
     name = DEFAULT if name is None else name

@@ -204,7 +204,7 @@ def opened(options, stop=lambda: False):
         raise InputError(
             f"{options.text}: has no outputs to compare with; structure predict writes those of such a text"
         )
-    structure = checked(examples.structure, model.meta["task"])
+    structure = checked(examples.structure, model.meta.task)
     return task, examples, predicted(structure, model.weights, stop, options.threads)
 
 

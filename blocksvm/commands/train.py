@@ -104,8 +104,8 @@ def solver_of(arguments: list[str]) -> tuple[str, Settings]:
     if name is None:
         from blocksvm.model.model_file import describe_model
 
-        method = describe_model(continued)["method"]
-        name, learner = method["name"], method["learner"]
+        method = describe_model(continued).method
+        name, learner = method.name, method.learner
         with names_of(continued):
             get_method(name, learner)
     method = get_method(name, learner)

@@ -44,12 +44,12 @@ from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
 from blocksvm.formats.file_reader import inputs_of
 from blocksvm.formats.format import EXPANSION, Reader, ReaderOptions
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.recipe import FACTORS, UNCHANGED, Recipe
 from blocksvm.formats.text.text_source import LineLimit, TextSource
 from blocksvm.kernels.shuffle import row_keys
 from blocksvm.store.creation import create_together
-from blocksvm.store.descriptions import StoreMeta, typed
+from blocksvm.store.descriptions import StoreMeta, as_json, typed
 from blocksvm.store.hdf5_files import open_hdf5, read_meta, write_meta
+from blocksvm.store.recipe import FACTORS, UNCHANGED, Recipe
 
 SMALLEST_MEMORY = 16_000_000
 SMALLEST_TABLE = 1_000_000  # bytes for each table of ids
@@ -162,7 +162,7 @@ def settings_of_store(
     path = place(store)
     with open_hdf5(path, "store") as file:
         meta = read_meta(file)
-    recipe, saved = Recipe.of_store(meta, path), meta.settings
+    recipe, saved = meta.recipe, meta.settings
     stored = {
         "seed": saved.seed,
         "keep_order": saved.order == "stored",
@@ -232,7 +232,7 @@ def extend(
                 "files; leave the file out, and its lines"
             )
         if skipped and not new:
-            return existing.store.meta.plain | {"skipped": skipped}
+            return as_json(existing.store.meta) | {"skipped": skipped}
         meta = _convert(new, None, path, settings, None, progress, existing)
         return meta | ({"skipped": skipped} if once else {})
 
@@ -342,8 +342,7 @@ class _Split:
             if len(metas) > 1:  # each names the other
                 metas[0]["holdout_fingerprint"] = metas[1]["fingerprint"]
                 metas[1]["training_fingerprint"] = metas[0]["fingerprint"]
-            for file, meta in zip(files, metas, strict=True):
-                write_meta(file, meta)
+            metas = [write_meta(file, meta) for file, meta in zip(files, metas, strict=True)]
             if self.existing is not None:
                 self.existing.require_unchanged()
         about = typed(metas[0], StoreMeta)
@@ -380,7 +379,7 @@ class _Split:
             "holdout": settings.holdout,
             "dtype": settings.dtype,
             **({} if settings.weights is None else {"weights": str(settings.weights)}),
-            **{name: kind for name, kind in self.recipe.plain().items() if name in FACTORS},
+            **{name: getattr(self.recipe, name) for name in FACTORS},
         }
         meta = {
             "settings": now | before.get("settings", {}),
@@ -394,7 +393,7 @@ class _Split:
                 }
                 for s, first in self.sources
             ],
-            "recipe": before.get("recipe", self.recipe.plain()),
+            "recipe": before.get("recipe", as_json(self.recipe.without(OF_INPUTS))),
             "source_rows": self.rows,
             **self._notes(before),
             **self._left_out(),

@@ -18,7 +18,7 @@ from blocksvm.formats.file_reader import fingerprint_of_input
 from blocksvm.sources.source import Step
 from blocksvm.store import codec
 from blocksvm.store.arrays import PIECE
-from blocksvm.store.descriptions import WEIGHTED_ROW
+from blocksvm.store.descriptions import WEIGHTED_ROW, as_json
 from blocksvm.store.reader import Store
 from blocksvm.store.writer import StoreWriter
 
@@ -183,7 +183,7 @@ class ExistingRows:
 
     def described(self) -> dict:
         """The part of its description that the description of the changed store begins with."""
-        meta = self.store.meta.plain
+        meta = as_json(self.store.meta)
         return {name: meta[name] for name in INHERITED if name in meta}
 
 

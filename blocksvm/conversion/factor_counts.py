@@ -10,12 +10,12 @@ from xxhash import xxh3_128
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.conversion.feature_ids import BYTES_AN_ID, IdIndex, IdTable
-from blocksvm.formats.recipe import LARGEST, SCALE, Recipe
 from blocksvm.formats.weighing import FeatureFactors, divisors_of, idf_of
 from blocksvm.kernels.factor_loops import add_values
 from blocksvm.store.arrays import PIECE, read_factors
 from blocksvm.store.descriptions import StoreMeta
 from blocksvm.store.reader import Store
+from blocksvm.store.recipe import LARGEST, SCALE
 
 LONG_ROW = 1e3  # a norm that counts of words in documents seldom have
 LONG_ROWS = (
@@ -28,7 +28,7 @@ BYTES_KNOWN = 8 + IdIndex.n_bytes(1_000_000) // 1_000_000  # a feature, where th
 
 def known_factors(store: Store) -> FeatureFactors:
     """The factors of a store's features; InputError where it has none."""
-    fingerprint, factor = store.meta.idf_fingerprint, Recipe.of_store(store.meta, store.name).factor
+    fingerprint, factor = store.meta.idf_fingerprint, store.meta.recipe.factor
     if not factor or not fingerprint:
         raise InputError(f"{store.name}: its features have no {factor or 'factors'}; it is damaged, make it again")
     index = IdIndex(store.n_features).fill(store.feature_id_pieces())
@@ -38,7 +38,7 @@ def known_factors(store: Store) -> FeatureFactors:
 def factors_like(path: str | Path) -> FeatureFactors | None:
     """The factors of the store that another one shall be like; None where it has none."""
     with Store(path) as store:
-        return known_factors(store) if Recipe.of_store(store.meta, store.name).factor else None
+        return known_factors(store) if store.meta.recipe.factor else None
 
 
 def require_counted_factors(store: Store, inputs: list[str]) -> None:
@@ -46,7 +46,7 @@ def require_counted_factors(store: Store, inputs: list[str]) -> None:
     not in it."""
     if inputs and store.meta.idf_from:
         raise InputError(
-            f"{store.name}: has the {Recipe.of_store(store.meta, store.name).factor} of {store.meta.idf_from}, for "
+            f"{store.name}: has the {store.meta.recipe.factor} of {store.meta.idf_from}, for "
             f"its own features only; split all rows anew with {option('like', store.meta.idf_from)}"
         )
 
@@ -54,7 +54,7 @@ def require_counted_factors(store: Store, inputs: list[str]) -> None:
 def factor_notes(meta: StoreMeta, store: str | Path) -> list[str]:
     """The sentence on features of the rows read last that have no factor, as it was counted before, or on rows of a new
     store that want a scale; or none."""
-    recipe = Recipe.of_store(meta, store)
+    recipe = meta.recipe
     if not (n := meta.features_left_out):
         wants_one = meta.max_norm > LONG_ROW and not (recipe.l2 or recipe.factor or meta.history)
         return [LONG_ROWS.format(meta.max_norm, option("scale", LARGEST))] if wants_one else []

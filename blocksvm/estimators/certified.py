@@ -23,12 +23,13 @@ from blocksvm.estimators.estimator import INTERCEPT, MACHINE, Classifier, Estima
 from blocksvm.estimators.fit_rows import FLOATS, compressed, is_store, pieces_of
 from blocksvm.estimators.parameters import Parameter, parameters_of, with_parameters
 from blocksvm.losses import LOSSES, check_loss, get_loss
-from blocksvm.model.probabilities import ISOTONIC, PLATT, known_link
+from blocksvm.model.probabilities import ISOTONIC, PLATT, link_by
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS, WITH_CLASSES, learns_together
 from blocksvm.solvers.dual_methods import METHOD as DUAL_CD
 from blocksvm.solvers.kernel_machine import METHOD as KERNEL
 from blocksvm.solvers.pegasos import METHOD as PEGASOS
 from blocksvm.solvers.solver import SavedRun
+from blocksvm.store.descriptions import Calibration, typed
 from blocksvm.training.run_settings import RUN_SETTINGS
 from blocksvm.training.settings import TrainSettings
 
@@ -146,7 +147,7 @@ class Minimiser(Estimator):
             out.reshape(-1)[:] = alpha
 
         lengths = {self.method.name: {"alpha": len(alpha)}}
-        return SavedRun("the last fit", {"cost": last["cost"]}, lengths, load)
+        return SavedRun("the last fit", last["cost"], lengths, load)
 
     def _keep_for_later(self, problem: tuple, fitted: Fitted) -> None:
         self._last = None
@@ -176,12 +177,9 @@ class LinearClassifier(Classifier, Minimiser):
     solver_settings = WITH_CLASSES
 
     def _link(self):
-        method = {"settings": {"loss": self._loss()}, "learner": False}
-        calibration = self.calibration_ if getattr(self, "calibrate", None) is not None else None
-        return known_link(
-            {"method": method, "labels": self.classes_.tolist(), "multilabel": self.multilabel_,
-             "calibration": calibration}
-        )  # fmt: skip
+        calibrated = getattr(self, "calibrate", None) is not None
+        calibration = typed(self.calibration_, Calibration) if calibrated else None
+        return link_by(self._loss(), len(self.classes_), self.multilabel_, False, calibration)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X) -> np.ndarray:

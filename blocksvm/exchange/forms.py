@@ -19,6 +19,7 @@ from blocksvm.exchange import liblinear, onnx, sklearn_models, weights_table
 from blocksvm.exchange.linear import WrongForm, linear_of
 from blocksvm.model.model_file import Model, describe_model, load_model
 from blocksvm.store.arrays import require_length
+from blocksvm.store.descriptions import ModelMeta
 from blocksvm.store.hdf5_files import damage_named, group, has, open_hdf5
 
 DEFAULT_MEMORY = 1_000_000_000
@@ -130,10 +131,10 @@ def model_given(model: Model | str | Path) -> Model:
     return model
 
 
-def model_bytes(description: dict) -> int:
+def model_bytes(description: ModelMeta) -> int:
     """What a linear model takes with its form by rising ids: its weights and ids twice, their order and a check, and
     the lines of a table that are written at once."""
-    d, k = description["n_features"], description["n_vectors"]
+    d, k = description.n_features, description.n_vectors
     return (17 * k + 40) * d + LINE_BYTES * (k + 3) * weights_table.AT_ONCE
 
 

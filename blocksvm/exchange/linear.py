@@ -9,15 +9,12 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import listed
-from blocksvm.formats.recipe import Recipe
-from blocksvm.model.model_factors import factors_of_model
-from blocksvm.model.model_file import IMPORTED, Model, make_model
+from blocksvm.model.model_file import IMPORTED, Model, factors_of_model, make_model, require_scores
 from blocksvm.model.versions import versions
-from blocksvm.problems.distance import DISTANCE
+from blocksvm.store.descriptions import ModelMeta, as_json, typed
+from blocksvm.store.recipe import Recipe
 
 AT_ONCE = 1 << 15  # columns whose weights are laid out at once
-COLUMNS, LABEL_TYPE = "columns", "label_type"  # of a description: columns of an estimator's matrices, dtype of labels
-MOST_COLUMNS = 1 << 40
 LIBLINEAR_IDS = 2**31 - 1  # the largest id of its format
 
 
@@ -79,8 +76,7 @@ def linear_of(model: Model, apart: bool = False) -> Linear:
     name = model.path or "the model"
     if model.support is not None:
         raise InputError(f"{name}: has a kernel, so that there are no weights by feature; export a linear model")
-    if DISTANCE in model.meta:
-        raise InputError(f"{name}: predicts distances and not scores; export a model of rows with labels")
+    require_scores(model.meta, name)
     recipe, notes, steps = model.recipe, calibration_notes(model), []
     if recipe.bits is not None:
         raise InputError(
@@ -109,7 +105,7 @@ def linear_of(model: Model, apart: bool = False) -> Linear:
             steps.append(
                 f"the {factor} of the features is in their weights: score values that are not multiplied by it"
             )
-    settings = model.meta["method"]["settings"]
+    settings = model.meta.method.settings
     return Linear(
         model.feature_ids[order],
         weights,
@@ -120,13 +116,13 @@ def linear_of(model: Model, apart: bool = False) -> Linear:
         notes,
         tuple(steps),
         factors,
-        _columns(model.meta),
+        model.meta.columns or 1,
     )
 
 
 def calibration_notes(model: Model) -> tuple[str, ...]:
     """A note for users of the weights of a model that is calibrated."""
-    if model.meta.get("calibration") is None:
+    if model.meta.calibration is None:
         return ()
     return ("its calibration is left out: any probabilities are those of the loss, not the calibrated ones",)
 
@@ -138,11 +134,6 @@ def _factors(model: Model, name: str) -> np.ndarray:
             f"{name}: the {model.recipe.factor} of its features is written with its file; save it, and export that"
         )
     return factors_of_model(model.path, lambda ids: ids).by_feature
-
-
-def _columns(meta: dict) -> int:
-    n_columns = meta.get(COLUMNS)
-    return n_columns if isinstance(n_columns, int) and 0 < n_columns < MOST_COLUMNS else 1
 
 
 def model_of(linear: Linear, origin: str, path: str = "", extra: dict | None = None) -> Model:
@@ -170,7 +161,7 @@ def model_of(linear: Linear, origin: str, path: str = "", extra: dict | None = N
         "labels": list(linear.labels),
         "prior": None,
         "prior_fingerprint": None,
-        "text": Recipe(dtype="float64").plain(),
+        "text": as_json(Recipe(dtype="float64")),
         "values": "float64",
         "certificate": None,
         "kernel": None,
@@ -182,4 +173,4 @@ def model_of(linear: Linear, origin: str, path: str = "", extra: dict | None = N
         "versions": versions(),
         **(extra or {}),
     }
-    return make_model(path, linear.ids, w.ravel(), meta)
+    return make_model(path, linear.ids, w.ravel(), typed(meta, ModelMeta))

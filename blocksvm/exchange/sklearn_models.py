@@ -15,10 +15,9 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import numbers_of
 from blocksvm.base.optional_libraries import require_library
-from blocksvm.exchange.linear import COLUMNS, LABEL_TYPE, Linear, WrongForm, calibration_notes, linear_of, model_of
+from blocksvm.exchange.linear import Linear, WrongForm, calibration_notes, linear_of, model_of
 from blocksvm.exchange.vectorizers import ngrams_in, require_names, steps_before
 from blocksvm.exchange.weights_table import names_of_model
-from blocksvm.formats.recipe import Recipe
 from blocksvm.losses import DEFAULT, DEFAULT_OF_NUMBERS, LOSSES, get_loss
 from blocksvm.model.model_file import Model
 from blocksvm.problems.problem_settings import CRAMMER_SINGER, learns_together
@@ -64,11 +63,11 @@ def estimator_of(model: Model, names: Path | None = None) -> tuple[Any, tuple[st
     estimator.intercept_ = linear.intercept.copy()
     estimator.n_features_in_ = linear.columns
     if linear.labels:
-        kind = model.meta.get(LABEL_TYPE)
+        kind = model.meta.label_type
         estimator.classes_ = np.array(linear.labels, dtype=kind if kind in LABEL_TYPES else None)
     else:
         estimator.coef_ = estimator.coef_[0]
-    estimator.n_iter_ = max(1, model.meta["outer"])
+    estimator.n_iter_ = max(1, model.meta.outer)
     name = type(estimator).__name__
     other_loss = (
         f"scikit-learn has no estimator of the loss {linear.loss}: this {name} has the same decision values, but would "
@@ -129,7 +128,7 @@ def from_estimator(estimator) -> Model:
         ids.astype(np.int64), coef[:, ids].copy(), np.broadcast_to(intercept, (k,)).copy(), labels,
         _loss_of(estimator, bool(labels)), CRAMMER_SINGER if crammer_singer else None,
     )  # fmt: skip
-    extra = {COLUMNS: coef.shape[1], LABEL_TYPE: np.asarray(getattr(estimator, "classes_", ())).dtype.name}
+    extra = {"columns": coef.shape[1], "label_type": np.asarray(getattr(estimator, "classes_", ())).dtype.name}
     return model_of(linear, f"scikit-learn ({name})", extra=extra)
 
 
@@ -160,7 +159,7 @@ def write(model: Model, file: IO[bytes], names: Path | None = None) -> tuple[str
     import joblib
 
     joblib.dump(estimator, file)
-    if model.recipe.format == Recipe.format and hasattr(estimator, "coef_"):  # svmlight, without names
+    if model.recipe.format == "svmlight" and hasattr(estimator, "coef_"):  # svmlight, without names
         notes += (f"a column is a feature id, from 0: load_svmlight_file(FILE, n_features={estimator.n_features_in_}, "
                   "zero_based=True) reads svmlight text so",)  # fmt: skip
     return notes

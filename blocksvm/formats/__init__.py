@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.registry import Registry

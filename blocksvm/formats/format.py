@@ -10,9 +10,9 @@ import numpy as np
 
 from blocksvm.base.errors import option
 from blocksvm.base.row_batch import Origin, RowBatch
-from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text.text_source import MOST_OPEN, TextPiece
 from blocksvm.kernels.text_bytes import NEWLINE
+from blocksvm.store.recipe import Recipe
 
 if TYPE_CHECKING:
     from blocksvm.formats.weighing import FeatureFactors

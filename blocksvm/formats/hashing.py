@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from msgspec import structs
 
 from blocksvm.base.errors import option
 from blocksvm.base.row_batch import RowBatch
@@ -52,7 +53,7 @@ class HashingReader:
 def reader_of(reading: ReaderOptions) -> Reader:
     """A reader of the format that the recipe names, its features hashed and weighed if the recipe says so."""
     recipe = reading.recipe
-    plain = replace(recipe, normalize="none") if recipe.factor else recipe  # rows are scaled when they are weighed
+    plain = structs.replace(recipe, normalize="none") if recipe.factor else recipe  # scaled when weighed
     inner = replace(reading, recipe=plain, named=reading.named and recipe.bits is None)
     reader = get_format(recipe.format).reader(inner)
     if recipe.bits is not None:

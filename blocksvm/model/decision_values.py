@@ -125,11 +125,11 @@ def count_right(pieces: Pieces, y: np.ndarray, member: np.ndarray | None, ranks:
     return count_correct(pieces, y) if member is None else count_sets(pieces, y, member, ranks)
 
 
-def sum_squared_errors(pieces: Pieces, y: np.ndarray, predicts_rows: bool = False) -> float:
-    """Sum of (z_i - y_i)^2 over the rows that have a target; predicts_rows: every row has the target 0."""
+def sum_squared_errors(pieces: Pieces, y: np.ndarray) -> float:
+    """Sum of (z_i - y_i)^2 over the rows that have a target."""
     total = 0.0
     for rows, values in pieces:
-        errors = values[0] if predicts_rows else values[0] - y[rows]
+        errors = values[0] - y[rows]
         total += float(np.square(errors[~np.isnan(errors)]).sum())
     return total
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,8 +12,8 @@ from blocksvm.base.errors import InputError, option, printable
 from blocksvm.base.memory import Budget
 from blocksvm.base.vectors import together
 from blocksvm.kernels.contributions import largest_contributions
-from blocksvm.problems.distance import DISTANCE
 from blocksvm.store.arrays import read_array, read_text, require_length
+from blocksvm.store.descriptions import ModelMeta
 from blocksvm.store.hdf5_files import MAKERS, damage_named, group, has, open_hdf5, read_meta
 
 MOST = 10_000  # contributions of a row
@@ -34,20 +34,17 @@ class Contributions(NamedTuple):
         return cls(np.empty((m, n), np.int64), np.empty((m, n)), np.empty(m))
 
 
-def contributions_wanted(n: int | None, description: Mapping, path: str | Path) -> int:
+def contributions_wanted(n: int | None, description: ModelMeta, path: str | Path) -> int:
     """n, or 0 where there are to be none; InputError for a wrong number, and where the model's decision values are no
     sums of contributions."""
     if n is None:
         return 0
     if not 1 <= n <= MOST:
         raise InputError(f"{option('explain', n)}: choose 1 to {MOST:,}")
-    what = (
-        "has a kernel" if description.get("kernel") is not None
-        else "predicts distances" if DISTANCE in description else ""
-    )  # fmt: skip
-    if what:
+    if description.kernel is not None:
         raise InputError(
-            f"{path}: {what}, so that its decision values are no sums over features; leave {option('explain')} out"
+            f"{path}: has a kernel, so that its decision values are no sums over features; leave {option('explain')} "
+            "out"
         )
     return n
 
@@ -66,7 +63,7 @@ class Explainer:
             self.text, self.bounds = b"", None
             if n_bytes:
                 require_length(features, "name_ends", d)
-                self.text, self.bounds = read_text(features, "names", "name_ends", 0, d)
+                self.text, self.bounds = read_text(features, 0, d)
 
     def contributions(self, matrix: tuple, rows: slice, classes: np.ndarray, w: np.ndarray) -> Contributions:
         """Of the rows of a matrix (indptr, indices, values); classes (m,): which of the vectors w (k, d + 1), side by

@@ -9,27 +9,28 @@ from collections.abc import Callable
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import NUMBERS, SETS, Labels, label_text
+from blocksvm.base.labels import SETS, Labels, label_text
 from blocksvm.base.memory import Budget
 from blocksvm.base.vectors import side_by_side, width_of
 from blocksvm.conversion.feature_ids import IdIndex
+<<<<<<< HEAD
 from blocksvm.model.decision_values import count_right, decision_pieces, piece_bytes, sum_squared_errors
 from blocksvm.problems.problem import membership
 from blocksvm.solvers.solver import Completion, Solver
+=======
+from blocksvm.model.decision_values import count_right, piece_bytes, pieces_of_values, sum_squared_errors
+from blocksvm.problems.several_problems import membership
+from blocksvm.solvers.solver import Solver
+>>>>>>> form
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import Source, largest_chunk_bytes
 
 
-def held_out_figures(
-    held_out: HeldOut | None,
-    weights: Callable[[], np.ndarray],
-    bias: float,
-    completion: Callable[[], Completion | None] = lambda: None,
-) -> dict:
+def held_out_figures(held_out: HeldOut | None, weights: Callable[[], np.ndarray], bias: float) -> dict:
     """For a trace: valid_accuracy and valid_rmse, null where there is none."""
     figures = {"valid_accuracy": None, "valid_rmse": None}
     if held_out is not None:
-        figures["valid_rmse" if held_out.real else "valid_accuracy"] = held_out.score(weights(), bias, completion())
+        figures["valid_rmse" if held_out.real else "valid_accuracy"] = held_out.score(weights(), bias)
     return figures
 
 
@@ -54,9 +55,11 @@ class HeldOut:
     None where targets are real numbers; sets: rows have sets of them, which the decision values may only rank."""
 
     def __init__(self, source: Source, labels: Labels | None, solver: Solver, budget: Budget, sets: bool = False):
-        n_vectors, self.predicts_rows, self.ranks = solver.n_vectors, solver.predicts_rows, solver.ranks
+        if solver.predicts_rows:
+            raise InputError(f"{option('valid')}: {solver.name} learns rows without labels here; leave it out")
+        n_vectors, self.ranks = solver.n_vectors, solver.ranks
         self.real = labels is None
-        self.n_scored = source.n_samples - (0 if self.predicts_rows else source.n_unlabelled)
+        self.n_scored = source.n_samples - source.n_unlabelled
         self.member: np.ndarray | None = None
         if sets:
             if source.label_kind != SETS or source.label_counts is None:
@@ -67,8 +70,7 @@ class HeldOut:
             _require_some(source, labels)
         if self.n_scored == 0:
             raise InputError(f"{source.name}: none of its rows has a label; name a store of rows that have one")
-        real = self.real and (not self.predicts_rows or source.label_kind == NUMBERS)
-        self.source = source = source.reader(labels, real)  # the same rows may be trained on
+        self.source = source = source.reader(labels, self.real)  # the same rows may be trained on
         self.n_vectors = n_vectors
         self.arena_bytes = largest_chunk_bytes(source)
         # a chunk, the mapping, the weights, and while these are gathered the known positions and their weights
@@ -92,7 +94,7 @@ class HeldOut:
             self.mapping[start : start + len(ids)] = index.find(ids)
         self.arena = Arena(self.arena_bytes)
 
-    def score(self, w: np.ndarray, bias: float, completion: Completion | None = None) -> float:
+    def score(self, w: np.ndarray, bias: float) -> float:
         """Share of the labelled held-out rows whose label, or whole set of labels, is predicted, or the root of their
         mean squared error; unseen features count nothing."""
         weights = side_by_side(self.n_vectors, self.source.n_features + 1)
@@ -103,9 +105,9 @@ class HeldOut:
         total = 0.0
         for chunk in range(len(self.source.chunks)):
             block = self.source.read_block(np.array([chunk]), self.arena)
-            pieces = decision_pieces(block.matrix, weights, bias, completion)
+            pieces = pieces_of_values(block.matrix, weights, bias)
             if self.real:
-                total += sum_squared_errors(pieces, block.y, self.predicts_rows)
+                total += sum_squared_errors(pieces, block.y)
             else:
                 total += count_right(pieces, block.y, self.member, self.ranks)
         mean = total / self.n_scored

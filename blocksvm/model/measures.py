@@ -14,7 +14,6 @@ from blocksvm.base.memory import Budget
 from blocksvm.model.decision_values import misordered, sets_of
 from blocksvm.model.model_file import Model
 from blocksvm.online.costs import CostMatrix
-from blocksvm.problems.distance import DISTANCE
 
 SHOWN = 5  # labels that a sentence names
 MOST_CLASSES = 50  # that get a line each
@@ -47,8 +46,6 @@ class Measures(Protocol):
 def measures_of(model: Model, link: Callable | None, budget: Budget) -> Measures:
     """The measures of this model's predictions; link: what makes probabilities of its decision values.  The ROC curve
     of two classes is left out where the budget has no room for it."""
-    if DISTANCE in model.meta:
-        return DistanceMeasures(model.meta[DISTANCE]["epsilon"])
     if model.multilabel:
         return SetMeasures(model.labels, model.ranks)
     if not model.labels:
@@ -56,7 +53,7 @@ def measures_of(model: Model, link: Callable | None, budget: Budget) -> Measures
     ranked = len(model.labels) == 2 and budget.left >= 2 * RANK_BYTES
     if ranked:
         budget.take("the ROC curve", RANK_BYTES)
-    return ClassMeasures(model.labels, link, ranked, model.meta["method"]["settings"].get("costs"))
+    return ClassMeasures(model.labels, link, ranked, model.meta.method.settings.get("costs"))
 
 
 class RealMeasures:
@@ -101,31 +98,6 @@ class RealMeasures:
         return [
             f"root mean squared error {figures['rmse']:.6g}, mean absolute error "
             f"{figures['mean_absolute_error']:.6g}{explained} ({n:,} rows)"
-        ]
-
-
-class DistanceMeasures:
-    """Of distances from w: how many rows lie within ``epsilon``, and the root of the mean square."""
-
-    def __init__(self, epsilon: float):
-        self.epsilon = epsilon
-        self.rows = self.within = 0
-        self.squared = 0.0
-
-    def count(self, scores) -> None:
-        self.rows += len(scores.values)
-        self.within += int(np.count_nonzero(scores.values <= self.epsilon))
-        self.squared += float(scores.values @ scores.values)
-
-    def figures(self) -> dict[str, float]:
-        n = max(1, self.rows)
-        return {"share_within": self.within / n, "rms_distance": math.sqrt(self.squared / n)}
-
-    def sentences(self) -> list[str]:
-        figures = self.figures()
-        return [
-            f"{self.within:,} of {self.rows:,} rows within {self.epsilon:g} ({figures['share_within']:.2%}), root mean "
-            f"squared distance {figures['rms_distance']:.6g}"
         ]
 
 

@@ -1,4 +1,11 @@
-"""Model files: weights by feature id, the state that a later run can start from, and a description of the training."""
+"""Model files: weights by feature id, the state that a later run can start from, and a description of the training.
+
+/features   ids int64, in the source's order; idf, names and name_ends as in a store, where there are such
+/weights    float64, of all features, then of the constant one; of k > 2 classes k such vectors
+/state      of the solver, as in a checkpoint
+/support    of a machine with a kernel the rows that it stands on (problems/support_rows.py): indptr int64, indices
+            int32 (the model's features), values, norms, coefficients float64
+"""
 
 from __future__ import annotations
 
@@ -8,8 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import h5py
 import numpy as np
-from xxhash import xxh3_128_hexdigest
 
 from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.base.labels import listed
@@ -17,30 +24,21 @@ from blocksvm.base.objects.remote_path import place
 from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.user_code import by_user
 from blocksvm.conversion.feature_ids import IdIndex
-from blocksvm.formats.recipe import Recipe
+from blocksvm.formats.weighing import FeatureFactors
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.losses import check_loss
 from blocksvm.model.decision_values import sets_of
-from blocksvm.model.expansion_rows import read_support, write_support
-from blocksvm.model.feature_names import NamedRows, NamePieces, names_in, names_of, write_feature_names
+from blocksvm.model.feature_names import NamedRows, all_names, names_in, names_of, write_feature_names
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.solver_state import Piecewise, whole, write_state
-from blocksvm.problems.distance import DISTANCE, Distance
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support_rows import Support
 from blocksvm.sources.matrix import rows_to_score
-from blocksvm.store.arrays import read_array, read_arrays, require_length, write_array, write_arrays
+from blocksvm.store.arrays import read_array, read_factors, require_length, write_array, write_arrays
 from blocksvm.store.creation import create_hdf5
-from blocksvm.store.hdf5_files import (
-    create_group,
-    damage_named,
-    group,
-    has,
-    open_hdf5,
-    read_meta,
-    read_table,
-    write_meta,
-)
+from blocksvm.store.descriptions import KernelMeta, ModelMeta, as_json
+from blocksvm.store.hdf5_files import create_group, damage_named, group, open_hdf5, read_meta, write_meta
+from blocksvm.store.recipe import Recipe, recipe_of
 
 INT64 = np.dtype(np.int64)
 FLOAT64 = np.dtype(np.float64)
@@ -52,31 +50,31 @@ def save_model(
     feature_ids: Callable[[int, int], np.ndarray],
     weights: Piecewise,
     state: Mapping[str, Mapping[str, Piecewise]],
-    meta: dict,
+    meta: ModelMeta,
     overwrite: bool = True,
     support: Support | None = None,
-    names: NamePieces | None = None,
+    names: h5py.Group | None = None,
     factors: np.ndarray | None = None,
 ) -> None:
     """Write a model: ids (``feature_ids(start, stop)``) and weights of all features in the source's order, the constant
     feature's weight last; of more than two classes one such vector after the other.
 
     state: what a later run can start from (the dual variables, a learner's memory), {name space: {array: pieces}};
-    support: the rows that a machine with a kernel stands on; names: of the features, where they have some; factors:
-    of the features, where values are multiplied by them.
+    support: the rows that a machine with a kernel stands on; names: where the features have some, the group of those of
+    their store; factors: of the features, where values are multiplied by them.
     """
     with create_hdf5(path, "model", overwrite) as file:
         features = create_group(file, "features")
-        write_array(features, "ids", meta["n_features"], INT64, feature_ids)
+        content = [write_array(features, "ids", meta.n_features, INT64, feature_ids)]
         if names is not None:
-            write_feature_names(features, meta["n_features"], names)
+            write_feature_names(features, meta.n_features, names)
         if factors is not None:
             write_arrays(features, {"idf": factors})
-        write_array(file, "weights", weights.length, weights.dtype, weights.piece)
+        content.append(write_array(file, "weights", weights.length, weights.dtype, weights.piece))
         write_state(file, state)
         if support is not None:
-            write_support(file, support)
-        write_meta(file, meta)
+            content.append(write_support(file, support))
+        write_meta(file, as_json(meta) | {"content": b"".join(content).hex()})
 
 
 def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
@@ -86,12 +84,6 @@ def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
     places = np.empty(len(ids), np.int32)
     hash_ids(np.ascontiguousarray(ids, dtype=np.int64), bits, places)
     return places.astype(np.int64)
-
-
-def recipe_of(meta: dict, path: str | Path) -> Recipe:
-    """How text becomes the features of a model, from its description."""
-    text = meta["text"] if meta.get("bits") is None else {**meta["text"], "bits": meta["bits"]}
-    return Recipe.restored(text, path)
 
 
 def labels_predicted(values: np.ndarray, labels: tuple, sets: bool = False, ranks: bool = False) -> np.ndarray:
@@ -132,7 +124,7 @@ class Model:
     weights: np.ndarray
     intercept: float | np.ndarray
     labels: tuple
-    meta: dict
+    meta: ModelMeta
     support: Support | None = None
     rows: NamedRows | None = None
 
@@ -146,12 +138,12 @@ class Model:
     @property
     def multilabel(self) -> bool:
         """Each row has a set of the labels."""
-        return self.meta.get("multilabel", False)
+        return self.meta.multilabel
 
     @property
     def ranks(self) -> bool:
         """The decision values only rank the labels of a row's set: nothing parts those in it from the others."""
-        return self.meta.get("ranks", False)
+        return self.meta.ranks
 
     @property
     def bits(self) -> int | None:
@@ -161,7 +153,7 @@ class Model:
     @property
     def recipe(self) -> Recipe:
         """How text becomes the model's features."""
-        return recipe_of(self.meta, self.path)
+        return self.meta.text
 
     @property
     def feature_names(self) -> list[str] | None:
@@ -170,16 +162,17 @@ class Model:
         if self.path or self.rows is None:
             return names_in(self.path) if self.path else None
         with names_of(self.rows) as names:
-            return None if names is None else names.listed(len(self.feature_ids))
+            return None if names is None else all_names(names, len(self.feature_ids))
 
     def decision_function(self, X) -> np.ndarray:
         """<w, x> + intercept for the rows of a matrix whose columns are feature ids (scipy sparse, dense, lists: what
         ``csr_of`` takes); (n,) float64, or (n, k) of k > 2 classes.  Of a machine with a kernel
-        sum_m coefficients[m] K(z_m, x) + intercept; of a model of rows without labels ||x - w||.  Text, tables and
+        sum_m coefficients[m] K(z_m, x) + intercept.  Text, tables and
         stores are predicted by ``predict_files``."""
         X = rows_to_score(X)
-        if self.support is not None or DISTANCE in self.meta:
-            return self._completed(X)
+        require_scores(self.meta, self.path or "the model")
+        if self.support is not None:
+            return self._expanded(X, self.support)
         columns = np.zeros((X.shape[1], *self.weights.shape[:-1]))
         if self.bits is not None:
             index = IdIndex(len(self.feature_ids)).fill([(0, self.feature_ids)])
@@ -198,8 +191,8 @@ class Model:
             )
         return np.asarray(X @ columns, dtype=np.float64) + self.intercept
 
-    def _completed(self, X) -> np.ndarray:
-        """Decision values that depend on the norms of rows."""
+    def _expanded(self, X, support: Support) -> np.ndarray:
+        """Decision values of a machine with a kernel."""
         if self.bits is not None and X.shape[1]:
             # what is one hashed feature is added up, also where the model does not know it
             hashes, column = np.unique(hashed(np.arange(X.shape[1]), self.bits), return_inverse=True)
@@ -209,15 +202,8 @@ class Model:
         else:
             places = np.where(self.feature_ids < X.shape[1], self.feature_ids, -1)
         matrix = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
-        if self.support is not None:
-            values = np.full((1, X.shape[0]), float(self.intercept))
-            completion: Expansion | Distance | None = Expansion.of(self.support, places, X.shape[1])
-        else:
-            columns = np.zeros(X.shape[1])
-            columns[places[places >= 0]] = self.weights[places >= 0]
-            values, completion = (X @ columns)[None], Distance.of(self.meta)
-        assert completion is not None
-        completion.complete(matrix, slice(0, X.shape[0]), values)
+        values = np.full((1, X.shape[0]), float(self.intercept))
+        Expansion.of(support, places, X.shape[1]).complete(matrix, slice(0, X.shape[0]), values)
         return values[0]
 
     def predict(self, X) -> np.ndarray:
@@ -241,14 +227,14 @@ class Model:
         """
         target = place(path)
         check_output(target, overwrite, "model")
-        if self.path and self.meta["status"] != IMPORTED:  # of an imported one all is in memory
+        if self.path and self.meta.status != IMPORTED:  # of an imported one all is in memory
             self._copy_file(target, overwrite)
             return
         if self.recipe.factor:
             raise InputError(
                 f"the {self.recipe.factor} of the model's features lies with its rows; save it by Fitted.save"
             )
-        constant = np.atleast_1d(np.asarray(self.intercept, dtype=np.float64))[:, None] / (self.meta["bias"] or 1.0)
+        constant = np.atleast_1d(np.asarray(self.intercept, dtype=np.float64))[:, None] / (self.meta.bias or 1.0)
         w = np.concatenate([np.atleast_2d(self.weights), constant], axis=1).ravel()
         ids = self.feature_ids
         save_model(target, lambda start, stop: ids[start:stop], whole(w), {}, self.meta, overwrite, self.support)
@@ -262,8 +248,10 @@ class Model:
             if not (np.array_equal(ids, self.feature_ids) and np.array_equal(w, np.atleast_2d(self.weights))):
                 raise InputError(f"{self.path}: is no longer the model that was loaded; load it again")
             with create_hdf5(target, "model", overwrite) as copy:
-                read_arrays(file, copy)
-                write_meta(copy, self.meta)
+                for name in file:
+                    if name != "meta":
+                        file.copy(name, copy)
+                write_meta(copy, as_json(self.meta))
 
     def predict_log_proba(self, X) -> np.ndarray:
         """The logarithms of ``predict_proba``, -inf for 0."""
@@ -279,22 +267,30 @@ def _summing(column: np.ndarray, n_columns: int):
     return sparse.csr_matrix((np.ones(n), (np.arange(n), column)), shape=(n, n_columns))
 
 
-def describe_model(path: str | Path) -> dict:
+def describe_model(path: str | Path) -> ModelMeta:
     """A model's description, without its weights."""
     with open_hdf5(path, "model") as file, damage_named(file):
         meta = read_meta(file)
         require_length(group(file, "features"), "ids", meta.n_features)  # by which memory is planned
-        return meta.plain
+        return meta
+
+
+def require_scores(meta: ModelMeta, name: str | Path) -> None:
+    """InputError where a model tells nothing of other rows."""
+    if meta.radius is not None:
+        raise InputError(f"{name}: has learned rows without labels, and predicts none; learn from rows with labels")
+
+
+def describe_scoring(path: str | Path) -> ModelMeta:
+    """The description of a model that predicts."""
+    meta = describe_model(path)
+    require_scores(meta, path)
+    return meta
 
 
 def model_fingerprint(path: str | Path) -> str:
     """Equal only for models with equal weights of equal features."""
-    with open_hdf5(path, "model") as file, damage_named(file):
-        sums = np.dtype(np.uint64)
-        parts = [read_table(file, "weights.xxh3", sums), read_table(group(file, "features"), "ids.xxh3", sums)]
-        if has(file, "support"):
-            parts.append(read_table(group(file, "support"), "values.xxh3", sums))
-        return xxh3_128_hexdigest(b"".join(part.tobytes() for part in parts))
+    return describe_model(path).content
 
 
 def model_feature_ids(path: str | Path) -> np.ndarray:
@@ -321,14 +317,84 @@ def load_model(path: str | Path, loss=None) -> Model:
     if d and (rising[0] < 0 or (rising[1:] == rising[:-1]).any()):
         raise InputError(f"{path}: a feature's id is below 0 or there twice; train the model again")
     del rising
-    return make_model(os.fspath(path), ids, weights, meta.plain, support)
+    return make_model(os.fspath(path), ids, weights, meta, support)
 
 
-def make_model(path: str, ids: np.ndarray, w: np.ndarray, meta: dict, support: Support | None = None) -> Model:
+def make_model(path: str, ids: np.ndarray, w: np.ndarray, meta: ModelMeta, support: Support | None = None) -> Model:
     """From weights (n_vectors * (d + 1),) as a run has them."""
-    by_class = w.reshape(meta["n_vectors"], -1)
-    intercepts = by_class[:, -1] * meta["bias"]
-    labels = tuple(meta["labels"])
+    by_class = w.reshape(meta.n_vectors, -1)
+    intercepts = by_class[:, -1] * meta.bias
+    labels = tuple(meta.labels)
     if len(by_class) == 1:
         return Model(path, ids, by_class[0, :-1], float(intercepts[0]), labels, meta, support)
     return Model(path, ids, by_class[:, :-1], intercepts, labels, meta)
+
+
+DTYPES = {"indptr": "i8", "indices": "i4", "values": "f8", "norms": "f8", "coefficients": "f8"}
+
+
+def write_support(file, support: Support) -> bytes:
+    """Write the arrays into a model file; returns their xxHashes."""
+    arrays = {name: getattr(support, name).astype(dtype, copy=False) for name, dtype in DTYPES.items()}
+    return write_arrays(create_group(file, "support"), arrays)
+
+
+def read_support(file, meta: ModelMeta) -> Support | None:
+    """Read them, verified; None where the model has weights.  ValueError where they are damaged."""
+    kernel = meta.kernel
+    if kernel is None:
+        return None
+    arrays, loaded = group(file, "support"), {}
+    for name, dtype in DTYPES.items():
+        lengths = {"indptr": kernel.n_support + 1, "indices": kernel.n_nonzeros, "values": kernel.n_nonzeros}
+        loaded[name] = read_array(arrays, name, np.dtype(dtype), lengths.get(name, kernel.n_support))
+    support = Support(**loaded, kernel={name: getattr(kernel, name) for name in ("name", "gamma", "coef0", "degree")})
+    sound = (
+        support.indptr[0] == 0
+        and support.indptr[-1] == len(support.indices)
+        and (np.diff(support.indptr) >= 0).all()
+        and (not len(support.indices) or (support.indices.min() >= 0 and support.indices.max() < meta.n_features))
+        and all(np.isfinite(loaded[name]).all() for name in ("values", "norms", "coefficients"))
+    )
+    if not sound:
+        raise ValueError("its support vectors contradict each other")
+    return support
+
+
+def describe_support(support: Support) -> dict:
+    """Their part of the model's description."""
+    return support.kernel | {"n_support": len(support.norms), "n_nonzeros": len(support.indices)}
+
+
+def support_bytes(kernel: KernelMeta | None, n_columns: int) -> int:
+    """Memory for a model's support vectors, read and in columns of so many features."""
+    if kernel is None:
+        return 0
+    return 40 * kernel.n_nonzeros + 48 * kernel.n_support + 8 * (n_columns + 2)
+
+
+FACTOR_BYTES = 8  # a feature
+
+
+def factors_of_source(source, n_features: int) -> np.ndarray | None:
+    """Factors (n_features,) of the features of a source, of a store from its file, which it may have closed; those
+    of an initial model alone have 1.  None where its values were not multiplied.  InputError where the file
+    is gone or is another one."""
+    factor = recipe_of(source).factor
+    if not factor:
+        return None
+    if source.is_open:
+        factors = read_factors(source.file, source.n_features)
+    else:
+        with open_hdf5(source.path, "store") as file, damage_named(file):
+            if read_meta(file).fingerprint != source.fingerprint:
+                raise InputError(f"{source.path}: was changed, and with it the {factor} of the model; train again")
+            factors = read_factors(file, source.n_features)
+    return np.append(factors, np.ones(n_features - len(factors)))
+
+
+def factors_of_model(path: str | Path, find: Callable[[np.ndarray], np.ndarray]) -> FeatureFactors:
+    """That of a model's features, whose positions ``find`` gives; InputError where it is damaged."""
+    with open_hdf5(path, "model") as file, damage_named(file):
+        meta = read_meta(file)
+        return FeatureFactors(find, read_factors(file, meta.n_features), meta.idf_fingerprint or "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -11,6 +11,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.user_code import is_named, not_trusted
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.losses.logistic import link as logistic
+from blocksvm.store.descriptions import Calibration, ModelMeta, PlattMeta
 
 # decision values (n,) to the probabilities (n, 2) of the smaller and the larger label, or (n, k) of k classes, or of k
 # labels of sets, to (n, k)
@@ -48,34 +49,37 @@ def steps(values: np.ndarray, corners: np.ndarray, probabilities: np.ndarray) ->
     return np.stack([1.0 - larger, larger], axis=-1)
 
 
-def link_of_loss(meta: Mapping) -> Link | None:
+def link_of_loss(loss: str | None) -> Link | None:
     """The link of a model's loss; None where it has none, or only the model names it, a loss from outside."""
-    name = meta["method"]["settings"].get("loss")
-    known = name is not None and (name in LOSSES or is_named(name))
-    return get_loss(name).link if known else None
+    return get_loss(loss).link if loss is not None and (loss in LOSSES or is_named(loss)) else None
 
 
-def known_link(meta: Mapping) -> Link | None:
-    """The link of a model, by its description; None where its decision values are no probabilities."""
-    calibration, link = meta.get("calibration"), link_of_loss(meta)
-    if meta.get("multilabel", False) or len(meta["labels"]) > 2:
-        several = each if meta.get("multilabel", False) else one_of_several
-        return None if link is None or meta["method"]["learner"] else partial(several, link=link)
-    if len(meta["labels"]) != 2:
+def link_by(
+    loss: str | None, n_labels: int, multilabel: bool, learner: bool, calibration: Calibration | None
+) -> Link | None:
+    """The link of a model, learner: of an online one; None where its decision values are no probabilities."""
+    link = link_of_loss(loss)
+    if multilabel or n_labels > 2:
+        return None if link is None or learner else partial(each if multilabel else one_of_several, link=link)
+    if n_labels != 2:
         return None
     if calibration is None:
         return link
-    if calibration["kind"] == PLATT:
-        return partial(sigmoid, slope=calibration["slope"], intercept=calibration["intercept"])
-    return partial(steps, corners=np.array(calibration["values"]), probabilities=np.array(calibration["probabilities"]))
+    if isinstance(calibration, PlattMeta):
+        return partial(sigmoid, slope=calibration.slope, intercept=calibration.intercept)
+    return partial(steps, corners=np.array(calibration.values), probabilities=np.array(calibration.probabilities))
 
 
-def link_of(meta: Mapping, path: str) -> Link:
+def known_link(meta: ModelMeta) -> Link | None:
+    """The same, by the model's description."""
+    return link_by(meta.method.loss, len(meta.labels), meta.multilabel, meta.method.learner, meta.calibration)
+
+
+def link_of(meta: ModelMeta, path: str) -> Link:
     """The same; InputError where there is none."""
-    link = known_link(meta)
+    link, name = known_link(meta), meta.method.loss
     if link is not None:
         return link
-    name = meta["method"]["settings"].get("loss")
     if name is not None and name not in LOSSES and not is_named(name):
         raise not_trusted(name, "loss", path)
     fit = " or ".join(option("loss", other) for other in LOSSES if get_loss(other).link is not None)

@@ -12,6 +12,7 @@ from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input
@@ -28,16 +29,20 @@ from blocksvm.formats.choices import PREDICTED, carried, merge_options
 from blocksvm.formats.file_reader import HDF5, inputs_of, magic_of
 from blocksvm.formats.format import EXPANSION, Reader, ReaderOptions
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text.text_source import LineLimit, TextPiece
 from blocksvm.model.decision_values import classes_of, decision_pieces, piece_bytes, rows_of_piece
-from blocksvm.model.expansion_rows import support_bytes
 from blocksvm.model.explanations import Contributions, Explainer, contributions_wanted
 from blocksvm.model.held_out import stranger_note
-from blocksvm.model.model_factors import BYTES as FACTOR_BYTES
-from blocksvm.model.model_factors import factors_of_model
-from blocksvm.model.model_file import Model, describe_model, hashed, labels_predicted, load_model, recipe_of
-from blocksvm.problems.distance import Distance
+from blocksvm.model.model_file import (
+    FACTOR_BYTES,
+    Model,
+    describe_scoring,
+    factors_of_model,
+    hashed,
+    labels_predicted,
+    load_model,
+    support_bytes,
+)
 from blocksvm.problems.expansion import Expansion
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import largest_chunk_bytes
@@ -145,9 +150,9 @@ class TextScorer:
 
     def __init__(self, model: str | Path, memory: int, format: str | None = None,
                  options: Mapping = {}, n_jobs: int = 1, explain: int | None = None):  # fmt: skip
-        description = describe_model(model)
+        description = describe_scoring(model)
         by_user(format)
-        d, n_vectors = description["n_features"], description["n_vectors"]
+        d, n_vectors = description.n_features, description.n_vectors
         self.budget = Budget(memory)
         # pieces for any number of threads take what one takes of a single thread, so that lines may be as long
         self.n_jobs = n_jobs = max(1, min(n_jobs, memory // (64 * SMALLEST_PIECE) - 1))
@@ -160,21 +165,21 @@ class TextScorer:
         self.explainer = Explainer(n_explained, model, self.budget) if n_explained else None
         # ids stay for the look-up; while the index is filled there are two copies of them
         need = 8 * width_of(n_vectors) * (d + 2) + 8 * n_vectors * (d + 1) + 8 * d + IdIndex.n_bytes(d)
-        need += support_bytes(description, d)
-        need += FACTOR_BYTES * d * bool(recipe_of(description, model).factor)
+        need += support_bytes(description.kernel, d)
+        need += FACTOR_BYTES * d * bool(description.text.factor)
         self.budget.reserve("the model", need)
         # a longer line is there up to three times while it is read, then with what is made of it, alone
         self.line_bytes = EXPANSION + 4
         self.model = load_model(model)
         self.note = ""
-        self.recipe = recipe_of(description, model)
+        self.recipe = description.text
         if format is None:
             with names_of(model):
                 get_format(self.recipe.format)
         elif format != self.recipe.format:
             before, known = self.recipe.format, self.recipe.options
-            self.recipe = replace(self.recipe, format=format, options=carried(before, format, known))
-        self.recipe = replace(self.recipe, options=merge_options(self.recipe.options, options, PREDICTED))
+            self.recipe = structs.replace(self.recipe, format=format, options=carried(before, format, known))
+        self.recipe = structs.replace(self.recipe, options=merge_options(self.recipe.options, options, PREDICTED))
         self.label = options.get("label")
         self.coverage = Coverage(self.model.path)
         self.index = IdIndex(d).fill([(0, self.model.feature_ids)])
@@ -185,7 +190,7 @@ class TextScorer:
         self.w[:, :-2] = self.model.weights
         self.w[:, -1:] = constant
         support = self.model.support
-        self.completion = Distance.of(description) if support is None else Expansion.of(support, np.arange(d), d)
+        self.completion = None if support is None else Expansion.of(support, np.arange(d), d)
         # from here on the weights are only needed in this order
         self.model = replace(self.model, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
 
@@ -261,8 +266,8 @@ class StoreScorer:
         self.path = path
         self.with_values = with_values
         self.budget = Budget(memory)
-        description = describe_model(model)
-        d, n_vectors = description["n_features"], description["n_vectors"]
+        description = describe_scoring(model)
+        d, n_vectors = description.n_features, description.n_vectors
         self.n_values = n_vectors
         # source number, label, class; the numbers are sorted with a second copy of them
         self.row_bytes = 8 + 8 + 8 + 4 + (8 * self.n_values if with_values else 0)
@@ -273,32 +278,30 @@ class StoreScorer:
             need += (8 * width_of(n_vectors) + 1) * (store.n_features + 1)
             need += (
                 GATHERED_BYTES
-                + support_bytes(description, store.n_features)
-                + 8 * d * (description.get("kernel") is not None)
+                + support_bytes(description.kernel, store.n_features)
+                + 8 * d * (description.kernel is not None)
             )
             self.budget.require("the model and the matching of its features", need)
             loaded = load_model(model)
-            recipe, trained = Recipe.of_store(store.meta, store.name), loaded.recipe
+            recipe, trained = store.meta.recipe, loaded.recipe
             self.note = ""
             if recipe.normalize != trained.normalize:
                 self.note = (
                     f"note: the model was trained on rows split with {option('normalize', trained.normalize)}, this "
                     f"store's with {recipe.normalize}: split it likewise, or its decision values are on another scale"
                 )
-            elif (description.get("idf_fingerprint") or "") != store.meta.idf_fingerprint:
+            elif (description.idf_fingerprint or "") != store.meta.idf_fingerprint:
                 self.note = (
                     "note: the model's values were multiplied by other factors than this store's: split it with "
-                    f"{option('like', description['store'])}, or its decision values are on another scale"
+                    f"{option('like', description.store)}, or its decision values are on another scale"
                 )
             self.coverage = Coverage(loaded.path)
-            if trained_on := description["fingerprint"]:
-                stranger = stranger_note(store, trained_on, description.get("holdout_fingerprint"))
+            if trained_on := description.fingerprint:
+                stranger = stranger_note(store, trained_on, description.holdout_fingerprint)
                 self.coverage.notes += [stranger] if stranger else []
             self.weights, places, self.unknown = _matched_weights(loaded, store)
             support = loaded.support
-            self.completion = (
-                Distance.of(description) if support is None else Expansion.of(support, places, store.n_features)
-            )
+            self.completion = None if support is None else Expansion.of(support, places, store.n_features)
             self.explainer = Explainer(n_explained, path, self.budget) if n_explained else None
             # from here on the weights are only needed by the store's own features
             self.model = replace(loaded, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
@@ -460,7 +463,7 @@ def _matched_weights(model: Model, store: Store) -> tuple[np.ndarray, np.ndarray
 
 def check_hashes(model: Model, store: Store) -> int | None:
     """The bits that a store's ids are hashed to; InputError where they are hashed otherwise than the model's."""
-    bits = Recipe.of_store(store.meta, store.name).bits
+    bits = store.meta.recipe.bits
     if bits is not None and bits != model.bits:
         theirs = f"without {option('bits')}" if model.bits is None else f"with {option('bits', model.bits)}"
         raise InputError(

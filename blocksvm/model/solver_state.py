@@ -1,7 +1,6 @@
 """The state of a solver in a file, in models and checkpoints alike: named arrays under the solver's name.
 
-/state/NAMESPACE/ARRAY     one array in pieces, each under a checksum; NAMESPACE is a solver's name, or
-                           "learner:" and an online learner's
+/state/NAMESPACE/ARRAY     NAMESPACE is a solver's name, or "learner:" and an online learner's
 """
 
 from __future__ import annotations
@@ -13,10 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
+from blocksvm.base.errors import InputError, option
+from blocksvm.base.labels import listed
 from blocksvm.base.objects.remote_path import place
-from blocksvm.store.arrays import SUMS, read_arrays, read_pieces, require_length, write_array
+from blocksvm.solvers.solver import SavedRun
+from blocksvm.sources.source import Source
+from blocksvm.store.arrays import read_pieces, require_length, verify_arrays, write_array
 from blocksvm.store.creation import create_hdf5
-from blocksvm.store.descriptions import ModelMeta
+from blocksvm.store.descriptions import CheckpointMeta, ModelMeta
 from blocksvm.store.hdf5_files import create_group, damage_named, group, is_group, open_hdf5, read_meta, write_meta
 
 
@@ -63,14 +66,13 @@ class SavedState:
     name space '' has a model's 'weights' and the 'ids' of its features."""
 
     path: Path
-    meta: dict
+    meta: ModelMeta | CheckpointMeta
     lengths: dict[str, dict[str, int]]
 
     @property
     def namespace(self) -> str:
         """Of the solver whose run this was."""
-        method = self.meta["method"]
-        return namespace(method["name"], method["learner"])
+        return namespace(self.meta.method.name, self.meta.method.learner)
 
     def load(self, space: str, name: str, out: np.ndarray) -> None:
         """Fill ``out``; InputError where the array is missing, damaged, or of another length or type."""
@@ -111,15 +113,15 @@ def open_state(path: str | Path) -> SavedState:
         for space in state:
             if is_group(state, space):
                 held = group(state, space)
-                lengths[space] = {n: require_length(held, n, None) for n in held if not n.endswith(SUMS)}
-        return SavedState(path, meta.plain, lengths)
+                lengths[space] = {name: require_length(held, name, None) for name in held}
+        return SavedState(path, meta, lengths)
 
 
 def verify_state(path: str | Path) -> None:
     """Read all arrays of a model or checkpoint against their checksums; InputError names what is damaged."""
     with _opened(place(path)) as file:
         read_meta(file)
-        read_arrays(file)
+        verify_arrays(file)
 
 
 def save_checkpoint(path: Path, spaces: Mapping[str, Mapping[str, np.ndarray]], meta: dict) -> None:
@@ -132,7 +134,72 @@ def save_checkpoint(path: Path, spaces: Mapping[str, Mapping[str, np.ndarray]], 
         write_meta(file, meta | {"arrays": described})
 
 
-def describe_checkpoint(path: str | Path) -> dict:
+def describe_checkpoint(path: str | Path) -> CheckpointMeta:
     """A checkpoint's description; InputError where the file is not one, or is damaged."""
     with open_hdf5(path, "checkpoint") as file, damage_named(file):
-        return read_meta(file).plain
+        return read_meta(file)
+
+
+def load_saved_run(path: Path, source: Source, axes: Mapping[str, str], labels: list) -> SavedRun:
+    """The run of the model or checkpoint at ``path``, in the rows and features that the source has now, to which rows
+    may have been added (incremental training: Tsai, Lin, Lin, KDD 2014).
+
+    axes: array -> 'row', 'feature' or 'scalar', of the solver that begins; labels: those that it learns.  InputError
+    where the run was on other rows than the source ever had, or with other labels.
+    """
+    saved = open_state(path)
+    name, before = str(path), saved.meta.fingerprint
+    if before == source.fingerprint:
+        return SavedRun(name, saved.meta.cost, saved.lengths, saved.load, saved.meta)
+    steps = list(source.history())
+    known = [k for k, step in enumerate(steps) if step.fingerprint == before]
+    if not known:
+        raise InputError(f"{name}: belongs to another store than {source.name}; name its own store")
+    theirs = getattr(saved.meta, "labels", labels)
+    if theirs != labels:
+        raise InputError(
+            f"{name}: has the labels {listed(theirs)}, and {source.name} has others since its rows were changed; start "
+            f"without {option('warm_start')}"
+        )
+    rows = _RowsBefore(saved, source, axes, steps[known[-1]].n_samples)
+    return SavedRun(name, saved.meta.cost, rows.lengths(), rows.load, saved.meta)
+
+
+class _RowsBefore:
+    """New rows begin with dual variables of 0, and new features likewise."""
+
+    def __init__(self, saved: SavedState, source: Source, axes: Mapping[str, str], n_before: int):
+        self.saved = saved
+        self.axes = axes
+        self.n_samples, self.n_features = source.n_samples, source.n_features
+        self.n_before, self.d_before = n_before, saved.meta.n_features
+
+    def lengths(self) -> dict[str, dict[str, int]]:
+        return {
+            solver: {name: self._length(name, length) for name, length in arrays.items()}
+            for solver, arrays in self.saved.lengths.items()
+        }
+
+    def _length(self, name: str, length: int) -> int:
+        axis = self.axes.get(name, "feature")
+        if axis == "scalar":
+            return length
+        before, now = (
+            (self.n_before, self.n_samples) if axis == "row" else (self.d_before + 1, self.n_features + 1)
+        )  # fmt: skip
+        return length // before * now
+
+    def load(self, solver: str, name: str, out: np.ndarray) -> None:
+        """Fill ``out`` with an array as it is in today's rows and features."""
+        axis = self.axes.get(name, "feature")
+        if axis == "scalar":
+            self.saved.load(solver, name, out)
+            return
+        flat = out.reshape(-1)
+        flat[:] = 0.0
+        columns = flat.size // (self.n_samples if axis == "row" else self.n_features + 1)
+        constant = self.d_before * columns if axis == "feature" else flat.size  # which comes last
+        for start, piece in self.saved.pieces(solver, name, flat.dtype):
+            split = min(max(constant - start, 0), len(piece))
+            flat[start : start + split] = piece[:split]
+            flat[flat.size - columns + start + split - constant :][: len(piece) - split] = piece[split:]

@@ -16,11 +16,12 @@ from blocksvm.base.labels import listed
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings, plain
 from blocksvm.conversion.feature_ids import IdIndex
-from blocksvm.formats.recipe import Recipe
 from blocksvm.model.decision_values import Pieces, area_under_curve
-from blocksvm.model.model_file import describe_model, load_model, model_feature_ids, model_fingerprint, recipe_of
+from blocksvm.model.model_file import describe_model, load_model, model_feature_ids, model_fingerprint
 from blocksvm.model.solver_state import open_state
 from blocksvm.sources.source import Source
+from blocksvm.store.descriptions import MethodMeta, ModelMeta
+from blocksvm.store.recipe import recipe_of
 
 
 class InitialModels:
@@ -52,21 +53,21 @@ class InitialModels:
             solver.capabilities.require("continues", solver.name, "continue_from", *instead)
             check_continued(self.continue_from, saved, method, bias, self.fingerprints[1])
             self._check_labels(self.continue_from, saved, labels)
-            self.outers = saved["outer"]
+            self.outers = saved.outer
         if self.prior is not None:
             solver.capabilities.require("takes_prior", solver.name, "prior", "dual-cd and most learners take one")
             self._check_labels(self.prior, describe_model(self.prior), labels)
         for path in (self.continue_from, self.prior):
-            theirs = None if path is None else recipe_of(describe_model(path), path).bits
-            if theirs is not None and theirs != Recipe.of_store(getattr(self.source, "meta", None), path).bits:
+            theirs = None if path is None else describe_model(path).text.bits
+            if theirs is not None and theirs != recipe_of(self.source).bits:
                 raise InputError(
                     f"{path}: has features hashed to {theirs} bits, which {self.source.name} does not have; split "
                     f"it with {option('bits', theirs)}, or go on with stream"
                 )
 
-    def _check_labels(self, path: Path, saved: dict, labels: list) -> None:
-        if saved["labels"] != labels:
-            theirs = f"the labels {listed(saved['labels'])}" if saved["labels"] else "real targets"
+    def _check_labels(self, path: Path, saved: ModelMeta, labels: list) -> None:
+        if saved.labels != labels:
+            theirs = f"the labels {listed(saved.labels)}" if saved.labels else "real targets"
             raise InputError(f"{path}: has {theirs}, other ones than {self.source.name}")
 
     def check_resumed(self, saved: list, path: Path) -> None:
@@ -85,7 +86,7 @@ class InitialModels:
         if not paths:
             return
         d = self.source.n_features
-        most = sum(describe_model(path)["n_features"] for path in paths)
+        most = sum(describe_model(path).n_features for path in paths)
         budget.require("matching of features", IdIndex.n_bytes(d) + 40 * most)
         self.index = IdIndex(d).fill(self.source.feature_id_pieces())
         unknown = [ids[self.index.find(ids) < 0] for ids in map(model_feature_ids, paths)]
@@ -120,10 +121,7 @@ class InitialModels:
                 continue
             target = state[array.name]
             if array.axis == "scalar":
-                # earlier releases counted less
-                saved.load(
-                    saved.namespace, array.name, target[: saved.lengths[saved.namespace].get(array.name, len(target))]
-                )
+                saved.load(saved.namespace, array.name, target)
                 continue
             # class after class: the numbers of its features, then those of the constant one
             width = array.columns // solver.n_vectors
@@ -177,11 +175,11 @@ def doubt_of_prior(path: Path, pieces: Pieces, y: np.ndarray) -> str:
 MAY_CHANGE = ("query",)  # settings of the rows to come, of which nothing is kept in what was learned
 
 
-def continued_settings(path: str | Path, saved: Mapping, takes: Settings, values: Mapping) -> dict:
+def continued_settings(path: str | Path, saved: MethodMeta, takes: Settings, values: Mapping) -> dict:
     """The settings with which the learner of a model goes on: those of ``saved``, the method of its description, with
     which ``values`` (name -> value, None for what has none) must agree, but for MAY_CHANGE."""
-    before = takes.restored(saved["settings"])
-    for name, value in takes.checked(values, saved["name"]).items():
+    before = takes.restored(saved.settings)
+    for name, value in takes.checked(values, saved.name).items():
         was = before.get(name, takes[name].default)
         if name in MAY_CHANGE:
             before[name] = value
@@ -193,27 +191,25 @@ def continued_settings(path: str | Path, saved: Mapping, takes: Settings, values
     return before
 
 
-def check_continued(path: Path, saved: Mapping, method: Mapping, bias: float, prior: str | None) -> None:
+def check_continued(path: Path, saved: ModelMeta, method: Mapping, bias: float, prior: str | None) -> None:
     """InputError where a model was learned by another method, with other settings, another constant feature or another
     prior (its fingerprint) than learning is to go on with."""
-    before, now = saved["method"], plain(method)
-    if (before["name"], before["learner"]) != (now["name"], now["learner"]):
-        raise InputError(
-            f"{path}: was learned by {before['name']}, not by {now['name']}; continue with the same learner"
-        )
+    before, now = saved.method, plain(method)
+    if (before.name, before.learner) != (now["name"], now["learner"]):
+        raise InputError(f"{path}: was learned by {before.name}, not by {now['name']}; continue with the same learner")
     for name, value in now["settings"].items():
-        if name in before["settings"] and before["settings"][name] != value and name not in MAY_CHANGE:
+        if name in before.settings and before.settings[name] != value and name not in MAY_CHANGE:
             raise InputError(
-                f"{path}: was learned with {option(name)} {before['settings'][name]}, not {value}; "
+                f"{path}: was learned with {option(name)} {before.settings[name]}, not {value}; "
                 "continue with the same settings"
             )
-    if saved["settings"].get("bias", 0.0) != bias:
+    if saved.constant != bias:
         raise InputError(
-            f"{path}: was learned with {option('bias')} {saved['settings'].get('bias', 0.0):g}, but {bias:g} is given "
+            f"{path}: was learned with {option('bias')} {saved.constant:g}, but {bias:g} is given "
             "now; continue with the same settings"
         )
-    if saved.get("prior_fingerprint") != prior:
+    if saved.prior_fingerprint != prior:
         what = "without a prior model"
-        if saved.get("prior_fingerprint") is not None:
-            what = f"with the prior model {saved['prior']}"
+        if saved.prior_fingerprint is not None:
+            what = f"with the prior model {saved.prior}"
         raise InputError(f"{path}: was learned {what}; continue with the same {option('prior')}")

@@ -45,8 +45,13 @@ from blocksvm.online.loops import (
     SetTable,
 )
 from blocksvm.online.runner import LearnerState, Runner, known_of
+<<<<<<< HEAD
 from blocksvm.problems.distance import DISTANCE, Distance
 from blocksvm.problems.problem import class_factors, kinds_of, sums_by_class
+=======
+from blocksvm.problems.problem import class_factors, sums_by_class
+from blocksvm.problems.several_problems import kinds_of
+>>>>>>> form
 from blocksvm.solvers.solver import (
     CLASSES,
     REAL,
@@ -216,7 +221,7 @@ class OnlineSolver(RowSolver):
         """
         runner, epochs, tally = self.runner, state["epochs"], state["tally"]
         if self.predicts_rows:
-            return f"radius {self.describe(state)[DISTANCE]['radius']:.6g}"
+            return f"radius {self.describe(state)['radius']:.6g}"
         if not self.on_mistakes or runner.rule is not None or epochs[LAST] < 0.0:
             return ""
         if epochs[LAST] == 0.0:
@@ -241,9 +246,6 @@ class OnlineSolver(RowSolver):
 
     def describe(self, state: State) -> dict:
         return self.runner.describe(state["scalars"])
-
-    def completion(self, state: State) -> Distance | None:
-        return Distance.of(self.describe(state))
 
 
 def method_of(learner: Learner) -> Method:

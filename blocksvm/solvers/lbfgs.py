@@ -153,7 +153,7 @@ class LBFGS(CertifiesItself):
         vectors = self.columns(state, "trial").T[: self.n_vectors]
         fits = n_entries == (trial.size if space else vectors.size)
         # class after class: where features have been added since, a class's numbers lie elsewhere
-        apart = self.several and not space and saved.meta["fingerprint"] != self.fingerprint
+        apart = self.several and not space and (saved.meta is None or saved.meta.fingerprint != self.fingerprint)
         if not fits or apart:
             raise InputError(
                 f"{saved.name}: holds no weights of {self.n_vectors:,} vectors of these features; lbfgs starts from a "

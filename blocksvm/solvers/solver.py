@@ -22,6 +22,7 @@ from blocksvm.problems.certificate import Certificate
 from blocksvm.problems.support_rows import Support
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
+from blocksvm.store.descriptions import RunMeta
 
 TWO_CLASSES, CLASSES, REAL = "two classes", "classes", "real numbers"  # what the targets of a solver may be
 
@@ -150,14 +151,15 @@ class Visit:
 
 @dataclass(frozen=True)
 class SavedRun:
-    """The end of a previous run, for a warm start: name of the file, its description ``meta``, lengths of the arrays
-    that it has for each solver, {solver: {array: entries}}, and ``load(solver, array, out)``; solver '' has
-    'weights'."""
+    """The end of a previous run, for a warm start: name of the file, its C by class, lengths of the arrays that it has
+    for each solver, {solver: {array: entries}}, ``load(solver, array, out)``, where solver '' has 'weights'; and the
+    file's description."""
 
     name: str
-    meta: dict
+    cost: list | None
     lengths: dict[str, dict[str, int]]
     load: Callable[[str, str, np.ndarray], None]
+    meta: RunMeta | None = None
 
 
 @dataclass(frozen=True)
@@ -200,10 +202,15 @@ class Solver(Protocol):
     ``start``; n_features: d, where its features are others than the source's: 0 .. d - 1 are then their ids; member
     (m, k) bool: the labels of each of the rows' m sets, of a solver that has no problem; ranks: the decision values
     order the labels of a set, and nothing parts those in it from those outside; real_targets: the rows' labels are
+<<<<<<< HEAD
     taken as real numbers, else they are classes; predicts_rows: it looks at no labels: its real target is 0, and its
     decision value each row's distance; threads: for work whose result does not depend on how many they are;
     clips_alpha: its dual variables may lie beyond their bounds, and certificates move them there;
     exact_drift: certificates measure ||w - w(alpha)|| whole, with an array of the size of w;
+=======
+    taken as real numbers, else they are classes; predicts_rows: it looks at no labels, and its
+    weights predict none; threads: for work whose result does not depend on how many they are;
+>>>>>>> form
     passes_like_decoding: a pass over a block takes about as long as decoding the next one, to which one of the threads
     is left.
     """

@@ -114,7 +114,7 @@ def create_together(
             sinks.append(Sink(path, overwrite, temp))
             files.append(NewHdf5(sinks[-1]))
             write_text_attribute(files[-1], "blocksvm", kind)
-            files[-1].attrs["format_version"] = VERSIONS[kind][-1]
+            files[-1].attrs["format_version"] = VERSIONS[kind]
         yield files
         for file in files:
             file.close()

@@ -10,21 +10,16 @@
     /features/idf   where values were multiplied by their features' factors, idf or scale: these
     /features/names, name_ends   where features have names: UTF-8 bytes; feature j's name ends at name_ends[j], and
                begins where the one before it ends
-    /labels/   where labels are not numbers, the distinct ones, rising; a row's label is then its place among them
+    /labels    where labels are not numbers, the distinct ones, rising, as JSON, a set as a list of its members, rising;
+               a row's label is then its place among them
     /meta      JSON: counts, labels, sources, settings, checksums of the tables; its own checksum is an attribute
 
-A row without a label has nan.  Labels that are strings: /labels/text (UTF-8) and /labels/ends, like names.  Labels that
-are sets: their members in text and ends, or, if they are numbers, in /labels/numbers; set c holds the members that
-/labels/members[set_ends[c - 1] : set_ends[c]] counts out, rising.  Of an array "x" in /features and /labels, "x.xxh3"
-has the checksums of its HDF5 chunks.
-
-Version 1 had no weights, no names, no labels other than numbers and none missing; it is read as it was.
+A row without a label has nan.  The arrays of /features and /labels are under HDF5's own checksums.
 
 Values that hardly compress are stored as they are (HDF5 marks such parts); a part's size tells.
 
-A description is validated whole when it is read, so that its users need not check again.  Keys that are not named
-here are only in its ``plain``, and one with a default may be missing.  Whole and Size are whole numbers of 0 or more, a
-Count is one of 1 or more.
+A description is validated whole when it is written and when it is read, so that its users need not check again; one
+with a default may be missing.  Whole and Size are whole numbers of 0 or more, a Count is one of 1 or more.
 
 A chunk is a run of rows that begins on a part boundary; the last part is padded with zeros.  A chunk has one part,
 unless it is a single row of more than L entries.  Read one in a few lines of h5py (and ``import hdf5plugin``):
@@ -45,9 +40,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct, field
 
 from blocksvm.base.labels import NUMBERS
+from blocksvm.store.recipe import UNCHANGED, Recipe
 
 ROW = np.dtype([("length", "<u4"), ("label", "<f8"), ("sq_norm", "<f8"), ("source", "<u8")])
 WEIGHTED_ROW = np.dtype([*ROW.descr, ("weight", "<f8")])
@@ -81,12 +77,6 @@ Values = Literal["ones", "float32", "float64"]
 Dtype = Literal["|u1", "|i1", "|b1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8"]
 
 
-class Description(Struct, kw_only=True):
-    """plain: what the file has, as JSON holds it."""
-
-    plain: dict = {}
-
-
 class SourceMeta(Struct):
     name: str
     text_bytes: Size
@@ -107,9 +97,13 @@ class StoreSettingsMeta(Struct):
     duplicates: str = "error"
     normalize: str = "none"
     dtype: str = ""
+    holdout: float = 0.0
+    weights: str | None = None
+    idf: str = UNCHANGED
+    scale: str = UNCHANGED
 
 
-class StoreMeta(Description):
+class StoreMeta(Struct, kw_only=True):
     n_samples: Count
     n_features: Size
     n_nonzeros: Size
@@ -137,7 +131,7 @@ class StoreMeta(Description):
     idf_from: str = ""
     holdout_fingerprint: str = ""
     training_fingerprint: str = ""
-    recipe: dict | UnsetType = UNSET
+    recipe: Recipe = field(default_factory=Recipe)
     history: list[StepMeta] = []
     notes: list[str] = []
     features_left_out: Size = 0
@@ -174,23 +168,20 @@ def _rising(values: list) -> bool:
         return False
 
 
-class MethodSettingsMeta(Struct):
-    loss: str | None = None
-
-
 class MethodMeta(Struct):
+    """settings: by name, those that the solver or learner has."""
+
     name: str
     learner: bool
-    settings: MethodSettingsMeta
+    settings: dict[str, Any]
 
+    @property
+    def loss(self) -> str | None:
+        return self.settings.get("loss")
 
-class SettingsMeta(Struct):
-    bias: float | Literal["free"] | None = None
-    solver: Any = UNSET
-
-
-class ByClassMeta(Struct):
-    rel_gap: list[float | None]
+    def __post_init__(self) -> None:
+        if not isinstance(self.loss, str | None):
+            raise ValueError("its loss is no name")
 
 
 class CertificateMeta(Struct):
@@ -200,7 +191,7 @@ class CertificateMeta(Struct):
     accuracy: float | None
     rmse: float | None = None
     alpha_factors: Pair | None = None
-    by_class: ByClassMeta | None = None
+    by_class: dict[str, list[float | None]] | None = None
     rounding: float | None = None
 
 
@@ -218,6 +209,9 @@ class IsotonicMeta(Struct, tag_field="kind", tag="isotonic"):
             raise ValueError("its values are no rising corners")
 
 
+Calibration = PlattMeta | IsotonicMeta
+
+
 class KernelMeta(Struct):
     name: Literal["linear", "polynomial", "rbf"]
     gamma: float
@@ -227,108 +221,109 @@ class KernelMeta(Struct):
     n_nonzeros: Size
 
 
-class TextMeta(Struct):
-    normalize: str
-    duplicates: str
-    dtype: Literal["float32", "float64"]
-
-
-class ModelMeta(Description):
-    n_features: Size
-    bias: float
-    n_samples: Size
-    fingerprint: str | None
-    store: str
-    settings: SettingsMeta
-    labels: list[float | str]
-    prior: str | None
-    prior_fingerprint: str | None
-    text: TextMeta
-    values: Values
-    certificate: CertificateMeta | None
-    status: str
-    outer: Size
-    seconds: float
-    passes: list[Size]
-    versions: dict
-    n_vectors: Count
-    method: MethodMeta
-    bits: Annotated[int, Meta(ge=1, le=31)] | None = None
-    cost: Cost | None = None
-    multilabel: bool = False
-    calibration: PlattMeta | IsotonicMeta | None = None
-    kernel: KernelMeta | None = None
-    idf_fingerprint: str | None = None
-    holdout_fingerprint: str | None = None
-    set_passes: list[Size] = []
-
-    def __post_init__(self) -> None:
-        # none, where the targets are real numbers
-        if len(self.labels) == 1 or not _rising(self.labels):
-            raise ValueError("its labels are not two or more of one kind that rise, or none")
-        require_one_kind(self.cost)
-        if self.n_vectors not in (1, len(self.labels)):
-            raise ValueError("it has not one vector of weights for each of its labels")
-
-
-def require_one_kind(cost: list | None) -> None:
-    """ValueError where numbers and lists of them stand beside each other."""
-    if len({type(one) for one in cost or ()}) > 1:
-        raise ValueError("its cost is neither numbers nor lists of them")
-
-
 class PartitionMeta(Struct):
+    """Of a run's blocks; unit_bytes: None of rows in memory; on_cluster: workers have read them."""
+
     resident: bool
     capacity: Size
     set_bytes: Size | None = None
     unit_bytes: Count | None = None
+    on_cluster: bool = False
 
 
-class RatioMeta(Struct):
-    rows: float
-    set: float
+class RunMeta(Struct, kw_only=True):
+    """What the files of a run have in common.  settings: of the run, by name; cost: C by class, or by problem and
+    class; earlier: fingerprints of the models that it began with."""
 
-
-class PolicyMeta(Struct):
-    ratio: RatioMeta
-    work: float
-
-
-class CertifiedMeta(Struct):
-    outer: Size
-    passes: Size
-    figures: CertificateMeta
-
-
-class ProgressMeta(Struct):
-    outer: Count
-    visit: Size
-    phase: Literal["reading", "closed", "told", "at rest"]
-    passes: list[Size]
-    set_passes: list[Size]
-    estimates: list[float | None]
-    suggested: tuple[float | None, float | None, float | None]
-    policy: PolicyMeta
-    certified: CertifiedMeta | None
-    best: CertifiedMeta | None
-
-
-class CheckpointMeta(Description):
     n_features: Size
-    fingerprint: str
-    settings: SettingsMeta
-    cost: Cost | None
-    partition: PartitionMeta
-    earlier: list[str | None]
-    arrays: dict[str, dict[str, tuple[Dtype, Size]]]
-    progress: ProgressMeta
-    tally: dict
-    seconds: float
-    versions: dict
+    fingerprint: str | None
     method: MethodMeta
+    settings: dict[str, Any]
+    cost: Cost | None = None
+    partition: PartitionMeta | None = None
+    earlier: list[str | None] = []
+    seconds: float
+    versions: dict[str, str]
+
+    @property
+    def constant(self) -> float | str:
+        """The setting ``bias``."""
+        return self.settings.get("bias") or 0.0
 
     def __post_init__(self) -> None:
-        require_one_kind(self.cost)
+        if len({type(one) for one in self.cost or ()}) > 1:
+            raise ValueError("its cost is neither numbers nor lists of them")
+        if not isinstance(self.constant, int | float) and self.constant != "free":
+            raise ValueError("its bias is neither a number nor free")
+
+
+class StreamProgressMeta(Struct):
+    """Of a stream: its rows, and what they have cost."""
+
+    rows: Size
+    cumulative_loss: float
+    mistakes: Size | None
+    squared_errors: float | None = None
+    cumulative_cost: float | None = None
+    asked: Size | None = None
+    skipped: Size = 0
+    unlabelled: Size = 0
+
+
+class ModelMeta(RunMeta, kw_only=True):
+    """bias: value of the constant feature; status: how the run ended, 'stream' or 'imported'; outer_of_weights: where
+    the weights are those of an earlier outer iteration; radius: of a model of rows without labels; columns, label_type:
+    of an estimator's matrices and labels; content: an xxHash of ids, weights and support vectors, '' in memory."""
+
+    bias: float
+    n_samples: Size
+    store: str
+    labels: list[float | str]
+    prior: str | None
+    prior_fingerprint: str | None
+    text: Recipe
+    values: Values
+    certificate: CertificateMeta | None
+    status: str
+    outer: Size
+    passes: list[Size]
+    n_vectors: Count
+    multilabel: bool = False
+    ranks: bool = False
+    calibration: Calibration | None = None
+    kernel: KernelMeta | None = None
+    idf_fingerprint: str | None = None
+    holdout_fingerprint: str | None = None
+    set_passes: list[Size] = []
+    outer_of_weights: Size | None = None
+    progress: StreamProgressMeta | None = None
+    radius: float | None = None
+    columns: Annotated[int, Meta(ge=1, le=2**40)] | None = None
+    label_type: str = ""
+    content: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # none, where the targets are real numbers
+        if len(self.labels) == 1 or not _rising(self.labels):
+            raise ValueError("its labels are not two or more of one kind that rise, or none")
+        if self.n_vectors not in (1, len(self.labels)):
+            raise ValueError("it has not one vector of weights for each of its labels")
+
+
+class CheckpointMeta(RunMeta, kw_only=True):
+    """arrays: type and length of those of the state, by name space and name; progress, tally: where the run stands, as
+    training/record.py declares it."""
+
+    partition: PartitionMeta
+    arrays: dict[str, dict[str, tuple[Dtype, Size]]]
+    progress: dict[str, Any]
+    tally: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not all(isinstance(self.progress.get(name), int) for name in ("outer", "visit")):
+            raise ValueError("its progress has no outer iteration")
 
 
 class StructureCertificateMeta(Struct):
@@ -337,7 +332,7 @@ class StructureCertificateMeta(Struct):
     rel_gap: float
 
 
-class StructureMeta(Description):
+class StructureMeta(Struct, kw_only=True):
     """A model of outputs with structure."""
 
     task: str
@@ -355,9 +350,11 @@ class StructureMeta(Description):
     seconds: float
     versions: dict
     n_pairs: Size = 0
+    kind_sets: list[list[Size]] = []
 
 
-SCHEMAS: dict[str, type[Description]] = {
+Description = StoreMeta | ModelMeta | CheckpointMeta | StructureMeta
+SCHEMAS: dict[str, type] = {
     "store": StoreMeta,
     "model": ModelMeta,
     "checkpoint": CheckpointMeta,
@@ -370,17 +367,21 @@ def parse(data: bytes, kind: str) -> Any:
     try:
         # not msgspec's own reader: names of files that are no text stand in descriptions as lone surrogates
         meta = json.loads(data, parse_constant=_finite, parse_float=_finite)
-        description = typed(meta, SCHEMAS[kind])
+        return typed(meta, SCHEMAS[kind])
     except RecursionError:
         raise ValueError("its description is nested too deeply") from None
-    description.plain = meta
-    return description
 
 
-def typed(saved: dict, kind: type):
+def as_json(description) -> Any:
+    """As JSON holds it: a description, or what will be one."""
+    # classes of their own are texts of the command line, and numbers of numpy
+    return msgspec.to_builtins(description, enc_hook=lambda own: str(own) if isinstance(own, str) else own.item())
+
+
+def typed(saved: dict, kind: Any):
     """An object of a class with annotated fields; ValueError where one is missing or of another type."""
     try:
-        return msgspec.convert(saved, kind)
+        return msgspec.convert(as_json(saved), kind)
     except msgspec.ValidationError as error:
         text = str(error)  # it may quote a value of any length
         raise ValueError(f"its description: {text if len(text) < 300 else f'{text[:200]} ... {text[-80:]}'}") from None

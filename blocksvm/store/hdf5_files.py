@@ -16,10 +16,10 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import open_input, require_same
 from blocksvm.base.objects.remote_path import RemotePath, place
 from blocksvm.base.outputs.writing import system_number
-from blocksvm.store.descriptions import parse
+from blocksvm.store.descriptions import SCHEMAS, as_json, parse, typed
 
-# The versions that are read, of each kind of file; the last one is written.
-VERSIONS = {"store": (1, 2), "model": (2,), "checkpoint": (2,), "structure": (1,)}
+# of each kind of file; no other one is read
+VERSIONS = {"store": 3, "model": 3, "checkpoint": 3, "structure": 2}
 MAKERS = {
     "store": "blocksvm split",
     "model": "blocksvm train",
@@ -96,10 +96,10 @@ def open_hdf5(path: str | Path, *kinds: str) -> OpenHdf5:
             raise InputError(f"{path}: is not a blocksvm {wanted}, or is damaged; make one with {maker}") from error
         if kind not in kinds:
             raise InputError(f"{path}: is a {kind_text(kind)}, but a {wanted} is needed here; make one with {maker}")
-        if version not in VERSIONS[kind]:
-            newest = VERSIONS[kind][-1]
-            age, advice = ("newer", "install a newer blocksvm") if version > newest else ("older", "make it again")
-            raise InputError(f"{path}: has format version {version}, {age} than this program's {newest}; {advice}")
+        if version != VERSIONS[kind]:
+            ours = VERSIONS[kind]
+            age, advice = ("newer", "install a newer blocksvm") if version > ours else ("older", "make it again")
+            raise InputError(f"{path}: has format version {version}, {age} than this program's {ours}; {advice}")
     except BaseException:
         file.close()
         raise
@@ -230,13 +230,16 @@ def first_line(error: BaseException) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
-def write_meta(file: h5py.File, meta: dict) -> None:
-    """Store a JSON object and its checksum in the root's attributes."""
+def write_meta(file: h5py.File, meta: dict) -> dict:
+    """Store a description, of a file of this kind, as JSON and its checksum in the root's attributes; returns all of
+    it."""
+    meta = as_json(typed(meta, SCHEMAS[text_attribute(file, "blocksvm")]))
     text = json.dumps(meta, sort_keys=True, allow_nan=False)
     data = np.frombuffer(text.encode(), dtype=np.uint8)
     # a dataset, since attributes are limited to 64 kB
     file.create_dataset("meta", data=data)
     write_text_attribute(file, "meta_checksum", xxh3_64_hexdigest(text.encode()))
+    return meta
 
 
 def read_meta(file: h5py.File) -> Any:

@@ -20,11 +20,98 @@ from blocksvm.base.threads import n_processors
 from blocksvm.sources.block import INDEX_BYTES, Arena, Block
 from blocksvm.sources.source import ChunkTable, Source, Step, largest_chunk_bytes, new_block
 from blocksvm.store import codec
-from blocksvm.store.arrays import PIECE, read_labels, read_pieces, read_range, read_strings, read_text, require_length
+from blocksvm.store.arrays import PIECE, read_labels, read_names, read_pieces, read_range, read_text, require_length
 from blocksvm.store.decoder import ChunkBytes, Decoder, DiskBytes, SharedWork, Span
 from blocksvm.store.descriptions import CHUNK, PART, ROW, WEIGHTED_ROW, StoreMeta
 from blocksvm.store.hdf5_files import damage_named, member, open_hdf5, read_meta, read_table
-from blocksvm.store.part_table import PartTable, most_bytes, unit_bytes, units_of
+from blocksvm.store.writer import fill_offsets
+
+UNITS_WANTED = 800
+UNIT_BYTES = 16_000_000
+UNIT_SHARE = 1 / 6  # of the memory for what is under way
+
+
+class PartTable:
+    """Of a store's file and its tables of PART and of CHUNK records; ValueError where the file's datasets are not those
+    that the tables are of."""
+
+    def __init__(self, file, parts: np.ndarray, chunks: np.ndarray, chunk_nnz: int, row_dtype: np.dtype, value_dtype):
+        rows = member(file, "rows")
+        if rows.dtype != row_dtype or rows.shape != (int(chunks["n_rows"].sum(dtype=np.int64)),):
+            raise ValueError("/rows does not have the rows that the description names")
+        dtypes = {"indices": np.dtype(np.int32)} | ({} if value_dtype is None else {"values": np.dtype(value_dtype)})
+        for name, dtype in dtypes.items():
+            stored = member(file, name)
+            if stored.shape != (len(parts) * chunk_nnz,) or stored.chunks != (chunk_nnz,) or stored.dtype != dtype:
+                raise ValueError(f"/{name} does not have the parts that the description names")
+        self.records = parts
+        self.chunk_nnz = chunk_nnz
+        self.rows_offset: int | None = rows.id.get_offset()
+        self.row_bytes = row_dtype.itemsize
+        self.entry_bytes = {name: dtype.itemsize for name, dtype in dtypes.items()}
+        self.first_row, self.n_rows, self.first_part, self.n_parts = (
+            chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "first_part", "n_parts")
+        )
+        sizes = parts["indices_size"].astype(np.int64) + parts["values_size"]
+        self.largest_part = int(sizes.max(initial=0))
+
+    def renew(self, file) -> None:
+        """Take the offsets from HDF5 where those of the table are stale, since another tool has rewritten the file."""
+        for name in self.entry_bytes if len(self.records) else ():
+            last = len(self.records) - 1
+            info = file[name].id.get_chunk_info_by_coord((last * self.chunk_nnz,))
+            if info.byte_offset != self.records[name + "_offset"][last]:
+                fill_offsets(file[name], self.records, name, self.chunk_nnz)
+
+    def check(self, file_bytes: int) -> None:
+        """ValueError where the rows or a part are not in the file, or a part is larger than Blosc makes one."""
+        for name, size in self.entry_bytes.items() if len(self.records) else ():
+            offsets, sizes = self.records[name + "_offset"], self.records[name + "_size"].astype(np.uint64)
+            if int(sizes.max()) > self.chunk_nnz * size + codec.HEADER:
+                raise ValueError(f"a part of /{name} is larger than what it holds")
+            if int(offsets.max()) > file_bytes or int((offsets + sizes).max()) > file_bytes:
+                raise ValueError("the file is truncated")
+        if self.rows_offset is None or self.rows_offset + int(self.n_rows.sum()) * self.row_bytes > file_bytes:
+            raise ValueError("the file is truncated")
+
+    def of_chunk(self, chunk: int) -> list[tuple]:
+        """The records of a chunk's parts (PART dtype, as tuples of int)."""
+        first = int(self.first_part[chunk])
+        return self.records[first : first + int(self.n_parts[chunk])].tolist()
+
+    def rows(self, chunk: int) -> Span:
+        """Where the records of a chunk's rows lie."""
+        assert self.rows_offset is not None
+        begin = self.rows_offset + int(self.first_row[chunk]) * self.row_bytes
+        return begin, begin + int(self.n_rows[chunk]) * self.row_bytes
+
+    def spans(self, chunk: int) -> list[Span]:
+        """Where the bytes of a chunk lie."""
+        spans = [self.rows(chunk)]
+        for indices_at, indices_size, values_at, values_size, _ in self.of_chunk(chunk):
+            spans += [(indices_at, indices_at + indices_size), (values_at, values_at + values_size)]
+        return spans if "values" in self.entry_bytes else spans[:1] + spans[1::2]
+
+    def sizes(self) -> np.ndarray:
+        """(n_chunks,) int64: the bytes of each chunk."""
+        parts = np.append(0, np.cumsum(self.records["indices_size"].astype(np.int64) + self.records["values_size"]))
+        return self.n_rows * self.row_bytes + parts[self.first_part + self.n_parts] - parts[self.first_part]
+
+
+def most_bytes(share: int) -> int:
+    """Of a unit, and of what is asked for at once; share: the memory for what is under way."""
+    return max(1, min(UNIT_BYTES, int(UNIT_SHARE * share)))
+
+
+def unit_bytes(sizes: np.ndarray, share: int) -> int:
+    """Of a store's units; sizes (n_chunks,) int64: its chunks' bytes."""
+    return max(1, min(most_bytes(share), int(sizes.sum()) // UNITS_WANTED))
+
+
+def units_of(sizes: np.ndarray, n_bytes: int) -> np.ndarray:
+    """The first chunk of each unit, int64, rising."""
+    return np.unique((np.cumsum(sizes) - sizes) // n_bytes, return_index=True)[1]
+
 
 # Threads that may decode a block together: one of the reader, one that waits for the block and helps (``help``), and
 # more of its own.  Their buffers take this part of the memory, or what LEAST_DECODERS need.
@@ -103,7 +190,7 @@ class Store(Source):
             require_length(self._group("features"), "ids", meta.n_features)
             table = None
             if meta.label_kind != NUMBERS:
-                table = read_labels(self._group("labels"), meta.n_labels, meta.label_kind == SETS)
+                table = read_labels(self.file, meta.n_labels, meta.label_kind == SETS)
                 if meta.labels is not None and table != tuple(label for label, _ in meta.labels):
                     raise ValueError("/labels has other labels than the description")
             super().__init__(
@@ -238,7 +325,7 @@ class Store(Source):
             return None
         features = self._group("features")
         require_length(features, "name_ends", self.n_features)
-        return read_strings(features, "names", "name_ends", start, stop)
+        return read_names(features, start, stop)
 
     @property
     def name_bytes(self) -> int:
@@ -249,7 +336,7 @@ class Store(Source):
         """The names of some features as UTF-8, one after the other, and where each begins and the last ends."""
         if not self.named:
             return None
-        return read_text(self._group("features"), "names", "name_ends", start, stop)
+        return read_text(self._group("features"), start, stop)
 
     def history(self) -> Iterator[Step]:
         return (Step(step.fingerprint, step.n_samples) for step in self.meta.history)

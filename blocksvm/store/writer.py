@@ -14,11 +14,22 @@ from xxhash import xxh3_128_hexdigest
 
 from blocksvm.base.labels import MOST_LABELS, STRINGS, kind_of
 from blocksvm.store import codec
-from blocksvm.store.arrays import blosc_dataset, write_array, write_arrays, write_labels, write_names
+from blocksvm.store.arrays import write_array, write_arrays, write_labels, write_names
 from blocksvm.store.descriptions import CHUNK, PART, ROW, WEIGHTED_ROW
 from blocksvm.store.hdf5_files import create_group
 
 SYNC_BYTES = 48_000_000  # written, after which the disk is set to work: the last sync then has little left to wait for
+
+
+def blosc_dataset(group, name: str, dtype, chunk: int) -> h5py.Dataset:
+    """An empty 1-D dataset that grows, whose chunks hold what ``codec.encode`` makes, readable by any HDF5 with
+    hdf5plugin."""
+    import hdf5plugin
+
+    options = hdf5plugin.Blosc(cname=codec.CODEC, clevel=codec.LEVEL, shuffle=hdf5plugin.Blosc.SHUFFLE)
+    return group.create_dataset(
+        name, shape=(0,), maxshape=(None,), dtype=dtype, chunks=(chunk,), fillvalue=0, **dict(options)
+    )
 
 
 class StoreWriter:
@@ -49,11 +60,10 @@ class StoreWriter:
         self.value_dtype = None if value_dtype is None else np.dtype(value_dtype)
         self.pool = pool
         self.most_pending = 2 * jobs
-        growing = {"shape": (0,), "chunk": chunk_nnz, "maxshape": (None,)}
-        self.indices = blosc_dataset(file, "indices", dtype=np.int32, **growing)
+        self.indices = blosc_dataset(file, "indices", np.int32, chunk_nnz)
         self.values = None
         if self.value_dtype is not None:
-            self.values = blosc_dataset(file, "values", dtype=self.value_dtype, **growing)
+            self.values = blosc_dataset(file, "values", self.value_dtype, chunk_nnz)
         self.weighted = weighted
         self.rows = file.create_dataset("rows", shape=(n_rows,), dtype=WEIGHTED_ROW if weighted else ROW)
         self.row_type = h5py.h5t.py_create(self.rows.dtype)
@@ -219,18 +229,14 @@ class StoreWriter:
         self.file.create_dataset("chunks", data=chunks)
         self.file.create_dataset("parts", data=parts)
         features = create_group(self.file, "features")
-        write_array(features, "ids", n_features, np.int64, feature_ids)
+        content = [chunks.tobytes(), parts["checksum"].tobytes()]
+        content.append(write_array(features, "ids", n_features, np.int64, feature_ids))
         if names is not None:
             write_names(features, *names)
         if factors is not None:
             write_arrays(features, {"idf": factors})
         if labels is not None:
-            write_labels(self.file, labels)
-        content = chunks.tobytes() + parts["checksum"].tobytes() + features["ids.xxh3"][()].tobytes()
-        if labels is not None:
-            content += b"".join(
-                checksums[()].tobytes() for name, checksums in sorted(self.file["labels"].items()) if "xxh3" in name
-            )
+            content.append(write_labels(self.file, labels))
         meta = meta | {
             "n_samples": self.rows_cut,
             "n_features": n_features,
@@ -244,7 +250,7 @@ class StoreWriter:
             "codec": f"blosc-{codec.CODEC}-{codec.LEVEL}-shuffle",
             "chunks_checksum": codec.checksum(chunks.tobytes()),
             "parts_checksum": codec.checksum(parts.tobytes()),
-            "fingerprint": xxh3_128_hexdigest(content),
+            "fingerprint": xxh3_128_hexdigest(b"".join(content)),
         }
         return meta | self.counts.beyond_numbers(labels, names is not None)
 

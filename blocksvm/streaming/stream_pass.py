@@ -23,12 +23,12 @@ from blocksvm.base.settings import SEED
 from blocksvm.base.user_code import by_user
 from blocksvm.formats import AUTO, get_format, remarks
 from blocksvm.formats.format import ReaderOptions
-from blocksvm.formats.recipe import UNCHANGED, Recipe
 from blocksvm.model.model_file import describe_model, model_fingerprint
 from blocksvm.model.takeover import check_continued
 from blocksvm.online.learner import COMMON_SETTINGS, LARGEST, WEIGHTS
 from blocksvm.online.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES, NO_LABEL, NONZEROS, ROWS
 from blocksvm.online.solver import is_reported
+from blocksvm.store.recipe import UNCHANGED, Recipe
 from blocksvm.streaming.ahead import ParsedAhead, ParsedPart
 from blocksvm.streaming.label_queries import LabelQueries
 from blocksvm.streaming.ranking import AREA_BYTES
@@ -228,7 +228,7 @@ class StreamPass:
             )
         numbered = None
         if continue_from is not None and settings.bits is not None:  # a model of all places goes on with all of them
-            numbered = describe_model(continue_from)["n_features"] < 1 << settings.bits
+            numbered = describe_model(continue_from).n_features < 1 << settings.bits
         saves = settings.save_every is not None
         self.features = StreamFeatures(self.learners, settings.bits, left, saves, numbered)
         self.ahead.find = self.features.find

@@ -9,24 +9,25 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import InputError
+from blocksvm.formats.choices import OF_INPUTS
 from blocksvm.model.model_file import FLOAT64, save_model
 from blocksvm.model.solver_state import Piecewise, namespace, whole
 from blocksvm.model.versions import versions
 from blocksvm.online.solver import EPOCHS_LENGTH, LAST, MIXED, SEEN
+from blocksvm.store.descriptions import ModelMeta, as_json, typed
 from blocksvm.streaming.stream_learner import spans
 from blocksvm.streaming.stream_pass import StreamPass
 
 
-def describe(stream: StreamPass) -> dict:
+def describe(stream: StreamPass) -> ModelMeta:
     """A model's description."""
     settings, learner = stream.settings, stream.leading
     report = stream.report()
     labels = stream.targets.known_classes()
-    return {
+    description = {
         "n_features": stream.features.n_features,
         "n_vectors": learner.runner.n_vectors,
         "bias": learner.runner.bias,
-        "bits": settings.bits,
         "n_samples": report.rows,
         "fingerprint": None,
         "store": "a stream",
@@ -38,7 +39,7 @@ def describe(stream: StreamPass) -> dict:
         "prior": None if stream.prior is None else str(stream.prior),
         "prior_fingerprint": stream.prior_fingerprint,
         "idf_fingerprint": None if stream.factors is None else stream.factors.fingerprint,
-        "text": stream.recipe.plain(),
+        "text": as_json(stream.recipe.without(OF_INPUTS)),
         "values": "float32",
         "certificate": None,
         "progress": {"rows": report.rows, "cumulative_loss": report.cumulative_loss, "mistakes": report.mistakes,
@@ -52,6 +53,7 @@ def describe(stream: StreamPass) -> dict:
         "versions": versions(),
         **learner.runner.describe(learner.state.scalars),
     }  # fmt: skip
+    return typed(description, ModelMeta)
 
 
 def save_stream(path: Path, stream: StreamPass, overwrite: bool = True) -> None:

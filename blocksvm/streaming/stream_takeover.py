@@ -17,14 +17,14 @@ from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.formats import AUTO, get_format
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, carried, merge_options
 from blocksvm.formats.weighing import FeatureFactors
-from blocksvm.model.model_factors import factors_of_model
-from blocksvm.model.model_file import FLOAT64, INT64, describe_model, hashed, model_feature_ids, recipe_of
+from blocksvm.model.model_file import FLOAT64, INT64, describe_model, factors_of_model, hashed, model_feature_ids
 from blocksvm.model.solver_state import SavedState, open_state
 from blocksvm.model.takeover import continued_settings
 from blocksvm.online import get_learner
 from blocksvm.online.learner import COMMON_SETTINGS, NUMBERS
 from blocksvm.online.solver import settings_of
 from blocksvm.sources.source import Labels
+from blocksvm.store.descriptions import ModelMeta
 from blocksvm.streaming.stream_features import StreamFeatures
 from blocksvm.streaming.stream_learner import StreamLearner, spans
 
@@ -37,14 +37,14 @@ PIECE_BYTES = 4 * 8 * (1 << 17)  # pieces of ids and weights as files have them,
 def continued(path: Path, settings: StreamSettings) -> StreamSettings:
     """The settings of a model's learner, to go on with; InputError where other settings disagree with them."""
     saved = describe_model(path)
-    method = saved["method"]
-    if not method["learner"]:
-        raise InputError(f"{path}: was trained by {method['name']}, which is no online learner")
-    if settings.learner not in ("", method["name"]):
+    method = saved.method
+    if not method.learner:
+        raise InputError(f"{path}: was trained by {method.name}, which is no online learner")
+    if settings.learner not in ("", method.name):
         raise InputError(
-            f"{path}: was learned by {method['name']}, not by {settings.learner}; leave {option('learner')} out"
+            f"{path}: was learned by {method.name}, not by {settings.learner}; leave {option('learner')} out"
         )
-    if method["settings"].get("class_weight") == "balanced":
+    if method.settings.get("class_weight") == "balanced":
         raise InputError(
             f"{path}: was learned with {option('class_weight', 'balanced')}, which a stream does not take: how many "
             "rows of each class will come is not known"
@@ -53,27 +53,27 @@ def continued(path: Path, settings: StreamSettings) -> StreamSettings:
         return _going_on(path, saved, settings)
 
 
-def _going_on(path: Path, saved: dict, settings: StreamSettings) -> StreamSettings:
+def _going_on(path: Path, saved: ModelMeta, settings: StreamSettings) -> StreamSettings:
     """The same, once the model is found to be an online learner's."""
-    method = saved["method"]
-    takes = settings_of(get_learner(method["name"]), method["settings"]) + COMMON_SETTINGS
+    method = saved.method
+    takes = settings_of(get_learner(method.name), method.settings) + COMMON_SETTINGS
     shared = {name: getattr(settings, name) or None for name in COMMON_SETTINGS.names()}
     resolved = continued_settings(path, method, takes, {**settings.settings, **shared})
     return replace(
         settings,
-        learner=method["name"],
+        learner=method.name,
         settings={name: value for name, value in resolved.items() if name not in COMMON_SETTINGS},
-        bias=saved["settings"].get("bias", 0.0) if settings.bias is None else settings.bias,
-        bits=saved.get("bits") if settings.bits is None else settings.bits,
+        bias=saved.constant if settings.bias is None else settings.bias,
+        bits=saved.text.bits if settings.bits is None else settings.bits,
         **_format_of(path, saved, settings),
         **_weighing_of(path, saved, settings),
         **{name: resolved.get(name, COMMON_SETTINGS[name].default) for name in COMMON_SETTINGS.names()},
     )
 
 
-def _format_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
+def _format_of(path: Path, saved: ModelMeta, settings: StreamSettings) -> dict:
     """The format of a stream, and its settings, which are those of the model's text where that was of this format."""
-    recipe, wanted = recipe_of(saved, path), {name: v for name, v in settings.options.items() if v is not None}
+    recipe, wanted = saved.text, {name: v for name, v in settings.options.items() if v is not None}
     format_ = recipe.format if settings.format == AUTO else settings.format
     known = carried(recipe.format, format_, recipe.options)
     if not known:
@@ -87,9 +87,9 @@ def _format_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
     return {"format": format_, "options": merge_options(known, wanted)}
 
 
-def _weighing_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
+def _weighing_of(path: Path, saved: ModelMeta, settings: StreamSettings) -> dict:
     """The settings that make values of the text as the model's were made."""
-    recipe = recipe_of(saved, path)
+    recipe = saved.text
     if settings.normalize not in (None, recipe.normalize):
         other = option("normalize", settings.normalize)
         raise InputError(f"{path}: was learned with {option('normalize', recipe.normalize)}; leave {other} out")
@@ -115,15 +115,14 @@ def check_continued_stream(path: Path, stream: StreamPass) -> Labels | None:
     """The labels of a model with which a stream is to go on, None where they are numbers; InputError where it does not
     fit the stream."""
     saved, settings, labels = describe_model(path), stream.settings, stream.targets.labels
-    if saved.get("bits") != settings.bits:
-        theirs = "a table of ids" if saved.get("bits") is None else f"features hashed to {saved['bits']} bits"
+    if (bits := saved.text.bits) != settings.bits:
+        theirs = "a table of ids" if bits is None else f"features hashed to {bits} bits"
         raise InputError(f"{path}: has {theirs}; leave {option('bits', settings.bits)} out")
-    if labels is not None and list(labels.values) != saved["labels"]:
+    if labels is not None and list(labels.values) != saved.labels:
         raise InputError(
-            f"{path}: has the labels {listed(saved['labels'])}, other ones than the stream; leave {option('labels')} "
-            "out"
+            f"{path}: has the labels {listed(saved.labels)}, other ones than the stream; leave {option('labels')} out"
         )
-    return Labels(tuple(saved["labels"])) if saved["labels"] else None
+    return Labels(tuple(saved.labels)) if saved.labels else None
 
 
 def feature_ids(saved: SavedState, path: Path, bits: int | None) -> Iterator[tuple[int, np.ndarray]]:
@@ -143,39 +142,37 @@ def go_on(path: Path, features: StreamFeatures, counts: bool) -> None:
             features.indices(ids)
     (learner,) = features.learners
     runner, state = learner.runner, learner.state
-    lengths = {"features": runner.n_vectors * (features.n_features + 1) * runner.width, "scalars": len(state.scalars)}
-    lengths_saved = saved.lengths.get(saved.namespace, {})
+    lengths = {"features": runner.n_vectors * (features.n_features + 1) * runner.width, "scalars": len(state.scalars),
+               "tally": len(state.tally)}  # fmt: skip
     for name, length in lengths.items():
-        if lengths_saved.get(name) != length:
+        if saved.lengths.get(saved.namespace, {}).get(name) != length:
             raise InputError(f"{path}: holds no {name} of {length} numbers; it is damaged, or not a learner's model")
-    if not 8 <= lengths_saved.get("tally", 0) <= len(state.tally):  # earlier releases counted less
-        raise InputError(f"{path}: holds no tally of a learner; it is damaged, or not a learner's model")
     for start, numbers in saved.pieces(saved.namespace, "features", FLOAT64):
         learner.put_back(start, numbers, features.n_features)
     saved.load(saved.namespace, "scalars", state.scalars)
     if counts:
-        saved.load(saved.namespace, "tally", state.tally[: lengths_saved["tally"]])
+        saved.load(saved.namespace, "tally", state.tally)
 
 
-def taken_over_bytes(prior: dict | None, factors: FeatureFactors | None) -> int:
+def taken_over_bytes(prior: ModelMeta | None, factors: FeatureFactors | None) -> int:
     """Bytes of ``take_prior`` for a model of this description, if any (the places of its features, and pieces of it),
     and of the factors of a model that is continued."""
-    of_prior = 0 if prior is None else 4 * prior["n_features"] + PIECE_BYTES
+    of_prior = 0 if prior is None else 4 * prior.n_features + PIECE_BYTES
     return of_prior + (0 if factors is None else BYTES_KNOWN * len(factors.by_feature))
 
 
-def take_prior(path: Path, described: dict, stream: StreamPass) -> None:
+def take_prior(path: Path, described: ModelMeta, stream: StreamPass) -> None:
     """Fill in a prior model's weights, piece by piece; InputError where the model of this description does not fit."""
-    theirs = tuple(described["labels"])
+    theirs = tuple(described.labels)
     if theirs != (tuple(stream.targets.known_classes().values) if stream.targets.known_classes() else ()):
         raise InputError(
             f"{path}: has {f'the labels {listed(theirs)}' if theirs else 'real targets'}, other ones than the stream; "
             f"give them by {option('labels') if theirs else option('targets', NUMBERS)}"
         )
-    features, bits = stream.features, recipe_of(described, path).bits
+    features, bits = stream.features, described.text.bits
     if bits is not None and bits != features.bits:
         raise InputError(f"{path}: has features hashed to {bits} bits; give {option('bits', bits)}")
-    d, n_vectors = described["n_features"], len(theirs) if len(theirs) > 2 else 1
+    d, n_vectors = described.n_features, len(theirs) if len(theirs) > 2 else 1
     saved = open_state(path)
     for name, length in (("ids", d), ("weights", n_vectors * (d + 1))):
         if saved.lengths.get("", {}).get(name) != length:
@@ -188,7 +185,7 @@ def take_prior(path: Path, described: dict, stream: StreamPass) -> None:
         if not np.isfinite(weights).all():
             raise InputError(f"{path}: a weight is not a number; train the model again")
         for learner in features.learners:
-            _put_prior(learner, places, start, weights, path, described["bias"])
+            _put_prior(learner, places, start, weights, path, described.bias)
 
 
 def _put_prior(

@@ -29,7 +29,7 @@ def targets_of(settings, prior, described, on_fault: Callable[[str], None], keep
     if real and labels is not None:
         raise InputError(f"{option('labels')}: {option('targets', settings.targets)} has no classes; leave it out")
     if prior is not None and labels is None and not real:
-        labels = described["labels"]
+        labels = described.labels
         if not labels:
             raise InputError(
                 f"{prior}: has real targets, and this stream learns classes; give "

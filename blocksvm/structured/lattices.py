@@ -24,6 +24,7 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import shown_name
 from blocksvm.conversion.feature_ids import IdIndex
+from blocksvm.store.descriptions import StructureMeta
 from blocksvm.structured.model import StructuredModel
 from blocksvm.structured.sequences import Counts, Paths, pairs_of
 from blocksvm.structured.settings import FEATURES
@@ -195,20 +196,17 @@ class Dictionary(NamedTuple):
     @classmethod
     def in_model(cls, model: StructuredModel) -> Dictionary:
         """InputError unless a model's file has a set of kinds that there are for each word."""
-        n_kinds, kind_sets = n_kinds_of(model.meta), model.meta.get("kind_sets")
-        good = isinstance(kind_sets, list) and all(
-            isinstance(kinds, list) and kinds and all(type(kind) is int and 0 <= kind < n_kinds for kind in kinds)
-            for kinds in kind_sets
-        )
+        n_kinds, kind_sets = n_kinds_of(model.meta), model.meta.kind_sets
+        good = all(kinds and max(kinds) < n_kinds for kinds in kind_sets)
         ids, sets = np.array_split(model.words, 2)
         if not good or not kind_sets or len(ids) != len(sets) or not ((sets >= 0) & (sets < len(kind_sets))).all():
             raise InputError(f"{model.path}: is damaged (its words have kinds that there are not); make it again")
         return cls(ids, sets, kind_sets)
 
 
-def n_kinds_of(meta: dict) -> int:
+def n_kinds_of(meta: StructureMeta) -> int:
     """How many kinds of nodes there are: the tags, or else a set for each."""
-    return len(meta["labels"]) or len(meta.get("kind_sets", ()))
+    return len(meta.labels) or len(meta.kind_sets)
 
 
 def spans_of(text: LineText, dictionary: np.ndarray, longest: int, with_gold: bool) -> tuple[Spans, np.ndarray]:
@@ -293,37 +291,37 @@ class Segmenting(StructuredTask):
             table = templates.known(spans, ids)
         about = {"labels": list(text.names), "template": templates.text, "n_columns": 1,
                  "kind_sets": dictionary.kind_sets}  # fmt: skip
-        structure = self._structure(table, spans, numbers, dictionary, ids, templates, about)
+        structure = self._structure(table, spans, numbers, dictionary, ids, templates, text.names)
         kinds = np.append(dictionary.sets, 0)[numbers[gold]] if text.tags is None else text.tags
         structure.gold_kinds[gold] = kinds
         words, pairs = np.append(dictionary.ids, dictionary.sets), np.concatenate([ids[0][:0], *ids[1:]])
         return Learned(structure, about, ids[0], words, pairs)
 
     def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Words:
-        dictionary, tags = Dictionary.in_model(model), model.meta["labels"]
-        text, templates = read_words(text_name, memory, bool(tags)), Templates(model.meta["template"])
-        longest = FEATURES.restored(model.meta["settings"])["longest"]
+        dictionary, tags = Dictionary.in_model(model), model.meta.labels
+        text, templates = read_words(text_name, memory, bool(tags)), Templates(model.meta.template)
+        longest = FEATURES.restored(model.meta.settings)["longest"]
         spans, numbers = self._spans(text.lines, dictionary, longest, False, templates, memory)
         ids = model.groups(len(templates.groups))
         table = templates.known(spans, ids)
-        return Words(self._structure(table, spans, numbers, dictionary, ids, templates, model.meta), text, tags)
+        return Words(self._structure(table, spans, numbers, dictionary, ids, templates, tags), text, tags)
 
     def _spans(self, text, dictionary, longest, with_gold, templates, memory) -> tuple[Spans, np.ndarray]:
         """``spans_of``; InputError where the features of the spans would not fit."""
         templates.require(text.name, "spans", len(text.characters) * longest, SPAN_BYTES, memory)
         return spans_of(text, dictionary.ids, longest, with_gold)
 
-    def _structure(self, table, spans, numbers, dictionary, ids, templates, meta) -> Lattices:
-        first, n_kinds = spans.text.bounds[spans.lines], n_kinds_of(meta)
+    def _structure(self, table, spans, numbers, dictionary, ids, templates, tags) -> Lattices:
+        first, n_kinds = spans.text.bounds[spans.lines], len(tags) or len(dictionary.kind_sets)
         return Lattices(
             table, np.stack([spans.lines, spans.starts - first, spans.stops - first], axis=1), spans.text.lengths,
             np.append(dictionary.sets, 0)[numbers], dictionary.kind_sets, np.full(spans.n_rows, -1),
-            (len(ids[0]), sum(map(len, ids[1:]))), n_kinds, n_kinds if meta["labels"] else 1, templates.groups[0],
+            (len(ids[0]), sum(map(len, ids[1:]))), n_kinds, n_kinds if len(tags) else 1, templates.groups[0],
         )  # fmt: skip
 
     def layout(self, meta):
         pairs = pairs_of(n_kinds_of(meta))
-        return len(meta["labels"]) or 1, pairs, pairs
+        return len(meta.labels) or 1, pairs, pairs
 
     def figures(self, examples: Words, outputs):
         text, (starts, stops, kinds) = examples.text, examples.predicted(outputs)

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from msgspec import structs
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.model.versions import versions
 from blocksvm.store.arrays import read_array, write_arrays
 from blocksvm.store.creation import create_hdf5
+from blocksvm.store.descriptions import StructureMeta, as_json, typed
 from blocksvm.store.hdf5_files import damage_named, open_hdf5, read_meta, write_meta
 from blocksvm.structured import get_task
 from blocksvm.structured.tasks import Learned, StructuredTask
@@ -31,7 +33,7 @@ class StructuredModel:
     """
 
     path: str
-    meta: dict
+    meta: StructureMeta
     feature_ids: np.ndarray
     words: np.ndarray
     weights: np.ndarray
@@ -46,23 +48,13 @@ def structured_model(
     task: str, learned: Learned, learner: str, settings: dict, fitted: FittedStructure, text: str
 ) -> StructuredModel:
     """The model of a training, without the features whose weights are all 0; settings: all of them."""
-    about = {**learned.about, "n_words": len(learned.words)}
-    each, of_pairs, _ = get_task(task).layout(about)
-    ends = np.cumsum([len(learned.feature_ids) * each, len(learned.pair_ids) * of_pairs])
-    own, pairs, others = np.split(fitted.weights, ends)
-    own, pairs = own.reshape(-1, each), pairs.reshape(-1, of_pairs or 1)
-    used, used_pairs = own.any(axis=1), pairs.any(axis=1)
-    used[:1] |= not used.any()  # a model has a feature
-    ids, pair_ids = learned.feature_ids[used], learned.pair_ids[used_pairs]
-    weights = np.concatenate([own[used].reshape(-1), pairs[used_pairs].reshape(-1), others])
-    meta = {
+    described = {
         "task": task,
         "learner": learner,
         "settings": settings,
-        "n_features": len(ids),
-        "n_weights": len(weights),
+        "n_features": len(learned.feature_ids),
+        "n_weights": len(fitted.weights),
         "n_words": len(learned.words),
-        "n_pairs": len(pair_ids),
         **learned.about,
         "certificate": fitted.certificate,
         "trained_on": text,
@@ -70,6 +62,16 @@ def structured_model(
         "seconds": fitted.seconds,
         "versions": versions(),
     }
+    meta = typed(described, StructureMeta)
+    each, of_pairs, _ = get_task(task).layout(meta)
+    ends = np.cumsum([len(learned.feature_ids) * each, len(learned.pair_ids) * of_pairs])
+    own, pairs, others = np.split(fitted.weights, ends)
+    own, pairs = own.reshape(-1, each), pairs.reshape(-1, of_pairs or 1)
+    used, used_pairs = own.any(axis=1), pairs.any(axis=1)
+    used[:1] |= not used.any()  # a model has a feature
+    ids, pair_ids = learned.feature_ids[used], learned.pair_ids[used_pairs]
+    weights = np.concatenate([own[used].reshape(-1), pairs[used_pairs].reshape(-1), others])
+    meta = structs.replace(meta, n_features=len(ids), n_weights=len(weights), n_pairs=len(pair_ids))
     return StructuredModel("", meta, ids, learned.words, weights, pair_ids)
 
 
@@ -78,7 +80,7 @@ def save_structured(path: Path, model: StructuredModel, overwrite: bool) -> None
     with create_hdf5(path, "structure", overwrite) as file:
         pairs = {"pair_ids": model.pair_ids} if len(model.pair_ids) else {}
         write_arrays(file, {"ids": model.feature_ids, "words": model.words, "weights": model.weights, **pairs})
-        write_meta(file, model.meta)
+        write_meta(file, as_json(model.meta))
 
 
 def load_structured(path: str | Path) -> StructuredModel:
@@ -91,14 +93,14 @@ def load_structured(path: str | Path) -> StructuredModel:
         weights = read_array(file, "weights", FLOAT64, meta.n_weights)
     if not np.isfinite(weights).all():
         raise InputError(f"{path}: a weight is not a number; train the model again")
-    return StructuredModel(os.fspath(path), meta.plain, ids, words, weights, pair_ids)
+    return StructuredModel(os.fspath(path), meta, ids, words, weights, pair_ids)
 
 
 def opened_model(path: str | Path, task_name: str | None = None) -> tuple[StructuredModel, StructuredTask]:
     """A model and its task, which must be ``task_name`` where that is given; InputError where its weights are not as
     many as its features and labels need."""
     model = load_structured(path)
-    name = model.meta["task"]
+    name = model.meta.task
     if task_name not in (None, name):
         raise InputError(f"{path}: was trained for the task {name}, not {task_name}; leave {option('task')} out")
     by_user(task_name)

@@ -229,8 +229,8 @@ class Labelling(StructuredTask):
 
     def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> LabelledExamples:
         text = read_columns(text_name, memory)
-        n_columns, templates = model.meta["n_columns"], Templates(model.meta["template"])
-        labels, gold, known = model.meta["labels"], None, list(model.meta["labels"])
+        n_columns, templates = model.meta.n_columns, Templates(model.meta.template)
+        labels, gold, known = model.meta.labels, None, list(model.meta.labels)
         if text.has_target(n_columns, "labels"):
             known += sorted(set(text.columns[-1].words) - set(labels))
             gold = codes_in(text.columns[-1], known)
@@ -240,8 +240,8 @@ class Labelling(StructuredTask):
         return LabelledExamples(structure, text, gold, known, n_columns)
 
     def layout(self, meta):
-        pairs = pairs_of(len(meta["labels"]))
-        return len(meta["labels"]), pairs, pairs
+        pairs = pairs_of(len(meta.labels))
+        return len(meta.labels), pairs, pairs
 
     def figures(self, examples: LabelledExamples, outputs):
         predicted = np.concatenate(outputs)

@@ -11,6 +11,7 @@ import numpy as np
 
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import by_user
+from blocksvm.store.descriptions import StructureMeta
 from blocksvm.structured import TASKS, get_task
 from blocksvm.structured.structure import CheckedStructure, Structure
 
@@ -58,7 +59,7 @@ class StructuredTask(ABC):
         """Examples of another text, with the features of the model; scoring: settings of ``SCORING``."""
 
     @abstractmethod
-    def layout(self, meta: dict) -> tuple[int, int, int]:
+    def layout(self, meta: StructureMeta) -> tuple[int, int, int]:
         """(weights of each feature, which come first; of each feature of pairs of answers; number of the others, which
         come last) of a model of this description."""
 

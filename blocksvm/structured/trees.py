@@ -216,9 +216,9 @@ class Parsing(StructuredTask):
         return Learned(Trees(table, text.bounds, heads, len(ids)), about, ids)
 
     def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Parsed:
-        text, n_columns = read_columns(text_name, memory), model.meta["n_columns"]
+        text, n_columns = read_columns(text_name, memory), model.meta.n_columns
         gold = heads_of(text) if text.has_target(n_columns, "heads") else None
-        templates, arcs = self._arcs(model.meta["template"], text, n_columns, memory)
+        templates, arcs = self._arcs(model.meta.template, text, n_columns, memory)
         table = templates.known(arcs, [model.feature_ids])
         return Parsed(Trees(table, text.bounds, gold, len(model.feature_ids)), text, gold, n_columns)
 

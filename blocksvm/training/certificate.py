@@ -40,12 +40,14 @@ def evaluate(
 ) -> Certificate | None:
     """The accuracy of w (n_vectors * (d + 1),), one vector or one a class, over blocks of all rows, or, of real
     targets, the root of its mean squared error; None if stopped.  completion: what makes the solver's decision values
-    of <w, x>, None where they are that."""
+    of <w, x>, None where they are that.  Of rows without labels nothing is measured."""
+    if solver.predicts_rows:
+        return Certificate(None, None, None, None)
     total, rows = 0.0, 0
     for block in blocks:
         pieces = decision_pieces(block.matrix, w.reshape(solver.n_vectors, -1), solver.bias, completion)
         if solver.real_targets:
-            total += sum_squared_errors(pieces, block.y, solver.predicts_rows)
+            total += sum_squared_errors(pieces, block.y)
         else:
             total += count_right(pieces, block.y, solver.member, solver.ranks)
         rows += block.n_samples

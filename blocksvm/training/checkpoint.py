@@ -12,15 +12,14 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.formats.recipe import Recipe
-from blocksvm.model.expansion_rows import describe_support
 from blocksvm.model.feature_names import names_of
-from blocksvm.model.model_factors import factors_of_source
-from blocksvm.model.model_file import describe_model, save_model
+from blocksvm.model.model_file import describe_model, describe_support, factors_of_source, save_model
 from blocksvm.model.solver_state import describe_checkpoint, open_state, save_checkpoint, whole
 from blocksvm.model.versions import versions
+from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.solver import State
-from blocksvm.store.descriptions import StoreMeta, typed
+from blocksvm.store.descriptions import CheckpointMeta, ModelMeta, StoreMeta, as_json, typed
+from blocksvm.store.recipe import recipe_of
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress, Result, Tally
 from blocksvm.training.settings import TrainSettings
@@ -53,9 +52,10 @@ class Checkpoint:
     def restore(self, plan: Plan, state: State) -> tuple[Progress, Tally, float]:
         """Fill ``state``; (where the run stood, what it had done in its outer iteration, its seconds)."""
         saved = open_state(self.path)
-        described = saved.meta["arrays"]
+        assert isinstance(saved.meta, CheckpointMeta)
+        described = saved.meta.arrays.get(plan.namespace, {})
         for name, array in state.items():
-            if described.get(plan.namespace, {}).get(name) != [array.dtype.str, array.size]:
+            if described.get(name) != (array.dtype.str, array.size):
                 raise InputError(f"{self.path}: holds no {name} of {array.size} numbers; it belongs to another run")
             saved.load(plan.namespace, name, array)
             # of a problem at its end the relative gap is finite, of another one it need not be
@@ -63,15 +63,18 @@ class Checkpoint:
             if np.isnan(ends).any() or (name != "certified" and np.isinf(ends).any()):
                 raise InputError(f"{self.path}: {name} has what is no finite number; it is damaged, start afresh")
         try:
-            progress, tally = typed(saved.meta["progress"], Progress), typed(saved.meta["tally"], Tally)
+            progress, tally = typed(saved.meta.progress, Progress), typed(saved.meta.tally, Tally)
+            for certified in filter(None, (progress.certified, progress.best)):
+                certified.figures = asdict(typed(certified.figures, Certificate))
         except ValueError as error:
             raise InputError(f"{self.path}: its progress is of another kind ({error}); start afresh") from error
-        return progress, tally, saved.meta["seconds"]
+        return progress, tally, saved.meta.seconds
 
     def arrays(self, space: str) -> State:
         """What was saved beside the state under a name."""
         saved = open_state(self.path)
-        described = saved.meta["arrays"].get(space)
+        assert isinstance(saved.meta, CheckpointMeta)
+        described = saved.meta.arrays.get(space)
         if described is None:
             raise InputError(f"{self.path}: holds no {space}; it belongs to another run")
         arrays = {}
@@ -83,13 +86,13 @@ class Checkpoint:
         return arrays
 
 
-def describe_result(plan: Plan, state: State, result: Result) -> dict:
+def describe_result(plan: Plan, state: State, result: Result, calibration: dict | None = None) -> ModelMeta:
     """A model's description: the method and its settings, labels, certificate, choices made, versions."""
     source, settings, solver = plan.source, plan.settings, plan.solver
     described: StoreMeta | None = getattr(source, "meta", None)
     held_out = getattr(described, "holdout_fingerprint", "")
     dtype = "float64" if source.value_bytes == 8 else "float32"
-    return plan.describe() | {
+    description = plan.describe() | {
         "settings": settings.run_settings() | {"max_outer": settings.outer_limit()},
         "n_features": plan.n_features,
         "n_vectors": solver.n_vectors,
@@ -103,7 +106,7 @@ def describe_result(plan: Plan, state: State, result: Result) -> dict:
         "prior_fingerprint": plan.initial_models.fingerprints[1],
         "idf_fingerprint": getattr(described, "idf_fingerprint", "") or None,
         **({"holdout_fingerprint": held_out} if held_out else {}),
-        "text": Recipe.of_store(described, source.name, dtype).plain(),
+        "text": as_json(recipe_of(source, dtype)),
         "values": {0: "ones", 4: "float32", 8: "float64"}[source.value_bytes],
         "certificate": None if result.certificate is None else asdict(result.certificate),
         "kernel": None if result.support is None else describe_support(result.support),
@@ -114,8 +117,10 @@ def describe_result(plan: Plan, state: State, result: Result) -> dict:
         "passes": result.passes,
         "set_passes": result.set_passes,
         "versions": versions(),
+        "calibration": calibration,
         **solver.describe(state),
     }
+    return typed(description, ModelMeta)
 
 
 def save_result(
@@ -135,7 +140,7 @@ def save_result(
     """
     kept = {plan.namespace: {a.name: whole(state[a.name]) for a in plan.solver.state_arrays if a.in_model}}
     ids = feature_ids or (lambda start, stop: plan.initial_models.feature_ids(plan.source, start, stop))
-    description = describe_result(plan, state, result) | {"calibration": calibration}
+    description = describe_result(plan, state, result, calibration)
     factors = None if plan.solver.n_features else factors_of_source(plan.source, plan.n_features)
     with nullcontext() if plan.solver.n_features else names_of(plan.source) as names:
         save_model(path, ids, whole(result.w), kept, description, overwrite, result.support, names, factors)
@@ -152,7 +157,7 @@ def is_result_of(model: Path, checkpoint: Path, settings: TrainSettings) -> bool
         return False
     same = ("method", "fingerprint", "n_features", "cost", "partition", "earlier")
     return (
-        all(made.get(name) == saved[name] for name in same)
-        and all(made[name] == saved["progress"][name] for name in ("passes", "set_passes"))
-        and made["settings"] == settings.run_settings() | {"max_outer": settings.outer_limit()}
+        all(getattr(made, name) == getattr(saved, name) for name in same)
+        and all(getattr(made, name) == saved.progress.get(name) for name in ("passes", "set_passes"))
+        and made.settings == settings.run_settings() | {"max_outer": settings.outer_limit()}
     )

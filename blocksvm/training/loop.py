@@ -26,7 +26,7 @@ from blocksvm.base.vectors import as_columns, on_lines, width_of
 from blocksvm.model.decision_values import decision_pieces
 from blocksvm.model.events import RunEvent
 from blocksvm.model.held_out import held_out_figures
-from blocksvm.model.saved_run import load_saved_run
+from blocksvm.model.solver_state import load_saved_run
 from blocksvm.model.takeover import doubt_of_prior
 from blocksvm.problems.certificate import Certificate, CertificateSums
 from blocksvm.solvers.dual_cd import REST_VISITS
@@ -458,8 +458,7 @@ class OuterLoop:
     def _emit_outer(self) -> None:
         """The outer iteration's line in the trace."""
         solver = self.plan.solver
-        completion = solver.completion if isinstance(solver, OwnDecisions) else lambda state: None
-        valid = held_out_figures(self.plan.held_out, self.weights, solver.bias, lambda: completion(self.state))
+        valid = held_out_figures(self.plan.held_out, self.weights, solver.bias)
         figures = {"rows_read": self.plan.source.n_samples, **figures_of(self.working_set)}
         figures |= solver.progress(self.state)
         self.watch.on_event(record.outer_event(self.progress, self.tally, self.seconds(), figures, valid))

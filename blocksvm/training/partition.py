@@ -14,6 +14,7 @@ from blocksvm.base.memory import Budget
 from blocksvm.kernels.shuffle import windowed_order, windowed_rows
 from blocksvm.solvers.solver import SHARE, Solver
 from blocksvm.sources.source import Source, block_bytes_of_chunks, bytes_of_blocks
+from blocksvm.store.descriptions import PartitionMeta
 from blocksvm.training import working_set
 from blocksvm.training.settings import AUTO, TrainSettings
 
@@ -175,7 +176,7 @@ def take_state(budget: Budget, source: Source, solver: Solver, n_features: int) 
 
 
 def plan_blocks(
-    budget: Budget, source: Source, solver: Solver, settings: TrainSettings, saved: dict | None
+    budget: Budget, source: Source, solver: Solver, settings: TrainSettings, saved: PartitionMeta | None
 ) -> BlockPlan:
     """The blocks for what the budget leaves: all rows at once where they and a working set fit (clicks without one took
     six times as long as in blocks with one), else two blocks, the one at work and the one being read, and rows kept
@@ -197,8 +198,8 @@ def plan_blocks(
     n = settings.block_chunks
     order = "stored" if solver.capabilities.in_order else settings.order
     unit_bytes = source.unit_bytes(memory)
-    if saved is not None:  # older checkpoints do not say it: it followed from the whole memory
-        unit_bytes = saved.get("unit_bytes", source.unit_bytes(budget.total))
+    if saved is not None:
+        unit_bytes = saved.unit_bytes
     drawn = StoredChunks(chunks.n_rows, source.shuffled, source.units(unit_bytes))
     arguments = (n, settings.partition, order, settings.seed, drawn)
     need = int((alone + work).sum()) + (0 if share is None else working_set.MEMBER_BYTES * source.n_samples)
@@ -208,19 +209,19 @@ def plan_blocks(
     smallest = int(np.sort(cost)[-(n or 1) :].sum())
     # without a set where they just fit: who asks for one block of all rows, and who could not have two blocks
     alone_fits = need <= budget.left and (n is not None or smallest > budget.left - edges)
-    resident = saved["resident"] if saved else alone_fits or need + more <= budget.left
+    resident = saved.resident if saved else alone_fits or need + more <= budget.left
 
     if resident and (n is None or n >= len(chunks)):
-        set_bytes = saved.get("set_bytes") if saved else copies if need + more <= budget.left else None
+        set_bytes = saved.set_bytes if saved else copies if need + more <= budget.left else None
         take_set(budget, source, set_bytes, beside)
         budget.reserve("all rows", need)
         arena = 0 if source.in_memory else int(alone.sum()) + edges
         partition = Partition(alone + work, need, *arguments)
         return BlockPlan(source, partition, arena, set_bytes, memory, unit_bytes)
     budget.take("reading", edges)
-    set_bytes = set_bytes_within(budget, source, share, smallest, beside) if saved is None else saved.get("set_bytes")
+    set_bytes = set_bytes_within(budget, source, share, smallest, beside) if saved is None else saved.set_bytes
     take_set(budget, source, set_bytes, beside)
-    capacity = saved["capacity"] if saved else smallest if n else budget.left
+    capacity = saved.capacity if saved else smallest if n else budget.left
     # a resumed run forms the blocks that it was begun with: what else is asked for needs memory beside them
     budget.require("two blocks as the run was begun with" if saved else "two blocks", max(smallest, capacity))
     used = min(capacity, int(cost.sum()))

@@ -17,6 +17,7 @@ from blocksvm.model.takeover import InitialModels
 from blocksvm.online.methods import get_method
 from blocksvm.solvers.solver import BEST, CertifiesItself, Method, Solver, StateArray, Task, TellsShares
 from blocksvm.sources.source import Source
+from blocksvm.store.descriptions import CheckpointMeta
 from blocksvm.training.partition import BlockPlan, plan_blocks, take_state
 from blocksvm.training.schedule import Schedule
 from blocksvm.training.settings import TrainSettings
@@ -42,7 +43,7 @@ class Plan:
         *,
         initial_models: InitialModels | None = None,
         valid: Source | None = None,
-        resume: Mapping | None = None,
+        resume: CheckpointMeta | None = None,
         method: Method | None = None,
         besides: Mapping[str, int] | None = None,
     ):
@@ -96,11 +97,11 @@ class Plan:
         """The blocks, beside the weights of the best certificate so far where these are few beside them; a resumed run
         keeps what it has kept."""
         resume, solver = self.resume, self.solver
-        saved = None if resume is None else resume["partition"]
+        saved = None if resume is None else resume.partition
         best = StateArray(BEST, "feature", in_model=False, in_visits=False)
         n_bytes = best.n_bytes(self.n_features, 0)
         fits = n_bytes <= BEST_SHARE * self.budget.left
-        kept = fits if resume is None else BEST in resume.get("arrays", {}).get(self.namespace, {})
+        kept = fits if resume is None else BEST in resume.arrays.get(self.namespace, {})
         before = dict(self.budget.used)
         if kept and solver.n_vectors == 1 and solver.capabilities.linear and isinstance(solver, TellsShares):
             try:
@@ -192,30 +193,27 @@ class Plan:
             "unit_bytes": blocks.unit_bytes,
         }
 
-    def check_resumed(self, saved: Mapping, path: Path) -> None:
+    def check_resumed(self, saved: CheckpointMeta, path: Path) -> None:
         """InputError, naming the setting, where the checkpoint belongs to another run."""
         now = self.describe()
-        if saved["fingerprint"] != now["fingerprint"]:
+        if saved.fingerprint != now["fingerprint"]:
             raise InputError(
                 f"{path}: belongs to another store than {self.source.name}; remove it or name the right one"
             )
-        on_cluster = bool(saved["partition"].get("on_cluster"))
+        on_cluster = saved.partition.on_cluster
         if on_cluster != bool(now["partition"].get("on_cluster")):
             whose, how = ("a cluster", "with") if on_cluster else ("one machine", "without")
             raise InputError(
                 f"{path}: is of a run on {whose}; resume {how} {option('cluster')}, or start from it with "
                 f"{option('warm_start')}"
             )
-        if saved["method"]["name"] != now["method"]["name"]:
-            self._other(path, "solver", saved["method"]["name"], now["method"]["name"])
-        for before, ours in (
-            (saved["method"]["settings"], now["method"]["settings"]),
-            ({"working_set": "none"} | saved["settings"], now["settings"]),  # older runs had none
-        ):
+        if saved.method.name != now["method"]["name"]:
+            self._other(path, "solver", saved.method.name, now["method"]["name"])
+        for before, ours in ((saved.method.settings, now["method"]["settings"]), (saved.settings, now["settings"])):
             for name, value in before.items():
                 if ours.get(name) != value:
                     self._other(path, name, value, ours.get(name))
-        self.initial_models.check_resumed(saved["earlier"], path)
+        self.initial_models.check_resumed(saved.earlier, path)
 
     @staticmethod
     def _other(path: Path, name: str, before, now) -> None:

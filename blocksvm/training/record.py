@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass, field
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
+from msgspec import Meta
 
 from blocksvm.base.errors import option
 from blocksvm.base.settings import plain
@@ -23,7 +24,12 @@ from blocksvm.problems.problem_settings import learns_together
 from blocksvm.problems.support_rows import Support
 from blocksvm.solvers.solver import Solver, State
 from blocksvm.sources.source import ReadingCost
+<<<<<<< HEAD
 from blocksvm.training.certificate import CertificatePolicy
+=======
+from blocksvm.store.descriptions import Count, Size
+from blocksvm.training.certificate import CertificatePolicy, RejectedEarly
+>>>>>>> form
 from blocksvm.training.plan import Plan
 from blocksvm.training.run_settings import ROUNDING
 from blocksvm.training.schedule import PassStats
@@ -39,8 +45,8 @@ class Certified:
     """A certificate that was taken at the end of an outer iteration, when the run had made so many passes: its
     figures, by name."""
 
-    outer: int
-    passes: int
+    outer: Size
+    passes: Size
     figures: dict
 
 
@@ -59,18 +65,20 @@ class Progress:
     w the state has kept; warm_started: the run began at another one's end.
     """
 
-    outer: int = 1
-    visit: int = 0
-    phase: str = READING
-    passes: list[int] = field(default_factory=list)
-    set_passes: list[int] = field(default_factory=list)
+    outer: Count = 1
+    visit: Size = 0
+    phase: Annotated[str, Meta(pattern="^(reading|closed|told|at rest)$")] = READING
+    passes: list[Size] = field(default_factory=list)
+    set_passes: list[Size] = field(default_factory=list)
     passes_made: int = 0
     cycle_gain: float = 0.0
     cycle_work: float = 0.0
     last_worth: float = 1.0
     since_set: int = 0
     estimates: list[float | None] = field(default_factory=list)
-    suggested: list[float | None] = field(default_factory=lambda: [None, None, None])
+    suggested: Annotated[list[float | None], Meta(min_length=3, max_length=3)] = field(
+        default_factory=lambda: [None, None, None]
+    )
     set_gap: float | None = None
     policy: CertificatePolicy = field(default_factory=CertificatePolicy)
     certified: Certified | None = None

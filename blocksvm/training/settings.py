@@ -62,18 +62,18 @@ class TrainSettings:
     def continuing(cls, path: str | Path, solver: str | None = None, learner: str | Learner | None = None, **keywords):
         """The settings of a model's learner, to go on with; the keywords must agree with them."""
         saved = describe_model(path)
-        method = saved["method"]
+        method = saved.method
         learner = None if learner is None else LEARNERS.name_of(learner)
         for name, wanted in (("solver", solver), ("learner", learner)):
-            if wanted is not None and wanted != method["name"]:
-                raise InputError(f"{path}: was learned by {method['name']}, not by {wanted}; leave {option(name)} out")
+            if wanted is not None and wanted != method.name:
+                raise InputError(f"{path}: was learned by {method.name}, not by {wanted}; leave {option(name)} out")
         by_user(solver, learner, keywords)
         with names_of(path):
-            takes = get_method(method["name"], method["learner"]).takes(method["settings"])
+            takes = get_method(method.name, method.learner).takes(method.settings)
             values = {name: keywords.pop(name) for name in takes.names() if name in keywords}
             if keywords.get("bias") is None:
-                keywords["bias"] = saved["settings"].get("bias", 0.0)
-            named = {"learner" if method["learner"] else "solver": method["name"]}
+                keywords["bias"] = saved.constant
+            named = {"learner" if method.learner else "solver": method.name}
             return cls.of(**named, **continued_settings(path, method, takes, values), **keywords)
 
     def __post_init__(self):

@@ -102,13 +102,13 @@ class LifeOfAStore(RuleBasedStateMachine):
 
     def check_certificate(self):
         X, y = self.dense(list(self.rows.values()))
-        told, loss = describe_model(self.folder / "model.h5")["certificate"], self.trained["loss"]
+        told, loss = describe_model(self.folder / "model.h5").certificate, self.trained["loss"]
         costs = np.full(len(y), self.trained["C"])
         primal = reference.primal(X, y, self.weights(), costs, loss)
-        assert told["primal"] == pytest.approx(primal, rel=1e-9)
+        assert told.primal == pytest.approx(primal, rel=1e-9)
         least = reference.optimum(X, y, costs, loss)[1]
-        assert told["dual"] <= least * (1 + 1e-9)
-        assert primal - told["dual"] <= 1e-6 * primal * (1 + 1e-9)
+        assert told.dual <= least * (1 + 1e-9)
+        assert primal - told.dual <= 1e-6 * primal * (1 + 1e-9)
 
     @precondition(lambda self: self.trained)
     @rule(rows=st.none() | some_rows)

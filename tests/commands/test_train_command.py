@@ -42,7 +42,7 @@ def test_the_real_command_trains_what_the_trainer_trains(store, tmp_path):
     assert np.array_equal(np.append(saved.weights, saved.intercept), expected.w)
     assert saved.labels == (1.0, 2.0)
     certificate = expected.result.certificate
-    assert saved.meta["certificate"]["rel_gap"] == certificate.rel_gap <= 1e-4
+    assert saved.meta.certificate.rel_gap == certificate.rel_gap <= 1e-4
     assert re.search(r"converged after \d+ outer iterations, .*certified relative gap", done.stdout)
     assert f"{certificate.primal:.10g}" in done.stdout
     # what the next command is, what memory is taken
@@ -71,8 +71,8 @@ def test_held_out_accuracy_is_what_predict_prints(rows, store, tmp_path, run, ca
         assert f"accuracy {outer[-1]['valid_accuracy']:.6f} (" in err
     # the accuracy on the training rows is that of the certificate
     code, _, err = run_in_process(capsys, predict_main, model, store)
-    assert f"accuracy {load_model(model).meta['certificate']['accuracy']:.6f} (" in err
-    assert f"accuracy on the training rows {load_model(model).meta['certificate']['accuracy']:.4f}" in out
+    assert f"accuracy {load_model(model).meta.certificate.accuracy:.6f} (" in err
+    assert f"accuracy on the training rows {load_model(model).meta.certificate.accuracy:.4f}" in out
 
 
 @pytest.mark.parametrize(
@@ -166,4 +166,4 @@ def test_numbers_just_within_double_precision_are_solved(store, tmp_path, run, C
     assert (code, err) == (0, "")
     model = load_model(tmp_path / "m.h5")
     assert np.isfinite(model.weights).all()
-    assert np.isfinite(model.meta["certificate"]["primal"])
+    assert np.isfinite(model.meta.certificate.primal)

@@ -145,7 +145,8 @@ def test_sources_and_settings_are_described(tmp_path):
         dict(zip(keys, (name, size, len(text), xxh3_128_hexdigest(text), number), strict=True))
         for name, size, text, number in expected
     ]
-    others = {"normalize": "none", "min_count": 1, "holdout": 0.0, "dtype": "float32"}
+    others = {"normalize": "none", "min_count": 1, "holdout": 0.0, "dtype": "float32", "weights": None}
+    others |= {"idf": "none", "scale": "none"}
     assert meta["settings"] == {"seed": 5, "order": "stored", "duplicates": "sum"} | others
 
 
@@ -459,7 +460,7 @@ def test_info_tells_what_a_store_holds(tmp_path, run_in_process):
     path, meta = make(tmp_path, b"1 1:3 2:4\n-1 1:5\n")
     told = run_in_process(info, path, "--json")
     assert told.code == 0
-    assert json.loads(told.out) == {"kind": "store", "format_version": 2, "bytes": path.stat().st_size} | json.loads(
+    assert json.loads(told.out) == {"kind": "store", "format_version": 3, "bytes": path.stat().st_size} | json.loads(
         json.dumps(meta)
     )
     told = run_in_process(info, path, "--verify")

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from support.training_cases import make_store, random_rows, run_in_process
 
 import blocksvm
@@ -25,6 +26,7 @@ from blocksvm.exchange.forms import model_bytes, name_bytes
 from blocksvm.exchange.linear import Linear, linear_of, model_of
 from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.sources.matrix import Matrix
+from blocksvm.store.descriptions import PlattMeta
 
 N, D = 150, 12
 MEMORY = 10**9
@@ -240,16 +242,16 @@ def test_a_table_takes_what_is_counted(tmp_path, form):
 
 def test_sets_of_labels_go_out_as_a_table_alone(tmp_path):
     plain = case("four classes")
-    model = replace(plain, meta=plain.meta | {"multilabel": True})
+    model = replace(plain, meta=structs.replace(plain.meta, multilabel=True))
     (note,) = blocksvm.export_model(model, tmp_path / "m.csv", "table")
     assert note.startswith("rows have sets of labels")
     for form in ("liblinear", "sklearn", "onnx"):
         with pytest.raises(InputError, match="rows have sets of labels"):
             blocksvm.export_model(model, tmp_path / "m", form)
-    hashed = replace(plain, meta=plain.meta | {"bits": 10})
+    hashed = replace(plain, meta=structs.replace(plain.meta, text=structs.replace(plain.meta.text, bits=10)))
     with pytest.raises(InputError, match="its features are hashes of ids"):
         blocksvm.export_model(hashed, tmp_path / "m", "table")
-    scaled = replace(plain, meta=plain.meta | {"text": plain.meta["text"] | {"normalize": "l2"}})
+    scaled = replace(plain, meta=structs.replace(plain.meta, text=structs.replace(plain.meta.text, normalize="l2")))
     assert blocksvm.export_model(scaled, tmp_path / "m.txt", "liblinear")[0].startswith("rows are scaled to norm 1")
 
 
@@ -322,8 +324,8 @@ def test_a_loss_that_another_program_lacks_is_noted(tmp_path):
 def test_a_calibration_is_not_lost_in_silence(tmp_path):
     pytest.importorskip("sklearn")
     plain = model_with(1, (-1.0, 1.0))
-    calibration = {"kind": "platt", "slope": 2.0, "intercept": 0.5}
-    model = replace(plain, meta=plain.meta | {"calibration": calibration})
+    calibration = PlattMeta(2.0, 0.5)
+    model = replace(plain, meta=structs.replace(plain.meta, calibration=calibration))
     for form in ("liblinear", "table", "sklearn"):
         notes = blocksvm.export_model(model, tmp_path / form, form)
         assert notes[0].startswith("its calibration is left out")
@@ -343,7 +345,7 @@ def test_an_estimator_says_how_its_columns_are_read(tmp_path):
     assert read.shape[1] == 8
     estimator = joblib.load(tmp_path / "m.joblib")
     assert np.allclose(estimator.decision_function(read), model.decision_function(X[:, :6]))
-    matrix = replace(model, meta=model.meta | {"text": model.meta["text"] | {"format": "npz"}})
+    matrix = replace(model, meta=structs.replace(model.meta, text=structs.replace(model.meta.text, format="npz")))
     assert blocksvm.export_model(matrix, tmp_path / "x.joblib", "sklearn") == ()
 
 

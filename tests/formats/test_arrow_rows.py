@@ -19,8 +19,8 @@ from blocksvm.conversion.convert import SplitSettings, split_rows  # noqa: E402
 from blocksvm.formats.file_reader import FileInputs  # noqa: E402
 from blocksvm.formats.format import ReaderOptions  # noqa: E402
 from blocksvm.formats.hashing import reader_of  # noqa: E402
-from blocksvm.formats.recipe import Recipe  # noqa: E402
 from blocksvm.formats.tables import arrow_files, table_rows  # noqa: E402
+from blocksvm.store.recipe import Recipe  # noqa: E402
 
 HUGE = [np.inf, 1e300, -1e39]
 WORDS = ["a", "b", "grün", "", "a longer word than eight bytes", "c0", "x"]

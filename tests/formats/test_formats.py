@@ -3,19 +3,15 @@
 import os
 import threading
 import time
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
-from msgspec import UNSET
 from support.stream_cases import learned
 from support.training_cases import run_in_process
 
-from blocksvm.base.errors import InputError
 from blocksvm.commands.split import main as split
 from blocksvm.formats import sniffed
-from blocksvm.formats.recipe import Recipe
-from blocksvm.store.descriptions import StoreSettingsMeta, typed
+from blocksvm.store.descriptions import as_json, typed
+from blocksvm.store.recipe import Recipe
 
 
 def test_a_named_pipe_is_told_by_its_first_line(tmp_path):
@@ -64,19 +60,12 @@ def test_text_of_another_name_is_guessed_by_its_lines():
     assert time.process_time() - began < 20.0  # which grows with the line's length, not with its square (88 s)
 
 
-def test_recipes_of_any_age():
-    assert Recipe.restored(Recipe("vw", "sum", 9, "l2", "float64").plain(), "x") == Recipe(
-        "vw", "sum", 9, "l2", "float64"
-    )
-    older = {"normalize": "l2", "duplicates": "sum", "dtype": "float64"}
-    assert Recipe.restored(older, "x") == Recipe("svmlight", "sum", None, "l2", "float64")
-    settings = {"seed": 3, "order": "shuffled", "min_count": 1, "holdout": 0.0}
-    about = SimpleNamespace(recipe=UNSET, settings=typed(settings | older, StoreSettingsMeta))
-    assert Recipe.of_store(about, "x") == Recipe("svmlight", "sum", None, "l2", "float64")
-    with pytest.raises(InputError, match="m.h5: its features were made by stemming, which this program does not know"):
-        Recipe.restored({"stemming": "yes"}, "m.h5")
-    for wrong in ({"bits": 99}, {"bits": "8"}, {"bits": True}, {"dtype": "float16"}, {"format": 3}):
-        with pytest.raises(InputError, match="m.h5: the recipe of its features is damaged"):
-            Recipe.restored(wrong, "m.h5")
-    with pytest.raises(InputError, match="is damaged"):
-        Recipe.restored(np.float64(3), "m.h5")
+def test_recipes_come_back():
+    recipe = Recipe("vw", "sum", 9, "l2", "float64")
+    assert typed(as_json(recipe), Recipe) == recipe
+    assert Recipe(options={"a": 1, "b": 2}).without(("a",)) == Recipe(options={"b": 2})
+    with pytest.raises(ValueError, match="its description: Object contains unknown field `stemming`"):
+        typed({"stemming": "yes"}, Recipe)
+    for wrong in ({"bits": 99}, {"bits": "8"}, {"bits": True}, {"dtype": "float16"}, {"format": 3}, {"options": [1]}):
+        with pytest.raises(ValueError, match="its description: "):
+            typed(wrong, Recipe)

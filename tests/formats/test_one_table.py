@@ -16,8 +16,8 @@ from blocksvm.formats import AUTO, columns_line, remarks, settled
 from blocksvm.formats.file_reader import inputs_of
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text.text_source import LineLimit
+from blocksvm.store.recipe import Recipe
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")

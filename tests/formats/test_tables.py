@@ -22,13 +22,13 @@ from blocksvm.commands.stream import main as stream
 from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, extend, split_rows
 from blocksvm.formats.format import ReaderOptions, parse_skipping
-from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.tables.cells import CSV, TSV
 from blocksvm.formats.text import text_source as text_module
 from blocksvm.formats.text.documents import DOCUMENTS
 from blocksvm.formats.text.text_source import TextInputs, TextPiece, TextSource
 from blocksvm.model.model_file import load_model
 from blocksvm.store.reader import open_store
+from blocksvm.store.recipe import Recipe
 
 
 def written(path, text):

@@ -24,10 +24,10 @@ from xxhash import xxh3_128_hexdigest
 from blocksvm.base.errors import InputError
 from blocksvm.base.row_batch import RecordCounter
 from blocksvm.formats.format import ReaderOptions
-from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.stored_bytes import PIPE_BYTES, Pipe
 from blocksvm.formats.text.svmlight import SVMLIGHT
 from blocksvm.formats.text.text_source import LineLimit, TextInputs, TextPiece, TextSource
+from blocksvm.store.recipe import Recipe
 
 getcontext().prec = 1200
 FLOAT64 = Recipe(dtype="float64")

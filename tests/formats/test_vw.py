@@ -21,10 +21,10 @@ from blocksvm.commands.train import main as train_command
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats import sniffed
 from blocksvm.formats.format import ReaderOptions
-from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text.text_source import TextPiece, TextSource
 from blocksvm.formats.text.vw import VW
 from blocksvm.model.model_file import load_model
+from blocksvm.store.recipe import Recipe
 from blocksvm.streaming.stream_saving import save_stream
 
 

@@ -171,7 +171,7 @@ def test_what_is_done_each_night_can_be_done_in_the_third(tmp_path, monkeypatch,
                 shell(line, run_in_process)
         with open_store("rows.h5") as found:
             assert found.n_samples == expected
-            assert describe_model("model.h5")["fingerprint"] == found.fingerprint
+            assert describe_model("model.h5").fingerprint == found.fingerprint
 
 
 @pytest.mark.process

@@ -12,9 +12,7 @@ import blocksvm
 from blocksvm.commands import module_of
 from blocksvm.exchange.forms import to_estimator
 
-# before.h5: by the code of 2026-11-23 (bf357cb)
-STORES = {"store.h5": "rows.svm", "before.h5": "rows.svm", "weighted.h5": "rows.svm", "sets.h5": "sets.svm",
-          "words.h5": "reviews.tsv"}  # fmt: skip
+STORES = {"store.h5": "rows.svm", "weighted.h5": "rows.svm", "sets.h5": "sets.svm", "words.h5": "reviews.tsv"}
 MODELS = {  # model -> text, options, the least accuracy
     "model.h5": ("rows.svm", (), 0.96),
     "words-model.h5": ("reviews.tsv", ("--probabilities",), 1.0),

@@ -77,14 +77,14 @@ def test_training_is_certified_and_minimal(command, folder, more):
         return 0.5 * regularised @ regularised + 0.7 * smooth_hinge_sum(y * z, WIDTH)
 
     least = minimize(primal, np.zeros(13 if biased else 12), method="BFGS", options={"gtol": 1e-7}).fun
-    assert least * (1 - 1e-6) <= model.meta["certificate"]["primal"] <= least * 1.03
+    assert least * (1 - 1e-6) <= model.meta.certificate.primal <= least * 1.03
 
 
 @pytest.mark.slow
 def test_several_classes(command, folder):
     command(train, f"three.h5 classes.h5 --loss {PLACE} --tol 1e-5 --overwrite")
     model = load_model(folder / "classes.h5")
-    assert model.weights.shape[0] == 3 and model.meta["certificate"]["rel_gap"] <= 1e-5
+    assert model.weights.shape[0] == 3 and model.meta.certificate.rel_gap <= 1e-5
     X, _ = random_rows(n=150, d=12, seed=9)
     found = load_model(folder / "classes.h5", loss=PLACE).predict_proba(scipy.sparse.csr_matrix(
         (X.data, X.indices + 1, X.indptr), shape=(150, 13)))  # fmt: skip
@@ -113,7 +113,7 @@ def test_online_learners_follow_it(name):
 def test_streams_and_regret_and_what_is_said_of_them(command, folder):
     words = f"two.svm --learner nag --loss {PLACE} --width {WIDTH} --model stream.h5 --overwrite"
     command(stream, words)
-    assert load_model(folder / "stream.h5").meta["method"]["settings"]["width"] == WIDTH
+    assert load_model(folder / "stream.h5").meta.method.settings["width"] == WIDTH
     shown = command(info, "stream.h5").out
     assert PLACE in shown
     command(stream, f"two.svm --continue-from stream.h5 --loss {PLACE} --model again.h5 --overwrite")
@@ -144,7 +144,7 @@ def test_from_python_the_object_itself(folder):
         fitted = blocksvm.fit(store, loss=SMOOTH_HINGE, width=WIDTH, C=0.7)
         named = blocksvm.fit(store, loss=PLACE, width=WIDTH, C=0.7)
     np.testing.assert_array_equal(fitted.model.weights, named.model.weights)
-    assert fitted.model.meta["method"]["settings"]["loss"] == PLACE
+    assert fitted.model.meta.method.settings["loss"] == PLACE
     assert copy.deepcopy(SMOOTH_HINGE) is pickle.loads(pickle.dumps(SMOOTH_HINGE)) is SMOOTH_HINGE
 
 

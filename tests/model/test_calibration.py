@@ -17,7 +17,7 @@ from blocksvm.commands.train import main as train_main
 from blocksvm.estimators import LinearSVC
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.store.descriptions import parse
+from blocksvm.store.descriptions import as_json, parse
 from blocksvm.store.hdf5_files import open_hdf5, read_meta
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
@@ -128,7 +128,7 @@ def test_a_damaged_calibration_is_told(tmp_path, capsys):
     store, model = make_store(tmp_path, X, y), tmp_path / "m.h5"
     assert run_in_process(capsys, train_main, store, model, "--calibrate", "isotonic")[0] == 0
     with open_hdf5(model, "model") as file:
-        meta = read_meta(file).plain
+        meta = as_json(read_meta(file))
     falling = {"kind": "isotonic", "values": [2.0, 1.0], "probabilities": [0.0, 1.0]}
     for wrong in (falling, {"kind": "other"}, {"kind": "platt", "slope": None, "intercept": 0.0}, [1.0]):
         with pytest.raises(ValueError, match="calibration"):

@@ -8,13 +8,11 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocksvm.base.errors import InputError
 from blocksvm.commands import predict, split, train
 from blocksvm.kernels.contributions import largest_contributions
-from blocksvm.model.explanations import MOST, contributions_wanted
+from blocksvm.model.explanations import MOST
 from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import StoreScorer
-from blocksvm.problems.distance import DISTANCE
 
 ENTRIES = st.lists(st.tuples(st.integers(0, 5), st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0])), max_size=9)
 
@@ -147,8 +145,3 @@ def test_refusals(tmp_path, run_in_process, monkeypatch, words, n, sentence):
     for given_ in ("t.svm", "t.h5"):
         done = run_in_process(predict.main, "m.h5", given_, "--explain", n)
         assert done.code == 2 and sentence in done.last_line and done.out == ""
-
-
-def test_models_without_sums_over_features():
-    with pytest.raises(InputError, match="m.h5: predicts distances.*, so that .*; leave explain out"):
-        contributions_wanted(3, {DISTANCE: {}}, "m.h5")

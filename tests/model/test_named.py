@@ -169,7 +169,7 @@ def test_python_names_what_may_run(folder, tmp_path, marker):
             blocksvm.fit(store, continue_from=tmp_path / "m.h5")
         with pytest.raises(InputError, match="warm|loss|solver|continue"):
             blocksvm.fit(store, continue_from=tmp_path / "t.h5")
-        assert load_model(tmp_path / "t.h5").meta["method"]["settings"]["loss"] == PLACE
+        assert load_model(tmp_path / "t.h5").meta.method.settings["loss"] == PLACE
         blocksvm.fit(store, warm_start=tmp_path / "t.h5", max_outer=1)
     for ask in (get_loss, get_learner, get_method, get_format):
         with pytest.raises(InputError, match=f"a file: names {PLACE}"):

@@ -145,7 +145,7 @@ def test_commands_learn_with_costs_and_show_them(given, tmp_path, capsys):
     code, out, err = run_in_process(capsys, stream_main, text, *own, *labels)
     assert code == 0, err
     assert f"mistakes {mistakes / len(y):.4%}, average cost {cost / len(y):.6f}" in out
-    assert describe_model(tmp_path / "s.h5")["method"] == describe_model(tmp_path / "m.h5")["method"]
+    assert describe_model(tmp_path / "s.h5").method == describe_model(tmp_path / "m.h5").method
     code, out, err = run_in_process(capsys, stream_main, text, "--continue-from", tmp_path / "s.h5")
     assert code == 0, err
     predictions = tmp_path / "p.txt"

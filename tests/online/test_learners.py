@@ -28,6 +28,7 @@ from blocksvm.online.loops import LOSS_SUM, ROWS
 from blocksvm.online.runner import Runner
 from blocksvm.problems.problem_settings import LossName
 from blocksvm.sources.matrix import Matrix
+from blocksvm.store.descriptions import as_json
 
 MAP_NORESERVE = 0x4000  # of Linux; mmap has it from Python 3.14 on
 
@@ -115,7 +116,7 @@ def test_settings_are_in_models_checkpoints_and_logs(tmp_path, capsys, name, opt
         assert events[0]["event"] == "start"
         code, told, _ = run_in_process(capsys, info, names["MODEL"], "--json")
         made[command] = json.loads(told)["method"]
-        assert describe_model(names["MODEL"])["method"] == made[command]
+        assert as_json(describe_model(names["MODEL"]).method) == made[command]
     assert made["train"] == made["stream"]
     assert expected.items() <= made["train"]["settings"].items()
     code, _, err = run_in_process(

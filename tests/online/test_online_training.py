@@ -125,7 +125,7 @@ def test_continuing_is_as_if_it_had_not_stopped(tmp_path, name, order):
         assert np.array_equal(second.loop.state[array], whole.loop.state[array])
     assert second.result.outer == 2
     second.save(tmp_path / "second.h5")
-    assert load_model(tmp_path / "second.h5").meta["outer"] == 3
+    assert load_model(tmp_path / "second.h5").meta.outer == 3
 
 
 def test_continuing_on_other_rows_keeps_what_only_the_model_knows(tmp_path):
@@ -503,7 +503,7 @@ def test_a_class_weighs_as_its_rows_would(learner, n_classes):
     by_class = fit(X, y, class_weight=given, **run)
     by_row = fit(X, y, sample_weight=rows, **run)
     np.testing.assert_array_equal(by_class.result.w, by_row.result.w)
-    told = by_class.model.meta["method"]["settings"]["class_weight"]
+    told = by_class.model.meta.method.settings["class_weight"]
     assert told == {f"{label:g}": factor for label, factor in given.items()}
     plain = fit(X, y, **run)
     assert not np.array_equal(plain.result.w, by_class.result.w)

@@ -157,6 +157,6 @@ def test_the_command(tmp_path, capsys):
     assert code == 0, err
     assert "certified relative gap" in out
     meta = load_model(model).meta
-    assert meta["settings"]["bias"] == "free"
-    assert max(meta["certificate"]["alpha_factors"]) == 1.0
+    assert meta.settings["bias"] == "free"
+    assert max(meta.certificate.alpha_factors) == 1.0
     assert "free: not regularised" in command(model, module="info").stdout

@@ -101,11 +101,11 @@ def renewed(path, change=None, **tables) -> None:
 
 
 def rewritten(file, name: str, change) -> None:
-    """Change an array of a model, and renew its checksums."""
+    """Change an array of a model."""
     array = file[name][()]
     change(array)
     group, last = file[name].parent, name.rsplit("/", 1)[-1]
-    del group[last], group[last + ".xxh3"]
+    del group[last]
     write_array(group, last, len(array), array.dtype, lambda start, stop: array[start:stop])
 
 

@@ -190,7 +190,7 @@ def test_other_files_are_refused_by_what_they_are(small_store, tmp_path):
         file["x"] = 1
     with pytest.raises(InputError, match=r"f\.h5: is not a blocksvm store"):
         Store(path)
-    for version, advice in ((3, "install a newer"), (0, "make it again")):
+    for version, advice in ((4, "install a newer"), (2, "make it again")):
         shutil.copy(small_store, path)
         with h5py.File(path, "r+") as file:
             file.attrs["format_version"] = version

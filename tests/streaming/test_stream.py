@@ -170,7 +170,7 @@ def test_the_command_writes_progress_model_and_log(tmp_path, capsys):
     assert events[0]["event"] == "start"
     assert [e["rows"] for e in events if e["event"] == "progress"] == [1, 2, 4, 8, 16, 32, 64]
     assert (events[-1]["event"], events[-1]["rows"]) == ("end", 100)
-    assert load_model(model).meta["progress"]["rows"] == 100
+    assert load_model(model).meta.progress.rows == 100
     code, told, _ = run_in_process(capsys, info, model)
     assert code == 0
     assert "a stream of 100 rows: average loss" in told
@@ -250,7 +250,7 @@ def test_ctrl_c_saves_the_model(tmp_path):
     _, err = child.communicate(timeout=60)
     assert child.returncode == 130
     assert b"interrupted after" in err.splitlines()[-1]
-    assert load_model(tmp_path / "m.h5").meta["progress"]["rows"] >= 1_024
+    assert load_model(tmp_path / "m.h5").meta.progress.rows >= 1_024
 
 
 @pytest.mark.process

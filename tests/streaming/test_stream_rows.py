@@ -171,14 +171,14 @@ def test_an_ordinary_model_goes_on_by_asking(tmp_path, capsys):
     assert np.array_equal(always.weights, load_model(tmp_path / "u.h5").weights)  # as if it had never been asked
     some, asked, places = goes_on(plain, 0.05, "some")
     assert 200 < asked < 600 - len(unlabelled) and 0 < len(places) < len(unlabelled)
-    assert describe_model(tmp_path / "some.h5")["method"]["settings"]["query"] == 0.05
+    assert describe_model(tmp_path / "some.h5").method.settings["query"] == 0.05
     # a model learned with another B goes on with this one, and by its own where none is given
     again, _, _ = goes_on(tmp_path / "some.h5", 1e40, "again")
-    assert describe_model(tmp_path / "again.h5")["method"]["settings"]["query"] == 1e40
+    assert describe_model(tmp_path / "again.h5").method.settings["query"] == 1e40
     code, _, err = run_in_process(capsys, main, more, "--continue-from", tmp_path / "some.h5", "--model",
                                   tmp_path / "own.h5", *how)  # fmt: skip
     assert code == 0, err
-    assert describe_model(tmp_path / "own.h5")["method"]["settings"]["query"] == 0.05
+    assert describe_model(tmp_path / "own.h5").method.settings["query"] == 0.05
     # and a store likewise
     store = make_store(tmp_path, X, y, keep_order=True)
     code, _, err = run_in_process(capsys, train_main, store, tmp_path / "t.h5", "--learner", "pa1", "-C", 0.1)
@@ -186,4 +186,4 @@ def test_an_ordinary_model_goes_on_by_asking(tmp_path, capsys):
     code, _, err = run_in_process(capsys, train_main, store, tmp_path / "t2.h5", "--continue-from", tmp_path / "t.h5",
                                   "--query", 0.3)  # fmt: skip
     assert code == 0, err
-    assert describe_model(tmp_path / "t2.h5")["method"]["settings"]["query"] == 0.3
+    assert describe_model(tmp_path / "t2.h5").method.settings["query"] == 0.3

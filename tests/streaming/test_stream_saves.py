@@ -13,6 +13,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.commands.stream import main
 from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.sources.matrix import Matrix
+from blocksvm.store.descriptions import as_json
 from blocksvm.streaming import stream_saving
 from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import StreamSaver, save_stream
@@ -24,7 +25,7 @@ def content(path):
         found = {}
         file.visititems(lambda name, item: found.update({name: item[()].tobytes()} if hasattr(item, "dtype") else {}))
     meta = describe_model(path)
-    found["meta"] = {name: value for name, value in meta.items() if name not in ("seconds", "settings")}
+    found["meta"] = {name: value for name, value in as_json(meta).items() if name not in ("seconds", "settings")}
     return found
 
 
@@ -85,7 +86,7 @@ def test_a_model_is_gone_on_from_as_it_was_made_or_not_at_all(tmp_path, capsys):
     again = (*options, "--continue-from", hashed, "--bits", 5, "--model", hashed)
     assert run_in_process(capsys, main, text, *again)[0] == 2
     assert run_in_process(capsys, main, text, *again, "--overwrite")[0] == 0
-    assert describe_model(hashed)["n_samples"] == 120
+    assert describe_model(hashed).n_samples == 120
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_a_test_and_a_continued_stream_need_no_more_than_the_model(tmp_path, cap
     assert run_in_process(capsys, main, texts[1], "--continue-from", model, "--model", tmp_path / "on.h5")[0] == 0
     found, expected = (load_model(tmp_path / name) for name in ("on.h5", "whole.h5"))
     np.testing.assert_array_equal(found.weights, expected.weights)
-    assert found.meta["text"] == expected.meta["text"] and found.meta["n_samples"] == 60
+    assert found.meta.text == expected.meta.text and found.meta.n_samples == 60
 
 
 @pytest.mark.parametrize("bits", [None, 6])
@@ -151,7 +152,7 @@ def test_the_stream_waits_for_a_save_where_memory_has_no_room_for_a_copy(tmp_pat
 
         def save(stream):
             saver.save(stream)
-            saves.append((stream.rows, saver.thread is None, describe_model(tmp_path / "m.h5")["n_samples"]))
+            saves.append((stream.rows, saver.thread is None, describe_model(tmp_path / "m.h5").n_samples))
 
         settings = StreamSettings("pa1", bits=20, save_every=20, memory=28_000_000)
         stream = StreamPass(settings, on_save=save)

@@ -38,7 +38,7 @@ def test_each_learner_is_what_it_is_alone(tmp_path, bits, labels):
     found, model = weights_by_id(tmp_path / "several.h5", 1 << 14)
     expected, _ = weights_by_id(tmp_path / "alone.h5", 1 << 14)
     assert np.array_equal(found, expected)
-    assert model.meta["method"]["name"] == best.name
+    assert model.meta.method.name == best.name
 
 
 def test_of_numbers_the_least_squared_error_leads(tmp_path):

@@ -3,9 +3,9 @@
 import numpy as np
 
 from blocksvm.formats.format import ReaderOptions
-from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.tables.cells import CSV
 from blocksvm.formats.text.text_source import TextPiece, TextSource
+from blocksvm.store.recipe import Recipe
 
 
 def parse(data: bytes, table=CSV, normalize="none", labelled=True, named=True, offers=(), settled=True, **options):

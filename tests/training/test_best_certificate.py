@@ -93,12 +93,12 @@ def test_the_model_says_so_and_another_run_begins_from_its_alpha(store, tmp_path
     words = ["-C" if word == "--C" else word for word in words] + ["--seed", "2"]
     code, out, _ = run_in_process(capsys, train_main, store, tmp_path / "m.h5", *words)
     meta = load_model(tmp_path / "m.h5").meta
-    assert code == 0 and meta["outer_of_weights"] is not None
-    assert f"the weights are those of outer iteration {meta['outer_of_weights']}, whose primal" in out
+    assert code == 0 and meta.outer_of_weights is not None
+    assert f"the weights are those of outer iteration {meta.outer_of_weights}, whose primal" in out
     code, out, _ = run_in_process(capsys, info_main, tmp_path / "m.h5", "--json")
-    assert json.loads(out)["outer_of_weights"] == meta["outer_of_weights"]
+    assert json.loads(out)["outer_of_weights"] == meta.outer_of_weights
     # w of alpha is computed anew, so that this dual is that of the alpha
     with opened(store) as source:
         loop = looped(source, **CUT | {"max_outer": 1}, warm_start=tmp_path / "m.h5")
         result = loop.run()
-    assert result.certificate.dual >= meta["certificate"]["dual"] * (1 - 1e-9)
+    assert result.certificate.dual >= meta.certificate.dual * (1 - 1e-9)

@@ -106,15 +106,15 @@ def test_the_certificate_is_of_the_weights_and_alpha_saved(store, tmp_path, loss
         Xb, C_rows = reference.with_bias(X, bias), np.where(y > 0, 0.4, 1.0)
         with h5py.File(path) as file:
             alpha, w = file["state/dual-cd/alpha"][()], file["weights"][()]
-        certificate = load_model(path).meta["certificate"]
+        certificate = load_model(path).meta.certificate
         w = w if bias else w[:-1]
         Xb = Xb if bias else X
-        assert certificate["dual"] == pytest.approx(reference.dual(Xb, y, alpha, C_rows, loss), rel=1e-9)
-        assert certificate["primal"] == pytest.approx(reference.primal(Xb, y, w, C_rows, loss), rel=1e-9)
-        gap = (certificate["primal"] - certificate["dual"]) / certificate["primal"]
-        assert certificate["rel_gap"] == pytest.approx(gap, rel=1e-9)
-        assert certificate["accuracy"] == np.mean(reference.predict(Xb, w) == y)
-    assert 0.0 <= certificate["rel_gap"] < 0.05
+        assert certificate.dual == pytest.approx(reference.dual(Xb, y, alpha, C_rows, loss), rel=1e-9)
+        assert certificate.primal == pytest.approx(reference.primal(Xb, y, w, C_rows, loss), rel=1e-9)
+        gap = (certificate.primal - certificate.dual) / certificate.primal
+        assert certificate.rel_gap == pytest.approx(gap, rel=1e-9)
+        assert certificate.accuracy == np.mean(reference.predict(Xb, w) == y)
+    assert 0.0 <= certificate.rel_gap < 0.05
 
 
 def test_a_drifted_w_is_rebuilt_before_it_is_certified(rows):

@@ -318,7 +318,7 @@ def test_the_command(rows, tmp_path, capsys):
     best = [line.split()[0] for line in lines if line.endswith("  best")]
     assert best == [f"{told['best']:g}"]
     model = load_model(outputs[0])
-    assert model.meta["method"]["settings"]["C"] == told["best"]
+    assert model.meta.method.settings["C"] == told["best"]
     assert outputs[2].read_bytes()[:4] == b"\x89PNG"
     code, _, err = run_in_process(capsys, cv_main, *arguments)
     assert code == 2 and "exists" in err

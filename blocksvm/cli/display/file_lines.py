@@ -6,26 +6,36 @@ from blocksvm.base.errors import printable
 from blocksvm.base.labels import listed
 from blocksvm.base.settings import shown
 from blocksvm.cli.display.number_texts import labels_line, loss_text, megabytes, number_of, rows
-from blocksvm.store.descriptions import Description, StoreMeta
+from blocksvm.store.descriptions import (
+    CertificateMeta,
+    CheckpointMeta,
+    Description,
+    ModelMeta,
+    PlattMeta,
+    RunMeta,
+    StoreMeta,
+    StructureMeta,
+    as_json,
+)
 from blocksvm.training.run_settings import FREE
 
 # settings that have a line of their own
 ELSEWHERE = ("class_weight",)
 
 
-def method_lines(meta: dict) -> list[tuple[str, str]]:
+def method_lines(meta: RunMeta) -> list[tuple[str, str]]:
     """The lines on the method of a model, and on the settings that decided what it learned."""
-    settings, run = meta["method"]["settings"], meta["settings"]
+    settings, run = meta.method.settings, meta.settings
     weights = settings.get("class_weight")
     if isinstance(weights, dict):
         weights = ", ".join(f"{label} times {weight:g}" for label, weight in weights.items())
     lines = [
-        ("solver", meta["method"]["name"]),
+        ("solver", meta.method.name),
         ("settings", shown({k: v for k, v in settings.items() if k not in ELSEWHERE}) or "the defaults"),
-        ("bias", bias_text(run.get("bias") or 0.0)),
+        ("bias", bias_text(meta.constant)),
         ("class weights", weights),
-        ("prior", meta.get("prior")),
-        ("schedule", None if meta["method"]["learner"] else run.get("schedule")),
+        ("prior", getattr(meta, "prior", None)),
+        ("schedule", None if meta.method.learner else run.get("schedule")),
         ("seed", str(run.get("seed", 0))),
     ]
     return [(name, value) for name, value in lines if value is not None]
@@ -41,22 +51,22 @@ def bias_text(bias: float | str) -> str:
 MOST_LABELS_SHOWN = 20
 
 
-def labels_text(meta: dict) -> str:
+def labels_text(meta: ModelMeta) -> str:
     """Of a model: its labels, the first of many."""
-    labels = meta["labels"]
+    labels = meta.labels
     if not labels:
-        return "none: it predicts rows" if "distance" in meta else "none: its targets are real numbers"
+        return f"none: {'its targets are real numbers' if meta.radius is None else 'it learned rows'}"
     more = len(labels) - MOST_LABELS_SHOWN
     text = listed(labels[:MOST_LABELS_SHOWN]) + (f", and {more} more" if more > 0 else "")
-    return f"sets of {text}" if meta.get("multilabel") else text
+    return f"sets of {text}" if meta.multilabel else text
 
 
-def fit_lines(certificate: dict) -> list[tuple[str, str]]:
+def fit_lines(certificate: CertificateMeta) -> list[tuple[str, str]]:
     """The lines on the fit of a model to the rows that it was trained on."""
-    if certificate["accuracy"] is not None:
-        return [("accuracy", f"{certificate['accuracy']:.4f} on the training rows")]
-    if certificate.get("rmse") is not None:
-        return [("error", f"{certificate['rmse']:.6g} on the training rows (root of the mean square)")]
+    if certificate.accuracy is not None:
+        return [("accuracy", f"{certificate.accuracy:.4f} on the training rows")]
+    if certificate.rmse is not None:
+        return [("error", f"{certificate.rmse:.6g} on the training rows (root of the mean square)")]
     return []
 
 
@@ -67,18 +77,18 @@ def history_text(meta: StoreMeta) -> str:
     return f"{'once' if len(steps) == 1 else f'{len(steps)} times'} since it was split: {rows(added)} added"
 
 
-def structure_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
+def structure_lines(meta: StructureMeta, n_bytes: int) -> list[tuple[str, str]]:
     """Of a model of outputs with structure."""
-    labels, certificate = meta["labels"], meta["certificate"]
-    gap = f"relative gap {certificate['rel_gap']:.3e}, primal {certificate['primal']:.10g}" if certificate else None
+    labels, certificate = meta.labels, meta.certificate
+    gap = f"relative gap {certificate.rel_gap:.3e}, primal {certificate.primal:.10g}" if certificate else None
     lines = [
-        ("structure", f"{megabytes(n_bytes)}, task {meta['task']}"),
-        ("learner", meta["learner"]),
-        ("settings", shown({k: v for k, v in meta["settings"].items() if k != "template"})),
-        ("features", f"{meta['n_features']:,}, {number_of(meta['n_weights'], 'weight')}"),
-        ("template", meta["template"] or None),
+        ("structure", f"{megabytes(n_bytes)}, task {meta.task}"),
+        ("learner", meta.learner),
+        ("settings", shown({k: v for k, v in meta.settings.items() if k != "template"})),
+        ("features", f"{meta.n_features:,}, {number_of(meta.n_weights, 'weight')}"),
+        ("template", meta.template or None),
         ("labels", f"{len(labels):,}: {' '.join(labels[:MOST_LABELS_SHOWN])}" if labels else None),
-        ("trained on", f"{meta['trained_on']}, {number_of(meta['epochs'], 'epoch')}, {meta['seconds']:.1f}s"),
+        ("trained on", f"{meta.trained_on}, {number_of(meta.epochs, 'epoch')}, {meta.seconds:.1f}s"),
         ("certificate", gap),
     ]
     return [(name, value) for name, value in lines if value is not None]
@@ -88,7 +98,7 @@ def store_lines(meta: StoreMeta, n_bytes: int) -> list[tuple[str, str]]:
     """Of a store."""
     nnz = meta.n_nonzeros
     text = sum(source.text_bytes for source in meta.sources)
-    names = [source.name for source in meta.sources]
+    names, settings = [source.name for source in meta.sources], as_json(meta.settings)
     return [
         ("store", f"{megabytes(n_bytes)}, {n_bytes / max(1, nnz):.2f} bytes a nonzero"),
         ("rows", f"{meta.n_samples:,} ({meta.settings.order} order)"),
@@ -101,64 +111,65 @@ def store_lines(meta: StoreMeta, n_bytes: int) -> list[tuple[str, str]]:
         ("made from", f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''} ({megabytes(text)} of text)"),
         *([("changed", history_text(meta))] if meta.history else []),
         *(("note", note) for note in meta.notes),
-        ("settings", ", ".join(f"{name} {value}" for name, value in meta.plain["settings"].items())),
+        (
+            "settings",
+            ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None),
+        ),
         ("fingerprint", meta.fingerprint),
     ]
 
 
-def linear_lines(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
+def linear_lines(kind: str, meta: RunMeta, n_bytes: int) -> list[tuple[str, str]]:
     """The lines that a model and a checkpoint have in common."""
     return [
         (kind, megabytes(n_bytes)),
         *method_lines(meta),
-        ("features", f"{meta['n_features']:,}"),
-        *([("labels", labels_text(meta))] if "labels" in meta else []),
-        *([("radius", f"{meta['distance']['radius']:.6g}")] if "distance" in meta else []),
+        ("features", f"{meta.n_features:,}"),
+        *([("labels", labels_text(meta))] if isinstance(meta, ModelMeta) else []),
     ]
 
 
-def checkpoint_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
+def checkpoint_lines(meta: CheckpointMeta, n_bytes: int) -> list[tuple[str, str]]:
     """Of the state of a run."""
-    progress = meta["progress"]
+    progress = meta.progress
     position = f"outer iteration {progress['outer']}, {number_of(progress['visit'], 'block')} visited in it"
     return [*linear_lines("checkpoint", meta, n_bytes), ("position", position)]
 
 
-def model_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
+def model_lines(meta: ModelMeta, n_bytes: int) -> list[tuple[str, str]]:
     """Of a linear model, or one with a kernel: how it was trained, and how well it fits."""
     lines = linear_lines("model", meta, n_bytes)
-    if meta["status"] == "stream":
-        progress = meta["progress"]
-        figures = [progress[name] for name in ("rows", "cumulative_loss", "mistakes")]
-        loss = loss_text(*figures, progress.get("squared_errors"), progress.get("cumulative_cost"))
-        return [*lines, ("learned from", f"a stream of {rows(progress['rows'])}: {loss}")]
-    if meta["status"] == "imported":
-        return [*lines, ("trained by", meta["store"])]
-    certificate = meta["certificate"]
+    lines += [] if meta.radius is None else [("radius", f"{meta.radius:.6g}")]
+    if (told := meta.progress) is not None:
+        figures = (told.rows, told.cumulative_loss, told.mistakes, told.squared_errors, told.cumulative_cost)
+        return [*lines, ("learned from", f"a stream of {rows(told.rows)}: {loss_text(*figures)}")]
+    if meta.status == "imported":
+        return [*lines, ("trained by", meta.store)]
+    certificate, calibration = meta.certificate, meta.calibration
     if certificate is None:
-        return [*lines, ("certificate", "none: the run was interrupted"), ("ended", meta["status"])]
-    calibration = meta.get("calibration")
-    certified = [] if certificate["primal"] is None else [("certificate", certificate_text(certificate))]
+        return [*lines, ("certificate", "none: the run was interrupted"), ("ended", meta.status)]
+    kind = "platt" if isinstance(calibration, PlattMeta) else "isotonic"
+    certified = [] if certificate.primal is None else [("certificate", certificate_text(certificate))]
     return [
         *lines,
-        ("trained on", f"{meta['store']} ({rows(meta['n_samples'])})"),
+        ("trained on", f"{meta.store} ({rows(meta.n_samples)})"),
         *certified,
         *fit_lines(certificate),
-        *([] if calibration is None else [("probabilities", f"calibrated on rows held out: {calibration['kind']}")]),
-        ("ended", f"{meta['status']} after {number_of(meta['outer'], 'outer iteration')}, {meta['seconds']:.1f}s"),
-        ("versions", ", ".join(f"{name} {value}" for name, value in meta["versions"].items())),
+        *([] if calibration is None else [("probabilities", f"calibrated on rows held out: {kind}")]),
+        ("ended", f"{meta.status} after {number_of(meta.outer, 'outer iteration')}, {meta.seconds:.1f}s"),
+        ("versions", ", ".join(f"{name} {value}" for name, value in meta.versions.items())),
     ]
 
 
-def certificate_text(certificate: dict) -> str:
+def certificate_text(certificate: CertificateMeta) -> str:
     """The gap and the objectives, of several problems the largest gap."""
     gap = "none"
-    if certificate["rel_gap"] is not None:
-        gap = f"relative gap {certificate['rel_gap']:.3e}, dual {certificate['dual']:.10g}"
-    several = certificate.get("by_class")
+    if certificate.rel_gap is not None:
+        gap = f"relative gap {certificate.rel_gap:.3e}, dual {certificate.dual:.10g}"
+    several = certificate.by_class
     if several is not None:
         gap = f"of {len(several['rel_gap'])} problems, the largest " + gap.replace("dual", "sum of duals")
-    return f"{gap}, primal {certificate['primal']:.10g}"
+    return f"{gap}, primal {certificate.primal:.10g}"
 
 
 LINES = {
@@ -171,7 +182,7 @@ LINES = {
 
 def description_lines(kind: str, meta: Description, n_bytes: int) -> list[tuple[str, str]]:
     """(name, value) lines of a file of this kind."""
-    return LINES[kind](meta if kind == "store" else meta.plain, n_bytes)
+    return LINES[kind](meta, n_bytes)
 
 
 def weight_lines(top: list) -> list[str]:
@@ -195,6 +206,6 @@ def quoted_name(name: str) -> str:
     return repr(shown) if shown != shown.strip() else shown
 
 
-def all_settings(meta: dict) -> dict:
+def all_settings(meta: RunMeta) -> dict:
     """The settings of a model or checkpoint by name: those of the run, and those that its solver has of its own."""
-    return {"solver": meta["method"]["name"], **meta["method"]["settings"], **meta["settings"]}
+    return {"solver": meta.method.name, **meta.method.settings, **meta.settings}

@@ -25,7 +25,6 @@ from blocksvm.kernels import inlined
 from blocksvm.kernels.prefetch import value_at
 from blocksvm.online.learner import REQUIRED, WEIGHTS, Learner, Setting, Settings, not_negative
 from blocksvm.online.memory import layout, parameters
-from blocksvm.problems.distance import DISTANCE
 
 COLUMN = layout("v", "renewed")
 SCALAR = layout("rounds", "scale", "renewals", "sq_norm", "left")  # left: of the appended coordinate, as a part of B
@@ -116,16 +115,9 @@ def current(j, memory):
 
 
 def describe(settings: Mapping, scalars: Mapping) -> dict:
-    """||w||^2 with the appended coordinate's square, the radius as it is, and the largest distance of rows within
-    it."""
-    epsilon, left = settings["epsilon"], scalars["left"] if settings["learn_radius"] else 0.0
-    return {
-        DISTANCE: {
-            "sq_norm": scalars["sq_norm"] + (epsilon * left) ** 2,
-            "radius": epsilon * math.sqrt((1.0 - left) * (1.0 + left)),
-            "epsilon": epsilon,
-        }
-    }
+    """The radius as it is."""
+    left = scalars["left"] if settings["learn_radius"] else 0.0
+    return {"radius": settings["epsilon"] * math.sqrt((1.0 - left) * (1.0 + left))}
 
 
 def of_rows(learner: Learner) -> Learner:
