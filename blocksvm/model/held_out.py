@@ -13,15 +13,9 @@ from blocksvm.base.labels import SETS, Labels, label_text
 from blocksvm.base.memory import Budget
 from blocksvm.base.vectors import side_by_side, width_of
 from blocksvm.conversion.feature_ids import IdIndex
-<<<<<<< HEAD
-from blocksvm.model.decision_values import count_right, decision_pieces, piece_bytes, sum_squared_errors
-from blocksvm.problems.problem import membership
-from blocksvm.solvers.solver import Completion, Solver
-=======
 from blocksvm.model.decision_values import count_right, piece_bytes, pieces_of_values, sum_squared_errors
-from blocksvm.problems.several_problems import membership
+from blocksvm.problems.problem import membership
 from blocksvm.solvers.solver import Solver
->>>>>>> form
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import Source, largest_chunk_bytes
 

@@ -45,13 +45,7 @@ from blocksvm.online.loops import (
     SetTable,
 )
 from blocksvm.online.runner import LearnerState, Runner, known_of
-<<<<<<< HEAD
-from blocksvm.problems.distance import DISTANCE, Distance
 from blocksvm.problems.problem import class_factors, kinds_of, sums_by_class
-=======
-from blocksvm.problems.problem import class_factors, sums_by_class
-from blocksvm.problems.several_problems import kinds_of
->>>>>>> form
 from blocksvm.solvers.solver import (
     CLASSES,
     REAL,

@@ -203,25 +203,16 @@ class DualCD(TellsShares):
         D(f a) = -sum conjugate(f a_i) - f^2/2 ||w(a)||^2."""
         if self.prior.size:
             raise InputError(f"{option('warm_start')}: not together with {option('prior')}; leave one of them out")
-<<<<<<< HEAD
         alpha, w, cost = state["alpha"], self.columns(state, "w"), self.problem.cost
-        theirs = saved.meta.get("cost")
         same = saved.lengths.get(self.name, {}).get("alpha") == alpha.size
-        if theirs is None or not same or np.size(theirs) != cost.size:
+        if saved.cost is None or not same or np.size(saved.cost) != cost.size:
             of = "" if self.n_vectors == 1 else f" of {self.n_vectors} classes"
             more = "" if self.n_vectors == 1 else f" on the same rows, with the same {option('multiclass')}"
-=======
-        if saved.cost is None or saved.lengths.get(self.name, {}).get("alpha") != len(state["alpha"]):
->>>>>>> form
             raise InputError(
                 f"{saved.name}: holds no dual variables{of}; dual-cd starts from a model or checkpoint of dual-cd{more}"
             )
         saved.load(self.name, "alpha", alpha)
-<<<<<<< HEAD
-        ratio = cost / np.reshape(theirs, cost.shape)
-=======
-        ratio = self.problem.cost / np.array(saved.cost)
->>>>>>> form
+        ratio = cost / np.reshape(saved.cost, cost.shape)
         # what is new in the rows is not the old ones: these need not all be seen before they may rest
         state["sums"][OUTERS] = REST_VISITS
         if take_weights(self, state, saved, ratio):
@@ -482,24 +473,14 @@ def take_weights(solver: DualCD, state: State, saved: SavedRun, ratio: np.ndarra
         meta is not None
         and not solver.problem.free_bias
         and (ratio == 1.0).all()
-<<<<<<< HEAD
-        and meta.get("method", {}).get("settings") == plain(solver.settings)
-        and meta["settings"].get("bias", 0.0) == solver.bias
-        and meta.get("prior_fingerprint") is None
-        and meta.get("outer_of_weights") is None
-        and not any(meta.get("earlier", ()))
-        and (space == solver.name or solver.n_vectors == 1)  # a model's vectors lie one after the other
-        and saved.lengths.get(space, {}).get(name) == state["w"].size
-        and "conjugates" in lengths
-=======
         and meta.method.settings == plain(solver.settings)
         and meta.constant == solver.bias
         and getattr(meta, "prior_fingerprint", None) is None
         and getattr(meta, "outer_of_weights", None) is None
         and not any(meta.earlier)
-        and saved.lengths.get(space, {}).get(name) == len(state["w"])
-        and "sums" in lengths
->>>>>>> form
+        and (space == solver.name or solver.n_vectors == 1)  # a model's vectors lie one after the other
+        and saved.lengths.get(space, {}).get(name) == state["w"].size
+        and "conjugates" in lengths
     )
     if same:
         saved.load(solver.name, "conjugates", state["conjugates"])

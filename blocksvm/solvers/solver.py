@@ -202,15 +202,10 @@ class Solver(Protocol):
     ``start``; n_features: d, where its features are others than the source's: 0 .. d - 1 are then their ids; member
     (m, k) bool: the labels of each of the rows' m sets, of a solver that has no problem; ranks: the decision values
     order the labels of a set, and nothing parts those in it from those outside; real_targets: the rows' labels are
-<<<<<<< HEAD
-    taken as real numbers, else they are classes; predicts_rows: it looks at no labels: its real target is 0, and its
-    decision value each row's distance; threads: for work whose result does not depend on how many they are;
-    clips_alpha: its dual variables may lie beyond their bounds, and certificates move them there;
-    exact_drift: certificates measure ||w - w(alpha)|| whole, with an array of the size of w;
-=======
     taken as real numbers, else they are classes; predicts_rows: it looks at no labels, and its
     weights predict none; threads: for work whose result does not depend on how many they are;
->>>>>>> form
+    clips_alpha: its dual variables may lie beyond their bounds, and certificates move them there;
+    exact_drift: certificates measure ||w - w(alpha)|| whole, with an array of the size of w;
     passes_like_decoding: a pass over a block takes about as long as decoding the next one, to which one of the threads
     is left.
     """

@@ -16,7 +16,7 @@ from blocksvm.model.feature_names import names_of
 from blocksvm.model.model_file import describe_model, describe_support, factors_of_source, save_model
 from blocksvm.model.solver_state import describe_checkpoint, open_state, save_checkpoint, whole
 from blocksvm.model.versions import versions
-from blocksvm.problems.problem import Certificate
+from blocksvm.problems.certificate import Certificate
 from blocksvm.solvers.solver import State
 from blocksvm.store.descriptions import CheckpointMeta, ModelMeta, StoreMeta, as_json, typed
 from blocksvm.store.recipe import recipe_of

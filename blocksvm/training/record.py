@@ -24,12 +24,8 @@ from blocksvm.problems.problem_settings import learns_together
 from blocksvm.problems.support_rows import Support
 from blocksvm.solvers.solver import Solver, State
 from blocksvm.sources.source import ReadingCost
-<<<<<<< HEAD
-from blocksvm.training.certificate import CertificatePolicy
-=======
 from blocksvm.store.descriptions import Count, Size
-from blocksvm.training.certificate import CertificatePolicy, RejectedEarly
->>>>>>> form
+from blocksvm.training.certificate import CertificatePolicy
 from blocksvm.training.plan import Plan
 from blocksvm.training.run_settings import ROUNDING
 from blocksvm.training.schedule import PassStats
