@@ -152,7 +152,7 @@ class Minimiser(Estimator):
         self._last = None
         if self.warm_start and fitted.alpha is not None:
             alpha = np.array(fitted.alpha, dtype=np.float64).reshape(-1)
-            cost = fitted.loop.plan.solver.problem.cost.tolist()
+            cost = fitted.plan.solver.problem.cost.tolist()
             self._last = {"alpha": alpha, "problem": problem, "cost": cost}
 
     def _keep_certificate(self, fitted: Fitted, target: float) -> None:

@@ -239,7 +239,7 @@ class Estimator(BaseEstimator):
         self._keep_classes(training, fitted)
 
     def _keep_classes(self, training: EstimatorRun, fitted: Fitted) -> None:
-        result, resident = fitted.result, fitted.loop.plan.blocks.partition.resident
+        result, resident = fitted.result, fitted.plan.blocks.partition.resident
         self.n_iter_ = max(result.outer, sum(result.passes)) if resident else result.outer
         if is_classifier(self):
             classes = training.classes

@@ -138,9 +138,9 @@ class Online(Estimator):
                 **settings, **shared, **weights,
             )  # fmt: skip
             self._keep(training, fitted)
-            state = {name: np.array(array) for name, array in fitted.loop.state.items()}
+            state = {name: np.array(array) for name, array in fitted.state.items()}
             if training.columns is not None:
-                solver = fitted.loop.plan.solver
+                solver = fitted.plan.solver
                 state["features"] = self._in_columns(state["features"], training.columns, solver.runner)
             self._state = state
             self.t_ = int(state["tally"][ROWS])
