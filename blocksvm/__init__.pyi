@@ -1,10 +1,10 @@
 """What the package offers: for type checkers, for editors, and for ``__init__.py``, which imports it on first use."""
 
-from .api.file_predictions import predict_files as predict_files
+from .api.files import predict_files as predict_files
+from .api.files import write_store as write_store
 from .api.fit import Fitted as Fitted
 from .api.fit import describe_solver as describe_solver
 from .api.fit import fit as fit
-from .api.stores import write_store as write_store
 from .api.streams import Stream as Stream
 from .base.errors import InputError as InputError
 from .base.errors import InputWarning as InputWarning

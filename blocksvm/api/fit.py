@@ -37,7 +37,7 @@ from blocksvm.training.settings import TrainSettings
 
 @dataclass(frozen=True)
 class Fitted:
-    """A run's end: the model, how the run ended, and what saving it needs.
+    """A run's end: the model, how the run ended, and what saving it needs; none of the run's blocks.
 
     status 'converged', 'rounding', 'max-outer', 'max-passes', 'max-seconds' or 'interrupted'; certificate of exactly
     this model (None where interrupted); alpha (n_samples,) float64 in the source's order, or None for a method without
@@ -47,16 +47,15 @@ class Fitted:
     status: str
     certificate: Certificate | None
     alpha: np.ndarray | None = field(repr=False)
-    loop: OuterLoop = field(repr=False)
+    plan: Plan = field(repr=False)
+    state: State = field(repr=False)
     result: Result = field(repr=False)
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the model file; InputError where ``path`` exists (without ``overwrite``) or cannot be written."""
         check_output(place(path), overwrite, "model")
         ids = self.model.feature_ids  # the source may have been closed
-        save_result(
-            place(path), self.loop.plan, self.loop.state, self.result, lambda start, stop: ids[start:stop], overwrite
-        )
+        save_result(place(path), self.plan, self.state, self.result, lambda start, stop: ids[start:stop], overwrite)
 
 
 @one_run()
@@ -84,8 +83,8 @@ def fit(
     (model/events.py) declares the keys of each and their types.  stop() is asked after each visit, and ends the run
     where it says True; valid: a source to score after each outer iteration; warm_start: a model or checkpoint of the
     same rows, or what is in memory of such a run; continue_from: a model of an online learner, which goes on with its
-    settings, or the arrays of its state, as ``loop.state`` has them, which goes on with those given; prior: a model to
-    be regularised towards; cluster: who reads a store in the place of this process: the address of a Dask scheduler,
+    settings, or the arrays of its state, ``Fitted.state``, which goes on with those given; prior: a model to be
+    regularised towards; cluster: who reads a store in the place of this process: the address of a Dask scheduler,
     "local:N", or a ``distributed.Client``.  Raises InputError where the settings do not fit the rows or the memory.
 
         >>> with blocksvm.open_store("rows.h5") as store:
@@ -129,11 +128,10 @@ def fit(
         loop.allocate()
         _fill_state(loop.state, state)
     result = loop.run()
-    loop.working_set = None  # who keeps the model does not keep rows
     described = describe_result(plan, loop.state, result)
     ids = initial_models.feature_ids(source, 0, plan.n_features)
     model = replace(make_model("", ids, result.w, described, result.support), rows=NamedRows.of(source))
-    return Fitted(model, result.status, result.certificate, result.alpha, loop, result)
+    return Fitted(model, result.status, result.certificate, result.alpha, plan, loop.state, result)
 
 
 def _on(cluster, source: Source) -> tuple[Callable[..., Plan], Callable[..., OuterLoop]]:

@@ -7,29 +7,12 @@ memory.
 Needs scikit-learn (``pip install scikit-learn``).
 """
 
+import lazy_loader
+
 try:
     import sklearn  # noqa: F401
 except ImportError:
     raise ImportError("blocksvm.estimators needs scikit-learn: pip install scikit-learn") from None
 
-_CERTIFIED = ("KernelSVC", "LinearSVC", "LinearSVR", "LogisticClassifier", "PegasosClassifier")
-
-
-def __getattr__(name: str):
-    """Import a class at its first use: each module loads other kernels."""
-    from importlib import import_module
-
-    if name.startswith("_") and name != "__all__":
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    if name in _CERTIFIED:
-        return getattr(import_module(f"{__name__}.certified"), name)
-    online = import_module(f"{__name__}.online").ESTIMATORS
-    if name == "__all__":
-        return [*_CERTIFIED, *online]
-    if name not in online:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    return online[name]
-
-
-def __dir__() -> list[str]:
-    return __getattr__("__all__")
+# each at its first use, as the modules load other kernels
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

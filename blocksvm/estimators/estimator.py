@@ -6,39 +6,36 @@ underscore.  An iterable or a store contains its labels and weights: ``y`` and `
 
 from __future__ import annotations
 
+import inspect
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from blocksvm.api.fit import Fitted, fit
 from blocksvm.base.errors import InputError
-from blocksvm.base.settings import n_threads
+from blocksvm.base.labels import SETS
+from blocksvm.base.settings import Setting, n_threads
 from blocksvm.estimators.fit_rows import (
     FLOATS,
     Batches,
     by_source,
     columns_of,
-    compressed,
     is_batches,
     is_store,
+    labels_of,
     opened_batches,
     pieces_of,
+    rows_of_chunk,
 )
-from blocksvm.estimators.parameters import Parameter
-from blocksvm.kernels.columns import decision_values
-from blocksvm.sources.matrix import Matrix
+from blocksvm.sources.matrix import Matrix, csr_of
 from blocksvm.sources.source import Source
 from blocksvm.store.reader import open_store
 from blocksvm.training.run_settings import FREE, RUN_SETTINGS
@@ -46,34 +43,46 @@ from blocksvm.training.run_settings import FREE, RUN_SETTINGS
 OUT_OF_CORE = 1_000_000_000  # bytes for stores and batches, where no memory is named
 IN_MEMORY = 1 << 50  # rows that are in memory already need no limit
 
-INTERCEPT = (
-    Parameter("fit_intercept", True, "whether there is an intercept"),
-    Parameter("intercept_scaling", 1.0, "value of a constant feature, whose weight is regularised with the others"),
-)
-MACHINE = (
-    Parameter("warm_start", False, "begin from the result of the last fit"),
-    Parameter("random_state", None, "seed of the orders of rows: a number, a RandomState, or None: 0"),
-    Parameter("verbose", 0, "print a line for each reading of the rows"),
-    Parameter("memory", None, "bytes for a store or batches, and for weights and tables (None: 1 GB, and for "
-              "matrices no limit)"),
-    Parameter("temp", None, "folder for batches (None: the system's)"),
-    Parameter("n_jobs", None, "threads that train, make a store of batches, and predict rows in memory (None: 1, -1: "
-              "as many as there are processors); whatever their number, the results are the same"),
-)  # fmt: skip
+PARAMETERS = {
+    "fit_intercept": "whether there is an intercept",
+    "intercept_scaling": "value of a constant feature, whose weight is regularised with the others; free (of one "
+    "problem): the intercept is not regularised",
+    "tol": "certified relative duality gap to reach (None: 1e-4, and of a matrix of at most 10,000 entries as small a "
+    "one as rounding and max_iter allow)",
+    "max_iter": "passes over all rows at most; of online learners the epochs of fit",
+    "max_seconds": RUN_SETTINGS["max_seconds"].help,
+    "working_set": f"{RUN_SETTINGS['working_set'].help}; auto is none for matrices",
+    "calibrate": "probabilities from five folds held out: platt or isotonic, of two classes",
+    "penalty": "l2, as in scikit-learn; there is no other",
+    "dual": "auto or True, as in scikit-learn: it is always the dual that is solved",
+    "learner": "the name of an online learner, a ``Learner`` of your own, or its location, module:attribute",
+    "shuffle": "visit the rows in random orders, other ones in each epoch",
+    "warm_start": "begin from the result of the last fit",
+    "random_state": "seed of the orders of rows: a number, a RandomState, or None: 0",
+    "verbose": "print a line for each reading of the rows",
+    "memory": "bytes for a store or batches, and for weights and tables (None: 1 GB, and for matrices no limit)",
+    "temp": "folder for batches (None: the system's)",
+    "n_jobs": "threads that train, make a store of batches, and predict rows in memory (None: 1, -1: as many as there "
+    "are processors); whatever their number, the results are the same",
+}
+OF_LEARNERS = "settings of learners (``blocksvm.describe_solver(NAME, learner=True)``); None: the learner's default"
 
 
-@dataclass(frozen=True)
-class EstimatorRun:
-    """Training rows: source; n_features: columns; columns (m,) int64: of each of the source's features, None: the same;
-    classes: the labels, None for regression; coded: labels in the source are places among ``classes``; multilabel: rows
-    have sets of labels."""
+def documented(*settings: Setting) -> Callable[[type], type]:
+    """A class decorator: the docstring lists the parameters, those that are settings as these describe themselves."""
 
-    source: Source
-    n_features: int
-    columns: np.ndarray | None = None
-    classes: np.ndarray | None = None
-    coded: bool = False
-    multilabel: bool = False
+    def add(owner: type) -> type:
+        texts = PARAMETERS | {setting.name: setting.described() for setting in settings}
+        if losses := ", ".join(getattr(owner, "losses", ())).replace("-", "_"):
+            texts["loss"] = f"{losses}, a ``Loss`` of your own, or its location"
+        names = list(inspect.signature(owner).parameters)
+        lines = [f"    {name}: {texts[name]}" for name in names if name in texts]
+        if of_learners := ", ".join(name for name in names if name not in texts):
+            lines.append(f"    {of_learners}: {OF_LEARNERS}")
+        owner.__doc__ = "\n".join([inspect.cleandoc(owner.__doc__ or ""), "", "Parameters:", *lines])
+        return owner
+
+    return add
 
 
 class Estimator(BaseEstimator):
@@ -84,6 +93,10 @@ class Estimator(BaseEstimator):
     most_classes: int | None = None
     numbered_from: float = math.inf
 
+    def _set(self, given: dict) -> None:
+        """Store the arguments of a constructor, its ``locals()``, under their names, as scikit-learn requires."""
+        vars(self).update({name: value for name, value in given.items() if name != "self"})
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -93,24 +106,23 @@ class Estimator(BaseEstimator):
     # -- rows --------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _training(self, X, y, sample_weight) -> Iterator[EstimatorRun]:
+    def _training(self, X, y, sample_weight) -> Iterator[Source]:
+        """The rows as a source, whose labels are positions among ``classes_`` where it is in memory."""
         if is_store(X) or is_batches(X, y):
             if y is not None or sample_weight is not None:
                 raise InputError("a store or an iterator has its labels and weights with it; leave y and "
                                  "sample_weight out")  # fmt: skip
-            with self._out_of_core(X) as training:
-                yield training
+            with self._out_of_core(X) as source:
+                yield source
             return
         X, y = self._checked(X, y)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
-        classes = None
-        multilabel = y.ndim == 2
         if is_classifier(self):
-            classes, y = self._coded(y)
-        X = compressed(X)
+            self.multilabel_ = y.ndim == 2
+            y = self._coded(y)
+        X = csr_of(X)
         numbered = X.shape[1] >= self.numbered_from and X.nnz >= X.shape[1] // 4
-        matrix = Matrix(X, y, weights=weights, numbered_by_frequency=numbered)
-        yield EstimatorRun(matrix, X.shape[1], matrix.columns, classes, True, multilabel)
+        yield Matrix(X, y, weights=weights, numbered_by_frequency=numbered)
 
     def _checked(self, X, y, reset: bool = True) -> tuple:
         """(X, y) checked by scikit-learn: X dense or CSR, float32 or float64, not copied where possible."""
@@ -127,53 +139,49 @@ class Estimator(BaseEstimator):
             check_classification_targets(y)
         return X, y
 
-    def _coded(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(classes, y as places among them), or an indicator unchanged."""
+    def _coded(self, y: np.ndarray) -> np.ndarray:
+        """y as positions among the classes, or an indicator unchanged."""
         if y.ndim == 2:
             empty = np.flatnonzero(~y.any(axis=0))
             if len(empty):
                 raise InputError(
                     f"column {empty[0]} of y is 0 in every row, so nothing can be learned of it; leave it out"
                 )
-            return np.arange(y.shape[1]), y
+            self.classes_ = np.arange(y.shape[1])
+            return y
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise InputError(f"y has 1 class ({classes[0]}); a classifier needs rows of two classes or more")
-        self._check_number(classes)
-        return classes, codes.astype(np.float64)
+        self._keep_classes(classes)
+        return codes.astype(np.float64)
 
-    def _check_number(self, classes: np.ndarray) -> None:
+    def _keep_classes(self, classes: np.ndarray) -> None:
         if self.most_classes is not None and len(classes) > self.most_classes:
             raise InputError("Only binary classification is supported. The type of the target is multiclass.")
+        self.classes_ = classes
 
     @contextmanager
-    def _out_of_core(self, X) -> Iterator[EstimatorRun]:
-        seed = self._seed()
-        memory = self._memory_limit() or OUT_OF_CORE
+    def _out_of_core(self, X) -> Iterator[Source]:
         batches = None if is_store(X) else Batches(X)
         opened = open_store(X) if batches is None else opened_batches(
-            batches, memory, self.temp, seed, n_threads(self.n_jobs)
+            batches, self._memory(False), self.temp, self._seed(), n_threads(self.n_jobs)
         )  # fmt: skip
         with opened as source:
-            columns = columns_of(source)
-            n_features = int(columns.max(initial=-1)) + 1 if batches is None else batches.n_features
-            classes = None
+            self.n_features_in_ = int(columns_of(source).max(initial=-1)) + 1 if batches is None else batches.n_features
             if is_classifier(self):
-                if source.labels is None and not self.takes_sets:
+                self.multilabel_ = source.label_kind == SETS
+                if source.labels is None and not (self.multilabel_ and self.takes_sets):
                     raise InputError(
                         f"{source.name}: its labels are not classes; a classifier needs rows of two classes or more"
                     )
-                labels = source.labels
-                if labels is not None:
-                    classes = np.array(labels.values)
+                if source.labels is not None:
+                    classes = np.array(source.labels.values)
                     check_classification_targets(classes)
-                    self._check_number(classes)
-                    if batches is not None and batches.label_dtype.kind in "biu":
-                        classes = classes.astype(batches.label_dtype)
-            self.n_features_in_ = n_features
+                    whole = batches is not None and batches.label_dtype.kind in "biu"
+                    self._keep_classes(classes.astype(batches.label_dtype) if whole else classes)
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
-            yield EstimatorRun(source, n_features, columns, classes, False, classes is None and is_classifier(self))
+            yield source
 
     # -- the run -----------------------------------------------------------------------------------------------
 
@@ -184,76 +192,58 @@ class Estimator(BaseEstimator):
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _bias(self) -> float | str:
-        if not self.fit_intercept:
-            return 0.0
-        value = self.intercept_scaling
+        value = self.intercept_scaling if self.fit_intercept else 0.0
         if value == FREE:
             return FREE
-        if not (isinstance(value, int | float | np.number) and value > 0.0):
+        if not (isinstance(value, int | float | np.number) and (value > 0.0 or not self.fit_intercept)):
             raise InputError(f"intercept_scaling={value}: must be a number above 0")
         return float(value)
 
-    def _class_weight(self, training: EstimatorRun):
+    def _class_weight(self, source: Source):
         """The weights of classes by the labels of the source."""
         class_weight = getattr(self, "class_weight", None)
-        if class_weight is None or isinstance(class_weight, str) or not training.coded:
+        if class_weight is None or isinstance(class_weight, str) or not source.in_memory:
             return class_weight
         if not hasattr(class_weight, "items"):
             raise InputError(f"class_weight={class_weight}: must be None, 'balanced' or a dict of weights by class")
-        place = {label: code for code, label in enumerate(training.classes.tolist())}
-        unknown = [label for label in class_weight if label not in place]
+        position = {label: code for code, label in enumerate(self.classes_.tolist())}
+        unknown = [label for label in class_weight if label not in position]
         if unknown:
-            raise InputError(f"class_weight: no row is of the class {unknown[0]}; the classes are {list(place)[:10]}")
-        return {float(place[label]): weight for label, weight in class_weight.items()}
+            raise InputError(
+                f"class_weight: no row is of the class {unknown[0]}; the classes are {list(position)[:10]}"
+            )
+        return {float(position[label]): weight for label, weight in class_weight.items()}
 
-    def _run(self, training: EstimatorRun, **settings) -> Fitted:
+    def _run(self, source: Source, **settings) -> Fitted:
         """One run of ``blocksvm.fit``, with the settings of every estimator."""
-        run = {"memory": self._memory(training), "seed": self._seed(), "on_event": self._show}
-        return fit(training.source, n_jobs=self.n_jobs, **run | settings)
+        run = {"memory": self._memory(source.in_memory), "seed": self._seed(), "on_event": self._show}
+        return fit(source, n_jobs=self.n_jobs, **run | settings)
 
-    def _memory(self, training: EstimatorRun) -> int:
-        return self._memory_limit() or (IN_MEMORY if training.source.in_memory else OUT_OF_CORE)
-
-    def _memory_limit(self) -> int | None:
-        return RUN_SETTINGS["memory"].checked(self.memory)
+    def _memory(self, in_memory: bool) -> int:
+        return RUN_SETTINGS["memory"].checked(self.memory) or (IN_MEMORY if in_memory else OUT_OF_CORE)
 
     def _show(self, event: dict) -> None:
         if self.verbose and event["event"] == "outer":
-            gap = event["rel_gap"] if event["rel_gap"] is not None else event["gap_estimate"]
-            gap_text = (
-                "" if gap is None else f", relative gap {gap:.2e}{'' if event['rel_gap'] is not None else ' (about)'}"
-            )
+            about, gap = ("", event["rel_gap"]) if event["rel_gap"] is not None else (" (about)", event["gap_estimate"])
+            gap_text = "" if gap is None else f", relative gap {gap:.2e}{about}"
             print(f"{type(self).__name__}: reading {event['outer']}, {event['seconds']:.2f} s{gap_text}")
 
-    def _keep(self, training: EstimatorRun, fitted: Fitted) -> None:
+    def _keep(self, source: Source, fitted: Fitted) -> None:
         """Set the fitted attributes of a linear result."""
-        weights, intercept = np.atleast_2d(fitted.model.weights), np.atleast_1d(fitted.model.intercept)
-        if training.columns is None:
-            coef = np.array(weights)
-        else:
-            coef = np.zeros((len(weights), training.n_features))
-            for row, w in zip(coef, weights, strict=True):
-                row[training.columns] = w
+        coef = np.array(np.atleast_2d(fitted.model.weights))
+        columns = columns_of(source)
+        if columns is not None:
+            weights, coef = coef, np.zeros((len(coef), self.n_features_in_))
+            coef[:, columns] = weights
         self.coef_ = coef if is_classifier(self) else coef[0]
-        self.intercept_ = np.array(intercept, dtype=np.float64)
-        self._keep_classes(training, fitted)
+        self.intercept_ = np.array(np.atleast_1d(fitted.model.intercept), dtype=np.float64)
+        self._keep_end(source, fitted)
 
-    def _keep_classes(self, training: EstimatorRun, fitted: Fitted) -> None:
-        result, resident = fitted.result, fitted.loop.plan.blocks.partition.resident
+    def _keep_end(self, source: Source, fitted: Fitted) -> None:
+        result, resident = fitted.result, fitted.plan.blocks.partition.resident
         self.n_iter_ = max(result.outer, sum(result.passes)) if resident else result.outer
-        if is_classifier(self):
-            classes = training.classes
-            self.classes_ = np.array(fitted.model.labels) if classes is None else classes
-            self.multilabel_ = training.multilabel
-
-    def _warn_unless(self, converged: bool, tol: float, rounding: str | None = None) -> None:
-        """rounding: the sentence on a run that it has ended."""
-        if not converged:
-            missed = (
-                f"{self.n_iter_} passes over the rows did not reach tol={tol:g}; raise max_iter, scale the features, "
-                "or ask for a larger tol"
-            )
-            warnings.warn(f"{type(self).__name__}: {rounding or missed}", ConvergenceWarning, stacklevel=4)
+        if is_classifier(self) and self.multilabel_ and not source.in_memory:
+            self.classes_ = np.array(fitted.model.labels)
 
     # -- predictions -------------------------------------------------------------------------------------------
 
@@ -261,48 +251,25 @@ class Estimator(BaseEstimator):
         """Decision values (n,), or (n, k) of k > 2 classes or of sets of k labels; X: rows, or a store's path, with its
         rows in the order of its text."""
         check_is_fitted(self)
+        coef = np.atleast_2d(self.coef_)
         if is_store(X):
-            return self._values_of_store(X)
+            with open_store(X) as store:
+                columns = columns_of(store)
+                known = columns < coef.shape[1]
+                w = np.zeros((len(columns), len(coef)))
+                w[known] = coef.T[columns[known]]
+                values = by_source(store, lambda chunk: rows_of_chunk(store, chunk) @ w)
+        else:
+            factor = np.ascontiguousarray(coef.T)
+            values = self._in_pieces(lambda rows: rows @ factor, X)
+        values += self.intercept_
+        return values if len(coef) > 1 else values[:, 0]
+
+    def _in_pieces(self, decide: Callable, X) -> np.ndarray:
+        """``decide(rows)`` of rows in memory, a piece at a time, in ``n_jobs`` threads."""
         X = validate_data(self, X, accept_sparse="csr", dtype=list(FLOATS), reset=False)
-        coef = np.atleast_2d(self.coef_)
-        k = len(coef)
-        factor = coef[0] if k == 1 else np.ascontiguousarray(coef.T)
-        values = np.empty((X.shape[0], k) if k > 1 else X.shape[0])
-
-        def fill(rows: slice) -> None:
-            values[rows] = X[rows] @ factor
-
-        self._each(fill, pieces_of(X))
-        values += self.intercept_ if k > 1 else self.intercept_[0]
-        return values
-
-    def _each(self, fill: Callable[[slice], None], pieces: Iterator[slice]) -> None:
-        """Call ``fill`` with each piece, in ``n_jobs`` threads."""
-        Parallel(self.n_jobs, require="sharedmem")(delayed(fill)(rows) for rows in pieces)
-
-    def _values_of_store(self, path) -> np.ndarray:
-        coef = np.atleast_2d(self.coef_)
-        with open_store(path) as store:
-            columns = columns_of(store)
-            known = columns < coef.shape[1]
-            w = np.zeros((len(coef), len(columns) + 1))
-            w[:, :-1][:, known] = coef[:, columns[known]]
-            w[:, -1] = self.intercept_
-
-            def of_chunk(chunk: int) -> np.ndarray:
-                block = store.read_block(np.array([chunk]), None)
-                values = np.empty((len(w), block.n_samples))
-                for vector, out in zip(w, values, strict=True):
-                    decision_values(*block.matrix, vector.reshape(-1, 1), 1.0, out.reshape(-1, 1))
-                return values[0] if len(values) == 1 else values.T
-
-            return by_source(store, of_chunk)
-
-
-def labels_of_store(path) -> np.ndarray:
-    """The labels of a store's rows in the order of its text."""
-    with open_store(path) as store:
-        return by_source(store, store.read_labels)
+        decided = Parallel(self.n_jobs, require="sharedmem")(delayed(decide)(X[rows]) for rows in pieces_of(X))
+        return np.concatenate(decided)
 
 
 class Classifier(ClassifierMixin, Estimator):
@@ -327,9 +294,7 @@ class Classifier(ClassifierMixin, Estimator):
 
     def score(self, X, y=None, sample_weight=None) -> float:
         """Accuracy; a store contains its labels."""
-        if is_store(X) and y is None:
-            y = labels_of_store(X)
-        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+        return super().score(X, labels_of(X) if y is None else y, sample_weight)
 
 
 class Regressor(RegressorMixin, Estimator):
@@ -341,6 +306,4 @@ class Regressor(RegressorMixin, Estimator):
 
     def score(self, X, y=None, sample_weight=None) -> float:
         """The coefficient of determination R^2; a store contains its targets."""
-        if is_store(X) and y is None:
-            y = labels_of_store(X)
-        return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
+        return super().score(X, labels_of(X) if y is None else y, sample_weight)

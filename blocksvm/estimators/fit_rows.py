@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,11 @@ from blocksvm.base.labels import numbers_of
 from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.base.row_batch import Origin, RowBatch
 from blocksvm.conversion.convert import SplitSettings, store_batches
+from blocksvm.sources.matrix import Matrix, csr_of
+from blocksvm.sources.source import Source
 from blocksvm.store.reader import Store, open_store
 
-PIECE = 1 << 18  # entries that are made or copied at once
+PIECE = 1 << 18  # entries that are copied at once
 FLOATS = (np.float64, np.float32)  # not converted; other dtypes become the first
 MOST_COLUMNS = np.iinfo(np.int32).max
 
@@ -39,27 +42,6 @@ def is_batches(X, y) -> bool:
     return hasattr(X, "__iter__")
 
 
-def compressed(X) -> sparse.csr_matrix:
-    """A dense array (n, d), row by row in pieces, or any scipy sparse matrix as CSR, of the same float dtype."""
-    if sparse.issparse(X):
-        return X.tocsr()
-    n, d = X.shape
-    indptr = np.zeros(n + 1, np.int64)
-    at_once = max(1, PIECE // max(1, d))
-    pieces = [slice(start, min(start + at_once, n)) for start in range(0, n, at_once)]
-    for rows in pieces:
-        indptr[rows.start + 1 : rows.stop + 1] = np.count_nonzero(X[rows], axis=1)
-    np.cumsum(indptr, out=indptr)
-    indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], X.dtype)
-    for rows in pieces:
-        row, column = np.nonzero(X[rows])
-        entries = slice(indptr[rows.start], indptr[rows.stop])
-        indices[entries], values[entries] = column, X[rows][row, column]
-    result = sparse.csr_matrix((n, d), dtype=X.dtype)
-    result.indptr, result.indices, result.data = indptr, indices, values
-    return result
-
-
 def pieces_of(X) -> Iterator[slice]:
     """Runs of rows of about ``PIECE`` entries."""
     n, d = X.shape
@@ -76,83 +58,78 @@ class Batches:
     name = "the iterator"
 
     def __init__(self, batches):
-        self.batches = batches
-        self.n_features: int | None = None
-        self.first: tuple | None = None
-        self.label_dtype = None
-        self.remaining = self._batches()
-        self.first = next(self.remaining, None)
-        if self.first is None:
+        self.n_features, self.label_dtype = None, None
+        remaining = map(self._checked, received(batches))
+        first = next(remaining, None)
+        if first is None:
             raise InputError("the iterator gave no rows; reset it, or give one that can be iterated again")
+        self.dtype = first[0].dtype.name
+        self.checked = chain([first], remaining)
 
-    @property
-    def dtype(self) -> str:
-        return self.first[0].dtype.name
-
-    def _batches(self) -> Iterator[tuple]:
-        if hasattr(self.batches, "next"):
-            self.batches.reset()
-            received: list[tuple] = []
-            while self.batches.next(lambda data, label=None, weight=None: received.append((data, label, weight))):
-                yield from map(self._checked, received)
-                received.clear()
-            return
-        for batch in self.batches:
-            if not (isinstance(batch, tuple) and len(batch) in (2, 3)):
-                raise InputError("the iterator must give batches (X, y) or (X, y, sample_weight)")
-            yield self._checked(batch)
+    def __iter__(self) -> Iterator[RowBatch]:
+        return map(self._as_rows, self.checked)
 
     def _checked(self, batch: tuple) -> tuple:
-        X, y = check_array(batch[0], accept_sparse="csr", dtype=list(FLOATS)), batch[1]
+        if not (isinstance(batch, tuple) and len(batch) in (2, 3)):
+            raise InputError("the iterator must give batches (X, y) or (X, y, sample_weight)")
+        X, y, weights = (*batch, None)[:3]
+        X = check_array(X, accept_sparse="csr", dtype=list(FLOATS))
         if y is None:
             raise InputError("a batch of the iterator has no labels; give (X, y)")
         y = column_or_1d(y)
-        weights = None if len(batch) == 2 or batch[2] is None else np.asarray(batch[2], dtype=np.float64).reshape(-1)
-        self.n_features = self.n_features or X.shape[1]
-        self.label_dtype = self.label_dtype or y.dtype
+        self.n_features, self.label_dtype = self.n_features or X.shape[1], self.label_dtype or y.dtype
         if X.shape[1] != self.n_features or len(y) != X.shape[0]:
             raise InputError(
                 f"a batch of the iterator has {X.shape[1]} features and {len(y)} labels for {X.shape[0]} rows; "
                 f"expected {self.n_features} features, and a label a row"
             )
+        weights = None if weights is None else np.asarray(weights, dtype=np.float64).reshape(-1)
         if weights is not None and len(weights) != len(y):
             raise InputError(f"a batch of the iterator has {len(weights)} weights for {len(y)} rows; give one a row")
         return X, y, weights
 
-    def __iter__(self) -> Iterator[RowBatch]:
-        yield self._as_rows(*self.first)
-        for batch in self.remaining:
-            yield self._as_rows(*batch)
-
-    def _as_rows(self, X, y: np.ndarray, weights: np.ndarray | None) -> RowBatch:
-        X = compressed(X)
-        if not X.has_canonical_format or (X.data == 0).any():
+    def _as_rows(self, batch: tuple) -> RowBatch:
+        X, y, weights = csr_of(batch[0]), *batch[1:]
+        if (X.data == 0).any():
             X = X.copy()
-            X.sum_duplicates()
             X.eliminate_zeros()
         labels = numbers_of(y) if y.dtype.kind in "biuf" else [str(label) for label in y.tolist()]
         origin = Origin(self, None, len(y), np.arange(len(y)))
         return RowBatch(labels, X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data, origin, weights=weights)
 
 
+def received(batches) -> Iterator[tuple]:
+    """What an iterator of either kind gives."""
+    if not hasattr(batches, "next"):
+        yield from batches
+        return
+    batches.reset()
+    given: list[tuple] = []
+    while batches.next(lambda data, label=None, weight=None: given.append((data, label, weight))):
+        yield from given
+        given.clear()
+
+
 @contextmanager
 def opened_batches(batches: Batches, memory: int, temp: str | Path | None, seed: int, jobs: int) -> Iterator[Store]:
     """A temporary store of the batches, in the folder ``temp`` (None: the system's), within ``memory`` bytes, made by
     ``jobs`` threads."""
-    place = Path(tempfile.gettempdir() if temp is None else temp)
-    if not place.is_dir():
-        raise InputError(f"temp={place}: no such folder; name an existing one")
-    with scratch_folder(place) as folder:
+    parent = Path(tempfile.gettempdir() if temp is None else temp)
+    if not parent.is_dir():
+        raise InputError(f"temp={parent}: no such folder; name an existing one")
+    with scratch_folder(parent) as folder:
         path = folder / "batches.h5"
-        store_batches(
-            batches, path, SplitSettings(memory=memory, n_jobs=jobs, seed=seed, dtype=batches.dtype, temp=folder)
-        )
+        settings = SplitSettings(memory=memory, n_jobs=jobs, seed=seed, dtype=batches.dtype, temp=folder)
+        store_batches(batches, path, settings)
         with open_store(path) as store:
             yield store
 
 
-def columns_of(source: Store) -> np.ndarray:
-    """The column (int64) of each of a store's features: its id.  InputError where no matrix has so many."""
+def columns_of(source: Source) -> np.ndarray | None:
+    """The column (int64) of each feature of a matrix, None: its number; of a store: its id.  InputError where no matrix
+    has so many."""
+    if isinstance(source, Matrix):
+        return source.columns
     ids = source.feature_ids(0, source.n_features)
     if len(ids) and ids.max() >= MOST_COLUMNS:
         raise InputError(
@@ -162,9 +139,22 @@ def columns_of(source: Store) -> np.ndarray:
     return ids
 
 
-def by_source(store: Store, values_of_chunk) -> np.ndarray:
+def by_source(store: Store, values_of_chunk: Callable[[int], np.ndarray]) -> np.ndarray:
     """The results of ``values_of_chunk(chunk)`` for the rows of all chunks, in the order of the store's text."""
-    sources, parts = zip(
-        *((store.read_rows(chunk)["source"], values_of_chunk(chunk)) for chunk in range(len(store.chunks))), strict=True
-    )
-    return np.concatenate(parts)[np.argsort(np.concatenate(sources), kind="stable")]
+    chunks = range(len(store.chunks))
+    order = np.argsort(np.concatenate([store.read_rows(chunk)["source"] for chunk in chunks]), kind="stable")
+    return np.concatenate([values_of_chunk(chunk) for chunk in chunks])[order]
+
+
+def rows_of_chunk(store: Store, chunk: int) -> sparse.csr_matrix:
+    block = store.read_block(np.array([chunk]), None)
+    values = np.ones(block.n_nonzeros) if block.values is None else block.values
+    return sparse.csr_matrix((values, block.indices, block.indptr), (block.n_samples, block.n_features))
+
+
+def labels_of(X) -> np.ndarray | None:
+    """The labels of a store's rows in the order of its text; None of other rows."""
+    if not is_store(X):
+        return None
+    with open_store(X) as store:
+        return by_source(store, store.read_labels)

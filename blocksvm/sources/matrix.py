@@ -17,6 +17,8 @@ from blocksvm.sources.block import Arena, Block
 from blocksvm.sources.frequency import by_frequency
 from blocksvm.sources.source import ChunkTable, Source, chunk_nonzeros, new_block
 
+PIECE = 1 << 18  # dense entries that are compressed at once
+
 
 class Matrix(Source):
     """CSR rows with labels.  Columns keep their numbers as feature ids.
@@ -172,7 +174,9 @@ def csr_of(X):
         X = np.atleast_2d(_array_of(X))
         if X.ndim != 2:
             raise InputError(f"the matrix has {X.ndim} dimensions; give rows and columns")
-        return sparse.csr_matrix(X)
+        at_once = max(1, PIECE // max(1, X.shape[1]))  # scipy takes several times the memory of what it makes
+        pieces = [sparse.csr_matrix(X[start : start + at_once]) for start in range(0, max(1, len(X)), at_once)]
+        return sparse.vstack(pieces, format="csr")
     if X.ndim != 2:
         raise InputError(f"the matrix has {X.ndim} dimension; give rows and columns")
     wanted = _real(X.dtype)

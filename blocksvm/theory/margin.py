@@ -166,7 +166,7 @@ class Plane:
 
     def __init__(self, source: Source, fitted: Fitted):
         self.source = source
-        solver = fitted.loop.plan.solver
+        solver = fitted.plan.solver
         self.free_bias = solver.problem.free_bias
         self.constant = solver.bias
         self.w, self.alpha, self.cost = fitted.result.w, fitted.alpha, solver.problem.cost[0]

@@ -14,10 +14,10 @@ import scipy.sparse
 import sklearn
 import sklearn.svm
 from joblib import effective_n_jobs
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
@@ -26,16 +26,16 @@ from support.training_cases import make_store, random_rows
 from blocksvm import estimators
 from blocksvm.base.errors import InputError
 from blocksvm.estimators import (
-    FobosClassifier,
     KernelSVC,
     LinearSVC,
     LinearSVR,
     LogisticClassifier,
-    PassiveAggressiveClassifier,
-    PassiveAggressiveRegressor,
+    OnlineClassifier,
+    OnlineRegressor,
     estimator,
 )
 from blocksvm.estimators import fit_rows as of_rows
+from blocksvm.losses import LOSSES, get_loss
 from blocksvm.online import LEARNERS, get_learner
 from blocksvm.sources.frequency import by_frequency
 from blocksvm.sources.matrix import Matrix
@@ -67,20 +67,26 @@ def test_the_objective_is_that_of_scikit_learns_linear_svc(loss, fit_intercept, 
     np.testing.assert_allclose(own.coef_, theirs.coef_, atol=1e-5)
 
 
-def test_a_free_intercept_is_that_of_scikit_learns_logistic_regression():
-    own = LogisticClassifier(C=0.7, intercept_scaling="free", tol=1e-9).fit(X, Y)
-    theirs = LogisticRegression(C=0.7, tol=1e-10, max_iter=10_000).fit(X, Y)
+TIGHT, FREE = {"tol": 1e-10, "max_iter": 1_000_000}, {"intercept_scaling": "free"}
+RIDGE = {"loss": "squared_epsilon_insensitive", "epsilon": 0.0}
+SAME = [  # what docs/coming-from.md has a tick for
+    (sklearn.svm.LinearSVC(C=0.5, class_weight="balanced", **TIGHT), LinearSVC(C=0.5, class_weight="balanced")),
+    (LogisticRegression(C=0.7, **TIGHT), LogisticClassifier(C=0.7, **FREE, tol=1e-9)),
+    (sklearn.svm.LinearSVR(C=0.5, epsilon=0.1, **TIGHT), LinearSVR(C=0.5)),
+    (sklearn.svm.LinearSVR(C=0.1, **RIDGE, **TIGHT), LinearSVR(C=0.1, **RIDGE)),
+    (Ridge(alpha=1.0, tol=1e-12, solver="sparse_cg"), LinearSVR(C=0.5, **RIDGE, **FREE)),
+]
+
+
+@pytest.mark.parametrize(("theirs", "own"), SAME, ids=lambda one: type(one).__name__)
+def test_the_weights_are_those_of_scikit_learn(theirs, own):
+    y = Y if is_classifier(theirs) else Z + 3.0
+    theirs, own = theirs.fit(X, y), own.fit(X, y)
     np.testing.assert_allclose(own.coef_, theirs.coef_, atol=1e-4)
-    np.testing.assert_allclose(own.intercept_, theirs.intercept_, atol=1e-4)
-    np.testing.assert_allclose(own.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
-
-
-def test_regression_is_that_of_scikit_learns_linear_svr():
-    own = LinearSVR(loss="squared_epsilon_insensitive", epsilon=0.3, C=0.1).fit(X, Z)
-    theirs = sklearn.svm.LinearSVR(loss="squared_epsilon_insensitive", epsilon=0.3, C=0.1, tol=1e-10,
-                                   max_iter=1_000_000, random_state=0).fit(X, Z)  # fmt: skip
-    np.testing.assert_allclose(own.coef_, theirs.coef_, atol=1e-5)
-    assert own.coef_.shape == (12,) and own.score(X, Z) == pytest.approx(theirs.score(X, Z), abs=1e-5)
+    np.testing.assert_allclose(own.intercept_, np.atleast_1d(theirs.intercept_), atol=1e-4)
+    assert own.coef_.shape == theirs.coef_.shape and own.score(X, y) == pytest.approx(theirs.score(X, y), abs=1e-5)
+    if hasattr(theirs, "predict_proba"):
+        np.testing.assert_allclose(own.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
 
 
 def test_several_classes_are_each_against_the_others():
@@ -223,7 +229,7 @@ def test_batches_are_the_same_problem_as_the_matrix(tmp_path):
         np.testing.assert_allclose(own.coef_, whole.coef_, atol=1e-5)
         assert list(own.classes_) == list(whole.classes_) and own.n_features_in_ == 12
     assert list(tmp_path.iterdir()) == []
-    again = PassiveAggressiveClassifier(temp=tmp_path).fit(given)
+    again = OnlineClassifier("pa1", temp=tmp_path).fit(given)
     again.partial_fit(X, THREE)
     assert again.score(X, THREE) > 0.6 and again.predict(X[0]).shape == (1,)
     integers = LinearSVC(temp=tmp_path).fit([(X[:50].toarray(), (Y > 0)[:50].astype(int)), (X[50:], (Y > 0)[50:])])
@@ -285,72 +291,84 @@ def test_a_warm_start_begins_with_the_last_dual_variables(many):
     )
 
 
-@pytest.mark.parametrize("y", [Y, THREE])
-@pytest.mark.parametrize("variant", ["pa1", "pa"])
-def test_partial_fit_learns_what_fit_learns(y, variant):
-    given = {"variant": variant, "average": True, "max_iter": 2, "shuffle": False}
-    given |= {"C": 0.3} if variant == "pa1" else {}
-    whole, parts = PassiveAggressiveClassifier(**given).fit(X, y), PassiveAggressiveClassifier(**given)
+@pytest.mark.parametrize("y", [Y, THREE, Z])
+@pytest.mark.parametrize(("learner", "own"), [("pa1", {"C": 0.3}), ("pa", {})])
+def test_partial_fit_learns_what_fit_learns(y, learner, own):
+    make, classes = (OnlineRegressor, {}) if y is Z else (OnlineClassifier, {"classes": np.unique(y)})
+    given = own | {"average": True, "max_iter": 2, "shuffle": False}
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, 80) if learner == "pa1" else np.ones(80)
+    whole, parts = make(learner, **given).fit(X, y, weights), make(learner, **given)
     for _ in range(2):
         for k in range(0, 80, 9):
-            parts.partial_fit(X[k : k + 9], y[k : k + 9], classes=np.unique(y))
+            rows = slice(k, k + 9)
+            parts.partial_fit(X[rows], y[rows], **classes, sample_weight=weights[rows])
     np.testing.assert_array_equal(parts.coef_, whole.coef_)
     np.testing.assert_array_equal(parts.intercept_, whole.intercept_)
     assert parts.t_ == whole.t_ == 160
 
 
-def test_partial_fit_of_numbers_with_weights():
-    weights = np.random.default_rng(0).uniform(0.5, 2.0, 80)
-    own = dict(average=True, shuffle=False, max_iter=1)
-    whole = PassiveAggressiveRegressor(**own).fit(X, Z, sample_weight=weights)
-    parts = PassiveAggressiveRegressor(**own)
-    for rows in (slice(0, 30), slice(30, 80)):
-        parts.partial_fit(X[rows], Z[rows], sample_weight=weights[rows])
-    np.testing.assert_array_equal(parts.coef_, whole.coef_)
-
-
 def test_what_partial_fit_needs():
     with pytest.raises(ValueError, match="classes must be passed"):
-        PassiveAggressiveClassifier().partial_fit(X, Y)
+        OnlineClassifier("pa1").partial_fit(X, Y)
     with pytest.raises(InputError, match="which is not among classes"):
-        PassiveAggressiveClassifier().partial_fit(X, Y, classes=[0.0, 1.0])
+        OnlineClassifier("pa1").partial_fit(X, Y, classes=[0.0, 1.0])
     with pytest.raises(InputError, match="needs all rows"):
-        PassiveAggressiveClassifier(class_weight="balanced").partial_fit(X, Y, classes=[-1.0, 1.0])
-    with pytest.raises(InputError, match="variant=pa9: choose one of pa1, pa2, pa"):
-        PassiveAggressiveClassifier(variant="pa9").fit(X, Y)
+        OnlineClassifier("pa1", class_weight="balanced").partial_fit(X, Y, classes=[-1.0, 1.0])
+    with pytest.raises(InputError, match="learner=pa9: no such learner"):
+        OnlineClassifier(learner="pa9").fit(X, Y)
     with pytest.raises(InputError, match="intercept_scaling=free"):
-        PassiveAggressiveClassifier(intercept_scaling="free").partial_fit(X, Y, classes=[-1.0, 1.0])
-    given = PassiveAggressiveClassifier(class_weight={-1.0: 2.0}).partial_fit(X, Y, classes=[-1.0, 1.0])
-    weighted = PassiveAggressiveClassifier().partial_fit(X, Y, [-1.0, 1.0], sample_weight=np.where(Y > 0, 1.0, 2.0))
+        OnlineClassifier("pa1", intercept_scaling="free").partial_fit(X, Y, classes=[-1.0, 1.0])
+    with pytest.raises(InputError, match="cw-var: does not support weights"):
+        OnlineClassifier("cw-var").partial_fit(X, Y, classes=[-1.0, 1.0], sample_weight=np.arange(80.0))
+    given = OnlineClassifier("pa1", class_weight={-1.0: 2.0}).partial_fit(X, Y, classes=[-1.0, 1.0])
+    weighted = OnlineClassifier("pa1").partial_fit(X, Y, [-1.0, 1.0], sample_weight=np.where(Y > 0, 1.0, 2.0))
     np.testing.assert_array_equal(given.coef_, weighted.coef_)
 
 
 def test_a_warm_start_of_a_learner_goes_on():
-    own = PassiveAggressiveClassifier(max_iter=1, warm_start=True).fit(X, Y)
+    own = OnlineClassifier("pa1", max_iter=1, warm_start=True).fit(X, Y)
     first = own.coef_.copy()
     assert own.fit(X, Y).t_ == 160 and (own.coef_ != first).any()
-    assert PassiveAggressiveClassifier(max_iter=1).fit(X, Y).fit(X, Y).t_ == 80
+    assert OnlineClassifier("pa1", max_iter=1).fit(X, Y).fit(X, Y).t_ == 80
 
 
-def test_every_class_is_made_of_the_settings_of_its_learners():
-    made = {name: getattr(estimators, name) for name in dir(estimators)}
-    online = [owner for owner in made.values() if hasattr(owner, "learners")]
-    # the first needs the largest norm beforehand, the second is PegasosClassifier, the third takes no weights of rows
-    left_out = {"perceptron-bias", "pegasos", "mira"}
-    assert {name for owner in online for name in owner.learners} == set(LEARNERS) - left_out
-    for owner in online:
-        for name in owner.learners:
-            learner = get_learner(name).of_targets(owner.targets)
-            assert set(learner.settings.names()) - {"n_features"} <= set(inspect.signature(owner).parameters)
-    for owner in made.values():
+def test_parameters_are_the_settings_that_are_declared():
+    for owner in (getattr(estimators, name) for name in estimators.__all__):
+        signature = inspect.signature(owner).parameters
+        assert all(name in owner.__doc__ for name in signature)
         assert clone(owner()).get_params() == owner().get_params()
-        assert all(name in owner.__doc__ for name in inspect.signature(owner).parameters)
         assert pickle.loads(pickle.dumps(owner())).get_params() == owner().get_params()
-    assert repr(FobosClassifier(l1=0.5)) == "FobosClassifier(l1=0.5)"
-    with pytest.raises(TypeError, match="takes no lam; it takes loss, C"):
+        # a default is the declared one, but for what scikit-learn's classes have otherwise
+        declared = {setting.name: setting.default for setting in getattr(owner, "solver_settings", ())}
+        given = {name: signature[name].default for name in declared.keys() & signature.keys() - {"loss"}}
+        assert given == {name: declared[name] for name in given}
+    for owner in (OnlineClassifier, OnlineRegressor):
+        learners = [get_learner(name) for name in LEARNERS]
+        learners = [one.of_targets(owner.targets) for one in learners if owner.targets in (None, *one.targets)]
+        losses = {setting.name for loss in LOSSES for setting in get_loss(loss).settings}
+        settings = losses.union(*(one.settings.names() for one in learners)) - {"n_features"}
+        settings |= {"multiclass", "query", "class_weight"} if owner.targets is None else set()
+        parameters = inspect.signature(owner).parameters.items()
+        found = {name.removeprefix("ftrl_") for name, one in parameters if not one.default}
+        assert found == settings | {"random_state", "memory", "temp", "n_jobs", "average", "verbose", "warm_start"}
+    assert repr(OnlineClassifier(l1=0.5)) == "OnlineClassifier(l1=0.5)"
+    with pytest.raises(InputError, match="r: pa1 does not accept it; it accepts C"):
+        OnlineClassifier("pa1", r=1.0).fit(X, Y)
+    with pytest.raises(TypeError, match="lam"):
         LinearSVC(lam=1.0)
-    with pytest.raises(AttributeError, match="no attribute 'SVC'"):
+    with pytest.raises(AttributeError, match="SVC"):
         estimators.SVC  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("learner", "own"),
+    [("perceptron-bias", {"fit_intercept": False, "max_norm": 9.0}), ("mira", {}), ("pegasos", {"lam": 0.1}),
+     (get_learner("arow"), {})],
+)  # fmt: skip
+def test_a_learner_is_any_by_its_name_or_itself(learner, own):
+    whole = OnlineClassifier(learner, max_iter=1, shuffle=False, **own).fit(X, Y)
+    part = OnlineClassifier(learner, **own).partial_fit(X, Y, classes=[-1, 1])
+    np.testing.assert_array_equal(whole.coef_, part.coef_)
 
 
 @pytest.mark.slow
@@ -392,7 +410,7 @@ def test_weights_are_routed_as_metadata():
 
 @pytest.mark.process
 def test_a_fitted_estimator_goes_to_other_processes(tmp_path):
-    fitted = [LinearSVC().fit(X, THREE), PassiveAggressiveClassifier().fit(X, THREE), KernelSVC().fit(X, Y)]
+    fitted = [LinearSVC().fit(X, THREE), OnlineClassifier("pa1").fit(X, THREE), KernelSVC().fit(X, Y)]
     joblib.dump((fitted, X), tmp_path / "fitted.joblib")
     code = ("import sys, joblib, numpy as np\nfitted, X = joblib.load(sys.argv[1], mmap_mode='r')\n"
             "fitted[1].partial_fit(X[:1], fitted[1].classes_[:1])\n"
@@ -416,7 +434,7 @@ def test_a_machine_with_a_kernel_keeps_its_support_vectors():
         KernelSVC().fit(X, THREE)
 
 
-@pytest.mark.parametrize("made", [LinearSVC, KernelSVC, PassiveAggressiveClassifier])
+@pytest.mark.parametrize("made", [LinearSVC, KernelSVC, OnlineClassifier])
 def test_threads_change_nothing_that_comes_out(made, monkeypatch, tmp_path):
     rows = scipy.sparse.vstack([X] * 1_000, format="csr")  # several pieces
     values, asked = [], []
@@ -497,10 +515,9 @@ def test_features_by_falling_frequency():
 
 
 def test_a_line_a_reading(capsys):
-    LinearSVC(verbose=1, max_iter=1000).fit(X, Y)
-    assert "LinearSVC: reading 1, " in capsys.readouterr().out
-    LinearSVC().fit(X, Y)
-    assert capsys.readouterr().out == ""
+    for verbose in (0, 1):
+        LinearSVC(verbose=verbose).fit(X, Y)
+        assert capsys.readouterr().out.startswith("LinearSVC: reading 1, " if verbose else "")
 
 
 @pytest.mark.process

@@ -21,7 +21,7 @@ from blocksvm.commands.predict import main as predict
 from blocksvm.commands.regret import main as regret
 from blocksvm.commands.stream import main as stream
 from blocksvm.commands.train import main as train
-from blocksvm.estimators import LinearSVC, LinearSVR, OGDClassifier, PegasosClassifier
+from blocksvm.estimators import LinearSVC, LinearSVR, OnlineClassifier, PegasosClassifier
 from blocksvm.model.model_file import load_model
 from blocksvm.online import LEARNERS, get_learner
 from blocksvm.online.runner import Runner
@@ -156,7 +156,7 @@ def test_estimators(loss):
     assert svc.dual_gap_ <= 1e-4 * svc.objective_
     assert svc.predict_proba(X).shape == (90, 2)
     assert PegasosClassifier(loss=loss, max_iter=20, tol=1e9).fit(X, y).coef_.any()
-    assert OGDClassifier(loss=loss).partial_fit(X, y, classes=[-1, 1]).coef_.any()
+    assert OnlineClassifier("ogd", loss=loss).partial_fit(X, y, classes=[-1, 1]).coef_.any()
     with pytest.raises(InputError, match="is for two classes; choose another"):
         LinearSVR(loss=loss).fit(X, y)
 

@@ -10,7 +10,7 @@ import pytest
 import reference
 from support.training_cases import looped
 
-from blocksvm.api.file_predictions import predict_files
+from blocksvm.api.files import predict_files
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.commands.predict import main

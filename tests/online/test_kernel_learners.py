@@ -158,7 +158,7 @@ def test_the_linear_kernel_has_the_weights_of_the_plain_learner(name, case, bias
     assert found.model.intercept == pytest.approx(plain.model.intercept, rel=1e-7, abs=1e-7)
     if budget:
         assert len(support.norms) <= 8 + (bias > 0.0)
-    ours, theirs = (one.loop.state["tally"] for one in (found, plain))
+    ours, theirs = (one.state["tally"] for one in (found, plain))
     assert (ours[ROWS], ours[MISTAKES]) == (theirs[ROWS], theirs[MISTAKES])
     assert ours[LOSS_SUM] == pytest.approx(theirs[LOSS_SUM], rel=1e-9)
 
@@ -265,8 +265,8 @@ def test_out_of_core_within_the_memory(tmp_path):
     with open_store(store) as source:
         small = fit(source, memory=700_000, budget=50, **own)
         large = fit(source, budget=50, **own)
-        assert not small.loop.plan.blocks.partition.resident
-        assert sum(small.loop.plan.memory().values()) <= 700_000
+        assert not small.plan.blocks.partition.resident
+        assert sum(small.plan.memory().values()) <= 700_000
         assert np.array_equal(small.model.support.coefficients, large.model.support.coefficients)
         with pytest.raises(InputError, match="support vectors take .* raise memory, or lower budget"):
             fit(source, memory=900_000, **own)
@@ -280,7 +280,7 @@ def test_what_is_allocated_is_counted():
     own = {"learner": "kernel-pa1", "gamma": 0.02, "C": 0.1}
     for budget in ({}, {"budget": 300}):
         tracemalloc.start()
-        planned = sum(fit(source, **own, **budget).loop.plan.memory().values())
+        planned = sum(fit(source, **own, **budget).plan.memory().values())
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < planned + 400_000

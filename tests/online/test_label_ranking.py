@@ -110,7 +110,7 @@ def test_one_learner_a_class_on_sets():
     fitted = fit(scipy.sparse.csr_matrix(X.astype(np.float32)), sets, learner="pa1", C=0.05, multiclass="rest",
                  order="stored")  # fmt: skip
     agree(fitted.model.weights, W)
-    assert fitted.loop.plan.solver.progress(fitted.loop.state)["mistakes"] == mistakes
+    assert fitted.plan.solver.progress(fitted.state)["mistakes"] == mistakes
     said = fitted.model.predict(scipy.sparse.csr_matrix(X))
     assert list(said) == [tuple(np.flatnonzero(row)) for row in X @ W.T > 0.0]
 

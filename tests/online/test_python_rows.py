@@ -11,7 +11,7 @@ import scipy.sparse
 
 import blocksvm
 from blocksvm.base.errors import InputError
-from blocksvm.estimators import ArowClassifier, KernelSVC, LinearSVC, LogisticClassifier
+from blocksvm.estimators import KernelSVC, LinearSVC, LogisticClassifier, OnlineClassifier
 from blocksvm.sources.matrix import csr_of
 
 X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [0.5, 0.0, -1.0], [0.0, 0.0, 0.0]])
@@ -157,7 +157,7 @@ def test_kernels_and_several_classes_take_the_same():
 
 
 def test_estimators_refuse_what_they_cannot_know():
-    for estimator in (LinearSVC(), LogisticClassifier(), ArowClassifier(), KernelSVC()):
+    for estimator in (LinearSVC(), LogisticClassifier(), OnlineClassifier("arow"), KernelSVC()):
         for rows in (X.astype(np.float16), X.astype(">f8"), X.astype(object), X.tolist(), scipy.sparse.csc_array(X)):
             assert len(estimator.fit(rows, Y).predict(rows)) == 4
         for rows in (with_value(np.nan), with_value(1j)):

@@ -143,11 +143,11 @@ def test_out_of_core_within_the_memory(tmp_path):
     with open_store(store) as source:
         small = fit(source, solver="kernel", gamma=0.02, tol=1e-4, bias="free", memory=600_000, max_outer=3000)
         large = fit(source, solver="kernel", gamma=0.02, tol=1e-4, bias="free")
-        limits = small.loop.plan.solver.limits
+        limits = small.plan.solver.limits
         assert 8 * 1500 * 1500 > 600_000
         assert 2 < limits[0] < 300
-        assert sum(small.loop.plan.memory().values()) <= 600_000
-        assert not small.loop.plan.blocks.partition.resident
+        assert sum(small.plan.memory().values()) <= 600_000
+        assert not small.plan.blocks.partition.resident
     assert small.status == large.status == "converged"
     assert small.certificate.primal == pytest.approx(large.certificate.primal, rel=2e-4)
 

@@ -297,7 +297,7 @@ def test_nothing_of_a_training_is_in_memory_when_the_next_one_begins(C, monkeypa
     def fit(*arguments, **settings):
         assert not any(one() for one in before)
         fitted = alone(*arguments, **settings)
-        before.extend([weakref.ref(fitted), weakref.ref(fitted.loop)])
+        before.extend([weakref.ref(fitted), weakref.ref(fitted.plan)])
         return fitted
 
     monkeypatch.setattr(margin, "fit", fit)

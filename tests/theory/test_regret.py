@@ -492,6 +492,6 @@ def test_the_lemma_of_the_leader_is_measured(tmp_path, name, case, order):
     assert one.right[-1] + made.best.judged[-1] == pytest.approx(min(right), rel=1e-4)
     if order == "stored":
         fitted = fit(Matrix(X, y), solver=name, order="stored", **case)
-        assert run.judged[-1] == pytest.approx(fitted.loop.state["tally"][1], rel=1e-6)
+        assert run.judged[-1] == pytest.approx(fitted.state["tally"][1], rel=1e-6)
     with pytest.raises(InputError, match=f"average: {name} does not accept it"):
         report.measure_regret(Matrix(X, y), name, average=True)

@@ -39,7 +39,7 @@ def store(tmp_path_factory, rows):
 def test_durations_are_numbers_or_texts(rows, text, seconds):
     assert TrainSettings.of(max_seconds=text).max_seconds == seconds
     assert MARGIN_SETTINGS.resolve({"max_seconds": text}, "margin")["max_seconds"] == seconds
-    assert blocksvm.fit(*rows, max_seconds=text).loop.plan.settings.max_seconds == seconds
+    assert blocksvm.fit(*rows, max_seconds=text).plan.settings.max_seconds == seconds
     assert LinearSVC(max_seconds=text).fit(*rows).status_ is not None
 
 

@@ -13,7 +13,8 @@ from support.training_cases import looped, make_store, random_rows, rows_of_stor
 import blocksvm
 from blocksvm.base.errors import InputError
 from blocksvm.model.model_file import load_model
-from blocksvm.sources.block import Block
+from blocksvm.sources import block_reader
+from blocksvm.sources.block import Arena, Block
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import save_result
@@ -380,16 +381,18 @@ def test_too_little_memory_is_refused_with_the_need_before_reading(store):
                 pytest.fail("the need is never met")
 
 
-def test_the_plan_stays_within_the_budget_and_covers_the_arrays(store):
+def test_the_plan_stays_within_the_budget_and_covers_the_arrays(store, monkeypatch):
     whole = train(store, max_outer=1, schedule="1").result.memory
     budget = (sum(whole.values()) + whole["weights"] + whole["alpha"]) // 2
+    made = []
+    monkeypatch.setattr(block_reader, "Arena", lambda n_bytes: made.append(n_bytes) or Arena(n_bytes))
     run = train(store, memory=budget, max_outer=2, schedule="1", tol=0.0)
     assert not run.events[0]["resident"]
     assert run.events[0]["blocks"] > 1
     assert sum(run.result.memory.values()) <= budget
-    arenas = sum(arena.memory.nbytes for arena in run.loop.reader.arenas)
     state = sum(array.nbytes for array in run.loop.state.values())
-    assert arenas + state <= sum(run.result.memory.values()) + 16
+    assert len(made) == 2
+    assert sum(made) + state <= sum(run.result.memory.values()) + 16
 
 
 def test_held_out_accuracy_matches_features_by_id_and_labels_by_value(rows, tmp_path):

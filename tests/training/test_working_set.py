@@ -1,5 +1,6 @@
 """The working set: which rows are in it, and that nothing but the number of readings depends on it."""
 
+import gc
 import tracemalloc
 
 import numpy as np
@@ -16,6 +17,8 @@ from blocksvm.commands.train import main as train_main
 from blocksvm.kernels.loss_functions import NEAR
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.solver import SHARE, Task
+from blocksvm.sources.block import Arena
+from blocksvm.sources.block_reader import BlockReader
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
 from blocksvm.training.plan import Plan
@@ -351,18 +354,29 @@ def test_a_resumed_run_counts_what_it_counted_when_it_was_begun():
             Plan(source, TrainSettings(memory=sum(counted.values()) - 10_000), resume=saved)
 
 
+def holders_of_rows() -> int:
+    gc.collect()
+    return sum(isinstance(one, Arena | WorkingSet | BlockReader) for one in gc.get_objects())
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("memory", [10**9, 10**7])
-def test_what_was_fitted_keeps_no_rows(tmp_path, memory):
+@pytest.mark.parametrize(
+    "own",
+    [{"memory": 10**9}, {"memory": 10**7}, {"memory": 10**7, "learner": "arow"},
+     {"memory": 10**7, "solver": "lbfgs", "loss": "logistic"}],
+)  # fmt: skip
+def test_what_was_fitted_keeps_no_rows(tmp_path, own):
     X = sparse.random(20_000, 60, density=0.5, random_state=1, format="csr")
     path = make_store(tmp_path, X, np.where(X @ np.ones(60) > 15.0, 1.0, -1.0))
     with open_store(path) as store:
-        fit(store, max_outer=1)  # what is compiled and cached
+        fit(store, max_outer=1, **own)  # what is compiled and cached
+        before = holders_of_rows()
         tracemalloc.start()
-        fitted = fit(store, memory=memory, max_outer=2)
+        fitted = fit(store, max_outer=2, **own)
         kept, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert kept < 1_500_000 < 6_000_000 < most
+    assert holders_of_rows() == before
     fitted.save(tmp_path / "m.h5")
 
 

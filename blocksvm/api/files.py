@@ -1,20 +1,23 @@
-"""Predictions of files from Python: of text, tables, matrices and stores, read as the training rows were."""
+"""Files from Python: text, tables and matrices to a store in one call, and predictions of them and of stores."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Unpack
 
 import numpy as np
 
+from blocksvm.api.setting_keywords import StoreSettings
 from blocksvm.base.errors import InputError, InputWarning, one_of, option
 from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.memory import MEMORY
-from blocksvm.base.settings import n_threads
+from blocksvm.base.settings import n_threads, split_fields
+from blocksvm.conversion.convert import COMMON, SplitProgress, SplitSettings, settings_of_store, split_rows
 from blocksvm.formats import FORMATS, get_format
 from blocksvm.model.model_file import Model, describe_model, labels_predicted
 from blocksvm.model.probabilities import link_of
@@ -22,6 +25,36 @@ from blocksvm.model.scoring import StoreScorer, TextScorer, is_store
 
 LONGEST_SHOWN = 60  # characters of a text
 LABELS, SCORES, PROBABILITIES = KINDS = ("labels", "scores", "probabilities")
+
+
+def write_store(
+    inputs: str | Path | Iterable[str | Path],
+    store: str | Path,
+    *,
+    holdout_store: str | Path | None = None,
+    progress: Callable[[SplitProgress], None] | None = None,
+    **settings: Unpack[StoreSettings],
+) -> dict:
+    """Convert text, tables or matrices to a store (and a second one of held-out rows); returns its description,
+    as ``blocksvm info --json`` writes it (n_samples, n_features, n_nonzeros, labels with their numbers of rows, ...).
+
+    inputs: a path or several, plain or compressed, or "-" for standard input; progress is called with a
+    ``SplitProgress`` after each piece; settings: named as the options of ``blocksvm split`` are, those of the format
+    among them (``write_store("t.csv", "t.h5", label="y", bits=20)``).  Raises InputError for anything wrong with them,
+    for outputs that exist (without ``overwrite``) or cannot be written, and where memory or disk space do not suffice.
+    Nothing is left over after an error.
+
+        >>> description = blocksvm.write_store("rows.svm", "new.h5", normalize="l2", seed=1)
+        >>> description["n_samples"], description["n_features"]
+        (60, 4)
+    """
+    given, options = split_fields(SplitSettings, settings, ("options",))
+    if "like" not in given:
+        chosen = SplitSettings(**given, options=options)
+    else:
+        common = {name: given.pop(name) for name in COMMON if name in given}
+        chosen = settings_of_store(given.pop("like"), common, options, like=True, **given)
+    return split_rows(names_of_inputs(inputs), store, chosen, holdout_store, progress)
 
 
 @one_run()
