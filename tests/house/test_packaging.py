@@ -24,10 +24,6 @@ def run(*arguments) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, cwd=ROOT)
 
 
-def test_it_is_cited_by_its_version():
-    assert f"version: {blocksvm.__version__}\n" in (ROOT / "CITATION.cff").read_text()
-
-
 def test_the_list_names_every_command_on_a_line(run_in_process):
     listed = run_in_process(main)
     assert (listed.code, listed.err) == (0, "")
@@ -97,14 +93,6 @@ def test_an_archive_is_refused_in_one_sentence(tmp_path):
     line = [sys.executable, "-c", "import blocksvm"]
     done = subprocess.run(line, cwd=tmp_path, env=os.environ | {"PYTHONPATH": "a.zip"}, capture_output=True, text=True)
     assert "blocksvm compiles its kernels from files; install it by pip, or unpack the archive" in done.stderr
-
-
-def test_licence_and_types():
-    told = importlib.metadata.metadata("blocksvm")
-    assert told["License-Expression"] == PROJECT["license"] == "BSD-3-Clause"
-    text = (ROOT / "LICENSE").read_text()
-    assert text.startswith("BSD 3-Clause License") and "The blocksvm developers" in text
-    assert (PACKAGE / "py.typed").exists()
 
 
 def test_what_the_package_offers_has_names_that_no_module_shares():
