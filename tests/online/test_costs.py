@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 from support.online_cases import agree, csr, rows
 from support.passive_aggressive import COSTS, costly, step_of
+from support.plain_learners import plain_runner
 from support.training_cases import make_store, run_in_process, stop_after, train
 
 from blocksvm.api.fit import fit
@@ -21,7 +22,6 @@ from blocksvm.commands.train import main as train_main
 from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.online import loops
 from blocksvm.online.costs import COSTS as SETTING
-from blocksvm.online.runner import Runner
 
 D, K = 12, 4
 LEARNERS = ("pa", "pa1", "pa2")
@@ -55,7 +55,7 @@ def test_the_rule_is_the_published_one(learner, rule):
     X, y = classes()
     W, losses, mistakes, cost = plainly(learner, X, y, rule == "max-loss")
     given = {"costs": COSTS, "cost_rule": rule} | ({} if learner == "pa" else {"C": 0.3})
-    runner = Runner(learner, given, {}, n_classes=K)
+    runner = plain_runner(learner, given, {}, n_classes=K)
     runner.take_costs(Labels((1.0, 2.0, 3.0, 4.0)))
     results = []
     for size in (1, 7, len(y)):
@@ -80,7 +80,9 @@ def test_after_a_step_of_pa_the_loss_is_gone():
             s, _ = costly(W @ X[i], y[i], max_loss)
             if s is None or not X[i].any():
                 continue
-            runner = Runner("pa", {"costs": COSTS, "cost_rule": "max-loss" if max_loss else None}, {}, n_classes=K)
+            runner = plain_runner(
+                "pa", {"costs": COSTS, "cost_rule": "max-loss" if max_loss else None}, {}, n_classes=K
+            )
             runner.take_costs(Labels(tuple(range(K))))
             state = runner.new_state(D)
             state.columns[:] = np.hstack([W, np.zeros((K, 1))]).reshape(-1)

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse
 from support.online_cases import agree, csr, rows
 from support.passive_aggressive import pair_of, step_of
+from support.plain_learners import plain_runner
 from support.stream_cases import SMALL_PIECES, learned
 from support.training_cases import make_store, run_in_process, stop_after, train
 
@@ -25,7 +26,6 @@ from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import Scores
 from blocksvm.online import loops
 from blocksvm.online.loops import SetTable
-from blocksvm.online.runner import Runner
 from blocksvm.store.reader import open_store
 from blocksvm.streaming.predictions import Predictions
 
@@ -83,7 +83,7 @@ def test_the_pair_ranked_worst_is_learned_from(learner, case):
     W, loss, mistakes, _ = ranked(learner, 0.05, X, sets)
     distinct = sorted(set(sets))
     y = np.array([distinct.index(own) for own in sets], np.int16)
-    runner = Runner(learner, case, {}, n_classes=K, targets="sets")
+    runner = plain_runner(learner, case, {}, n_classes=K, targets="sets")
     results = []
     for size in (1, 7, N):
         state = runner.new_state(D)

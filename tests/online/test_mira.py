@@ -10,6 +10,7 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from support.online_cases import agree, csr, rows
+from support.plain_learners import plain_runner
 from support.training_cases import run_in_process, svmlight, train
 
 from blocksvm.api.fit import fit
@@ -18,7 +19,6 @@ from blocksvm.commands.stream import main as stream_main
 from blocksvm.model.model_file import load_model
 from blocksvm.online import loops
 from blocksvm.online.rules.mira import SCALAR
-from blocksvm.online.runner import Runner
 from blocksvm.sources.matrix import Matrix
 
 D, K = 5, 4
@@ -27,7 +27,7 @@ numbers = st.integers(-20, 20).map(lambda n: n / 8.0)
 
 def after(W, x, c):
     """W after one row of class c."""
-    runner = Runner("mira", {}, {}, n_classes=len(W))
+    runner = plain_runner("mira", {}, {}, n_classes=len(W))
     state = runner.new_state(D)
     state.columns[:] = np.hstack([W, np.zeros((len(W), 1))]).reshape(-1)
     state.scalars[SCALAR.started] = 1.0
@@ -86,7 +86,7 @@ def test_a_step_meets_the_conditions_of_its_minimum(W, x, c):
 
 def test_the_first_row_with_entries_makes_the_start():
     X = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 3.0]])
-    runner = Runner("mira", {}, {}, n_classes=3)
+    runner = plain_runner("mira", {}, {}, n_classes=3)
     state = runner.new_state(2)
     matrix, y, order = csr(X), np.array([1, 1, 0], np.int16), np.arange(3, dtype=np.int32)
     runner.learn(matrix, y, order[:1], 2, state)
@@ -119,7 +119,7 @@ def by_definition(X, y, k):
 
 def test_two_classes_are_two_opposite_prototypes():
     X, y = rows(n=120, d=D, seed=2)
-    two = Runner("mira", {}, {})
+    two = plain_runner("mira", {}, {})
     state = two.new_state(D)
     two.learn(csr(X), y.astype(np.int16), np.arange(120, dtype=np.int32), D, state)
     w = two.weights(state, np.empty(D + 1))[:D]

@@ -24,7 +24,6 @@ from blocksvm.commands.train import main as train_main
 from blocksvm.model.model_file import load_model
 from blocksvm.online import LEARNERS, get_learner
 from blocksvm.online.loops import LOSS_SUM, SQUARED_ERRORS
-from blocksvm.online.runner import Runner
 from blocksvm.sources.matrix import Matrix
 from blocksvm.streaming.stream_saving import save_stream
 
@@ -73,11 +72,10 @@ def test_the_mean_and_what_was_suffered_are_those_of_each_row(name, case):
     X, y = numbers(n=100, d=d)
     runner = plain_runner(name, case, {"n_features": d}, average=True, targets="numbers")
     state, order, scores = runner.new_state(d), np.arange(len(y), dtype=np.int32), np.empty(len(y))
-    with np.errstate(all="ignore"):  # as compiled
-        runner.learn(csr(X), y, order, d, state, scores=scores)
-        before, _, mean = run(PLAIN[name](d, targets="numbers", **case), X, y)
-        agree(scores, before)
-        agree(runner.weights(state, np.empty(d + 1))[:d], mean)
+    runner.learn(csr(X), y, order, d, state, scores=scores)
+    before, _, mean = run(PLAIN[name](d, targets="numbers", **case), X, y)
+    agree(scores, before)
+    agree(runner.weights(state, np.empty(d + 1))[:d], mean)
     apart, epsilon = np.abs(scores - y), case.get("epsilon", 0.1)
     tube = np.maximum(0.0, apart - epsilon)
     losses = {"squared": apart**2 / 2, "absolute": apart, "epsilon-insensitive": tube}
@@ -103,7 +101,7 @@ def test_a_step_minimises_what_it_stands_for(kind):
     name, C, epsilon = ("pa", "pa1", "pa2")[kind], 0.3, 0.2
     for _ in range(20):
         x, w, y = rng.standard_normal(5), rng.standard_normal(5), 4.0 * rng.standard_normal()
-        runner = Runner(name, {"epsilon": epsilon} | ({"C": C} if kind else {}), {}, targets="numbers")
+        runner = plain_runner(name, {"epsilon": epsilon} | ({"C": C} if kind else {}), {}, targets="numbers")
         state = runner.new_state(5)
         state.columns[:5] = w
         runner.learn(csr(x[None], np.float64), np.array([y]), np.zeros(1, np.int32), 5, state)
@@ -113,11 +111,10 @@ def test_a_step_minimises_what_it_stands_for(kind):
         assert moved == pytest.approx(found, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
+@pytest.mark.parametrize("name", ["pa1", "nag", "adagrad-rda"])
 def test_any_blocks_learn_the_same(name):
     X, y = numbers(n=70, seed=1)
-    with np.errstate(all="ignore"):  # as compiled
-        expected = run(PLAIN[name](30, targets="numbers"), X, y, epochs=2)[1]
+    expected = run(PLAIN[name](30, targets="numbers"), X, y, epochs=2)[1]
     found = []
     for rows_a_chunk, blocks in ((1, 1), (7, 2), (70, None)):
         # float32, for which the kernels are compiled already

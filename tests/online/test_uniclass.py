@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from support.online_cases import csr
+from support.plain_learners import plain_runner
 from support.stream_cases import learned, text_of, weights_by_id
 from support.training_cases import make_store, run_in_process, svmlight, train
 
@@ -23,7 +24,6 @@ from blocksvm.commands.stream import main as stream_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.model.model_file import load_model
 from blocksvm.online.loops import LOSS_SUM, SQUARED_ERRORS
-from blocksvm.online.runner import Runner
 from blocksvm.sources.matrix import Matrix
 from blocksvm.streaming.stream_saving import save_stream
 
@@ -60,7 +60,7 @@ def by_definition(name, case, X, importance=None):
 
 def run_kernel(name, case, X, weights=None):
     """(runner, state, distances before learning) of all rows in their order."""
-    runner = Runner(name, case, {}, targets="none")
+    runner = plain_runner(name, case, {}, targets="none")
     state, scores = runner.new_state(X.shape[1]), np.empty(len(X))
     order = np.arange(len(X), dtype=np.int32)
     runner.learn(csr(X), np.zeros(len(X)), order, X.shape[1], state, scores=scores, weights=weights)
@@ -122,7 +122,7 @@ def test_a_step_minimises_what_it_stands_for(kind):
             return 0.5 * ((v - w) ** 2).sum() + (1e4 if kind == 0 else C) * loss ** (2 if kind == 2 else 1)
 
         case = {"epsilon": epsilon} | ({"C": C} if kind else {})
-        runner = Runner(name, case, {}, targets="none")
+        runner = plain_runner(name, case, {}, targets="none")
         state = runner.new_state(3)
         state.columns[:6:2], state.scalars[3] = w, w @ w
         runner.learn(csr(x[None]), np.zeros(1), np.zeros(1, np.int32), 3, state)
