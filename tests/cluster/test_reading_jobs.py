@@ -108,7 +108,7 @@ def test_a_worker_reads_the_first_copy_that_it_sees(trained, tmp_path):
             open_context(job)
 
 
-def test_what_cannot_be_is_refused(trained, run_in_process, tmp_path):
+def test_what_cannot_be_is_refused(trained, tmp_path, refusal):
     from blocksvm.commands import predict
 
     store, model = map(str, trained)
@@ -120,5 +120,4 @@ def test_what_cannot_be_is_refused(trained, run_in_process, tmp_path):
         (predict, [model, store, "--cluster", "local:2", "--threads", "2"], "--threads: workers have as many"),
         (predict, [model, store, "--security", "a", "b", "c"], "--security: is for --cluster"),
     ):
-        done = run_in_process(module.main, *words)
-        assert done.code == 2 and said in done.err
+        assert said in refusal(module.main, *words)

@@ -128,7 +128,7 @@ def test_a_mistyped_option_names_the_one_that_was_meant(capsys, arguments, words
     assert words in str(ended.value) + capsys.readouterr().err
 
 
-def test_a_mistyped_name_is_answered_with_the_one_that_was_meant(store, tmp_path, capsys):
+def test_a_mistyped_name_is_answered_with_the_one_that_was_meant(store, tmp_path, capsys, refusal):
     for arguments, meant in (
         (("--learner", "pa11"), "pa1"),
         (("--solver", "dual-dc"), "dual-cd"),
@@ -136,8 +136,7 @@ def test_a_mistyped_name_is_answered_with_the_one_that_was_meant(store, tmp_path
         (("--partition", "drawn"), "redrawn"),
         (("--lerner", "pa1"), "--learner"),
     ):
-        code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", *arguments)
-        assert code == 2 and f"; did you mean {meant}?" in err, err
+        assert f"; did you mean {meant}?" in refusal(train_main, store, tmp_path / "m.h5", *arguments)
     _, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--solver", "zzz")
     assert "did you mean" not in err
     small = Parser("split", "")
@@ -170,37 +169,32 @@ def test_a_character_that_an_output_lacks_is_escaped(tmp_path, monkeypatch, enco
     assert out.read_text(encoding="utf-8") == "\u0142a\nnein\n" * 20
 
 
-def test_a_message_speaks_as_its_caller(store, tmp_path, capsys):
+def test_a_message_speaks_as_its_caller(store, tmp_path, refusal):
     source = Matrix(*random_rows(seed=5))
     with pytest.raises(InputError, match="^tol=-1: must be"):
         train(source, tol=-1.0)
-    code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--tol", "-1", "--quiet")
-    assert code == 2
-    assert "error: --tol -1: must be" in err
+    assert "error: --tol -1: must be" in refusal(train_main, store, tmp_path / "m.h5", "--tol", "-1", "--quiet")
     with pytest.raises(InputError, match="^tol=-1: must be"):  # and as before again
         train(source, tol=-1.0)
 
 
-def test_the_pace_of_a_continued_stream_is_its_own(tmp_path, capsys):
+def test_the_pace_of_a_continued_stream_is_its_own(tmp_path, succeeds):
     X, y = random_rows(n=60, seed=7)
     text, model = text_of(tmp_path, X, y), tmp_path / "m.h5"
     options = ["--learner", "pa1", "--quiet"]
-    code, out, _ = run_in_process(capsys, stream_main, text, *options, "--model", model)
-    assert code == 0
+    out = succeeds(stream_main, text, *options, "--model", model).out
     assert out.startswith("60 rows in ")
     less = text_of(tmp_path, X[:13], y[:13], "less.svm")
-    code, out, _ = run_in_process(capsys, stream_main, less, *options, "--continue-from", model)
-    assert code == 0
+    out = succeeds(stream_main, less, *options, "--continue-from", model).out
     assert out.startswith("13 rows in ")
     assert "of all 73 rows: average loss" in out
 
 
-def test_rows_with_labels_that_the_model_does_not_know(tmp_path, capsys):
+def test_rows_with_labels_that_the_model_does_not_know(tmp_path, capsys, succeeds):
     fit(Matrix(*random_rows(seed=8)), tol=1e-2).save(tmp_path / "m.h5")
     (tmp_path / "other.svm").write_text("3 1:1\n4 2:1\n")
     (tmp_path / "mixed.svm").write_text("3 1:1\n1 2:1\n")
-    code, _, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / "other.svm")
-    assert code == 0
+    err = succeeds(predict_main, tmp_path / "m.h5", tmp_path / "other.svm").err
     assert "\naccuracy" not in err
     assert "no accuracy: 2 of 2 labelled rows have a label (3, 4) that is not one of the model's (-1, 1)" in err
     code, _, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / "mixed.svm")
@@ -208,12 +202,12 @@ def test_rows_with_labels_that_the_model_does_not_know(tmp_path, capsys):
     assert "1 of 2 labelled rows have a label (3) that is not one of the model's (-1, 1); they count as wrong" in err
 
 
-def test_info_tells_what_decided_a_model(store, tmp_path, capsys):
+def test_info_tells_what_decided_a_model(store, tmp_path, capsys, succeeds):
     prior, model = tmp_path / "prior.h5", tmp_path / "m.h5"
     options = ["--quiet", "--max-outer", "1"]
-    assert run_in_process(capsys, train_main, store, prior, *options)[0] == 0
-    assert run_in_process(capsys, train_main, store, model, "--bias", "2", "--class-weight", "-1=3", "--schedule", "2",
-                          "--prior", prior, "--seed", "7", "-C", "0.25", *options)[0] == 0  # fmt: skip
+    succeeds(train_main, store, prior, *options)
+    succeeds(train_main, store, model, "--bias", "2", "--class-weight", "-1=3", "--schedule", "2",
+                          "--prior", prior, "--seed", "7", "-C", "0.25", *options)  # fmt: skip
     _, out, _ = run_in_process(capsys, info_main, model)
     told = dict(re.findall(r"^(.{14}) (.*)$", out, re.M))
     told = {name.strip(): value for name, value in told.items()}

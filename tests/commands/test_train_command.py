@@ -55,7 +55,7 @@ def test_the_real_command_trains_what_the_trainer_trains(store, tmp_path):
 
 
 @pytest.mark.parametrize("bias", ["0", "1.5"])
-def test_held_out_accuracy_is_what_predict_prints(rows, store, tmp_path, run, capsys, bias):
+def test_held_out_accuracy_is_what_predict_prints(rows, store, tmp_path, run, capsys, bias, succeeds):
     X, y = random_rows(n=150, d=45, seed=62, dtype=np.float32)
     valid = make_store(tmp_path, X, np.where(y > 0, 2, 1), name="valid", chunk_nonzeros=128)
     model, log = tmp_path / "model.h5", tmp_path / "trace.jsonl"
@@ -66,8 +66,7 @@ def test_held_out_accuracy_is_what_predict_prints(rows, store, tmp_path, run, ca
     outer = [event for event in events if event["event"] == "outer"]
     assert f"{outer[-1]['valid_accuracy']:.4f}" in err
     for given in (valid, tmp_path / "valid.svm"):
-        code, _, err = run_in_process(capsys, predict_main, model, given)
-        assert code == 0
+        err = succeeds(predict_main, model, given).err
         assert f"accuracy {outer[-1]['valid_accuracy']:.6f} (" in err
     # the accuracy on the training rows is that of the certificate
     code, _, err = run_in_process(capsys, predict_main, model, store)

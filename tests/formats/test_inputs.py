@@ -99,16 +99,15 @@ def test_an_input_that_was_read_twice_is_told(tmp_path, run_in_process):
         ("a.docs", ["--format", "documents"], "{y}\tword{i} word", 2),
     ],
 )
-def test_lines_without_a_prediction_are_counted(tmp_path, run_in_process, name, options, line, empty):
+def test_lines_without_a_prediction_are_counted(tmp_path, run_in_process, name, options, line, empty, succeeds):
     lines = [line.format(y=1 if i % 2 else -1, i=i) for i in range(8)]
     head = ["label,x"] if name == "a.csv" else []
     (tmp_path / name).write_text("\n".join([*head, *lines]) + "\n")
     comment = ["# a comment"] if name == "a.svm" else []
     (tmp_path / "gaps").write_text("\n".join([*head, *comment, *lines[:3], "", *lines[3:], ""]) + "\n")
-    assert run_in_process(split.main, tmp_path / name, tmp_path / "s.h5", *options).code == 0
-    assert run_in_process(train.main, tmp_path / "s.h5", tmp_path / "m.h5").code == 0
-    done = run_in_process(predict.main, tmp_path / "m.h5", tmp_path / "gaps", tmp_path / "out")
-    assert done.code == 0, done.err
+    succeeds(split.main, tmp_path / name, tmp_path / "s.h5", *options)
+    succeeds(train.main, tmp_path / "s.h5", tmp_path / "m.h5")
+    done = succeeds(predict.main, tmp_path / "m.h5", tmp_path / "gaps", tmp_path / "out")
     assert len((tmp_path / "out").read_text().splitlines()) == 8
     assert f"gaps: {empty} blank lines or comments have no prediction" in done.err
     done = run_in_process(predict.main, tmp_path / "m.h5", tmp_path / "gaps", tmp_path / "out2", "--json", "--quiet")
@@ -118,7 +117,7 @@ def test_lines_without_a_prediction_are_counted(tmp_path, run_in_process, name, 
 
 
 @pytest.mark.parametrize("word", ["N/A", "infinit", "n", "spam"])
-def test_words_as_labels_of_svmlight_are_told_how_to_read(tmp_path, run_in_process, word):
+def test_words_as_labels_of_svmlight_are_told_how_to_read(tmp_path, run_in_process, word, refusal, succeeds):
     (tmp_path / "a.svm").write_text(f"1 1:2\n{word} 1:3\n")
     for command, arguments in ((split, [tmp_path / "a.svm", tmp_path / "s.h5"]), (stream, [tmp_path / "a.svm"])):
         done = run_in_process(command.main, *arguments, "--format", "svmlight")
@@ -126,32 +125,24 @@ def test_words_as_labels_of_svmlight_are_told_how_to_read(tmp_path, run_in_proce
         assert f"a.svm:2: '{word}' is not a number" in done.last_line
         assert "words and sets of labels are read by --format svmlight-named" in done.last_line
     (tmp_path / "a.vw").write_text(f"1 | a\n{word} | b\n")
-    done = run_in_process(split.main, tmp_path / "a.vw", tmp_path / "s.h5", "--format", "vw")
-    assert done.code == 2 and f"a.vw:2: '{word}' is not a number" in done.last_line, done.last_line
+    assert f"a.vw:2: '{word}' is not a number" in refusal(
+        split.main, tmp_path / "a.vw", tmp_path / "s.h5", "--format", "vw"
+    )
     (tmp_path / "a.svm").write_text(f"ham 1:2\n{word} 1:3\nham 2:1\n")
-    done = run_in_process(split.main, tmp_path / "a.svm", tmp_path / "s.h5", "--format", "svmlight-named")
-    assert done.code == 0, done.err
+    succeeds(split.main, tmp_path / "a.svm", tmp_path / "s.h5", "--format", "svmlight-named")
 
 
-def test_words_are_labels_of_a_stream(tmp_path, run_in_process):
+def test_words_are_labels_of_a_stream(tmp_path, refusal, succeeds):
     lines = [f"{'spam' if i % 3 else 'ham'} {1 if i % 3 else 2}:1 {9 + i % 2}:1\n" for i in range(60)]
     (tmp_path / "a.svm").write_text("".join(lines))
     asked = ["--format", "svmlight-named", "--learner", "pa1"]
-    done = run_in_process(stream.main, tmp_path / "a.svm", *asked)
-    assert done.code == 2 and "name the labels with --labels" in done.last_line
-    done = run_in_process(
-        stream.main, tmp_path / "a.svm", *asked, "--labels", "spam,ham", "--model", tmp_path / "m.h5",
-        "--predictions", tmp_path / "p",
-    )  # fmt: skip
-    assert done.code == 0, done.err
+    assert "name the labels with --labels" in refusal(stream.main, tmp_path / "a.svm", *asked)
+    succeeds(stream.main, tmp_path / "a.svm", *asked, "--labels", "spam,ham", "--model", tmp_path / "m.h5",
+        "--predictions", tmp_path / "p")  # fmt: skip
     assert set((tmp_path / "p").read_text().split()) <= {"ham", "spam"}
-    done = run_in_process(predict.main, tmp_path / "m.h5", tmp_path / "a.svm", tmp_path / "out", "--json")
-    assert done.code == 0, done.err
+    succeeds(predict.main, tmp_path / "m.h5", tmp_path / "a.svm", tmp_path / "out", "--json")
     assert set((tmp_path / "out").read_text().split()) == {"ham", "spam"}
-    done = run_in_process(
-        stream.main, tmp_path / "a.svm", "--continue-from", tmp_path / "m.h5", "--format", "svmlight-named"
-    )
-    assert done.code == 0, done.err
+    succeeds(stream.main, tmp_path / "a.svm", "--continue-from", tmp_path / "m.h5", "--format", "svmlight-named")
 
 
 @pytest.mark.parametrize("labels", ["ham,", "nan,1", "a\x1b,b", "1,1"])

@@ -126,14 +126,11 @@ def given(tmp_path_factory):
     return folder, store, X, y
 
 
-def test_commands_learn_with_costs_and_show_them(given, tmp_path, capsys):
+def test_commands_learn_with_costs_and_show_them(given, tmp_path, capsys, succeeds, refusal):
     folder, store, X, y = given
     W, _, mistakes, cost = plainly("pa1", X, y, True)
     own = ("--learner", "pa1", "-C", "0.3", "--costs", folder / "costs.txt", "--cost-rule", "max-loss")
-    code, out, err = run_in_process(
-        capsys, train_main, store, tmp_path / "m.h5", *own, "--order", "stored", "--log", tmp_path / "t"
-    )
-    assert code == 0, err
+    err = succeeds(train_main, store, tmp_path / "m.h5", *own, "--order", "stored", "--log", tmp_path / "t").err
     assert "cost" in err
     model = load_model(tmp_path / "m.h5")
     agree(model.weights[:, np.argsort(model.feature_ids)], W)
@@ -144,15 +141,12 @@ def test_commands_learn_with_costs_and_show_them(given, tmp_path, capsys):
     assert "C 0.3, cost_rule max-loss, costs of 4 labels" in run_in_process(capsys, info_main, tmp_path / "m.h5")[1]
     text = folder / "rows.svm"
     labels = ("--labels", "1,2,3,4", "--model", tmp_path / "s.h5")
-    code, out, err = run_in_process(capsys, stream_main, text, *own, *labels)
-    assert code == 0, err
+    out = succeeds(stream_main, text, *own, *labels).out
     assert f"mistakes {mistakes / len(y):.4%}, average cost {cost / len(y):.6f}" in out
     assert describe_model(tmp_path / "s.h5")["method"] == describe_model(tmp_path / "m.h5")["method"]
-    code, out, err = run_in_process(capsys, stream_main, text, "--continue-from", tmp_path / "s.h5")
-    assert code == 0, err
+    succeeds(stream_main, text, "--continue-from", tmp_path / "s.h5")
     predictions = tmp_path / "p.txt"
-    code, out, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", text, predictions, "--json", "-")
-    assert code == 0, err
+    out = succeeds(predict_main, tmp_path / "m.h5", text, predictions, "--json", "-").out
     mean_cost = COSTS[y, np.loadtxt(predictions, dtype=int) - 1].mean()
     assert mean_cost == pytest.approx(COSTS[y, np.argmax(X @ W.T, axis=1)].mean(), rel=1e-12)
     assert json.loads(out)["mean_cost"] == pytest.approx(mean_cost, rel=1e-12)
@@ -161,9 +155,7 @@ def test_commands_learn_with_costs_and_show_them(given, tmp_path, capsys):
     np.save(folder / "few.npy", 1.0 - np.eye(3))
     wrong = (*own[:4], "--costs", folder / "few.npy")
     for arguments in ((train_main, store, tmp_path / "n.h5", *wrong), (stream_main, text, *wrong, *labels[:2])):
-        code, out, err = run_in_process(capsys, *arguments)
-        assert code == 2
-        assert "--costs: has 3 rows, where the rows have 4 labels" in err.splitlines()[-1]
+        assert "--costs: has 3 rows, where the rows have 4 labels" in refusal(*arguments)
 
 
 def test_a_run_with_costs_resumes_with_the_same_ones(given, tmp_path):

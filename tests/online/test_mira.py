@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.online_cases import agree, csr, rows
 from support.plain_learners import plain_runner
-from support.training_cases import run_in_process, svmlight, train
+from support.training_cases import svmlight, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -127,7 +127,7 @@ def test_two_classes_are_two_opposite_prototypes():
     agree(np.array([-w, w]), W)
 
 
-def test_from_python_and_from_a_stream(tmp_path, capsys):
+def test_from_python_and_from_a_stream(tmp_path, succeeds):
     # no row twice: a step ends in equal scores, and of these rounding tells which is the highest
     rng = np.random.default_rng(6)
     X = rng.standard_normal((150, D)).astype(np.float32).astype(float)
@@ -141,18 +141,9 @@ def test_from_python_and_from_a_stream(tmp_path, capsys):
     assert blocks[0].same(blocks[1])
     assert blocks[0].same(blocks[2])
     (tmp_path / "rows.svm").write_text(svmlight(X, y, first_id=0))
-    code, out, err = run_in_process(
-        capsys,
-        stream_main,
-        tmp_path / "rows.svm",
-        "--learner",
-        "mira",
-        "--labels",
-        "0,1,2,3",
-        "--model",
-        tmp_path / "m",
-    )
-    assert code == 0, err
+    out = succeeds(
+        stream_main, tmp_path / "rows.svm", "--learner", "mira", "--labels", "0,1,2,3", "--model", tmp_path / "m"
+    ).out
     assert f"mistakes {mistakes / 150:.4%}" in out
     model = load_model(tmp_path / "m")
     agree(model.weights[:, np.argsort(model.feature_ids)], W)

@@ -170,25 +170,21 @@ def test_a_stream_goes_on_from_numbers_and_weights_count(tmp_path):
     assert np.array_equal(light.model.weights, heavy.model.weights)
 
 
-def test_from_text_to_predictions(tmp_path, capsys):
+def test_from_text_to_predictions(tmp_path, capsys, succeeds):
     X, y = numbers(n=300, seed=4, noise=0.05)
     X = scipy.sparse.csr_matrix(X)
     store = make_store(tmp_path, X[:200], y[:200])
     (tmp_path / "new.svm").write_text(svmlight(X[200:], y[200:]))
     model, log = tmp_path / "m.h5", tmp_path / "t.jsonl"
-    code, out, err = run_in_process(
-        capsys, train_main, store, model, "--learner", "pa1", "--targets", "numbers", "--epsilon", "0.01",
-        "--max-outer", "20", "--average", "--valid", store, "--log", log,
-    )  # fmt: skip
-    assert code == 0, err
+    _, out, err = succeeds(train_main, store, model, "--learner", "pa1", "--targets", "numbers", "--epsilon", "0.01",
+        "--max-outer", "20", "--average", "--valid", store, "--log", log)  # fmt: skip
     assert "root mean squared error on the training rows" in out
     assert "rmse" in err
     assert "mistakes" not in err
     events = [json.loads(line) for line in log.read_text().splitlines()]
     assert events[0]["learner_settings"]["targets"] == "numbers"
     assert [event for event in events if event["event"] == "outer"][-1]["squared_errors"] > 0.0
-    code, out, err = run_in_process(capsys, predict, model, tmp_path / "new.svm", "--scores")
-    assert code == 0, err
+    _, out, err = succeeds(predict, model, tmp_path / "new.svm", "--scores")
     z = np.array(out.split(), dtype=float)
     assert np.sqrt(np.square(z - y[200:]).mean()) < 0.2 * y.std()
     assert "root mean squared error" in err
@@ -196,18 +192,12 @@ def test_from_text_to_predictions(tmp_path, capsys):
     np.testing.assert_allclose(loaded.predict(_shifted(X[200:])), z, rtol=1e-5, atol=1e-6)
     out = run_in_process(capsys, info, model)[1]
     assert "targets numbers" in out
-    code, out, err = run_in_process(
-        capsys, stream_main, tmp_path / "new.svm", "--learner", "pa1", "--targets", "numbers", "--model",
-        tmp_path / "s.h5",
-    )  # fmt: skip
-    assert code == 0, err
+    _, out, err = succeeds(stream_main, tmp_path / "new.svm", "--learner", "pa1", "--targets", "numbers", "--model",
+        tmp_path / "s.h5")  # fmt: skip
     assert "rmse" in out
     assert "rmse" in err
     assert "rmse" in run_in_process(capsys, info, tmp_path / "s.h5")[1]
-    code, _, err = run_in_process(
-        capsys, stream_main, tmp_path / "new.svm", "--continue-from", tmp_path / "s.h5", "--model", tmp_path / "s2.h5"
-    )
-    assert code == 0, err
+    succeeds(stream_main, tmp_path / "new.svm", "--continue-from", tmp_path / "s.h5", "--model", tmp_path / "s2.h5")
 
 
 def _shifted(X):
@@ -222,17 +212,15 @@ def _shifted(X):
         (["--learner", "pa1", "--epsilon", "-1"], "--epsilon -1: must be"),
     ],
 )
-def test_what_does_not_fit_is_said(tmp_path, capsys, options, told):
+def test_what_does_not_fit_is_said(tmp_path, options, told, refusal):
     (tmp_path / "rows.svm").write_text("1.5 1:1\n2 2:1\n")
     store = make_store(tmp_path, "1.5 1:1\n2 2:1\n", name="store")
     for main, files in ((stream_main, [tmp_path / "rows.svm"]), (train_main, [store, tmp_path / "m.h5"])):
-        code, _, err = run_in_process(capsys, main, *files, "--targets", "numbers", *options)
-        assert code == 2
-        assert told in err.splitlines()[-1]
+        assert told in refusal(main, *files, "--targets", "numbers", *options)
     assert not (tmp_path / "m.h5").exists()
 
 
-def test_labels_that_do_not_fit_are_said(tmp_path, capsys):
+def test_labels_that_do_not_fit_are_said(tmp_path, refusal):
     X, y = numbers(n=20)
     with pytest.raises(InputError, match="regression needs numbers"):
         fit(X, np.array(["a", "b"] * 10), learner="pa", targets="numbers")
@@ -249,11 +237,9 @@ def test_labels_that_do_not_fit_are_said(tmp_path, capsys):
     with pytest.raises(InputError, match="choose one of classes, numbers"):
         fit(X, y, learner="pa1", targets="number")
     (tmp_path / "rows.svm").write_text("1.5 1:1\n2 2:1\n")
-    code, _, err = run_in_process(
-        capsys, stream_main, tmp_path / "rows.svm", "--learner", "pa", "--targets", "numbers", "--labels", "1,2"
+    assert "--labels: --targets numbers has no classes" in refusal(
+        stream_main, tmp_path / "rows.svm", "--learner", "pa", "--targets", "numbers", "--labels", "1,2"
     )
-    assert code == 2
-    assert "--labels: --targets numbers has no classes" in err.splitlines()[-1]
     # a model of classes is no beginning for numbers, nor the reverse
     (tmp_path / "classes.svm").write_text("1 1:1\n-1 2:1\n")
     save_stream(tmp_path / "c.h5", learned(tmp_path / "classes.svm", "pa")[0])

@@ -81,10 +81,9 @@ def test_area_and_logarithmic_loss_are_those_of_the_predictions(tmp_path):
     assert (reports[0].rows, reports[0].auc) == (1, None)
 
 
-def test_they_are_told_of_two_classes_alone(tmp_path, capsys):
+def test_they_are_told_of_two_classes_alone(tmp_path, succeeds):
     X, y = random_rows(n=60, d=8, seed=3)
-    code, out, err = run_in_process(capsys, main, text_of(tmp_path, X, y), "--learner", "pa1")
-    assert code == 0, err
+    _, out, err = succeeds(main, text_of(tmp_path, X, y), "--learner", "pa1")
     assert ", auc 0." in out
     heading = next(line for line in err.splitlines() if "average" in line)
     assert heading.split() == ["average", "since", "row", "mistakes", "auc", "log", "loss", "label", "predicted"]
@@ -103,14 +102,13 @@ def vw_text(folder, n, unlabelled, seed=5):
     return path, lines
 
 
-def test_rows_without_a_label_are_asked_for_by_their_margin(tmp_path, capsys):
+def test_rows_without_a_label_are_asked_for_by_their_margin(tmp_path, capsys, succeeds):
     unlabelled = set(range(100, 1100)) - set(range(0, 1100, 7))
     path, _ = vw_text(tmp_path, 1100, unlabelled)
     ask, predicted = tmp_path / "ask.txt", tmp_path / "p.txt"
     arguments = (path, "--learner", "pa1", "-C", 0.1, "--query", 0.3, "--ask", ask, "--predictions", predicted,
                  "--scores")  # fmt: skip
-    code, out, err = run_in_process(capsys, main, *arguments, "--scores")
-    assert code == 0, err
+    out = succeeds(main, *arguments, "--scores").out
     numbers = [int(line.removeprefix(f"{path}:")) - 1 for line in ask.read_text().splitlines()]
     assert f"{len(numbers):,} labels are asked for in {ask}" in out
     assert set(numbers) <= unlabelled and numbers == sorted(set(numbers))
@@ -136,7 +134,7 @@ def test_questions_that_cannot_be(tmp_path, capsys, monkeypatch, options, what):
     assert not (tmp_path / "a.txt").exists()
 
 
-def test_an_ordinary_model_goes_on_by_asking(tmp_path, capsys):
+def test_an_ordinary_model_goes_on_by_asking(tmp_path, succeeds):
     """``--continue-from`` takes --query of its own, whatever the model was learned with; rows without a label are ?."""
     X, y = random_rows(n=600, d=12, seed=8)
     text = text_of(tmp_path, X, y).read_text().splitlines(keepends=True)
@@ -147,16 +145,12 @@ def test_an_ordinary_model_goes_on_by_asking(tmp_path, capsys):
     rows = [f"? {pairs[k]}\n" if k in unlabelled else line for k, line in enumerate(text[200:])]
     more.write_text("".join(rows))
     how = ("--bits", 8, "--overwrite", "--quiet")
-    code, _, err = run_in_process(capsys, main, first, "--learner", "pa1", "-C", 0.1, "--model", plain, *how)
-    assert code == 0, err
+    succeeds(main, first, "--learner", "pa1", "-C", 0.1, "--model", plain, *how)
 
     def goes_on(model, query, out):
         ask = tmp_path / f"{out}.txt"
-        code, told, err = run_in_process(
-            capsys, main, more, "--continue-from", model, "--query", query, "--ask", ask, "--model",
-            tmp_path / f"{out}.h5", "--log", tmp_path / f"{out}.jsonl", *how,
-        )  # fmt: skip
-        assert code == 0, err
+        succeeds(main, more, "--continue-from", model, "--query", query, "--ask", ask, "--model",
+            tmp_path / f"{out}.h5", "--log", tmp_path / f"{out}.jsonl", *how)  # fmt: skip
         asked = json.loads((tmp_path / f"{out}.jsonl").read_text().splitlines()[-1])["asked"]
         places = [int(line.removeprefix(f"{more}:")) - 1 for line in ask.read_text().splitlines()]
         assert set(places) <= unlabelled
@@ -166,8 +160,7 @@ def test_an_ordinary_model_goes_on_by_asking(tmp_path, capsys):
     assert asked == 600 - len(unlabelled) and set(places) == unlabelled
     labelled = [line for k, line in enumerate(text[200:]) if k not in unlabelled]
     first.write_text("".join(labelled))
-    code, _, err = run_in_process(capsys, main, first, "--continue-from", plain, "--model", tmp_path / "u.h5", *how)
-    assert code == 0, err
+    succeeds(main, first, "--continue-from", plain, "--model", tmp_path / "u.h5", *how)
     assert np.array_equal(always.weights, load_model(tmp_path / "u.h5").weights)  # as if it had never been asked
     some, asked, places = goes_on(plain, 0.05, "some")
     assert 200 < asked < 600 - len(unlabelled) and 0 < len(places) < len(unlabelled)
@@ -175,15 +168,12 @@ def test_an_ordinary_model_goes_on_by_asking(tmp_path, capsys):
     # a model learned with another B goes on with this one, and by its own where none is given
     again, _, _ = goes_on(tmp_path / "some.h5", 1e40, "again")
     assert describe_model(tmp_path / "again.h5")["method"]["settings"]["query"] == 1e40
-    code, _, err = run_in_process(capsys, main, more, "--continue-from", tmp_path / "some.h5", "--model",
+    succeeds(main, more, "--continue-from", tmp_path / "some.h5", "--model",
                                   tmp_path / "own.h5", *how)  # fmt: skip
-    assert code == 0, err
     assert describe_model(tmp_path / "own.h5")["method"]["settings"]["query"] == 0.05
     # and a store likewise
     store = make_store(tmp_path, X, y, keep_order=True)
-    code, _, err = run_in_process(capsys, train_main, store, tmp_path / "t.h5", "--learner", "pa1", "-C", 0.1)
-    assert code == 0, err
-    code, _, err = run_in_process(capsys, train_main, store, tmp_path / "t2.h5", "--continue-from", tmp_path / "t.h5",
+    succeeds(train_main, store, tmp_path / "t.h5", "--learner", "pa1", "-C", 0.1)
+    succeeds(train_main, store, tmp_path / "t2.h5", "--continue-from", tmp_path / "t.h5",
                                   "--query", 0.3)  # fmt: skip
-    assert code == 0, err
     assert describe_model(tmp_path / "t2.h5")["method"]["settings"]["query"] == 0.3

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from support.stream_cases import growing_rows, learned, text_of, weights_by_id
-from support.training_cases import random_rows, run_in_process
+from support.training_cases import random_rows
 
 from blocksvm.base.errors import InputError
 from blocksvm.commands.stream import main
@@ -50,12 +50,11 @@ def test_of_numbers_the_least_squared_error_leads(tmp_path):
     assert errors["pa"] < 0.5 * errors["ogd"]
 
 
-def test_the_command_shows_one_table(tmp_path, capsys):
+def test_the_command_shows_one_table(tmp_path, succeeds):
     text = text_of(tmp_path, *random_rows(n=100, d=10, seed=3))
     log, model = tmp_path / "l.jsonl", tmp_path / "m.h5"
     arguments = (text, "--learner", "pa1,ogd", "-C", 0.5, "--step", 0.1, "--log", log, "--model", model)
-    code, out, err = run_in_process(capsys, main, *arguments, "--save-every", 30)
-    assert code == 0, err
+    _, out, err = succeeds(main, *arguments, "--save-every", 30)
     events = [json.loads(line) for line in log.read_text().splitlines()]
     assert events[0]["learners"]["pa1"]["C"] == 0.5
     assert events[0]["learners"]["ogd"]["step"] == 0.1
@@ -65,8 +64,7 @@ def test_the_command_shows_one_table(tmp_path, capsys):
     assert lines[at + 8].split() == ["100", *(f"{told['mistakes'] / 100:.3%}" for told in last.values())]
     best = min(last, key=lambda name: last[name]["mistakes"])
     assert f"{best} leads, average loss" in out
-    code, out, err = run_in_process(capsys, main, text, "--continue-from", model, "--model", model, "--overwrite")
-    assert code == 0, err
+    out = succeeds(main, text, "--continue-from", model, "--model", model, "--overwrite").out
     assert "of all 200 rows" in out
 
 
@@ -84,9 +82,8 @@ def test_what_cannot_be_is_refused(tmp_path, learner, options, what):
         learned(text, learner, **options)
 
 
-def test_the_default_needs_no_name(tmp_path, capsys):
+def test_the_default_needs_no_name(tmp_path, succeeds):
     text = text_of(tmp_path, *random_rows(n=50, d=10, seed=5))
-    code, out, err = run_in_process(capsys, main, text, "--predictions", "-")
-    assert code == 0, err
+    _, out, err = succeeds(main, text, "--predictions", "-")
     assert ": auto; a table of ids that grows" in err
     assert len(out.splitlines()) == 50
