@@ -23,6 +23,8 @@ from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.online import loops
 from blocksvm.online.costs import COSTS as SETTING
 
+pytestmark = pytest.mark.usefixtures("plain_loops")
+
 D, K = 12, 4
 LEARNERS = ("pa", "pa1", "pa2")
 

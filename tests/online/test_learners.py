@@ -1,10 +1,9 @@
-"""Learners as data: settings through every file, rows of different importance, divergence, positions beyond 2^31."""
+"""Learners as data: settings through every file, rows of different importance, divergence."""
 
 from __future__ import annotations
 
 import json
 import math
-import mmap
 from dataclasses import fields
 
 import numpy as np
@@ -24,10 +23,9 @@ from blocksvm.model.model_file import describe_model
 from blocksvm.online import LEARNERS, get_learner
 from blocksvm.online.learner import WEIGHTS, Learner
 from blocksvm.online.loops import LOSS_SUM, ROWS
-from blocksvm.online.runner import Runner
 from blocksvm.sources.matrix import Matrix
 
-MAP_NORESERVE = 0x4000  # of Linux; mmap has it from Python 3.14 on
+pytestmark = pytest.mark.usefixtures("plain_loops")
 
 
 GIVEN = [
@@ -169,25 +167,6 @@ def test_a_score_that_is_none_counts_as_a_loss_that_is_none():
         runner.learn(csr(np.ones((1, 2))), np.ones(1, np.int16), np.zeros(1, np.int32), 2, state)
     with pytest.raises(InputError, match="its weights overflowed"):
         runner.weights(state, np.empty(3))
-
-
-# -- many classes
-
-
-def test_classes_times_features_may_exceed_two_to_the_31():
-    """In 26 GB of memory that is promised by nobody, of which some pages are used."""
-    d, k = (1 << 30) + 5, 3
-    runner = Runner("perceptron", {}, {}, n_classes=k, rule="prototype")
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
-    columns = np.frombuffer(mmap.mmap(-1, 8 * k * (d + 1), flags), np.float64)
-    state = runner.new_state(0)
-    state.columns = columns
-    matrix = np.array([0, 2], np.int64), np.array([3, d - 1], np.int32), np.array([1.0, 2.0], np.float32)
-    runner.learn(matrix, np.array([2], np.int16), np.zeros(1, np.int32), d, state)
-    right, wrong = 2 * (d + 1), 0
-    assert columns[[right + 3, right + d - 1]].tolist() == [1.0, 2.0]
-    assert columns[[wrong + 3, wrong + d - 1]].tolist() == [-1.0, -2.0]
-    assert columns[d + 1 : 2 * (d + 1) : 1 << 20].sum() == 0.0
 
 
 # -- learners from elsewhere

@@ -21,6 +21,8 @@ from blocksvm.online import loops
 from blocksvm.online.rules.mira import SCALAR
 from blocksvm.sources.matrix import Matrix
 
+pytestmark = pytest.mark.usefixtures("plain_loops")
+
 D, K = 5, 4
 numbers = st.integers(-20, 20).map(lambda n: n / 8.0)
 

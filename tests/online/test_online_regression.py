@@ -27,6 +27,8 @@ from blocksvm.online.loops import LOSS_SUM, SQUARED_ERRORS
 from blocksvm.sources.matrix import Matrix
 from blocksvm.streaming.stream_saving import save_stream
 
+pytestmark = pytest.mark.usefixtures("plain_loops")
+
 # name -> settings to try
 LOSSES_OF_NUMBERS = ("squared", "epsilon-insensitive", "absolute")
 CASES = {

@@ -25,6 +25,8 @@ from blocksvm.model.model_file import load_model
 from blocksvm.online import LEARNERS
 from blocksvm.sources.matrix import Matrix
 
+pytestmark = pytest.mark.usefixtures("plain_loops")
+
 LEARNED = [name for name in LEARNERS if name != "pegasos"]  # as a solver, pegasos is the one with sub-batches
 
 

@@ -27,6 +27,8 @@ from blocksvm.online.loops import LOSS_SUM, SQUARED_ERRORS
 from blocksvm.sources.matrix import Matrix
 from blocksvm.streaming.stream_saving import save_stream
 
+pytestmark = pytest.mark.usefixtures("plain_loops")
+
 NAMES = ("pa", "pa1", "pa2")
 CASES = [
     (name, ({} if name == "pa" else {"C": C}) | {"epsilon": epsilon, "learn_radius": learn_radius})

@@ -16,6 +16,8 @@ from blocksvm.online.runner import Runner
 @functools.cache
 def in_plain_python(loops: Loops) -> Loops:
     """A learner's loops without their machine code, and without warnings, which that has not either."""
+    if not hasattr(loops.one, "py_func"):  # they are plain already
+        return loops
     quiet = [np.errstate(all="ignore")(in_python(loop)) for loop in loops[:3]]
     return Loops(*quiet, getattr(loops.read_weights, "py_func", loops.read_weights))
 
