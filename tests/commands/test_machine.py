@@ -8,7 +8,6 @@ import threading
 
 import pytest
 from support.places import ROOT
-from support.training_cases import command
 
 from blocksvm.base import memory
 from blocksvm.cli import console
@@ -16,23 +15,18 @@ from blocksvm.commands import stream
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    ("command_name", "number"), [("train", signal.SIGTERM), ("stream", signal.SIGINT), ("split", signal.SIGHUP)]
-)
-def test_a_signal_while_kernels_are_compiled_ends_a_command(tmp_path, number, command_name):
+def test_a_signal_while_kernels_are_compiled_ends_a_command(tmp_path):
     rows = tmp_path / "rows.svm"
     rows.write_text("1 1:1\n-1 2:1\n" * 20)
-    assert command(rows, tmp_path / "s.h5", module="split").returncode == 0
-    given = {"train": ["s.h5", "m.h5"], "stream": ["rows.svm"], "split": ["rows.svm", "other.h5"]}[command_name]
-    line = [sys.executable, "-m", f"blocksvm.{command_name}", *given]
+    line = [sys.executable, "-m", "blocksvm.split", "rows.svm", "s.h5"]
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(line, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
     assert any("compiling kernels" in line for line in iter(process.stderr.readline, ""))
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert err.splitlines()[-1].startswith(f"blocksvm {command_name}: interrupted")
-    assert sorted(os.listdir(tmp_path)) == ["cache", "rows.svm", "s.h5"]
+    assert err.splitlines()[-1].startswith("blocksvm split: interrupted")
+    assert sorted(os.listdir(tmp_path)) == ["cache", "rows.svm"]
 
 
 def test_a_signal_that_a_library_swallowed_is_not_lost():

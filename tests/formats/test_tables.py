@@ -385,28 +385,6 @@ def test_labels_as_words_stay_apart(tmp_path):
             assert [label for label, _ in store.meta.labels] == [str(BIG - 1), str(BIG)]
 
 
-def test_labels_of_arrays_that_would_merge_are_refused(tmp_path):
-    y, X = np.array([BIG, BIG - 1]), sparse.csr_matrix(np.eye(2))
-    sentence = rf"the label {BIG} is a whole number beyond 2\^53"
-    with pytest.raises(InputError, match=sentence):
-        blocksvm.Matrix(X, y)
-    with pytest.raises(InputError, match=sentence):
-        blocksvm.Matrix(X, y.astype(object))
-    with pytest.raises(InputError, match=sentence):
-        blocksvm.Matrix(X, [{BIG}, {1}])
-    np.save(tmp_path / "y.npy", y)
-    np.save(tmp_path / "x.npy", np.stack([y, [1, 2]], axis=1))
-    sparse.save_npz(tmp_path / "x.npz", X)
-    for name, options in (("x.npz", {"labels_from": str(tmp_path / "y.npy")}), ("x.npy", {"label": "1"})):
-        with pytest.raises(InputError, match=sentence):
-            split_rows([str(tmp_path / name)], tmp_path / "s.h5", SplitSettings(options=options))
-    from blocksvm.estimators import LinearSVC
-
-    with pytest.raises(InputError, match=sentence):
-        LinearSVC().fit(iter([(X, y)]))
-    assert LinearSVC().fit(X, y).predict(X).tolist() == y.tolist()
-
-
 @pytest.mark.slow
 def test_labels_of_columns_that_would_merge_are_refused(tmp_path):
     pa = pytest.importorskip("pyarrow")

@@ -101,64 +101,6 @@ def test_no_bound_is_violated_where_its_assumptions_hold(name, case, data, scale
             assert one.applies or one.failures()
 
 
-def pool(name):
-    """Rows that bring a bound near to what it bounds."""
-    for seed in range(6):
-        yield sample(n=200, d=4, seed=seed, noise=0.0 if seed % 2 else 0.3, unit=seed > 3)
-    # each round a feature of its own: gradients that never meet
-    yield np.eye(40), np.where(np.arange(40) % 2, 1.0, -1.0), np.where(np.arange(40) % 2, 1.0, -1.0)
-    yield np.ones((40, 1)), np.where(np.arange(40) % 2, 1.0, -1.0), np.ones(1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [bound.name for bound in BOUNDS if not set(bound.of) & set(EXACT)])
-def test_a_bound_divided_by_a_large_factor_is_violated(name):
-    """Or the tests of the bounds could not fail."""
-    bound = next(bound for bound in BOUNDS if bound.name == name)
-    if "each round" in name:
-        pytest.skip("what is left of its right side is no bound; test_regret_rounds.py has it fail")
-    factor = 100.0 if "FOBOS" in name and "AdaGrad" not in name else 20.0
-    smaller = replace(
-        bound,
-        proven=True,
-        right=lambda run, u: (
-            (base := getattr(u, bound.regret) if bound.regret else 0.0) + (bound.right(run, u) - base) / factor
-        ),
-    )
-    applied = False
-    for learner, case in CASES:
-        if learner not in {one.split()[0] for one in bound.of}:
-            continue
-        for X, y, plane in pool(name):
-            run = replayed(X, y, learner, case)
-            if bound not in bounds_of(run):  # of another variant
-                continue
-            for u in compared(run, X, plane, 0.1 * plane, 3.0 * plane):
-                whole = report.judge(bound, run, [u], u)
-                applied |= whole.applies
-                assert not whole.violated
-                if report.judge(smaller, run, [u], u).violated:
-                    return
-    assert applied, "no data met its assumptions"
-    pytest.fail("the bound is never near to what it bounds")
-
-
-@pytest.mark.parametrize(("name", "case"), [("ftl", {"radius": 1.0}), ("forel-exact", {"step": 1.0})])
-def test_half_a_bound_of_the_exact_learners_is_violated(name, case):
-    """Or the tests of these bounds could not fail."""
-    X, y, _ = sample(n=24, d=4, seed=1, noise=0.3)
-    made = report.measure_regret(Matrix(X, y), name, **case)
-    [bound] = [one.bound for one in made.bounds]
-
-    def half(run, u):
-        base = getattr(u, bound.regret)
-        return base + (bound.right(run, u) - base) / 2.0
-
-    for right, violated in ((bound.right, False), (half, True)):
-        found = [report.judge(replace(bound, right=right), made.run, [u], u) for u in made.comparators]
-        assert any(one.applies for one in found) and any(one.violated for one in found) == violated
-
-
 def test_assumptions_that_fail_are_named():
     X, y, plane = sample(n=60, seed=3, noise=0.3)
     noisy = [0.5 * plane]
