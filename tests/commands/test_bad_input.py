@@ -141,8 +141,7 @@ def test_damage_in_a_second_stream_is_told(tmp_path, refused, compress):
 def test_padding_between_streams_of_xz_is_no_damage(tmp_path, succeeds):
     path = tmp_path / "rows.xz"
     path.write_bytes(lzma.compress(GOOD) + b"\0" * 8 + lzma.compress(GOOD) + b"\0" * 4)
-    done = succeeds(main, path, tmp_path / "s.h5")
-    assert "4 rows" in done.out
+    assert "4 rows" in succeeds(main, path, tmp_path / "s.h5").out
 
 
 def test_a_file_cut_while_it_is_read_is_told(tmp_path, refused, monkeypatch):
@@ -192,8 +191,7 @@ def test_byte_order_marks(tmp_path, refused, succeeds):
     path = tmp_path / "marked.svm"
     for compress in (bytes, gzip.compress):
         path.write_bytes(compress(b"\xef\xbb\xbf" + GOOD))
-        done = succeeds(main, path, tmp_path / "s.h5", "--overwrite")
-        assert "2 rows" in done.out
+        assert "2 rows" in succeeds(main, path, tmp_path / "s.h5", "--overwrite").out
         for order in ("utf-16-le", "utf-16-be"):
             path.write_bytes(compress(("\ufeff" + GOOD.decode()).encode(order)))
             assert refused(path, refused.folder / "s.h5") == (

@@ -10,7 +10,6 @@ import sys
 import numpy as np
 import pytest
 from support.places import ROOT
-from support.stream_cases import text_of
 from support.training_cases import make_store, random_rows, run_in_process, train
 
 from blocksvm.api.fit import fit
@@ -20,7 +19,6 @@ from blocksvm.cli.console import run as run_command
 from blocksvm.commands.info import main as info_main
 from blocksvm.commands.predict import main as predict_main
 from blocksvm.commands.split import main as split_main
-from blocksvm.commands.stream import main as stream_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.sources.matrix import Matrix
 
@@ -178,18 +176,6 @@ def test_a_message_speaks_as_its_caller(store, tmp_path, refusal):
         train(source, tol=-1.0)
 
 
-def test_the_pace_of_a_continued_stream_is_its_own(tmp_path, succeeds):
-    X, y = random_rows(n=60, seed=7)
-    text, model = text_of(tmp_path, X, y), tmp_path / "m.h5"
-    options = ["--learner", "pa1", "--quiet"]
-    out = succeeds(stream_main, text, *options, "--model", model).out
-    assert out.startswith("60 rows in ")
-    less = text_of(tmp_path, X[:13], y[:13], "less.svm")
-    out = succeeds(stream_main, less, *options, "--continue-from", model).out
-    assert out.startswith("13 rows in ")
-    assert "of all 73 rows: average loss" in out
-
-
 def test_rows_with_labels_that_the_model_does_not_know(tmp_path, capsys, succeeds):
     fit(Matrix(*random_rows(seed=8)), tol=1e-2).save(tmp_path / "m.h5")
     (tmp_path / "other.svm").write_text("3 1:1\n4 2:1\n")
@@ -200,20 +186,3 @@ def test_rows_with_labels_that_the_model_does_not_know(tmp_path, capsys, succeed
     code, _, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / "mixed.svm")
     assert re.search(r"^accuracy [0-9.]+ \([01] of 2 rows\)$", err, re.M)
     assert "1 of 2 labelled rows have a label (3) that is not one of the model's (-1, 1); they count as wrong" in err
-
-
-def test_info_tells_what_decided_a_model(store, tmp_path, capsys, succeeds):
-    prior, model = tmp_path / "prior.h5", tmp_path / "m.h5"
-    options = ["--quiet", "--max-outer", "1"]
-    succeeds(train_main, store, prior, *options)
-    succeeds(train_main, store, model, "--bias", "2", "--class-weight", "-1=3", "--schedule", "2",
-                          "--prior", prior, "--seed", "7", "-C", "0.25", *options)  # fmt: skip
-    _, out, _ = run_in_process(capsys, info_main, model)
-    told = dict(re.findall(r"^(.{14}) (.*)$", out, re.M))
-    told = {name.strip(): value for name, value in told.items()}
-    assert told["bias"] == "a constant feature of value 2"
-    assert told["class weights"] == "-1 times 3"
-    assert told["prior"] == str(prior)
-    assert (told["schedule"], told["seed"], told["labels"]) == ("2", "7", "-1, 1")
-    assert "C 0.25" in told["settings"]
-    assert "loss hinge" in told["settings"]

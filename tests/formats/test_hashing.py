@@ -163,8 +163,3 @@ def test_streams_and_trainings_of_hashed_rows_agree(text, tmp_path):
     split_rows([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS, keep_order=True))
     run = train(tmp_path / "s.h5", solver="pa1", order="stored")
     assert reports[-1].cumulative_loss == pytest.approx(run.outer()[-1]["cumulative_loss"], rel=1e-9)
-
-
-@pytest.mark.parametrize("bits", ["0", "32", "-1"])
-def test_bits_out_of_range_are_refused(text, tmp_path, bits, refusal):
-    assert f"--bits {bits}: choose 1 to 31" in refusal(split_command, text, tmp_path / "s.h5", f"--bits={bits}")

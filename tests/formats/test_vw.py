@@ -280,8 +280,7 @@ def test_rows_without_a_label_are_counted_and_not_learned_from(written, tmp_path
     assert dict(zip(a.feature_ids.tolist(), a.weights.tolist(), strict=True)) == dict(
         zip(b.feature_ids.tolist(), b.weights.tolist(), strict=True)
     )
-    out = succeeds(stream_command, mixed, "--learner", "pa1").out
-    assert "rows without a label: 300" in out
+    assert "rows without a label: 300" in succeeds(stream_command, mixed, "--learner", "pa1").out
     bare = tmp_path / "bare.vw"
     bare.write_bytes(b"|a b\n|a c\n")
     with pytest.raises(InputError, match="none of its 2 rows has a label"):

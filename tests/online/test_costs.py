@@ -176,12 +176,9 @@ def test_what_cannot_be_is_refused():
     for options, what in (
         ({"cost_rule": "max-loss"}, "is a rule for costs; give costs"),
         ({"costs": COSTS[:3, :3]}, "has 3 rows, where the rows have 4 labels"),
-        ({"costs": COSTS[:3]}, "has the shape"),
         ({"costs": [["a"]]}, "expected a file's name, or a matrix"),
-        ({"costs": -COSTS}, "in row 1, the cost -0.5 is no finite number"),
         ({"costs": COSTS, "multiclass": "rest"}, "compares the labels, which multiclass=rest learns apart"),
         ({"costs": COSTS, "targets": "numbers"}, "does not accept it"),
-        ({"costs": "nowhere.txt"}, "nowhere.txt: is no matrix of costs"),
     ):
         with pytest.raises(InputError, match=what):
             fit(X, y, learner="pa1", **options)

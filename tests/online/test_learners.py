@@ -1,29 +1,34 @@
-"""Learners as data: settings through every file, rows of different importance, divergence."""
+"""Learners as data: settings through every file, rows of different importance, divergence, learners from elsewhere."""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from support.online_cases import CASES, csr, rows, runner_for
+from support.online_cases import CASES, agree, csr, rows, runner_for
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import LOSSES, plain_runner
 from support.stream_cases import text_of
 from support.training_cases import make_store, random_rows, run_in_process, train
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.base.user_code import by_user
 from blocksvm.commands.info import main as info
 from blocksvm.commands.stream import main as stream
 from blocksvm.commands.train import main as train_main
+from blocksvm.kernels import inlined
 from blocksvm.model.model_file import describe_model
 from blocksvm.online import LEARNERS, get_learner
-from blocksvm.online.learner import WEIGHTS, Learner
-from blocksvm.online.loops import LOSS_SUM, ROWS
+from blocksvm.online.learner import NUMBERS, STEP, WEIGHTS, Learner, Rule, Settings
+from blocksvm.online.loops import LOSS_SUM, ROWS, SetTable
+from blocksvm.online.memory import layout
+from blocksvm.online.runner import Runner
 from blocksvm.sources.matrix import Matrix
+from blocksvm.testing import check_learner
 
 pytestmark = pytest.mark.usefixtures("plain_loops")
 
@@ -206,3 +211,133 @@ def test_a_learner_declares_all_of_itself(name):
 def test_an_unfinished_pass_of_a_learner_from_a_matrix_trains():
     X, y = random_rows(n=50, seed=5)
     assert train(Matrix(X, y), solver="blocksvm.online.rules.gradient:OGD", max_outer=1).w.any()
+
+
+D = 20
+
+
+def perceptron(w, x, y, z, state):
+    return w + state.settings["step"] * state.importance * y * x if y * z <= 0.0 else w
+
+
+def adagrad(w, x, y, z, state):
+    g = -state.importance * y * x * (y * z < 1.0)
+    state.squares += g * g
+    state.steps += 1.0
+    return w - state.settings["step"] * g / (1.0 + np.sqrt(state.squares))
+
+
+PERCEPTRON = Learner(name="numpy-perceptron", update_numpy=perceptron, settings=Settings((STEP,)))
+ADAGRAD = Learner(
+    name="numpy-adagrad",
+    update_numpy=adagrad,
+    settings=Settings((STEP,)),
+    rule=Rule(columns=layout("weight", "squares", averaging=("lagged",)), scalars=layout("rounds", "steps")),
+    targets={NUMBERS: lambda learner: replace(learner, targets={}, loss="squared")},
+)
+
+
+def learned(learner, y, sets=None, weights=None, **options):
+    X, _ = rows(n=80, d=D, density=0.4)
+    runner = Runner(learner, {"step": 0.5}, {}, key=3, **options)
+    state, scores = runner.new_state(D), np.empty((80, runner.n_vectors) if runner.rule else 80)
+    order = np.random.default_rng(0).permutation(80).astype(np.int32)
+    state.prior = np.linspace(-0.1, 0.1, (D + 1) * runner.n_vectors)
+    runner.learn(csr(X), y, order, D, state, scores=scores, sets=sets, weights=weights)
+    return runner.weights(state, np.empty((D + 1) * runner.n_vectors)), scores, state.tally
+
+
+SIGNS = rows(n=80, d=D, density=0.4)[1].astype(np.int16)
+THREE = (np.arange(80) % 3).astype(np.int16)
+TABLE = SetTable.of([(0,), (0, 2), (1, 2)])
+
+
+@pytest.mark.parametrize(
+    ("y", "options"),
+    [
+        (SIGNS, {}),
+        (SIGNS, {"average": True, "bias": 0.5, "weights": np.arange(80) % 4 / 2.0}),
+        (SIGNS, {"query": 0.3}),
+        (THREE, {"n_classes": 3, "average": True}),
+        (THREE, {"n_classes": 3, "rule": "rest", "bias": 1.0}),
+        (THREE, {"n_classes": 3, "targets": "sets", "sets": TABLE}),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
+)
+def test_it_does_what_the_same_rule_of_the_package_does(y, options):
+    for found, expected in zip(learned(PERCEPTRON, y, **options), learned("perceptron", y, **options), strict=True):
+        agree(found, expected, 1e-12)
+
+
+@pytest.mark.parametrize("learner", [PERCEPTRON, ADAGRAD], ids=["perceptron", "adagrad"])
+def test_it_keeps_what_a_learner_promises(learner):
+    check_learner(learner, {"step": 0.5})
+    if learner.targets:
+        check_learner(learner, {"step": 0.1}, targets="numbers")
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("what", ["nothing was learned", "a number is not finite|overflowed", "one by one"])
+def test_the_check_finds_what_is_broken(what):
+    calls = []
+
+    def update(w, x, y, z, state):
+        calls.append(0)
+        return {"n": w, "a": w + np.inf, "o": w + len(calls) * y * x}[what[0]]
+
+    with pytest.raises((AssertionError, ValueError), match=what):
+        check_learner(Learner(name="broken", update_numpy=update))
+
+
+@inlined
+def twice(j, memory):
+    return 2.0 * memory.columns[j * memory.width]
+
+
+def test_the_check_finds_a_mean_and_a_score_of_other_weights():
+    pa = get_learner("pa")
+    with pytest.raises(AssertionError, match="the mean is not"):
+        check_learner(pa.like(mean=pa.rule.current))
+    with pytest.raises(AssertionError, match="a score is not"):
+        check_learner(pa.like(current=twice))
+
+
+C, EPSILON = 0.3, 0.25
+KINDS = {"pa": {}, "pa1": {"C": C}, "pa2": {"C": C}}
+LARGE = 1e9  # of C, in the place of infinity: no step is as long
+SAME = {  # loss, C of the batch problem: the learner whose step it is
+    "pa1": ("hinge", C),
+    "pa2": ("squared-hinge", C),
+    "pa": ("hinge", LARGE),
+}
+SAME_OF_NUMBERS = {
+    "pa1": ("epsilon-insensitive", C),
+    "pa2": ("squared-epsilon-insensitive", C),
+    "pa": ("epsilon-insensitive", LARGE),
+}
+
+
+@pytest.mark.parametrize("block_chunks", [1, 40])
+@pytest.mark.parametrize("kind", SAME)
+def test_the_first_reading_of_dual_coordinate_descent_is_an_epoch_of_the_learner(kind, block_chunks):
+    """Every dual variable begins at 0, so one pass over the rows in their order makes PA's steps."""
+    X, y = random_rows(n=40, seed=12)
+    loss, cost = SAME[kind]
+    source = Matrix(X, y, chunk_rows=np.arange(40))
+    online = fit(source, learner=kind, order="stored", max_outer=1, **KINDS[kind])
+    batch = fit(source, C=cost, loss=loss, order="stored", max_outer=1, tol=0.0, schedule="1", working_set="none",
+                block_chunks=block_chunks)  # fmt: skip
+    assert batch.status == "max-outer"
+    np.testing.assert_allclose(batch.model.weights, online.model.weights, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", SAME_OF_NUMBERS)
+def test_the_first_reading_of_regression_is_an_epoch_of_the_learner(kind):
+    X, _ = random_rows(n=40, seed=13)
+    y = np.random.default_rng(13).standard_normal(40)
+    loss, cost = SAME_OF_NUMBERS[kind]
+    source = Matrix(X, y, chunk_rows=np.arange(40))
+    online = fit(source, learner=kind, order="stored", max_outer=1, targets="numbers", epsilon=EPSILON, **KINDS[kind])
+    batch = fit(source, C=cost, loss=loss, order="stored", max_outer=1, tol=0.0, schedule="1", working_set="none",
+                block_chunks=1, epsilon=EPSILON)  # fmt: skip
+    np.testing.assert_allclose(batch.model.weights, online.model.weights, rtol=1e-9, atol=1e-12)

@@ -14,7 +14,6 @@ from support.plain_learners import plain_runner
 from support.training_cases import svmlight, train
 
 from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
 from blocksvm.commands.stream import main as stream_main
 from blocksvm.model.model_file import load_model
 from blocksvm.online import loops
@@ -149,14 +148,3 @@ def test_from_python_and_from_a_stream(tmp_path, succeeds):
     assert f"mistakes {mistakes / 150:.4%}" in out
     model = load_model(tmp_path / "m")
     agree(model.weights[:, np.argsort(model.feature_ids)], W)
-
-
-def test_what_it_does_not_take_is_refused(tmp_path):
-    X = scipy.sparse.csr_matrix(np.eye(3))
-    with pytest.raises(InputError, match="its rule is for rows of one label each"):
-        fit(X, [{1}, {2}, {1, 2}], learner="mira")
-    with pytest.raises(InputError, match="does not support weights of rows"):
-        fit(X, [1, 2, 3], learner="mira", sample_weight=[1.0, 2.0, 1.0])
-    fit(X, [1, 2, 3], learner="pa1").save(tmp_path / "m")
-    with pytest.raises(InputError, match="prior"):
-        fit(X, [1, 2, 3], learner="mira", prior=tmp_path / "m")

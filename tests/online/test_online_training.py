@@ -22,12 +22,9 @@ from blocksvm.commands.stream import main as stream_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.model.decision_values import area_under_curve
 from blocksvm.model.model_file import load_model
-from blocksvm.online import LEARNERS
 from blocksvm.sources.matrix import Matrix
 
 pytestmark = pytest.mark.usefixtures("plain_loops")
-
-LEARNED = [name for name in LEARNERS if name != "pegasos"]  # as a solver, pegasos is the one with sub-batches
 
 
 def classes(n=90, d=12, k=4, seed=0):
@@ -38,7 +35,7 @@ def classes(n=90, d=12, k=4, seed=0):
     return X, np.array([-3.0, 0.5, 7.0, 40.0, 41.0])[y]
 
 
-@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize("name", ["perceptron-bias", "arow", "hf-fobos", "omd", "auto"])
 def test_epochs_in_stored_order_learn_row_by_row_for_any_blocks(name):
     X, y = random_rows(n=70, seed=1)
     known = {"max_norm": float(np.sqrt((X.toarray() ** 2).sum(axis=1).max()))} if name == "perceptron-bias" else {}
@@ -329,36 +326,6 @@ def test_a_learner_is_resumed_and_checkpointed_like_any_solver(tmp_path):
         assert np.array_equal(resumed.loop.state["tally"], whole.loop.state["tally"])
 
 
-def test_options_of_learners_belong_to_learners(tmp_path, refusal):
-    X, y = random_rows(seed=11)
-    store = make_store(tmp_path, X, y)
-    for options, what in [
-        (["--solver", "dual-cd", "--step", 1], "--step: dual-cd does not accept it; it accepts --loss, -C"),
-        (["--average"], "--average: dual-cd does not accept it"),
-        (["--solver", "pa1", "--schedule", 3], "--schedule 3: pa1 sees each row once in an epoch"),
-        (["--solver", "pa1", "--batch", 3], "--batch: pa1 does not accept it; it accepts -C, --costs"),
-        (["--solver", "arow", "-C", 3], "-C: arow does not accept it"),
-        (["--solver", "arow", "--multiclass", "rest"], "--multiclass: the rows have two classes"),
-        (["--solver", "arow", "--warm-start", store], "is a store, but a model or checkpoint is needed"),
-        (["--solver", "ogd", "--query", 0], "--query 0: must be above 0 and at most"),
-        (["--learner", "pa", "--class-weight", "balanced"], "--class-weight: pa does not support class weights"),
-    ]:
-        assert what in refusal(train_main, store, tmp_path / "m.h5", *options)
-    X, y = classes()
-    store = make_store(tmp_path, X, y, name="many")
-    assert "has 4 labels" in refusal(train_main, store, tmp_path / "m.h5", "--solver", "pegasos")
-
-
-def test_the_share_of_labels_asked_for_is_told(tmp_path):
-    X, y = random_rows(n=400, seed=12)
-    run = train(Matrix(X, y), solver="pa1", query=0.3, max_outer=2)
-    last = run.outer()[-1]
-    assert 0 < last["asked"] < last["rows"] == 800
-    everything = train(Matrix(X, y), solver="pa1", max_outer=2)
-    assert everything.outer()[-1]["asked"] == 800
-    assert math.isfinite(run.w.sum())
-
-
 def note_of(X, y, **settings):
     return train(
         Matrix(scipy.sparse.csr_matrix(np.asarray(X, float)), np.asarray(y, float)), order="stored", **settings
@@ -497,11 +464,8 @@ def test_balanced_classes_and_who_takes_no_weights(tmp_path, succeeds, refusal):
     np.testing.assert_array_equal(
         balanced.result.w, fit(X, y, learner="arow", class_weight=weights, order="stored").result.w
     )
-    for learner in ("pa", "cw-var"):
-        with pytest.raises(InputError, match=f"class_weight: {learner} does not support class weights"):
-            fit(X, y, learner=learner, class_weight="balanced")
-    with pytest.raises(InputError, match="c=2: no row has this label; the labels are a, b, rare"):
-        fit(X, y, learner="arow", class_weight={"c": 2.0})
+    with pytest.raises(InputError, match="class_weight: cw-var does not support class weights"):
+        fit(X, y, learner="cw-var", class_weight="balanced")
     store = make_store(tmp_path, *random_rows())
     succeeds(train_main, store, tmp_path / "m.h5", "--learner", "pa1", "--class-weight", "balanced", "--quiet")
     assert "was learned with --class-weight balanced, which a stream does not take" in refusal(

@@ -440,22 +440,6 @@ def test_order_of_features_does_not_matter(name, settings_):
 
 
 @ALL
-def test_epochs_run_on(name, settings_):
-    X, y = rows()
-    learner = LEARNERS[name](4, **settings_)
-    scores, w, mean = run(learner, X, y, epochs=2)
-    np.testing.assert_array_equal(run(LEARNERS[name](4, **settings_), np.vstack([X, X]), [*y, *y])[0], scores)
-    assert learner.t == 80 and len(scores) == 80
-    step_by_step = LEARNERS[name](4, **settings_)
-    after_each = []
-    for x, label, score in zip(np.vstack([X, X]), [*y, *y], scores, strict=True):
-        assert step_by_step.score(x) == score
-        after_each += after(step_by_step, (x, label))
-    np.testing.assert_array_equal(after_each[-1], w)
-    np.testing.assert_allclose(np.mean(after_each, axis=0), mean, rtol=1e-12)
-
-
-@ALL
 def test_unseen_features_stay_at_zero_and_rows_are_not_written_to(name, settings_):
     X, y = rows()
     X[:, 2] = 0

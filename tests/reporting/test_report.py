@@ -182,15 +182,6 @@ def test_a_line_that_is_half_written_is_left_out(tmp_path, events, trace):
 
 
 @pytest.mark.slow
-def test_the_figures_of_a_cluster_are_in_the_table(tmp_path, events):
-    for on_cluster in (False, True):
-        more = {"bytes_sent": 300_770_000, "bytes_received": 400_000_000, "seconds_workers": 1.25} if on_cluster else {}
-        changed = [event | more if event["event"] == "outer" else event for event in events]
-        text = page_of(load_runs([written(tmp_path / "run.jsonl", changed)]))
-        assert (">workers<" in text, "701 MB" in text, "1.25 s" in text) == (on_cluster,) * 3
-
-
-@pytest.mark.slow
 def test_any_events_make_a_page(tmp_path):
     """Of iterations that tell next to nothing, of one alone, and of many."""
     few = [{"event": "start"},

@@ -212,8 +212,7 @@ def test_the_command(tmp_path, capsys, succeeds):
     costs = tmp_path / "costs.txt"
     costs.write_text("0 4 1\n1 0 1\n9 1 0\n")
     three = make_store(tmp_path, scipy.sparse.csr_matrix(X), np.arange(N) % 3.0, name="three")
-    out = succeeds(regret_main, three, "--learner", "pa", "--costs", costs).out
-    assert "costs of 3 labels" in out
+    assert "costs of 3 labels" in succeeds(regret_main, three, "--learner", "pa", "--costs", costs).out
     for options, what in (
         (("kernel-pa",), "has a kernel"),
         (("pa", "--targets", "none", "--epsilon", 1, "--learn-radius"), "begins at a weight that is not 0"),
