@@ -1,7 +1,5 @@
 """Compiling in ways that are not numba's usual one: inlined functions without counted references, own LLVM."""
 
-from __future__ import annotations
-
 import sys
 from types import FunctionType
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 """Each learner compiled does what it does in plain Python, to the last bit; but for exponentials and powers, which
 numpy and the compiler round otherwise.  Positions beyond 2^31."""
 
-from __future__ import annotations
-
 import mmap
 
 import numpy as np

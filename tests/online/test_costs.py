@@ -1,7 +1,5 @@
 """Passive-aggressive learners where predictions cost differently: the rules, the files of costs, the commands."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Online learners with a kernel: against the definition, the learners of features, a numerical optimiser; budgets,
 memory, the way from a store to predictions."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

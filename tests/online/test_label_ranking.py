@@ -1,7 +1,5 @@
 """Online learners on sets of labels: the pair ranked worst, from text, stores, streams and Python."""
 
-from __future__ import annotations
-
 import itertools
 import json
 

@@ -1,7 +1,5 @@
 """Learners as data: settings through every file, rows of different importance, divergence, learners from elsewhere."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import fields, replace

@@ -1,8 +1,6 @@
 """MIRA of Crammer and Singer (2003): the step against a numerical optimiser, what it never does, and from text to
 model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.optimize

@@ -1,7 +1,5 @@
 """The online learners' loops: means, prototypes, blocks of any size, sampled labels, refusals."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -1,8 +1,6 @@
 """Online learners of numbers: closed forms against a numerical optimiser, means, and the way from text or a
 store to predictions."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

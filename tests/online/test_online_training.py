@@ -1,7 +1,5 @@
 """Online learners through the outer loop: epochs, any number of classes, going on later, prior models, predictions."""
 
-from __future__ import annotations
-
 import json
 import math
 

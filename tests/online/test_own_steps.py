@@ -1,8 +1,6 @@
 """Learners that set their own steps: normalised gradients, coins, the better of both, and FTRL-Proximal, in plain
 Python."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

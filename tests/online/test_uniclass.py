@@ -1,8 +1,6 @@
 """Learners that predict the rows themselves: against the definition, a numerical optimiser, published bounds; the way
 from rows without labels to distances."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
