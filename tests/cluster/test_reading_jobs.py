@@ -45,7 +45,7 @@ def joined(pieces) -> list[np.ndarray]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "at_once"),
-    [({"with_values": True}, 900), ({"with_values": False}, 130), ({"with_values": True, "explain": 3}, 130)],
+    [({"with_values": True}, 130), ({"with_values": False}, 900), ({"with_values": True, "explain": 3}, 130)],
 )
 def test_workers_score_as_one_process_does(trained, more, at_once):
     path, model = trained
