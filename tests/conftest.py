@@ -3,7 +3,7 @@
 import gc
 import os
 import signal
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -39,8 +39,7 @@ def server(monkeypatch):
     PATIENCE.reset(token)
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a command ended: exit code, standard output, standard error."""
 
     code: int
@@ -67,3 +66,28 @@ def run_in_process(capsys):
     yield run
     for number, handler in handlers.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture
+def succeeds(run_in_process):
+    """succeeds(main, *arguments): the Outcome of a command that must end well."""
+
+    def run(main, *arguments) -> Outcome:
+        ended = run_in_process(main, *arguments)
+        assert ended.code == 0, ended.err
+        return ended
+
+    return run
+
+
+@pytest.fixture
+def refusal(run_in_process):
+    """refusal(main, *arguments): the sentence of a command that must refuse what it is given, and print nothing."""
+
+    def run(main, *arguments) -> str:
+        ended = run_in_process(main, *arguments)
+        assert (ended.code, ended.out) == (2, ""), ended
+        assert "Traceback" not in ended.err
+        return ended.last_line
+
+    return run

@@ -39,10 +39,9 @@ def test_any_number_of_workers_trains_the_same(stores, settings):
     assert max(alone.result.certificate.dual, here.result.certificate.dual) <= min(
         alone.result.certificate.primal, here.result.certificate.primal
     ) * (1 + 1e-12)
-    for n in (2, 5):
-        there = train(stores[2], cluster=n, **settings)
-        assert there.same(alone)
-        assert there.result.certificate == alone.result.certificate
+    there = train(stores[2], cluster=4, **settings)
+    assert there.same(alone)
+    assert there.result.certificate == alone.result.certificate
 
 
 @pytest.mark.slow
@@ -76,7 +75,7 @@ def test_a_run_that_is_stopped_anywhere_goes_on_to_the_same_bits(stores, tmp_pat
     settings = {"tol": 1e-5, "cluster": 2} | settings
     whole, questions = asked(stores[classes], **settings)
     assert questions > 40
-    assert_resumed(stores[classes], tmp_path, range(1, questions, 1 + questions // 20), whole, **settings)
+    assert_resumed(stores[classes], tmp_path, range(1, questions, 1 + questions // 8), whole, **settings)
 
 
 class Silent(ThreadWorkers):

@@ -31,9 +31,8 @@ def test_any_number_of_workers_trains_the_same(stores, k, settings):
     settings = LBFGS | settings
     alone, here = train(stores[k], cluster=1, **settings), train(stores[k], **settings)
     assert alone.result.status == "converged"
-    for n in (2, 5):
-        there = train(stores[k], cluster=n, **settings)
-        assert there.same(alone) and there.result.certificate == alone.result.certificate
+    there = train(stores[k], cluster=4, **settings)
+    assert there.same(alone) and there.result.certificate == alone.result.certificate
     # the search is the same but for the order of additions
     assert abs(len(alone.outer()) - len(here.outer())) <= 1
     assert max(alone.result.certificate.dual, here.result.certificate.dual) <= min(

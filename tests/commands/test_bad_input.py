@@ -138,12 +138,10 @@ def test_damage_in_a_second_stream_is_told(tmp_path, refused, compress):
         assert "get it again" in sentence
 
 
-def test_padding_between_streams_of_xz_is_no_damage(tmp_path, run_in_process):
+def test_padding_between_streams_of_xz_is_no_damage(tmp_path, succeeds):
     path = tmp_path / "rows.xz"
     path.write_bytes(lzma.compress(GOOD) + b"\0" * 8 + lzma.compress(GOOD) + b"\0" * 4)
-    done = run_in_process(main, path, tmp_path / "s.h5")
-    assert done.code == 0
-    assert "4 rows" in done.out
+    assert "4 rows" in succeeds(main, path, tmp_path / "s.h5").out
 
 
 def test_a_file_cut_while_it_is_read_is_told(tmp_path, refused, monkeypatch):
@@ -166,7 +164,7 @@ def test_a_file_cut_while_it_is_read_is_told(tmp_path, refused, monkeypatch):
 
 
 @pytest.mark.parametrize(("command", "bytes_of"), [("split", 60), ("predict", 10)])
-def test_a_long_line_is_refused_with_the_memory_that_suffices(tmp_path, run_in_process, command, bytes_of):
+def test_a_long_line_is_refused_with_the_memory_that_suffices(tmp_path, run_in_process, command, bytes_of, succeeds):
     """Whatever the command's limit: with the memory that the sentence names, the line is read."""
     from blocksvm.commands.predict import main as predict
     from blocksvm.commands.train import main as train
@@ -174,8 +172,8 @@ def test_a_long_line_is_refused_with_the_memory_that_suffices(tmp_path, run_in_p
     rows, long = tmp_path / "rows.svm", tmp_path / "long.svm"
     rows.write_bytes(GOOD)
     store, model = tmp_path / "s.h5", tmp_path / "m.h5"
-    assert run_in_process(main, rows, store).code == 0
-    assert run_in_process(train, store, model).code == 0
+    succeeds(main, rows, store)
+    succeeds(train, store, model)
     pairs = b" ".join(b"%d:1" % i for i in range(400_000))
     long.write_bytes(GOOD + b"1 " + pairs + b"\n")
     arguments = {"split": (main, long, tmp_path / "long.h5", "--threads", 1, "--memory", "17MB"),
@@ -186,17 +184,14 @@ def test_a_long_line_is_refused_with_the_memory_that_suffices(tmp_path, run_in_p
     told = re.search(sentence, done.err)
     assert told, done.err
     assert int(told[1]) < 1.05 * bytes_of * len(pairs) / 1e6 + 20  # no more than it takes
-    done = run_in_process(*arguments[:-1], f"{told[1]}MB")
-    assert done.code == 0, done.err
+    succeeds(*arguments[:-1], f"{told[1]}MB")
 
 
-def test_byte_order_marks(tmp_path, refused, run_in_process):
+def test_byte_order_marks(tmp_path, refused, succeeds):
     path = tmp_path / "marked.svm"
     for compress in (bytes, gzip.compress):
         path.write_bytes(compress(b"\xef\xbb\xbf" + GOOD))
-        done = run_in_process(main, path, tmp_path / "s.h5", "--overwrite")
-        assert done.code == 0
-        assert "2 rows" in done.out
+        assert "2 rows" in succeeds(main, path, tmp_path / "s.h5", "--overwrite").out
         for order in ("utf-16-le", "utf-16-be"):
             path.write_bytes(compress(("\ufeff" + GOOD.decode()).encode(order)))
             assert refused(path, refused.folder / "s.h5") == (
@@ -207,33 +202,31 @@ def test_byte_order_marks(tmp_path, refused, run_in_process):
     assert r"'\xef\xbb\xbf1' is not a number" in refused(path, refused.folder / "s.h5")
 
 
-def test_a_store_given_as_text_is_named(tmp_path, refused, run_in_process):
+def test_a_store_given_as_text_is_named(tmp_path, refused, succeeds, refusal):
     from blocksvm.commands.stream import main as stream
     from blocksvm.commands.train import main as train
 
     rows, store, model, other = (tmp_path / name for name in ("rows.svm", "s.h5", "m.h5", "other.h5"))
     rows.write_bytes(GOOD)
-    assert run_in_process(main, rows, store).code == 0
-    assert run_in_process(train, store, model).code == 0
+    succeeds(main, rows, store)
+    succeeds(train, store, model)
     with h5py.File(other, "w") as file:
         file["x"] = 1
     out = refused.folder / "new.h5"
     assert refused(store, out) == f"{store}: is a store already; train on it with blocksvm train"
     for path in (model, other):
         assert refused(path, out) == f"{path}: is an HDF5 file, not text; give the text that it was made from"
-    done = run_in_process(stream, store, "--learner", "pa1")
-    assert done.code == 2
-    assert f"{store}: is a store already; train on it" in done.err
+    assert f"{store}: is a store already; train on it" in refusal(stream, store, "--learner", "pa1")
 
 
-def test_predict_advises_only_what_it_has(tmp_path, run_in_process):
+def test_predict_advises_only_what_it_has(tmp_path, run_in_process, succeeds):
     from blocksvm.commands.predict import main as predict
     from blocksvm.commands.train import main as train
 
     rows, bad = tmp_path / "rows.svm", tmp_path / "bad.svm"
     rows.write_bytes(GOOD)
-    assert run_in_process(main, rows, tmp_path / "s.h5").code == 0
-    assert run_in_process(train, tmp_path / "s.h5", tmp_path / "m.h5").code == 0
+    succeeds(main, rows, tmp_path / "s.h5")
+    succeeds(train, tmp_path / "s.h5", tmp_path / "m.h5")
     for line, says in (
         (b"1 7:1 7:2", "feature id 7 occurs twice in the row, as in no row that the model was trained on; mend it"),
         (b"1 7:1e39", "the value of feature id 7 lies beyond float32; scale the feature"),

@@ -8,36 +8,22 @@ import scipy.sparse
 from support.training_cases import make_store
 
 from blocksvm.commands import stream, structure
-from blocksvm.commands.regret import main as regret_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.structured.sequences import Labelling
 from blocksvm.structured.structure import CheckedStructure
 
-FOUR = "0 1 1 1\n1 0 1 1\n1 1 0 1\n1 1 1 0\n"
-
-
-def rows(n=24):
-    rng = np.random.default_rng(0)
-    return scipy.sparse.csr_matrix(rng.standard_normal((n, 3)).astype(np.float32)), np.arange(n) % 4 + 1.0
-
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Stores NAME.h5 and their text NAME.svm: of four classes, of one, of words as labels, of sets; files of costs."""
+    """Stores NAME.h5 and their text NAME.svm: of four classes, of one, of words as labels, of sets; tags."""
     folder = tmp_path_factory.mktemp("wrong")
-    X, y = rows()
-    make_store(folder, X, y, name="four")
-    make_store(folder, X, np.ones(len(y)), name="one")
+    X, y = np.random.default_rng(0).standard_normal((24, 3)).astype(np.float32), np.arange(24) % 4 + 1.0
+    make_store(folder, scipy.sparse.csr_matrix(X), y, name="four")
+    make_store(folder, scipy.sparse.csr_matrix(X), np.ones(24), name="one")
     words = "label,x\n" + "".join(f"{'ab'[i % 2]},{i}\n" for i in range(8))
     make_store(folder, words, name="words", format="csv")
     sets = "".join(f"{i % 2 + 1},{i % 2 + 2} 1:{i + 1}\n" for i in range(8))
     make_store(folder, sets, name="sets", format="multilabel")
-    costs = {"narrow": FOUR.replace("1 0 1 1", "1 0 1"), "short": FOUR.replace("1 1 1 0\n", ""),
-             "negative": FOUR.replace("1 1 0 1", "1 -2 0 1"), "diagonal": FOUR.replace("1 1 0 1", "1 1 5 1"),
-             "others": "0 1 1\n1 0 1\n1 1 0\n", "words": FOUR.replace("1 0 1 1", "1 zero 1 1"),
-             "good": FOUR}  # fmt: skip
-    for name, text in costs.items():
-        (folder / f"{name}.txt").write_text(text)
     (folder / "tokens").write_text("a X\nb Y\n\na X\n\n")
     return folder
 
@@ -55,27 +41,6 @@ def refused(files, tmp_path, run_in_process):
         assert list(tmp_path.iterdir()) == []
 
     return run
-
-
-TRAIN = (train_main, "{files}/four.h5", "{new}", "--quiet")
-STREAM = (stream.main, "{files}/four.svm", "--labels", "1,2,3,4", "--model", "{new}", "--quiet")
-
-
-@pytest.mark.parametrize("way", [TRAIN, STREAM], ids=["train", "stream"])
-@pytest.mark.parametrize(
-    ("costs", "what"),
-    [
-        ("narrow", "narrow.txt: is no matrix of costs"),
-        ("short", "--costs: has the shape (3, 4); expected one row and column a label"),
-        ("negative", "--costs: in row 3, the cost -2 is no finite number of 0 or more"),
-        ("diagonal", "--costs: in row 3, the right label costs 5; it must cost 0"),
-        ("words", "words.txt: is no matrix of costs"),
-        ("others", "--costs: has 3 rows, where the rows have 4 labels"),
-        ("none", "none.txt: is no matrix of costs"),
-    ],
-)
-def test_costs_that_are_none(refused, way, costs, what):
-    refused(what, *way, "--learner", "pa1", "--costs", f"{{files}}/{costs}.txt")
 
 
 @pytest.mark.parametrize(
@@ -101,19 +66,6 @@ def test_costs_that_are_none(refused, way, costs, what):
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
 def test_labels_that_do_not_fit(refused, what, words):
-    refused(what, *words)
-
-
-@pytest.mark.parametrize(
-    ("what", "words"),
-    [("--budget 0: must be 1 or more", (*TRAIN[:3], "--learner", "kernel-pa", "--budget", "0")),
-     ("--budget 0: must be 1 or more", (*TRAIN[:3], "--learner", "kernel-perceptron", "--budget", "0")),
-     ("'0' must be above 0", (*TRAIN[:3], "--learner", "pa1", "--memory", "0")),
-     ("'0' must be above 0", (*STREAM[:2], "--learner", "pa1", "--memory", "0")),
-     ("'0MB' must be above 0", (regret_main, "{files}/four.h5", "--learner", "pa1", "--memory", "0MB")),
-     ("must be above 0", (structure.main, "train", "{files}/tokens", "{new}", "--task", "tags", "--memory", "0"))],
-)  # fmt: skip
-def test_a_budget_of_nothing(refused, what, words):
     refused(what, *words)
 
 
@@ -160,10 +112,3 @@ WORDS, SQUARE = Outside(np.array(["X", "Y"])), Outside(np.zeros((2, 2), np.int64
 def test_a_decoder_without_a_right_answer(refused, task, what, learner):
     refused(what, structure.main, "train", "{files}/tokens", "{new}", "--task", f"test_bad_online_input:{task}",
             "--learner", learner)  # fmt: skip
-
-
-def test_what_is_right_is_not_refused(files, tmp_path, run_in_process):
-    """Or the tests above could not tell."""
-    costs = ("--costs", files / "good.txt")
-    done = run_in_process(train_main, files / "four.h5", tmp_path / "m.h5", "--learner", "pa1", *costs)
-    assert done.code == 0, done.err

@@ -65,14 +65,13 @@ def test_lbfgs_is_named_where_it_takes_the_problem_and_features_are_few(settings
     assert "lbfgs" not in blocksvm.fit(*table(n=20), **limit, **settings).result.advice
 
 
-def test_the_last_lines_json_and_trace_of_train(tmp_path, run_in_process):
+def test_the_last_lines_json_and_trace_of_train(tmp_path, run_in_process, succeeds):
     X, y = table(scale=(1.0, 1e3, 1e6))
     lines = [f"{t:g},{','.join(f'{v:g}' for v in row)}" for t, row in zip(y, X, strict=True)]
     (tmp_path / "raw.csv").write_text("\n".join(["label,a,b,c", *lines]) + "\n")
-    assert run_in_process(split.main, tmp_path / "raw.csv", tmp_path / "s.h5").code == 0
+    succeeds(split.main, tmp_path / "raw.csv", tmp_path / "s.h5")
     common = (tmp_path / "s.h5", tmp_path / "m.h5", "--max-outer", "3", "--overwrite", "--log", tmp_path / "t.jsonl")
-    done = run_in_process(train.main, *common)
-    assert done.code == 0
+    done = succeeds(train.main, *common)
     assert "not converged: the gap" in done.out and "--scale max-abs of split" in done.out and "lower -C" in done.out
     done = run_in_process(train.main, *common, "--json")
     told = json.loads(done.out)
@@ -81,7 +80,7 @@ def test_the_last_lines_json_and_trace_of_train(tmp_path, run_in_process):
     end = json.loads((tmp_path / "t.jsonl").read_text().splitlines()[-1])
     assert (end["cause"], end["advice"]) == ("scale", told["advice"])
     scaled = ("--normalize", "l2", "--overwrite")
-    assert run_in_process(split.main, tmp_path / "raw.csv", tmp_path / "s.h5", *scaled).code == 0
+    succeeds(split.main, tmp_path / "raw.csv", tmp_path / "s.h5", *scaled)
     done = run_in_process(train.main, *common[:2], "--overwrite", "--json")
     assert json.loads(done.out)["cause"] is None
 
@@ -116,7 +115,7 @@ def two_readings(monkeypatch):
 
 @pytest.mark.parametrize(("rows", "words", "code"), LIMITED)
 def test_a_default_limit_that_ends_a_training_above_its_gap_is_status_3(
-    stores, two_readings, tmp_path, run_in_process, rows, words, code
+    stores, two_readings, tmp_path, run_in_process, rows, words, code, succeeds
 ):
     words = ["--tol", "1e-9", *words.split()]
     done = run_in_process(train.main, stores[rows], tmp_path / "m.h5", *words)
@@ -125,8 +124,7 @@ def test_a_default_limit_that_ends_a_training_above_its_gap_is_status_3(
     assert done.out.startswith("not converged: ") == advised
     assert ("next: blocksvm predict" in done.err) == (not advised)
     if code == 3:  # the model is that of the same limit, given
-        given = run_in_process(train.main, stores[rows], tmp_path / "given.h5", *words, "--max-outer", "2")
-        assert given.code == 0
+        given = succeeds(train.main, stores[rows], tmp_path / "given.h5", *words, "--max-outer", "2")
         assert given.out.startswith("not converged: ") == ("pegasos" not in words or "--dual" in words)
         models = [blocksvm.load_model(tmp_path / name) for name in ("m.h5", "given.h5")]
         assert np.array_equal(models[0].weights, models[1].weights)
@@ -134,13 +132,15 @@ def test_a_default_limit_that_ends_a_training_above_its_gap_is_status_3(
 
 
 @pytest.mark.slow
-def test_other_commands_that_a_default_limit_ends_above_their_gap(stores, two_readings, tmp_path, run_in_process):
+def test_other_commands_that_a_default_limit_ends_above_their_gap(
+    stores, two_readings, tmp_path, run_in_process, succeeds
+):
     words = (stores["two"], "--tol", "1e-9", "-C", "1,10", "--folds", "2")
     done = run_in_process(cv.main, *words, "--refit", tmp_path / "best.h5")
     assert done.code == 3 and done.out.startswith("not converged: 4 of 4 problems") and "best.h5: not conv" in done.err
     done = run_in_process(cv.main, *words, "--max-outer", "2", "--refit", tmp_path / "given.h5")
     assert done.code == 0 and done.out.startswith("not converged: 4 of 4 problems") and "not conv" in done.err
-    assert run_in_process(cv.main, *words[:1], "-C", "1", "--tol", "0.9", "--folds", "2").code == 0
+    succeeds(cv.main, *words[:1], "-C", "1", "--tol", "0.9", "--folds", "2")
 
     for words, code in (("-C 1e7 --tol 1e-9", 3), ("-C 1e7 --tol 1e-9 --max-outer 2", 0), ("-C 10 --tol 0.9", 0)):
         done = run_in_process(margin.main, stores["two"], *words.split())

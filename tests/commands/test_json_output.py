@@ -17,7 +17,7 @@ COMMANDS = {"split": "{0}/s.svm {0}/split.h5 --holdout 0.2 {0}/test.h5 --overwri
 
 
 @pytest.fixture
-def folder(tmp_path, run_in_process):
+def folder(tmp_path, succeeds):
     here = tmp_path / "in"
     here.mkdir()
     rng = np.random.default_rng(0)
@@ -28,16 +28,15 @@ def folder(tmp_path, run_in_process):
     for words in ("split s.svm s.h5", "train s.h5 m.h5", "structure train s.txt chunks.h5 --task chunks --learner pa1"):
         name, *arguments = words.split()
         files = [str(here / word) if "." in word else word for word in arguments]
-        assert run_in_process(module_of(name).main, *files, "--quiet").code == 0
+        succeeds(module_of(name).main, *files, "--quiet")
     return here
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
-def test_figures_go_to_standard_output_or_a_file(name, folder, tmp_path, run_in_process):
+def test_figures_go_to_standard_output_or_a_file(name, folder, tmp_path, run_in_process, succeeds, refusal):
     main, arguments = module_of(name).main, COMMANDS[name].format(folder).split()
-    printed = run_in_process(main, *arguments, "--quiet", "--json")
-    assert printed.code == 0, printed.err
+    printed = succeeds(main, *arguments, "--quiet", "--json")
     figures = json.loads(printed.out)  # one object, and nothing beside it
     first = [arguments[0], "--json", *arguments[1:]] if name == "structure" else ["--json", *arguments]
     assert json.loads(run_in_process(main, *first, "--quiet").out).keys() == figures.keys()  # takes no input for FILE
@@ -46,7 +45,6 @@ def test_figures_go_to_standard_output_or_a_file(name, folder, tmp_path, run_in_
         assert written.code == 0 and written.out.strip() and not written.out.startswith("{")
         told = json.loads((tmp_path / file).read_text())
         assert told.keys() - {"json", "blocksvm"} == figures.keys()
-    assert run_in_process(main, *arguments, "--quiet", "--json", tmp_path / "f.json").code == 0  # replaces its own
+    succeeds(main, *arguments, "--quiet", "--json", tmp_path / "f.json")
     words = [word for word in arguments if word != "--overwrite"]
-    refused = run_in_process(main, *words, "--json", tmp_path / "f.json")
-    assert refused.code == 2 and "exists already" in refused.err
+    assert "exists already" in refusal(main, *words, "--json", tmp_path / "f.json")

@@ -134,4 +134,4 @@ class LifeOfAStore(RuleBasedStateMachine):
 
 
 TestLifeOfAStore = pytest.mark.slow(LifeOfAStore.TestCase)
-TestLifeOfAStore.settings = settings(max_examples=12, stateful_step_count=12, deadline=None)
+TestLifeOfAStore.settings = settings(max_examples=8, stateful_step_count=12, deadline=None)

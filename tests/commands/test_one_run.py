@@ -81,7 +81,7 @@ CASES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_a_file_that_is_replaced_is_never_read_as_a_mix(tmp_path, folder, run_in_process, monkeypatch, case):
+def test_a_file_that_is_replaced_is_never_read_as_a_mix(tmp_path, folder, run_in_process, monkeypatch, case, succeeds):
     main, arguments, replaced = CASES[case]
     kinds = {"store": "h5", "text": "svm", "model": "model", "calibrated": "calibrated", "online": "online"}
     places = {kind: tmp_path / f"a.{ending}" for kind, ending in kinds.items()} | {"other": tmp_path / "other.h5"}
@@ -90,8 +90,7 @@ def test_a_file_that_is_replaced_is_never_read_as_a_mix(tmp_path, folder, run_in
         shutil.copy(folder / f"a.{ending}", places[kind])
     shutil.copy(folder / "b.h5", places["other"])
     whole = [part.format(**places) for part in arguments]
-    done = run_in_process(main, *whole, "--quiet")
-    assert done.code == 0, done.err
+    done = succeeds(main, *whole, "--quiet")
     before = places["out"].read_bytes() if places["out"].exists() else done.out
     places["out"].unlink(missing_ok=True)
     new = tmp_path / "new"

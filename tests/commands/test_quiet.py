@@ -49,13 +49,12 @@ def test_quiet_leaves_one_line_of_each_command_or_its_table(folder, run_in_proce
      ("pos\tgood film\nneg\tdull film\n" * 2, "reviews.tsv", "--format documents", "NEW.tsv"),
      ("1 | a b\n-1 | c\n" * 2, "clicks.vw.gz", "", "NEW.vw.gz")],
 )  # fmt: skip
-def test_the_next_command_names_rows_of_the_same_kind(tmp_path, run_in_process, text, name, options, rows):
+def test_the_next_command_names_rows_of_the_same_kind(tmp_path, run_in_process, text, name, options, rows, succeeds):
     import gzip
 
     data = gzip.compress(text.encode()) if name.endswith(".gz") else text.encode()
     (tmp_path / name).write_bytes(data)
-    done = run_in_process(module_of("split").main, tmp_path / name, tmp_path / "s.h5", *options.split())
-    assert done.code == 0, done.err
+    succeeds(module_of("split").main, tmp_path / name, tmp_path / "s.h5", *options.split())
     done = run_in_process(module_of("train").main, tmp_path / "s.h5", tmp_path / "m.h5")
     assert done.err.splitlines()[-1] == f"next: blocksvm predict {tmp_path / 'm.h5'} {rows}"
     labels = ["--labels", "neg,pos"] * (name == "reviews.tsv")

@@ -4,7 +4,7 @@ import gzip
 
 import numpy as np
 import pytest
-from support.training_cases import make_store, random_rows, run_in_process, svmlight, train
+from support.training_cases import make_store, random_rows, svmlight, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -31,38 +31,32 @@ def stored(path) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("options", "zeros"), [(("--keep-order",), 0), (("--threads", "3"), 9_000)])
-def test_each_row_has_the_weight_of_its_line(given, capsys, options, zeros):
+def test_each_row_has_the_weight_of_its_line(given, options, zeros, succeeds):
     """Also where the file is so long that it is read in pieces."""
     folder, X, y, weights = given
     (folder / "weights.txt").write_text("".join(f"{w:.20f}{'0' * zeros}\n" for w in weights.tolist()))
-    code, out, err = run_in_process(
-        capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt", *options
-    )
-    assert code == 0, err
+    succeeds(split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt", *options)
     np.testing.assert_array_equal(stored(folder / "s.h5")[0], weights)
     run = train(folder / "s.h5", tol=1e-6, schedule="5", max_outer=2000)
     same = train(Matrix(X, y, weights=weights), tol=1e-6, schedule="5", max_outer=2000)
     assert run.result.certificate.primal == pytest.approx(same.result.certificate.primal, rel=3e-6)
 
 
-def test_compressed_and_with_held_out_rows(given, capsys):
+def test_compressed_and_with_held_out_rows(given, succeeds):
     folder, _, _, weights = given
     (folder / "weights.txt.gz").write_bytes(gzip.compress((folder / "weights.txt").read_bytes()))
-    code, _, err = run_in_process(
-        capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt.gz",
-        "--holdout", "0.3", folder / "held.h5",
-    )  # fmt: skip
-    assert code == 0, err
+    succeeds(split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt.gz",
+        "--holdout", "0.3", folder / "held.h5")  # fmt: skip
     for name in ("s.h5", "held.h5"):
         found, numbers = stored(folder / name)
         np.testing.assert_array_equal(found, weights[numbers])
 
 
-def test_weights_that_are_all_one_are_none(given, capsys):
+def test_weights_that_are_all_one_are_none(given, succeeds):
     folder, X, y, _ = given
     (folder / "ones.txt").write_text("1\n" * 150)
     for name, more in (("a.h5", ()), ("b.h5", ("--weights", folder / "ones.txt"))):
-        assert run_in_process(capsys, split_main, folder / "rows.svm", folder / name, *more)[0] == 0
+        succeeds(split_main, folder / "rows.svm", folder / name, *more)
     with open_store(folder / "a.h5") as a, open_store(folder / "b.h5") as b:
         assert a.fingerprint == b.fingerprint
         assert not b.weighted
@@ -80,33 +74,27 @@ MISFITS = [("1\n" * 149, "weights.txt: has 149 weights, and there are more rows"
 
 
 @pytest.mark.parametrize("spaces", [0, 9_000])
-def test_a_file_that_does_not_fit_the_rows(given, capsys, spaces):
+def test_a_file_that_does_not_fit_the_rows(given, spaces, refusal):
     """Also where it is so long that it is read in pieces."""
     folder = given[0]
     for content, expected in MISFITS:
         (folder / "weights.txt").write_text(content.replace("1\n", "1" + " " * spaces + "\n"))
-        code, _, err = run_in_process(
-            capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt", "--quiet"
+        assert expected in refusal(
+            split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt", "--quiet"
         )
-        assert code == 2
-        assert expected in err.splitlines()[-1]
         assert sorted(path.name for path in folder.iterdir()) == ["rows.svm", "weights.txt"]
 
 
-def test_weights_of_both_kinds_and_no_file(given, capsys):
+def test_weights_of_both_kinds_and_no_file(given, refusal):
     folder = given[0]
     (folder / "rows.vw").write_text("1 2.0 | a:1\n-1 | b:1\n")
     (folder / "two.txt").write_text("1\n3\n")
     given_twice = (folder / "rows.vw", folder / "s.h5", "--format", "vw", "--weights", folder / "two.txt")
-    code, _, err = run_in_process(capsys, split_main, *given_twice, "--quiet")
-    assert code == 2
-    assert "have weights of their own; leave one of them out" in err
-    code, _, err = run_in_process(capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", "none.txt")
-    assert code == 2
-    assert "none.txt: no such file" in err
-    code, _, err = run_in_process(capsys, split_main, "-", folder / "s.h5", "--weights", "-")
-    assert code == 2
-    assert "standard input holds the rows already" in err
+    assert "have weights of their own; leave one of them out" in refusal(split_main, *given_twice, "--quiet")
+    assert "none.txt: no such file" in refusal(
+        split_main, folder / "rows.svm", folder / "s.h5", "--weights", "none.txt"
+    )
+    assert "standard input holds the rows already" in refusal(split_main, "-", folder / "s.h5", "--weights", "-")
 
 
 def test_weights_from_python(given):

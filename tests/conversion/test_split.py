@@ -432,15 +432,14 @@ def test_a_disk_that_fills_up_while_the_store_is_written(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["rows.svm"]
 
 
-def test_the_command_and_its_options(tmp_path, run_in_process):
+def test_the_command_and_its_options(tmp_path, run_in_process, succeeds):
     text = b"1 1:3 2:4 2:0\n-1 1:5\n" * 100
     (tmp_path / "rows.svm").write_bytes(text)
     store, held = tmp_path / "s.h5", tmp_path / "h.h5"
     arguments = [tmp_path / "rows.svm", store,
                  *["--memory", "64MB", "--threads", "2", "--seed", "9", "--dtype", "float64"]]  # fmt: skip
     arguments += ["--duplicates", "sum", "--normalize", "l2", "--min-count", "2", "--holdout", "0.3", held]
-    done = run_in_process(main, *arguments, "--temp", tmp_path)
-    assert done.code == 0
+    done = succeeds(main, *arguments, "--temp", tmp_path)
     assert f"{store}: " in done.out
     assert f"held-out rows in {held}" in done.out
     options = SplitSettings(
@@ -451,20 +450,17 @@ def test_the_command_and_its_options(tmp_path, run_in_process):
     assert held.read_bytes() == (tmp_path / "h2.h5").read_bytes()
     quiet = run_in_process(main, *arguments, "--overwrite", "--quiet")
     assert (quiet.code, quiet.err) == (0, "")
-    kept = run_in_process(main, tmp_path / "rows.svm", store, "--keep-order", "--overwrite", "--duplicates", "sum")
-    assert kept.code == 0
+    succeeds(main, tmp_path / "rows.svm", store, "--keep-order", "--overwrite", "--duplicates", "sum")
     assert [row.source for row in read_with_h5py(store)[0]] == list(range(200))
 
 
-def test_info_tells_what_a_store_holds(tmp_path, run_in_process):
+def test_info_tells_what_a_store_holds(tmp_path, succeeds):
     path, meta = make(tmp_path, b"1 1:3 2:4\n-1 1:5\n")
-    told = run_in_process(info, path, "--json")
-    assert told.code == 0
+    told = succeeds(info, path, "--json")
     assert json.loads(told.out) == {"kind": "store", "format_version": 3, "bytes": path.stat().st_size} | json.loads(
         json.dumps(meta)
     )
-    told = run_in_process(info, path, "--verify")
-    assert told.code == 0
+    told = succeeds(info, path, "--verify")
     assert "2 (shuffled order)" in told.out
     assert "-1 (1 row), 1 (1 row)" in told.out
     assert "every checksum matches" in told.out

@@ -414,7 +414,7 @@ def test_a_table_with_names(tmp_path, capsys):
         blocksvm.export_model(model, tmp_path / "x.csv", "table", names=plain)
 
 
-def test_a_model_goes_out_and_comes_in_by_commands(tmp_path, capsys):
+def test_a_model_goes_out_and_comes_in_by_commands(tmp_path, capsys, refusal, succeeds):
 
     import_main = module_of("import").main
     X, y = random_rows(n=80, d=15, seed=3, dtype=np.float32)
@@ -429,7 +429,7 @@ def test_a_model_goes_out_and_comes_in_by_commands(tmp_path, capsys):
     predicted = []
     for one in (model, back):
         path = tmp_path / f"{one.stem}.txt.out"
-        assert run_in_process(capsys, predict_main, one, tmp_path / "rows.svm", path, "--scores", "--quiet")[0] == 0
+        succeeds(predict_main, one, tmp_path / "rows.svm", path, "--scores", "--quiet")
         predicted.append(np.loadtxt(path))
     assert np.allclose(*predicted, rtol=1e-12, atol=1e-14)
     _, out, _ = run_in_process(capsys, info_main, back, "--verify")
@@ -438,17 +438,15 @@ def test_a_model_goes_out_and_comes_in_by_commands(tmp_path, capsys):
     with blocksvm.open_store(store) as source:
         fit(source, tol=1e-1, memory=10**6, bias=1.0, prior=back)
     for arguments in ((export_main, model, text, "--format", "liblinear"), (import_main, text, back)):
-        code, _, err = run_in_process(capsys, *arguments)
-        assert code == 2 and "exists already" in err
-        assert run_in_process(capsys, *arguments, "--overwrite")[0] == 0
+        assert "exists already" in refusal(*arguments)
+        succeeds(*arguments, "--overwrite")
     text.write_text("mine")
-    code, _, err = run_in_process(capsys, import_main, text, tmp_path / "new.h5")
-    assert code == 2 and f"{text}:1: is not a line of a LIBLINEAR model ('mine')" in err
+    assert f"{text}:1: is not a line of a LIBLINEAR model ('mine')" in refusal(import_main, text, tmp_path / "new.h5")
     assert Labels((-1.0, 1.0)).values == load_model(back).labels
 
 
 @pytest.mark.parametrize(("factor", "kind", "normalize"), [("idf", "smooth", "none"), ("scale", "deviation", "l2")])
-def test_a_table_of_a_model_with_factors_gives_its_scores(tmp_path, run_in_process, normalize, factor, kind):
+def test_a_table_of_a_model_with_factors_gives_its_scores(tmp_path, run_in_process, normalize, factor, kind, succeeds):
     """By the table's own note: counts times the factors, scaled where it says so, times weights."""
     from blocksvm.commands import export, predict, train
     from blocksvm.conversion.convert import SplitSettings, split_rows
@@ -460,8 +458,8 @@ def test_a_table_of_a_model_with_factors_gives_its_scores(tmp_path, run_in_proce
     rows = (" ".join(f"{j + 1}:{v}" for j, v in enumerate(row) if v) for row in counts)
     text.write_text("".join(f"{y} {row}\n" for y, row in zip(labels, rows, strict=True)))
     split_rows([str(text)], tmp_path / "s.h5", SplitSettings(**{factor: kind}, normalize=normalize))
-    assert run_in_process(train.main, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1").code == 0
-    assert run_in_process(predict.main, tmp_path / "m.h5", text, tmp_path / "scores", "--scores").code == 0
+    succeeds(train.main, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1")
+    succeeds(predict.main, tmp_path / "m.h5", text, tmp_path / "scores", "--scores")
     done = run_in_process(export.main, tmp_path / "m.h5", tmp_path / "w.csv", "--format", "table")
     assert f"values are multiplied by the {factor} of their features" in done.err
     assert ("scaled to norm 1" in done.err) == (normalize == "l2")

@@ -145,14 +145,13 @@ def table(tmp_path_factory):
 OWN = ("--label", "y", "--ignore", "id")
 
 
-def test_from_a_table_to_predictions(table, tmp_path, capsys):
+def test_from_a_table_to_predictions(table, tmp_path, capsys, succeeds):
     store, model = tmp_path / "s.h5", tmp_path / "m.h5"
-    code, _, err = run_in_process(capsys, split_command, table, table, store, *OWN)
-    assert code == 0, err  # the second file has its own header
+    succeeds(split_command, table, table, store, *OWN)
     with open_store(store) as opened:
         names = opened.feature_names(0, opened.n_features)
         assert sorted(names) == ["colour=blue", "colour=green", "colour=red", "size"] and opened.n_samples == 400
-    assert run_in_process(capsys, train, store, model, "--bias", "1", "-C", "10", "--tol", "1e-4")[0] == 0
+    succeeds(train, store, model, "--bias", "1", "-C", "10", "--tol", "1e-4")
     new = tmp_path / "new.csv"
     new.write_text("colour,size\nred,0.5\nblue,-1\n")
     code, out, err = run_in_process(capsys, predict, model, new)
@@ -163,11 +162,10 @@ def test_from_a_table_to_predictions(table, tmp_path, capsys):
     assert load_model(model).recipe.options["label"] == "y"
 
 
-def test_streams_of_tables(table, tmp_path, capsys, monkeypatch):
+def test_streams_of_tables(table, tmp_path, capsys, monkeypatch, succeeds):
     path, model = tmp_path / "numbers.csv", tmp_path / "m.h5"
     path.write_text(table.read_text().replace(",yes\n", ",1\n").replace(",no\n", ",-1\n"))
-    code, _, err = run_in_process(capsys, stream, path, *OWN, "--learner", "arow", "--model", model, "--passes", "5")
-    assert code == 0, err
+    succeeds(stream, path, *OWN, "--learner", "arow", "--model", model, "--passes", "5")
     assert load_model(model).recipe.options["ignore"] == "id"
     # from a pipe: the header and the first row are waited for
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))

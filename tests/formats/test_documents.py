@@ -165,13 +165,10 @@ def test_a_label_with_commas_is_told(tmp_path):
     assert note.endswith(f": 2 (the first, 'sport,news', at {path}:2)")
 
 
-def test_from_text_to_predictions(corpus, tmp_path, capsys):
+def test_from_text_to_predictions(corpus, tmp_path, capsys, succeeds, refusal):
     store, model = tmp_path / "s.h5", tmp_path / "m.h5"
-    code, _, err = run_in_process(
-        capsys, split_command, corpus, store, "--format", "documents", "--ngrams", "word:1-2", "--normalize", "l2"
-    )
-    assert code == 0, err
-    assert run_in_process(capsys, train, store, model, "--tol", "1e-4")[0] == 0
+    succeeds(split_command, corpus, store, "--format", "documents", "--ngrams", "word:1-2", "--normalize", "l2")
+    succeeds(train, store, model, "--tol", "1e-4")
     recipe = load_model(model).recipe
     assert (recipe.format, recipe.options) == ("documents", {"ngrams": "word:1-2", "words": True})
     unlabelled = tmp_path / "new.txt"
@@ -184,17 +181,16 @@ def test_from_text_to_predictions(corpus, tmp_path, capsys):
     np.testing.assert_allclose(np.float64(told.split()), np.float64(stored.split()), rtol=1e-12)
     # a line more, and where the fault lies
     (tmp_path / "bad.tsv").write_bytes(corpus.read_bytes() + b"no tab\n")
-    code, _, err = run_in_process(
-        capsys, split_command, tmp_path / "bad.tsv", tmp_path / "b.h5", "--format", "documents"
+    assert f"{tmp_path / 'bad.tsv'}:301: the line has no tab" in refusal(
+        split_command, tmp_path / "bad.tsv", tmp_path / "b.h5", "--format", "documents"
     )
-    assert code == 2 and f"{tmp_path / 'bad.tsv'}:301: the line has no tab" in err
     assert not (tmp_path / "b.h5").exists()
     # rows that are added are read as the others were
-    code, _, err = run_in_process(capsys, split_command, corpus, store, "--append", "--ngrams", "char:2")
-    assert code == 2 and "was split with --ngrams word:1-2, but char:2 is given now" in err
+    assert "was split with --ngrams word:1-2, but char:2 is given now" in refusal(
+        split_command, corpus, store, "--append", "--ngrams", "char:2"
+    )
     (tmp_path / "again.tsv").write_bytes(corpus.read_bytes())
-    code, _, err = run_in_process(capsys, split_command, tmp_path / "again.tsv", store, "--append")
-    assert code == 0, err
+    succeeds(split_command, tmp_path / "again.tsv", store, "--append")
     rows = in_source_order(store)
     assert [row[1:] for row in rows[:300]] == [row[1:] for row in rows[300:]]
 
@@ -213,25 +209,23 @@ def test_a_store_is_the_same_for_any_memory_and_jobs(corpus, tmp_path, monkeypat
     assert len(set(found)) == 1
 
 
-def test_streams(corpus, tmp_path, capsys):
+def test_streams(corpus, tmp_path, capsys, succeeds, refusal):
     path = tmp_path / "numbers.tsv"
     path.write_text(corpus.read_text().replace("neg\t", "-1\t").replace("pos\t", "1\t"))
     model = tmp_path / "m.h5"
     arguments = ("--format", "documents", "--ngrams", "word:1-2", "--bits", "16", "--learner", "pa1", "--model", model)
-    code, out, err = run_in_process(capsys, stream, path, *arguments)
-    assert code == 0, err
+    succeeds(stream, path, *arguments)
     assert load_model(model).recipe.options["ngrams"] == "word:1-2"
     (tmp_path / "new.txt").write_text("a VERY good one\nw1 not good w3\n")
     assert run_in_process(capsys, predict, model, tmp_path / "new.txt")[1].split() == ["1", "-1"]
     # a model's learner goes on with its own n-grams
     more = ("--continue-from", model, "--bits", "16", "--test")
-    code, out, err = run_in_process(capsys, stream, path, *more, "--predictions", tmp_path / "p.txt")
-    assert code == 0, err
+    succeeds(stream, path, *more, "--predictions", tmp_path / "p.txt")
     assert (tmp_path / "p.txt").read_text().split() == ["-1", "1"] * 150
-    code, _, err = run_in_process(capsys, stream, path, *more, "--ngrams", "char:3")
-    assert code == 2 and "was learned with --ngrams word:1-2; leave --ngrams out" in err
+    assert "was learned with --ngrams word:1-2; leave --ngrams out" in refusal(
+        stream, path, *more, "--ngrams", "char:3"
+    )
     path.write_text(path.read_text() + "no tab\n1\tgood\n")
     found, reports = learned(path, "pa1", format="documents", skip_bad=True)
     assert (found.targets.skipped, reports[-1].rows) == (1, 301)
-    code, _, err = run_in_process(capsys, stream, path, "--format", "vw", "--ngrams", "char:3")
-    assert code == 2 and "--ngrams: the format vw does not accept it" in err
+    assert "--ngrams: the format vw does not accept it" in refusal(stream, path, "--format", "vw", "--ngrams", "char:3")

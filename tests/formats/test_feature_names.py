@@ -56,7 +56,7 @@ def test_the_strongest_are_the_strongest(folder, name, n_vectors):
         assert best == {"a": "color=c0", "b": "color=c1", "c": "color=c2"}
 
 
-def test_info_lists_them(folder, tmp_path, capsys):
+def test_info_lists_them(folder, tmp_path, capsys, succeeds, refusal):
     code, out, _ = run_in_process(capsys, info, folder / "two.model.h5", "--top", "2")
     assert code == 0 and "the largest weights, above 0 for yes" in out and "  color=c1" in out
     code, out, _ = run_in_process(capsys, info, folder / "three.model.h5", "--top", "2")
@@ -67,25 +67,23 @@ def test_info_lists_them(folder, tmp_path, capsys):
     top = json.loads(out)["top"]
     assert [one["label"] for one in top] == ["a", "b", "c"]
     assert {feature["name"] for feature in top[0]["features"]} <= {"color=c0", "color=c1", "color=c2", "größe"}
-    assert run_in_process(capsys, info, folder / "two.model.h5", "--verify", "--top", "1")[0] == 0
+    succeeds(info, folder / "two.model.h5", "--verify", "--top", "1")
     for arguments, sentence in (
         ((folder / "two.h5", "--top", "3"), "two.h5: is a store; --top lists the weights of a model"),
         ((folder / "two.model.h5", "--top", "0"), "--top 0: must be 1 or more"),
     ):
-        code, _, err = run_in_process(capsys, info, *arguments)
-        assert code == 2 and sentence in err
+        assert sentence in refusal(info, *arguments)
 
 
 @pytest.mark.slow
-def test_features_without_names(tmp_path, capsys):
+def test_features_without_names(tmp_path, succeeds):
     """Weights in more than one stored piece, features with ids alone; a warm start's model has no other names."""
     d = PIECE + 10
     lines = [f"{1 if i % 2 else -1} {i % 2 + 1}:1 {d - i % 3}:{0.1 * (i % 3)}\n" for i in range(30)]
     lines.append("1 " + " ".join(f"{j}:1e-3" for j in range(3, d + 1)) + "\n")
     (tmp_path / "rows.svm").write_text("".join(lines))
     split_rows([str(tmp_path / "rows.svm")], tmp_path / "s.h5")
-    code, _, err = run_in_process(capsys, train, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1")
-    assert code == 0, err
+    succeeds(train, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1")
     model = load_model(tmp_path / "m.h5")
     ((label, features),) = strongest(tmp_path / "m.h5", 5)
     order = np.argsort(-np.abs(model.weights), kind="stable")[:5]
@@ -93,13 +91,12 @@ def test_features_without_names(tmp_path, capsys):
     assert str(features[0]) == f"feature {features[0].id}"
 
 
-def test_names_of_a_model_that_knows_more_features(folder, tmp_path, capsys):
+def test_names_of_a_model_that_knows_more_features(folder, tmp_path, succeeds):
     """A prior's features beyond the store's have no names, all others keep theirs."""
     first = (folder / "two.csv").read_text().splitlines()
     (tmp_path / "other.csv").write_text("\n".join([first[0].replace("größe", "weight"), *first[1:]]))
     split_rows([str(tmp_path / "other.csv")], tmp_path / "o.h5", SplitSettings(options={"ignore": "x"}))
     arguments = (tmp_path / "o.h5", tmp_path / "p.h5", "--prior", folder / "two.model.h5")
-    code, _, err = run_in_process(capsys, train, *arguments)
-    assert code == 0, err
+    succeeds(train, *arguments)
     ((_, features),) = strongest(tmp_path / "p.h5", 9)
     assert {one.name for one in features} == {"color=c0", "color=c1", "weight", ""}

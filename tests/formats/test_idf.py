@@ -121,14 +121,13 @@ def test_hashed_counts_of_any_format(tmp_path):
 
 
 @pytest.mark.slow
-def test_from_text_to_predictions_and_on(corpus, new, tmp_path, capsys):
+def test_from_text_to_predictions_and_on(corpus, new, tmp_path, capsys, succeeds, refusal):
     store, model, like = tmp_path / "s.h5", tmp_path / "m.h5", tmp_path / "like.h5"
     given = ("--format", "documents", "--idf", "smooth", "--normalize", "l2", "--dtype", "float64")
-    assert run_in_process(capsys, split_command, corpus, store, *given)[0] == 0
+    succeeds(split_command, corpus, store, *given)
     assert "idf smooth" in run_in_process(capsys, info, store)[1]
-    assert run_in_process(capsys, split_command, new, like, "--like", store)[0] == 0
-    code, _, err = run_in_process(capsys, train, store, model, "--valid", like, "--tol", "1e-6")
-    assert code == 0, err
+    succeeds(split_command, new, like, "--like", store)
+    succeeds(train, store, model, "--valid", like, "--tol", "1e-6")
     theirs = TfidfVectorizer().fit(TEXT)
     loaded = load_model(model)
     with open_store(store) as opened:
@@ -142,29 +141,29 @@ def test_from_text_to_predictions_and_on(corpus, new, tmp_path, capsys):
         assert code == 0 and "note:" not in err
         np.testing.assert_allclose(np.float64(out.split()), theirs.transform(other) @ w, rtol=1e-9, atol=1e-12)
     # a store whose rows were weighed by what was counted on themselves
-    assert run_in_process(capsys, split_command, new, tmp_path / "own.h5", *given)[0] == 0
+    succeeds(split_command, new, tmp_path / "own.h5", *given)
     _, _, err = run_in_process(capsys, predict, model, tmp_path / "own.h5")
     assert "note: the model's values were multiplied by other factors" in err and f"split it with --like {store}" in err
     # what is added to a store is weighed by its idf; a store that has another's is not added to
-    assert run_in_process(capsys, split_command, new, store, "--append")[0] == 0
+    succeeds(split_command, new, store, "--append")
     assert [row[1:] for row in in_source_order(store)[150:]] == [row[1:] for row in in_source_order(like)]
     assert run_in_process(capsys, predict, model, store, "--scores")[2].count("note:") == 0
-    code, _, err = run_in_process(capsys, split_command, new, like, "--append")
-    assert code == 2 and f"has the idf of {store}" in err
-    code, _, err = run_in_process(capsys, split_command, new, tmp_path / "x.h5", "--like", store, "--idf", "plain")
-    assert code == 2 and "was split with --idf smooth, but plain is given now" in err
+    assert f"has the idf of {store}" in refusal(split_command, new, like, "--append")
+    assert "was split with --idf smooth, but plain is given now" in refusal(
+        split_command, new, tmp_path / "x.h5", "--like", store, "--idf", "plain"
+    )
 
 
-def test_a_stream_goes_on_with_the_models_idf(corpus, new, tmp_path, capsys):
+def test_a_stream_goes_on_with_the_models_idf(corpus, new, tmp_path, capsys, succeeds):
     store, model, later = tmp_path / "s.h5", tmp_path / "m.h5", tmp_path / "later.h5"
     split_rows([corpus], store, SplitSettings(**GIVEN, keep_order=True))
-    assert run_in_process(capsys, train, store, model, "--learner", "pa1", "--order", "stored")[0] == 0
+    succeeds(train, store, model, "--learner", "pa1", "--order", "stored")
     stream, _ = learned(new, "", continue_from=model)
     save_stream(later, stream)
     # the same as the learner over a store of all rows that is weighed so
-    assert run_in_process(capsys, split_command, new, store, "--append")[0] == 0
+    succeeds(split_command, new, store, "--append")
     both = tmp_path / "both.h5"
-    assert run_in_process(capsys, train, store, both, "--learner", "pa1", "--order", "stored")[0] == 0
+    succeeds(train, store, both, "--learner", "pa1", "--order", "stored")
     order = [np.argsort(load_model(path).feature_ids) for path in (later, both)]
     own, other = (load_model(path).weights[o] for path, o in zip((later, both), order, strict=True))
     np.testing.assert_allclose(own, other, rtol=1e-6, atol=1e-9)
@@ -174,7 +173,7 @@ def test_a_stream_goes_on_with_the_models_idf(corpus, new, tmp_path, capsys):
     np.testing.assert_allclose(*np.float64(scores), rtol=1e-5, atol=1e-7)
 
 
-def test_what_is_wrong(corpus, tmp_path, capsys):
+def test_what_is_wrong(corpus, tmp_path, succeeds, refusal):
     store, model = tmp_path / "s.h5", tmp_path / "m.h5"
     with pytest.raises(InputError, match="idf=log: choose one of none, smooth, plain"):
         split_rows([corpus], store, SplitSettings(**GIVEN | {"idf": "log"}))
@@ -183,11 +182,11 @@ def test_what_is_wrong(corpus, tmp_path, capsys):
         split_rows([str(tmp_path / "big.svm")], store, SplitSettings(idf="smooth"))
     assert not store.exists()
     split_rows([corpus], store, SplitSettings(**GIVEN))
-    assert run_in_process(capsys, train, store, model)[0] == 0
+    succeeds(train, store, model)
     for path in (store, model):
         with h5py.File(path, "r+") as file:
             del file["features/idf"]
-    code, _, err = run_in_process(capsys, predict, model, corpus)
-    assert code == 2 and "/features/idf: is missing or damaged" in err
-    code, _, err = run_in_process(capsys, split_command, saved(tmp_path / "more.tsv", TEXT, LABELS), store, "--append")
-    assert code == 2 and "/features/idf: is missing or damaged" in err
+    assert "/features/idf: is missing or damaged" in refusal(predict, model, corpus)
+    assert "/features/idf: is missing or damaged" in refusal(
+        split_command, saved(tmp_path / "more.tsv", TEXT, LABELS), store, "--append"
+    )

@@ -1,13 +1,19 @@
-"""Which files are read, which labels and lines count, and what LIBLINEAR's models may be: told, and never lost."""
+"""Which files are read, which labels and lines count, and what LIBLINEAR's models may be: told, never lost; any bytes
+in the place of a text."""
 
+import contextlib
 import gzip
+import io
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from blocksvm.base.errors import InputError
+from blocksvm.cli.console import run
 from blocksvm.cli.options import files_named
-from blocksvm.commands import predict, split, stream, train
+from blocksvm.commands import module_of, predict, split, stream, train
 from blocksvm.exchange.forms import import_model
 
 ROWS = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:{i % 5 + 0.5} {i % 2}:{1 + i % 3}\n" for i in range(12))
@@ -99,16 +105,15 @@ def test_an_input_that_was_read_twice_is_told(tmp_path, run_in_process):
         ("a.docs", ["--format", "documents"], "{y}\tword{i} word", 2),
     ],
 )
-def test_lines_without_a_prediction_are_counted(tmp_path, run_in_process, name, options, line, empty):
+def test_lines_without_a_prediction_are_counted(tmp_path, run_in_process, name, options, line, empty, succeeds):
     lines = [line.format(y=1 if i % 2 else -1, i=i) for i in range(8)]
     head = ["label,x"] if name == "a.csv" else []
     (tmp_path / name).write_text("\n".join([*head, *lines]) + "\n")
     comment = ["# a comment"] if name == "a.svm" else []
     (tmp_path / "gaps").write_text("\n".join([*head, *comment, *lines[:3], "", *lines[3:], ""]) + "\n")
-    assert run_in_process(split.main, tmp_path / name, tmp_path / "s.h5", *options).code == 0
-    assert run_in_process(train.main, tmp_path / "s.h5", tmp_path / "m.h5").code == 0
-    done = run_in_process(predict.main, tmp_path / "m.h5", tmp_path / "gaps", tmp_path / "out")
-    assert done.code == 0, done.err
+    succeeds(split.main, tmp_path / name, tmp_path / "s.h5", *options)
+    succeeds(train.main, tmp_path / "s.h5", tmp_path / "m.h5")
+    done = succeeds(predict.main, tmp_path / "m.h5", tmp_path / "gaps", tmp_path / "out")
     assert len((tmp_path / "out").read_text().splitlines()) == 8
     assert f"gaps: {empty} blank lines or comments have no prediction" in done.err
     done = run_in_process(predict.main, tmp_path / "m.h5", tmp_path / "gaps", tmp_path / "out2", "--json", "--quiet")
@@ -118,7 +123,7 @@ def test_lines_without_a_prediction_are_counted(tmp_path, run_in_process, name, 
 
 
 @pytest.mark.parametrize("word", ["N/A", "infinit", "n", "spam"])
-def test_words_as_labels_of_svmlight_are_told_how_to_read(tmp_path, run_in_process, word):
+def test_words_as_labels_of_svmlight_are_told_how_to_read(tmp_path, run_in_process, word, refusal, succeeds):
     (tmp_path / "a.svm").write_text(f"1 1:2\n{word} 1:3\n")
     for command, arguments in ((split, [tmp_path / "a.svm", tmp_path / "s.h5"]), (stream, [tmp_path / "a.svm"])):
         done = run_in_process(command.main, *arguments, "--format", "svmlight")
@@ -126,32 +131,24 @@ def test_words_as_labels_of_svmlight_are_told_how_to_read(tmp_path, run_in_proce
         assert f"a.svm:2: '{word}' is not a number" in done.last_line
         assert "words and sets of labels are read by --format svmlight-named" in done.last_line
     (tmp_path / "a.vw").write_text(f"1 | a\n{word} | b\n")
-    done = run_in_process(split.main, tmp_path / "a.vw", tmp_path / "s.h5", "--format", "vw")
-    assert done.code == 2 and f"a.vw:2: '{word}' is not a number" in done.last_line, done.last_line
+    assert f"a.vw:2: '{word}' is not a number" in refusal(
+        split.main, tmp_path / "a.vw", tmp_path / "s.h5", "--format", "vw"
+    )
     (tmp_path / "a.svm").write_text(f"ham 1:2\n{word} 1:3\nham 2:1\n")
-    done = run_in_process(split.main, tmp_path / "a.svm", tmp_path / "s.h5", "--format", "svmlight-named")
-    assert done.code == 0, done.err
+    succeeds(split.main, tmp_path / "a.svm", tmp_path / "s.h5", "--format", "svmlight-named")
 
 
-def test_words_are_labels_of_a_stream(tmp_path, run_in_process):
+def test_words_are_labels_of_a_stream(tmp_path, refusal, succeeds):
     lines = [f"{'spam' if i % 3 else 'ham'} {1 if i % 3 else 2}:1 {9 + i % 2}:1\n" for i in range(60)]
     (tmp_path / "a.svm").write_text("".join(lines))
     asked = ["--format", "svmlight-named", "--learner", "pa1"]
-    done = run_in_process(stream.main, tmp_path / "a.svm", *asked)
-    assert done.code == 2 and "name the labels with --labels" in done.last_line
-    done = run_in_process(
-        stream.main, tmp_path / "a.svm", *asked, "--labels", "spam,ham", "--model", tmp_path / "m.h5",
-        "--predictions", tmp_path / "p",
-    )  # fmt: skip
-    assert done.code == 0, done.err
+    assert "name the labels with --labels" in refusal(stream.main, tmp_path / "a.svm", *asked)
+    succeeds(stream.main, tmp_path / "a.svm", *asked, "--labels", "spam,ham", "--model", tmp_path / "m.h5",
+        "--predictions", tmp_path / "p")  # fmt: skip
     assert set((tmp_path / "p").read_text().split()) <= {"ham", "spam"}
-    done = run_in_process(predict.main, tmp_path / "m.h5", tmp_path / "a.svm", tmp_path / "out", "--json")
-    assert done.code == 0, done.err
+    succeeds(predict.main, tmp_path / "m.h5", tmp_path / "a.svm", tmp_path / "out", "--json")
     assert set((tmp_path / "out").read_text().split()) == {"ham", "spam"}
-    done = run_in_process(
-        stream.main, tmp_path / "a.svm", "--continue-from", tmp_path / "m.h5", "--format", "svmlight-named"
-    )
-    assert done.code == 0, done.err
+    succeeds(stream.main, tmp_path / "a.svm", "--continue-from", tmp_path / "m.h5", "--format", "svmlight-named")
 
 
 @pytest.mark.parametrize("labels", ["ham,", "nan,1", "a\x1b,b", "1,1"])
@@ -182,3 +179,50 @@ def test_what_is_no_model_of_classes_is_told(tmp_path, data, says):
     (tmp_path / "m").write_bytes(data)
     with pytest.raises(InputError, match=says):
         import_model(tmp_path / "m")
+
+
+CELLS = "0\t" + "\t".join("3" * 13) + "\t0000002a" * 26 + "\n"
+# format and options -> a text of it
+TEXTS = {"svmlight-named": "ham 1:0.5 7:2\nspam 2:1\n", "multilabel": "a,b 1:1 2:2\nb 3:3\n 1:1\n",
+         "vw": "1 0.5 tag|a x:2 y |b:2 z\n-1 |a x\n",
+         "documents --ngrams word:1-2": "0\tthe dog ran\n1\tthe cat ran\n",
+         "csv": "label,size,colour\n1,0.5,red\n0,1.5,blue\n", "criteo": CELLS + "1" + CELLS[1:],
+         "auto": "1 1:0.5 7:2\n-1 2:1\n"}  # fmt: skip
+# what texts are made of, and the first bytes of other files
+WORDS = [*(bytes([byte]) for byte in b" \t\n\r,;:|#\"'.+-e0123456789\0\xff\xe4"), b"\r\n", b"1", b"-1", b"1:2", b"nan",
+         b"inf", b"1e999", b"0x1", b"9223372036854775808", b"qid:1", b"label", b"a", b"\xef\xbb\xbf", b"\xff\xfe",
+         b"\x1f\x8b", b"BZh9", b"PK\x03\x04", b"\x93NUMPY", b"PAR1", b"ARROW1", b"\x89HDF\r\n\x1a\n"]  # fmt: skip
+
+
+def any_bytes(whole: bytes) -> st.SearchStrategy[bytes]:
+    """Bytes without any order; pieces of a text and words in any order, behind its first bytes or not."""
+    pieces = st.integers(0, len(whole) - 1).map(lambda at: whole[at : at + 16])
+    mixed = st.lists(st.one_of(st.sampled_from(WORDS), pieces, st.binary(max_size=4)), max_size=40).map(b"".join)
+    return st.one_of(st.binary(max_size=200), mixed, mixed.map(lambda data: whole[:8] + data))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chosen", TEXTS)
+def test_any_bytes_are_read_or_refused(tmp_path, chosen):
+    text, store = tmp_path / "rows", tmp_path / "store.h5"
+    arguments = [str(text), str(store), "--overwrite", "--quiet", "--format", *chosen.split()]
+
+    def split(data: bytes) -> tuple[int, str]:
+        """(status, what was said)"""
+        text.write_bytes(data)
+        said = io.StringIO()
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+            try:
+                run(module_of("split").main, arguments)
+            except SystemExit as ended:
+                return ended.code or 0, said.getvalue()
+        return 0, said.getvalue()
+
+    @given(any_bytes(TEXTS[chosen].encode()))
+    def judged(data):
+        status, said = split(data)
+        assert status in (0, 2) and "Traceback" not in said
+        assert status == 0 or "error: " in said.rstrip("\n").rsplit("\n", 1)[-1], said
+
+    assert split(TEXTS[chosen].encode())[0] == 0
+    judged()

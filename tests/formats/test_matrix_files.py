@@ -117,7 +117,7 @@ def test_npy(dtype, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dense", [False, True])
-def test_h5ad(dense, tmp_path, capsys):
+def test_h5ad(dense, tmp_path, capsys, succeeds):
     X, y = matrix()
     X.resize(X.shape[0], 5_000)  # more names than come at once
     names = [f"gène {j}" for j in range(X.shape[1])]
@@ -135,8 +135,8 @@ def test_h5ad(dense, tmp_path, capsys):
     ]
     # from labels that are categories to predictions
     arguments = (tmp_path / "a.h5ad", tmp_path / "c.h5", "--label", "type")
-    assert run_in_process(capsys, split_command, *arguments)[0] == 0
-    assert run_in_process(capsys, train, tmp_path / "c.h5", tmp_path / "m.h5", "-C", "10")[0] == 0
+    succeeds(split_command, *arguments)
+    succeeds(train, tmp_path / "c.h5", tmp_path / "m.h5", "-C", "10")
     code, out, err = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "b.h5ad")
     assert code == 0 and set(out.split()) == {"B", "T"}, err
     assert np.mean((np.array(out.split()) == "T") == (y > 0)) > 0.85
@@ -219,23 +219,21 @@ def test_names_of_var_that_are_pandas_strings(tmp_path):
     assert in_source_order(tmp_path / "s.h5") == in_source_order(tmp_path / "t.h5")
 
 
-def test_predictions_and_streams(tmp_path, capsys):
+def test_predictions_and_streams(tmp_path, capsys, succeeds):
     X, y = matrix(200)
     sparse.save_npz(tmp_path / "X.npz", X)
     np.save(tmp_path / "y.npy", y)
     more = ("--labels-from", tmp_path / "y.npy", "--normalize", "l2", "--bits", "20")
     arguments = (tmp_path / "X.npz", tmp_path / "s.h5", *more)
-    code, _, err = run_in_process(capsys, split_command, *arguments)
-    assert code == 0, err
-    assert run_in_process(capsys, train, tmp_path / "s.h5", tmp_path / "m.h5")[0] == 0
+    succeeds(split_command, *arguments)
+    succeeds(train, tmp_path / "s.h5", tmp_path / "m.h5")
     _, out, _ = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "X.npz", "--scores")
     _, stored, _ = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "s.h5", "--scores")
     np.testing.assert_allclose(np.float64(out.split()), np.float64(stored.split()), rtol=1e-12)
     recipe = load_model(tmp_path / "m.h5").recipe
     assert (recipe.format, recipe.options) == ("npz", {"label": None})  # nothing of that input
     (tmp_path / "again.npz").write_bytes((tmp_path / "X.npz").read_bytes())
-    code, _, err = run_in_process(capsys, split_command, tmp_path / "again.npz", *arguments[1:4], "--append")
-    assert code == 0, err  # labels are given anew with each input
+    succeeds(split_command, tmp_path / "again.npz", *arguments[1:4], "--append")
     # a stream learns the same from the file as from its text
     found, reports = learned(tmp_path / "X.npz", "pa1", options={"labels_from": str(tmp_path / "y.npy")})
     with open(tmp_path / "rows.svm", "w") as file:

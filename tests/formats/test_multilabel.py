@@ -146,28 +146,23 @@ def test_each_label_against_the_rest(given_sets, store, loss, blocks):
 
 
 @pytest.mark.slow
-def test_commands_from_text_to_figures(given_sets, tmp_path, capsys):
+def test_commands_from_text_to_figures(given_sets, tmp_path, capsys, succeeds):
     folder, X, member = given_sets
     (tmp_path / "train.svm").write_text(text_of(X[:100], member[:100]))
     (tmp_path / "test.svm").write_text(text_of(X[100:], member[100:]) + "990 3:1\n")
     for name in ("train", "test"):
-        code, out, err = run_in_process(
-            capsys, split_main, tmp_path / f"{name}.svm", tmp_path / f"{name}.h5", "--format", "multilabel"
-        )
-        assert code == 0, err
+        _, out, err = succeeds(split_main, tmp_path / f"{name}.svm", tmp_path / f"{name}.h5", "--format", "multilabel")
         assert "labels: sets: " in out
     assert "next: blocksvm train" in err
     more = ("--valid", tmp_path / "test.h5", "--tol", "1e-4", "--bias", "1")
     arguments = (tmp_path / "train.h5", tmp_path / "m.h5", *more)
-    code, out, err = run_in_process(capsys, train_main, *arguments)
-    assert code == 0, err
+    succeeds(train_main, *arguments)
     model = load_model(tmp_path / "m.h5")
     assert model.labels == (0.0, 10.0, 20.0, 30.0, 40.0)
     assert "sets of 0, 10, 20, 30, 40" in run_in_process(capsys, info_main, tmp_path / "m.h5")[1]
     said = model.decision_function(X[100:]) > 0.0
     for name in ("test.svm", "test.h5"):
-        code, out, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / name)
-        assert code == 0, err
+        _, out, err = succeeds(predict_main, tmp_path / "m.h5", tmp_path / name)
         lines = [tuple(float(x) for x in line.split(",") if x) for line in out.split("\n")[:-1]]
         assert lines[:60] == [tuple(10.0 * c for c in np.flatnonzero(own)) for own in said]
         exact = int((said == member[100:]).all(axis=1).sum())

@@ -239,15 +239,15 @@ def test_what_was_decided_is_said(tmp_path, capsys):
     assert code == 0 and "columns:" not in err
 
 
-def test_a_model_of_one_form_predicts_the_others(tmp_path, capsys):
+def test_a_model_of_one_form_predicts_the_others(tmp_path, capsys, succeeds):
     random = np.random.default_rng(0)
     on, size = random.random(60) < 0.5, np.round(random.normal(size=60), 2)
     table = pa.table({"on": on, "size": size, "zip": random.integers(0, 3, 60), "label": on ^ (size > 1)})
     paths = [written(tmp_path, form, table) for form in FORMS]
     for path in paths[::2]:
         made = tmp_path / "s.h5", tmp_path / "m.h5"
-        assert run_in_process(capsys, split, path, made[0], "--categorical", "auto,zip", "--overwrite")[0] == 0
-        assert run_in_process(capsys, train, *made, "--overwrite")[0] == 0
+        succeeds(split, path, made[0], "--categorical", "auto,zip", "--overwrite")
+        succeeds(train, *made, "--overwrite")
         scores = []
         for other in paths:
             form = other.suffix[1:]

@@ -129,13 +129,13 @@ def test_rows_held_out_are_scaled_as_the_others(numbers, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["--scale max-abs", "--idf smooth --bits 20"])
-def test_features_that_have_no_factor_are_counted(kind, tmp_path, capsys):
+def test_features_that_have_no_factor_are_counted(kind, tmp_path, capsys, succeeds):
     """What was not counted when the store was made is left out, and said, once a change."""
     (tmp_path / "a.svm").write_text("1 1:4 2:1\n-1 1:-8\n")
     (tmp_path / "b.svm").write_text("1 1:4 7:1 9:2\n-1 7:-8\n1 11:2 2:1\n")
     (tmp_path / "c.svm").write_text("1 1:3\n")
     store, factor = tmp_path / "s.h5", kind.split()[0][2:]
-    assert run_in_process(capsys, split_command, tmp_path / "a.svm", store, *kind.split())[0] == 0
+    succeeds(split_command, tmp_path / "a.svm", store, *kind.split())
     code, out, _ = run_in_process(capsys, split_command, tmp_path / "b.svm", store, "--append")
     noted = f"note: new features left out: 3 ({store} has no {factor} for them; split all rows anew to learn them)"
     assert code == 0 and noted in " ".join(out.split())
@@ -148,7 +148,7 @@ def test_features_that_have_no_factor_are_counted(kind, tmp_path, capsys):
     assert f"note: new features left out: 3 ({store} has no {factor} for them)" in " ".join(out.split())
 
 
-def test_a_table_of_raw_numbers_reaches_the_tolerance(tmp_path, run_in_process):
+def test_a_table_of_raw_numbers_reaches_the_tolerance(tmp_path, run_in_process, succeeds):
     X, y = table(400, 4)
     X = X[:, :6]
     text = csv(tmp_path / "raw.csv", X, y)
@@ -164,7 +164,7 @@ def test_a_table_of_raw_numbers_reaches_the_tolerance(tmp_path, run_in_process):
         done = run_in_process(split_command, text, tmp_path / "raw.h5", "--overwrite", *given)
         noted.append("note: rows are long (norms up to" in done.out and "--scale max-abs evens them out" in done.out)
     assert noted == [True, False, False]
-    assert run_in_process(split_command, text, tmp_path / "raw.h5", "--overwrite").code == 0
+    succeeds(split_command, text, tmp_path / "raw.h5", "--overwrite")
     done = run_in_process(train, tmp_path / "raw.h5", tmp_path / "m.h5", "--max-outer", "20")
     assert "scale them, by --scale max-abs of split" in done.out
 

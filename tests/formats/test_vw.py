@@ -243,14 +243,14 @@ def test_a_stream_of_either_text_gives_the_same_model(written, tmp_path):
     assert found[0] == found[1]
 
 
-def test_the_commands_tell_the_format_and_predict_as_they_trained(written, tmp_path, capsys, monkeypatch):
+def test_the_commands_tell_the_format_and_predict_as_they_trained(written, tmp_path, monkeypatch, succeeds):
     text, hashing = written / "rows.vw", ["--bits", 5]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.read_bytes())))
-    assert run_in_process(capsys, split_command, "-", tmp_path / "s.h5", *hashing)[0] == 0
-    assert run_in_process(capsys, train_command, tmp_path / "s.h5", tmp_path / "m.h5", "--tol", "1e-4")[0] == 0
+    succeeds(split_command, "-", tmp_path / "s.h5", *hashing)
+    succeeds(train_command, tmp_path / "s.h5", tmp_path / "m.h5", "--tol", "1e-4")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.read_bytes())))
     stream = ["--learner", "pa1", "--model", tmp_path / "o.h5", *hashing]
-    assert run_in_process(capsys, stream_command, "-", *stream)[0] == 0
+    succeeds(stream_command, "-", *stream)
     # without labels, which only the model's recipe tells from svmlight text of features without values
     bare = tmp_path / "bare.txt"
     bare.write_bytes(b"\n".join(line[line.index(b"|") :] for line in text.read_bytes().splitlines()))
@@ -258,8 +258,7 @@ def test_the_commands_tell_the_format_and_predict_as_they_trained(written, tmp_p
         scores = []
         for source in (text, bare, tmp_path / "s.h5", written / "rows.svm"):
             options = ["--format", "svmlight"] if source.suffix == ".svm" else []
-            code, out, err = run_in_process(capsys, predict, tmp_path / model, source, "--scores", *options)
-            assert code == 0, err
+            _, out, err = succeeds(predict, tmp_path / model, source, "--scores", *options)
             scores.append(np.array(out.split(), float))
             if source == text:
                 assert "accuracy 0.9" in err or "accuracy 0.8" in err
@@ -268,7 +267,7 @@ def test_the_commands_tell_the_format_and_predict_as_they_trained(written, tmp_p
             np.testing.assert_allclose(other, scores[0], rtol=1e-6, atol=1e-6)
 
 
-def test_rows_without_a_label_are_counted_and_not_learned_from(written, tmp_path, capsys):
+def test_rows_without_a_label_are_counted_and_not_learned_from(written, tmp_path, succeeds):
     text = (written / "rows.vw").read_bytes().splitlines()
     mixed = tmp_path / "mixed.vw"
     mixed.write_bytes(b"\n".join(line + b"\n" + line[line.index(b"|") :] for line in text))
@@ -281,9 +280,7 @@ def test_rows_without_a_label_are_counted_and_not_learned_from(written, tmp_path
     assert dict(zip(a.feature_ids.tolist(), a.weights.tolist(), strict=True)) == dict(
         zip(b.feature_ids.tolist(), b.weights.tolist(), strict=True)
     )
-    code, out, _ = run_in_process(capsys, stream_command, mixed, "--learner", "pa1")
-    assert code == 0
-    assert "rows without a label: 300" in out
+    assert "rows without a label: 300" in succeeds(stream_command, mixed, "--learner", "pa1").out
     bare = tmp_path / "bare.vw"
     bare.write_bytes(b"|a b\n|a c\n")
     with pytest.raises(InputError, match="none of its 2 rows has a label"):
@@ -329,7 +326,7 @@ def test_formats_are_told_by_the_first_bytes(head, format_):
     assert sniffed(head, "rows") == format_
 
 
-def test_bits_of_a_model_or_prior_are_those_of_a_store(written, tmp_path, capsys):
+def test_bits_of_a_model_or_prior_are_those_of_a_store(written, tmp_path, capsys, refusal):
     save_stream(tmp_path / "prior.h5", learned(written / "rows.vw", "pa1", bits=6)[0])
     for bits, code in ((None, 2), (5, 2), (6, 0)):
         store = tmp_path / f"s{bits}.h5"
@@ -339,6 +336,6 @@ def test_bits_of_a_model_or_prior_are_those_of_a_store(written, tmp_path, capsys
         assert ended[0] == code
         assert code == 0 or "has features hashed to 6 bits" in ended[2]
     assert weights_by_id(tmp_path / "m.h5", 64)[1].bits == 6
-    code, _, err = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "s5.h5")
-    assert code == 2
-    assert "was split with --bits 5, the model's text with --bits 6; split it likewise" in err
+    assert "was split with --bits 5, the model's text with --bits 6; split it likewise" in refusal(
+        predict, tmp_path / "m.h5", tmp_path / "s5.h5"
+    )

@@ -1,9 +1,13 @@
-"""The examples in the docstrings of what Python users call run, in a folder with rows, their store and a model."""
+"""The examples in the docstrings of what Python users call run, and so does the demo."""
 
 import doctest
+import re
+import subprocess
+import sys
 
 import pytest
 import scipy
+from support.places import ROOT
 
 import blocksvm
 from blocksvm import estimators
@@ -31,3 +35,27 @@ def test_an_example_shows_what_it_prints(example, tmp_path, monkeypatch):
     told = []
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
     assert runner.run(example, out=told.append).failed == 0, "".join(told)
+
+
+@pytest.mark.process
+def test_small_demo(tmp_path):
+    folder = tmp_path / "demo"
+    done = subprocess.run([sys.executable, ROOT / "tools/demo.py", "--size", "small", "--folder", str(folder)],
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (folder / "model.h5").exists()
+    accuracy = float(re.search(r"accuracy ([0-9.]+) \(", done.stdout)[1])
+    majority = float(re.search(r"would give ([0-9.]+)", done.stdout)[1])
+    assert accuracy > majority
+    gap = float(re.search(r"certified relative gap ([0-9.e+-]+)", done.stdout)[1])
+    assert gap <= 1e-3
+    assert "YOURS.svm" in done.stdout and "the largest weights" in done.stdout
+
+
+@pytest.mark.process
+def test_an_existing_folder_is_refused(tmp_path):
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools/demo.py", "--folder", str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "--folder names a new folder" in done.stderr.splitlines()[-1]

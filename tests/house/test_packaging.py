@@ -1,4 +1,4 @@
-"""The installation: the blocksvm command, its metadata, and the oldest dependencies that it claims."""
+"""The installation: the blocksvm command, its metadata, the oldest dependencies that it claims; quick help."""
 
 import ast
 import importlib.metadata
@@ -14,7 +14,13 @@ import pytest
 from support.places import ROOT
 
 import blocksvm
+from blocksvm import structured
+from blocksvm.base.user_code import object_at
 from blocksvm.commands import COMMANDS, main
+from blocksvm.formats import FORMATS
+from blocksvm.losses import LOSSES
+from blocksvm.online import LEARNERS
+from blocksvm.online.methods import SOLVERS
 
 PACKAGE = Path(blocksvm.__file__).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -22,10 +28,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 def run(*arguments) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, cwd=ROOT)
-
-
-def test_it_is_cited_by_its_version():
-    assert f"version: {blocksvm.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_the_list_names_every_command_on_a_line(run_in_process):
@@ -99,14 +101,6 @@ def test_an_archive_is_refused_in_one_sentence(tmp_path):
     assert "blocksvm compiles its kernels from files; install it by pip, or unpack the archive" in done.stderr
 
 
-def test_licence_and_types():
-    told = importlib.metadata.metadata("blocksvm")
-    assert told["License-Expression"] == PROJECT["license"] == "BSD-3-Clause"
-    text = (ROOT / "LICENSE").read_text()
-    assert text.startswith("BSD 3-Clause License") and "The blocksvm developers" in text
-    assert (PACKAGE / "py.typed").exists()
-
-
 def test_what_the_package_offers_has_names_that_no_module_shares():
     stub = ast.parse((PACKAGE / "__init__.pyi").read_text())
     names = {alias.asname for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
@@ -134,3 +128,25 @@ def test_what_is_installed_is_what_is_claimed():
             for version in (importlib.metadata.version(name), bound)
         )
         assert there == least if Path(sys.prefix).name == "oldest" and "*" not in bound else there >= least, name
+
+
+@pytest.mark.parametrize("registry", [LOSSES, LEARNERS, SOLVERS, FORMATS, structured.LEARNERS, structured.TASKS])
+def test_a_registry_names_objects_of_its_class(registry):
+    wanted = tuple(map(object_at, registry.classes))
+    assert all(isinstance(registry.load(name), wanted) for name in registry)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_help_imports_nothing_heavy(command):
+    """Quick start is a matter of what is imported, which does not depend on the machine."""
+    code = (
+        "import sys, runpy; sys.argv = ['x', '--help']\n"
+        "try: runpy.run_module('blocksvm.%s', run_name='__main__')\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "heavy = {'numpy', 'numba', 'h5py', 'scipy'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)" % command
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "usage" in done.stdout

@@ -1,7 +1,5 @@
 """Compiling in ways that are not numba's usual one: inlined functions without counted references, own LLVM."""
 
-from __future__ import annotations
-
 import sys
 from types import FunctionType
 from typing import NamedTuple
@@ -75,16 +73,6 @@ def test_bounds_are_checked_where_it_is_asked_for(moved, count):
             checked(w, 0.3, to, i)
     (code,) = checked.inspect_llvm().values()
     assert "out of bounds" in code
-
-
-@needs_jit
-@pytest.mark.skipif(bool(config.BOUNDSCHECK), reason="bounds are checked everywhere")
-@pytest.mark.parametrize("moved", [moved_four, moved_eight])
-def test_otherwise_nothing_is_checked(moved):
-    plain = numba.njit(moved)
-    plain(np.ones(20), 0.3, np.zeros(20), 0)
-    (code,) = plain.inspect_llvm().values()
-    assert "out of bounds" not in code
 
 
 @kernel

@@ -18,7 +18,7 @@ from support.places import ROOT
 from support.training_cases import command, make_store, random_rows
 
 from blocksvm.base import log
-from blocksvm.kernels import inlined, inlined_with, specialised
+from blocksvm.kernels import inlined
 from blocksvm.kernels.compile import FOLDERS, cache_folder
 from blocksvm.online import get_learner
 from blocksvm.online.loops import loops_of
@@ -158,9 +158,6 @@ def test_a_first_run_says_that_it_compiles_and_a_second_one_has_the_same_bits(tm
         assert done.stderr.count("compiling kernels (first use only, some seconds)") == compiles
         models.append(h5py.File(tmp_path / f"{name}.h5")["weights"][()].tobytes())
     assert len(set(models)) == 1
-    shutil.rmtree(tmp_path / "cache")
-    quiet = command(store, tmp_path / "d.h5", "--quiet", env=env)
-    assert (quiet.returncode, quiet.stderr) == (0, "")
 
 
 # --- the folder -----------------------------------------------------------------------------------------------------
@@ -219,14 +216,17 @@ def test_an_unsafe_folder_is_not_used(tmp_path, monkeypatch, spoil):
 @pytest.mark.process
 @needs_jit
 def test_a_command_without_a_folder_says_so_once(tmp_path):
-    X, y = random_rows(n=60, d=10, dtype=np.float32)
-    store = make_store(tmp_path, X, y)
     (tmp_path / "cache").write_bytes(b"")
-    env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    done = command(store, tmp_path / "m.h5", env=env)
-    assert done.returncode == 0
-    assert done.stderr.count("kernels are compiled anew in each run") == 1
-    assert "Traceback" not in done.stderr and "Warning" not in done.stderr
+    lines = SUMS.format(kinds=["float64", "float32"]).strip().replace("\n", "\n    ")
+    code = (
+        "from blocksvm.cli import console\n"
+        f"def main(arguments):\n    console.Parser('test', '').parse_args([])\n    {lines}\n"
+        "console.run(main, [])"
+    )
+    out, err = python(code, tmp_path / "cache").communicate(timeout=60)
+    assert json.loads(out) == [25.0, 2]
+    assert err.count("kernels are compiled anew in each run") == 1
+    assert "Traceback" not in err and "Warning" not in err
 
 
 @pytest.mark.process
@@ -240,48 +240,6 @@ def test_folders_of_other_sources_are_removed_when_they_were_not_used_for_long(t
     line = "from blocksvm.kernels.compile import cache_folder; print(json.dumps(cache_folder().name))"
     own, _ = answer_of(python(line, tmp_path / "cache"))
     assert sorted(path.name for path in root.iterdir()) == sorted(["kernels-new", "other", own])
-
-
-# --- functions put in the place of others ---------------------------------------------------------------------------
-
-
-def upper(c):
-    return c
-
-
-def step(alpha, c):
-    """A coordinate step of a loss."""
-    return min(alpha + 1.0, upper(c))
-
-
-def take_steps(alphas, c):
-    total = 0.0
-    for i in range(alphas.shape[0]):
-        total += step(alphas[i], c)
-    return total
-
-
-@inlined
-def unbounded(c):
-    return np.inf
-
-
-@inlined
-def half(c):
-    return 0.5 * c
-
-
-@pytest.mark.parametrize(("bound", "total"), [(unbounded, 1.0 + 2.0 + 5.0), (half, 1.0 + 1.5 + 1.5)])
-def test_losses_share_a_step(bound, total):
-    own = inlined_with(step, "own_step", upper=bound)
-    assert specialised(take_steps, "steps", step=own)(np.array([0.0, 1.0, 4.0]), 3.0) == total
-
-
-def test_a_part_that_nobody_calls():
-    with pytest.raises(TypeError, match="step calls no lower"):
-        inlined_with(step, "own_step", lower=half)
-    with pytest.raises(TypeError, match="take_steps calls no upper"):
-        specialised(take_steps, "steps", upper=half)
 
 
 @pytest.mark.process

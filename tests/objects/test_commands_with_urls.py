@@ -25,7 +25,7 @@ def weights(data: bytes, tmp_path) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_outputs_and_inputs_are_objects(server, tmp_path, run_in_process, monkeypatch):
+def test_outputs_and_inputs_are_objects(server, tmp_path, run_in_process, monkeypatch, succeeds):
     """As with files, byte by byte where these have nothing of the place or the time."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temp"))
     (tmp_path / "temp").mkdir()
@@ -38,15 +38,14 @@ def test_outputs_and_inputs_are_objects(server, tmp_path, run_in_process, monkey
     stored = {}
     for root in (str(tmp_path), "s3://b"):
         rows, store, held = (f"{root}/{name}" for name in ("rows.svm", "s.h5", "held.h5"))
-        assert run_in_process(split.main, rows, store, "--holdout", "0.2", held, "--quiet").code == 0
-        assert run_in_process(split.main, f"{root}/more.svm", store, "--append", "--quiet").code == 0
+        succeeds(split.main, rows, store, "--holdout", "0.2", held, "--quiet")
+        succeeds(split.main, f"{root}/more.svm", store, "--append", "--quiet")
         assert run_in_process(split.main, rows, store).last_line.endswith("choose another name or add --overwrite")
         options = ("--log", f"{root}/t.jsonl", "--checkpoint", f"{root}/c.h5", "--valid", held, "--memory", "3MB")
-        assert run_in_process(train_command.main, store, f"{root}/m.h5", *options, "--max-outer", 2).code == 0
+        succeeds(train_command.main, store, f"{root}/m.h5", *options, "--max-outer", 2)
         # resumed, and its trace goes on
-        run = run_in_process(train_command.main, store, f"{root}/m.h5", *options, "--resume", "--overwrite")
-        assert run.code == 0, run.err
-        assert run_in_process(predict.main, f"{root}/m.h5", rows, f"{root}/p.txt", "--scores").code == 0
+        succeeds(train_command.main, store, f"{root}/m.h5", *options, "--resume", "--overwrite")
+        succeeds(predict.main, f"{root}/m.h5", rows, f"{root}/p.txt", "--scores")
         names = ("s.h5", "held.h5", "m.h5", "t.jsonl", "p.txt")
         stored[root] = {name: place(f"{root}/{name}") for name in names}
     data = {name: server.objects.data[f"b/{name}"] for name in stored["s3://b"]}

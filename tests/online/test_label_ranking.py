@@ -1,7 +1,5 @@
 """Online learners on sets of labels: the pair ranked worst, from text, stores, streams and Python."""
 
-from __future__ import annotations
-
 import itertools
 import json
 
@@ -10,6 +8,7 @@ import pytest
 import scipy.sparse
 from support.online_cases import agree, csr, rows
 from support.passive_aggressive import pair_of, step_of
+from support.plain_learners import plain_runner
 from support.stream_cases import SMALL_PIECES, learned
 from support.training_cases import make_store, run_in_process, stop_after, train
 
@@ -25,7 +24,6 @@ from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import Scores
 from blocksvm.online import loops
 from blocksvm.online.loops import SetTable
-from blocksvm.online.runner import Runner
 from blocksvm.store.reader import open_store
 from blocksvm.streaming.predictions import Predictions
 
@@ -83,7 +81,7 @@ def test_the_pair_ranked_worst_is_learned_from(learner, case):
     W, loss, mistakes, _ = ranked(learner, 0.05, X, sets)
     distinct = sorted(set(sets))
     y = np.array([distinct.index(own) for own in sets], np.int16)
-    runner = Runner(learner, case, {}, n_classes=K, targets="sets")
+    runner = plain_runner(learner, case, {}, n_classes=K, targets="sets")
     results = []
     for size in (1, 7, N):
         state = runner.new_state(D)
@@ -124,13 +122,12 @@ def test_sets_of_one_are_single_labels(store):
     assert np.array_equal(alone.model.weights, as_sets.model.weights)
 
 
-def test_from_text_to_rankings(store, tmp_path, capsys):
+def test_from_text_to_rankings(store, tmp_path, capsys, succeeds):
     X, sets = given_sets()
     W, loss, mistakes, _ = ranked("pa1", 0.05, X, sets)
     arguments = (store, tmp_path / "m.h5", "--learner", "pa1", "-C", "0.05", "--order", "stored", "--valid", store,
                  "--log", tmp_path / "t.jsonl")  # fmt: skip
-    code, out, err = run_in_process(capsys, train_main, *arguments)
-    assert code == 0, err
+    succeeds(train_main, *arguments)
     model = load_model(tmp_path / "m.h5")
     assert (model.labels, model.multilabel, model.ranks) == ((0.0, 10.0, 20.0, 30.0), True, True)
     agree(model.weights[:, np.argsort(model.feature_ids)], W)
@@ -210,15 +207,14 @@ def test_what_cannot_be_is_refused(store, tmp_path):
 LABELS = (0.0, 10.0, 20.0, 30.0)
 
 
-def test_a_stream_of_sets_is_training_in_stored_order(store, tmp_path, capsys):
+def test_a_stream_of_sets_is_training_in_stored_order(store, tmp_path, capsys, succeeds, refusal):
     X, sets = given_sets()
     text = tmp_path / "rows.svm"
     text.write_text(text_of(X, sets))
     own = (text, "--format", "multilabel", "--learner", "pa1", "-C", "0.05")
     named = (*own, "--targets", "sets", "--labels", "0,10,20,30")
     more = ("--model", tmp_path / "m.h5", "--predictions", tmp_path / "p", "--scores", "--log", tmp_path / "t")
-    code, out, err = run_in_process(capsys, stream_main, *named, *more)
-    assert code == 0, err
+    out = succeeds(stream_main, *named, *more).out
     W, loss, mistakes, scores = ranked("pa1", 0.05, X, sets)
     assert f"average loss {loss / N:.6f}, mistakes {mistakes / N:.4%}" in out
     model = load_model(tmp_path / "m.h5")
@@ -227,14 +223,15 @@ def test_a_stream_of_sets_is_training_in_stored_order(store, tmp_path, capsys):
     np.testing.assert_allclose(np.loadtxt(tmp_path / "p"), scores, rtol=1e-6, atol=1e-9)
     # and it is gone on with, by another stream and by training
     again = ("--continue-from", tmp_path / "m.h5", "--model", tmp_path / "n.h5", "--format", "multilabel")
-    assert run_in_process(capsys, stream_main, text, *again)[0] == 0
+    succeeds(stream_main, text, *again)
     with open_store(store) as source:
         trained = fit(source, continue_from=tmp_path / "m.h5", order="stored")
     agree(load_model(tmp_path / "n.h5").weights[:, np.argsort(load_model(tmp_path / "n.h5").feature_ids)],
           trained.model.weights[:, np.argsort(trained.model.feature_ids)], 1e-12)  # fmt: skip
-    code, out, err = run_in_process(capsys, stream_main, *own, "--labels", "0,10,20,30")
-    assert code == 2
-    assert "not one of 0 and 10 and 20 and 30; name the labels with --labels, or its sets with --targets sets" in err
+    assert (
+        "not one of 0 and 10 and 20 and 30; name the labels with --labels, or its sets with --targets sets"
+        in refusal(stream_main, *own, "--labels", "0,10,20,30")
+    )
     code, out, err = run_in_process(capsys, stream_main, *own, "--targets", "sets")
     assert (code, "name the labels that sets may hold with --labels" in err) == (2, True)
 

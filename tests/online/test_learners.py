@@ -1,93 +1,35 @@
-"""Learners as data: settings through every file, rows of different importance, divergence, positions beyond 2^31."""
-
-from __future__ import annotations
+"""Learners as data: settings through every file, rows of different importance, divergence, learners from elsewhere."""
 
 import json
 import math
-import mmap
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from support.online_cases import CASES, csr, rows, runner_for
+from support.online_cases import CASES, agree, csr, rows, runner_for
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import LOSSES, plain_runner
 from support.stream_cases import text_of
 from support.training_cases import make_store, random_rows, run_in_process, train
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.base.settings import plain
 from blocksvm.base.user_code import by_user
 from blocksvm.commands.info import main as info
 from blocksvm.commands.stream import main as stream
 from blocksvm.commands.train import main as train_main
+from blocksvm.kernels import inlined
 from blocksvm.model.model_file import describe_model
 from blocksvm.online import LEARNERS, get_learner
-from blocksvm.online.learner import SHARED, WEIGHTS, Learner
-from blocksvm.online.loops import LOSS_SUM, ROWS
+from blocksvm.online.learner import NUMBERS, STEP, WEIGHTS, Learner, Rule, Settings
+from blocksvm.online.loops import LOSS_SUM, ROWS, SetTable
+from blocksvm.online.memory import layout
 from blocksvm.online.runner import Runner
-from blocksvm.problems.problem_settings import LossName
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.descriptions import as_json
+from blocksvm.testing import check_learner
 
-MAP_NORESERVE = 0x4000  # of Linux; mmap has it from Python 3.14 on
-
-
-def values_of(setting) -> list:
-    """Legal values of a setting that are not its default: a common one, and the ends of its range."""
-    if setting.kind is bool:
-        return [True]
-    if setting.name == "costs":
-        return [setting.checked([[0.0, 1.5], [1e-300, 0.0]])]
-    if setting.choices:
-        return [choice for choice in setting.choices if choice != setting.default]
-    if isinstance(setting, LossName):
-        return ["squared-hinge", "squared"]
-    if setting.kind is str:
-        return ["module:attribute"]
-    low = setting.least if setting.least is not None else np.nextafter(setting.above, math.inf)
-    if setting.infinite:
-        high = math.inf
-    else:
-        high = setting.most if setting.most is not None else np.nextafter(setting.below, -math.inf)
-    if setting.kind is int:
-        return [7, int(high)]
-    middle = 0.7 if low < 0.7 < high else 3.5
-    return [value for value in (middle, float(low), float(high)) if value > 0.0 or setting.least == 0.0]
-
-
-def settings_of(name):
-    learner = get_learner(name)
-    chosen_by = learner.chooser
-    for choice, one in learner.variants.items() or [(None, learner)]:
-        needed = {"lam": 0.1, "max_norm": 9.0, "n_features": 99}
-        base = {s.name: needed[s.name] for s in one.settings if s.name in needed and s.name != "n_features"}
-        if chosen_by:
-            base[chosen_by] = choice
-        if "n_features" in one.settings:
-            base["n_features"] = 99
-        for setting in one.settings + SHARED.without("multiclass"):
-            for value in values_of(setting):
-                if setting.name == chosen_by or (setting.name == "C" and "lam" in base):
-                    continue
-                yield base | {setting.name: value}
-
-
-@pytest.mark.parametrize("name", LEARNERS)
-def test_settings_come_back_as_they_were(name):
-    """Each at values that are not its default, and at the ends of its range, through JSON."""
-    learner = get_learner(name)
-    takes = learner.settings + SHARED
-    seen = set()
-    for given in settings_of(name):
-        own = {key: value for key, value in given.items() if key not in SHARED}
-        shared = {key: value for key, value in given.items() if key in SHARED}
-        found = learner.resolve(own) | SHARED.resolve(shared, name)
-        back = takes.restored(json.loads(json.dumps(plain(found), allow_nan=False)))
-        assert back == {key: value for key, value in found.items() if value is not None}
-        assert {key: back[key] for key in given} == given
-        seen |= set(given)
-    assert seen >= set(takes.names()) - {"multiclass", "C"}
+pytestmark = pytest.mark.usefixtures("plain_loops")
 
 
 GIVEN = [
@@ -100,7 +42,7 @@ GIVEN = [
 
 
 @pytest.mark.parametrize(("name", "options", "expected"), GIVEN)
-def test_settings_are_in_models_checkpoints_and_logs(tmp_path, capsys, name, options, expected):
+def test_settings_are_in_models_checkpoints_and_logs(tmp_path, capsys, name, options, expected, succeeds):
     X, y = random_rows(n=40, seed=3, dtype=np.float32)
     store, text = make_store(tmp_path, X, y), text_of(tmp_path, X, y)
     made = {}
@@ -110,8 +52,7 @@ def test_settings_are_in_models_checkpoints_and_logs(tmp_path, capsys, name, opt
     ):
         names = {"MODEL": tmp_path / f"{command}.h5", "LOG": tmp_path / f"{command}.jsonl"}
         arguments = [names.get(one, one) for one in arguments]
-        code, _, err = run_in_process(capsys, main, *arguments, *options)
-        assert code == 0, err
+        succeeds(main, *arguments, *options)
         events = [json.loads(line) for line in names["LOG"].read_text().splitlines()]
         assert events[0]["event"] == "start"
         code, told, _ = run_in_process(capsys, info, names["MODEL"], "--json")
@@ -119,11 +60,8 @@ def test_settings_are_in_models_checkpoints_and_logs(tmp_path, capsys, name, opt
         assert as_json(describe_model(names["MODEL"]).method) == made[command]
     assert made["train"] == made["stream"]
     assert expected.items() <= made["train"]["settings"].items()
-    code, _, err = run_in_process(
-        capsys, train_main, store, tmp_path / "again.h5", "--solver", name, *options, "--checkpoint", tmp_path / "c",
-        "--resume", "--max-outer", 2,
-    )  # fmt: skip
-    assert code == 0, err
+    succeeds(train_main, store, tmp_path / "again.h5", "--solver", name, *options, "--checkpoint", tmp_path / "c",
+        "--resume", "--max-outer", 2)  # fmt: skip
 
 
 # -- rows of different importance
@@ -142,9 +80,8 @@ def of_rows(name, given, X, y, weights, average=False):
     """(runner, state, scores) after all rows, in plain Python."""
     runner, d = plain_runner(name, given, {"n_features": X.shape[1]}, average=average), X.shape[1]
     state, scores = runner.new_state(d), np.empty(len(y))
-    with np.errstate(all="ignore"):  # as compiled
-        runner.learn(csr(X, np.float64), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, state,
-                     weights=weights, scores=scores)  # fmt: skip
+    runner.learn(csr(X, np.float64), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, state,
+                 weights=weights, scores=scores)  # fmt: skip
     return runner, state, scores
 
 
@@ -200,7 +137,7 @@ def test_importance_multiplies_a_gradient(name, average):
 # -- weights that are no numbers any more
 
 
-def test_a_learner_that_diverges_says_so_and_saves_nothing(tmp_path, capsys):
+def test_a_learner_that_diverges_says_so_and_saves_nothing(tmp_path, capsys, refusal):
     X, y = random_rows(n=200, seed=4, dtype=np.float32)
     X = X * np.float32(100.0)
     store, text = make_store(tmp_path, X, y), text_of(tmp_path, X, y)
@@ -222,9 +159,7 @@ def test_a_learner_that_diverges_says_so_and_saves_nothing(tmp_path, capsys):
         assert not model.exists() and not figures.exists()
     for bad in (("--bias", "nan"), ("--bias", "inf"), ("--step", "1e308"), ("--step", "nan")):
         for main, arguments in ((train_main, (store, model, "--solver", "ogd")), (stream, (text, "--learner", "ogd"))):
-            code, _, err = run_in_process(capsys, main, *arguments, *bad)
-            assert code == 2, bad
-            assert bad[0] in err.splitlines()[-1]
+            assert bad[0] in refusal(main, *arguments, *bad)
 
 
 def test_a_score_that_is_none_counts_as_a_loss_that_is_none():
@@ -236,25 +171,6 @@ def test_a_score_that_is_none_counts_as_a_loss_that_is_none():
         runner.learn(csr(np.ones((1, 2))), np.ones(1, np.int16), np.zeros(1, np.int32), 2, state)
     with pytest.raises(InputError, match="its weights overflowed"):
         runner.weights(state, np.empty(3))
-
-
-# -- many classes
-
-
-def test_classes_times_features_may_exceed_two_to_the_31():
-    """In 26 GB of memory that is promised by nobody, of which some pages are used."""
-    d, k = (1 << 30) + 5, 3
-    runner = Runner("perceptron", {}, {}, n_classes=k, rule="prototype")
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
-    columns = np.frombuffer(mmap.mmap(-1, 8 * k * (d + 1), flags), np.float64)
-    state = runner.new_state(0)
-    state.columns = columns
-    matrix = np.array([0, 2], np.int64), np.array([3, d - 1], np.int32), np.array([1.0, 2.0], np.float32)
-    runner.learn(matrix, np.array([2], np.int16), np.zeros(1, np.int32), d, state)
-    right, wrong = 2 * (d + 1), 0
-    assert columns[[right + 3, right + d - 1]].tolist() == [1.0, 2.0]
-    assert columns[[wrong + 3, wrong + d - 1]].tolist() == [-1.0, -2.0]
-    assert columns[d + 1 : 2 * (d + 1) : 1 << 20].sum() == 0.0
 
 
 # -- learners from elsewhere
@@ -294,3 +210,133 @@ def test_a_learner_declares_all_of_itself(name):
 def test_an_unfinished_pass_of_a_learner_from_a_matrix_trains():
     X, y = random_rows(n=50, seed=5)
     assert train(Matrix(X, y), solver="blocksvm.online.rules.gradient:OGD", max_outer=1).w.any()
+
+
+D = 20
+
+
+def perceptron(w, x, y, z, state):
+    return w + state.settings["step"] * state.importance * y * x if y * z <= 0.0 else w
+
+
+def adagrad(w, x, y, z, state):
+    g = -state.importance * y * x * (y * z < 1.0)
+    state.squares += g * g
+    state.steps += 1.0
+    return w - state.settings["step"] * g / (1.0 + np.sqrt(state.squares))
+
+
+PERCEPTRON = Learner(name="numpy-perceptron", update_numpy=perceptron, settings=Settings((STEP,)))
+ADAGRAD = Learner(
+    name="numpy-adagrad",
+    update_numpy=adagrad,
+    settings=Settings((STEP,)),
+    rule=Rule(columns=layout("weight", "squares", averaging=("lagged",)), scalars=layout("rounds", "steps")),
+    targets={NUMBERS: lambda learner: replace(learner, targets={}, loss="squared")},
+)
+
+
+def learned(learner, y, sets=None, weights=None, **options):
+    X, _ = rows(n=80, d=D, density=0.4)
+    runner = Runner(learner, {"step": 0.5}, {}, key=3, **options)
+    state, scores = runner.new_state(D), np.empty((80, runner.n_vectors) if runner.rule else 80)
+    order = np.random.default_rng(0).permutation(80).astype(np.int32)
+    state.prior = np.linspace(-0.1, 0.1, (D + 1) * runner.n_vectors)
+    runner.learn(csr(X), y, order, D, state, scores=scores, sets=sets, weights=weights)
+    return runner.weights(state, np.empty((D + 1) * runner.n_vectors)), scores, state.tally
+
+
+SIGNS = rows(n=80, d=D, density=0.4)[1].astype(np.int16)
+THREE = (np.arange(80) % 3).astype(np.int16)
+TABLE = SetTable.of([(0,), (0, 2), (1, 2)])
+
+
+@pytest.mark.parametrize(
+    ("y", "options"),
+    [
+        (SIGNS, {}),
+        (SIGNS, {"average": True, "bias": 0.5, "weights": np.arange(80) % 4 / 2.0}),
+        (SIGNS, {"query": 0.3}),
+        (THREE, {"n_classes": 3, "average": True}),
+        (THREE, {"n_classes": 3, "rule": "rest", "bias": 1.0}),
+        (THREE, {"n_classes": 3, "targets": "sets", "sets": TABLE}),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
+)
+def test_it_does_what_the_same_rule_of_the_package_does(y, options):
+    for found, expected in zip(learned(PERCEPTRON, y, **options), learned("perceptron", y, **options), strict=True):
+        agree(found, expected, 1e-12)
+
+
+@pytest.mark.parametrize("learner", [PERCEPTRON, ADAGRAD], ids=["perceptron", "adagrad"])
+def test_it_keeps_what_a_learner_promises(learner):
+    check_learner(learner, {"step": 0.5})
+    if learner.targets:
+        check_learner(learner, {"step": 0.1}, targets="numbers")
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("what", ["nothing was learned", "a number is not finite|overflowed", "one by one"])
+def test_the_check_finds_what_is_broken(what):
+    calls = []
+
+    def update(w, x, y, z, state):
+        calls.append(0)
+        return {"n": w, "a": w + np.inf, "o": w + len(calls) * y * x}[what[0]]
+
+    with pytest.raises((AssertionError, ValueError), match=what):
+        check_learner(Learner(name="broken", update_numpy=update))
+
+
+@inlined
+def twice(j, memory):
+    return 2.0 * memory.columns[j * memory.width]
+
+
+def test_the_check_finds_a_mean_and_a_score_of_other_weights():
+    pa = get_learner("pa")
+    with pytest.raises(AssertionError, match="the mean is not"):
+        check_learner(pa.like(mean=pa.rule.current))
+    with pytest.raises(AssertionError, match="a score is not"):
+        check_learner(pa.like(current=twice))
+
+
+C, EPSILON = 0.3, 0.25
+KINDS = {"pa": {}, "pa1": {"C": C}, "pa2": {"C": C}}
+LARGE = 1e9  # of C, in the place of infinity: no step is as long
+SAME = {  # loss, C of the batch problem: the learner whose step it is
+    "pa1": ("hinge", C),
+    "pa2": ("squared-hinge", C),
+    "pa": ("hinge", LARGE),
+}
+SAME_OF_NUMBERS = {
+    "pa1": ("epsilon-insensitive", C),
+    "pa2": ("squared-epsilon-insensitive", C),
+    "pa": ("epsilon-insensitive", LARGE),
+}
+
+
+@pytest.mark.parametrize("block_chunks", [1, 40])
+@pytest.mark.parametrize("kind", SAME)
+def test_the_first_reading_of_dual_coordinate_descent_is_an_epoch_of_the_learner(kind, block_chunks):
+    """Every dual variable begins at 0, so one pass over the rows in their order makes PA's steps."""
+    X, y = random_rows(n=40, seed=12)
+    loss, cost = SAME[kind]
+    source = Matrix(X, y, chunk_rows=np.arange(40))
+    online = fit(source, learner=kind, order="stored", max_outer=1, **KINDS[kind])
+    batch = fit(source, C=cost, loss=loss, order="stored", max_outer=1, tol=0.0, schedule="1", working_set="none",
+                block_chunks=block_chunks)  # fmt: skip
+    assert batch.status == "max-outer"
+    np.testing.assert_allclose(batch.model.weights, online.model.weights, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", SAME_OF_NUMBERS)
+def test_the_first_reading_of_regression_is_an_epoch_of_the_learner(kind):
+    X, _ = random_rows(n=40, seed=13)
+    y = np.random.default_rng(13).standard_normal(40)
+    loss, cost = SAME_OF_NUMBERS[kind]
+    source = Matrix(X, y, chunk_rows=np.arange(40))
+    online = fit(source, learner=kind, order="stored", max_outer=1, targets="numbers", epsilon=EPSILON, **KINDS[kind])
+    batch = fit(source, C=cost, loss=loss, order="stored", max_outer=1, tol=0.0, schedule="1", working_set="none",
+                block_chunks=1, epsilon=EPSILON)  # fmt: skip
+    np.testing.assert_allclose(batch.model.weights, online.model.weights, rtol=1e-9, atol=1e-12)

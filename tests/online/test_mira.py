@@ -1,8 +1,6 @@
 """MIRA of Crammer and Singer (2003): the step against a numerical optimiser, what it never does, and from text to
 model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.optimize
@@ -10,16 +8,17 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from support.online_cases import agree, csr, rows
-from support.training_cases import run_in_process, svmlight, train
+from support.plain_learners import plain_runner
+from support.training_cases import svmlight, train
 
 from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
 from blocksvm.commands.stream import main as stream_main
 from blocksvm.model.model_file import load_model
 from blocksvm.online import loops
 from blocksvm.online.rules.mira import SCALAR
-from blocksvm.online.runner import Runner
 from blocksvm.sources.matrix import Matrix
+
+pytestmark = pytest.mark.usefixtures("plain_loops")
 
 D, K = 5, 4
 numbers = st.integers(-20, 20).map(lambda n: n / 8.0)
@@ -27,7 +26,7 @@ numbers = st.integers(-20, 20).map(lambda n: n / 8.0)
 
 def after(W, x, c):
     """W after one row of class c."""
-    runner = Runner("mira", {}, {}, n_classes=len(W))
+    runner = plain_runner("mira", {}, {}, n_classes=len(W))
     state = runner.new_state(D)
     state.columns[:] = np.hstack([W, np.zeros((len(W), 1))]).reshape(-1)
     state.scalars[SCALAR.started] = 1.0
@@ -86,7 +85,7 @@ def test_a_step_meets_the_conditions_of_its_minimum(W, x, c):
 
 def test_the_first_row_with_entries_makes_the_start():
     X = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 3.0]])
-    runner = Runner("mira", {}, {}, n_classes=3)
+    runner = plain_runner("mira", {}, {}, n_classes=3)
     state = runner.new_state(2)
     matrix, y, order = csr(X), np.array([1, 1, 0], np.int16), np.arange(3, dtype=np.int32)
     runner.learn(matrix, y, order[:1], 2, state)
@@ -119,7 +118,7 @@ def by_definition(X, y, k):
 
 def test_two_classes_are_two_opposite_prototypes():
     X, y = rows(n=120, d=D, seed=2)
-    two = Runner("mira", {}, {})
+    two = plain_runner("mira", {}, {})
     state = two.new_state(D)
     two.learn(csr(X), y.astype(np.int16), np.arange(120, dtype=np.int32), D, state)
     w = two.weights(state, np.empty(D + 1))[:D]
@@ -127,7 +126,7 @@ def test_two_classes_are_two_opposite_prototypes():
     agree(np.array([-w, w]), W)
 
 
-def test_from_python_and_from_a_stream(tmp_path, capsys):
+def test_from_python_and_from_a_stream(tmp_path, succeeds):
     # no row twice: a step ends in equal scores, and of these rounding tells which is the highest
     rng = np.random.default_rng(6)
     X = rng.standard_normal((150, D)).astype(np.float32).astype(float)
@@ -141,29 +140,9 @@ def test_from_python_and_from_a_stream(tmp_path, capsys):
     assert blocks[0].same(blocks[1])
     assert blocks[0].same(blocks[2])
     (tmp_path / "rows.svm").write_text(svmlight(X, y, first_id=0))
-    code, out, err = run_in_process(
-        capsys,
-        stream_main,
-        tmp_path / "rows.svm",
-        "--learner",
-        "mira",
-        "--labels",
-        "0,1,2,3",
-        "--model",
-        tmp_path / "m",
-    )
-    assert code == 0, err
+    out = succeeds(
+        stream_main, tmp_path / "rows.svm", "--learner", "mira", "--labels", "0,1,2,3", "--model", tmp_path / "m"
+    ).out
     assert f"mistakes {mistakes / 150:.4%}" in out
     model = load_model(tmp_path / "m")
     agree(model.weights[:, np.argsort(model.feature_ids)], W)
-
-
-def test_what_it_does_not_take_is_refused(tmp_path):
-    X = scipy.sparse.csr_matrix(np.eye(3))
-    with pytest.raises(InputError, match="its rule is for rows of one label each"):
-        fit(X, [{1}, {2}, {1, 2}], learner="mira")
-    with pytest.raises(InputError, match="does not support weights of rows"):
-        fit(X, [1, 2, 3], learner="mira", sample_weight=[1.0, 2.0, 1.0])
-    fit(X, [1, 2, 3], learner="pa1").save(tmp_path / "m")
-    with pytest.raises(InputError, match="prior"):
-        fit(X, [1, 2, 3], learner="mira", prior=tmp_path / "m")

@@ -1,7 +1,5 @@
 """Rows and labels as Python users give them: one function makes CSR of all of it, for training and for predictions."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

@@ -5,16 +5,9 @@ import pytest
 import scipy.optimize
 import scipy.special
 import scipy.stats
-import sklearn
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-from sklearn.linear_model import Perceptron as SklearnPerceptron
-from sklearn.linear_model import SGDClassifier, SGDRegressor
 from support.plain_learners import LEARNERS, LOSSES, MultiPrototype, OneVsRest, run
 
 INF = float("inf")
-R2 = 2**0.5
 
 CASES = [
     ("perceptron", {}),
@@ -135,18 +128,6 @@ def minimise(objective, start, constraints):
     raise AssertionError(f"no point fulfils the KKT conditions: residual {residual(p, multipliers):.1e}")
 
 
-def test_minimise_finds_known_minimisers_and_accepts_nothing_else():
-    # the nearest point to (3, 1) of the unit disc's right half below y = 1/4: the line and the circle are both active
-    def distance(p):
-        return 0.5 * np.sum((p - np.array([3.0, 1.0])) ** 2)
-
-    disc, below, right = (lambda p: 1 - p @ p), (lambda p: 0.25 - p[1]), (lambda p: p[0])
-    np.testing.assert_allclose(minimise(distance, [0.1, 0.0], [disc, below, right]), [15**0.5 / 4, 0.25], atol=1e-9)
-    np.testing.assert_allclose(minimise(distance, [0.1, 0.0], [right]), [3, 1], atol=1e-9)
-    with pytest.raises(AssertionError, match="KKT"):  # no point is feasible
-        minimise(distance, [0.1, 0.0], [right, lambda p: -1 - p[0]])
-
-
 @pytest.mark.parametrize("y", [-1, 1])
 @pytest.mark.parametrize("name", ["pa", "pa1", "pa2"])
 @pytest.mark.parametrize("C", [0.05, 3.0])
@@ -261,34 +242,6 @@ def test_confidence_weighted_step_is_the_minimiser(name, C, m, y):
         np.testing.assert_allclose(learner.variance, np.diag(covariance), rtol=1e-7)
 
 
-def published_stdev(m, v, phi, C=None, squared=False):
-    """alpha and beta of CW-stdev, SCW-I (C) and SCW-II (C, squared), as printed."""
-    psi, zeta = 1 + phi**2 / 2, 1 + phi**2
-    if squared:
-        n = v + 1 / (2 * C)
-        gamma = phi * np.sqrt(phi**2 * m**2 * v**2 + 4 * n * v * (n + v * phi**2))
-        alpha = max(0, (-(2 * m * n + phi**2 * m * v) + gamma) / (2 * (n**2 + n * v * phi**2)))
-    else:
-        alpha = max(0, (-m * psi + np.sqrt(m**2 * phi**4 / 4 + v * phi**2 * zeta)) / (v * zeta))
-        alpha = alpha if C is None else min(C, alpha)
-    u = 0.25 * (-alpha * v * phi + np.sqrt(alpha**2 * v**2 * phi**2 + 4 * v)) ** 2
-    return alpha, alpha * phi / (np.sqrt(u) + v * alpha * phi)
-
-
-@MARGINS
-@pytest.mark.parametrize(
-    ("name", "C", "squared"),
-    [("cw-stdev", None, False), ("scw1", 0.2, False), ("scw1", 9.0, False), ("scw2", 0.2, True)],
-)
-def test_scaled_form_of_the_confidence_weighted_step_is_the_published_one(name, C, squared, m, y):
-    learner = LEARNERS[name](3, **({} if C is None else {"C": C}))
-    learner.w, learner.variance = at_margin(m, y), VAR0
-    learner.learn(X0, y)
-    alpha, beta = published_stdev(m, VAR0 @ X0**2, scipy.stats.norm.ppf(0.9), C, squared)
-    np.testing.assert_allclose(learner.w, at_margin(m, y) + alpha * y * VAR0 * X0, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(learner.variance, VAR0 - beta * VAR0**2 * X0**2, rtol=1e-12)
-
-
 # Perceptrons, gradient steps and mirrors
 
 
@@ -324,16 +277,6 @@ def test_linearised_forel_and_the_euclidean_mirror_follow_gradient_descent(loss)
     for other in (forel, omd, two_norm):
         for a, b in zip(ogd, other, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-12)
-
-
-def test_projected_gradient_descent_by_hand():
-    rounds = [((3, 4), 1), ((0, 1), 1), ((0, 1), -1), ((0, 0), 1), ((1, 0), -1)]
-    # step 1: (3, 4) to (1.2, 1.6); m = 1.6: stays; (1.2, 0.6) lies inside the radius 2; stays; (0.2, 0.6)
-    expected = [(1.2, 1.6), (1.2, 1.6), (1.2, 0.6), (1.2, 0.6), (0.2, 0.6)]
-    np.testing.assert_allclose(after(LEARNERS["ogd"](2, decay="constant", radius=2.0), *rounds), expected, rtol=1e-14)
-    # steps 1, -, 1/sqrt3, -, 1/sqrt5; without the ball (3, 4), then m = -4, then m = -3
-    expected = [(3, 4), (3, 4), (3, 4 - 3**-0.5), (3, 4 - 3**-0.5), (3 - 5**-0.5, 4 - 3**-0.5)]
-    np.testing.assert_allclose(after(LEARNERS["ogd"](2), *rounds), expected, rtol=1e-14)
 
 
 def test_epsilon_reaches_the_loss():
@@ -472,92 +415,7 @@ def test_adagrad_fobos_step_is_the_minimiser(delta):
     check_each(path("adagrad-fobos", l1=0.2, step=0.8, delta=delta), objective)
 
 
-def test_subgradient_by_hand():
-    learner = LEARNERS["subgradient"](2, l1=0.1, step=1.0)
-    # w = 0 has sign 0; then eta = 1/sqrt2 and m = 4; eta = 1/sqrt3 and a row of zeros; eta = 1/2 and g = (0, 1)
-    first = (2.0, 0.0)
-    second = (2 - 0.1 / R2, 0.0)
-    third = (second[0] - 0.1 / 3**0.5, 0.0)
-    fourth = (third[0] - 0.05, -0.5)
-    weights = after(learner, ((2, 0), 1), ((2, 0), 1), ((0, 0), 1), ((0, 1), -1))
-    np.testing.assert_allclose(weights, [first, second, third, fourth], rtol=1e-14)
-
-
-def test_defaults_of_the_gradient_learners():
-    for name in ("adagrad-rda", "adagrad-fobos"):
-        # H = 1 + 2
-        np.testing.assert_allclose(after(LEARNERS[name](2), ((2, 0), 1)), [(2 / 3, 0)], rtol=1e-14)
-    for name in ("ogd", "subgradient", "fobos", "hf-fobos"):
-        # t = 2 has m = 4 without and m = -2 with the label negated: eta = 1/sqrt2
-        weights = after(LEARNERS[name](2), ((2, 0), 1), ((1, 0), -1))
-        np.testing.assert_allclose(weights, [(2, 0), (2 - 1 / R2, 0)], rtol=1e-14)
-
-
-def test_pegasos_by_hand():
-    learner = LEARNERS["pegasos"](2, lam=0.25)
-    # radius 2: (12, 16) to (1.2, 1.6); m = 1.2, times 1/2; zeros, times 2/3; m = -0.4: 3/4 w - x
-    weights = after(learner, ((3, 4), 1), ((1, 0), 1), ((0, 0), 1), ((1, 0), -1))
-    np.testing.assert_allclose(weights, [(1.2, 1.6), (0.6, 0.8), (0.4, 1.6 / 3), (-0.7, 0.4)], rtol=1e-14)
-
-
 # scikit-learn, where its conventions are the same
-
-SKLEARN = {"fit_intercept": False, "shuffle": False, "tol": None, "max_iter": 3}
-
-
-def sklearn_weights(model, X, y):
-    return model.fit(X, y).coef_.ravel()
-
-
-def test_perceptron_of_scikit_learn():
-    X, y = rows(80)
-    learner = LEARNERS["perceptron"](4, step=0.5)
-    _, w, _ = run(learner, X, y, 3)
-    np.testing.assert_allclose(w, sklearn_weights(SklearnPerceptron(eta0=0.5, **SKLEARN), X, y), atol=1e-12)
-    learner = LEARNERS["perceptron-bias"](4, max_norm=1.0)  # scikit-learn's intercept has R = 1
-    _, w, _ = run(learner, X, y, 3)
-    model = SklearnPerceptron(**SKLEARN | {"fit_intercept": True}).fit(X, y)
-    np.testing.assert_allclose(w, model.coef_.ravel(), atol=1e-12)
-    assert learner.b == model.intercept_[0] != 0
-
-
-@pytest.mark.parametrize(("name", "rate", "C"), [("pa", "pa1", 1e12), ("pa1", "pa1", 0.1), ("pa2", "pa2", 0.1)])
-def test_passive_aggressive_of_scikit_learn(name, rate, C):
-    X, y = rows(80)
-    X[3] = 0
-    _, w, _ = run(LEARNERS[name](4, **({} if name == "pa" else {"C": C})), X, y, 3)
-    if tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 8):
-        model = SGDClassifier(loss="hinge", penalty=None, learning_rate=rate, eta0=C, **SKLEARN)
-    else:
-        loss = {"pa1": "hinge", "pa2": "squared_hinge"}[rate]
-        model = sklearn.linear_model.PassiveAggressiveClassifier(C=C, loss=loss, **SKLEARN)
-    np.testing.assert_allclose(w, sklearn_weights(model, X, y), atol=1e-10)
-
-
-@pytest.mark.parametrize("average", [False, True])
-@pytest.mark.parametrize(("decay", "rate"), [("constant", "constant"), ("sqrt", "invscaling")])
-@pytest.mark.parametrize(
-    ("loss", "theirs"),
-    [
-        ("hinge", "hinge"),
-        ("perceptron", "perceptron"),
-        ("squared-hinge", "squared_hinge"),
-        ("logistic", "log_loss"),
-        ("squared", "squared_error"),
-        ("epsilon-insensitive", "epsilon_insensitive"),
-    ],
-)
-def test_gradient_descent_of_scikit_learn(loss, theirs, decay, rate, average):
-    X, y = rows(80)
-    regression = loss in ("squared", "epsilon-insensitive")
-    target = X @ [1.0, -1.0, 0.5, 0.0] + 0.3 * y if regression else y
-    model = (SGDRegressor if regression else SGDClassifier)(
-        loss=theirs, penalty=None, alpha=0, learning_rate=rate, power_t=0.5, eta0=0.15, average=average, **SKLEARN
-    )
-    _, w, mean = run(LEARNERS["ogd"](4, step=0.15, decay=decay, loss=loss), X, target, 3)
-    assert np.max(np.abs(w - mean)) > 1e-3
-    np.testing.assert_allclose(mean if average else w, sklearn_weights(model, X, target), atol=1e-10)
-
 
 # What holds for every learner
 
@@ -579,22 +437,6 @@ def test_order_of_features_does_not_matter(name, settings_):
     _, permuted, _ = run(LEARNERS[name](4, **settings_), X[:, order], y)
     assert len(set(w)) > 1
     np.testing.assert_allclose(w[order], permuted, atol=1e-11)
-
-
-@ALL
-def test_epochs_run_on(name, settings_):
-    X, y = rows()
-    learner = LEARNERS[name](4, **settings_)
-    scores, w, mean = run(learner, X, y, epochs=2)
-    np.testing.assert_array_equal(run(LEARNERS[name](4, **settings_), np.vstack([X, X]), [*y, *y])[0], scores)
-    assert learner.t == 80 and len(scores) == 80
-    step_by_step = LEARNERS[name](4, **settings_)
-    after_each = []
-    for x, label, score in zip(np.vstack([X, X]), [*y, *y], scores, strict=True):
-        assert step_by_step.score(x) == score
-        after_each += after(step_by_step, (x, label))
-    np.testing.assert_array_equal(after_each[-1], w)
-    np.testing.assert_allclose(np.mean(after_each, axis=0), mean, rtol=1e-12)
 
 
 @ALL
@@ -697,25 +539,6 @@ def test_huge_and_tiny_rows_among_others(name, settings_):
     assert np.all(getattr(learner, "precision", getattr(learner, "variance", np.ones(1))) > 0)
 
 
-ENTRIES = st.one_of(st.just(0.0), st.floats(-1e3, 1e3, allow_subnormal=False), st.sampled_from([1.0, -1.0, 1e-9]))
-
-
-@ALL
-@settings(max_examples=15, deadline=None, derandomize=True, database=None)
-@given(X=arrays(np.float64, (6, 3), elements=ENTRIES), y=st.lists(st.sampled_from([-1, 1]), min_size=6, max_size=6))
-def test_finite_rows_give_finite_weights(name, settings_, X, y):
-    learner = LEARNERS[name](3, **settings_)
-    with np.errstate(all="raise", under="ignore"):
-        scores, w, mean = run(learner, X, y, epochs=2)
-    for value in (scores, w, mean):
-        assert np.all(np.isfinite(value))
-    spread = getattr(learner, "precision", getattr(learner, "variance", np.ones(1)))
-    assert np.all(np.isfinite(spread)) and np.all(spread > 0)
-    if "radius" in settings_:
-        size = np.sum(np.abs(w)) if name == "omd" else np.linalg.norm(w)
-        assert size <= settings_["radius"] * (1 + 1e-12)
-
-
 # More than two classes, selective sampling
 
 
@@ -755,13 +578,6 @@ def test_ties_between_classes_go_to_the_smaller():
     assert OneVsRest(LEARNERS["perceptron"], 3, 1).predict(np.ones(1)) == 0
 
 
-@pytest.mark.parametrize("kind", [MultiPrototype, OneVsRest])
-def test_rows_of_zeros_of_several_classes(kind):
-    learner = kind(LEARNERS["pa"], 3, 2)
-    learner.learn(np.zeros(2), 1)
-    np.testing.assert_array_equal(learner.W, np.zeros((3, 2)))
-
-
 @ALL
 def test_one_vs_rest_is_its_binary_learners(name, settings_):
     X, labels = three_classes(30)
@@ -776,12 +592,3 @@ def test_one_vs_rest_is_its_binary_learners(name, settings_):
         scores.append(alone.score(X[0]))
     np.testing.assert_array_equal(learner.scores(X[0]), scores)
     assert learner.predict(X[0]) == scores.index(max(scores))
-
-
-def test_classes_are_learned():
-    X, labels = three_classes(200)
-    for kind in (MultiPrototype, OneVsRest):
-        learner = kind(LEARNERS["arow"], 3, 4)
-        for x, c in zip(X, labels, strict=True):
-            learner.learn(x, c)
-        assert np.mean([learner.predict(x) == c for x, c in zip(X, labels, strict=True)]) > 0.75

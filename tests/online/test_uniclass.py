@@ -1,8 +1,6 @@
 """Learners that predict the rows themselves: against the definition, a numerical optimiser, published bounds; the way
 from rows without labels to a radius."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -12,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from support.online_cases import csr
+from support.plain_learners import plain_runner
 from support.stream_cases import learned, text_of, weights_by_id
-from support.training_cases import make_store, run_in_process, svmlight, train
+from support.training_cases import make_store, svmlight, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -23,9 +22,10 @@ from blocksvm.commands.stream import main as stream_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.model.model_file import load_model
 from blocksvm.online.loops import LOSS_SUM, SQUARED_ERRORS
-from blocksvm.online.runner import Runner
 from blocksvm.sources.matrix import Matrix
 from blocksvm.streaming.stream_saving import save_stream
+
+pytestmark = pytest.mark.usefixtures("plain_loops")
 
 NAMES = ("pa", "pa1", "pa2")
 CASES = [
@@ -60,7 +60,7 @@ def by_definition(name, case, X, importance=None):
 
 def run_kernel(name, case, X, weights=None):
     """(runner, state, distances before learning) of all rows in their order."""
-    runner = Runner(name, case, {}, targets="none")
+    runner = plain_runner(name, case, {}, targets="none")
     state, scores = runner.new_state(X.shape[1]), np.empty(len(X))
     order = np.arange(len(X), dtype=np.int32)
     runner.learn(csr(X), np.zeros(len(X)), order, X.shape[1], state, scores=scores, weights=weights)
@@ -121,7 +121,7 @@ def test_a_step_minimises_what_it_stands_for(kind):
             return 0.5 * ((v - w) ** 2).sum() + (1e4 if kind == 0 else C) * loss ** (2 if kind == 2 else 1)
 
         case = {"epsilon": epsilon} | ({"C": C} if kind else {})
-        runner = Runner(name, case, {}, targets="none")
+        runner = plain_runner(name, case, {}, targets="none")
         state = runner.new_state(3)
         state.columns[:6:2], state.scalars[3] = w, w @ w
         runner.learn(csr(x[None]), np.zeros(1), np.zeros(1, np.int32), 3, state)
@@ -228,32 +228,25 @@ def test_a_stream_and_training_agree_and_a_stream_goes_on(tmp_path, bits):
         assert reports[-1].mistakes is None
 
 
-def test_from_text_to_a_radius(tmp_path, capsys):
+def test_from_text_to_a_radius(tmp_path, succeeds, refusal):
     X = single(rows(n=200))
     store = make_store(tmp_path, X, np.arange(200) % 2)
     (tmp_path / "new.svm").write_text(svmlight(X, np.arange(200) % 2))
     model, log = tmp_path / "m.h5", tmp_path / "t.jsonl"
-    code, out, err = run_in_process(
-        capsys, train_main, store, model, "--learner", "pa1", "-C", "0.1", "--targets", "none", "--epsilon", "6",
-        "--learn-radius", "--log", log,
-    )  # fmt: skip
-    assert code == 0, err
+    options = ("--learner", "pa1", "-C", "0.1", "--targets", "none", "--epsilon", "6", "--learn-radius")
+    _, out, err = succeeds(train_main, store, model, *options, "--log", log)
     assert "radius " in out
     events = [json.loads(line) for line in log.read_text().splitlines()]
     assert events[0]["learner_settings"]["learn_radius"] is True
     for given_ in (tmp_path / "new.svm", store):
-        code, out, err = run_in_process(capsys, predict, model, given_)
-        assert (code, out) == (2, "")
-        assert f"{model}: has learned rows without labels, and predicts none" in err
-    out = run_in_process(capsys, info, model)[1]
+        told = refusal(predict, model, given_)
+        assert f"{model}: has learned rows without labels, and predicts none" in told
+    out = succeeds(info, model).out
     assert "it learned rows" in out
     assert f"{load_model(model).meta.radius:.6g}" in out
     (tmp_path / "bare.vw").write_text("| a:1 b:2\n| b:1\n1 | a:1\n")
-    code, out, err = run_in_process(
-        capsys, stream_main, tmp_path / "bare.vw", "--learner", "pa", "--targets", "none", "--epsilon", "0.5",
-        "--model", tmp_path / "s.h5", "--predictions", "-", "--scores",
-    )  # fmt: skip
-    assert code == 0, err
+    out = succeeds(stream_main, tmp_path / "bare.vw", "--learner", "pa", "--targets", "none", "--epsilon", "0.5",
+        "--model", tmp_path / "s.h5", "--predictions", "-", "--scores").out  # fmt: skip
     assert np.array(out.split(), float)[0] == pytest.approx(np.sqrt(5.0), rel=1e-6)
     assert len(out.split()) == 3
     for options, said in [
@@ -273,8 +266,6 @@ def test_from_text_to_a_radius(tmp_path, capsys):
         (("--learner", "pa1", "--targets", "numbers", "--learn-radius"), "--learn-radius"),
     ]:
         for main, files in ((stream_main, [tmp_path / "new.svm"]), (train_main, [store, tmp_path / "x.h5"])):
-            code, _, err = run_in_process(capsys, main, *files, *options)
-            assert code == 2, options
-            assert said in err.splitlines()[-1]
+            assert said in refusal(main, *files, *options)
     with pytest.raises(InputError, match="targets=none has no classes"):
         fit(X, np.arange(200) % 2, learner="pa1", targets="none", epsilon=1.0, class_weight="balanced")

@@ -1,4 +1,5 @@
-"""The stream: text in, progressive loss out; the same learner as training, any pieces, faults, saves, memory."""
+"""The stream: text in, progressive loss out; the same learner as training, any pieces, faults, saves, memory; several
+learners over one reading."""
 
 import json
 import os
@@ -13,7 +14,7 @@ from support.places import ROOT
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import MultiPrototype
 from support.plain_learners import run as run_plainly
-from support.stream_cases import SMALL_PIECES, learned, single, text_of, weights_by_id
+from support.stream_cases import SMALL_PIECES, growing_rows, learned, single, text_of, weights_by_id
 from support.training_cases import make_store, random_rows, run_in_process, svmlight, train
 
 from blocksvm.api.fit import fit
@@ -91,7 +92,7 @@ def test_pieces_jobs_and_growth_change_nothing(tmp_path, bits):
     assert found[0] == found[1] == found[2]
 
 
-def test_bad_lines_are_errors_or_are_counted_shown_and_skipped(tmp_path, capsys):
+def test_bad_lines_are_errors_or_are_counted_shown_and_skipped(tmp_path, capsys, succeeds):
     X, y = random_rows(n=120, d=10, seed=5)
     lines = svmlight(X, y).splitlines()
     bad = {0: "what is this", 3: "+1 3:x", 50: "1 2:1 2:3", 51: "7 1:1", 119: "-1 1:nan"}
@@ -102,14 +103,13 @@ def test_bad_lines_are_errors_or_are_counted_shown_and_skipped(tmp_path, capsys)
     assert (code, out) == (2, "")
     assert err.splitlines()[-1].startswith(f"blocksvm stream: error: {text}:1: 'what' is not a number")
     assert not (tmp_path / "m.h5").exists()
-    code, out, err = run_in_process(capsys, main, text, "--learner", "pa1", "--skip-bad", "--model", tmp_path / "m.h5")
-    assert code == 0
+    _, out, err = succeeds(main, text, "--learner", "pa1", "--skip-bad", "--model", tmp_path / "m.h5")
     assert "lines skipped: 5" in out
     for number in bad:
         assert f"skipped: {text}:{number + 1}: " in err
     good = tmp_path / "good.svm"
     good.write_text("\n".join(line for k, line in enumerate(lines) if k not in bad))
-    assert run_in_process(capsys, main, good, "--learner", "pa1", "--model", tmp_path / "g.h5")[0] == 0
+    succeeds(main, good, "--learner", "pa1", "--model", tmp_path / "g.h5")
     assert np.array_equal(*(weights_by_id(tmp_path / name, 11)[0] for name in ("m.h5", "g.h5")))
 
 
@@ -156,13 +156,12 @@ def test_a_stream_can_be_continued_by_training(tmp_path):
     assert run.outer()[-1]["rows"] == 200
 
 
-def test_the_command_writes_progress_model_and_log(tmp_path, capsys):
+def test_the_command_writes_progress_model_and_log(tmp_path, capsys, succeeds):
     X, y = random_rows(n=100, d=15, seed=9)
     text = text_of(tmp_path, X, y)
     model, log = tmp_path / "m.h5", tmp_path / "t.jsonl"
     options = ["--learner", "pa1", "-C", "0.2", "--query", "0.5", "--model", model, "--log", log, "--save-every", 30]
-    code, out, err = run_in_process(capsys, main, text, *options)
-    assert code == 0
+    _, out, err = succeeds(main, text, *options)
     assert "100 rows in" in out
     assert "labels asked for:" in out
     assert "average" in err
@@ -171,9 +170,7 @@ def test_the_command_writes_progress_model_and_log(tmp_path, capsys):
     assert [e["rows"] for e in events if e["event"] == "progress"] == [1, 2, 4, 8, 16, 32, 64]
     assert (events[-1]["event"], events[-1]["rows"]) == ("end", 100)
     assert load_model(model).meta.progress.rows == 100
-    code, told, _ = run_in_process(capsys, info, model)
-    assert code == 0
-    assert "a stream of 100 rows: average loss" in told
+    assert "a stream of 100 rows: average loss" in succeeds(info, model).out
     assert run_in_process(capsys, main, text, *options)[0] == 2  # the outputs exist
     quiet = run_in_process(capsys, main, text, *options, "--overwrite", "--quiet")
     assert (quiet[0], quiet[2]) == (0, "")
@@ -195,11 +192,9 @@ def test_the_command_writes_progress_model_and_log(tmp_path, capsys):
         (["--learner", "pa1", "--query", "-1"], "--query -1: must be"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_sentence(tmp_path, capsys, options, what):
+def test_what_cannot_be_is_refused_in_a_sentence(tmp_path, options, what, refusal):
     text = text_of(tmp_path, *random_rows(n=10))
-    code, out, err = run_in_process(capsys, main, text, *options)
-    assert (code, out) == (2, "")
-    assert what in err.splitlines()[-1]
+    assert what in refusal(main, text, *options)
 
 
 def test_ids_that_do_not_fit_are_refused_before_memory_is_exceeded(tmp_path):
@@ -279,3 +274,79 @@ def test_ctrl_c_ends_a_stream_that_waits_for_more(tmp_path, rows):
     assert (tmp_path / "m.h5").exists() == (rows > 0)
     for pipe in (child.stdin, child.stdout, child.stderr):
         pipe.close()
+
+
+@pytest.mark.parametrize("bits", [None, 6])
+@pytest.mark.parametrize("labels", [None, (0.0, 1.0, 2.0)])
+def test_each_learner_is_what_it_is_alone(tmp_path, bits, labels):
+    X, y = growing_rows(seed=1)
+    y = y if labels is None else np.arange(300) % 3.0
+    text = text_of(tmp_path, X, y)
+    options = {"bits": bits, "labels": labels, "bias": 1.0}
+    several, reports = learned(text, "pa1,arow,ogd", settings={"C": 0.3, "step": 0.2}, **options)
+    assert [report.rows for report in reports] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
+    own = {"pa1": {"C": 0.3}, "arow": {}, "ogd": {"step": 0.2}}
+    for learner in several.learners:
+        alone, _ = learned(text, learner.name, settings=own[learner.name], **options)
+        assert learner.method == alone.leading.method
+        assert np.array_equal(learner.state.columns, alone.leading.state.columns)
+        assert np.array_equal(learner.state.tally, alone.leading.state.tally)
+        last, report = reports[-1].learners[learner.name], alone.report()
+        assert (last["mistakes"], last["cumulative_loss"]) == (report.mistakes, report.cumulative_loss)
+    best = min(several.learners, key=lambda learner: reports[-1].learners[learner.name]["mistakes"])
+    assert several.leading is best
+    assert reports[-1].mistakes == reports[-1].learners[best.name]["mistakes"]
+    save_stream(tmp_path / "several.h5", several)
+    alone, _ = learned(text, best.name, settings=own[best.name], **options)
+    save_stream(tmp_path / "alone.h5", alone)
+    found, model = weights_by_id(tmp_path / "several.h5", 1 << 14)
+    expected, _ = weights_by_id(tmp_path / "alone.h5", 1 << 14)
+    assert np.array_equal(found, expected)
+    assert model.meta.method.name == best.name
+
+
+def test_of_numbers_the_least_squared_error_leads(tmp_path):
+    X, y = random_rows(n=200, d=20, seed=2)
+    text = text_of(tmp_path, X, X @ np.linspace(-1.0, 1.0, 20))
+    several, reports = learned(text, "pa,ogd", settings={"step": 1e-9}, targets="numbers")
+    errors = {name: told["squared_errors"] for name, told in reports[-1].learners.items()}
+    assert several.leading.name == "pa"
+    assert errors["pa"] < 0.5 * errors["ogd"]
+
+
+def test_the_command_shows_one_table(tmp_path, succeeds):
+    text = text_of(tmp_path, *random_rows(n=100, d=10, seed=3))
+    log, model = tmp_path / "l.jsonl", tmp_path / "m.h5"
+    arguments = (text, "--learner", "pa1,ogd", "-C", 0.5, "--step", 0.1, "--log", log, "--model", model)
+    _, out, err = succeeds(main, *arguments, "--save-every", 30)
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert events[0]["learners"]["pa1"]["C"] == 0.5
+    assert events[0]["learners"]["ogd"]["step"] == 0.1
+    last = events[-1]["learners"]
+    lines = err.splitlines()
+    at = next(k for k, line in enumerate(lines) if line.split() == ["row", "pa1", "ogd"])
+    assert lines[at + 8].split() == ["100", *(f"{told['mistakes'] / 100:.3%}" for told in last.values())]
+    best = min(last, key=lambda name: last[name]["mistakes"])
+    assert f"{best} leads, average loss" in out
+    assert "of all 200 rows" in succeeds(main, text, "--continue-from", model, "--model", model, "--overwrite").out
+
+
+@pytest.mark.parametrize(
+    ("learner", "options", "what"),
+    [("pa1,pa1", {}, "names a learner twice"), ("pa1,nobody", {}, "nobody: no such learner"),
+     ("pa1,arow", {"settings": {"step": 1.0}}, "step: none of the learners pa1, arow has it"),
+     ("pa1,ogd", {"settings": {"step": -1.0}}, "step=-1: must be above 0"),
+     ("pa1,arow", {"targets": "numbers"}, "arow learns classes alone"),
+     ("pa1,arow", {"continue_from": "m.h5"}, "continue_from: is for one learner; pa1,arow are several")],
+)  # fmt: skip
+def test_what_cannot_be_is_refused(tmp_path, learner, options, what):
+    text = text_of(tmp_path, *random_rows(n=10, d=5, seed=4))
+    with pytest.raises(InputError, match=what):
+        learned(text, learner, **options)
+
+
+def test_the_default_needs_no_name(tmp_path, succeeds):
+    text = text_of(tmp_path, *random_rows(n=50, d=10, seed=5))
+    _, out, err = succeeds(main, text, "--predictions", "-")
+    assert ": auto; a table of ids that grows" in err
+    assert len(out.splitlines()) == 50

@@ -130,7 +130,7 @@ def test_several_passes_are_epochs(tmp_path, capsys):
     assert "8 rows" in out
 
 
-def test_a_test_learns_nothing_and_equals_predict(tmp_path, capsys):
+def test_a_test_learns_nothing_and_equals_predict(tmp_path, capsys, succeeds):
     X, y = random_rows(n=300, d=30, seed=5)
     text = text_of(tmp_path, X[:200], y[:200])
     (tmp_path / "new.svm").write_text(svmlight(X[200:], y[200:]))
@@ -141,8 +141,7 @@ def test_a_test_learns_nothing_and_equals_predict(tmp_path, capsys):
         streamed(capsys, tmp_path / "new.svm", "--continue-from", model, "--test", "--predictions", found, "--scores",
                  "--overwrite")  # fmt: skip
         assert model.read_bytes() == bytes_before
-        code, out, err = run_in_process(capsys, predict, model, tmp_path / "new.svm", "--scores")
-        assert code == 0, err
+        out = succeeds(predict, model, tmp_path / "new.svm", "--scores").out
         np.testing.assert_allclose(np.loadtxt(found), np.array(out.split(), dtype=float), rtol=1e-9, atol=1e-12)
     stream = StreamPass(StreamSettings(test=True), continue_from=model)
     before = stream.leading.state.columns.copy()
@@ -162,12 +161,10 @@ def test_a_test_learns_nothing_and_equals_predict(tmp_path, capsys):
      (["--learner", "pa", "--predictions", "no/such/p.txt"], "the folder no/such does not exist"),
      (["--learner", "pa", "--predictions", "rows.svm", "--overwrite"], "rows.svm")],
 )  # fmt: skip
-def test_what_does_not_fit_is_said(tmp_path, capsys, monkeypatch, options, told):
+def test_what_does_not_fit_is_said(tmp_path, monkeypatch, options, told, refusal):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.svm").write_text("1 1:1\n-1 2:1\n")
-    code, _, err = run_in_process(capsys, stream_main, "rows.svm", *options)
-    assert code == 2
-    assert told in err.splitlines()[-1]
+    assert told in refusal(stream_main, "rows.svm", *options)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.svm"]
     assert (tmp_path / "rows.svm").read_text() == "1 1:1\n-1 2:1\n"
 
@@ -195,13 +192,11 @@ def test_standard_input_has_one_pass():
         stream.run(["-"])
 
 
-def test_predictions_that_are_broken_off_get_no_name(tmp_path, capsys):
+def test_predictions_that_are_broken_off_get_no_name(tmp_path, refusal):
     (tmp_path / "rows.svm").write_text("1 1:1\n-1 2:1\n1 1:x\n")
-    code, _, err = run_in_process(
-        capsys, stream_main, tmp_path / "rows.svm", "--learner", "pa", "--predictions", tmp_path / "p.txt"
+    assert "rows.svm:3" in refusal(
+        stream_main, tmp_path / "rows.svm", "--learner", "pa", "--predictions", tmp_path / "p.txt"
     )
-    assert code == 2
-    assert "rows.svm:3" in err.splitlines()[-1]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.svm"]
 
 

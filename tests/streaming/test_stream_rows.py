@@ -1,9 +1,12 @@
-"""Weights of a stream's rows by class, and the ranking of its predictions."""
+"""Weights of a stream's rows by class, labels asked for, and the ranking of its predictions against the definitions."""
 
 import json
+import re
+import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.metrics import log_loss, roc_auc_score
 from support.stream_cases import learned, single, text_of
 from support.training_cases import make_store, random_rows, run_in_process, train
@@ -12,7 +15,8 @@ from blocksvm.base.errors import InputError
 from blocksvm.commands.stream import main
 from blocksvm.commands.train import main as train_main
 from blocksvm.model.model_file import describe_model, load_model
-from blocksvm.online.loops import LOSS_SUM, MISTAKES
+from blocksvm.online.loops import LOSS_SUM, MISTAKES, NO_LABEL
+from blocksvm.streaming.ranking import RANKING_BYTES, Ranking
 from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
 
@@ -81,10 +85,9 @@ def test_area_and_logarithmic_loss_are_those_of_the_predictions(tmp_path):
     assert (reports[0].rows, reports[0].auc) == (1, None)
 
 
-def test_they_are_told_of_two_classes_alone(tmp_path, capsys):
+def test_they_are_told_of_two_classes_alone(tmp_path, succeeds):
     X, y = random_rows(n=60, d=8, seed=3)
-    code, out, err = run_in_process(capsys, main, text_of(tmp_path, X, y), "--learner", "pa1")
-    assert code == 0, err
+    _, out, err = succeeds(main, text_of(tmp_path, X, y), "--learner", "pa1")
     assert ", auc 0." in out
     heading = next(line for line in err.splitlines() if "average" in line)
     assert heading.split() == ["average", "since", "row", "mistakes", "auc", "log", "loss", "label", "predicted"]
@@ -103,14 +106,13 @@ def vw_text(folder, n, unlabelled, seed=5):
     return path, lines
 
 
-def test_rows_without_a_label_are_asked_for_by_their_margin(tmp_path, capsys):
+def test_rows_without_a_label_are_asked_for_by_their_margin(tmp_path, capsys, succeeds):
     unlabelled = set(range(100, 1100)) - set(range(0, 1100, 7))
     path, _ = vw_text(tmp_path, 1100, unlabelled)
     ask, predicted = tmp_path / "ask.txt", tmp_path / "p.txt"
     arguments = (path, "--learner", "pa1", "-C", 0.1, "--query", 0.3, "--ask", ask, "--predictions", predicted,
                  "--scores")  # fmt: skip
-    code, out, err = run_in_process(capsys, main, *arguments, "--scores")
-    assert code == 0, err
+    out = succeeds(main, *arguments, "--scores").out
     numbers = [int(line.removeprefix(f"{path}:")) - 1 for line in ask.read_text().splitlines()]
     assert f"{len(numbers):,} labels are asked for in {ask}" in out
     assert set(numbers) <= unlabelled and numbers == sorted(set(numbers))
@@ -136,7 +138,7 @@ def test_questions_that_cannot_be(tmp_path, capsys, monkeypatch, options, what):
     assert not (tmp_path / "a.txt").exists()
 
 
-def test_an_ordinary_model_goes_on_by_asking(tmp_path, capsys):
+def test_an_ordinary_model_goes_on_by_asking(tmp_path, succeeds):
     """``--continue-from`` takes --query of its own, whatever the model was learned with; rows without a label are ?."""
     X, y = random_rows(n=600, d=12, seed=8)
     text = text_of(tmp_path, X, y).read_text().splitlines(keepends=True)
@@ -147,16 +149,12 @@ def test_an_ordinary_model_goes_on_by_asking(tmp_path, capsys):
     rows = [f"? {pairs[k]}\n" if k in unlabelled else line for k, line in enumerate(text[200:])]
     more.write_text("".join(rows))
     how = ("--bits", 8, "--overwrite", "--quiet")
-    code, _, err = run_in_process(capsys, main, first, "--learner", "pa1", "-C", 0.1, "--model", plain, *how)
-    assert code == 0, err
+    succeeds(main, first, "--learner", "pa1", "-C", 0.1, "--model", plain, *how)
 
     def goes_on(model, query, out):
         ask = tmp_path / f"{out}.txt"
-        code, told, err = run_in_process(
-            capsys, main, more, "--continue-from", model, "--query", query, "--ask", ask, "--model",
-            tmp_path / f"{out}.h5", "--log", tmp_path / f"{out}.jsonl", *how,
-        )  # fmt: skip
-        assert code == 0, err
+        succeeds(main, more, "--continue-from", model, "--query", query, "--ask", ask, "--model",
+            tmp_path / f"{out}.h5", "--log", tmp_path / f"{out}.jsonl", *how)  # fmt: skip
         asked = json.loads((tmp_path / f"{out}.jsonl").read_text().splitlines()[-1])["asked"]
         places = [int(line.removeprefix(f"{more}:")) - 1 for line in ask.read_text().splitlines()]
         assert set(places) <= unlabelled
@@ -166,8 +164,7 @@ def test_an_ordinary_model_goes_on_by_asking(tmp_path, capsys):
     assert asked == 600 - len(unlabelled) and set(places) == unlabelled
     labelled = [line for k, line in enumerate(text[200:]) if k not in unlabelled]
     first.write_text("".join(labelled))
-    code, _, err = run_in_process(capsys, main, first, "--continue-from", plain, "--model", tmp_path / "u.h5", *how)
-    assert code == 0, err
+    succeeds(main, first, "--continue-from", plain, "--model", tmp_path / "u.h5", *how)
     assert np.array_equal(always.weights, load_model(tmp_path / "u.h5").weights)  # as if it had never been asked
     some, asked, places = goes_on(plain, 0.05, "some")
     assert 200 < asked < 600 - len(unlabelled) and 0 < len(places) < len(unlabelled)
@@ -175,15 +172,75 @@ def test_an_ordinary_model_goes_on_by_asking(tmp_path, capsys):
     # a model learned with another B goes on with this one, and by its own where none is given
     again, _, _ = goes_on(tmp_path / "some.h5", 1e40, "again")
     assert describe_model(tmp_path / "again.h5").method.settings["query"] == 1e40
-    code, _, err = run_in_process(capsys, main, more, "--continue-from", tmp_path / "some.h5", "--model",
+    succeeds(main, more, "--continue-from", tmp_path / "some.h5", "--model",
                                   tmp_path / "own.h5", *how)  # fmt: skip
-    assert code == 0, err
     assert describe_model(tmp_path / "own.h5").method.settings["query"] == 0.05
     # and a store likewise
     store = make_store(tmp_path, X, y, keep_order=True)
-    code, _, err = run_in_process(capsys, train_main, store, tmp_path / "t.h5", "--learner", "pa1", "-C", 0.1)
-    assert code == 0, err
-    code, _, err = run_in_process(capsys, train_main, store, tmp_path / "t2.h5", "--continue-from", tmp_path / "t.h5",
+    succeeds(train_main, store, tmp_path / "t.h5", "--learner", "pa1", "-C", 0.1)
+    succeeds(train_main, store, tmp_path / "t2.h5", "--continue-from", tmp_path / "t.h5",
                                   "--query", 0.3)  # fmt: skip
-    assert code == 0, err
     assert describe_model(tmp_path / "t2.h5").method.settings["query"] == 0.3
+
+
+SCALES = [1e-30, 1e-3, 1.0, 1e3, 1e30]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_it_is_what_the_definitions_say(scale):
+    rng = np.random.default_rng(1)
+    y = np.where(rng.random(3_000) < 0.2, 1, -1).astype(np.int16)
+    values = scale * (rng.standard_normal(3_000) + 0.7 * (y > 0))
+    ranking = Ranking()
+    for part in np.array_split(np.arange(3_000, dtype=np.int32), [1, 5, 700]):
+        ranking.add(values[part], y, part)
+    assert ranking.rows == 3_000
+    assert ranking.area() == pytest.approx(roc_auc_score(y, values), abs=2e-3)
+    m = np.clip(values, -30.0, 30.0)
+    if scale <= 1.0:
+        assert ranking.log_loss() == pytest.approx(log_loss(y, 1.0 / (1.0 + np.exp(-m))), rel=1e-9)
+    else:
+        assert ranking.log_loss() == pytest.approx(np.mean(np.maximum(0.0, -y * values)), rel=0.01)
+
+
+def test_ties_count_half_and_one_class_has_no_area():
+    ranking, in_turn = Ranking(), np.arange(4, dtype=np.int32)
+    assert (ranking.area(), ranking.log_loss()) == (None, None)
+    ranking.add(np.array([0.5, 0.5]), np.array([1, 1], np.int16), in_turn[:2])
+    assert ranking.area() is None
+    ranking.add(np.array([0.5, 0.25, -0.0, 0.0]), np.array([-1, -1, 1, -1], np.int16), in_turn)
+    # of 9 pairs: 2 + 2 below 0.5 twice, a tie twice; at 0 one tie
+    assert ranking.area() == pytest.approx((2 * (2 + 0.5) + 0.5) / 9)
+
+
+def test_rows_without_a_label_are_passed_over_and_rows_come_in_their_order():
+    y, values = np.array([1, NO_LABEL, -1, 1], np.int16), np.array([0.5, -1e300, 3.0, -2.0])
+    ranking, alone = Ranking(), Ranking()
+    ranking.add(values[::-1].copy(), y, np.array([3, 2, 1, 0], np.int32))
+    alone.add(np.array([-2.0, 3.0, 0.5]), np.array([1, -1, 1], np.int16), np.arange(3, dtype=np.int32))
+    assert (ranking.rows, ranking.area(), ranking.log_loss()) == (3, alone.area(), alone.log_loss())
+    np.testing.assert_array_equal(ranking.curve.counts, alone.curve.counts)
+    m = np.array([-2.0, -3.0, 0.5])
+    assert ranking.log_loss() == pytest.approx(np.logaddexp(0.0, -m).mean(), rel=1e-14)
+
+
+def test_its_memory_is_counted(tmp_path):
+    """One curve a learner of two classes, and what finding an area takes; the least memory that is told is enough."""
+    text = text_of(tmp_path, scipy.sparse.eye(4, format="csr"), [1, -1, 1, -1])
+    for names, curves in (("pa1", 1), ("pa1,arow,ogd", 3)):
+        stream, _ = learned(text, names, memory=64_000_000)
+        plan = stream.plan()
+        taken = sum(learner.ranking.curve.counts.nbytes for learner in stream.learners)
+        assert taken == curves * RANKING_BYTES
+        tracemalloc.start()
+        stream.learners[0].ranking.area()
+        assert plan["ranking"] >= taken + tracemalloc.get_traced_memory()[1] >= taken
+        tracemalloc.stop()
+        assert sum(plan.values()) == 64_000_000
+        with pytest.raises(InputError, match="too small for a stream; give ") as error:
+            learned(text, names, memory=4_000_000)
+        least = int(re.search(r"give memory=([\d_]+) or more", str(error.value))[1])
+        learned(text, names, memory=least)
+        with pytest.raises(InputError, match="too small"):
+            learned(text, names, memory=least - 1_000_000)
+    assert "ranking" not in learned(text, "pa1", targets="numbers", memory=64_000_000)[0].plan()

@@ -1,4 +1,7 @@
-"""Structures: those of the package and one from outside against an enumeration of all their outputs."""
+"""Structures, those of the package and one from outside, against an enumeration of all their outputs; their learners
+against dense ones and numerical optimisers."""
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -6,7 +9,9 @@ import reference_structured as reference
 from support.structured_cases import agrees, candidates, lattices, sequences, trees
 
 from blocksvm.base.errors import InputError
+from blocksvm.structured import frank_wolfe
 from blocksvm.structured.kernels.arborescence import best_tree
+from blocksvm.structured.learners import multipliers, order_of
 from blocksvm.structured.structure import CheckedStructure, Row, Structure
 from blocksvm.structured.train import fit_structure
 from blocksvm.testing import check_structure
@@ -120,3 +125,193 @@ def test_results_that_kernels_must_not_read_are_refused(name, function, sentence
         made = broken(name, function)
     with pytest.raises(InputError, match=sentence):
         fit_structure(CheckedStructure(made, "mine"), "perceptron", LAST, {"epochs": 2})
+
+
+def orders(n: int, epochs: int, seed: int = 0):
+    return [order_of(n, seed, epoch) for epoch in range(epochs)]
+
+
+@pytest.mark.parametrize("weights", ["last", "mean"])
+def test_perceptron(weights):
+    structure, examples = sequences(1)
+    last, mean = reference.perceptron(examples, orders(5, 4), structure.n_weights)
+    found = fit_structure(structure, "perceptron", {"weights": weights}, {"epochs": 4})
+    assert np.abs(mean - last).max() > 0.1
+    np.testing.assert_allclose(found.weights, {"last": last, "mean": mean}[weights], rtol=0, atol=1e-12)
+
+
+STEPS = {"pa": lambda C: lambda loss, q: loss / q, "pa1": lambda C: lambda loss, q: min(C, loss / q),
+         "pa2": lambda C: lambda loss, q: loss / (q + 0.5 / C)}  # fmt: skip
+
+
+@pytest.mark.parametrize("against", ["predicted", "max-loss"])
+@pytest.mark.parametrize("name", STEPS)
+def test_passive_aggressive(name, against):
+    structure, examples = sequences(2)
+    given_ = {"against": against, **LAST} | ({} if name == "pa" else {"C": 0.0625})
+    found = fit_structure(structure, name, given_, {"epochs": 3}).weights
+    step = STEPS[name](0.0625)  # a power of two: where steps are cut off, equal scores stay equal
+    wanted = reference.passive_aggressive(examples, orders(5, 3), structure.n_weights, step, against == "max-loss")
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
+
+
+def test_one_seed_one_model_and_orders_are_permutations():
+    structure, _ = sequences(3)
+    runs = [fit_structure(structure, "pa1", {"C": 0.1}, {"epochs": 3, "seed": seed}).weights for seed in (5, 5, 6)]
+    np.testing.assert_array_equal(runs[0], runs[1])
+    assert (runs[0] != runs[2]).any()
+    first, second = order_of(100, 0, 0), order_of(100, 0, 1)
+    assert sorted(first) == sorted(second) == list(range(100))
+    assert (first != second).any() and (first != np.arange(100)).any()
+
+
+def test_memory_is_counted():
+    structure, _ = sequences(4)
+    need = structure.n_bytes + 3 * 8 * structure.n_weights
+    fit_structure(structure, "perceptron", {}, {"epochs": 1, "memory": need})
+    with pytest.raises(InputError, match="is too small"):
+        fit_structure(structure, "perceptron", {}, {"epochs": 1, "memory": need - 1})
+    found = fit_structure(structure, "frank-wolfe", {}, {"epochs": 5})
+    need = sum(found.budget.used.values())
+    fit_structure(structure, "frank-wolfe", {}, {"epochs": 5, "memory": need})
+    with pytest.raises(InputError, match="the examples' parts of the weights"):
+        fit_structure(structure, "frank-wolfe", {}, {"epochs": 5, "memory": need - 1})
+
+
+def test_an_interrupted_run_has_no_weights():
+    calls = iter(range(7))
+    found = fit_structure(sequences(4)[0], "mira", {}, {"epochs": 3}, stop=lambda: next(calls, None) is None)
+    assert found.weights is None and found.epochs == 1
+
+
+def value(a: np.ndarray, deltas: np.ndarray, margins: np.ndarray) -> float:
+    step = a @ deltas
+    return float(margins @ a - 0.5 * step @ step)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("seed", [930, *range(15)])
+def test_multipliers_are_the_best(seed, shared):
+    """Rows of few features are often equal, opposite or 0; at seed 930 what is left of C is 0 but for rounding."""
+    n, d, C = (4, 4, 0.3) if seed == 930 else (1 + seed % 6, 1 + seed % 5, (0.01, 0.3, 2.0)[seed % 3])
+    rng = np.random.default_rng(seed)
+    deltas = rng.integers(-2, 3, (n, d)).astype(float)
+    margins = np.round(rng.normal(1.0, 1.5, n), 1)
+    groups = np.sort(rng.integers(0, 2, n))
+    rows = [Row(np.flatnonzero(delta).astype(np.int64), delta[delta != 0.0]) for delta in deltas]
+    a = multipliers(rows, margins, groups if shared else np.arange(n), C)
+    assert (a >= 0.0).all()
+    if shared:
+        assert all(a[groups == g].sum() <= C * (1 + 1e-12) for g in groups)
+    else:
+        assert (a <= C).all()
+    best = reference.multipliers(deltas, margins, C, groups if shared else None)
+    assert value(a, deltas, margins) == pytest.approx(best, rel=1e-5, abs=1e-6)
+
+
+def solves(step, pairs, C: float, shared: bool) -> None:
+    """Whether a step from w = 0 solves its program, by strong duality; pairs: (d, margin, example)."""
+    deltas, margins, groups = map(np.array, zip(*pairs, strict=True))
+    best = reference.multipliers(deltas, margins, C, groups if shared else None)
+    violations = np.maximum(0.0, margins - deltas @ step)
+    slacks = [violations[groups == g].max() for g in np.unique(groups)] if shared else violations
+    assert 0.5 * step @ step + C * np.sum(slacks) == pytest.approx(best, rel=1e-5)
+
+
+@pytest.mark.parametrize("slack", ["own", "shared"])
+def test_an_update_of_mira_of_several_examples(slack):
+    structure, examples = sequences(6)
+    found = fit_structure(structure, "mira", {"k": 4, "C": 0.05, "at_once": 5, "slack": slack, **LAST}, {"epochs": 1})
+    pairs = []
+    for number, i in enumerate(order_of(5, 0, 0)):
+        e = examples[i]
+        # of equal scores, all at w = 0, the first
+        others = [y for y in range(min(4, len(e.outputs))) if y != e.gold]
+        pairs += [(e.phi[e.gold] - e.phi[y], e.rho[y], number) for y in others]
+    solves(found.weights, pairs, 0.05, slack == "shared")
+
+
+def test_an_update_towards_several_oracles():
+    """The constraints are all pairs of an oracle and a worse candidate."""
+    structure, (e,) = candidates(5, (6,))
+    oracles = np.argsort(e.rho, kind="stable")[:3]
+    found = fit_structure(structure, "mira", {"k": 6, "oracles": 3, "C": 0.2, **LAST}, {"epochs": 1})
+    pairs = [(e.phi[o] - e.phi[j], e.rho[j] - e.rho[o], 0) for j in range(6) for o in oracles if e.rho[j] > e.rho[o]]
+    solves(found.weights, pairs, 0.2, False)
+    with pytest.raises(InputError, match="oracles=3: this structure has one right output"):
+        fit_structure(sequences(1)[0], "mira", {"oracles": 3}, {"epochs": 1})
+
+
+def test_a_structure_without_k_best():
+    structure, _ = sequences(3)
+    structure.lists = False
+    with pytest.raises(InputError, match="mira wants the 5 best outputs, but this structure gives one; say k 1"):
+        fit_structure(structure, "mira", {}, {"epochs": 1})
+    fit_structure(structure, "mira", {"k": 1}, {"epochs": 1})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("problem", "C", "tol"), [(sequences(7), 0.05, 1e-3), (sequences(7), 1.0, 1e-2), (trees(5), 0.3, 1e-2)]
+)
+def test_frank_wolfe_reaches_the_optimum(problem, C, tol):
+    structure, examples = problem
+    optimum = reference.structured_optimum(examples, C, structure.n_weights)
+    found = fit_structure(structure, "frank-wolfe", {"C": C, "tol": tol}, {"epochs": 3000})
+    told = found.certificate
+    assert told["rel_gap"] <= tol
+    assert told["dual"] <= optimum * (1 + 1e-7) and optimum <= told["primal"] * (1 + 1e-7)
+    # the primal of exactly these weights, by enumeration
+    assert told["primal"] == pytest.approx(reference.hinge_primal(examples, found.weights, C), rel=1e-11)
+    assert told["rel_gap"] == pytest.approx((told["primal"] - told["dual"]) / told["primal"], rel=1e-6)
+
+
+class Numbers(Structure):
+    """One example of two outputs with the given features, in exact fractions: its optimum is a share of one d."""
+
+    n_examples = 1
+
+    def __init__(self, values: np.ndarray):
+        self.values, self.n_weights = values, len(values)
+
+    def gold(self, i):
+        return np.array([1])
+
+    def outputs(self, i):
+        return [np.array([0]), np.array([1])]
+
+    def features(self, i, output):
+        return Row(np.arange(len(self.values)), self.values if output[0] else np.zeros(len(self.values)))
+
+    def gap(self, w: np.ndarray, C: float) -> Fraction:
+        """How far the primal at w lies above the optimum: 1/2 ||w||^2 + C max(0, 1 - <w, d>) at the best share."""
+        d, w = [Fraction(v) for v in self.values], [Fraction(v) for v in w]
+        square = sum(v * v for v in d)
+        share = min(Fraction(C), 1 / square)
+        optimum = share - share * share * square / 2
+        hinge = max(Fraction(0), 1 - sum(a * b for a, b in zip(w, d, strict=True)))
+        return sum(v * v for v in w) / 2 + Fraction(C) * hinge - optimum
+
+
+def test_no_smaller_gap_is_certified_than_there_is(monkeypatch):
+    """One step reaches the optimum but for rounding, which must count for something."""
+
+    def runs():
+        for seed in range(40):
+            structure = Numbers(np.random.default_rng(seed).normal(size=30))
+            found = fit_structure(structure, "frank-wolfe", {"C": 2.0}, {"epochs": 1})
+            told = found.certificate
+            yield structure.gap(found.weights, 2.0), Fraction(told["rel_gap"]) * Fraction(told["primal"])
+
+    assert all(0 <= exact <= certified < 1e-10 for exact, certified in runs())
+    monkeypatch.setattr(frank_wolfe, "U", 0.0)
+    assert any(exact > certified for exact, certified in runs())
+
+
+def test_frank_wolfe_needs_bounds_of_a_structure():
+    class Unbounded(Numbers):
+        def most(self, i):
+            raise NotImplementedError
+
+    with pytest.raises(InputError, match="by the structure's method most, which is missing"):
+        fit_structure(Unbounded(np.ones(2)), "frank-wolfe", {}, {"epochs": 1})

@@ -1,7 +1,5 @@
 """Losses of real targets from outside the package, with the functions of Huber's."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

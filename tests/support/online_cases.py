@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import scipy.sparse
-
-from blocksvm.online.runner import Runner
+from support.plain_learners import plain_runner
 
 LOSSES = ("hinge", "perceptron", "squared-hinge", "logistic", "squared", "epsilon-insensitive")  # of classes
 # name -> settings to try
@@ -68,8 +67,9 @@ def csr(X, dtype=np.float32):
 
 
 def runner_for(name, case, d, average=False, **options):
+    """In plain Python."""
     known = {"n_features": d} if case.get("mirror") == "entropic" else {}
-    return Runner(name, case, known, average=average, **options)
+    return plain_runner(name, case, known, average=average, **options)
 
 
 def agree(found, expected, tolerance=1e-10):

@@ -5,8 +5,6 @@
 (Shalev-Shwartz, Zhang, JMLR 14, 2013, section 2).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -215,12 +215,11 @@ def test_a_search_that_may_not_go_on_says_how_far_it_came():
     assert report.look.lower <= report.look.upper
 
 
-def test_the_command_writes_what_it_found(tmp_path, run_in_process):
+def test_the_command_writes_what_it_found(tmp_path, succeeds, refusal):
     X, y = separable_rows(150, 5, 15)
     store = store_of(tmp_path, X, y)
     arguments = [store, "--json", tmp_path / "m.json", "--support-vectors", tmp_path / "sv.csv", "--quiet"]
-    ended = run_in_process(main, *arguments)
-    assert ended.code == 0
+    ended = succeeds(main, *arguments)
     told = json.loads((tmp_path / "m.json").read_text())
     assert f"{told['look']['lower']:.6g} to {told['look']['upper']:.6g}" in ended.out
     assert "every row lies on its own side" in ended.out
@@ -230,17 +229,14 @@ def test_the_command_writes_what_it_found(tmp_path, run_in_process):
     assert sum(float(row["alpha"]) for row in rows) == pytest.approx(told["look"]["sum_alpha"])
     assert rows[0]["row"].startswith(f"{tmp_path}/s.svm, row ")
     assert sum(map(sum, told["histogram"]["rows"])) + sum(map(sum, told["histogram"]["outside"])) == 150
-    again = run_in_process(main, *arguments)
-    assert again.code == 2
-    assert "exists already" in again.last_line
-    assert run_in_process(main, *arguments, "--overwrite", "-C", "1", "--epochs", "0").code == 0
+    assert "exists already" in refusal(main, *arguments)
+    succeeds(main, *arguments, "--overwrite", "-C", "1", "--epochs", "0")
 
 
-def test_the_command_says_that_there_is_no_plane(tmp_path, run_in_process):
+def test_the_command_says_that_there_is_no_plane(tmp_path, succeeds):
     X, y = separable_rows(60, 4, 16)
     X[3], y[3], y[4] = X[4], 1.0, -1.0
-    ended = run_in_process(main, store_of(tmp_path, X, y))
-    assert ended.code == 0
+    ended = succeeds(main, store_of(tmp_path, X, y))
     assert "separable   no; none has a margin above" in ended.out
     assert "the same but for their labels: " in ended.out
 
@@ -257,12 +253,10 @@ def test_the_command_says_that_there_is_no_plane(tmp_path, run_in_process):
         (("--json", "nowhere/m.json"), "does not exist"),
     ],
 )
-def test_what_does_not_fit(tmp_path, run_in_process, monkeypatch, options, sentence):
+def test_what_does_not_fit(tmp_path, monkeypatch, options, sentence, refusal):
     monkeypatch.chdir(tmp_path)
     X, y = separable_rows(30, 3, 18)
-    ended = run_in_process(main, store_of(tmp_path, X, y), *options)
-    assert ended.code == 2
-    assert sentence in ended.last_line
+    assert sentence in refusal(main, store_of(tmp_path, X, y), *options)
 
 
 @pytest.mark.parametrize("memory", [1_000, 65_000])

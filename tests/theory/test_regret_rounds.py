@@ -96,16 +96,6 @@ def test_no_bound_of_rounds_is_violated(seed, size, case, scale):
             assert not bound.violated, name
 
 
-def test_without_the_rows_of_a_round_a_bound_is_violated():
-    """Or the test above could not fail."""
-    X, y = np.ones((400, 1)), np.where(np.arange(400) // 20 % 2, 1.0, -1.0)  # a round has one label
-    run = batched(X, y, {"lam": 0.5}, 20)
-    u = measure(run, FixedWeights("u", np.zeros(2)), np.zeros(400))
-    assert not judged(run, [u])["strongly convex, largest gradient"].violated
-    run.batch = 1
-    assert judged(run, [u])["strongly convex, largest gradient"].violated
-
-
 def test_the_report_of_rounds_has_a_certified_comparator():
     X, y, _ = sample(n=83, seed=5, noise=0.2)
     made = report.measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "pegasos", lam=0.05, batch=8)

@@ -201,21 +201,18 @@ def test_the_bounds_of_pa_beside_the_perceptrons():
 
 
 @pytest.mark.slow
-def test_the_command(tmp_path, capsys):
+def test_the_command(tmp_path, capsys, succeeds):
     X, y, _ = rows_of("numbers")
     store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y, keep_order=True, dtype="float64")
-    code, out, err = run_in_process(capsys, regret_main, store, "--learner", "pa1", "-C", 0.3, "--targets", "numbers",
-                                    "--json")  # fmt: skip
-    assert code == 0, err
+    out = succeeds(regret_main, store, "--learner", "pa1", "-C", 0.3, "--targets", "numbers",
+                                    "--json").out  # fmt: skip
     told = json.loads(out)
     again = measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "pa1", C=0.3, targets="numbers")
     assert told["loss_sum"] == pytest.approx(again.run.judged[-1]) and told["loss"] == "epsilon-insensitive"
     costs = tmp_path / "costs.txt"
     costs.write_text("0 4 1\n1 0 1\n9 1 0\n")
     three = make_store(tmp_path, scipy.sparse.csr_matrix(X), np.arange(N) % 3.0, name="three")
-    code, out, err = run_in_process(capsys, regret_main, three, "--learner", "pa", "--costs", costs)
-    assert code == 0, err
-    assert "costs of 3 labels" in out
+    assert "costs of 3 labels" in succeeds(regret_main, three, "--learner", "pa", "--costs", costs).out
     for options, what in (
         (("kernel-pa",), "has a kernel"),
         (("pa", "--targets", "none", "--epsilon", 1, "--learn-radius"), "begins at a weight that is not 0"),
@@ -258,13 +255,12 @@ def test_the_perceptron_of_several_classes():
 
 
 @pytest.mark.slow
-def test_separable_classes_and_the_command(tmp_path, capsys):
+def test_separable_classes_and_the_command(tmp_path, capsys, succeeds):
     X, y = classes(noise=0.0)
     store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y + 1.0, keep_order=True, dtype="float64")
     for learner, bound in (("pa", "PA, separable"), ("perceptron", "perceptron, separable")):
         path = tmp_path / f"{learner}.json"
-        code, out, err = run_in_process(capsys, regret_main, store, "--learner", learner, "--json", path)
-        assert code == 0, err
+        out = succeeds(regret_main, store, "--learner", learner, "--json", path).out
         told = {one["name"]: one for one in json.loads(path.read_text())["bounds"]}
         assert (told[bound]["applies"], told[bound]["violated"]) == (True, False)
         assert "does not apply: ||x|| = 1 fails" in out or learner == "perceptron"
