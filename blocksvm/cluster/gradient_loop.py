@@ -13,8 +13,8 @@ import numpy as np
 
 from blocksvm.cluster.cluster_loop import ClusterLoop
 from blocksvm.cluster.gradient_job import GradientJob, GradientPart, Summed
-from blocksvm.kernels.lbfgs_loops import add_up
 from blocksvm.solvers.lbfgs import LBFGS
+from blocksvm.solvers.lbfgs_kernels import add_up
 from blocksvm.solvers.solver import PassResult
 from blocksvm.training.visit import VisitResult
 

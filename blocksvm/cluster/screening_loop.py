@@ -27,7 +27,7 @@ from blocksvm.cluster.cluster_loop import ClusterLoop
 from blocksvm.cluster.cluster_plan import ScreenedBatches
 from blocksvm.cluster.dispatcher import StoppedWaiting
 from blocksvm.cluster.screening_job import Screened, ScreeningJob, ScreeningPart, rows_of
-from blocksvm.kernels.version_loops import bring_near
+from blocksvm.cluster.version_kernels import bring_near
 from blocksvm.problems.certificate import CertificateSums
 from blocksvm.solvers.solver import PassResult, TellsShares
 from blocksvm.training.certificate import beyond_bounds

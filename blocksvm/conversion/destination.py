@@ -19,8 +19,8 @@ from blocksvm.conversion.feature_ids import IdTable, NameTable
 from blocksvm.conversion.label_table import LabelTable, RowError
 from blocksvm.conversion.parallel_parsing import ordered_map
 from blocksvm.conversion.spool import Spool, SpooledRows, join
+from blocksvm.formats.kernels.factors import weigh_rows
 from blocksvm.formats.weighing import BEYOND, FeatureFactors
-from blocksvm.kernels.factor_loops import weigh_rows
 from blocksvm.kernels.shuffle import renumber_rows
 from blocksvm.sources.source import chunk_nonzeros
 from blocksvm.store.descriptions import ROW, WEIGHTED_ROW

@@ -10,8 +10,8 @@ from xxhash import xxh3_128
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.conversion.feature_ids import BYTES_AN_ID, IdIndex, IdTable
+from blocksvm.formats.kernels.factors import add_values
 from blocksvm.formats.weighing import FeatureFactors, divisors_of, idf_of
-from blocksvm.kernels.factor_loops import add_values
 from blocksvm.store.arrays import PIECE, read_factors
 from blocksvm.store.descriptions import StoreMeta
 from blocksvm.store.reader import Store

@@ -15,9 +15,9 @@ import numpy as np
 from blocksvm.exchange.linear import Linear, WrongForm
 from blocksvm.formats import FORMATS, get_format
 from blocksvm.formats.choices import ANALYZERS
+from blocksvm.formats.kernels.name_hashes import hash_of
+from blocksvm.formats.kernels.ngrams import SEEDS, WORDS
 from blocksvm.formats.text.documents import characters
-from blocksvm.kernels.name_hashes import hash_of
-from blocksvm.kernels.ngrams import SEEDS, WORDS
 from blocksvm.store.recipe import Recipe
 
 HASHES = 2**31 - 1  # the most columns of scikit-learn's hashing

@@ -24,10 +24,10 @@ from blocksvm.base.row_batch import Origin, RowBatch, runs
 from blocksvm.formats import AUTO, get_format, sniffed
 from blocksvm.formats.choices import KINDS, carried, chosen, is_table
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
+from blocksvm.formats.kernels.numbers import FINE
+from blocksvm.formats.kernels.svmlight import BIG_NORM, DUPLICATE, close_rows
 from blocksvm.formats.text.text_source import LineLimit, OpenText, TextInputs, TextSource
 from blocksvm.kernels.hash_table import hash_ids
-from blocksvm.kernels.numbers import FINE
-from blocksvm.kernels.svmlight_loops import BIG_NORM, DUPLICATE, close_rows
 
 DIGESTED = 1 << 22  # bytes of a file that are hashed at a time
 ENTRY_BYTES = 16  # of a row under way

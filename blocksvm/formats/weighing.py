@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from blocksvm.base.row_batch import RowBatch
+from blocksvm.formats.kernels.factors import weigh_rows
 from blocksvm.formats.text.text_source import TextPiece
-from blocksvm.kernels.factor_loops import weigh_rows
 from blocksvm.store.recipe import SMOOTH
 
 BEYOND = "values times their features' factors lie beyond {}; scale or mend them"

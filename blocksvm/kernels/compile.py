@@ -32,7 +32,7 @@ from blocksvm.base.log import say
 
 PACKAGE = Path(__file__).parents[1]
 # where kernels, or what is compiled into them, are defined
-FOLDERS = ("base", "kernels", "losses", "online", "theory/kernels", "structured/kernels")
+SOURCES = ("base/**/*.py", "losses/*.py", "online/**/*.py", "**/kernels/*.py", "**/*_kernels.py")
 # numba's switches that decide about the code, as named in numba.config
 SWITCHES = (
     "OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "ENABLE_AVX", "DISABLE_INTEL_SVML", "DEBUGINFO_DEFAULT",
@@ -102,8 +102,7 @@ def folder_name() -> str:
     digest = blake2b(digest_size=16)
     releases = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
     digest.update(repr((releases, [getattr(numba.config, name, None) for name in SWITCHES])).encode())
-    sources = [path for folder in FOLDERS for path in (PACKAGE / folder).rglob("*.py")]
-    for source in sorted(sources):
+    for source in sorted({path for pattern in SOURCES for path in PACKAGE.glob(pattern)}):
         digest.update(f"{source.relative_to(PACKAGE)}\0".encode() + source.read_bytes() + b"\0")
     return f"kernels-{digest.hexdigest()}"
 

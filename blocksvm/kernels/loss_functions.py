@@ -10,6 +10,8 @@ from blocksvm.kernels import by_type, inlined
 # A row at a bound whose gradient lies farther than this beyond it is not expected to move soon.
 NEAR = 0.2
 AT_REST = -1.0  # in the place of such a row's share of the gap
+# A projected gradient below this changes nothing that float64 could show (LIBLINEAR's constant).
+NEGLIGIBLE = 1.0e-12
 UNIT_ROUNDOFF = 2.0**-53  # of double precision: the largest relative error of one operation
 FREE = 1.0e-290  # a row between its bounds comes before one at a bound, where the gap has nothing of either
 

@@ -11,7 +11,7 @@ import numpy as np
 from blocksvm.base.errors import InputError, option, printable
 from blocksvm.base.memory import Budget
 from blocksvm.base.vectors import together
-from blocksvm.kernels.contributions import largest_contributions
+from blocksvm.model.contribution_kernels import largest_contributions
 from blocksvm.store.arrays import read_array, read_text, require_length
 from blocksvm.store.descriptions import ModelMeta
 from blocksvm.store.hdf5_files import MAKERS, damage_named, group, has, open_hdf5, read_meta

@@ -26,9 +26,9 @@ from blocksvm.base.labels import SETS
 from blocksvm.base.threads import ALONE, Threads
 from blocksvm.base.vectors import side_by_side, together
 from blocksvm.kernels.columns import add_rows, decision_values, sizes_of_products, squared_drifts, squared_norms
-from blocksvm.kernels.dual_cd_loops import certificate_sums, dual_coefficients, sums_by_side
 from blocksvm.kernels.loss_functions import SUMS, UNIT_ROUNDOFF
 from blocksvm.problems import free_bias
+from blocksvm.problems.problem_kernels import certificate_sums, dual_coefficients, sums_by_side
 from blocksvm.sources.block import Block
 
 ROUNDING_OF_W = 2.0**-49  # relative: a drift of the weights that anything held in double precision may have

@@ -1,5 +1,5 @@
 """Crammer and Singer's problem: all classes' vectors together, a row's loss the largest by which another class beats
-its own (kernels/crammer_singer_loops.py has the formulas), and its certificate."""
+its own (problems/crammer_singer_kernels.py has the formulas), and its certificate."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS, require_labels
-from blocksvm.kernels.crammer_singer_loops import crammer_singer_feasible, crammer_singer_sums
 from blocksvm.losses import get_loss
 from blocksvm.losses.box import HINGE
 from blocksvm.problems.certificate import NOTHING, CertificateSums
+from blocksvm.problems.crammer_singer_kernels import crammer_singer_feasible, crammer_singer_sums
 from blocksvm.problems.problem import Problem, check_costs, class_factors, sums_by_class, weight_of_losses
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source

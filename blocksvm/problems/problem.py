@@ -21,10 +21,10 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import MOST_LABELS, SETS, Labels, label_text, listed, members_of, require_labels
 from blocksvm.base.settings import Settings
-from blocksvm.kernels.dual_cd_loops import Objective, make_feasible
 from blocksvm.losses import get_loss
 from blocksvm.losses.loss import Loss
 from blocksvm.problems.certificate import NOTHING, ROUNDING, CertificateSums, at_their_end
+from blocksvm.problems.problem_kernels import Objective, make_feasible
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source, first_chunk

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.kernels.crammer_singer_loops import crammer_singer_pass, crammer_singer_shares
-from blocksvm.kernels.dual_cd_loops import Limits, PassArrays
 from blocksvm.problems.certificate import Certificate
 from blocksvm.problems.crammer_singer import CrammerSinger, crammer_singer
+from blocksvm.problems.crammer_singer_kernels import crammer_singer_pass, crammer_singer_shares
 from blocksvm.solvers.dual_cd import DualCD
+from blocksvm.solvers.dual_cd_kernels import Limits, PassArrays
 from blocksvm.solvers.solver import State, Task
 from blocksvm.sources.block import Block
 

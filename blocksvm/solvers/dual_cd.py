@@ -19,22 +19,22 @@ from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings, plain
 from blocksvm.base.vectors import LINE, as_columns, width_of
 from blocksvm.kernels.columns import add_rows
-from blocksvm.kernels.dual_cd_loops import (
-    Limits,
-    PassArrays,
-    add_up_shares,
-    dual_cd_pass,
-    dual_coefficients,
-    leave_resting,
-    shares_of_gap,
-)
 from blocksvm.kernels.loss_functions import AT_REST
 from blocksvm.kernels.shuffle import keep_active
 from blocksvm.losses import get_loss, require
 from blocksvm.problems.certificate import CERTIFIED, NOTHING, REL_GAP, Certificate, at_their_end, norms_of
 from blocksvm.problems.free_bias import constant_value
 from blocksvm.problems.problem import Problem, each_against_the_rest, make_problem, problem_settings
+from blocksvm.problems.problem_kernels import dual_coefficients
 from blocksvm.problems.problem_settings import MULTICLASS
+from blocksvm.solvers.dual_cd_kernels import (
+    Limits,
+    PassArrays,
+    add_up_shares,
+    dual_cd_pass,
+    leave_resting,
+    shares_of_gap,
+)
 from blocksvm.solvers.screening import NO_PAUSES, NO_SHARES, SHARES_SEEN, screened_pass
 from blocksvm.solvers.solver import (
     SHARE,

@@ -16,7 +16,6 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.labels import SETS
 from blocksvm.base.memory import Budget
 from blocksvm.base.vectors import width_of
-from blocksvm.kernels.lbfgs_loops import TERMS, add_up, gradient_of, scale_by
 from blocksvm.losses import require
 from blocksvm.problems.certificate import (
     CERTIFIED,
@@ -31,6 +30,7 @@ from blocksvm.problems.certificate import (
 )
 from blocksvm.problems.problem import each_against_the_rest, make_problem, problem_settings
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
+from blocksvm.solvers.lbfgs_kernels import TERMS, add_up, gradient_of, scale_by
 from blocksvm.solvers.quasi_newton import PAIRS, SEARCH, Evaluation, Search, SearchArrays, over_features
 from blocksvm.solvers.row_gradients import RowGradients
 from blocksvm.solvers.solver import (
@@ -58,7 +58,7 @@ class LBFGS(CertifiesItself):
 
     State, of k vectors side by side: trial, the point that this reading evaluates; gradient, w(a) - w0 as the rows are
     added, then that of P there; fresh, its dual variables; point, before: the last point that was accepted, and its
-    gradient; scale, pairs, gram: as kernels/lbfgs_loops.py has them; search (k, .): as ``Search`` has it; sums (2, 7
+    gradient; scale, pairs, gram: as solvers/lbfgs_kernels.py has them; search (k, .): as ``Search`` has it; sums (2, 7
     k): of the rows' terms, and of what their additions rounded off; counts: rows whose label is predicted, rows with
     one; figures (k, 4): primal, dual, relative gap and its rounding of the points evaluated last.  w, alpha, certified
     (k, 4), measures (accuracy, root of the mean squared error): of the point with the smallest gap so far, of several

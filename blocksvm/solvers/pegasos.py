@@ -12,11 +12,11 @@ import numpy as np
 from blocksvm.base.errors import option
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.kernels.columns import sum_of_squares
-from blocksvm.kernels.pegasos_loops import pegasos_pass, suffix_sum
 from blocksvm.losses import require
 from blocksvm.problems.certificate import NOTHING as NO_PRIOR
 from blocksvm.problems.problem import Problem, make_problem, problem_settings
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
+from blocksvm.solvers.pegasos_kernels import pegasos_pass, suffix_sum
 from blocksvm.solvers.solver import Capabilities, Method, PassResult, SavedRun, Solver, State, StateArray, Task, Visit
 from blocksvm.sources.block import Block
 

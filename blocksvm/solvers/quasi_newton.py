@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from blocksvm.base.threads import Threads
-from blocksvm.kernels.lbfgs_loops import accept, step_along, step_back, two_loops
+from blocksvm.solvers.lbfgs_kernels import accept, step_along, step_back, two_loops
 
 PAIRS = 10  # m, from 3 to 20 in Nocedal and Wright, sec. 7.2
 DECREASE = 1e-4  # c_1 of the Armijo condition, there in sec. 3.1
@@ -28,8 +28,8 @@ class Evaluation(NamedTuple):
 class SearchArrays(NamedTuple):
     """What the search of problem c changes.
 
-    trial, gradient, point, before, scale (d + 1, width), pairs (d + 1, 2m k), gram (2m, 2m): as kernels/lbfgs_loops.py
-    has them; numbers (6,): P at the point, the slope of P along the direction there, the step to the trial, how many
+    trial, gradient, point, before, scale (d + 1, width), pairs (d + 1, 2m k), gram (2m, 2m): as lbfgs_kernels.py has
+    them; numbers (6,): P at the point, the slope of P along the direction there, the step to the trial, how many
     pairs there are, the slot of the newest, and 1 once there is a point.
     """
 

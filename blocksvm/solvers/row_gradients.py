@@ -12,9 +12,9 @@ import numpy as np
 
 from blocksvm.base.threads import Threads, slices
 from blocksvm.kernels.columns import add_rows, decision_values
-from blocksvm.kernels.lbfgs_loops import TERMS, add_squares, curvatures_of, dual_of_derivative
 from blocksvm.problems.certificate import count_right, errors_of_scores, norms_of
 from blocksvm.problems.problem import Problem
+from blocksvm.solvers.lbfgs_kernels import TERMS, add_squares, curvatures_of, dual_of_derivative
 from blocksvm.sources.block import Block
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from blocksvm.base.threads import Threads
-from blocksvm.kernels.dual_cd_loops import Limits, PassArrays
+from blocksvm.solvers.dual_cd_kernels import Limits, PassArrays
 
 # Batches of a pass over a block.  Five data sets with six seeds each took 360, 357 and 357 outer iterations with 8, 16
 # and 64, and 348 without screening.  A batch has a piece of work at least (base/threads.py): what it costs beside its

@@ -10,10 +10,10 @@ from xxhash import xxh3_128
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import NUMBERS, STRINGS, Coding, Labels, count_labels, encode_labels, kind_of, labels_of
-from blocksvm.kernels.block_check import INDEX_OUT_OF_RANGE, SOUND, check_rows
 from blocksvm.kernels.columns import row_sq_norms
 from blocksvm.kernels.shuffle import gather_rows
 from blocksvm.sources.block import Arena, Block
+from blocksvm.sources.block_kernels import INDEX_OUT_OF_RANGE, SOUND, check_rows
 from blocksvm.sources.frequency import by_frequency
 from blocksvm.sources.source import ChunkTable, Source, chunk_nonzeros, new_block
 

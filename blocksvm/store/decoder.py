@@ -18,7 +18,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.outputs.writing import named_errors
-from blocksvm.kernels import block_check as kernels
+from blocksvm.sources import block_kernels as kernels
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import ReadingCost
 from blocksvm.store import codec

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.kernels.two_classes import rank_rows
 from blocksvm.model.measures import RankCurve
 from blocksvm.online.loops import NO_LABEL
+from blocksvm.streaming.ranking_kernels import rank_rows
 
 VALUE_BITS = 16  # of a float32 decision value: sign, exponent, and 7 bits after the leading one
 RANKING_BYTES = 2 * 8 << VALUE_BITS  # of a curve

@@ -22,7 +22,7 @@ from blocksvm.base.optional_libraries import require_library
 from blocksvm.base.row_batch import shown_name
 from blocksvm.base.user_code import imported
 from blocksvm.conversion.feature_ids import IdIndex
-from blocksvm.kernels.sparse_rows import row_products
+from blocksvm.structured.kernels.sparse_rows import row_products
 from blocksvm.structured.model import StructuredModel
 from blocksvm.structured.settings import SCORING
 from blocksvm.structured.structure import Row, Structure

@@ -31,7 +31,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import Budget
-from blocksvm.kernels.sparse_rows import add_to
+from blocksvm.structured.kernels.sparse_rows import add_to
 from blocksvm.structured.learners import Machine, Report, StructuredLearner, finite, score
 from blocksvm.structured.settings import FRANK_WOLFE as SETTINGS
 from blocksvm.structured.structure import Row, Structure, combination

@@ -35,8 +35,8 @@ from xxhash import xxh3_64_intdigest
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings
-from blocksvm.kernels.sparse_rows import add_to, inner, products
 from blocksvm.structured.kernels.multipliers import best_multipliers
+from blocksvm.structured.kernels.sparse_rows import add_to, inner, products
 from blocksvm.structured.settings import AGGRESSIVE, MEAN, MIRA, ONLINE, PREDICTED, C
 from blocksvm.structured.structure import Row, Structure, combination
 from blocksvm.structured.text.templates import mixed

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.kernels.sparse_rows import combined, in_order
+from blocksvm.structured.kernels.sparse_rows import combined, in_order
 
 
 @dataclass(frozen=True)

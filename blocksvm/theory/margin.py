@@ -34,10 +34,10 @@ from blocksvm.base.labels import label_text
 from blocksvm.base.memory import TooLittleMemory
 from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.kernels.columns import add_rows, decision_values, sum_of_squares
-from blocksvm.kernels.duplicates import row_digests
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.sources.block import Arena, Block
 from blocksvm.sources.source import Source, first_chunk, largest_chunk_bytes
+from blocksvm.theory.kernels.duplicates import row_digests
 from blocksvm.theory.margin_settings import MARGIN_SETTINGS
 from blocksvm.training.run_settings import FREE
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.kernels.working_set_loops import bring_back, compact, renew, take_in
 from blocksvm.sources.block import INDEX_BYTES, Block
 from blocksvm.sources.source import Source, bytes_of_blocks, new_block
+from blocksvm.training.working_set_kernels import bring_back, compact, renew, take_in
 
 RESIDENT_SHARE = 0.2  # of the nonzeros: a larger working set saves nothing where all rows are in memory
 FILL_SHARE = 0.8  # of the capacity, where not all candidates fit: the rest is for those of the blocks to come
@@ -231,5 +231,5 @@ class WorkingSet:
 
 
 def arrays_of(block: Block) -> tuple[tuple, np.ndarray | None, np.ndarray | None]:
-    """As kernels/working_set_loops.py takes them."""
+    """As training/working_set_kernels.py takes them."""
     return (block.indptr, block.indices, block.y, block.sq_norms, block.rows), block.values, block.weights

@@ -16,11 +16,11 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import label_text
 from blocksvm.base.settings import plain
 from blocksvm.base.threads import Threads
-from blocksvm.kernels.dual_cd_loops import Objective, certificate_sums
 from blocksvm.kernels.loss_functions import SUMS
 from blocksvm.losses import get_loss
 from blocksvm.model.decision_values import area_under_curve
 from blocksvm.problems.certificate import predicted
+from blocksvm.problems.problem_kernels import Objective, certificate_sums
 from blocksvm.solvers.dual_methods import METHOD
 from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop, Watch

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from blocksvm.cluster import job
 from blocksvm.cluster.assignment import AT_ONCE, FIRST_WAIT, Assignment, GiveUp, Submit
 from blocksvm.cluster.job import NO_VERSION, Context, Weights, run_part
-from blocksvm.kernels.version_loops import bring_near
+from blocksvm.cluster.version_kernels import bring_near
 
 
 def submitted(instructions) -> list[tuple[int, str]]:

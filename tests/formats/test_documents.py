@@ -17,9 +17,9 @@ from blocksvm.commands.stream import main as stream
 from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats.format import ReaderOptions
+from blocksvm.formats.kernels.ngrams import LETTER
 from blocksvm.formats.text.documents import DOCUMENTS, LAST_LETTER, characters
 from blocksvm.formats.text.text_source import TextInputs, TextPiece, TextSource
-from blocksvm.kernels.ngrams import LETTER
 from blocksvm.model.model_file import load_model
 from blocksvm.store.reader import open_store
 from blocksvm.store.recipe import Recipe

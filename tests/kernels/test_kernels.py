@@ -12,14 +12,14 @@ from support.weighted_rows import solver_of
 from blocksvm.api.fit import fit
 from blocksvm.conversion.feature_ids import IdIndex, IdTable
 from blocksvm.kernels.columns import add_rows, decision_values, row_sq_norms, sum_of_squares
-from blocksvm.kernels.dual_cd_loops import Objective, certificate_sums
 from blocksvm.kernels.loss_functions import SUMS
-from blocksvm.kernels.pegasos_loops import pegasos_pass
 from blocksvm.kernels.shuffle import renumber_rows, windowed_order
 from blocksvm.losses import get_loss
 from blocksvm.problems.problem import Problem
+from blocksvm.problems.problem_kernels import Objective, certificate_sums
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.pegasos import SCALE, STEPS, Pegasos, T
+from blocksvm.solvers.pegasos_kernels import pegasos_pass
 from blocksvm.sources.matrix import Matrix
 
 KINDS = ("float32", "float64", "ones")

@@ -11,10 +11,10 @@ from support.weighted_rows import WeightedMatrix
 from blocksvm.base.errors import InputError
 from blocksvm.base.user_code import by_user
 from blocksvm.kernels import kernel
-from blocksvm.kernels.dual_cd_loops import Objective, certificate_sums
 from blocksvm.kernels.loss_functions import SUMS, value
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.problems.problem import make_problem, problem_settings
+from blocksvm.problems.problem_kernels import Objective, certificate_sums
 from blocksvm.sources.matrix import Matrix
 
 by_user("no_such_module:LOSS", "support.smooth_hinge:SMOOTH_HINGE",

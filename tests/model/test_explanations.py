@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocksvm.commands import predict, split, train
-from blocksvm.kernels.contributions import largest_contributions
+from blocksvm.model.contribution_kernels import largest_contributions
 from blocksvm.model.explanations import MOST
 from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import StoreScorer

@@ -10,8 +10,8 @@ from support.training_cases import assert_resumed, make_pass, train, visit_of
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.kernels.crammer_singer_loops import best_row, row_state
 from blocksvm.model.model_file import load_model
+from blocksvm.problems.crammer_singer_kernels import best_row, row_state
 from blocksvm.solvers.crammer_singer_cd import CrammerSingerCD
 from blocksvm.solvers.solver import Task
 from blocksvm.sources.matrix import Matrix

@@ -8,8 +8,8 @@ from support.training_cases import make_pass, visit_of
 
 from blocksvm.api.fit import fit
 from blocksvm.base.threads import Threads
-from blocksvm.kernels.dual_cd_loops import Limits, PassArrays
 from blocksvm.solvers.dual_cd import LONGEST_REST, REST_VISITS, DualCD
+from blocksvm.solvers.dual_cd_kernels import Limits, PassArrays
 from blocksvm.solvers.screening import screened_pass
 from blocksvm.solvers.solver import Task
 from blocksvm.sources.matrix import Matrix

@@ -13,9 +13,9 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.formats.file_reader import ENTRY_BYTES, Features, FileFormat, RowBuffer, SparseRows, finite, require_fit
 from blocksvm.formats.format import ReaderOptions
+from blocksvm.formats.kernels.name_hashes import hash_of
 from blocksvm.formats.matrices.by_row import ENTRY, by_row
 from blocksvm.formats.text.text_source import LineLimit
-from blocksvm.kernels.name_hashes import hash_of
 from blocksvm.store.anndata_file import AnnData, Fault, Words, opened
 
 SPARED = 48 << 20  # bytes for HDF5's chunks, of the 300 MB that a command may take beside its budget

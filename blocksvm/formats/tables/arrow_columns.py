@@ -19,6 +19,9 @@ from blocksvm.base.labels import EXACT, exact
 from blocksvm.formats.choices import added
 from blocksvm.formats.file_reader import ClosedRows, RowBuffer, SparseRows
 from blocksvm.formats.format import ReaderOptions
+from blocksvm.formats.kernels.foreign_memory import where_columns_lie
+from blocksvm.formats.kernels.name_hashes import hash_of
+from blocksvm.formats.kernels.table_columns import named_values
 from blocksvm.formats.tables.table_layout import CATEGORIES_GO_ON, KINDS, all_columns, chosen_categories, named_by
 from blocksvm.formats.tables.table_rows import (
     KINDS as NUMBER_KINDS,
@@ -36,9 +39,6 @@ from blocksvm.formats.tables.table_rows import (
     vocabulary_of,
 )
 from blocksvm.formats.text.row_labels import WORDS
-from blocksvm.kernels.foreign_memory import where_columns_lie
-from blocksvm.kernels.name_hashes import hash_of
-from blocksvm.kernels.table_columns import named_values
 
 KIND_WORDS = {"numeric": "numbers", "categorical": "categories", "lists": "lists or maps"}
 INDEX = re.compile(r"__index_level_\d+__")  # of pandas, whose csv gives it no name

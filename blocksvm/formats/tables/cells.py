@@ -26,6 +26,8 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import Origin, RowBatch, shown_name
 from blocksvm.formats.choices import added, chosen
 from blocksvm.formats.format import ParseBuffer, ReaderOptions, lines_open
+from blocksvm.formats.kernels import cells as kernels
+from blocksvm.formats.kernels.numbers import BAD_VALUE, FINE
 from blocksvm.formats.tables.table_layout import (
     COLUMNS,
     DECIDED,
@@ -50,8 +52,6 @@ from blocksvm.formats.tables.table_layout import (
 from blocksvm.formats.text.row_labels import WORDS, are_words, labels_at, without_missing
 from blocksvm.formats.text.text_source import TextPiece, quoted, utf8_lines
 from blocksvm.formats.text.vw import BIG_NORM, BIG_VALUE
-from blocksvm.kernels import cell_loops as kernels
-from blocksvm.kernels.numbers import BAD_VALUE, FINE
 from blocksvm.kernels.row_arrays import NewNames, NewRows
 from blocksvm.kernels.text_bytes import NEWLINE, SPARE
 

@@ -18,10 +18,10 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, nearest, option
 from blocksvm.formats.choices import DELIMITERS, KINDS, added
+from blocksvm.formats.kernels import cells as kernels
+from blocksvm.formats.kernels.name_hashes import hash_of
 from blocksvm.formats.text.row_labels import WORDS
 from blocksvm.formats.text.text_source import LONE_RETURNS, NOT_UTF8, quoted
-from blocksvm.kernels import cell_loops as kernels
-from blocksvm.kernels.name_hashes import hash_of
 
 COLUMNS = "columns"  # in the recipe: how many columns there are, where there is no header
 # in the recipe, too (KINDS): the names of the columns that are 'numeric', 'categorical' and 'lists', those that are

@@ -3,7 +3,7 @@
 Features have places in a table of those of the batch, by rising ids: so a row in the order of its places is one in the
 order of its ids, and what is known of a feature is looked up once, for as long as the columns' features stay the same.
 Columns with an entry a row at most lie side by side, and their rows are made at once: all the way where nothing else
-is in them (kernels/table_row_loops.py), else up to where rows are closed (kernels/table_columns.py).
+is in them (formats/kernels/table_rows.py), else up to where rows are closed (formats/kernels/table_columns.py).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.formats.file_reader import ClosedRows, Features, RowBuffer, SparseRows, finite
 from blocksvm.formats.format import ReaderOptions
-from blocksvm.kernels import table_row_loops as kernels
+from blocksvm.formats.kernels import table_rows as kernels
+from blocksvm.formats.kernels.name_hashes import hash_of
+from blocksvm.formats.kernels.table_columns import fill_rows, order_ids, put_in_rows
 from blocksvm.kernels.hash_table import hash_ids
-from blocksvm.kernels.name_hashes import hash_of
-from blocksvm.kernels.table_columns import fill_rows, order_ids, put_in_rows
 
 SIDE_BY_SIDE = 1 << 20  # bytes of columns that become rows at once: they stay in the second-level cache
 FEWEST_ROWS = 16

@@ -19,9 +19,9 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.row_batch import RowBatch, shown_name
 from blocksvm.formats.choices import chosen, ngrams_of
 from blocksvm.formats.format import ParseBuffer, ReaderOptions
+from blocksvm.formats.kernels import ngrams as kernels
 from blocksvm.formats.text.row_labels import ODD, WORDS, are_words, label_of, labels_at
 from blocksvm.formats.text.text_source import TextPiece
-from blocksvm.kernels import ngrams as kernels
 from blocksvm.kernels.row_arrays import NewNames, NewRows
 from blocksvm.kernels.text_bytes import NEWLINE, SPARE
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import EXACT, as_exact
+from blocksvm.formats.kernels.numbers import numbers_at
 from blocksvm.formats.text.text_source import quoted
-from blocksvm.kernels.numbers import numbers_at
 from blocksvm.kernels.text_bytes import NEWLINE
 
 WORDS = "words"  # in the options of a recipe: labels are words

@@ -10,10 +10,10 @@ from blocksvm.base.errors import option
 from blocksvm.base.labels import MENDED
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
+from blocksvm.formats.kernels import svmlight as codes
+from blocksvm.formats.kernels.svmlight import close_rows, parse_rows
 from blocksvm.formats.text.row_labels import first_words, inexact
 from blocksvm.formats.text.text_source import TextPiece, is_number, word_at
-from blocksvm.kernels import svmlight_loops as codes
-from blocksvm.kernels.svmlight_loops import close_rows, parse_rows
 from blocksvm.kernels.text_bytes import COLON, NEWLINE
 
 FAULTS = {

@@ -22,11 +22,11 @@ import numpy as np
 
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.format import ParseBuffer, ReaderOptions
+from blocksvm.formats.kernels import vw as kernels
+from blocksvm.formats.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE
+from blocksvm.formats.kernels.svmlight import BIG_NORM, BIG_VALUE
 from blocksvm.formats.text.row_labels import first_words, inexact
 from blocksvm.formats.text.text_source import TextPiece, is_number, quoted, utf8_lines
-from blocksvm.kernels import vw_loops as kernels
-from blocksvm.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE
-from blocksvm.kernels.svmlight_loops import BIG_NORM, BIG_VALUE
 from blocksvm.kernels.text_bytes import NEWLINE, SPACE, SPARE
 
 LINE = "'[label [weight]] [tag]|namespace feature:value ...'"

@@ -6,7 +6,7 @@ MIRA in its first form (Crammer, Singer: Ultraconservative online algorithms for
     min over tau of 1/2 sum_r ||w_r + tau_r x||^2,   tau_r <= [r = y],   sum_r tau_r = 0;   w_r += tau_r x
 
 so that tau_r = min(theta - <w_r, x> / ||x||^2, [r = y]) with the theta for which they sum to 0: the step over a row of
-kernels/crammer_singer_loops.py with C = 1 from dual variables of 0.  Only classes with a score of at least the right
+problems/crammer_singer_kernels.py with C = 1 from dual variables of 0.  Only classes with a score of at least the right
 one's lose, and a row whose class has the highest score changes nothing.  Two classes have w and -w: w += tau y x with
 tau = -y <w, x> / ||x||^2, cut off at 0 and 1.
 
@@ -17,11 +17,11 @@ rows.
 """
 
 from blocksvm.kernels import inlined
-from blocksvm.kernels.crammer_singer_loops import best_row
 from blocksvm.online.learner import AVERAGE, BIAS, Learner, Settings
 from blocksvm.online.loops import copy_row
 from blocksvm.online.memory import Memory, SparseRow, layout
 from blocksvm.online.rule_parts import add_plain, plain_rule, sum_of_squares
+from blocksvm.problems.crammer_singer_kernels import best_row
 
 SCALAR = layout("rounds", "started")
 

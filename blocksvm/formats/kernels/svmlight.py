@@ -11,9 +11,8 @@ JSON per second", 2019, take JSON apart in the same two steps).  All else is rea
 
 import numpy as np
 
-from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.decimal import LARGEST_EXACT, POWERS_OF_TEN, long_product
-from blocksvm.kernels.numbers import (
+from blocksvm.formats.kernels.decimal import LARGEST_EXACT, POWERS_OF_TEN, long_product
+from blocksvm.formats.kernels.numbers import (
     BAD_VALUE,
     FINE,
     INTEGER_POWERS,
@@ -26,6 +25,7 @@ from blocksvm.kernels.numbers import (
     number,
     two_numbers,
 )
+from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.prefetch import products
 from blocksvm.kernels.text_bytes import (
     COLON,

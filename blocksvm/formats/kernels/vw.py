@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from blocksvm.formats.kernels.name_hashes import name_hash
+from blocksvm.formats.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
+from blocksvm.formats.kernels.svmlight import BIG_VALUE, close_sums
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.hash_table import scramble
-from blocksvm.kernels.name_hashes import name_hash
-from blocksvm.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
 from blocksvm.kernels.shuffle import LOWER, sorted_hashes
-from blocksvm.kernels.svmlight_loops import BIG_VALUE, close_sums
 from blocksvm.kernels.text_bytes import (
     COLON,
     MINUS,

@@ -7,9 +7,9 @@ and H_n = m(K H_{n-1} xor h(t_n)), with h of ``name_hash`` and m the finaliser o
 
 import numpy as np
 
+from blocksvm.formats.kernels.name_hashes import name_hash
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.hash_table import scramble
-from blocksvm.kernels.name_hashes import name_hash
 from blocksvm.kernels.text_bytes import NEWLINE, RETURN, SPACE, TAB, byte_at
 
 WORDS, CHARACTERS, WITHIN_WORDS = 0, 1, 2  # what n-grams are made of

@@ -18,8 +18,7 @@ import numpy as np
 from blocksvm.base.vectors import LINE
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.columns import add_row_to, all_lanes, entries_ahead, prefetch_lanes, row_scores
-from blocksvm.kernels.dual_cd_loops import NEGLIGIBLE
-from blocksvm.kernels.loss_functions import AT_REST, FREE, NEAR, SUMS, UNIT_ROUNDOFF, importance_of
+from blocksvm.kernels.loss_functions import AT_REST, FREE, NEAR, NEGLIGIBLE, SUMS, UNIT_ROUNDOFF, importance_of
 from blocksvm.kernels.prefetch import ROW_AHEAD, WEIGHTS_AHEAD, prefetch, prefetch_row
 
 

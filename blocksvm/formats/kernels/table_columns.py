@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from blocksvm.formats.kernels.name_hashes import name_hash
 from blocksvm.kernels import kernel
-from blocksvm.kernels.name_hashes import name_hash
 
 MOST_COUNTED = 256  # entries of a row that counting puts in order
 MOST_ALIKE = 64  # ids whose upper bits are the same, which insertion puts in order

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from blocksvm.formats.kernels.decimal import float_of
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.decimal import float_of
 from blocksvm.kernels.text_bytes import DOT, MINUS, PLUS, ZERO, byte_at, eight_bytes, is_digit, trailing_zeros
 
 # What may come of a number.

@@ -9,10 +9,10 @@ of the column's name (``name_hash``), each >> 1.  Entries stand in the order of 
 
 import numpy as np
 
+from blocksvm.formats.kernels.name_hashes import name_hash
+from blocksvm.formats.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
+from blocksvm.formats.kernels.svmlight import BIG_VALUE, close_sums, leave_open
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.name_hashes import name_hash
-from blocksvm.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
-from blocksvm.kernels.svmlight_loops import BIG_VALUE, close_sums, leave_open
 from blocksvm.kernels.text_bytes import DOT, NEWLINE, RETURN, SPACE, SPARE, TAB, byte_at, eight_bytes
 
 # what a column is; EITHER: as each cell looks; UNSEEN: likewise, while columns are only looked at, so that a number may

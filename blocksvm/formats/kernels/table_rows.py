@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from blocksvm.formats.kernels.foreign_memory import memory
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.foreign_memory import memory
 from blocksvm.kernels.hash_table import close_joined
 from blocksvm.kernels.text_bytes import trailing_zeros
 
