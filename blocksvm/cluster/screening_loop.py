@@ -29,7 +29,7 @@ from blocksvm.cluster.dispatcher import StoppedWaiting
 from blocksvm.cluster.screening_job import Screened, ScreeningJob, ScreeningPart, rows_of
 from blocksvm.cluster.version_kernels import bring_near
 from blocksvm.problems.certificate import CertificateSums
-from blocksvm.solvers.solver import PassResult, TellsShares
+from blocksvm.solvers.solver import PassResult
 from blocksvm.training.certificate import beyond_bounds
 from blocksvm.training.visit import VisitResult, VisitTask, of_axis, part_of, put_rows
 from blocksvm.training.working_set import WorkingSet
@@ -154,7 +154,7 @@ class ScreeningLoop(ClusterLoop):
     def _move(self, chunks: np.ndarray) -> None:
         """Move the rows of a part that can move."""
         progress, solver, working_set = self.progress, self.plan.solver, self.working_set
-        assert working_set is not None and isinstance(solver, TellsShares)
+        assert working_set is not None
         n_nonzeros = int(self.plan.source.chunks.nnz[chunks].sum())
         answer = self.next_answer()
         solver.count_seen(self.state, answer.sums)
@@ -184,7 +184,6 @@ class ScreeningLoop(ClusterLoop):
     def _close(self) -> None:
         """What the set's rows have of the gap, which no worker has looked at, belongs to what was seen."""
         solver = self.plan.solver
-        assert isinstance(solver, TellsShares)
         sums = solver.problem_at(self.state).sums(self.weights(), solver.prior)
         self._look_at_members(sums)
         solver.count_seen(self.state, sums.added())
@@ -194,7 +193,7 @@ class ScreeningLoop(ClusterLoop):
         """The rows of the set that were left out, added to ``sums`` at its w: their shares are new, and which problems
         they are at rest for."""
         working_set, solver, state = self.working_set, self.plan.solver, self.state
-        assert working_set is not None and isinstance(solver, TellsShares)
+        assert working_set is not None
         block, members = working_set.block, working_set.members
         members = members[state[LEFT_OUT][block.rows[members]]]
         for start in range(0, len(members), AT_ONCE):

@@ -183,7 +183,7 @@ def help_text(name: str) -> str:
 
 def check_calibrated(kind: str, settings, about) -> None:
     """InputError where a run makes no decision values that could be calibrated."""
-    plain = settings.capabilities.cross_validates and not settings.free_bias
+    plain = settings.capabilities.working_set and not settings.free_bias
     if not plain or len(about.labels or []) != 2 or about.label_kind == "sets":
         raise InputError(
             f"--calibrate {kind}: is for dual-cd on rows of two classes, without a free bias; leave it out"

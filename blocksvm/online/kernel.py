@@ -39,7 +39,7 @@ from blocksvm.problems.kernel_problem import (
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.problems.support_rows import Support
 from blocksvm.solvers.kernel_rows import RowCopies
-from blocksvm.solvers.solver import Capabilities, HoldsRows, Method, State, StateArray, Task
+from blocksvm.solvers.solver import Capabilities, Method, State, StateArray, Task
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
@@ -172,7 +172,7 @@ class KernelLearner:
     takes: tuple[str, ...] = (WEIGHTS,)
 
 
-class KernelOnlineSolver(RowSolver, HoldsRows):
+class KernelOnlineSolver(RowSolver):
     """The ``Solver`` of a ``KernelLearner``.
 
     State: for each row of the source, places (0: no support vector, else 1 + its place by age) and coefficients.  The

@@ -52,8 +52,8 @@ from blocksvm.solvers.solver import (
     TWO_CLASSES,
     Capabilities,
     Method,
-    OwnDecisions,
     PassResult,
+    Solver,
     State,
     StateArray,
     Task,
@@ -69,7 +69,7 @@ EPOCHS_LENGTH = 4
 MIXED = -1.0
 
 
-class RowSolver(OwnDecisions):
+class RowSolver(Solver):
     """A ``Solver`` that predicts each row, then learns from it.  Its state has a tally and epochs.
 
     factors: class weights by code, or None; on_mistakes: only mistakes change w.

@@ -41,10 +41,10 @@ from blocksvm.solvers.solver import (
     Capabilities,
     PassResult,
     SavedRun,
+    Solver,
     State,
     StateArray,
     Task,
-    TellsShares,
     Visit,
     VisitArray,
 )
@@ -92,7 +92,7 @@ class Lane:
     shrinking: Shrinking = field(default_factory=Shrinking)
 
 
-class DualCD(TellsShares):
+class DualCD(Solver):
     """Hsieh et al., ICML 2008, Alg. 3, on the rows of a block (Yu et al., KDD 2010, for blocks), for each problem by
     itself; threads share lanes of problems or, of one problem, the screening of its rows.
 
@@ -105,12 +105,11 @@ class DualCD(TellsShares):
     name = "dual-cd"
     problem: Problem
     needs_output = False
+    exact_drift = True
     capabilities = Capabilities(
         certifies=True,
-        cross_validates=True,
         minimises=True,
         schedules=True,
-        tolerance=True,
         warm_starts=True,
         takes_prior=True,
         takes_weights=True,

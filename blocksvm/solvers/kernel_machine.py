@@ -40,10 +40,9 @@ from blocksvm.problems.support_rows import Support
 from blocksvm.solvers.kernel_rows import Candidates, KernelRows, RowCopies, best_pairs
 from blocksvm.solvers.solver import (
     Capabilities,
-    CertifiesItself,
-    HoldsRows,
     Method,
     PassResult,
+    Solver,
     State,
     StateArray,
     Task,
@@ -65,7 +64,7 @@ MOST_STEPS = 100  # a row and visit
 LEAST_ROWS = 64  # of a piece of work
 
 
-class KernelMachine(HoldsRows, CertifiesItself):
+class KernelMachine(Solver):
     """scores (n,): f without b; sides (n,): y_i C_i; change (n,): what the last visit to the rows in memory added to
     a_i y_i; fresh (n,): the row's score has taken the changes in; place (n,): of a row in memory, else -1; moved: of
     all visits the sums of sum_i |change_i| and of that times their additions, to which the rounding of scores is

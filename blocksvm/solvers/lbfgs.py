@@ -35,10 +35,10 @@ from blocksvm.solvers.quasi_newton import PAIRS, SEARCH, Evaluation, Search, Sea
 from blocksvm.solvers.row_gradients import RowGradients
 from blocksvm.solvers.solver import (
     Capabilities,
-    CertifiesItself,
     Method,
     PassResult,
     SavedRun,
+    Solver,
     State,
     StateArray,
     Task,
@@ -51,7 +51,7 @@ from blocksvm.sources.source import Source
 NO_GAP = float(np.finfo(np.float64).max)  # the gap of a point that has not been evaluated; checkpoints hold finite ones
 
 
-class LBFGS(CertifiesItself):
+class LBFGS(Solver):
     """L-BFGS (Nocedal, Wright, Numerical Optimization, 2nd ed., sec. 7.2) of one problem, or of one for each class.
 
     With a_i = -derivative_i / direction_i no row has a share of the gap, and P(w) - D(a) = 1/2 ||grad P(w)||^2.

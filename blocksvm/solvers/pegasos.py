@@ -61,6 +61,7 @@ class Pegasos(Solver):
         if self.dual:
             require(self.settings["loss"], "conjugate", option("dual"))
             self.capabilities, self.clips_alpha = replace(self.capabilities, certifies=True), True
+            self.exact_drift = True
         self.bias, self.real_targets = problem.bias, problem.real
         self.prior = NO_PRIOR
         batch = self.batch = self.settings["batch"]

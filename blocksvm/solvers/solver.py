@@ -7,7 +7,7 @@ tested alone or made elsewhere, and a solver is one file.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -33,22 +33,21 @@ class Capabilities:
 
     targets: of TWO_CLASSES, CLASSES, REAL; certifies: it keeps dual variables, so its result has a duality gap;
     minimises: it has a primal objective, whose value is estimated and measured; schedules: further passes over a block
-    in memory make sense (else each row is seen once in an outer iteration); tolerance: it can tell when a block's
-    projected gradients lie within a range; warm_starts: it begins from another run's end; continues: it goes on exactly
-    where a previous model of its own stopped; takes_prior: it can be regularised towards a model; takes_weights: rows
-    may have weights; predicts_first: each row is predicted before it is learned from, and the loss of that is
-    reported; needs_all_rows: all rows must be in memory at once; working_set: it tells which rows can still move, and
-    passes over some rows of a block alone make sense; free_bias: the weight of the constant feature may go without
-    regularisation; cross_validates: many of its problems can be solved in the same readings; linear: its result is a
-    vector of weights, one a feature; in_order: it is given the rows in the order of the source, whatever the order of
-    the run; default_max_outer: outer iterations by default.
+    in memory make sense (else each row is seen once in an outer iteration); warm_starts: it begins from another run's
+    end; continues: it goes on exactly where a previous model of its own stopped; takes_prior: it can be regularised
+    towards a model; takes_weights: rows may have weights; predicts_first: each row is predicted before it is learned
+    from, and the loss of that is reported; needs_all_rows: all rows must be in memory at once; working_set: it has
+    dual variables with weights made of them, so that it tells which rows can still move, passes over some rows of a
+    block alone make sense, and a visit may end where a block's projected gradients lie within a range; free_bias: the
+    weight of the constant feature may go without regularisation; linear: its result is a vector of weights, one a
+    feature; in_order: it is given the rows in the order of the source, whatever the order of the run;
+    default_max_outer: outer iterations by default.
     """
 
     targets: tuple[str, ...] = (TWO_CLASSES,)
     certifies: bool = False
     minimises: bool = False
     schedules: bool = False
-    tolerance: bool = False
     warm_starts: bool = False
     continues: bool = False
     takes_prior: bool = False
@@ -57,7 +56,6 @@ class Capabilities:
     needs_all_rows: bool = False
     working_set: bool = False
     free_bias: bool = False
-    cross_validates: bool = False
     linear: bool = True
     in_order: bool = False
     default_max_outer: int = 1
@@ -131,7 +129,7 @@ class PassResult:
 
 
 BEST = "best"  # the state's array of the w whose certified primal is the smallest so far
-SHARE = "share"  # the visit array by which a solver tells the rows that can still move, see ``TellsShares``
+SHARE = "share"  # the visit array by which a solver tells the rows that can still move, see ``Solver.shares``
 State = dict[str, np.ndarray]
 
 
@@ -189,12 +187,11 @@ class Completion(Protocol):
         ...
 
 
-class Solver(Protocol):
+class Solver(ABC):
     """Minimises over one block at a time, or learns from it row by row.
 
-    A solver derives from this class, and from those behind it for what only some can do.  ``state`` holds the feature
-    and scalar arrays whole, and of row arrays the block's part.  A pass updates what it is given, and nothing else is
-    remembered from one visit to the next.
+    ``state`` holds the feature and scalar arrays whole, and of row arrays the block's part.  A pass updates what it is
+    given, and nothing else is remembered from one visit to the next.
 
     settings: resolved; problem: what is minimised (a ``Problem``, or one of the same methods), None where nothing is;
     bias: value of the constant feature; n_vectors: weight vectors, 1 or one a class; needs_output: ``weights``
@@ -228,12 +225,13 @@ class Solver(Protocol):
     threads: Threads = ALONE
     passes_like_decoding: bool = False
     clips_alpha: bool = False
-    exact_drift: bool = True
+    exact_drift: bool = False
 
     def plan_memory(self, budget: Budget, source: Source) -> None:
         """Take what is held beside the state and the blocks from the budget, before these are planned."""
         return
 
+    @abstractmethod
     def start(self, state: State) -> None:
         """The state of a run that begins, in arrays of zeros."""
         ...
@@ -250,6 +248,7 @@ class Solver(Protocol):
         """A visit begins."""
         return
 
+    @abstractmethod
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
         """One pass over the rows of the block in ``order`` (n,) int32, which it may change."""
         ...
@@ -258,6 +257,7 @@ class Solver(Protocol):
         """Every row has been visited once more."""
         return
 
+    @abstractmethod
     def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
         """w (n_vectors * (d + 1),) or (n_vectors, d + 1), the last entry of each vector the weight of the constant
         feature."""
@@ -300,58 +300,40 @@ class Solver(Protocol):
         """A sentence about what the run has shown, or ''."""
         return ""
 
+    # -- dual variables with weights made of them, w = w0 + sum_i a_i direction_i x_i: a working set may be kept ------
 
-class TellsShares(Solver):
-    """Dual variables with weights made of them, w = w0 + sum_i a_i direction_i x_i: a working set may be kept."""
-
-    @abstractmethod
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
         """``out`` (n,) float64: the shares of the gap of the block's rows at decision values ``scores`` (n, k), below 0
         for a row that cannot move soon.  The visit array ``SHARE`` has them after a visit, each as it was before the
         row's own step: to a block in the first pass, to a working set in the last.  state: as a visit gets it."""
-        ...
+        raise NotImplementedError
 
-    @abstractmethod
     def set_weights(self, state: State, of_alpha: np.ndarray) -> None:
         """w(alpha) becomes w; of_alpha (d + 1, width): without the prior, as a certificate has added it up."""
-        ...
+        raise NotImplementedError
 
     def count_seen(self, state: State, added: Mapping) -> None:
         """Rows of a reading were looked at elsewhere; added: to a certificate's sums (``CertificateSums.added``).  A
         solver that counts the gap seen in a reading problem by problem takes it from there."""
         return
 
+    # -- what some keep beside the state, or instead of weights --------------------------------------------------------
 
-class HoldsRows(Solver):
-    """Rows are held beside the state, and the result is no vector of weights but stands on some of them."""
+    def certificate(self, state: State) -> Certificate | None:
+        """At the end of a reading, of a solver that keeps what a certificate needs, so that none takes a reading."""
+        return None
 
-    @abstractmethod
-    def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
-        """What is held as it was when a run was broken off, whose state is there again; blocks(): all rows, once."""
-        ...
-
-    @abstractmethod
-    def support(self, state: State, blocks: Callable[[], Iterable[Block]]) -> Support:
-        """The rows that the result stands on."""
-        ...
-
-
-class CertifiesItself(Solver):
-    """It keeps what a certificate needs, so that none takes a reading."""
-
-    @abstractmethod
-    def certificate(self, state: State) -> Certificate:
-        """At the end of a reading."""
-        ...
-
-    @abstractmethod
     def settle(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
         """Make ``certificate`` true after a reading that was broken off; blocks(): all rows, once."""
-        ...
+        return
 
+    def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
+        """What is held as it was when a run was broken off, whose state is there again; blocks(): all rows, once."""
+        return
 
-class OwnDecisions(Solver):
-    """Decision values that are no <w, x>."""
+    def support(self, state: State, blocks: Callable[[], Iterable[Block]]) -> Support | None:
+        """The rows that the result stands on, where it is no vector of weights."""
+        return None
 
     def completion(self, state: State) -> Completion | None:
         """What makes decision values of <w, x>; None where they are that."""

@@ -12,7 +12,7 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.model.decision_values import count_right, decision_pieces, sum_squared_errors
 from blocksvm.problems.certificate import Certificate
-from blocksvm.solvers.solver import Completion, Solver, State, TellsShares
+from blocksvm.solvers.solver import Completion, Solver, State
 from blocksvm.sources.block import Block
 from blocksvm.training.visit import of_axis, part_of, put_rows
 from blocksvm.training.working_set import WorkingSet
@@ -26,7 +26,7 @@ def beyond_bounds(saved: Path) -> InputError:
     return InputError(f"{saved}: holds dual variables beyond their bounds; it is damaged, start afresh")
 
 
-def offer_shares(solver: TellsShares, state: State, block: Block, scores: np.ndarray, working_set: WorkingSet) -> None:
+def offer_shares(solver: Solver, state: State, block: Block, scores: np.ndarray, working_set: WorkingSet) -> None:
     """The rows of a block that can still move, by their decision values; they are at rest no longer."""
     part = part_of(solver, block, state)
     share = np.empty(block.n_samples)

@@ -30,14 +30,7 @@ from blocksvm.model.solver_state import load_saved_run
 from blocksvm.model.takeover import doubt_of_prior
 from blocksvm.problems.certificate import Certificate, CertificateSums
 from blocksvm.solvers.dual_cd import REST_VISITS
-from blocksvm.solvers.solver import (
-    BEST,
-    CertifiesItself,
-    HoldsRows,
-    OwnDecisions,
-    SavedRun,
-    TellsShares,
-)
+from blocksvm.solvers.solver import BEST, SavedRun
 from blocksvm.sources.block import Block
 from blocksvm.sources.block_reader import BlockReader
 from blocksvm.training import record
@@ -114,8 +107,7 @@ class OuterLoop:
             self.progress, self.tally, seconds = self.checkpoint.restore(plan, self.state)
             self.began -= seconds
             self.unchecked = self.checkpoint.path
-            if isinstance(solver, HoldsRows):
-                solver.resume(self.state, self.every_row)
+            solver.resume(self.state, self.every_row)
             if self.working_set is not None:
                 self.working_set.restore(self.checkpoint.arrays(WORKING_SET), self.every_row())
         elif self.warm_start is not None:
@@ -135,9 +127,7 @@ class OuterLoop:
             if final.rel_gap is not None and final.rel_gap <= self.plan.settings.tol:
                 status = "converged"
         plan, progress, solver = self.plan, self.progress, self.plan.solver
-        support = None
-        if isinstance(solver, HoldsRows) and status != "interrupted":
-            support = solver.support(self.state, self.every_row)
+        support = None if status == "interrupted" else solver.support(self.state, self.every_row)
         result = record.Result(
             status, self.weights(), solver.dual_variables(self.state), final, self.outers_done(), self.seconds(),
             progress.passes, progress.set_passes, plan.memory(), self.note(), support,
@@ -374,13 +364,13 @@ class OuterLoop:
         make another one due; then the iteration's line in the trace.  A status where the run was stopped meanwhile."""
         progress, plan, working_set = self.progress, self.plan, self.working_set
         solver, policy, tol = plan.solver, progress.policy, plan.settings.tol
-        if isinstance(solver, CertifiesItself):
-            self.keep(solver.certificate(self.state))
+        if own := solver.certificate(self.state):
+            self.keep(own)
         # without a working set no certificate brings back a row that rests, and it may for some outer iterations
         last = progress.certified.outer if progress.certified else 0
         waited = tol > 0.0 and (working_set is not None or progress.outer - last > REST_VISITS)
         moved = self.tally.blocks.gain != 0.0 or self.tally.working_set.gain != 0.0
-        rested = waited and isinstance(solver, TellsShares) and not moved
+        rested = waited and solver.capabilities.working_set and not moved
         while rested or policy.due(*progress.gap, tol, plan.blocks.work_of_reading):
             before = progress.certified
             certificate = self._certify(working_set)
@@ -412,14 +402,14 @@ class OuterLoop:
         if solver.capabilities.minimises:
             sums = self._reading(working_set)
             exact = sums is not None and self.rebuilt is not None and sums.drift() > LARGEST_DRIFT
-            if exact and isinstance(solver, TellsShares):  # rounding alone has parted w from w(alpha)
+            if exact and solver.capabilities.working_set:  # rounding alone has parted w from w(alpha)
                 assert self.rebuilt is not None
                 solver.set_weights(state, self.rebuilt)
                 sums = self._reading(working_set)
             certificate = None if sums is None else sums.certificate()
         else:
-            completion = solver.completion(state) if isinstance(solver, OwnDecisions) else None
-            certificate = evaluate(solver, self.weights(), completion, self.read(self.following()), self.watch.stop)
+            blocks = self.read(self.following())
+            certificate = evaluate(solver, self.weights(), solver.completion(state), blocks, self.watch.stop)
         if certificate is None:
             return None
         self.unchecked = None
@@ -447,7 +437,7 @@ class OuterLoop:
                 elif saved is not None and not problem.allows(of_rows, block):
                     raise beyond_bounds(saved)
             sums.add(scores, block, of_rows)
-            if working_set is not None and isinstance(solver, TellsShares):
+            if working_set is not None:
                 offer_shares(solver, state, block, scores, working_set)
             if self.watch.stop():
                 return None
@@ -480,7 +470,6 @@ class OuterLoop:
         solver = self.plan.solver
         if self.progress.current is not None and self.unchecked is None:
             return Certificate(**self.progress.current)
-        if isinstance(solver, CertifiesItself):
-            solver.settle(self.state, self.every_row)
-            return self.keep(solver.certificate(self.state))
-        return self._certify()
+        solver.settle(self.state, self.every_row)
+        own = solver.certificate(self.state)
+        return self._certify() if own is None else self.keep(own)

@@ -15,7 +15,7 @@ from blocksvm.model.held_out import HeldOut
 from blocksvm.model.solver_state import namespace
 from blocksvm.model.takeover import InitialModels
 from blocksvm.online.methods import get_method
-from blocksvm.solvers.solver import BEST, CertifiesItself, Method, Solver, StateArray, Task, TellsShares
+from blocksvm.solvers.solver import BEST, Method, Solver, StateArray, Task
 from blocksvm.sources.source import Source
 from blocksvm.store.descriptions import CheckpointMeta
 from blocksvm.training.partition import BlockPlan, plan_blocks, take_state
@@ -103,7 +103,7 @@ class Plan:
         fits = n_bytes <= BEST_SHARE * self.budget.left
         kept = fits if resume is None else BEST in resume.arrays.get(self.namespace, {})
         before = dict(self.budget.used)
-        if kept and solver.n_vectors == 1 and solver.capabilities.linear and isinstance(solver, TellsShares):
+        if kept and solver.n_vectors == 1 and solver.capabilities.working_set:
             try:
                 self.budget.take("best weights", n_bytes)
                 blocks = self.plan_rows(self.budget, self.source, solver, self.settings, saved)
@@ -118,8 +118,7 @@ class Plan:
     @property
     def measures_drift(self) -> bool:
         """Certificates add up the weights of the dual variables."""
-        solver = self.solver
-        return solver.capabilities.certifies and solver.exact_drift and not isinstance(solver, CertifiesItself)
+        return self.solver.exact_drift
 
     @property
     def namespace(self) -> str:

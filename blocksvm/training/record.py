@@ -380,7 +380,7 @@ def lbfgs_takes(plan: Plan) -> bool:
     """The run is one of coordinate descent on a problem that lbfgs takes, too."""
     solver, loss = plan.solver, plan.solver.settings.get("loss")
     together = learns_together(solver.settings.get("multiclass"))
-    smooth = solver.capabilities.cross_validates and get_loss(str(loss)).has("second_derivative")
+    smooth = solver.capabilities.working_set and get_loss(str(loss)).has("second_derivative")
     return smooth and not together and not plan.settings.free_bias
 
 

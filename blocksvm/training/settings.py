@@ -93,7 +93,7 @@ class TrainSettings:
         if working_set_share(self.working_set) not in (None, AUTO):
             self.capabilities.require("working_set", self.solver, "working_set")
         needs = self.make_schedule().needs
-        if needs and not method.capabilities.tolerance:
+        if needs and not method.capabilities.working_set:
             raise InputError(
                 f"{option('schedule', self.schedule)}: needs {needs}, which {self.solver} has not; give a number of "
                 "passes"

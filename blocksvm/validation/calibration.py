@@ -57,7 +57,7 @@ def calibrated(
 
     Trains on the rows outside of each of five folds, all in the same readings.  InputError where the rows are not of
     two classes."""
-    if not settings.capabilities.cross_validates:
+    if not settings.capabilities.working_set:
         raise InputError(f"{option('calibrate')}: calibrates dual-cd, not {settings.solver}; leave it out")
     if source.labels is None or not source.labels.binary:
         raise InputError(f"{option('calibrate', kind)}: is for rows of two classes; leave it out")

@@ -50,7 +50,7 @@ def cross_validate(
         raise InputError(f"{option('at_once', at_once)}: must be 1 or more")
     threads = Threads(n_threads(settings.pop("n_jobs", None)))
     train_settings = TrainSettings.of(**settings)
-    if not train_settings.capabilities.cross_validates:
+    if not train_settings.capabilities.working_set:
         raise InputError(f"{option('solver', train_settings.solver)}: cross-validation uses dual-cd; leave it out")
     if train_settings.free_bias:
         raise InputError(
