@@ -344,7 +344,7 @@ class OuterLoop:
         self.tally.set_visits += 1
         task = VisitTask(
             (len(progress.set_passes), 0), self.plan.schedule, stats, NO_MEMBERS, between,
-            progress.last_worth,
+            progress.cycle.worth,
         )  # fmt: skip
         if not working_set.n_members or not task.go_on(stats, self.ready()):
             progress.set_passes.append(0)

@@ -47,6 +47,25 @@ class Certified:
 
 
 @dataclass
+class Cycle:
+    """What ``PassStats`` begin with: the gain of all passes and their work, since this reading of all rows began or
+    since the certificate that last chose the working set; worth: of the last pass over the set; read: nonzeros of the
+    blocks visited since that."""
+
+    gain: float = 0.0
+    work: float = 0.0
+    worth: float = 1.0
+    read: int = 0
+
+    def after(self, result: VisitResult, stats: PassStats) -> PassStats:
+        """Count a visit that was begun with ``stats``, and return those at its end."""
+        for done in result.passes:
+            stats = stats.after(done)
+        self.gain, self.work = stats.cycle_gain, stats.cycle_work
+        return stats
+
+
+@dataclass
 class Progress:
     """Where a run stands, between two visits: all that decides how it goes on, beside the state and the working set.
 
@@ -54,8 +73,7 @@ class Progress:
     only certificates are left; TOLD: its event has been emitted, so that it is at its end; AT_REST: that, and no row
     that the certificate before the last found movable has moved since; passes: of every visit to a block; set_passes:
     of every opportunity for a visit to the working set, 0 where none was made; passes_made: the most over a row in the
-    outer iterations before; cycle_gain, cycle_work, last_worth, since_set: what ``PassStats`` begin with, and nonzeros
-    of the blocks visited since the last pass over the set; estimates: of the primal, the latest; suggested: primal,
+    outer iterations before; cycle: of visits to blocks and to the set; estimates: of the primal, the latest; suggested: primal,
     dual and gap, as the visits do, and set_gap: the gap of the set that the last certificate chose, once it has been
     passed over; policy: when a certificate is due; certified: the last one taken; best: that of the least primal, whose
     w the state has kept; warm_started: the run began at another one's end.
@@ -67,10 +85,7 @@ class Progress:
     passes: list[Size] = field(default_factory=list)
     set_passes: list[Size] = field(default_factory=list)
     passes_made: int = 0
-    cycle_gain: float = 0.0
-    cycle_work: float = 0.0
-    last_worth: float = 1.0
-    since_set: int = 0
+    cycle: Cycle = field(default_factory=Cycle)
     estimates: list[float | None] = field(default_factory=list)
     suggested: Annotated[list[float | None], Meta(min_length=3, max_length=3)] = field(
         default_factory=lambda: [None, None, None]
@@ -80,11 +95,6 @@ class Progress:
     certified: Certified | None = None
     best: Certified | None = None
     warm_started: bool = False
-
-    @property
-    def dual(self) -> float | None:
-        """As the visits suggest it."""
-        return self.suggested[1]
 
     @property
     def gap(self) -> tuple[str, float | None]:
@@ -116,37 +126,33 @@ class Progress:
     def block_stats(self, read: int, working_set: WorkingSet | None, first_outer: int) -> PassStats:
         """The figures for a schedule before a visit to a block, of which ``read`` nonzeros had to be read; first_outer:
         the outer iteration that the run began with."""
-        self.cycle_work += read
+        self.cycle.work += read
         return PassStats(
-            visit_work=read, cycle_gain=self.cycle_gain, cycle_work=self.cycle_work, with_set=working_set is not None,
+            visit_work=read, cycle_gain=self.cycle.gain, cycle_work=self.cycle.work, with_set=working_set is not None,
             first_of_warm_start=self.warm_started and self.outer == first_outer,
         )  # fmt: skip
 
     def count(self, result: VisitResult, stats: PassStats, nnz: int) -> None:
         """A visit to a block of so many nonzeros has been made, begun with ``stats``."""
-        for done in result.passes:
-            stats = stats.after(done)
-        self.cycle_gain, self.cycle_work = stats.cycle_gain, stats.cycle_work
+        stats = self.cycle.after(result, stats)
         # further passes over a block fill the time that a disk takes: the first alone counts towards a certificate
         self.policy.work += result.passes[0].nnz_visited
         self.passes.append(stats.passes)
-        self.since_set += nnz
+        self.cycle.read += nnz
 
     def set_stats(self, working_set: WorkingSet) -> PassStats:
         """The figures for a schedule before a visit to the working set."""
         return PassStats(
-            cycle_gain=self.cycle_gain, cycle_work=self.cycle_work, with_set=True,
-            read=self.since_set / max(1, working_set.n_nonzeros),
+            cycle_gain=self.cycle.gain, cycle_work=self.cycle.work, with_set=True,
+            read=self.cycle.read / max(1, working_set.n_nonzeros),
         )  # fmt: skip
 
     def count_set(self, result: VisitResult, stats: PassStats, left_out: float | None) -> None:
         """A visit to the working set has been made; left_out: of the gap, by the certificate that chose the set
         for it, the part of the rows outside of it."""
-        for done in result.passes:
-            stats = stats.after(done)
-            self.policy.work += done.nnz_visited
-        self.cycle_gain, self.cycle_work = stats.cycle_gain, stats.cycle_work
-        self.last_worth, self.since_set = stats.worth, 0
+        stats = self.cycle.after(result, stats)
+        self.policy.work += sum(done.nnz_visited for done in result.passes)
+        self.cycle.worth, self.cycle.read = stats.worth, 0
         self.set_passes.append(stats.passes)
         if left_out is not None and self.estimates[-1]:
             self.set_gap = (stats.seen + left_out) / abs(self.estimates[-1])
@@ -160,7 +166,7 @@ class Progress:
 
     def begin_cycle(self, work: float, primal: float | None = None) -> None:
         """All rows will be read, or have been for a certificate, which took so much work and showed the primal."""
-        self.cycle_gain, self.cycle_work = 0.0, work
+        self.cycle.gain, self.cycle.work = 0.0, work
         if primal is not None:
             self.estimates[-1] = primal
 
