@@ -69,14 +69,14 @@ class Cycle:
 class Progress:
     """Where a run stands, between two visits: all that decides how it goes on, beside the state and the working set.
 
-    outer: iteration, from 1; visit: blocks visited in it; phase: READING; CLOSED: all blocks have been visited, so that
-    only certificates are left; TOLD: its event has been emitted, so that it is at its end; AT_REST: that, and no row
-    that the certificate before the last found movable has moved since; passes: of every visit to a block; set_passes:
-    of every opportunity for a visit to the working set, 0 where none was made; passes_made: the most over a row in the
-    outer iterations before; cycle: of visits to blocks and to the set; estimates: of the primal, the latest; suggested: primal,
-    dual and gap, as the visits do, and set_gap: the gap of the set that the last certificate chose, once it has been
-    passed over; policy: when a certificate is due; certified: the last one taken; best: that of the least primal, whose
-    w the state has kept; warm_started: the run began at another one's end.
+    outer: iteration, from 1; visit: blocks visited in it; phase: READING; CLOSED: all blocks have been visited, so
+    that only certificates are left; TOLD: its event has been emitted, so that it is at its end; AT_REST: that, and no
+    row that the certificate before the last found movable has moved since; passes: of every visit to a block;
+    set_passes: of every opportunity for a visit to the working set, 0 where none was made; passes_made: the most over
+    a row in the outer iterations before; cycle: of visits to blocks and to the set; estimates: of the primal, the
+    latest; suggested: primal, dual and gap, as the visits do, and set_gap: the gap of the set that the last
+    certificate chose, once it has been passed over; policy: when a certificate is due; certified: the last one taken;
+    best: that of the least primal, whose w the state has kept; warm_started: the run began at another one's end.
     """
 
     outer: Count = 1
