@@ -94,8 +94,8 @@ class Minimiser(Estimator):
 
     def fit(self, X, y=None, sample_weight=None):
         """Train on X (n, d), dense or scipy sparse, with labels y (n,) and weights (n,) of 0 or more; on a store's
-        path; or on an iterable of batches (X, y) or (X, y, sample_weight), or an object with ``next(input_data)`` and
-        ``reset()``.  Raises ValueError for what is wrong with them."""
+        path; or on an iterable of batches (X, y) or (X, y, sample_weight).  Raises ValueError for what is wrong with
+        them."""
         if getattr(self, "penalty", "l2") != "l2":
             raise InputError(f"penalty={self.penalty}: the penalty is l2; OnlineClassifier has l1 and others")
         if "dual" not in self.solver_settings and getattr(self, "dual", True) not in (True, "auto"):

@@ -31,11 +31,9 @@ def is_store(X) -> bool:
 
 
 def is_batches(X, y) -> bool:
-    """Whether X is an iterator of XGBoost's kind, or an iterable of batches (X, y) or (X, y, sample_weight)."""
+    """Whether X is an iterable of batches (X, y) or (X, y, sample_weight)."""
     if y is not None or is_store(X) or any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__")):
         return False
-    if callable(getattr(X, "next", None)) and callable(getattr(X, "reset", None)):
-        return True
     if isinstance(X, list | tuple):
         first = X[0] if X else None
         return isinstance(first, tuple) and len(first) in (2, 3) and hasattr(first[0], "shape")
@@ -59,10 +57,10 @@ class Batches:
 
     def __init__(self, batches):
         self.n_features, self.label_dtype = None, None
-        remaining = map(self._checked, received(batches))
+        remaining = map(self._checked, batches)
         first = next(remaining, None)
         if first is None:
-            raise InputError("the iterator gave no rows; reset it, or give one that can be iterated again")
+            raise InputError("the iterator gave no rows; give one that can be iterated again")
         self.dtype = first[0].dtype.name
         self.checked = chain([first], remaining)
 
@@ -96,18 +94,6 @@ class Batches:
         labels = numbers_of(y) if y.dtype.kind in "biuf" else [str(label) for label in y.tolist()]
         origin = Origin(self, None, len(y), np.arange(len(y)))
         return RowBatch(labels, X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data, origin, weights=weights)
-
-
-def received(batches) -> Iterator[tuple]:
-    """What an iterator of either kind gives."""
-    if not hasattr(batches, "next"):
-        yield from batches
-        return
-    batches.reset()
-    given: list[tuple] = []
-    while batches.next(lambda data, label=None, weight=None: given.append((data, label, weight))):
-        yield from given
-        given.clear()
 
 
 @contextmanager

@@ -64,8 +64,7 @@ class Online(Estimator):
 
     def fit(self, X, y=None, sample_weight=None):
         """Learn from X (n, d), dense or scipy sparse, with labels y (n,) and weights (n,) of 0 or more, in ``max_iter``
-        epochs; from a store's path; or from an iterable of batches (X, y) or (X, y, sample_weight), or an object with
-        ``next(input_data)`` and ``reset()``."""
+        epochs; from a store's path; or from an iterable of batches (X, y) or (X, y, sample_weight)."""
         with self._training(X, y, sample_weight) as source:
             previous, columns = self._state if self.warm_start and hasattr(self, "_state") else None, columns_of(source)
             if previous is not None and (columns is not None or self.n_features_in_ + 1 != len(previous["features"])):

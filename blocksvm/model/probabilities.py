@@ -49,16 +49,12 @@ def steps(values: np.ndarray, corners: np.ndarray, probabilities: np.ndarray) ->
     return np.stack([1.0 - larger, larger], axis=-1)
 
 
-def link_of_loss(loss: str | None) -> Link | None:
-    """The link of a model's loss; None where it has none, or only the model names it, a loss from outside."""
-    return get_loss(loss).link if loss is not None and (loss in LOSSES or is_named(loss)) else None
-
-
 def link_by(
     loss: str | None, n_labels: int, multilabel: bool, learner: bool, calibration: Calibration | None
 ) -> Link | None:
-    """The link of a model, learner: of an online one; None where its decision values are no probabilities."""
-    link = link_of_loss(loss)
+    """The link of a model, learner: of an online one; None where its decision values are no probabilities, or only the
+    model names its loss, one from outside."""
+    link = get_loss(loss).link if loss is not None and (loss in LOSSES or is_named(loss)) else None
     if multilabel or n_labels > 2:
         return None if link is None or learner else partial(each if multilabel else one_of_several, link=link)
     if n_labels != 2:

@@ -22,13 +22,7 @@ A description is validated whole when it is written and when it is read, so that
 with a default may be missing.  Whole and Size are whole numbers of 0 or more, a Count is one of 1 or more.
 
 A chunk is a run of rows that begins on a part boundary; the last part is padded with zeros.  A chunk has one part,
-unless it is a single row of more than L entries.  Read one in a few lines of h5py (and ``import hdf5plugin``):
-
-    chunk = file["chunks"][k]
-    rows = file["rows"][chunk["first_row"] : chunk["first_row"] + chunk["n_rows"]]
-    start = chunk["first_part"] * L
-    indices = file["indices"][start : start + chunk["nnz"]]
-    indptr = numpy.r_[0, rows["length"].cumsum()]
+unless it is a single row of more than L entries.
 """
 
 from __future__ import annotations

@@ -200,31 +200,12 @@ def test_memory_that_may_not_be_written_is_taken_as_it_is(many):
     assert np.shares_memory(source.values, shut.data)
 
 
-class Iterator:
-    """XGBoost's protocol, over rows in pieces."""
-
-    def __init__(self, X, y, weights, size):
-        self.parts = [(X[i : i + size], y[i : i + size], weights[i : i + size]) for i in range(0, len(y), size)]
-        self.at = 0
-
-    def reset(self):
-        self.at = 0
-
-    def next(self, input_data):
-        if self.at == len(self.parts):
-            return 0
-        data, label, weight = self.parts[self.at]
-        input_data(data=data, label=label, weight=weight)
-        self.at += 1
-        return 1
-
-
 @pytest.mark.slow
 def test_batches_are_the_same_problem_as_the_matrix(tmp_path):
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 80)
     whole = LinearSVC(tol=1e-10).fit(X, THREE, sample_weight=weights)
-    given = Iterator(X, THREE, weights, 17)
-    for batches in (given, given.parts, iter(given.parts)):
+    given = [(X[k : k + 17], THREE[k : k + 17], weights[k : k + 17]) for k in range(0, 80, 17)]
+    for batches in (given, (batch for batch in given)):
         own = LinearSVC(tol=1e-10, memory=20_000_000, temp=tmp_path).fit(batches)
         np.testing.assert_allclose(own.coef_, whole.coef_, atol=1e-5)
         assert list(own.classes_) == list(whole.classes_) and own.n_features_in_ == 12

@@ -24,6 +24,7 @@ from blocksvm.conversion.convert import SplitSettings, store_batches
 from blocksvm.model.model_file import load_model
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.store.descriptions import SCHEMAS, parse
+from blocksvm.store.hdf5_files import VERSIONS
 from blocksvm.store.reader import Store
 
 
@@ -461,6 +462,38 @@ def test_other_things_under_our_names(files, tmp_path, run_in_process):
         file["state"]["again"] = file["state"]
     done = run_in_process(info, path, "--verify")
     assert done.code == 2 and "too deep" in done.err
+
+
+def test_files_of_other_versions_are_one_sentence(files, tmp_path):
+    path = tmp_path / "other.h5"
+    for kind, ours in VERSIONS.items():
+        for version, says in ((ours - 1, "older than .*; make it again"), (ours + 1, "newer than .*; install a newer")):
+            if kind in files:
+                shutil.copy(files[kind], path)
+                with h5py.File(path, "r+") as file:
+                    file.attrs["format_version"] = version
+                with pytest.raises(InputError, match=rf"other.h5: has format version {version}, {says}"):
+                    opened(kind, path)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [({"fletcher32": True}, "claims more than the file has"), ({}, "is not stored as expected"),
+     ({"fletcher32": True, "compression": "lzf"}, "is not stored as expected"),
+     ({"fletcher32": True, "shuffle": True}, "is not stored as expected")],
+)  # fmt: skip
+def test_arrays_that_are_not_stored_as_ours_are_not_read(files, tmp_path, options, says):
+    """Whose filters could be anyone's code, or which the file does not have."""
+    path = tmp_path / "hostile.h5"
+    shutil.copy(files["model"], path)
+    with h5py.File(path, "r+") as file:
+        weights = file["weights"][()]
+        del file["weights"]
+        dataset = file.create_dataset("weights", weights.shape, weights.dtype, chunks=weights.shape, **options)
+        if says == "is not stored as expected":
+            dataset[...] = weights
+    with pytest.raises(InputError, match=f"/weights: .*{says}"):
+        load_model(path)
 
 
 def test_the_schema_takes_what_it_must(files):
