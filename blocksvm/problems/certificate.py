@@ -216,8 +216,7 @@ class CertificateSums:
         that name has it, where the block is without its entries."""
         problem = self.problem
         self.dual = alpha is not None
-        within = self.within(block) if within is None else within
-        self.add_terms(scores, within, block, alpha)
+        self.add_terms(scores, self.within(block) if within is None else within, block, alpha)
         right, labelled = count_right(problem, scores, block.y)
         self.correct += right
         self.labelled += labelled
@@ -227,8 +226,8 @@ class CertificateSums:
         if alpha is not None and self.rebuilt is not None:
             coefficients = self.coefficients(block, alpha)
             add_rows(*block.matrix, coefficients, problem.bias, self.rebuilt)
-            lengths = np.sqrt(block.sq_norms + problem.bias**2) @ np.abs(coefficients)
-            self.lengths_added += self.by_problem(lengths)
+            np.abs(coefficients, out=coefficients)
+            self.lengths_added += self.by_problem(np.sqrt(block.sq_norms + problem.bias**2) @ coefficients)
 
     def add_terms(self, scores: np.ndarray, within: np.ndarray, block: Block, alpha: np.ndarray | None) -> None:
         """``totals`` (k, SUMS) gain what ``terms_of_gap`` has of the rows."""

@@ -70,4 +70,4 @@ class CrammerSingerSums(CertificateSums):
         self.totals += crammer_singer_sums(scores, within, block.y, block.weights, alpha, problem.costs)
 
     def coefficients(self, block: Block, alpha: np.ndarray) -> np.ndarray:
-        return alpha
+        return alpha.copy()
