@@ -142,7 +142,7 @@ def test_a_column_is_of_one_kind(tmp_path, capsys):
     assert f"note: {note}{path}:2052)" in told
     with open_store(tmp_path / "s.h5") as store:
         assert store.meta.notes == [f"{note}{path}:2052)"]
-        kinds = store.meta.recipe["options"]["kinds"]
+        kinds = store.meta.recipe.options["kinds"]
     assert kinds == {"numeric": ["size"], "categorical": ["hash"], "mixed": {}}
     # what was decided holds for rows that are appended, predicted and streamed
     more = written(tmp_path / "more.csv", "label,hash,size\n1,a73ee510,3\n1,1e5,\n")

@@ -115,7 +115,7 @@ def test_continuing_is_as_if_it_had_not_stopped(tmp_path, name, order):
     second = fit(source, max_outer=2, continue_from=tmp_path / "first.h5", **settings)
     assert np.array_equal(second.result.w, whole.result.w)
     for array in ("features", "scalars", "tally"):
-        assert np.array_equal(second.loop.state[array], whole.loop.state[array])
+        assert np.array_equal(second.state[array], whole.state[array])
     assert second.result.outer == 2
     second.save(tmp_path / "second.h5")
     assert load_model(tmp_path / "second.h5").meta.outer == 3

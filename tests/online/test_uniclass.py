@@ -224,7 +224,7 @@ def test_a_stream_and_training_agree_and_a_stream_goes_on(tmp_path, bits):
     if bits is None:
         run = fit(sparse_rows, learner="pa1", targets="none", order="stored", **case)
         np.testing.assert_allclose(weights_by_id(tmp_path / "whole.h5", 13)[0][1:], run.model.weights, rtol=1e-6)
-        assert reports[-1].squared_errors == pytest.approx(run.loop.state["tally"][SQUARED_ERRORS], rel=1e-6)
+        assert reports[-1].squared_errors == pytest.approx(run.state["tally"][SQUARED_ERRORS], rel=1e-6)
         assert reports[-1].mistakes is None
 
 

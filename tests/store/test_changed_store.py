@@ -236,7 +236,7 @@ def test_w_of_a_warm_start_is_that_of_alpha(tmp_path):
     X = X.toarray()
     expected = reference.weights_of(reference.with_bias(X, 0.7), y, seen["alpha"])
     np.testing.assert_allclose(seen["w"], expected, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(seen["sums"][0], -seen["alpha"].sum(), rtol=1e-9)
+    np.testing.assert_allclose(seen["conjugates"][0], -seen["alpha"].sum(), rtol=1e-9)
 
 
 @pytest.mark.slow

@@ -347,7 +347,7 @@ def test_a_resumed_run_counts_what_it_counted_when_it_was_begun():
     whole = sum(Plan(source, TrainSettings(memory=10**9)).memory().values())
     for memory in (10**9, whole // 2):
         first = Plan(source, TrainSettings(memory=memory))
-        counted, saved = first.memory(), first.describe()
+        counted, saved = first.memory(), SimpleNamespace(partition=PartitionMeta(**first.describe()["partition"]), arrays={})
         assert counted["visits to the working set"] > 10_000
         assert Plan(source, TrainSettings(memory=memory), resume=saved).memory() == counted
         with pytest.raises(InputError, match="is too small.*visits to the working set"):
