@@ -151,9 +151,5 @@ class ClusterPlan(Plan):
         parts, copies = (2, 4) if self.screened else (1, 6)
         return parts * self.blocks.arena_bytes + copies * array.n_bytes(self.n_features, 0)
 
-    @property
-    def measures_drift(self) -> bool:
-        return False
-
     def describe_blocks(self) -> dict:
         return super().describe_blocks() | {"on_cluster": True}

@@ -94,15 +94,15 @@ def target_of(side, reals, i):
     return reals[i]
 
 
-SUMS = 8  # numbers that ``terms_of_gap`` has of a row
+SUMS = 9  # numbers that ``terms_of_gap`` has of a row
 
 
 @inlined
 def terms_of_gap(loss, a, z, within, y, c):
     """Of a row whose decision value is known to be z +- within: the loss at z; the row's term of P(w) - D(a), value +
     conjugate + a direction z; a direction z; the magnitude of what the term is added up from; by how much the loss, the
-    term and a direction z may be larger at the true decision value; and |a direction z|.  Loss and term are convex, so
-    that they are largest at an end."""
+    term and a direction z may be larger at the true decision value; |a direction z|; and the loss at a decision value of
+    0.  Loss and term are convex, so that they are largest at an end."""
     coefficient = a * direction(loss, y)
     suffered = value(loss, z, y, c)
     conjugated = conjugate(loss, a, y, c)
@@ -122,6 +122,7 @@ def terms_of_gap(loss, a, z, within, y, c):
         max(below - slope, above + slope, 0.0) + abs(coefficient) * rounded,
         moved,
         abs(product),
+        value(loss, 0.0, y, c),
     )
 
 

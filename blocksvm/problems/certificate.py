@@ -2,9 +2,15 @@
 
     P(w) - D(a) = sum_i [value_i + conjugate_i + a_i direction_i z_i] + 1/2 ||w - w(a)||^2
 
-is a sum of terms that are never negative (problem.py).  w was maintained by additions that round, so it is not quite
-w(a) = w0 + sum_i a_i direction_i x_i.  Where there is an array for it, w(a) is added up in the same sweep, and the
-whole difference is measured; else the part of it along w is, since <w, u(a)> = sum_i a_i direction_i z_i.
+is a sum of terms that are never negative (problem.py).  w was maintained by T additions that round, so it is not quite
+w(a) = w0 + sum_i a_i direction_i x_i.  Adding s x to w rounds off at most u (||w|| + ||s x||), and s x is a difference
+of two of the w, so that
+
+    ||w - w(a)|| <= 3 u T max_t ||w_t||,    ||w_t|| <= sqrt(2 (sum_i value_i(0) - D(a_0))) + ||w0||,
+
+as each step raises D = -sum conjugate_i - 1/2 ||w_t||^2 + 1/2 ||w0||^2 from where it began, D(a_0), and conjugate_i >=
+-value_i(0).  The part of the difference along w is measured besides, since <w, u(a)> = sum_i a_i direction_i z_i.
+Where w is none of these sums (Pegasos), w(a) is added up in the same sweep.
 
 Rounding is counted by its first-order bounds (Higham, Accuracy and Stability of Numerical Algorithms, 2002, sec. 3.1
 and 4.2): a computed z_i lies within (m + 2) u sum_j |w_j x_ij| of the true one, of m additions, u = 2^-53.  The loss
@@ -31,26 +37,25 @@ from blocksvm.problems import free_bias
 from blocksvm.problems.problem_kernels import certificate_sums, dual_coefficients, sums_by_side
 from blocksvm.sources.block import Block
 
-ROUNDING_OF_W = 2.0**-49  # relative: a drift of the weights that anything held in double precision may have
 ROUNDING = 1e-9  # relative to the magnitude of what is added up: a dual that lies further above the primal is wrong
 OF_TERMS = 32.0 * UNIT_ROUNDOFF  # of their magnitudes: what the functions of a loss round off, at most
 CLOSE = 1e-11  # of the unit of decision values over the cost of a row: as near a cheap bound is good enough
 PRIMAL, DUAL, REL_GAP, ROUNDED = range(4)  # of each problem's certified figures
 CERTIFIED = ("primal", "dual", "rel_gap", "rounding")
+ADDITIONS, DRIFT, LEAST = range(3)  # of each problem's history: T, the rounding of w where it began, and -D(a_0) or 0
 NOTHING = np.empty((0, 0))  # in the place of a prior
 
 
 @dataclass(frozen=True)
 class Certificate:
     """Primal, dual and gap over all rows for one fixed w; dual and rel_gap are None for a primal method, all three for
-    an online learner.  accuracy: the share of the rows with a label whose label is predicted; None where targets are
-    real numbers.  rmse: of these, the root of the mean squared error of the rows; None where some were not read.
-    Whatever was rounded, P(w) <= primal, D(a) >= dual, and the relative gap <= rel_gap (but for a drift of w across
-    itself, where w(a) was not added up); rounding: the part of rel_gap that is the bound of what was rounded.
-    alpha_factors: with a free bias, by which the saved dual variables with a direction < 0 and above 0 are to be
-    multiplied, so that sum a direction = 0: the dual is theirs.  by_class: of several problems, one a
-    class, the primal, dual, rel_gap and rounding of each; then primal and dual are their sums, and the others those of
-    the largest gap."""
+    an online learner. accuracy: the share of the rows with a label whose label is predicted; None where targets are
+    real numbers. rmse: of these, the root of the mean squared error of the rows; None where some were not read.
+    Whatever was rounded, P(w) <= primal, D(a) >= dual, and the relative gap <= rel_gap; rounding: the part of rel_gap
+    that is the bound of what was rounded. alpha_factors: with a free bias, by which the saved dual variables with a
+    direction < 0 and above 0 are to be multiplied, so that sum a direction = 0: the dual is theirs. by_class: of
+    several problems, one a class, the primal, dual, rel_gap and rounding of each; then primal and dual are their sums,
+    and the others those of the largest gap."""
 
     primal: float | None
     dual: float | None
@@ -148,7 +153,7 @@ def norms_of(w: np.ndarray, k: int, prior: np.ndarray = NOTHING) -> np.ndarray:
 class CertificateSums:
     """Adds up the certificates of a problem's columns block by block, all at one w (k, d + 1).
 
-    prior (d + 1, width) or (0, 0); rebuilt (d + 1, width): gains w(a) - w0, None: there is no array for it.
+    prior (d + 1, width) or (0, 0); rebuilt (d + 1, width): gains w(a) - w0, of a w that is not made of a.
     """
 
     threads: Threads = ALONE
@@ -269,11 +274,13 @@ class CertificateSums:
             rounded += abs(self.constant) * rounding_of_sums(n, free_bias.total(self.sides))
         return np.divide(rounded, np.sqrt(squares), out=rounded.copy(), where=squares > 0.0)
 
-    def drift(self) -> float:
-        """The largest ``_drift`` of the live problems beyond the rounding of w itself, relative to ||w - w0||."""
-        beyond = np.maximum(self._drift() - ROUNDING_OF_W * np.sqrt(self.norms[:, 0]), 0.0)
-        length = np.sqrt(self.norms[:, 1])
-        return float(np.divide(beyond, length, out=beyond.copy(), where=length > 0.0)[self.live].max(initial=0.0))
+    def _rounding_of_w(self) -> np.ndarray | float:
+        """(k,): the bound of ||w - w(a)|| by the additions that made w."""
+        if self.problem.history is None:
+            return 0.0
+        additions, drift, least = self.by_problem(self.problem.history.T).T
+        of_prior = 0.0 if not self.prior.size else np.sqrt(self.norms[:, 0]) + np.sqrt(self.norms[:, 1])
+        return drift + 3.0 * UNIT_ROUNDOFF * additions * (np.sqrt(2.0 * (self.totals[:, 8] + least)) + of_prior)
 
     def certificate(self) -> Certificate:
         """Those that were certified before are as they were.  Raises InputError where the sums are not finite, or the
@@ -284,9 +291,10 @@ class CertificateSums:
         rmse = None if self.squared_error is None else math.sqrt(self.squared_error / n)
         if rmse is not None and not math.isfinite(rmse):
             raise overflowed()
-        *terms, moved, _ = self.totals.T
+        *terms, moved, _, _ = self.totals.T
         drift, off = (self._drift(), self._drift_within()) if self.dual else (0.0, 0.0)
-        bounds = with_bounds(terms, n, d, self.norms[:, 1], drift, np.square(drift), off)
+        square = np.square(drift) + np.square(self._rounding_of_w())
+        bounds = with_bounds(terms, n, d, self.norms[:, 1], drift, square, off)
         if not self.dual:
             primal = float(bounds.primal[0])
             if not math.isfinite(primal):
@@ -296,7 +304,7 @@ class CertificateSums:
         if self.sides is not None:
             factors = free_bias.factors(self.sides)
             wider = (1.0 - min(factors)) * (moved + (OF_TERMS + rounding_of_sums(n, 1.0)) * terms[3])
-            cost = free_bias.cost_of_repair(self.sides, drift + off, 2.0 * rounding_of_sums(n, 1.0))
+            cost = free_bias.cost_of_repair(self.sides, np.sqrt(square) + off, 2.0 * rounding_of_sums(n, 1.0))
             bounds = bounds._replace(gap=bounds.gap + cost, wider=bounds.wider + wider)
         figures = np.empty((len(self.norms), len(CERTIFIED)))
         if problem.certified is not None:

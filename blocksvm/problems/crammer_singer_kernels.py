@@ -89,7 +89,7 @@ def crammer_singer_pass(rows, order, bias, cost, limits, arrays):
     ``limits.above`` is dropped."""
     indptr, indices, values, y, weights, sq_norms = rows
     shrink_above, _, rest_beyond, rest_visits, reading, _ = limits
-    columns, alpha, active, rest, conjugates, seen, _, pauses, share = arrays
+    columns, alpha, active, rest, conjugates, seen, additions, _, pauses, share = arrays
     width = columns.shape[1]
     w = columns.reshape(-1)
     k = alpha.shape[1]
@@ -173,6 +173,7 @@ def crammer_singer_pass(rows, order, bias, cost, limits, arrays):
                     moving[n_moving] = j // LINE
                     n_moving += 1
         add_row_to(indices, values, start, stop, w, width, bias, moving, n_moving, steps)
+        additions[0] += 1.0
         n_rows_moving += 1
     return pg_max, 0.0, dropped, nonzeros, loss, resting_loss, gain, seen[0], n_rows_moving
 
@@ -221,6 +222,7 @@ def crammer_singer_sums(scores, within, y, weights, alpha, cost):
         sums[5] += wider
         sums[6] += moved
         sums[7] += products
+        sums[8] += c
     return sums
 
 

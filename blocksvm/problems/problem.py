@@ -64,6 +64,7 @@ class Problem:
     not regularised (problems/free_bias.py).  certified (k, 4): primal, dual, relative gap and its rounding of the
     problems that are at their end by the gap ``tol``; an infinite gap: of those that are not.  predicts: what the
     decision values say of a row: NUMBERS or STRINGS, a class, SETS, all labels of a value above 0, None: nothing.
+    history (3, k): ADDITIONS, DRIFT, LEAST of certificate.py, None where w is not maintained.
     kinds(block): the codes (n,) int16 of its rows, None: ``Block.y``.
     """
 
@@ -80,6 +81,7 @@ class Problem:
     tol: float = 0.0
     predicts: str | None = None
     kinds: Callable[[Block], np.ndarray] | None = None
+    history: np.ndarray | None = None
 
     @property
     def n_problems(self) -> int:

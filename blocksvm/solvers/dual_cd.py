@@ -19,10 +19,20 @@ from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings, plain
 from blocksvm.base.vectors import LINE, as_columns, width_of
 from blocksvm.kernels.columns import add_rows
-from blocksvm.kernels.loss_functions import AT_REST
+from blocksvm.kernels.loss_functions import AT_REST, UNIT_ROUNDOFF
 from blocksvm.kernels.shuffle import keep_active
 from blocksvm.losses import get_loss, require
-from blocksvm.problems.certificate import CERTIFIED, NOTHING, REL_GAP, Certificate, at_their_end, norms_of
+from blocksvm.problems.certificate import (
+    ADDITIONS,
+    CERTIFIED,
+    DRIFT,
+    LEAST,
+    NOTHING,
+    REL_GAP,
+    Certificate,
+    at_their_end,
+    norms_of,
+)
 from blocksvm.problems.free_bias import constant_value
 from blocksvm.problems.problem import Problem, each_against_the_rest, make_problem, problem_settings
 from blocksvm.problems.problem_kernels import dual_coefficients
@@ -99,13 +109,12 @@ class DualCD(Solver):
     tolerance: stop a visit when the projected gradients of all its rows lie within this range (None: never).
     prior (d + 1, width) or (0, 0), from ``start`` on.  state["conjugates"], ["seen"], ["scale"] (k,): of each problem
     the sum of the conjugates, the gap that this reading has seen, and what its shares of the gap are multiplied by;
-    ["certified"] (4 k,): as ``Problem`` has it.
+    ["certified"] (4 k,), ["history"] (3 k,): as ``Problem`` has them.
     """
 
     name = "dual-cd"
     problem: Problem
     needs_output = False
-    exact_drift = True
     capabilities = Capabilities(
         certifies=True,
         minimises=True,
@@ -159,6 +168,7 @@ class DualCD(Solver):
             StateArray("seen", "scalar", k, in_model=False),
             StateArray("scale", "scalar", k, in_model=False),
             StateArray("certified", "scalar", len(CERTIFIED) * k, in_model=False),
+            StateArray("history", "scalar", 3 * k),
         )
         self.visit_arrays: tuple[VisitArray, ...] = (VisitArray(ACTIVE, np.uint8, lanes),)
         if several:
@@ -172,7 +182,12 @@ class DualCD(Solver):
             budget.take("sides of the classes", self.problem.sides.n_bytes)
 
     def problem_at(self, state: State) -> Problem:
-        return replace(self.problem, certified=state["certified"].reshape(-1, len(CERTIFIED)))
+        certified = state["certified"].reshape(-1, len(CERTIFIED))
+        return replace(self.problem, certified=certified, history=self.history(state))
+
+    def history(self, state: State) -> np.ndarray:
+        """(3, k)."""
+        return state["history"].reshape(3, -1)
 
     def live(self, state: State) -> np.ndarray:
         """The vectors that are not at their end."""
@@ -218,6 +233,7 @@ class DualCD(Solver):
             return
         conjugates, largest = self._sum_rows(state, blocks, ratio)
         self.scale_dual(state, conjugates, largest)
+        self.history(state)[LEAST] = np.maximum(0.0, -self.duals(state)[1])
         if self.problem.free_bias:
             if MULTIPLIER in saved.lengths[self.name]:
                 saved.load(self.name, MULTIPLIER, state[MULTIPLIER])
@@ -236,6 +252,9 @@ class DualCD(Solver):
         alpha, w = self.columns(state, "alpha"), self.columns(state, "w")
         alpha *= factors
         w[:, : self.n_vectors] *= factors
+        drift = self.history(state)[DRIFT]
+        drift *= factors
+        drift += UNIT_ROUNDOFF * np.sqrt(self.norms(state)[:, 0])
         state["conjugates"][:] = np.where(parabola, factors * (square * factors - linear), whole)
 
     def _sum_rows(self, state: State, blocks: Iterable[Block], ratio: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -250,6 +269,9 @@ class DualCD(Solver):
             problem.make_feasible(part, block, ratio, largest)
             alpha[block.rows] = part
             coefficients = self.coefficients(block, part, of_all, conjugates)
+            lengths = np.sqrt(self.norms(state)[:, 0])
+            lengths += np.sqrt(block.sq_norms + problem.bias**2) @ np.abs(coefficients)
+            self.history(state)[DRIFT] += 3.0 * UNIT_ROUNDOFF * block.n_samples * lengths
             add_rows(*block.matrix, coefficients, problem.bias, w)
         return conjugates, largest
 
@@ -260,14 +282,6 @@ class DualCD(Solver):
         out = np.empty_like(alpha)
         dual_coefficients(alpha, *self.problem.rows(block), columns, conjugates, out)
         return out
-
-    def set_weights(self, state: State, of_alpha: np.ndarray) -> None:
-        live, w = self.live(state), self.columns(state, "w")
-        w[:, live] = of_alpha[:, live]
-        if self.prior.size:
-            w[:, live] += self.prior[:, live]  # last: its weights may be large, and each addition to them rounds
-        if self.problem.free_bias:
-            state["w"][-1] += state[MULTIPLIER][0]
 
     # -- visits ------------------------------------------------------------------------------------------------
 
@@ -334,7 +348,7 @@ class DualCD(Solver):
         seen = np.zeros(self.n_vectors)
         pass_arrays = PassArrays(
             self.columns(state, "w"), self.columns(state, "alpha"), arrays[ACTIVE], self.columns(state, "rest"),
-            state["conjugates"], seen, state["scale"],
+            state["conjugates"], seen, self.history(state)[ADDITIONS], state["scale"],
             self.columns(state, "pauses") if self.with_set else NO_PAUSES, arrays.get(SHARE, NO_SHARES),
         )  # fmt: skip
         pg_max, pg_min, dropped, nnz, loss, resting, gain, shares, _ = self.visit_rows(
@@ -395,6 +409,9 @@ class DualCD(Solver):
             factor = min(2.0 * factor, FARTHEST) if same and abs(u) > STANDING * abs(last) else factor if same else 1.0
             multiplier[:] = c + factor * u, u, factor
             w[-1] += factor * u
+            # D has fallen by the move of c: of the other weights it bounds the norm from here on
+            least = self.history(state)[LEAST]
+            np.maximum(least, 0.5 * w[-1] ** 2 - self.duals(state)[1], out=least)
 
     def end_outer(self, state: State, outer: int) -> None:
         """Count it; rows put to rest ``REST_VISITS`` + 1 iterations before are back, so their losses leave the ring."""
@@ -479,10 +496,11 @@ def take_weights(solver: DualCD, state: State, saved: SavedRun, ratio: np.ndarra
         and not any(meta.earlier)
         and (space == solver.name or solver.n_vectors == 1)  # a model's vectors lie one after the other
         and saved.lengths.get(space, {}).get(name) == state["w"].size
-        and "conjugates" in lengths
+        and "history" in lengths
     )
     if same:
-        saved.load(solver.name, "conjugates", state["conjugates"])
+        for array in ("conjugates", "history"):
+            saved.load(solver.name, array, state[array])
         saved.load(space, name, state["w"])
     return same
 

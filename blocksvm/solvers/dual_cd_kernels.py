@@ -52,7 +52,8 @@ class Limits(NamedTuple):
 
 class PassArrays(NamedTuple):
     """The arrays that a pass updates: w (d + 1, width), alpha (n, k) float64, active (n,) and rest (n, k) uint8;
-    conjugates (k,) gain the changes of each problem's sum_i conjugate_i, seen (k,) its shares of the gap.
+    conjugates (k,) gain the changes of each problem's sum_i conjugate_i, seen (k,) its shares of the gap, additions (k,)
+    how many steps were added to its w.
 
     rest[i, c]: 0, row i is visited for problem c; 1, not in passes over a working set, where it has no share, nor again
     in this visit; 1 + r: nor in the next r readings; NEVER: it is no part of the problem.
@@ -68,6 +69,7 @@ class PassArrays(NamedTuple):
     rest: np.ndarray
     conjugates: np.ndarray
     seen: np.ndarray
+    additions: np.ndarray
     scale: np.ndarray
     pauses: np.ndarray
     share: np.ndarray
@@ -124,7 +126,7 @@ def dual_cd_pass(rows, reals, order, objective, limits, live, arrays, moving):
     indptr, indices, values, codes, weights, sq_norms = rows
     bias, costs, sides, loss = objective
     shrink_above, shrink_below, rest_beyond, rest_visits, reading, first = limits
-    columns, alpha, active, rest, conjugates, seen, scale, pauses, share = arrays
+    columns, alpha, active, rest, conjugates, seen, additions, scale, pauses, share = arrays
     width = columns.shape[1]
     w = columns.reshape(-1)
     n = order.shape[0]
@@ -215,6 +217,7 @@ def dual_cd_pass(rows, reals, order, objective, limits, live, arrays, moving):
                     gain -= more + move * (z[c] + 0.5 * move * q)
                     alpha[i, c] = new
                     steps[c] = move
+                    additions[c] += 1.0
         if with_set:
             share[i] = row_share
             shares += max(row_share, 0.0)

@@ -40,7 +40,7 @@ def dual_of_derivative(scores, within, lengths, targets, costs, loss, alpha, coe
         z, target = scores[i], targets[i]
         side = direction(loss, target)
         a = feasible(loss, -derivative(loss, z, target, c) / side, target, c)
-        suffered, share, _, magnitude, more, wider, _, _ = terms_of_gap(loss, a, z, within[i], target, c)
+        suffered, share, _, magnitude, more, wider, _, _, _ = terms_of_gap(loss, a, z, within[i], target, c)
         alpha[i] = a
         coefficients[i] = a * side
         terms[0, i] = suffered

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from blocksvm.base.errors import option
+from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.kernels.columns import sum_of_squares
 from blocksvm.losses import require
@@ -19,6 +20,7 @@ from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.solvers.pegasos_kernels import pegasos_pass, suffix_sum
 from blocksvm.solvers.solver import Capabilities, Method, PassResult, SavedRun, Solver, State, StateArray, Task, Visit
 from blocksvm.sources.block import Block
+from blocksvm.sources.source import Source
 
 LAST = "last"
 PEGASOS_SETTINGS = Settings((
@@ -61,7 +63,6 @@ class Pegasos(Solver):
         if self.dual:
             require(self.settings["loss"], "conjugate", option("dual"))
             self.capabilities, self.clips_alpha = replace(self.capabilities, certifies=True), True
-            self.exact_drift = True
         self.bias, self.real_targets = problem.bias, problem.real
         self.prior = NO_PRIOR
         batch = self.batch = self.settings["batch"]
@@ -80,6 +81,10 @@ class Pegasos(Solver):
             more = (StateArray(name, "row", in_model=False) for name in ("b", "b_lagged", "b_earlier"))
             # filled: the step at which alpha was made
             self.state_arrays += (StateArray("alpha", "row"), StateArray("filled", "scalar", 1, in_model=False), *more)
+
+    def plan_memory(self, budget: Budget, source: Source) -> None:
+        if self.dual:
+            budget.take("weights of the dual variables", 8 * (source.n_features + 1))  # at each certificate
 
     def start(self, state: State) -> None:
         state["scalars"][:] = (1.0, 0.0, 1.0, 0.0, 0.0, 0.0)

@@ -201,8 +201,8 @@ class Solver(ABC):
     order the labels of a set, and nothing parts those in it from those outside; real_targets: the rows' labels are
     taken as real numbers, else they are classes; predicts_rows: it looks at no labels, and its
     weights predict none; threads: for work whose result does not depend on how many they are;
-    clips_alpha: its dual variables may lie beyond their bounds, and certificates move them there;
-    exact_drift: certificates measure ||w - w(alpha)|| whole, with an array of the size of w;
+    clips_alpha: its w is not made of its dual variables, which may lie beyond their bounds: certificates move them
+    there, and add up w(alpha);
     passes_like_decoding: a pass over a block takes about as long as decoding the next one, to which one of the threads
     is left.
     """
@@ -225,7 +225,6 @@ class Solver(ABC):
     threads: Threads = ALONE
     passes_like_decoding: bool = False
     clips_alpha: bool = False
-    exact_drift: bool = False
 
     def plan_memory(self, budget: Budget, source: Source) -> None:
         """Take what is held beside the state and the blocks from the budget, before these are planned."""
@@ -306,10 +305,6 @@ class Solver(ABC):
         """``out`` (n,) float64: the shares of the gap of the block's rows at decision values ``scores`` (n, k), below 0
         for a row that cannot move soon.  The visit array ``SHARE`` has them after a visit, each as it was before the
         row's own step: to a block in the first pass, to a working set in the last.  state: as a visit gets it."""
-        raise NotImplementedError
-
-    def set_weights(self, state: State, of_alpha: np.ndarray) -> None:
-        """w(alpha) becomes w; of_alpha (d + 1, width): without the prior, as a certificate has added it up."""
         raise NotImplementedError
 
     def count_seen(self, state: State, added: Mapping) -> None:

@@ -17,8 +17,6 @@ from blocksvm.sources.block import Block
 from blocksvm.training.visit import of_axis, part_of, put_rows
 from blocksvm.training.working_set import WorkingSet
 
-LARGEST_DRIFT = 1e-9  # relative to ||w - w0||: w is set to w(alpha) where the two have drifted apart by more
-
 # ------------------------------------------------------------------------------------------------ taking it
 
 

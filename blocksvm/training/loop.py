@@ -34,7 +34,7 @@ from blocksvm.solvers.solver import BEST, SavedRun
 from blocksvm.sources.block import Block
 from blocksvm.sources.block_reader import BlockReader
 from blocksvm.training import record
-from blocksvm.training.certificate import LARGEST_DRIFT, beyond_bounds, evaluate, offer_shares
+from blocksvm.training.certificate import beyond_bounds, evaluate, offer_shares
 from blocksvm.training.checkpoint import WORKING_SET, Checkpoint
 from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import PassStats
@@ -90,7 +90,7 @@ class OuterLoop:
         self.state = {array.name: on_lines(plan.shape(array), array.dtype) for array in solver.state_arrays}
         self.output = np.zeros(solver.n_vectors * (plan.n_features + 1)) if solver.needs_output else None
         rebuilt = plan.n_features + 1, width_of(solver.n_vectors)
-        self.rebuilt = on_lines(rebuilt) if plan.measures_drift else None
+        self.rebuilt = on_lines(rebuilt) if solver.clips_alpha else None
         if plan.initial_models.prior is not None:
             solver.prior = plan.initial_models.prior_weights(plan.n_features, solver.bias)
         solver.start(self.state)
@@ -245,7 +245,6 @@ class OuterLoop:
             self.watch.on_event(record.start_event(self.plan, self.progress))
             status = self._iterate()
             if self.checkpoint is not None:
-                # before the last certificate: it may set w, which a run that goes on from here would not have done
                 self.save()
             final = None if status == "interrupted" else self._last_certificate()
             if final is None:
@@ -401,11 +400,6 @@ class OuterLoop:
         solver, state = self.plan.solver, self.state
         if solver.capabilities.minimises:
             sums = self._reading(working_set)
-            exact = sums is not None and self.rebuilt is not None and sums.drift() > LARGEST_DRIFT
-            if exact and solver.capabilities.working_set:  # rounding alone has parted w from w(alpha)
-                assert self.rebuilt is not None
-                solver.set_weights(state, self.rebuilt)
-                sums = self._reading(working_set)
             certificate = None if sums is None else sums.certificate()
         else:
             blocks = self.read(self.following())

@@ -85,9 +85,6 @@ class Plan:
             None if valid is None else HeldOut(valid, self.labels, self.solver, self.budget, self.multilabel)
         )
         take_state(self.budget, source, self.solver, self.n_features)
-        if self.measures_drift:
-            n_bytes = 8 * width_of(self.solver.n_vectors) * (self.n_features + 1)
-            self.budget.take("weights of the dual variables", n_bytes)
         self.solver.plan_memory(self.budget, source)
         if self.held_out is not None:
             self.held_out.match(source, self.budget)
@@ -114,11 +111,6 @@ class Plan:
                 if saved is not None:
                     raise
         return self.plan_rows(self.budget, self.source, solver, self.settings, saved)
-
-    @property
-    def measures_drift(self) -> bool:
-        """Certificates add up the weights of the dual variables."""
-        return self.solver.exact_drift
 
     @property
     def namespace(self) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS
 from blocksvm.losses import require
-from blocksvm.problems.certificate import NOTHING, CertificateSums, norms_of
+from blocksvm.problems.certificate import LEAST, NOTHING, CertificateSums, norms_of
 from blocksvm.problems.problem import Problem, Sides, each_against_the_rest, make_problem
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.solver import State, StateArray, Task
@@ -100,9 +100,7 @@ def held_out_problems(
 
 class HeldOutCD(DualCD):
     """``DualCD`` on such problems, begun at the end of the path before: columns of ``previous`` (w (d + 1, c),
-    alpha (l, c), conjugates (c,), C), one for each fold and class."""
-
-    exact_drift = False  # more of the path is trained at once in its place
+    alpha (l, c), conjugates (c,), history (3, c), C), one for each fold and class."""
 
     def __init__(self, task: Task, path: Sequence[float], folds: Folds, previous: tuple | None = None):
         self.path = path
@@ -141,7 +139,7 @@ class HeldOutCD(DualCD):
         super().start(state)
         if self.previous is None:
             return
-        w, alpha, conjugates, C = self.previous
+        w, alpha, conjugates, history, C = self.previous
         width = w.shape[1]
         parabola = curvature_of(self.problem)
         factors = np.empty((len(self.path), width))
@@ -158,16 +156,18 @@ class HeldOutCD(DualCD):
             else:
                 state["conjugates"][columns] = ratio * conjugates
             factors[number] = factor
+            self.history(state)[:, columns] = ratio * history  # f and the root of the ratio of the losses are no larger
         for before, name in ((w, "w"), (alpha, "alpha")):
             copies = self.columns(state, name)[:, : factors.size].reshape(len(before), *factors.shape)  # a view
             np.multiply(before[:, None], factors, out=copies)
+        self.history(state)[LEAST] = np.maximum(0.0, -self.duals(state)[1])
 
     def last(self, state: State) -> tuple:
         """``previous`` for the next part of the path."""
         width = self.n_vectors // len(self.path)
         first = self.n_vectors - width
         w, alpha = (self.columns(state, name)[:, first : self.n_vectors].copy() for name in ("w", "alpha"))
-        return w, alpha, state["conjugates"][first:].copy(), float(self.path[-1])
+        return w, alpha, state["conjugates"][first:].copy(), self.history(state)[:, first:].copy(), float(self.path[-1])
 
 
 def curvature_of(problem: Problem) -> float | None:

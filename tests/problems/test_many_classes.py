@@ -15,7 +15,6 @@ from blocksvm.commands.info import main as info_main
 from blocksvm.commands.predict import main as predict_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.model.model_file import load_model
-from blocksvm.solvers.crammer_singer_cd import CrammerSingerCD
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.solver import Task
 from blocksvm.sources.matrix import Matrix
@@ -252,11 +251,10 @@ def test_the_memory_for_all_classes_is_told_and_kept_to(rows, tmp_path, capsys):
     y = np.arange(40) % 20
     with pytest.raises(InputError, match="weights"):
         fit(X, y, memory=10_000_000)
-    run = train(Matrix(X, y), memory=50_000_000)
+    run = train(Matrix(X, y), memory=30_000_000)
     # three cache lines a feature
     assert run.result.memory["weights"] == 8 * 24 * 100_001
-    assert run.result.memory["weights of the dual variables"] == 8 * 24 * 100_001  # at certificates
-    assert sum(run.result.memory.values()) <= 50_000_000
+    assert sum(run.result.memory.values()) <= 30_000_000
 
 
 @pytest.mark.parametrize(
@@ -274,29 +272,3 @@ def test_two_classes_need_no_rule():
     X, y = classes(k=2)
     with pytest.raises(InputError, match="is for more than two classes"):
         fit(X, y, multiclass="rest")
-
-
-@pytest.mark.parametrize("rule", ["rest", "crammer-singer"])
-def test_weights_that_have_drifted_are_made_anew(rows, rule):
-    """Those of classes that are done stay as they were certified."""
-    X, y = rows
-    source = Matrix(X, y)
-    made = {"rest": DualCD, "crammer-singer": CrammerSingerCD}[rule]
-    solver = made(Task({"multiclass": rule}, source, bias=0.5, working_set=True))
-    state = {a.name: np.zeros(a.shape(D, N), a.dtype) for a in solver.state_arrays}
-    solver.start(state)
-    block = source.read_block(np.array([0]), None)
-    make_pass(solver, block, state, visit_of(solver, N), np.arange(N))
-    before = state["w"].copy()
-    done = [2] if rule == "rest" else []
-    if done:
-        state["certified"].reshape(K, 4)[done] = 0.0
-    state["w"] += 0.1
-    drifted = state["w"].copy()
-    sums = solver.problem_at(state).sums(solver.weights(state, None), rebuilt=np.zeros(state["w"].shape))
-    sums.add(sums.scores(block), block, state["alpha"])
-    assert sums.drift() > 1e-3
-    solver.set_weights(state, sums.rebuilt)
-    for c in range(K):
-        expected = drifted[:, c] if c in done else before[:, c]
-        np.testing.assert_allclose(state["w"][:, c], expected, rtol=1e-10, atol=1e-12)

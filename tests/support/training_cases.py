@@ -61,14 +61,13 @@ def two_classes(y, loss="hinge", C=1.0, weights=(1.0, 1.0), bias=0.0) -> Problem
 
 
 def certified(problem: Problem, w, alpha, blocks, prior=None, exact=True):
-    """(certificate, relative drift) of w (d + 1,) and alpha (n,), or None, over blocks of all rows; exact: w(alpha) is
-    added up."""
+    """That of w (d + 1,) and alpha (n,), or None, over blocks of all rows; exact: w(alpha) is added up."""
     prior = NOTHING if prior is None else prior.reshape(-1, 1)
     sums = problem.sums(w, prior, np.zeros((len(w), 1)) if exact and alpha is not None else None)
     for block in blocks:
         of_rows = None if alpha is None else alpha[block.rows].reshape(block.n_samples, -1)
         sums.add(sums.scores(block), block, of_rows)
-    return sums.certificate(), sums.drift()
+    return sums.certificate()
 
 
 def svmlight(X, y, first_id=1) -> str:

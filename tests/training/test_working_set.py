@@ -2,6 +2,7 @@
 
 import gc
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from blocksvm.solvers.solver import SHARE, Task
 from blocksvm.sources.block import Arena
 from blocksvm.sources.block_reader import BlockReader
 from blocksvm.sources.matrix import Matrix
+from blocksvm.store.descriptions import PartitionMeta
 from blocksvm.store.reader import open_store
 from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import LEAST_READ, MOST_PASSES
@@ -347,7 +349,8 @@ def test_a_resumed_run_counts_what_it_counted_when_it_was_begun():
     whole = sum(Plan(source, TrainSettings(memory=10**9)).memory().values())
     for memory in (10**9, whole // 2):
         first = Plan(source, TrainSettings(memory=memory))
-        counted, saved = first.memory(), SimpleNamespace(partition=PartitionMeta(**first.describe()["partition"]), arrays={})
+        counted, partition = first.memory(), PartitionMeta(**first.describe()["partition"])
+        saved = SimpleNamespace(partition=partition, arrays={})
         assert counted["visits to the working set"] > 10_000
         assert Plan(source, TrainSettings(memory=memory), resume=saved).memory() == counted
         with pytest.raises(InputError, match="is too small.*visits to the working set"):
