@@ -38,10 +38,18 @@ def count_of(live):
 
 @inlined
 def column_of(live, s):
-    """The s-th of them."""
+    """The s-th of them; unsigned positions spare the test for an index that counts from the end."""
     if live is None:
-        return 0
-    return np.int64(live[s])
+        return np.uint64(0)
+    return np.uint64(live[s])
+
+
+@inlined
+def chosen_column(live, chosen, s):
+    """The s-th of those chosen (t,) uint64."""
+    if live is None:
+        return np.uint64(0)
+    return chosen[s]
 
 
 @inlined
@@ -76,19 +84,29 @@ def prefetch_columns(live, indptr, indices, w, width, first, row, ahead):
 
 @inlined
 def scores_of(live, indices, values, start, stop, w, width, first, bias, ahead, z):
-    """``z[c] = <w_c, x> + bias * w_c's last`` for the columns c of a lane, which begins at ``first``; z (width,)."""
+    """``z[c] = <w_c, x> + bias * w_c's last`` for the columns c of a lane, which begins at ``first``; z (width,).  Of one
+    column it is returned, and kept in a register."""
     if live is None:
-        z[0] = dot(indices, values, start, stop, w) + bias * w[w.shape[0] - 1]
-    else:
-        lane_scores(indices, values, start, stop, w, np.uint64(width), np.uint64(first), bias, ahead, z)
+        return dot(indices, values, start, stop, w) + bias * w[w.shape[0] - 1]
+    lane_scores(indices, values, start, stop, w, np.uint64(width), np.uint64(first), bias, ahead, z)
+    return 0.0
 
 
 @inlined
-def add_steps(live, indices, values, start, stop, w, width, first, bias, steps):
-    """``w_c += steps[c] * x`` (and the constant feature) for the columns c of that lane; steps (width,)."""
+def score_of(live, score, z, c):
+    """That of column c, by what ``scores_of`` has returned and filled."""
     if live is None:
-        add_row(indices, values, start, stop, steps[0], w)
-        w[w.shape[0] - 1] += steps[0] * bias
+        return score
+    return z[c]
+
+
+@inlined
+def add_steps(live, indices, values, start, stop, w, width, first, bias, steps, step):
+    """``w_c += steps[c] * x`` (and the constant feature) for the columns c of that lane; steps (width,), step: the only
+    one of one column."""
+    if live is None:
+        add_row(indices, values, start, stop, step, w)
+        w[w.shape[0] - 1] += step * bias
     else:
         add_to_lane(indices, values, start, stop, w, np.uint64(width), np.uint64(first), bias, steps)
 

@@ -13,7 +13,17 @@ from typing import NamedTuple
 import numpy as np
 
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.columns import add_steps, column_of, count_of, lane_of, prefetch_columns, reads_ahead, scores_of
+from blocksvm.kernels.columns import (
+    add_steps,
+    chosen_column,
+    column_of,
+    count_of,
+    lane_of,
+    prefetch_columns,
+    reads_ahead,
+    score_of,
+    scores_of,
+)
 from blocksvm.kernels.loss_functions import (
     AT_REST,
     NEGLIGIBLE,
@@ -133,7 +143,7 @@ def dual_cd_pass(rows, reals, order, objective, limits, live, arrays, moving):
     with_set = share.shape[0] > 0
     z = np.empty(width)
     steps = np.zeros(width)
-    awake = np.empty(count_of(live), np.int64)
+    awake = np.empty(count_of(live), np.uint64)
     lane = lane_of(live)
     way = reads_ahead(live, indptr, indices, width)
     pg_max = -np.inf
@@ -151,42 +161,45 @@ def dual_cd_pass(rows, reals, order, objective, limits, live, arrays, moving):
         if t + WEIGHTS_AHEAD < n:
             prefetch_columns(live, indptr, indices, w, width, lane, order[t + WEIGHTS_AHEAD], way)
         i = order[t]
-        importance = importance_of(weights, i)
+        row = np.uint64(i)
+        importance = importance_of(weights, row)
         n_awake = 0
         for s in range(count_of(live)):
             c = column_of(live, s)
-            if is_awake(rest[i, c], first):
-                if cost_of(costs, side_of(sides, codes, reals, i, c), c) * importance == 0.0:
-                    rest[i, c] = NEVER
+            if is_awake(rest[row, c], first):
+                if cost_of(costs, side_of(sides, codes, reals, row, c), c) * importance == 0.0:
+                    rest[row, c] = NEVER
                 else:
                     awake[n_awake] = c
                     n_awake += 1
-            elif first and rest[i, c] != NEVER:
-                rest[i, c] -= 1
+            elif first and rest[row, c] != NEVER:
+                rest[row, c] -= 1
         if n_awake == 0:
             if with_set:
-                share[i] = AT_REST
+                share[row] = AT_REST
             continue
-        start = indptr[i]
-        stop = indptr[i + 1]
+        start = indptr[row]
+        stop = indptr[row + np.uint64(1)]
         nonzeros += stop - start
-        scores_of(live, indices, values, start, stop, w, width, lane, bias, way, z)
-        q = sq_norms[i] + bias_sq
+        score = scores_of(live, indices, values, start, stop, w, width, lane, bias, way, z)
+        q = sq_norms[row] + bias_sq
         moves = False
+        move = 0.0
         all_beyond = True
         row_share = AT_REST
         for s in range(n_awake):
-            c = awake[s]
-            side = side_of(sides, codes, reals, i, c)
+            c = chosen_column(live, awake, s)
+            side = side_of(sides, codes, reals, row, c)
             cost = cost_of(costs, side, c) * importance
-            target = target_of(side, reals, i)
-            a = alpha[i, c]
-            suffered = value(loss, z[c], target, cost)
+            target = target_of(side, reals, row)
+            a = alpha[row, c]
+            margin = score_of(live, score, z, c)
+            suffered = value(loss, margin, target, cost)
             loss_sum += suffered
-            projected, excess = stationarity(loss, a, z[c], target, cost)
+            projected, excess = stationarity(loss, a, margin, target, cost)
             mine = AT_REST
             if with_set:
-                mine = share_of_gap(loss, a, z[c], target, cost)
+                mine = share_of_gap(loss, a, margin, target, cost)
                 if mine >= 0.0:
                     row_share = max(row_share, 0.0) + mine * scale[c]
                     seen[c] += mine
@@ -194,14 +207,14 @@ def dual_cd_pass(rows, reals, order, objective, limits, live, arrays, moving):
                 if abs(excess) > rest_beyond:
                     pause = rest_visits
                     if with_set:
-                        pause = min(2 * pauses[i, c] + 3, rest_visits)
-                        pauses[i, c] = pause
-                    rest[i, c] = 1 + pause
+                        pause = min(2 * pauses[row, c] + 3, rest_visits)
+                        pauses[row, c] = pause
+                    rest[row, c] = 1 + pause
                     resting_loss += suffered
                 else:
-                    rest[i, c] = 1 if with_set and mine < 0.0 else 0
+                    rest[row, c] = 1 if with_set and mine < 0.0 else 0
                     if with_set and rest_beyond < np.inf:
-                        pauses[i, c] = 0
+                        pauses[row, c] = 0
             if excess > shrink_above or excess < shrink_below:
                 continue
             all_beyond = False
@@ -210,27 +223,27 @@ def dual_cd_pass(rows, reals, order, objective, limits, live, arrays, moving):
             if abs(projected) > NEGLIGIBLE:
                 moves = True
                 if moving is None:
-                    new = step(loss, a, z[c], q, target, cost)
+                    new = step(loss, a, margin, q, target, cost)
                     more = conjugate(loss, new, target, cost) - conjugate(loss, a, target, cost)
                     conjugates[c] += more
                     move = (new - a) * direction(loss, target)
-                    gain -= more + move * (z[c] + 0.5 * move * q)
-                    alpha[i, c] = new
+                    gain -= more + move * (margin + 0.5 * move * q)
+                    alpha[row, c] = new
                     steps[c] = move
                     additions[c] += 1.0
         if with_set:
-            share[i] = row_share
+            share[row] = row_share
             shares += max(row_share, 0.0)
         if all_beyond:
-            active[i] = 0
+            active[row] = 0
             dropped += 1
         if moves:
             if moving is not None:
                 moving[n_moving] = i
             else:
-                add_steps(live, indices, values, start, stop, w, width, lane, bias, steps)
+                add_steps(live, indices, values, start, stop, w, width, lane, bias, steps, move)
                 for s in range(n_awake):
-                    steps[awake[s]] = 0.0
+                    steps[chosen_column(live, awake, s)] = 0.0
             n_moving += 1
     return pg_max, pg_min, dropped, nonzeros, loss_sum, resting_loss, gain, shares, n_moving
 
