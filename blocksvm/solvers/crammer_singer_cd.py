@@ -7,8 +7,8 @@ import numpy as np
 from blocksvm.problems.certificate import Certificate
 from blocksvm.problems.crammer_singer import CrammerSinger, crammer_singer
 from blocksvm.problems.crammer_singer_kernels import crammer_singer_pass, crammer_singer_shares
-from blocksvm.solvers.dual_cd import DualCD
-from blocksvm.solvers.dual_cd_kernels import Limits, PassArrays
+from blocksvm.solvers.dual_cd import DualCD, Lane
+from blocksvm.solvers.dual_cd_kernels import Limits
 from blocksvm.solvers.solver import State, Task
 from blocksvm.sources.block import Block
 
@@ -41,10 +41,8 @@ class CrammerSingerCD(DualCD):
     def scale_dual(self, state: State, conjugates: np.ndarray, largest: np.ndarray) -> None:
         state["conjugates"][:] = conjugates[:, 0]
 
-    def visit_rows(
-        self, block: Block, order: np.ndarray, limits: Limits, live: np.ndarray, arrays: PassArrays, begun: bool
-    ) -> tuple:
-        return crammer_singer_pass(block.row_arrays, order, self.bias, self.problem.costs, limits, arrays)
+    def visit_rows(self, block: Block, order: np.ndarray, limits: Limits, lane: Lane, begun: bool) -> tuple:
+        return crammer_singer_pass(lane.rows, order, self.bias, self.problem.costs, limits, lane.arrays)
 
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
         rest, pauses = self.columns(state, "rest"), self.columns(state, "pauses")

@@ -20,6 +20,7 @@ from blocksvm.base.settings import Settings, plain
 from blocksvm.base.vectors import LINE, as_columns, width_of
 from blocksvm.kernels.columns import add_rows
 from blocksvm.kernels.loss_functions import AT_REST, UNIT_ROUNDOFF
+from blocksvm.kernels.row_arrays import Rows
 from blocksvm.kernels.shuffle import keep_active
 from blocksvm.losses import get_loss, require
 from blocksvm.problems.certificate import (
@@ -61,6 +62,7 @@ from blocksvm.solvers.solver import (
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
+ONLY = np.zeros(1, np.int32)  # the live problems where there is one
 ORDER, ACTIVE, SHARES = "order", "active", "shares"  # visit arrays, (n,) for each lane
 OUTERS, RESTING = range(2)  # entries of state["sums"]: outer iterations done, and from RESTING on a ring of the losses
 # of the rows put to rest in each of the last outer iterations
@@ -95,10 +97,15 @@ class Shrinking:
 
 @dataclass
 class Lane:
-    """What one lane (kernels/columns.py) has of a visit: its live problems (t,) int32, and its own visit arrays."""
+    """What the kernel takes of one lane (kernels/columns.py) in a visit: rows, reals, its live problems (t,) int32 and
+    as ``columns``, what it updates, and the lane's own order (n,), None where it is alone."""
 
+    rows: Rows
+    reals: np.ndarray | None
     live: np.ndarray
-    arrays: State
+    columns: np.ndarray | None
+    arrays: PassArrays
+    order: np.ndarray | None = None
     shrinking: Shrinking = field(default_factory=Shrinking)
 
 
@@ -190,8 +197,8 @@ class DualCD(Solver):
         return state["history"].reshape(3, -1)
 
     def live(self, state: State) -> np.ndarray:
-        """The vectors that are not at their end."""
-        return self.problem_at(state).live
+        """The vectors that are not at their end; a run of one ends with it."""
+        return ONLY if self.n_vectors == 1 else self.problem_at(state).live
 
     def columns(self, state: State, name: str) -> np.ndarray:
         """(n, .): an array of features or rows."""
@@ -291,30 +298,41 @@ class DualCD(Solver):
             for name in (SHARE, SHARES)[: 1 + (self.n_lanes > 1)]:
                 visit.arrays[name][:] = AT_REST  # of the rows that are not visited
 
-    def lanes(self, visit: Visit, live: np.ndarray) -> list[Lane]:
+    def lanes(self, block: Block, state: State, visit: Visit) -> list[Lane]:
         """Those in which there are live problems."""
-        arrays = visit.arrays
-        if self.n_lanes == 1:
-            return [Lane(live, arrays)] if len(live) else []
-        own = {SHARES: SHARE}
-        return [
-            Lane(live[live // LINE == g], {own.get(name, name): a[g] for name, a in arrays.items() if name != SHARE})
-            for g in np.unique(live // LINE).tolist()
-        ]
+        codes, reals, _, _ = self.problem.rows(block)
+        rows, live, own = block.row_arrays._replace(y=codes), self.live(state), visit.arrays
+        several, k = self.n_lanes > 1, self.n_vectors
+        w, alpha, rest = (self.columns(state, name) for name in ("w", "alpha", "rest"))
+        pauses = self.columns(state, "pauses") if self.with_set else NO_PAUSES
+        share = NO_SHARES if not self.with_set else own[SHARES if several else SHARE]
+        lanes = []
+        for g in np.unique(live // LINE).tolist() if several else range(min(1, len(live))):
+            mine = live[live // LINE == g] if several else live
+            arrays = PassArrays(
+                w, alpha, own[ACTIVE][g] if several else own[ACTIVE], rest, state["conjugates"], np.zeros(k),
+                self.history(state)[ADDITIONS], state["scale"], pauses, share[g] if several and len(share) else share,
+            )  # fmt: skip
+            order = own[ORDER][g] if several else None
+            lanes.append(Lane(rows, reals, mine, self.problem.columns(mine), arrays, order))
+        return lanes
 
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
         """That of each lane.  Rows and nonzeros visited are the mean of the lanes'."""
         if not visit.passes:
-            visit.memo = self.lanes(visit, self.live(state))
-        done = self.threads.map(lambda lane: self._lane_pass(block, state, visit, lane, order), visit.memo)
+            visit.memo = self.lanes(block, state, visit)
+        lanes, sums = visit.memo, state["sums"]
+        done = self.threads.map(lambda lane: self._lane_pass(block, visit, lane, order, int(sums[OUTERS])), lanes)
         if self.with_set and self.n_lanes > 1:
             add_up_shares(order, visit.arrays[SHARES], visit.arrays[SHARE])
-        for _, resting, seen in done:
+        for lane, (_, resting) in zip(lanes, done, strict=True):
             if not self.with_set:
-                state["sums"][RESTING + int(state["sums"][OUTERS]) % (REST_VISITS + 1)] += resting
-            if not visit.of_the_set and not visit.passes:
-                state["seen"] += seen
-        results, n = [result for result, *_ in done], max(1, len(done))
+                sums[RESTING + int(sums[OUTERS]) % (REST_VISITS + 1)] += resting
+            elif not visit.of_the_set and not visit.passes:
+                state["seen"] += lane.arrays.seen
+        results, n = [result for result, _ in done], max(1, len(done))
+        if n == len(results) == 1:
+            return results[0]
         return PassResult(
             sum(r.rows_visited for r in results) // n, sum(r.nnz_visited for r in results) // n,
             sum(r.loss_sum for r in results), all(r.finished for r in results),
@@ -322,40 +340,34 @@ class DualCD(Solver):
         )  # fmt: skip
 
     def _lane_pass(
-        self, block: Block, state: State, visit: Visit, lane: Lane, order: np.ndarray
-    ) -> tuple[PassResult, float, np.ndarray]:
+        self, block: Block, visit: Visit, lane: Lane, order: np.ndarray, outers: int
+    ) -> tuple[PassResult, float]:
         """Visit the active rows in ``order``; rows that stay at a bound are dropped from the visit's later passes.
-        Returns what was done, the loss of the rows put to rest, and the gaps seen (k,)."""
-        if ORDER in lane.arrays:
-            mine = lane.arrays[ORDER][: len(order)]
+        Returns what was done, and the loss of the rows put to rest; lane.arrays.seen (k,): the gaps seen."""
+        if lane.order is not None:
+            mine = lane.order[: len(order)]
             mine[:] = order
             order = mine
         shrinking, arrays = lane.shrinking, lane.arrays
         first, reading = visit.passes == 0, not visit.of_the_set
         if first:
-            columns, rest = self.problem.columns(lane.live), self.columns(state, "rest")
-            n_active = leave_resting(order, rest, columns if rest.shape[1] > 1 else None, arrays[ACTIVE], reading)
+            columns = lane.columns if arrays.rest.shape[1] > 1 else None
+            n_active = leave_resting(order, arrays.rest, columns, arrays.active, reading)
             shrinking.dropped += len(order) - n_active
             order = order[:n_active]
         elif shrinking.dropped > 0:
-            order = order[: keep_active(order, arrays[ACTIVE])]
-        outers = int(state["sums"][OUTERS])
+            order = order[: keep_active(order, arrays.active)]
         # of several passes over a block the first one tells what the other blocks have left of the gap
-        shares_before = arrays[SHARE].copy() if self.with_set and reading and not first else None
+        shares_before = arrays.share.copy() if reading and not first else None
         longest = LONGEST_REST if self.with_set else REST_VISITS
         beyond = REST_BEYOND * self.problem.unit if reading and outers >= REST_VISITS else np.inf
         limits = Limits(shrinking.above, shrinking.below, beyond, longest, reading, first and reading)
-        seen = np.zeros(self.n_vectors)
-        pass_arrays = PassArrays(
-            self.columns(state, "w"), self.columns(state, "alpha"), arrays[ACTIVE], self.columns(state, "rest"),
-            state["conjugates"], seen, self.history(state)[ADDITIONS], state["scale"],
-            self.columns(state, "pauses") if self.with_set else NO_PAUSES, arrays.get(SHARE, NO_SHARES),
-        )  # fmt: skip
+        arrays.seen[:] = 0.0
         pg_max, pg_min, dropped, nnz, loss, resting, gain, shares, _ = self.visit_rows(
-            block, order, limits, lane.live, pass_arrays, outers > 0
+            block, order, limits, lane, outers > 0
         )
         if shares_before is not None:
-            arrays[SHARE][:] = shares_before
+            arrays.share[:] = shares_before
         shrinking.dropped += dropped
         # an extreme on the wrong side of 0 would drop rows that still move
         shrinking.above = pg_max if pg_max > 0.0 else np.inf
@@ -363,30 +375,25 @@ class DualCD(Solver):
         finished = False
         if self.tolerance is not None and pg_max - pg_min <= self.tolerance:
             finished = shrinking.dropped == 0
-            arrays[ACTIVE][:] = 1  # rows that were dropped take part in the next pass
+            arrays.active[:] = 1  # rows that were dropped take part in the next pass
             lane.shrinking = Shrinking()
         result = PassResult(len(order), nnz, loss if first and reading else 0.0, finished, gain=gain, seen=shares)
-        return result, resting, seen
+        return result, resting
 
-    def visit_rows(
-        self, block: Block, order: np.ndarray, limits: Limits, live: np.ndarray, arrays: PassArrays, begun: bool
-    ) -> tuple:
-        """Make the kernel's pass over the rows of ``order`` for the live problems of a lane; returns what it does.
-        begun: an outer iteration has been made; at a = 0 all rows move."""
-        codes, reals, _, objective = self.problem.rows(block)
-        rows, columns = block.row_arrays._replace(y=codes), self.problem.columns(live)
+    def visit_rows(self, block: Block, order: np.ndarray, limits: Limits, lane: Lane, begun: bool) -> tuple:
+        """Make the kernel's pass over the rows of ``order`` for a lane; returns what it does.  begun: an outer
+        iteration has been made; at a = 0 all rows move."""
+        rows, reals, columns, objective = lane.rows, lane.reals, lane.columns, self.problem.objective
+        if self.n_vectors > 1 or not limits.reading or not self.with_set:
+            return dual_cd_pass(rows, reals, order, objective, limits, columns, lane.arrays, None)
 
         def step(order: np.ndarray, limits: Limits, arrays: PassArrays, moving: np.ndarray | None) -> tuple:
-            return dual_cd_pass(rows, reals, order, objective, limits, columns, arrays, moving)
+            apart = arrays._replace(seen=np.zeros(1))  # threads share the other arrays
+            return dual_cd_pass(rows, reals, order, objective, limits, columns, apart, moving)
 
-        def apart(order: np.ndarray, limits: Limits, arrays: PassArrays, moving: np.ndarray | None) -> tuple:
-            return step(order, limits, arrays._replace(seen=np.zeros(1)), moving)  # threads share the other arrays
-
-        if self.n_vectors > 1 or not limits.reading or not self.with_set:
-            return step(order, limits, arrays, None)
         piece = max(1, self.threads.piece * block.n_samples // max(1, block.n_nonzeros))
-        result = screened_pass(apart, self.threads, order, piece, (limits, arrays, begun))
-        arrays.seen[0] = result[SHARES_SEEN]
+        result = screened_pass(step, self.threads, order, piece, (limits, lane.arrays, begun))
+        lane.arrays.seen[0] = result[SHARES_SEEN]
         return result
 
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:

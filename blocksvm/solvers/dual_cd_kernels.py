@@ -186,7 +186,8 @@ def dual_cd_pass(rows, reals, order, objective, limits, live, arrays, moving):
         moves = False
         move = 0.0
         all_beyond = True
-        row_share = AT_REST
+        row_share = 0.0
+        can_move = False
         for s in range(n_awake):
             c = chosen_column(live, awake, s)
             side = side_of(sides, codes, reals, row, c)
@@ -197,12 +198,14 @@ def dual_cd_pass(rows, reals, order, objective, limits, live, arrays, moving):
             suffered = value(loss, margin, target, cost)
             loss_sum += suffered
             projected, excess = stationarity(loss, a, margin, target, cost)
-            mine = AT_REST
+            stays = False
             if with_set:
                 mine = share_of_gap(loss, a, margin, target, cost)
-                if mine >= 0.0:
-                    row_share = max(row_share, 0.0) + mine * scale[c]
-                    seen[c] += mine
+                stays = mine < 0.0
+                can_move |= not stays
+                mine = max(mine, 0.0)
+                row_share += mine * scale[c]
+                seen[c] += mine
             if reading:
                 if abs(excess) > rest_beyond:
                     pause = rest_visits
@@ -212,7 +215,7 @@ def dual_cd_pass(rows, reals, order, objective, limits, live, arrays, moving):
                     rest[row, c] = 1 + pause
                     resting_loss += suffered
                 else:
-                    rest[row, c] = 1 if with_set and mine < 0.0 else 0
+                    rest[row, c] = np.uint8(stays)
                     if with_set and rest_beyond < np.inf:
                         pauses[row, c] = 0
             if excess > shrink_above or excess < shrink_below:
@@ -232,8 +235,8 @@ def dual_cd_pass(rows, reals, order, objective, limits, live, arrays, moving):
                     steps[c] = move
                     additions[c] += 1.0
         if with_set:
-            share[row] = row_share
-            shares += max(row_share, 0.0)
+            share[row] = row_share if can_move else AT_REST
+            shares += row_share
         if all_beyond:
             active[row] = 0
             dropped += 1
