@@ -3,8 +3,8 @@
 w (d + 1, width) float64 has the weights of problem c in column c, and a feature's ``width`` numbers, of which some may
 belong to no problem and are 0, begin on a cache line of their own; of one problem the width is 1.  So a nonzero of a row
 costs a cache line for each eight problems, where k runs would fetch k lines from k places.  A *lane* is such a line, or
-all of a width of 4; lane g has the columns from 8 g on.  live (t,) int32: the columns of a lane that are worked on; None:
-the only one there is, which is known when the kernel is compiled.
+all of a width of 4; lane g has the columns from 8 g on.  live (t,) int32: the columns that are worked on; None:
+the only one there is.
 """
 
 import numpy as np
@@ -45,73 +45,6 @@ def column_of(live, s):
 
 
 @inlined
-def chosen_column(live, chosen, s):
-    """The s-th of those chosen (t,) uint64."""
-    if live is None:
-        return np.uint64(0)
-    return chosen[s]
-
-
-@inlined
-def lane_of(live):
-    """The first column of their lane."""
-    if live is None:
-        return np.int64(0)
-    return np.int64(live[0]) // LINE * LINE
-
-
-@inlined
-def reads_ahead(live, indptr, indices, width):
-    """How weights are asked for ahead of time, as ``prefetch_columns`` and ``scores_of`` take it."""
-    if live is None:
-        return hot_run(indptr, indices)
-    return entries_ahead(indptr[indptr.shape[0] - 1], indptr.shape[0] - 1, width)
-
-
-@inlined
-def prefetch_columns(live, indptr, indices, w, width, first, row, ahead):
-    """Ask for the weights that ``row`` names; first: the first column of their lane."""
-    if live is None:
-        prefetch_weights(indptr, indices, w, row, ahead)
-    elif ahead == 0:
-        start = indptr[row]
-        at = indptr[row + 1] - 1
-        hot = HOT_WEIGHTS // width
-        while at >= start and indices[at] >= hot:
-            prefetch(w, np.int64(indices[at]) * width + first)
-            at -= 1
-
-
-@inlined
-def scores_of(live, indices, values, start, stop, w, width, first, bias, ahead, z):
-    """``z[c] = <w_c, x> + bias * w_c's last`` for the columns c of a lane, which begins at ``first``; z (width,).  Of one
-    column it is returned, and kept in a register."""
-    if live is None:
-        return dot(indices, values, start, stop, w) + bias * w[w.shape[0] - 1]
-    lane_scores(indices, values, start, stop, w, np.uint64(width), np.uint64(first), bias, ahead, z)
-    return 0.0
-
-
-@inlined
-def score_of(live, score, z, c):
-    """That of column c, by what ``scores_of`` has returned and filled."""
-    if live is None:
-        return score
-    return z[c]
-
-
-@inlined
-def add_steps(live, indices, values, start, stop, w, width, first, bias, steps, step):
-    """``w_c += steps[c] * x`` (and the constant feature) for the columns c of that lane; steps (width,), step: the only
-    one of one column."""
-    if live is None:
-        add_row(indices, values, start, stop, step, w)
-        w[w.shape[0] - 1] += step * bias
-    else:
-        add_to_lane(indices, values, start, stop, w, np.uint64(width), np.uint64(first), bias, steps)
-
-
-@inlined
 def prefetch_lanes(indptr, indices, w, width, lanes, n_lanes, row):
     """Ask for the weights that ``row`` names, in the first ``n_lanes`` of these lanes."""
     start = indptr[row]
@@ -134,6 +67,17 @@ def entries_ahead(n_nonzeros, n_rows, width):
     """How many entries ahead of the one at work the weights are asked for, where those of whole rows ahead, ``width``
     numbers a nonzero, would not stay in the cache until they are wanted; else 0."""
     return ENTRIES_AHEAD if WEIGHTS_AHEAD * n_nonzeros * (width + LINE) > IN_FLIGHT * n_rows else 0
+
+
+@inlined
+def prefetch_lane(indptr, indices, w, width, first, row):
+    """Ask for the weights that ``row`` names, in the lane that begins at ``first``."""
+    start = indptr[row]
+    at = indptr[row + 1] - 1
+    hot = HOT_WEIGHTS // width
+    while at >= start and indices[at] >= hot:
+        prefetch(w, np.int64(indices[at]) * width + first)
+        at -= 1
 
 
 @inlined

@@ -42,8 +42,9 @@ from blocksvm.solvers.dual_cd_kernels import (
     Limits,
     PassArrays,
     add_up_shares,
-    dual_cd_pass,
+    lane_pass,
     leave_resting,
+    one_problem_pass,
     shares_of_gap,
 )
 from blocksvm.solvers.screening import NO_PAUSES, NO_SHARES, SHARES_SEEN, screened_pass
@@ -383,13 +384,15 @@ class DualCD(Solver):
     def visit_rows(self, block: Block, order: np.ndarray, limits: Limits, lane: Lane, begun: bool) -> tuple:
         """Make the kernel's pass over the rows of ``order`` for a lane; returns what it does.  begun: an outer
         iteration has been made; at a = 0 all rows move."""
-        rows, reals, columns, objective = lane.rows, lane.reals, lane.columns, self.problem.objective
-        if self.n_vectors > 1 or not limits.reading or not self.with_set:
-            return dual_cd_pass(rows, reals, order, objective, limits, columns, lane.arrays, None)
+        rows, reals, objective = lane.rows, lane.reals, self.problem.objective
+        if self.n_vectors > 1:
+            return lane_pass(rows, reals, order, objective, limits, lane.live, lane.arrays)
+        if not limits.reading or not self.with_set:
+            return one_problem_pass(rows, reals, order, objective, limits, lane.arrays, None)
 
         def step(order: np.ndarray, limits: Limits, arrays: PassArrays, moving: np.ndarray | None) -> tuple:
             apart = arrays._replace(seen=np.zeros(1))  # threads share the other arrays
-            return dual_cd_pass(rows, reals, order, objective, limits, columns, apart, moving)
+            return one_problem_pass(rows, reals, order, objective, limits, apart, moving)
 
         piece = max(1, self.threads.piece * block.n_samples // max(1, block.n_nonzeros))
         result = screened_pass(step, self.threads, order, piece, (limits, lane.arrays, begun))
