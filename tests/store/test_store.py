@@ -13,13 +13,15 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import scipy.sparse
+from support.places import ROOT
 from support.stored_rows import content
 from support.training_cases import quick_model
 
 from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info
 from blocksvm.conversion.convert import SplitSettings, split_rows
-from blocksvm.store import codec, descriptions
+from blocksvm.store import codec
 from blocksvm.store.arrays import read_array, write_array
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.decoder import Decoder
@@ -49,31 +51,18 @@ def test_labels_are_part_of_the_fingerprint(tmp_path, small_store):
 
 
 @pytest.mark.process
-def test_the_lines_of_the_documentation_read_a_chunk(small_store):
-    """Runs the very lines of descriptions.py's docstring in a process that knows nothing of blocksvm."""
-    example = [line[4:] for line in descriptions.__doc__.split("hdf5plugin``):")[1].splitlines() if line.strip()]
-    assert any("indptr" in line for line in example)
-    program = (
-        "import sys, h5py, hdf5plugin, numpy\nfile = h5py.File(sys.argv[1])\nL = file['indices'].chunks[0]\n"
-        "for k in range(len(file['chunks'])):\n"
-        + "".join(f"    {line}\n" for line in example)
-        + "    values = file['values'][start : start + chunk['nnz']]\n"
-        "    print(k, indptr.tolist(), file['features/ids'][()][indices].tolist(), values.tolist(), "
-        "rows['label'].tolist())\nassert 'blocksvm' not in sys.modules\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program, str(small_store)], capture_output=True, text=True)
+def test_the_lines_of_the_documentation_read_a_store(small_store, tmp_path):
+    """Runs the very lines of docs/files.md in a process that knows nothing of blocksvm."""
+    lines = (ROOT / "docs" / "files.md").read_text().split("```python")[1].split('with h5py.File("model.h5")')[0]
+    (tmp_path / "store.h5").symlink_to(small_store)
+    program = lines + "import sys\nassert 'blocksvm' not in sys.modules\nprint(ids.tolist(), X.toarray().tolist())\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
     assert done.stderr == ""
-    expected = []
     with Store(small_store) as store:
-        ids = store.feature_ids(0, store.n_features)
-        for k in range(len(store.chunks)):
-            block = store.read_block(np.array([k]), None)
-            labels = store.read_rows(k)["label"].tolist()
-            expected.append(
-                f"{k} {block.indptr.tolist()} {ids[block.indices].tolist()} {block.values.tolist()} {labels}"
-            )
-        assert store.chunks.nnz.max() > store.chunk_nnz  # the long row was among them
-    assert done.stdout.splitlines() == expected
+        block = store.read_block(np.arange(len(store.chunks)), None)
+        rows = scipy.sparse.csr_matrix((block.values, block.indices, block.indptr), (len(block.y), store.n_features))
+        ids = store.feature_ids(0, store.n_features).tolist()
+    assert done.stdout == f"{ids} {rows.toarray().tolist()}\n"
 
 
 def test_a_store_is_plain_hdf5(small_store):
