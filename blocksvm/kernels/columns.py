@@ -70,17 +70,6 @@ def entries_ahead(n_nonzeros, n_rows, width):
 
 
 @inlined
-def prefetch_lane(indptr, indices, w, width, first, row):
-    """Ask for the weights that ``row`` names, in the lane that begins at ``first``."""
-    start = indptr[row]
-    at = indptr[row + 1] - 1
-    hot = HOT_WEIGHTS // width
-    while at >= start and indices[at] >= hot:
-        prefetch(w, np.int64(indices[at]) * width + first)
-        at -= 1
-
-
-@inlined
 def numbers_scores(indices, values, start, stop, w, width, first, bias, ahead, load, z):
     """``lane_scores`` of as many columns as ``load`` (``four``, ``eight``) takes."""
     stop = np.uint64(stop)
@@ -137,20 +126,31 @@ def add_row_to(indices, values, start, stop, w, width, bias, lanes, n_lanes, ste
         add_to_lane(indices, values, start, stop, w, np.uint64(width), np.uint64(lanes[t] * LINE), bias, steps)
 
 
-@kernel
 def decision_values(indptr, indices, values, w, bias, out):
-    """``out[i, c] = <w_c, x_i> + bias * w_c's last`` for all rows of a block; w (d + 1, width), out (n, k)."""
+    """``out[i, c] = <w_c, x_i> + bias * w_c's last`` for all rows of a block; w (d + 1, width), out (n, k).  What one
+    column does not need is not compiled for it."""
+    if w.shape[1] == 1:
+        values_of_column(indptr, indices, values, w.reshape(-1), bias, out.reshape(-1))
+    else:
+        values_of_lanes(indptr, indices, values, w, bias, out)
+
+
+@kernel
+def values_of_column(indptr, indices, values, w, bias, out):
+    n = out.shape[0]
+    constant = bias * w[w.shape[0] - 1]
+    run = hot_run(indptr, indices)
+    for i in range(n):
+        if i + WEIGHTS_AHEAD < n:
+            prefetch_weights(indptr, indices, w, i + WEIGHTS_AHEAD, run)
+        out[i] = dot(indices, values, indptr[i], indptr[i + 1], w) + constant
+
+
+@kernel
+def values_of_lanes(indptr, indices, values, w, bias, out):
     n, k = out.shape
     width = w.shape[1]
     flat = w.reshape(-1)
-    if width == 1:
-        constant = bias * flat[flat.shape[0] - 1]
-        run = hot_run(indptr, indices)
-        for i in range(n):
-            if i + WEIGHTS_AHEAD < n:
-                prefetch_weights(indptr, indices, flat, i + WEIGHTS_AHEAD, run)
-            out[i, 0] = dot(indices, values, indptr[i], indptr[i + 1], flat) + constant
-        return
     z = np.empty(width)
     lanes = all_lanes(width)
     ahead = entries_ahead(indptr[n] - indptr[0], n, width)
@@ -162,21 +162,30 @@ def decision_values(indptr, indices, values, w, bias, out):
             out[i, c] = z[c]
 
 
-@kernel
 def add_rows(indptr, indices, values, coefficients, bias, w):
     """``w_c += sum_i coefficients[i, c] * x_i`` (and the constant feature): rebuilds w (d + 1, width) from alpha;
     coefficients (n, k)."""
+    if w.shape[1] == 1:
+        add_to_column(indptr, indices, values, coefficients.reshape(-1), bias, w.reshape(-1))
+    else:
+        add_to_lanes(indptr, indices, values, coefficients, bias, w)
+
+
+@kernel
+def add_to_column(indptr, indices, values, coefficients, bias, w):
+    last = w.shape[0] - 1
+    for i in range(coefficients.shape[0]):
+        step = coefficients[i]
+        if step != 0.0:
+            add_row(indices, values, indptr[i], indptr[i + 1], step, w)
+            w[last] += step * bias
+
+
+@kernel
+def add_to_lanes(indptr, indices, values, coefficients, bias, w):
     n, k = coefficients.shape
     width = w.shape[1]
     flat = w.reshape(-1)
-    if width == 1:
-        last = flat.shape[0] - 1
-        for i in range(n):
-            step = coefficients[i, 0]
-            if step != 0.0:
-                add_row(indices, values, indptr[i], indptr[i + 1], step, flat)
-                flat[last] += step * bias
-        return
     moving = all_lanes(width)
     steps = np.zeros(width)
     for i in range(n):

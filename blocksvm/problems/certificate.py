@@ -157,9 +157,7 @@ class CertificateSums:
     """
 
     threads: Threads = ALONE
-    squared_error: float | None = None
     dual = True
-    sides: np.ndarray | None = None  # of a free bias (2, 3)
     ADDED: tuple[str, ...] = ("totals", "correct", "labelled", "squared_error", "sides", "lengths_added")
 
     def __init__(self, problem, w: np.ndarray, prior: np.ndarray = NOTHING, rebuilt: np.ndarray | None = None):
@@ -186,7 +184,7 @@ class CertificateSums:
         self.totals = np.zeros((len(self.norms), SUMS))
         self.lengths_added = np.zeros(len(self.norms))
         self.squared_error = 0.0 if problem.real and problem.sides is None else None
-        self.sides = np.zeros((2, 3)) if problem.free_bias else None
+        self.sides = np.zeros((2, 3)) if problem.free_bias else None  # ``sums_by_side``
         if self.rebuilt is not None:
             self.rebuilt[:] = 0.0
 
@@ -271,7 +269,7 @@ class CertificateSums:
         rounded = self.totals[:, 6] + rounding_of_sums(n, self.totals[:, 7])
         rounded += rounding_of_sums(d, np.maximum(squares, np.sqrt(squares * distances)))
         if self.sides is not None:
-            rounded += abs(self.constant) * rounding_of_sums(n, free_bias.total(self.sides))
+            rounded += abs(self.constant) * rounding_of_sums(n, float(self.sides[:, 1].sum()))
         return np.divide(rounded, np.sqrt(squares), out=rounded.copy(), where=squares > 0.0)
 
     def _rounding_of_w(self) -> np.ndarray | float:

@@ -38,11 +38,6 @@ def net(sides: np.ndarray) -> float:
     return above - below
 
 
-def total(sides: np.ndarray) -> float:
-    """sum_i |a_i direction_i|."""
-    return float(sides[:, 1].sum())
-
-
 def factors(sides: np.ndarray) -> tuple[float, float]:
     """By which the a with a direction < 0 and above 0 are to be multiplied."""
     below, above = sides[:, 1].tolist()

@@ -280,7 +280,8 @@ class DualCD(Solver):
             lengths = np.sqrt(self.norms(state)[:, 0])
             lengths += np.sqrt(block.sq_norms + problem.bias**2) @ np.abs(coefficients)
             self.history(state)[DRIFT] += 3.0 * UNIT_ROUNDOFF * block.n_samples * lengths
-            add_rows(*block.matrix, coefficients, problem.bias, w)
+            indptr, indices, values = block.matrix
+            add_rows(indptr, indices, values, coefficients, problem.bias, w)
         return conjugates, largest
 
     def coefficients(
@@ -432,7 +433,7 @@ class DualCD(Solver):
     def count_seen(self, state: State, added: Mapping) -> None:
         state["seen"][: len(added["totals"])] += added["totals"][:, 1]
 
-    def certified(self, state: State, certificate: Certificate) -> float:
+    def certified(self, state: State, certificate: Certificate) -> float | None:
         """Store the figures of the problems that are at their end."""
         figures, live = state["certified"].reshape(-1, len(CERTIFIED)), self.live(state)
         of_each = certificate.by_class or {name: [getattr(certificate, name)] for name in CERTIFIED}

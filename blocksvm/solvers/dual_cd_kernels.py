@@ -14,7 +14,7 @@ import numpy as np
 
 from blocksvm.base.vectors import LINE
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.columns import add_to_lane, column_of, count_of, entries_ahead, lane_scores, prefetch_lane
+from blocksvm.kernels.columns import add_to_lane, column_of, count_of, entries_ahead, lane_scores, prefetch_lanes
 from blocksvm.kernels.loss_functions import (
     AT_REST,
     NEGLIGIBLE,
@@ -232,6 +232,7 @@ def lane_pass(rows, reals, order, objective, limits, live, arrays):
     z = np.empty(width)
     steps = np.zeros(width)
     awake = np.empty(live.shape[0], np.uint64)
+    lanes = np.full(1, live[0] // LINE, np.int32)
     first_column = np.uint64(live[0] // LINE * LINE)
     wide = np.uint64(width)
     in_row = entries_ahead(indptr[indptr.shape[0] - 1], indptr.shape[0] - 1, width)
@@ -248,7 +249,7 @@ def lane_pass(rows, reals, order, objective, limits, live, arrays):
             prefetch(codes, ahead)
             prefetch(alpha, ahead)
         if in_row == 0 and t + WEIGHTS_AHEAD < n and awake_for_some(rest, order[t + WEIGHTS_AHEAD], live, first):
-            prefetch_lane(indptr, indices, w, width, np.int64(first_column), order[t + WEIGHTS_AHEAD])
+            prefetch_lanes(indptr, indices, w, width, lanes, 1, order[t + WEIGHTS_AHEAD])
         i = order[t]
         row = np.uint64(i)
         importance = importance_of(weights, row)
