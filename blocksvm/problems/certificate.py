@@ -168,8 +168,7 @@ class CertificateSums:
         self.regularised = slice(None, -1 if problem.free_bias else None)
         self.constant = problem.bias * float(self.w[-1, 0]) if problem.free_bias else 0.0
         self.lengths = np.sqrt(norms_of(self.w, problem.n_problems)[:, 0])
-        part = self.regularised
-        self.norms = self.by_problem(norms_of(self.w[part], problem.n_problems, prior[part]))
+        self.norms = self.by_problem(norms_of(self.w[self.regularised], problem.n_problems, prior[self.regularised]))
         self.clear()
 
     def by_problem(self, of_vectors: np.ndarray) -> np.ndarray:
@@ -291,8 +290,9 @@ class CertificateSums:
             raise overflowed()
         *terms, moved, _, _ = self.totals.T
         drift, off = (self._drift(), self._drift_within()) if self.dual else (0.0, 0.0)
-        square = np.square(drift) + np.square(self._rounding_of_w())
-        bounds = with_bounds(terms, n, d, self.norms[:, 1], drift, square, off)
+        rounded = self._rounding_of_w()
+        bounds = with_bounds(terms, n, d, self.norms[:, 1], drift, np.square(drift), off)
+        bounds = bounds._replace(wider=bounds.wider + 0.5 * np.square(rounded))
         if not self.dual:
             primal = float(bounds.primal[0])
             if not math.isfinite(primal):
@@ -302,7 +302,7 @@ class CertificateSums:
         if self.sides is not None:
             factors = free_bias.factors(self.sides)
             wider = (1.0 - min(factors)) * (moved + (OF_TERMS + rounding_of_sums(n, 1.0)) * terms[3])
-            cost = free_bias.cost_of_repair(self.sides, np.sqrt(square) + off, 2.0 * rounding_of_sums(n, 1.0))
+            cost = free_bias.cost_of_repair(self.sides, drift + rounded + off, 2.0 * rounding_of_sums(n, 1.0))
             bounds = bounds._replace(gap=bounds.gap + cost, wider=bounds.wider + wider)
         figures = np.empty((len(self.norms), len(CERTIFIED)))
         if problem.certified is not None:
