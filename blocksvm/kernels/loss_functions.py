@@ -1,6 +1,6 @@
 """The functions of a loss as kernels call them: ``value(loss, z, y, c)`` is ``loss.value(z, y, c)``, in Python and in
 machine code.  loss: a NamedTuple of numbers with these methods, which losses/loss.py describes.  Also the cost of a row,
-and its share of the duality gap.
+its share of the duality gap, and its rest.
 """
 
 import numpy as np
@@ -135,3 +135,19 @@ def share_of_gap(loss, a, z, y, c):
         return AT_REST
     share = max(value(loss, z, y, c) + (conjugate(loss, a, y, c) + a * direction(loss, y) * z), 0.0)
     return max(share, FREE) if excess == 0.0 else share
+
+
+@inlined
+def next_rest(excess, stays, with_set, rest_beyond, rest_visits, pauses, i, c):
+    """What a reading leaves in the rest of row i for problem c (solvers/dual_cd_kernels.py): 1 + r where it is to be left
+    out of the next r readings, as its gradient lies beyond its bound by more than ``rest_beyond``; 1 where it ``stays``,
+    so that passes over a working set leave it out; 0.  With a set each rest is 3 readings more than twice as long as
+    the last one, which pauses[i, c] has."""
+    if abs(excess) > rest_beyond:
+        if with_set:
+            pauses[i, c] = min(2 * pauses[i, c] + 3, rest_visits)
+            return 1 + np.int64(pauses[i, c])
+        return 1 + rest_visits
+    if with_set and rest_beyond < np.inf:
+        pauses[i, c] = 0
+    return 1 if stays else 0

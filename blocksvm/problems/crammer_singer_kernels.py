@@ -18,7 +18,16 @@ import numpy as np
 from blocksvm.base.vectors import LINE
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.columns import add_row_to, all_lanes, entries_ahead, prefetch_lanes, row_scores
-from blocksvm.kernels.loss_functions import AT_REST, FREE, NEAR, NEGLIGIBLE, SUMS, UNIT_ROUNDOFF, importance_of
+from blocksvm.kernels.loss_functions import (
+    AT_REST,
+    FREE,
+    NEAR,
+    NEGLIGIBLE,
+    SUMS,
+    UNIT_ROUNDOFF,
+    importance_of,
+    next_rest,
+)
 from blocksvm.kernels.prefetch import ROW_AHEAD, WEIGHTS_AHEAD, prefetch, prefetch_row
 
 
@@ -83,7 +92,7 @@ def best_row(v, a, y, c, q, edges, new):
 
 @kernel
 def crammer_singer_pass(rows, order, bias, cost, limits, arrays):
-    """One inner pass over the rows in ``order``; rows, limits and arrays as ``dual_cd_pass`` has them for one problem,
+    """One inner pass over the rows in ``order``; rows, limits and arrays as ``one_problem_pass`` has them,
     but with alpha (n, k); bias, cost (k + 1,) by class: as above.  conjugates (k,) gain the changes of a_ik, k != y_i.
     Returns what it does; projected gradients are never below 0.  A row at a corner whose excess lies above
     ``limits.above`` is dropped."""
@@ -134,17 +143,10 @@ def crammer_singer_pass(rows, order, bias, cost, limits, arrays):
             share[i] = AT_REST if excess > NEAR else max(mine, FREE) if excess == 0.0 else mine
             seen[0] += max(share[i], 0.0)
         if reading:
-            if excess > rest_beyond:
-                pause = rest_visits
-                if with_set:
-                    pause = min(2 * pauses[i, 0] + 3, rest_visits)
-                    pauses[i, 0] = pause
-                rest[i, 0] = 1 + pause
+            stays = with_set and share[i] < 0.0
+            rest[i, 0] = next_rest(excess, stays, with_set, rest_beyond, rest_visits, pauses, i, 0)
+            if rest[i, 0] > 1:
                 resting_loss += c * lost
-            else:
-                rest[i, 0] = 1 if with_set and share[i] < 0.0 else 0
-                if with_set and rest_beyond < np.inf:
-                    pauses[i, 0] = 0
         if excess > shrink_above:
             active[i] = 0
             dropped += 1

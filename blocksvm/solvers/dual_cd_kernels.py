@@ -22,6 +22,7 @@ from blocksvm.kernels.loss_functions import (
     cost_of,
     direction,
     importance_of,
+    next_rest,
     share_of_gap,
     side_of,
     stationarity,
@@ -69,7 +70,7 @@ class PassArrays(NamedTuple):
     in this visit; 1 + r: nor in the next r readings; NEVER: it is no part of the problem.
 
     With a working set (both of length 0 without one): pauses (n, k) uint8, how long each row's last rest was, the next
-    one is 3 readings more than twice as long, at most ``rest_visits``; share (n,) float64, each visited row's shares of
+    one is longer (``next_rest``), at most ``rest_visits``; share (n,) float64, each visited row's shares of
     the gaps as ``share_of_gap`` has them, before its own step, times scale (k,), added up.
     """
 
@@ -123,7 +124,7 @@ def leave_resting(order, rest, live, active, reading):
 @kernel
 def one_problem_pass(rows, reals, order, objective, limits, arrays, moving):
     """One inner pass over the rows in ``order``, for the only problem; or, where ``moving`` is given, the same without a
-    step, at one w.  (``lane_pass`` of one column takes 1.05 to 1.2 times as long, where rows are short.)
+    step, at one w.  A loop beside ``lane_pass``, whose arrays of scores and steps lie on the way from a row to the next.
 
     rows: ``Rows``, whose y are codes; reals (n,) float64: the rows' targets where they are real numbers, else None; order
     (m,) int32, the rows to visit, all active; objective: ``Objective``; limits: ``Limits``; arrays: ``PassArrays``;
@@ -135,10 +136,8 @@ def one_problem_pass(rows, reals, order, objective, limits, arrays, moving):
     indptr, indices, values, codes, weights, sq_norms = rows
     bias, costs, sides, loss = objective
     shrink_above, shrink_below, rest_beyond, rest_visits, reading, first = limits
-    w, alpha, active, rest, pauses = (
-        arrays.w.reshape(-1), arrays.alpha.reshape(-1), arrays.active, arrays.rest.reshape(-1), arrays.pauses.reshape(-1)
-    )
-    share = arrays.share
+    w, alpha = arrays.w.reshape(-1), arrays.alpha.reshape(-1)
+    active, rest, pauses, share = arrays.active, arrays.rest, arrays.pauses, arrays.share
     d = w.shape[0] - 1
     n = order.shape[0]
     with_set = share.shape[0] > 0
@@ -160,9 +159,9 @@ def one_problem_pass(rows, reals, order, objective, limits, arrays, moving):
         side = side_of(sides, codes, reals, i, 0)
         cost = cost_of(costs, side, 0) * importance_of(weights, i)
         if cost == 0.0:
-            rest[i] = NEVER
+            rest[i, 0] = NEVER
             continue
-        if not is_awake(rest[i], first):
+        if not is_awake(rest[i, 0], first):
             continue
         start = indptr[i]
         stop = indptr[i + 1]
@@ -179,17 +178,9 @@ def one_problem_pass(rows, reals, order, objective, limits, arrays, moving):
             stays = share[i] < 0.0
             shares += max(share[i], 0.0)
         if reading:
-            if abs(excess) > rest_beyond:
-                pause = rest_visits
-                if with_set:
-                    pause = min(2 * pauses[i] + 3, rest_visits)
-                    pauses[i] = pause
-                rest[i] = 1 + pause
+            rest[i, 0] = next_rest(excess, stays, with_set, rest_beyond, rest_visits, pauses, i, 0)
+            if rest[i, 0] > 1:
                 resting_loss += suffered
-            elif with_set:
-                rest[i] = np.uint8(stays)
-                if rest_beyond < np.inf:
-                    pauses[i] = 0
         if excess > shrink_above or excess < shrink_below:
             active[i] = 0
             dropped += 1
@@ -296,17 +287,9 @@ def lane_pass(rows, reals, order, objective, limits, live, arrays):
                 row_share += mine * scale[c]
                 seen[c] += mine
             if reading:
-                if abs(excess) > rest_beyond:
-                    pause = rest_visits
-                    if with_set:
-                        pause = min(2 * pauses[row, c] + 3, rest_visits)
-                        pauses[row, c] = pause
-                    rest[row, c] = 1 + pause
+                rest[row, c] = next_rest(excess, stays, with_set, rest_beyond, rest_visits, pauses, row, c)
+                if rest[row, c] > 1:
                     resting_loss += suffered
-                else:
-                    rest[row, c] = np.uint8(stays)
-                    if with_set and rest_beyond < np.inf:
-                        pauses[row, c] = 0
             if excess > shrink_above or excess < shrink_below:
                 continue
             all_beyond = False
@@ -350,7 +333,7 @@ def add_up_shares(order, of_lanes, out):
 @kernel
 def shares_of_gap(scores, codes, reals, weights, objective, live, alpha, scale, rest, pauses, out):
     """``out`` (n,) float64: each row's scaled shares of the live problems' gaps at decision values ``scores`` (n, k),
-    added up, as ``dual_cd_pass`` has them; where a row can move for a problem it is at rest no longer."""
+    added up, as ``lane_pass`` has them; where a row can move for a problem it is at rest no longer."""
     bias, costs, sides, loss = objective
     for i in range(scores.shape[0]):
         importance = importance_of(weights, i)

@@ -35,7 +35,7 @@ def pegasos_pass(rows, reals, order, batch, objective, curvature, lam, radius, v
                  steps_of):  # fmt: skip
     """One inner pass over ``order`` in sub-batches of ``batch`` rows (the last may be smaller).
 
-    rows, reals, objective: as ``dual_cd_pass`` has them for one problem, with l C / sum C for the costs, times weights (n,)
+    rows, reals, objective: as ``one_problem_pass`` has them, with l C / sum C for the costs, times weights (n,)
     float64 (None: 1) it is r_i; curvature: times r_i the loss's second derivative where its first has no bound, else 0: a row's step is
     then no longer than 1 / (curvature r_i ||x_i||^2), beyond which it would overshoot; v (d + 1,): w / scale; lagged
     (d + 1,): sum over the steps of the suffix of (sum of the scales before the step) * (change of v), less the iterates

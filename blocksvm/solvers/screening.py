@@ -34,7 +34,7 @@ Step = Callable[[np.ndarray, Limits, PassArrays, np.ndarray | None], tuple]
 
 
 def screened_pass(step: Step, threads: Threads, order: np.ndarray, piece: int, first: tuple[Limits, PassArrays, bool]):
-    """The result of ``dual_cd_pass`` over the rows in ``order`` (n,) int32: that of its batches, added up.
+    """The result of ``one_problem_pass`` over the rows in ``order`` (n,) int32: that of its batches, added up.
 
     step(order, limits, arrays, moving): the kernel on this block; piece: rows of a piece of work; first: the limits and
     arrays of the pass, and whether its first batch is screened.

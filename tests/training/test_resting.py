@@ -49,6 +49,7 @@ def test_rows_at_rest_lie_beyond_their_bounds_and_come_back(rows, loss, passes, 
         fell = (state["rest"] > 1) & ~asleep
         assert np.isin(state["alpha"][fell], (0.0, upper)).all() and (k >= REST_VISITS or not fell.any())
         rests += (state["rest"][fell] - 1).tolist()
+        assert working_set or not (state["rest"][~asleep] == 1).any(), "further passes of a visit leave none out"
         if not working_set and passes == 1:
             dual = state["alpha"].sum() - 0.5 * state["w"] @ state["w"]
             dual -= 0.0 if loss == "hinge" else 0.25 * np.sum(state["alpha"] ** 2)
