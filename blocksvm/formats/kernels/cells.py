@@ -9,7 +9,7 @@ of the column's name (``name_hash``), each >> 1.  Entries stand in the order of 
 
 import numpy as np
 
-from blocksvm.formats.kernels.name_hashes import name_hash
+from blocksvm.formats.kernels.name_hashes import RECENT, name_hash, named_before
 from blocksvm.formats.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
 from blocksvm.formats.kernels.svmlight import BIG_VALUE, close_sums, leave_open
 from blocksvm.kernels import inlined, kernel
@@ -23,7 +23,6 @@ FEW_CELLS, MANY_CELLS, OPEN_QUOTE, AFTER_QUOTE = 40, 41, 42, 43
 NO_QUOTE, COMMA = -1, 44
 LOWER_CASE, FOUR_BYTES, FIVE_BYTES = np.uint64(0x2020202020202020), np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFF)
 TRUE, FALSE = np.uint64(int.from_bytes(b"true", "little")), np.uint64(int.from_bytes(b"false", "little"))
-RECENT = 1 << 14  # names of that many features are found again without a copy
 
 
 @kernel
@@ -241,9 +240,8 @@ def parse_cells(text, end, skip, dialect, roles, seeds, prefixes, named, row_arr
                         firsts[k] = prefixes[column, 0]
                         lasts[k] = prefixes[column, 1] - 1
                         if category:
-                            slot = i & (RECENT - 1)
-                            before = recent[slot] - 1
-                            if before >= 0 and ids[before] == i:
+                            before = named_before(recent, ids, i)
+                            if before >= 0:
                                 firsts[k] = firsts[before]
                                 lasts[k] = lasts[before]
                             else:
@@ -256,7 +254,7 @@ def parse_cells(text, end, skip, dialect, roles, seeds, prefixes, named, row_arr
                                     for j in range(length):
                                         names[filled + size + j] = cell[j] if doubled else text[start + j]
                                 filled = lasts[k]
-                            recent[slot] = k + 1
+                            recent[i & (RECENT - 1)] = k + 1
                     k += 1
             column += 1
         if column < n_columns:

@@ -6,6 +6,16 @@ from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.hash_table import scramble
 from blocksvm.kernels.text_bytes import eight_bytes
 
+RECENT = 1 << 14  # names of that many features are found again without a copy
+
+
+@inlined
+def named_before(recent, ids, i):
+    """The entry that had the name of feature i last, by recent (RECENT,) int64, 1 + the last entry of each slot; -1 where
+    it is not known."""
+    before = recent[i & (RECENT - 1)] - 1
+    return before if before >= 0 and ids[before] == i else -1
+
 
 @inlined
 def name_hash(text, start, stop, seed):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from blocksvm.formats.kernels.name_hashes import name_hash
+from blocksvm.formats.kernels.name_hashes import RECENT, name_hash, named_before
 from blocksvm.formats.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
 from blocksvm.formats.kernels.svmlight import BIG_VALUE, close_sums
 from blocksvm.kernels import inlined, kernel
@@ -38,7 +38,6 @@ BAD_SCALE = 27
 NO_NAME = 28
 # the kind of a number that Python must parse
 LABEL, WEIGHT, VALUE = 0, 1, 2
-RECENT = 1 << 14  # names of that many features are found again without a copy
 
 
 
@@ -223,9 +222,8 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided
                 i = np.int64(hashed >> np.uint64(1))
                 ids[k] = i
                 if named:
-                    slot = i & (RECENT - 1)
-                    before = recent[slot] - 1
-                    if before >= 0 and ids[before] == i:
+                    before = named_before(recent, ids, i)
+                    if before >= 0:
                         firsts[k] = firsts[before]
                         lasts[k] = lasts[before]
                     else:
@@ -235,7 +233,7 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided
                             append_name(text, space, space_stop, token, stop, names, filled)
                         filled += length
                         lasts[k] = filled
-                    recent[slot] = k + 1
+                    recent[i & (RECENT - 1)] = k + 1
                 k += 1
         p += 1
         line += 1
