@@ -28,7 +28,7 @@ from blocksvm.cluster.cluster_plan import ScreenedBatches
 from blocksvm.cluster.dispatcher import StoppedWaiting
 from blocksvm.cluster.screening_job import Screened, ScreeningJob, ScreeningPart, rows_of
 from blocksvm.cluster.version_kernels import bring_near
-from blocksvm.problems.certificate import CertificateSums
+from blocksvm.problems.certificate import Certificate, CertificateSums
 from blocksvm.solvers.solver import PassResult
 from blocksvm.training.certificate import beyond_bounds
 from blocksvm.training.visit import VisitResult, VisitTask, of_axis, part_of, put_rows
@@ -205,8 +205,8 @@ class ScreeningLoop(ClusterLoop):
             working_set.renew(some.rows, share)
         state[LEFT_OUT][:] = False
 
-    def _reading(self, working_set: WorkingSet | None) -> CertificateSums | None:
-        """A reading at one w, of all rows, the working set's among them.  No one adds up w(alpha)."""
+    def _reading(self, working_set: WorkingSet | None) -> Certificate | None:
+        """Of a reading at one w, of all rows, the working set's among them."""
         solver = self.plan.solver
         sums = solver.problem_at(self.state).sums(self.weights(), solver.prior)
         if self.checkpoint is not None and working_set is not None:
@@ -239,4 +239,4 @@ class ScreeningLoop(ClusterLoop):
             working_set.end_reading()
             self._look_at_members(solver.problem_at(self.state).sums(self.weights(), solver.prior))
         self.certifying = False
-        return sums
+        return sums.certificate()

@@ -34,14 +34,14 @@ from blocksvm.base.vectors import side_by_side, together
 from blocksvm.kernels.columns import add_rows, decision_values, sizes_of_products, squared_drifts, squared_norms
 from blocksvm.kernels.loss_functions import SUMS, UNIT_ROUNDOFF
 from blocksvm.problems import free_bias
-from blocksvm.problems.problem_kernels import certificate_sums, dual_coefficients, sums_by_side
+from blocksvm.problems.problem_kernels import certificate_sums, sums_by_side
 from blocksvm.sources.block import Block
 
 ROUNDING = 1e-9  # relative to the magnitude of what is added up: a dual that lies further above the primal is wrong
 OF_TERMS = 32.0 * UNIT_ROUNDOFF  # of their magnitudes: what the functions of a loss round off, at most
 CLOSE = 1e-11  # of the unit of decision values over the cost of a row: as near a cheap bound is good enough
-PRIMAL, DUAL, REL_GAP, ROUNDED = range(4)  # of each problem's certified figures
-CERTIFIED = ("primal", "dual", "rel_gap", "rounding")
+CERTIFIED = ("primal", "dual", "rel_gap", "rounding")  # figures of each problem
+REL_GAP, ROUNDED = 2, 3  # where the last two of them stand
 ADDITIONS, DRIFT, LEAST = range(3)  # of each problem's history: T, the rounding of w where it began, and -D(a_0) or 0
 NOTHING = np.empty((0, 0))  # in the place of a prior
 
@@ -116,16 +116,20 @@ def predicted(scores: np.ndarray) -> np.ndarray:
     return np.where(scores > 0.0, 1, -1) if scores.ndim == 1 else scores.argmax(axis=0)
 
 
-def count_right(problem, scores: np.ndarray, y: np.ndarray) -> tuple[int, int]:
-    """(rows whose label is what their scores (n, k) say, rows with a label), by their codes y (n,)."""
+def count_predicted(problem, scores: np.ndarray, y: np.ndarray) -> int:
+    """Rows whose label is what their scores (n, k) say, by their codes y (n,)."""
     if problem.predicts is None:
-        return 0, 0
+        return 0
     if problem.predicts == SETS:
-        right = ((scores > 0.0) == (problem.sides.table[y] > 0)).all(axis=1)
-        return int(np.count_nonzero(right)), int(np.count_nonzero(y >= 0))
-    two = scores.shape[1] == 1
-    labelled = y != 0 if two else y >= 0
-    return int(np.count_nonzero(predicted(scores[:, 0] if two else scores.T) == y)), int(np.count_nonzero(labelled))
+        return int(((scores > 0.0) == (problem.sides.table[y] > 0)).all(axis=1).sum())
+    return int(np.count_nonzero(predicted(scores[:, 0] if scores.shape[1] == 1 else scores.T) == y))
+
+
+def count_labelled(problem, y: np.ndarray) -> int:
+    """Rows with a label, by their codes y (n,)."""
+    if problem.predicts is None:
+        return 0
+    return int(np.count_nonzero(y if problem.sides is None and problem.n_problems == 1 else y >= 0))
 
 
 def columns_of(w: np.ndarray, k: int) -> np.ndarray:
@@ -219,14 +223,13 @@ class CertificateSums:
         problem = self.problem
         self.dual = alpha is not None
         self.add_terms(scores, self.within(block) if within is None else within, block, alpha)
-        right, labelled = count_right(problem, scores, block.y)
-        self.correct += right
-        self.labelled += labelled
+        self.correct += count_predicted(problem, scores, block.y)
+        self.labelled += count_labelled(problem, block.y)
         if self.squared_error is not None:
             with np.errstate(over="ignore", invalid="ignore"):
                 self.squared_error += float(np.square(scores[:, 0] - block.y).sum())
         if alpha is not None and self.rebuilt is not None:
-            coefficients = self.coefficients(block, alpha)
+            coefficients = problem.coefficients(alpha, block, np.zeros((len(self.totals), 3)))
             add_rows(*block.matrix, coefficients, problem.bias, self.rebuilt)
             np.abs(coefficients, out=coefficients)
             self.lengths_added += self.by_problem(np.sqrt(block.sq_norms + problem.bias**2) @ coefficients)
@@ -239,13 +242,6 @@ class CertificateSums:
         self.totals += sums
         if self.sides is not None and alpha is not None:
             self.sides += sums_by_side(scores, *rows, alpha, block.sq_norms)
-
-    def coefficients(self, block: Block, alpha: np.ndarray) -> np.ndarray:
-        """(n, k): by which the rows are added to w(a)."""
-        problem, out = self.problem, np.empty_like(alpha)
-        rows, conjugates = problem.rows(block), np.zeros((alpha.shape[1], 3))
-        dual_coefficients(alpha, *rows, problem.columns(self.live), conjugates, out)
-        return out
 
     def _drift(self) -> np.ndarray:
         """(k,): ||w - w(a)||, or its part along w, |<w, w - w(a)>| / ||w||."""

@@ -12,16 +12,29 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS, require_labels
 from blocksvm.losses import get_loss
 from blocksvm.losses.box import HINGE
-from blocksvm.problems.certificate import NOTHING, CertificateSums
+from blocksvm.problems.certificate import CertificateSums
 from blocksvm.problems.crammer_singer_kernels import crammer_singer_feasible, crammer_singer_sums
 from blocksvm.problems.problem import Problem, check_costs, class_factors, sums_by_class, weight_of_losses
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
 
+class CrammerSingerSums(CertificateSums):
+    """All classes' vectors as one."""
+
+    def by_problem(self, of_vectors: np.ndarray) -> np.ndarray:
+        return of_vectors.sum(axis=0, keepdims=True)
+
+    def add_terms(self, scores: np.ndarray, within: np.ndarray, block: Block, alpha: np.ndarray | None) -> None:
+        problem = self.problem
+        self.totals += crammer_singer_sums(scores, within, block.y, block.weights, alpha, problem.costs)
+
+
 class CrammerSinger(Problem):
     """cost (k,) float64: C times class weight, by the row's class; all else as ``Problem`` has it, with one certificate
     for the k vectors."""
+
+    sums_type = CrammerSingerSums
 
     @property
     def costs(self) -> np.ndarray:
@@ -37,8 +50,10 @@ class CrammerSinger(Problem):
     ) -> None:
         crammer_singer_feasible(alpha, block.y, block.weights, self.costs, ratio)
 
-    def sums(self, w: np.ndarray, prior: np.ndarray = NOTHING, rebuilt: np.ndarray | None = None) -> CrammerSingerSums:
-        return CrammerSingerSums(self, w, prior, rebuilt)
+    def coefficients(self, alpha: np.ndarray, block: Block, conjugates: np.ndarray) -> np.ndarray:
+        others = np.arange(alpha.shape[1]) != block.y[:, None]
+        conjugates[:, 0] += np.where(others, alpha, 0.0).sum(axis=0)
+        return alpha
 
 
 def crammer_singer(settings: Mapping, bias: float, source: Source) -> CrammerSinger:
@@ -57,17 +72,3 @@ def crammer_singer(settings: Mapping, bias: float, source: Source) -> CrammerSin
     cost = weight_of_losses(settings, total) * np.array(class_factors(settings["class_weight"], source.labels, sums))
     check_costs(settings, cost, source, bias, float(cost.max()) * total)
     return CrammerSinger(loss, cost, bias, source.n_samples, loss.at(settings), predicts=source.label_kind)
-
-
-class CrammerSingerSums(CertificateSums):
-    """All classes' vectors as one."""
-
-    def by_problem(self, of_vectors: np.ndarray) -> np.ndarray:
-        return of_vectors.sum(axis=0, keepdims=True)
-
-    def add_terms(self, scores: np.ndarray, within: np.ndarray, block: Block, alpha: np.ndarray | None) -> None:
-        problem = self.problem
-        self.totals += crammer_singer_sums(scores, within, block.y, block.weights, alpha, problem.costs)
-
-    def coefficients(self, block: Block, alpha: np.ndarray) -> np.ndarray:
-        return alpha.copy()

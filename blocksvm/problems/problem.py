@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from blocksvm.base.settings import Settings
 from blocksvm.losses import get_loss
 from blocksvm.losses.loss import Loss
 from blocksvm.problems.certificate import NOTHING, ROUNDING, CertificateSums, at_their_end
-from blocksvm.problems.problem_kernels import Objective, make_feasible
+from blocksvm.problems.problem_kernels import Objective, dual_coefficients, make_feasible
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source, first_chunk
@@ -82,6 +82,7 @@ class Problem:
     predicts: str | None = None
     kinds: Callable[[Block], np.ndarray] | None = None
     history: np.ndarray | None = None
+    sums_type: ClassVar[type[CertificateSums]] = CertificateSums
 
     @property
     def n_problems(self) -> int:
@@ -147,9 +148,16 @@ class Problem:
         largest: as the kernel has it."""
         make_feasible(alpha, *self.rows(block), ratio, np.ones(self.n_problems) if largest is None else largest)
 
+    def coefficients(self, alpha: np.ndarray, block: Block, conjugates: np.ndarray) -> np.ndarray:
+        """(n, k): by which a block's rows are added to w; conjugates (k, 3) gain those of its alpha (n, k), as
+        the kernel has them."""
+        out = np.empty_like(alpha)
+        dual_coefficients(alpha, *self.rows(block), conjugates, out)
+        return out
+
     def sums(self, w: np.ndarray, prior: np.ndarray = NOTHING, rebuilt: np.ndarray | None = None) -> CertificateSums:
         """For a certificate of w (k, d + 1)."""
-        return CertificateSums(self, w, prior, rebuilt)
+        return self.sums_type(self, w, prior, rebuilt)
 
 
 def as_near(alpha: np.ndarray, near: np.ndarray) -> bool:

@@ -55,15 +55,14 @@ def certificate_sums(scores, within, codes, reals, weights, objective, live, alp
 
 
 @kernel
-def dual_coefficients(alpha, codes, reals, weights, objective, live, conjugates, out):
-    """``out[i, c] = alpha[i, c] * direction`` for the live problems, 0 for the others, by which w is recomputed
+def dual_coefficients(alpha, codes, reals, weights, objective, conjugates, out):
+    """``out[i, c] = alpha[i, c] * direction``, 0 where a row is no part of a problem, by which w is recomputed
     (``add_rows``); conjugates (k, 3) gain each problem's sums of conjugate(f a_i) for f = 1, 1/2 and 1/4."""
     bias, costs, sides, loss = objective
     out[:] = 0.0
     for i in range(alpha.shape[0]):
         importance = importance_of(weights, i)
-        for s in range(count_of(live)):
-            c = column_of(live, s)
+        for c in range(alpha.shape[1]):
             side = side_of(sides, codes, reals, i, c)
             cost = cost_of(costs, side, c) * importance
             if cost > 0.0:

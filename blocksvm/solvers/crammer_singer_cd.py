@@ -31,13 +31,6 @@ class CrammerSingerCD(DualCD):
     def problem_at(self, state: State) -> CrammerSinger:
         return self.problem
 
-    def coefficients(
-        self, block: Block, alpha: np.ndarray, columns: np.ndarray | None, conjugates: np.ndarray
-    ) -> np.ndarray:
-        others = np.arange(alpha.shape[1]) != block.y[:, None]
-        conjugates[:, 0] += np.where(others, alpha, 0.0).sum(axis=0)
-        return alpha
-
     def scale_dual(self, state: State, conjugates: np.ndarray, largest: np.ndarray) -> None:
         state["conjugates"][:] = conjugates[:, 0]
 

@@ -36,7 +36,6 @@ from blocksvm.problems.certificate import (
 )
 from blocksvm.problems.free_bias import constant_value
 from blocksvm.problems.problem import Problem, each_against_the_rest, make_problem, problem_settings
-from blocksvm.problems.problem_kernels import dual_coefficients
 from blocksvm.problems.problem_settings import MULTICLASS
 from blocksvm.solvers.dual_cd_kernels import (
     Limits,
@@ -98,13 +97,12 @@ class Shrinking:
 
 @dataclass
 class Lane:
-    """What the kernel takes of one lane (kernels/columns.py) in a visit: rows, reals, its live problems (t,) int32 and
-    as ``columns``, what it updates, and the lane's own order (n,), None where it is alone."""
+    """What the kernel takes of one lane (kernels/columns.py) in a visit: rows, reals, its live problems (t,) int32,
+    what it updates, and the lane's own order (n,), None where it is alone."""
 
     rows: Rows
     reals: np.ndarray | None
     live: np.ndarray
-    columns: np.ndarray | None
     arrays: PassArrays
     order: np.ndarray | None = None
     shrinking: Shrinking = field(default_factory=Shrinking)
@@ -268,7 +266,7 @@ class DualCD(Solver):
     def _sum_rows(self, state: State, blocks: Iterable[Block], ratio: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """w = sum a_i direction_i x_i, of a times ratio (k, 2) and made feasible; (sums (k, 3) of conjugate(f a_i) for
         f = 1, 1/2 and 1/4, largest factors (k,))."""
-        problem, of_all = self.problem, self.problem.columns(np.arange(self.n_vectors, dtype=np.int32))
+        problem = self.problem
         conjugates, largest = np.zeros((self.n_vectors, 3)), np.full(self.n_vectors, LARGEST_FACTOR)
         w, alpha = self.columns(state, "w"), self.columns(state, "alpha")
         w[:] = 0.0
@@ -276,21 +274,13 @@ class DualCD(Solver):
             part = alpha[block.rows]
             problem.make_feasible(part, block, ratio, largest)
             alpha[block.rows] = part
-            coefficients = self.coefficients(block, part, of_all, conjugates)
+            coefficients = problem.coefficients(part, block, conjugates)
             lengths = np.sqrt(self.norms(state)[:, 0])
             lengths += np.sqrt(block.sq_norms + problem.bias**2) @ np.abs(coefficients)
             self.history(state)[DRIFT] += 3.0 * UNIT_ROUNDOFF * block.n_samples * lengths
             indptr, indices, values = block.matrix
             add_rows(indptr, indices, values, coefficients, problem.bias, w)
         return conjugates, largest
-
-    def coefficients(
-        self, block: Block, alpha: np.ndarray, columns: np.ndarray | None, conjugates: np.ndarray
-    ) -> np.ndarray:
-        """(n, k): by which a block's rows are added to w; conjugates (k, 3) gain those of its alpha (n, k)."""
-        out = np.empty_like(alpha)
-        dual_coefficients(alpha, *self.problem.rows(block), columns, conjugates, out)
-        return out
 
     # -- visits ------------------------------------------------------------------------------------------------
 
@@ -316,7 +306,7 @@ class DualCD(Solver):
                 self.history(state)[ADDITIONS], state["scale"], pauses, share[g] if several and len(share) else share,
             )  # fmt: skip
             order = own[ORDER][g] if several else None
-            lanes.append(Lane(rows, reals, mine, self.problem.columns(mine), arrays, order))
+            lanes.append(Lane(rows, reals, mine, arrays, order))
         return lanes
 
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
@@ -353,7 +343,7 @@ class DualCD(Solver):
         shrinking, arrays = lane.shrinking, lane.arrays
         first, reading = visit.passes == 0, not visit.of_the_set
         if first:
-            columns = lane.columns if arrays.rest.shape[1] > 1 else None
+            columns = lane.live if arrays.rest.shape[1] > 1 else None
             n_active = leave_resting(order, arrays.rest, columns, arrays.active, reading)
             shrinking.dropped += len(order) - n_active
             order = order[:n_active]

@@ -12,7 +12,7 @@ import numpy as np
 
 from blocksvm.base.threads import Threads, slices
 from blocksvm.kernels.columns import add_rows, decision_values
-from blocksvm.problems.certificate import count_right, errors_of_scores, norms_of
+from blocksvm.problems.certificate import count_labelled, count_predicted, errors_of_scores, norms_of
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.lbfgs_kernels import TERMS, add_squares, curvatures_of, dual_of_derivative
 from blocksvm.sources.block import Block
@@ -48,7 +48,7 @@ class RowGradients:
             lambda rows: self._add(block, rows, scores, curvatures),
             parts,
         )
-        return right, 0 if self.problem.real else count_right(self.problem, scores, block.y)[1]
+        return right, count_labelled(self.problem, block.y)
 
     def _by_turns(self, evaluate: Callable[[slice], int], add: Callable[[slice], None], parts: list[slice]) -> int:
         """Evaluate as many parts as there are threads at once, while those before them are added in their order; the
@@ -85,7 +85,7 @@ class RowGradients:
         decision_values(*matrix, self.w, bias, scores[rows])
         part = block[rows]
         within, norms = errors_of_scores(part, self.w, self.lengths, self.problem), np.sqrt(part.sq_norms + bias**2)
-        right = count_right(self.problem, scores[rows], block.y[rows])[0]
+        right = count_predicted(self.problem, scores[rows], block.y[rows])
         for c in range(k):
             z = np.ascontiguousarray(scores[rows, c])
             of_rows, coefficients, of_c = np.empty_like(z), np.zeros_like(z), np.empty((TERMS, len(z)))

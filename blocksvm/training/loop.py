@@ -22,13 +22,13 @@ import numpy as np
 from blocksvm.base.errors import option
 from blocksvm.base.labels import SETS
 from blocksvm.base.log import LOG
-from blocksvm.base.vectors import as_columns, on_lines, width_of
+from blocksvm.base.vectors import as_columns, on_lines
 from blocksvm.model.decision_values import decision_pieces
 from blocksvm.model.events import RunEvent
 from blocksvm.model.held_out import held_out_figures
 from blocksvm.model.solver_state import load_saved_run
 from blocksvm.model.takeover import doubt_of_prior
-from blocksvm.problems.certificate import Certificate, CertificateSums
+from blocksvm.problems.certificate import Certificate
 from blocksvm.solvers.dual_cd import REST_VISITS
 from blocksvm.solvers.solver import BEST, SavedRun
 from blocksvm.sources.block import Block
@@ -89,8 +89,7 @@ class OuterLoop:
         plan, solver = self.plan, self.plan.solver
         self.state = {array.name: on_lines(plan.shape(array), array.dtype) for array in solver.state_arrays}
         self.output = np.zeros(solver.n_vectors * (plan.n_features + 1)) if solver.needs_output else None
-        rebuilt = plan.n_features + 1, width_of(solver.n_vectors)
-        self.rebuilt = on_lines(rebuilt) if solver.clips_alpha else None
+        self.rebuilt = np.zeros((plan.n_features + 1, 1)) if solver.clips_alpha else None  # of one problem
         if plan.initial_models.prior is not None:
             solver.prior = plan.initial_models.prior_weights(plan.n_features, solver.bias)
         solver.start(self.state)
@@ -399,8 +398,7 @@ class OuterLoop:
         self.emit("certifying")
         solver, state = self.plan.solver, self.state
         if solver.capabilities.minimises:
-            sums = self._reading(working_set)
-            certificate = None if sums is None else sums.certificate()
+            certificate = self._reading(working_set)
         else:
             blocks = self.read(self.following())
             certificate = evaluate(solver, self.weights(), solver.completion(state), blocks, self.watch.stop)
@@ -411,8 +409,8 @@ class OuterLoop:
         self.watch.on_event(record.certificate_event(self.progress.outer, self.seconds(), certificate))
         return self.keep(certificate)
 
-    def _reading(self, working_set: WorkingSet | None) -> CertificateSums | None:
-        """All rows, added to a certificate's sums, and offered to the working set, which is chosen once more, at its w;
+    def _reading(self, working_set: WorkingSet | None) -> Certificate | None:
+        """Of all rows, which are offered to the working set, so that it is chosen once more, at the certificate's w;
         None where the run was stopped.  InputError where the state is from a checkpoint with dual variables that are
         not allowed: what is certified by them is untrue."""
         solver, state, saved = self.plan.solver, self.state, self.unchecked
@@ -437,7 +435,7 @@ class OuterLoop:
                 return None
         if working_set is not None:
             working_set.end_reading()
-        return sums
+        return sums.certificate()
 
     def _emit_outer(self) -> None:
         """The outer iteration's line in the trace."""

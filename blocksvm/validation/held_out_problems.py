@@ -14,7 +14,7 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS
 from blocksvm.losses import require
-from blocksvm.problems.certificate import LEAST, NOTHING, CertificateSums, norms_of
+from blocksvm.problems.certificate import LEAST, CertificateSums, norms_of
 from blocksvm.problems.problem import Problem, Sides, each_against_the_rest, make_problem
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.solver import State, StateArray, Task
@@ -43,18 +43,6 @@ def whole_of(settings: Mapping, bias: float, source: Source) -> Problem:
     return replace(make_problem(settings_at_one, bias, source), sides=Sides(2 if real else 3, 1, fill))
 
 
-@dataclass(frozen=True)
-class HeldOutProblems(Problem):
-    """folds: of all rows; held (n_samples, n_C, classes): takes the decision values of the held-out rows while a
-    certificate is taken."""
-
-    folds: Folds | None = None
-    held: np.ndarray | None = None
-
-    def sums(self, w: np.ndarray, prior: np.ndarray = NOTHING, rebuilt: np.ndarray | None = None) -> HeldOutSums:
-        return HeldOutSums(self, w, prior, rebuilt)
-
-
 class HeldOutSums(CertificateSums):
     """A certificate's sums; the problem's ``held`` gains, for each row, the decision values by the models of its own
     fold."""
@@ -65,6 +53,17 @@ class HeldOutSums(CertificateSums):
         _, n_C, classes = held.shape
         by_fold = scores.reshape(block.n_samples, n_C, folds.count, classes)
         held[block.rows] = by_fold[np.arange(block.n_samples), :, folds.of_rows[block.rows]]
+
+
+@dataclass(frozen=True)
+class HeldOutProblems(Problem):
+    """folds: of all rows; held (n_samples, n_C, classes): takes the decision values of the held-out rows while a
+    certificate is taken."""
+
+    folds: Folds | None = None
+    held: np.ndarray | None = None
+
+    sums_type = HeldOutSums
 
 
 def held_out_problems(
