@@ -36,7 +36,7 @@ class ClusterLoop(OuterLoop):
         shape = self.state[plan.version_of].shape
         job = self.job_type(
             uuid4().hex, cluster.stores(plan.source.name), plan.source.fingerprint, plan.worker_bytes, 1, method, task,
-            shape,
+            shape, **self.of_job(),
         )  # fmt: skip
         self.dispatcher = Dispatcher(cluster.workers, job, cluster.timeout, plan.blocks.under_way, cluster.say)
         with self.dispatcher:
@@ -48,6 +48,10 @@ class ClusterLoop(OuterLoop):
                 self.save()
                 path = self.checkpoint.path
                 raise ClusterLost(f"{error}; {path} has the state, and {option('resume')} goes on") from error
+
+    def of_job(self) -> dict:
+        """What else its kind of job has."""
+        return {}
 
     def _iterate(self) -> str:
         try:

@@ -87,18 +87,20 @@ def plan_gradients(
     """Where ``plan_blocks`` plans the blocks of one machine: the answers under way."""
     memory = budget.left
     parts = StoredParts(source, settings.seed)
-    trial = next(array for array in solver.state_arrays if array.name == "trial")
-    vectors = trial.n_bytes(source.n_features, 0)
+    vectors, hessian = (_bytes_of(solver, source, name) for name in ("trial", "hessian"))
     budget.take("copies of the weights", 4 * vectors)  # three by version, and one that is sent
-    chunks = source.chunks
-    n_rows = max(int(chunks.n_rows[some].sum()) for some in parts.parts)
-    answer = 3 * vectors + 8 * solver.n_vectors * n_rows  # two sums, with places
+    answer = 2 * (vectors + hessian)  # sums with places
     budget.require("two answers", 2 * answer)
     under_way = int(min(MOST_UNDER_WAY, budget.left // answer))
     budget.take("answers under way", under_way * answer)
-    sizes = block_bytes_of_chunks(source) + chunks.n_rows * row_work_bytes(solver)
+    sizes = block_bytes_of_chunks(source) + source.chunks.n_rows * row_work_bytes(solver)
     block = max(int(sizes[some].sum()) for some in parts.parts)
     return BlockPlan(source, parts, block, None, memory, under_way=under_way)
+
+
+def _bytes_of(solver: Solver, source: Source, name: str) -> int:
+    """Of an array of the state that no row has an entry of."""
+    return next(array for array in solver.state_arrays if array.name == name).n_bytes(source.n_features, 0)
 
 
 def plan_batches(
@@ -110,9 +112,7 @@ def plan_batches(
         raise InputError(f"{option('working_set', 'none')}: a cluster sends rows for the working set; leave it out")
     memory = budget.left
     batches = ScreenedBatches(source, settings.seed, settings.order)
-    w = next(array for array in solver.state_arrays if array.name == "w")
-    entries = w.n_bytes(source.n_features, 0)
-    budget.take("copies of the weights", VERSIONS * entries)
+    budget.take("copies of the weights", VERSIONS * _bytes_of(solver, source, "w"))
     budget.take("rows left out", source.n_samples)
     chunks = source.chunks
     sizes = block_bytes_of_chunks(source) + chunks.n_rows * row_work_bytes(solver)
@@ -131,12 +131,13 @@ class ClusterPlan(Plan):
     """The plan of a run whose rows are read by workers."""
 
     def __init__(self, source: Source, settings: TrainSettings, **more):
+        settings = settings.settled(source)
         needs, by_clock = settings.capabilities, settings.make_schedule().by_clock
         screened = needs.certifies and needs.working_set
         if by_clock or not (screened or needs.in_order):
             refused = option("schedule", settings.schedule) if by_clock else option("solver", settings.solver)
             raise InputError(
-                f"{refused}: not on a cluster, which trains by dual-cd or lbfgs as its workers answer; leave it out"
+                f"{refused}: not on a cluster, which trains by dual-cd or newton as its workers answer; leave it out"
             )
         self.screened = screened
         self.version_of = "w" if screened else "trial"  # the array of the state that workers have versions of
@@ -146,10 +147,11 @@ class ClusterPlan(Plan):
     @property
     def worker_bytes(self) -> int:
         """Memory of each worker: two parts to screen, two versions and two that come; or a part to add up, two
-        versions, two sums, and these as they are sent."""
-        array = next(one for one in self.solver.state_arrays if one.name == self.version_of)
-        parts, copies = (2, 4) if self.screened else (1, 6)
-        return parts * self.blocks.arena_bytes + copies * array.n_bytes(self.n_features, 0)
+        versions, and two sums as they are and as they are sent."""
+        version = _bytes_of(self.solver, self.source, self.version_of)
+        if self.screened:
+            return 2 * self.blocks.arena_bytes + 4 * version
+        return self.blocks.arena_bytes + 4 * version + 2 * _bytes_of(self.solver, self.source, "hessian")
 
     def describe_blocks(self) -> dict:
         return super().describe_blocks() | {"on_cluster": True}

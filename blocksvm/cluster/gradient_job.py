@@ -1,4 +1,4 @@
-"""A part of a reading of L-BFGS, as a worker makes it: the gradient and the sums of its rows at one point."""
+"""A part of a reading of Newton's method, as a worker makes it: the sums of its rows at one point."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from blocksvm.base.vectors import on_lines
 from blocksvm.cluster.job import Context
 from blocksvm.cluster.solver_job import SolverContext, SolverJob
 from blocksvm.solvers.solver import State, Visit
 from blocksvm.sources.source import ReadingCost
 from blocksvm.store.reader import Store
 
-SUMMED = "gradient", "scale"  # arrays of the state that rows are added to, scale in the first reading alone
+SUMMED = "gradient", "hessian"  # arrays of the state that rows are added to, beside its sums
 PLACES = np.int32, np.int64  # of features, as many as they are
 
 
 @dataclass(frozen=True)
 class GradientJob(SolverJob):
+    """slots: how many Hessians are added up."""
+
+    slots: int = 1
+
     def make_context(self, store: Store) -> Context:
         return GradientContext(self, store)
 
@@ -26,7 +31,7 @@ class GradientJob(SolverJob):
 @dataclass(frozen=True)
 class GradientPart:
     """Chunks whose rows are added up at the point ``version``; figures: of the state, which tell the problems that are
-    done, and whether this is the first reading."""
+    evaluated."""
 
     number: int
     version: int
@@ -66,39 +71,38 @@ class SparseSum:
 
 @dataclass(frozen=True)
 class Summed:
-    """What a part adds: to the arrays ``SUMMED`` by name, to the state's sums (2, 4 k) and counts (2,); fresh (n, k):
-    dual variables of its rows."""
+    """What a part adds: to the arrays ``SUMMED`` by name, and to the state's sums."""
 
     number: int
     arrays: dict[str, SparseSum]
     sums: np.ndarray
-    counts: np.ndarray
-    fresh: np.ndarray
     seconds: float
     cost: ReadingCost
 
     @property
     def n_bytes(self) -> int:
-        arrays = sum(array.n_bytes for array in self.arrays.values())
-        return arrays + self.sums.nbytes + self.counts.nbytes + self.fresh.nbytes
+        return sum(array.n_bytes for array in self.arrays.values()) + self.sums.nbytes
 
 
 class GradientContext(SolverContext):
+    def __init__(self, job: GradientJob, store: Store):
+        super().__init__(job, store)
+        self.solver.take_slots(job.slots)
+        self.solver.at_once = self.solver.threads.n
+
     def answer(self, part: GradientPart) -> Summed:
         began, before = time.perf_counter(), replace(self.source.cost)
         solver = self.solver
         block = self.source.read_block(part.chunks, None)
         state: State = {
-            array.name: np.zeros(array.shape(self.weights_shape[0] - 1, block.n_samples), array.dtype)
+            array.name: on_lines(array.shape(self.weights_shape[0] - 1, block.n_samples), array.dtype)
             for array in solver.state_arrays
             if array.in_visits
         }
         state["figures"][:] = part.figures
         state["trial"] = self.versions[part.version].reshape(self.weights_shape)
-        visit = Visit({array.name: array.zeros(block.n_samples) for array in solver.visit_arrays})
-        solver.inner_pass(block, state, visit, np.arange(block.n_samples, dtype=np.int32))
-        names = SUMMED[: 1 if solver.started(state) else 2]
+        solver.inner_pass(block, state, Visit({}), np.empty(0, np.int32))
         return Summed(
-            part.number, {name: SparseSum.of(solver.columns(state, name)) for name in names}, state["sums"],
-            state["counts"], state["fresh"], time.perf_counter() - began, self.source.cost - before,
+            part.number, {name: SparseSum.of(solver.columns(state, name)) for name in SUMMED}, state["sums"],
+            time.perf_counter() - began, self.source.cost - before,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The outer loop of L-BFGS where workers read: they add up the gradient of their rows, this process adds up theirs.
+"""The outer loop of Newton's method where workers read: they add up their rows, this process adds up theirs.
 
 Parts are made by counts alone, and added in their order: no bit depends on the workers.
 """
@@ -13,16 +13,18 @@ import numpy as np
 
 from blocksvm.cluster.cluster_loop import ClusterLoop
 from blocksvm.cluster.gradient_job import GradientJob, GradientPart, Summed
-from blocksvm.solvers.lbfgs import LBFGS
-from blocksvm.solvers.lbfgs_kernels import add_up
+from blocksvm.solvers.newton import Newton
 from blocksvm.solvers.solver import PassResult
 from blocksvm.training.visit import VisitResult
 
 
 class GradientLoop(ClusterLoop):
-    """The loop of L-BFGS."""
+    """The loop of Newton's method."""
 
     job_type = GradientJob
+
+    def of_job(self) -> dict:
+        return {"slots": self.plan.solver.slots}
 
     def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[None]:
         dispatcher, visit = self.dispatcher, self.progress.visit
@@ -41,13 +43,11 @@ class GradientLoop(ClusterLoop):
     def _add(self, chunks: np.ndarray, answer: Summed) -> None:
         """A part of the reading, to the state."""
         state, solver, source = self.state, self.plan.solver, self.plan.source
-        assert isinstance(solver, LBFGS)
+        assert isinstance(solver, Newton)
         began = time.perf_counter()
         for name, part in answer.arrays.items():
             part.add_to(solver.columns(state, name))
-        add_up(np.ascontiguousarray(answer.sums.reshape(2, -1).T), *state["sums"].reshape(2, -1))
-        state["counts"] += answer.counts
-        rows, n_nonzeros = source.chunks.rows(chunks), int(source.chunks.nnz[chunks].sum())
-        state["fresh"][rows] = answer.fresh
-        result = VisitResult([PassResult(len(rows), n_nonzeros, 0.0, True)], [time.perf_counter() - began])
+        state["sums"] += answer.sums
+        n_rows, n_nonzeros = (int(numbers[chunks].sum()) for numbers in (source.chunks.n_rows, source.chunks.nnz))
+        result = VisitResult([PassResult(n_rows, n_nonzeros, 0.0, True)], [time.perf_counter() - began])
         self.count(result, self.block_stats(n_nonzeros), n_nonzeros)

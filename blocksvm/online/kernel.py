@@ -198,7 +198,7 @@ class KernelOnlineSolver(RowSolver):
         self.constant = task.bias**2
         self.on_mistakes = learner.on_mistakes
 
-    def plan_memory(self, budget: Budget, source: Source) -> None:
+    def plan_memory(self, budget: Budget, source: Source, saved: Mapping | None = None) -> None:
         """Reserve memory for the support vectors: for as many as the budget has, or as half of the memory holds."""
         n, wanted = source.n_samples, self.settings["budget"]
         longest = int(source.chunks.nnz.max())  # no row is longer than its chunk

@@ -17,8 +17,9 @@ SOLVERS = Registry(
     ("blocksvm.solvers.solver:Method", "blocksvm.online.learner:Learner"),
     {
         "dual-cd": "blocksvm.solvers.dual_methods:METHOD",
+        "auto": "blocksvm.solvers.dual_methods:AUTO",
         "pegasos": "blocksvm.solvers.pegasos:METHOD",
-        "lbfgs": "blocksvm.solvers.lbfgs:METHOD",
+        "newton": "blocksvm.solvers.newton:METHOD",
         "kernel": "blocksvm.solvers.kernel_machine:METHOD",
         "forel-exact": "blocksvm.online.exact:FOREL_EXACT",
         "ftl": "blocksvm.online.exact:FTL",

@@ -183,7 +183,7 @@ class OnlineSolver(RowSolver):
             *self.counts,
         )
 
-    def plan_memory(self, budget: Budget, source: Source) -> None:
+    def plan_memory(self, budget: Budget, source: Source, saved: Mapping | None = None) -> None:
         if self.sets is not None:
             budget.take("sets of labels", self.member.nbytes + self.sets.nbytes)
         if self.runner.costs is not None:

@@ -166,6 +166,7 @@ class CertificateSums:
 
     def __init__(self, problem, w: np.ndarray, prior: np.ndarray = NOTHING, rebuilt: np.ndarray | None = None):
         self.problem = problem
+        self.additions = problem.n_samples  # of rows, or sums of them, one after the other
         self.w = columns_of(w, problem.n_problems)
         self.prior, self.rebuilt = prior, rebuilt
         # a constant feature whose weight is not regularised has no part in the norms
@@ -257,7 +258,7 @@ class CertificateSums:
 
     def _drift_within(self) -> np.ndarray:
         """(k,): by how much that may be larger, of what was rounded."""
-        n, d = self.problem.n_samples, len(self.w)
+        n, d = self.additions, len(self.w)
         if self.rebuilt is not None:  # a sum of rows, whose additions round
             return rounding_of_sums(n, self.lengths_added)
         squares, distances = self.norms[:, 0], self.norms[:, 1]
@@ -279,9 +280,9 @@ class CertificateSums:
         """Those that were certified before are as they were.  Raises InputError where the sums are not finite, or the
         dual lies above the primal beyond rounding."""
         problem = self.problem
-        n, d = problem.n_samples, len(self.w)
+        n, d = self.additions, len(self.w)
         accuracy = None if problem.predicts is None else self.correct / max(1, self.labelled)
-        rmse = None if self.squared_error is None else math.sqrt(self.squared_error / n)
+        rmse = None if self.squared_error is None else math.sqrt(self.squared_error / problem.n_samples)
         if rmse is not None and not math.isfinite(rmse):
             raise overflowed()
         *terms, moved, _, _ = self.totals.T

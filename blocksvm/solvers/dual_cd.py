@@ -183,7 +183,7 @@ class DualCD(Solver):
             self.state_arrays += (StateArray("pauses", "row", columns=rests, dtype=np.uint8, in_model=False),)
             self.visit_arrays += (VisitArray(SHARE), *([VisitArray(SHARES, copies=lanes)] if several else []))
 
-    def plan_memory(self, budget: Budget, source: Source) -> None:
+    def plan_memory(self, budget: Budget, source: Source, saved: Mapping | None = None) -> None:
         if self.problem.sides is not None:
             budget.take("sides of the classes", self.problem.sides.n_bytes)
 

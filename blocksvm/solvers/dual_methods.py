@@ -1,6 +1,9 @@
-"""The method dual-cd: which of the solvers of dual coordinate descent a task takes."""
+"""The method dual-cd: which of the solvers of dual coordinate descent a task takes; and auto, which becomes dual-cd or
+newton once the rows are known (``TrainSettings.settled``)."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from blocksvm.problems.problem_settings import WITH_CLASSES, learns_together
 from blocksvm.solvers.dual_cd import DualCD, has_classes, settings_of
@@ -26,3 +29,4 @@ METHOD = Method(
     ("loss",),
     settings_of,
 )
+AUTO = replace(METHOD, name="auto", summary="newton for smooth losses of rows with few, dense features; else dual-cd")

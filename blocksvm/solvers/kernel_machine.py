@@ -16,7 +16,7 @@ The rows in memory and their matrix are a cache: a row that is chosen again, or 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -98,7 +98,7 @@ class KernelMachine(Solver):
         self.constant = 0.0 if task.free_bias else task.bias**2
         self.largest, self.off = errors_of_values(self.settings, source, self.constant)
 
-    def plan_memory(self, budget: Budget, source: Source) -> None:
+    def plan_memory(self, budget: Budget, source: Source, saved: Mapping | None = None) -> None:
         """As many rows with their matrix as half of the memory holds."""
         columns = 16 * (source.n_features + 2)  # of the rows in memory, and of those that have moved
         chunk = int(source.chunks.nnz.max())

@@ -82,7 +82,7 @@ class Pegasos(Solver):
             # filled: the step at which alpha was made
             self.state_arrays += (StateArray("alpha", "row"), StateArray("filled", "scalar", 1, in_model=False), *more)
 
-    def plan_memory(self, budget: Budget, source: Source) -> None:
+    def plan_memory(self, budget: Budget, source: Source, saved: Mapping | None = None) -> None:
         if self.dual:
             budget.take("weights of the dual variables", 8 * (source.n_features + 1))  # at each certificate
 

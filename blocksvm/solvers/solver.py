@@ -71,8 +71,9 @@ class StateArray:
     """A named array of the state.
 
     axis 'feature': one entry a feature and one for the constant feature; 'row': one a row; 'scalar': ``length``
-    entries.  columns: numbers in an entry; more than one make the array two-dimensional.  in_model: a later run can
-    start from it, so the model keeps it.  in_visits: visits use it; else they do not get the block's part of it.
+    entries, of which visits have a copy; 'matrix': ``length`` entries.  columns: numbers in an entry; more than one
+    make the array two-dimensional.  in_model: a later run can start from it, so the model keeps it.  in_visits: visits
+    use it; else they do not get the block's part of it.
     """
 
     name: str
@@ -84,7 +85,7 @@ class StateArray:
     in_visits: bool = True
 
     def shape(self, n_features: int, n_samples: int) -> tuple[int, ...]:
-        entries = {"feature": n_features + 1, "row": n_samples, "scalar": self.length}[self.axis]
+        entries = {"feature": n_features + 1, "row": n_samples, "scalar": self.length, "matrix": self.length}[self.axis]
         return (entries,) if self.columns == 1 else (entries, self.columns)
 
     def n_bytes(self, n_features: int, n_samples: int) -> int:
@@ -226,8 +227,9 @@ class Solver(ABC):
     passes_like_decoding: bool = False
     clips_alpha: bool = False
 
-    def plan_memory(self, budget: Budget, source: Source) -> None:
-        """Take what is held beside the state and the blocks from the budget, before these are planned."""
+    def plan_memory(self, budget: Budget, source: Source, saved: Mapping | None = None) -> None:
+        """Take what is held beside the state and the blocks from the budget, before these are planned; saved: type and
+        length by name of the arrays of the run that is resumed."""
         return
 
     @abstractmethod

@@ -166,7 +166,7 @@ def row_work_bytes(solver: Solver) -> int:
 
 def take_state(budget: Budget, source: Source, solver: Solver, n_features: int) -> None:
     """Count the solver's state by shape and dtype, for so many features, and the source's tables."""
-    n_bytes = {"feature": 0, "row": 0, "scalar": 0}
+    n_bytes = {"feature": 0, "row": 0, "scalar": 0, "matrix": 0}
     for array in solver.state_arrays:
         n_bytes[array.axis] += array.n_bytes(n_features, source.n_samples)
     output = 8 * solver.n_vectors * (n_features + 1) if solver.needs_output else 0

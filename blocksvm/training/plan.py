@@ -48,7 +48,7 @@ class Plan:
         besides: Mapping[str, int] | None = None,
     ):
         self.source = source
-        self.settings = settings
+        self.settings = settings = settings.settled(source)
         self.resume = resume
         self.initial_models = initial_models or InitialModels(source)
         method = method or get_method(settings.solver, settings.learner)
@@ -85,7 +85,8 @@ class Plan:
             None if valid is None else HeldOut(valid, self.labels, self.solver, self.budget, self.multilabel)
         )
         take_state(self.budget, source, self.solver, self.n_features)
-        self.solver.plan_memory(self.budget, source)
+        saved = None if resume is None else resume.arrays.get(self.namespace, {})
+        self.solver.plan_memory(self.budget, source, saved)
         if self.held_out is not None:
             self.held_out.match(source, self.budget)
         self.blocks = self._planned_blocks()

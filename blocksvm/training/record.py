@@ -16,7 +16,6 @@ from msgspec import Meta
 
 from blocksvm.base.errors import option
 from blocksvm.base.settings import plain
-from blocksvm.losses import get_loss
 from blocksvm.model.events import CertificateEvent, EndEvent, OuterEvent, StartEvent
 from blocksvm.model.versions import versions
 from blocksvm.problems.certificate import Certificate
@@ -29,6 +28,7 @@ from blocksvm.training.certificate import CertificatePolicy
 from blocksvm.training.plan import Plan
 from blocksvm.training.run_settings import ROUNDING
 from blocksvm.training.schedule import PassStats
+from blocksvm.training.settings import suits_newton
 from blocksvm.training.visit import VisitResult
 from blocksvm.training.working_set import WorkingSet
 
@@ -377,17 +377,19 @@ def stalled(solver: Solver, estimates: list[float | None], tol: float) -> bool:
     return max(known) - min(known) <= tol * abs(known[-1])
 
 
-FEW = 10  # times as many rows as features: lbfgs was ahead wherever dual-cd did not get on, but with separable rows
 LARGE, LONG = 1e4, 30.0  # of C ||x||^2, and of the largest norm: above them they are called the cause
 SCALE, LARGE_C, LIMIT = "scale", "large C", "limit"
 
 
-def lbfgs_takes(plan: Plan) -> bool:
-    """The run is one of coordinate descent on a problem that lbfgs takes, too."""
-    solver, loss = plan.solver, plan.solver.settings.get("loss")
-    together = learns_together(solver.settings.get("multiclass"))
-    smooth = solver.capabilities.working_set and get_loss(str(loss)).has("second_derivative")
-    return smooth and not together and not plan.settings.free_bias
+def other_solver(plan: Plan) -> str | None:
+    """The solver to try where this one has not ended, if there is one."""
+    settings, solver = plan.settings, plan.solver
+    if settings.solver == "newton":  # a plane separates the rows: few of them are enough for dual-cd
+        return "dual-cd"
+    if not solver.capabilities.working_set or learns_together(solver.settings.get("multiclass")):
+        return None
+    suits = suits_newton(str(solver.settings["loss"]), plan.source, settings.memory)
+    return "newton" if suits else None
 
 
 def cause_of(plan: Plan, status: str, certificate: Certificate | None) -> tuple[str | None, str | None]:
@@ -417,8 +419,8 @@ def cause_of(plan: Plan, status: str, certificate: Certificate | None) -> tuple[
         )
     limit = option(status.replace("-", "_"))
     more = f"raise {limit}, and go on by {option('warm_start')}, or accept the gap"
-    if FEW * source.n_features <= source.n_samples and lbfgs_takes(plan):
-        more = f"try {option('solver', 'lbfgs')}, or {more}"
+    if other := other_solver(plan):
+        more = f"try {option('solver', other)}, or {more}"
     if C * source.max_norm**2 <= LARGE:
         limit += f" (by default {settings.outer_limit():,})" if by_default else ""
         return LIMIT, f"not converged: {far} as {limit} ended the run; {more}"

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import plain
 from blocksvm.base.user_code import by_user, names_of
+from blocksvm.losses import get_loss
 from blocksvm.model.model_file import describe_model
 from blocksvm.model.takeover import continued_settings
 from blocksvm.online import LEARNERS
 from blocksvm.online.learner import Learner
 from blocksvm.online.methods import SOLVERS, get_method
+from blocksvm.problems.problem_settings import MULTICLASS, PROBLEM_SETTINGS, REST
+from blocksvm.sources.source import Source
 from blocksvm.training.run_settings import FREE, LIMITS, RUN_SETTINGS
 from blocksvm.training.schedule import Schedule, make_schedule
 
@@ -112,6 +115,20 @@ class TrainSettings:
         """The value of the constant feature; 0 where the bias is free, whose solver chooses it."""
         return 0.0 if isinstance(self.bias, str) else self.bias
 
+    def settled(self, source: Source) -> TrainSettings:
+        """With a solver in the place of 'auto': newton where its reading is worth it (``suits_newton``) and nothing is
+        asked for that only dual-cd has."""
+        if self.solver != "auto" or self.learner:
+            return self
+        plain_run = (self.schedule, self.working_set, self.method.get("multiclass")) in (
+            ("auto", "auto", None), ("auto", "auto", REST),
+        )  # fmt: skip
+        newton = plain_run and suits_newton(
+            str(PROBLEM_SETTINGS.resolve({"loss": self.method.get("loss")}, "a run")["loss"]), source, self.memory
+        )
+        method = {name: value for name, value in self.method.items() if not newton or name != MULTICLASS.name}
+        return replace(self, solver="newton" if newton else "dual-cd", method=method)
+
     def outer_limit(self) -> int:
         return self.max_outer if self.max_outer is not None else self.capabilities.default_max_outer
 
@@ -138,6 +155,18 @@ class TrainSettings:
     def arithmetic(self) -> dict:
         """Those of the run that decide what is computed, besides the memory: a resumed run must share them."""
         return {name: value for name, value in self.run_settings().items() if name not in LIMITS}
+
+
+def suits_newton(loss: str, source: Source, memory: int) -> bool:
+    """Whether Newton's method is the one for a loss on these rows, by counts alone: it is smooth, the Hessians take a
+    quarter of the memory at most, and there are ten rows or more a feature, each of which is in a tenth of them.
+
+    Then its eight readings take less than those of dual-cd, whatever C is, and a Hessian little more than the reading;
+    where rows have few of the features, a Hessian takes many times as long, and dual-cd few readings
+    (experiments/results/tall.md)."""
+    d, n = source.n_features + 1, source.n_samples
+    smooth = get_loss(loss).has("second_derivative")
+    return smooth and 16 * d * d <= memory / 4 and 10 * d <= n and d * n <= 10 * (source.n_nonzeros + n)
 
 
 def working_set_share(text: str) -> float | None:

@@ -4,8 +4,8 @@
     result = run_visit(solver, partition, task, block, part)
     put_back(solver, state, block, part)
 
-``VisitTask`` says what is to be done, ``part`` is what the solver knows and changes: feature arrays themselves, copies
-of scalar arrays and of the block's entries of row arrays.
+``VisitTask`` says what is to be done, ``part`` is what the solver knows and changes: feature arrays and matrices
+themselves, copies of scalar arrays and of the block's entries of row arrays.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ def run_visit(
 
 
 def part_of(solver: Solver, block: Block, state: State) -> State:
-    """The state for a visit to the block: the feature arrays themselves, copies of all else that it may change."""
+    """The state for a visit to the block: feature arrays and matrices themselves, copies of all else."""
     part = {}
     for array in solver.state_arrays:
         if array.in_visits:
             whole = state[array.name]
             part[array.name] = (
-                whole[block.rows] if array.axis == "row" else whole if array.axis == "feature" else whole.copy()
+                whole[block.rows] if array.axis == "row" else whole.copy() if array.axis == "scalar" else whole
             )
     return part
 

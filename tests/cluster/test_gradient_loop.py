@@ -1,4 +1,4 @@
-"""L-BFGS by workers: certified, and not a bit depends on who they are; what else a run on a cluster can do."""
+"""Newton's method by workers: certified, and not a bit depends on who they are; what else a run on a cluster can do."""
 
 import pytest
 from support.class_cases import classes
@@ -10,7 +10,7 @@ from blocksvm.cluster.cluster_plan import ClusterPlan
 from blocksvm.store.reader import Store, open_store
 from blocksvm.training.settings import TrainSettings
 
-LBFGS = {"solver": "lbfgs", "loss": "logistic", "tol": 1e-5}
+NEWTON = {"solver": "newton", "loss": "logistic", "tol": 1e-5}
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def stores(tmp_path_factory):
     ids=str,
 )  # fmt: skip
 def test_any_number_of_workers_trains_the_same(stores, k, settings):
-    settings = LBFGS | settings
+    settings = NEWTON | settings
     alone, here = train(stores[k], cluster=1, **settings), train(stores[k], **settings)
     assert alone.result.status == "converged"
     there = train(stores[k], cluster=4, **settings)
@@ -42,7 +42,7 @@ def test_any_number_of_workers_trains_the_same(stores, k, settings):
 
 def test_answers_are_counted_against_the_memory(stores):
     with Store(stores[2]) as source:
-        ample = ClusterPlan(source, TrainSettings.of(**LBFGS, memory=10_000_000))
+        ample = ClusterPlan(source, TrainSettings.of(**NEWTON, memory=10_000_000))
         table = source.chunks
         sizes = [int((table.nnz + table.n_rows)[part].sum()) for part in ample.blocks.partition.blocks(1)]
         assert len(sizes) > 10 and min(sizes[:-1]) >= 4 * 41 - 128
@@ -50,13 +50,13 @@ def test_answers_are_counted_against_the_memory(stores):
         answers = ample.budget.used["answers under way"]
         assert answers >= 64 * 2 * 41 * 8
         others = sum(ample.budget.used.values()) - answers
-        tight = ClusterPlan(source, TrainSettings.of(**LBFGS, memory=others + answers // 8))
+        tight = ClusterPlan(source, TrainSettings.of(**NEWTON, memory=others + answers // 8))
         assert tight.blocks.under_way == 8
         with pytest.raises(InputError, match="two answers"):
-            ClusterPlan(source, TrainSettings.of(**LBFGS, memory=others + answers // 64))
+            ClusterPlan(source, TrainSettings.of(**NEWTON, memory=others + answers // 64))
 
 
-SOLVERS = [{"solver": "lbfgs", "loss": "squared-hinge"}, {"solver": "dual-cd", "loss": "squared-hinge"}]
+SOLVERS = [{"solver": "newton", "loss": "squared-hinge"}, {"solver": "dual-cd", "loss": "squared-hinge"}]
 
 
 @pytest.mark.slow

@@ -54,15 +54,18 @@ def test_a_run_that_did_not_converge_tells_why(scale, settings, cause, advice):
 @pytest.mark.parametrize(
     ("settings", "named"),
     [({"loss": "logistic"}, True), ({"loss": "squared-hinge", "C": 1e7}, True), ({"loss": "hinge"}, False),
-     ({"loss": "logistic", "bias": "free"}, False), ({"loss": "logistic", "solver": "lbfgs"}, False)],
+     ({"loss": "logistic", "bias": "free"}, True)],
 )  # fmt: skip
-def test_lbfgs_is_named_where_it_takes_the_problem_and_features_are_few(settings, named):
+def test_newton_is_named_where_it_takes_the_problem_and_features_are_few(settings, named):
     limit = {"max_outer": 1, "schedule": "1", "tol": 1e-10}
-    if "solver" in settings:
-        del limit["schedule"]
     fitted = blocksvm.fit(*table(), **limit, **settings)
-    assert ("try solver=lbfgs, or raise max_outer" in fitted.result.advice) == named
-    assert "lbfgs" not in blocksvm.fit(*table(n=20), **limit, **settings).result.advice
+    assert ("try solver=newton, or raise max_outer" in fitted.result.advice) == named
+    assert "newton" not in blocksvm.fit(*table(n=20), **limit, **settings).result.advice
+
+
+def test_newton_names_dual_cd():
+    fitted = blocksvm.fit(*table(), solver="newton", loss="squared-hinge", max_outer=1, tol=1e-10)
+    assert "try solver=dual-cd, or raise max_outer" in fitted.result.advice
 
 
 def test_the_last_lines_json_and_trace_of_train(tmp_path, run_in_process, succeeds):
@@ -86,7 +89,7 @@ def test_the_last_lines_json_and_trace_of_train(tmp_path, run_in_process, succee
 
 
 LIMITED = [("two", "", 3), ("two", "--max-outer 2", 0), ("two", "--max-seconds 1e-6", 0),
-           ("two", "--solver lbfgs --loss logistic", 3), ("two", "--solver kernel", 3),
+           ("two", "--solver newton --loss logistic", 3), ("two", "--solver kernel", 3),
            ("two", "--solver pegasos --dual", 3), ("two", "--solver pegasos", 3), ("two", "--tol 0.999", 0),
            ("two", "--learner pa1", 0), ("three", "", 3), ("three", "--multiclass crammer-singer", 3),
            ("real", "--loss epsilon-insensitive", 3)]  # fmt: skip
@@ -108,7 +111,7 @@ def two_readings(monkeypatch):
         capabilities = get_method(name).capabilities
         return replace(capabilities, default_max_outer=min(2, capabilities.default_max_outer))
 
-    changed = {name: limited(name) for name in ("dual-cd", "lbfgs", "kernel", "pegasos")}
+    changed = {name: limited(name) for name in ("dual-cd", "newton", "kernel", "pegasos")}
     monkeypatch.setattr(TrainSettings, "capabilities", property(lambda self: changed.get(
         self.solver, get_method(self.solver, self.learner).capabilities)))  # fmt: skip
 

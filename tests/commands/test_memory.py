@@ -84,10 +84,9 @@ def peak_of(*arguments, module="train") -> tuple[int, str]:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(("solver", "memory"), [("dual-cd", 32), ("pegasos", 32), ("lbfgs", 80)])
+@pytest.mark.parametrize(("solver", "memory"), [("dual-cd", 32), ("pegasos", 32)])
 def test_the_peak_stays_within_the_budget(large_store, tmp_path, solver, memory):
     options = ["--solver", solver, "--schedule", "1", "--max-outer", "2", "--tol", "0"]
-    options += ["--loss", "logistic"] if solver == "lbfgs" else []
     log = tmp_path / "trace.jsonl"
     peak, _ = peak_of(large_store, tmp_path / "m.h5", *options, "--memory", f"{memory}MB", "--log", log)
     assert peak <= memory * 1_000_000 + BESIDES

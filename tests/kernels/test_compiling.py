@@ -173,6 +173,6 @@ def test_inlined_functions_return_no_arrays():
     X, y = random_rows(n=60, d=10)
     for solver in ("dual-cd", "pegasos", "pa1", "auto", "arow"):
         fit(X, y, solver=solver, max_outer=2)
-    fit(X, y, solver="lbfgs", loss="logistic", max_outer=2)
+    fit(X, y, solver="newton", loss="logistic", max_outer=2)
     fit(X, np.arange(60) % 3, max_outer=2)
     assert not wrong_ones("blocksvm.")

@@ -81,7 +81,7 @@ def test_a_file_that_was_cut_off_is_made_anew(tmp_path, cut):
 def test_a_loss_from_outside_is_compiled_anew(tmp_path):
     """Its source is not what the folder is named by."""
     code = (
-        "from blocksvm.solvers.lbfgs_kernels import curvatures_of as k\n"
+        "from blocksvm.solvers.newton_kernels import mirror_back as k\n"
         "from {module} import {loss}\n"
         "z, out = np.zeros(1), np.empty(1)\n"
         "k(z, z + 1, z + 1, {loss}.at({{'width': 2.0}}), out)\n"

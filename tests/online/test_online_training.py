@@ -41,7 +41,7 @@ def test_epochs_in_stored_order_learn_row_by_row_for_any_blocks(name):
     found = []
     for rows_a_chunk, blocks in ((1, 1), (7, 2), (70, None)):
         source = Matrix(X, y, chunk_rows=np.arange(0, 70, rows_a_chunk))
-        run = train(source, solver=name, order="stored", max_outer=2, block_chunks=blocks)
+        run = train(source, learner=name, order="stored", max_outer=2, block_chunks=blocks)
         assert run.result.status in ("max-outer", "converged")
         found.append(run.w)
         np.testing.assert_allclose(run.w[:-1], expected, rtol=1e-9, atol=1e-10)
@@ -231,7 +231,7 @@ def test_dual_cd_is_regularised_towards_a_prior_model(tmp_path, loss, bias):
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"loss": "logistic", "solver": "lbfgs"}, {"solver": "pa1", "average": True, "max_outer": 2},
+    [{}, {"loss": "logistic", "solver": "newton"}, {"solver": "pa1", "average": True, "max_outer": 2},
      {"loss": "epsilon-insensitive"}, {"multiclass": "rest"}, {"multiclass": "crammer-singer"}],
     ids=str,
 )  # fmt: skip

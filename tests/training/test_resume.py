@@ -87,7 +87,7 @@ def test_stopped_at_any_question_and_resumed(store, tmp_path, settings):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [*RUNS, {"solver": "lbfgs", "loss": "logistic", "max_outer": 7}])
+@pytest.mark.parametrize("settings", [*RUNS, {"solver": "newton", "loss": "logistic", "max_outer": 7}])
 def test_killed_after_any_save_and_resumed(store, tmp_path, monkeypatch, settings):
     """What lies in the file whenever it was written is a state to go on from."""
     settings = SHORT | settings

@@ -366,7 +366,7 @@ def holders_of_rows() -> int:
 @pytest.mark.parametrize(
     "own",
     [{"memory": 10**9}, {"memory": 10**7}, {"memory": 10**7, "learner": "arow"},
-     {"memory": 10**7, "solver": "lbfgs", "loss": "logistic"}],
+     {"memory": 10**7, "solver": "newton", "loss": "logistic"}],
 )  # fmt: skip
 def test_what_was_fitted_keeps_no_rows(tmp_path, own):
     X = sparse.random(20_000, 60, density=0.5, random_state=1, format="csr")

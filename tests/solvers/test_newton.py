@@ -1,0 +1,476 @@
+"""Newton's method: certificates against the plain objective; the same bits for any threads, blocks, interruptions."""
+
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+import reference_losses
+from scipy import sparse
+from support.training_cases import (
+    asked,
+    assert_resumed,
+    looped,
+    make_store,
+    opened,
+    random_rows,
+    run_in_process,
+    stop_after,
+    stores_of_classes,
+    train,
+)
+
+from blocksvm.api.fit import fit
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import Coding, Labels
+from blocksvm.base.threads import Threads
+from blocksvm.base.user_code import by_user
+from blocksvm.commands.train import main as train_main
+from blocksvm.losses import LOSSES, get_loss
+from blocksvm.solvers.newton import hot_features, newton_step
+from blocksvm.solvers.newton_kernels import PANEL, add_gram, half_curvature
+from blocksvm.sources.matrix import Matrix
+from blocksvm.sources.source import ChunkTable, Source, first_chunk, new_block
+from blocksvm.store.reader import open_store
+
+SMOOTH = ("squared-hinge", "logistic", "squared", "squared-epsilon-insensitive", "huber")
+OUTSIDE = "support.smooth_hinge:SMOOTH_HINGE"
+
+
+def settings_of(loss: str) -> dict:
+    """The loss with the settings that the oracle has."""
+    names = get_loss(loss).settings.names()
+    return {"loss": loss} | dict(zip(names, reference_losses.REFERENCES[loss].settings, strict=True))
+
+
+def rows_for(loss: str, n: int = 80, d: int = 15, seed: int = 3):
+    by_user(loss)
+    X, y = random_rows(n=n, d=d, seed=seed, density=0.3)
+    if get_loss(loss).of_numbers:
+        rng = np.random.default_rng(seed)
+        y = np.asarray(X @ rng.normal(size=d)) + 0.1 * rng.normal(size=n)
+    return X, y
+
+
+def with_constant(X, bias: float) -> np.ndarray:
+    return np.hstack([X.toarray(), np.full((X.shape[0], 1), bias)])
+
+
+def assert_certified(run, loss: str, X, y, costs, prior=0.0) -> float:
+    """Its certificate is that of its w, by the oracle; returns ||grad P||^2 / 2."""
+    primal, gradient, _, dual = reference_losses.smooth_objective(
+        loss, X, y, run.w, costs, reference_losses.REFERENCES[loss].settings, prior
+    )
+    certificate, half = run.result.certificate, 0.5 * gradient @ gradient
+    assert run.alpha is None
+    assert certificate.primal == pytest.approx(primal, rel=1e-12)
+    assert certificate.dual == pytest.approx(dual, rel=1e-10, abs=1e-10 * abs(primal))
+    assert certificate.primal - certificate.dual == pytest.approx(half, rel=1e-8, abs=1e-12 * abs(primal))
+    assert primal - dual == pytest.approx(half, rel=1e-8, abs=1e-12 * abs(primal))
+    return half
+
+
+@pytest.mark.parametrize("loss", [*SMOOTH, OUTSIDE])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_point_certifies_itself(loss, weighted):
+    X, y = rows_for(loss)
+    bias, C = 0.7, 3.0
+    weights = np.random.default_rng(1).uniform(0.2, 3.0, len(y)) if weighted else np.ones(len(y))
+    weights[5] = 0.0 if weighted else 1.0
+    of_class = np.ones(len(y))
+    more = {}
+    if not get_loss(loss).of_numbers:
+        more["class_weight"] = {1.0: 2.0}
+        of_class[y > 0] = 2.0
+    source = Matrix(X, y, weights=weights if weighted else None, chunk_rows=range(0, len(y), 7))
+    gaps = []
+    for readings in (1, 2, 3, 7, 300):
+        run = train(
+            source, solver="newton", C=C, bias=bias, max_outer=readings, tol=1e-9, block_chunks=3, **settings_of(loss),
+            **more,
+        )  # fmt: skip
+        assert_certified(run, loss, with_constant(X, bias), y, C * of_class * weights)
+        gaps.append(run.result.certificate.rel_gap)
+    assert gaps == sorted(gaps, reverse=True)
+    assert run.result.status == "converged"
+    assert run.result.certificate.rel_gap <= 1e-9
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_it_is_regularised_towards_a_prior_model(tmp_path, loss):
+    X, y = rows_for(loss)
+    old = fit(Matrix(X[:30], y[:30]), loss=loss, bias=1.0, tol=1e-6)
+    old.model.save(tmp_path / "old.h5")
+    prior = np.append(old.model.weights, old.model.intercept)
+    source = Matrix(X[30:], y[30:])
+    for readings in (1, 4, 100):
+        run = train(
+            source, solver="newton", loss=loss, bias=1.0, prior=tmp_path / "old.h5", max_outer=readings, tol=1e-8
+        )
+        assert_certified(run, loss, with_constant(X[30:], 1.0), y[30:], np.ones(len(y) - 30), prior)
+        if readings == 1:
+            np.testing.assert_array_equal(run.w, prior)
+    other = fit(source, loss=loss, bias=1.0, prior=tmp_path / "old.h5", tol=1e-8)
+    assert run.result.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-8)
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_its_optimum_is_that_of_dual_cd(loss):
+    X, y = rows_for(loss, n=300, d=40, seed=7)
+    source = Matrix(X, y)
+    ours, other = (fit(source, solver=solver, loss=loss, C=2.0, bias=1.0, tol=1e-7) for solver in ("newton", "dual-cd"))
+    assert ours.status == other.status == "converged"
+    first, second = ours.certificate, other.certificate
+    assert max(first.dual, second.dual) <= min(first.primal, second.primal) * (1 + 1e-14)
+    # 1/2 ||w - w*||^2 <= P - D
+    near = math.sqrt(2 * (first.primal - first.dual)) + math.sqrt(2 * (second.primal - second.dual))
+    assert np.linalg.norm(ours.result.w - other.result.w) <= near * (1 + 1e-9)
+
+
+def test_a_run_reports_the_point_of_the_smallest_gap():
+    X, y = random_rows(n=150, d=90, seed=5)
+    y = np.sign(X @ np.ones(90) + 1e-3)
+    source = Matrix(X, y)
+    chosen = {"solver": "newton", "loss": "squared-hinge", "C": 1000.0, "tol": 1e-4}
+    whole = train(source, max_outer=600, **chosen)
+    assert whole.result.status == "converged"
+    told = [event["rel_gap"] for event in whole.outer()]
+    assert told == sorted(told, reverse=True)
+    kept = [k for k in range(1, len(told)) if told[k] == told[k - 1]]  # the gap of a point, unlike P, may rise
+    assert kept
+    run = train(source, max_outer=kept[0] + 1, **chosen)
+    assert run.result.certificate.rel_gap == told[kept[0] - 1]
+    assert_certified(run, "squared-hinge", with_constant(X, 0.0), y, np.full(len(y), 1000.0))
+
+
+def test_a_run_that_ends_in_its_first_reading_is_certified_at_its_start():
+    X, y = rows_for("logistic")
+    source = Matrix(X, y, chunk_rows=range(0, len(y), 7))
+    run = train(source, solver="newton", loss="logistic", max_seconds=1e-9, block_chunks=2)
+    assert run.result.status == "max-seconds"
+    assert not run.w.any()
+    assert_certified(run, "logistic", with_constant(X, 0.0), y, np.ones(len(y)))
+
+
+@pytest.mark.parametrize("k", [3, 9])
+def test_several_classes_are_one_problem_each(k):
+    X, _ = random_rows(n=300, d=30, seed=2, density=0.3)
+    labels = np.argmax(X @ np.random.default_rng(4).normal(size=(30, k)), axis=1).astype(float)
+    chosen = {"solver": "newton", "loss": "logistic", "bias": 1.0, "tol": 1e-7}
+    run = train(Matrix(X, labels), **chosen)
+    assert run.result.status == "converged"
+    for c in range(k):
+        primal, gradient, _, _ = reference_losses.smooth_objective(
+            "logistic", with_constant(X, 1.0), np.where(labels == c, 1.0, -1.0), run.w.reshape(k, -1)[c], np.ones(300)
+        )
+        figures = {name: values[c] for name, values in run.result.certificate.by_class.items()}
+        assert figures["primal"] == pytest.approx(primal, rel=1e-12)
+        assert figures["rel_gap"] == pytest.approx(0.5 * gradient @ gradient / primal, rel=1e-6)
+        assert figures["rel_gap"] <= 1e-7
+    scores = with_constant(X, 1.0) @ run.w.reshape(k, -1).T
+    assert run.result.certificate.accuracy == np.mean(scores.argmax(axis=1) == labels)
+    assert [event["classes_done"] for event in run.outer()][-1] == k
+
+
+def test_sets_of_labels(tmp_path):
+    X, y = random_rows(n=120, d=20, seed=2, density=0.3)
+    sets = ["1,2" if a > 0 and b else "1" if a > 0 else "2" for a, b in zip(y, X[:, 0].toarray() > 0, strict=True)]
+    lines = [
+        " ".join([name, *(f"{j + 1}:{v!r}" for j, v in zip(X[i].indices, map(float, X[i].data), strict=True))])
+        for i, name in enumerate(sets)
+    ]
+    store = make_store(tmp_path, "\n".join(lines) + "\n", format="multilabel")
+    with open_store(store) as source:
+        ours, other = (fit(source, solver=solver, loss="squared-hinge", tol=1e-6) for solver in ("newton", "dual-cd"))
+    assert ours.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-6)
+    assert ours.certificate.accuracy == pytest.approx(other.certificate.accuracy, abs=0.03)
+
+
+CASES = [(2, "logistic", {"bias": 1.0}), (2, "squared-hinge", {"C": 5.0}), (3, "logistic", {}),
+         (20, "squared-hinge", {})]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    return stores_of_classes(tmp_path_factory.mktemp("stores"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("classes", "loss", "more"), CASES, ids=str)
+def test_neither_threads_nor_blocks_change_a_bit(stores, classes, loss, more):
+    def run(n: int, **blocks):
+        with opened(stores[classes]) as source:
+            loop = looped(source, solver="newton", loss=loss, max_outer=8, tol=1e-7, **(more | blocks))
+            loop.plan.solver.threads = Threads(n, piece=50)
+            return loop.run(), loop.state, len(loop.plan.blocks.partition.blocks(1))
+
+    whole, state, n_blocks = run(1)
+    assert n_blocks == 1
+    for n, blocks in ((2, {}), (5, {}), (1, {"block_chunks": 1}), (2, {"block_chunks": 4}), (5, {"block_chunks": 7}),
+                      (1, {"block_chunks": 3, "seed": 9, "partition": "fixed"})):  # fmt: skip
+        result, there, n_blocks = run(n, **blocks)
+        assert (n_blocks > 1) == bool(blocks)
+        assert {name for name, array in state.items() if not np.array_equal(array, there[name])} == set()
+        assert result.certificate == whole.certificate
+        assert (result.w == whole.w).all()
+
+
+def test_the_memory_changes_no_bit(tmp_path):
+    X, y = random_rows(n=2000, d=30, density=0.4, seed=8)
+    store = make_store(tmp_path, X, y, chunk_nonzeros=256)
+    runs = [
+        train(store, solver="newton", loss="logistic", max_outer=12, tol=1e-9, memory=memory)
+        for memory in (10**8, 300_000)
+    ]
+    assert [run.events[0]["blocks"] > 1 for run in runs] == [False, True]
+    assert runs[0].same(runs[1])
+    assert runs[0].result.certificate == runs[1].result.certificate
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_run_stopped_anywhere_goes_on_to_the_same_bits(stores, tmp_path, classes):
+    chosen = {"solver": "newton", "loss": "squared-hinge", "C": 30.0, "block_chunks": 7, "max_outer": 14, "tol": 1e-9}
+    whole, questions = asked(stores[classes], **chosen)
+    assert questions == len(whole.result.passes) > 15
+    assert_resumed(stores[classes], tmp_path, range(1, questions + 1), whole, **chosen)
+
+
+@pytest.mark.parametrize("solver", ["newton", "dual-cd"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_it_starts_from_a_model(stores, tmp_path, capsys, solver, classes):
+    model, again = tmp_path / "m.h5", tmp_path / "again.h5"
+    chosen = ["--loss", "logistic", "--tol", "1e-5", "--bias", "1"]
+    assert run_in_process(capsys, train_main, stores[classes], model, "--solver", solver, *chosen)[0] == 0
+    warm = [*chosen, "--solver", "newton", "--warm-start", model, "--tol", "1e-3", "--log", tmp_path / "log"]
+    code, out, err = run_in_process(capsys, train_main, stores[classes], again, *warm)
+    assert (code, err.count("rror")) == (0, 0)
+    assert (tmp_path / "log").read_text().count('"event": "outer"') == 1
+    assert "gap" in out
+
+
+@pytest.mark.parametrize("loss", [name for name in LOSSES if name not in SMOOTH])
+def test_a_loss_with_kinks_is_refused_by_name(stores, tmp_path, capsys, loss):
+    code, out, err = run_in_process(
+        capsys, train_main, stores[2], tmp_path / "m.h5", "--solver", "newton", "--loss", loss
+    )
+    assert (code, out) == (2, "")
+    others = "squared-epsilon-insensitive, squared" if get_loss(loss).of_numbers else "squared-hinge, logistic"
+    assert f"--loss {loss}: has no second derivative; for newton choose one of {others}" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [(["--working-set", "0.1"], "--working-set: newton does not accept it; leave it out"),
+     (["--schedule", "3"], "--schedule 3: newton sees each row once in an epoch; leave it out"),
+     (["--multiclass", "crammer-singer"], "multiclass"), (["--memory", "25kB"], "is too small")],
+)  # fmt: skip
+def test_what_it_cannot_do_is_refused(stores, tmp_path, capsys, options, sentence):
+    arguments = (stores[2], tmp_path / "m.h5", "--solver", "newton", "--loss", "logistic", *options)
+    code, out, err = run_in_process(capsys, train_main, *arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err
+
+
+def test_a_warm_start_from_another_shape_is_refused(stores, tmp_path):
+    fit(Matrix(np.eye(4), [1.0, -1.0, 1.0, -1.0]), loss="logistic").model.save(tmp_path / "m.h5")
+    with open_store(stores[2]) as source, pytest.raises(InputError, match="belongs to another store"):
+        fit(source, solver="newton", loss="logistic", warm_start=tmp_path / "m.h5")
+
+
+def test_values_beyond_double_precision_are_no_certificate():
+    X, y = rows_for("squared-hinge")
+    with pytest.raises(InputError, match="beyond what double precision"):
+        fit(Matrix(X * 1e60, y), solver="newton", loss="squared-hinge")
+
+
+# ------------------------------------------------------------------------------ Hessians, and what strains them
+
+
+@pytest.mark.parametrize("values", [np.float64, np.float32, None])
+@pytest.mark.parametrize(("hot", "groups"), [(0, 1), (8, 2), (24, 1), (24, 3)])
+def test_a_gram_matrix_by_panels_and_by_products(values, hot, groups):
+    X, _ = random_rows(n=300, d=20, density=0.4, seed=2, ones=values is None)
+    X = X.astype(values or np.float64)
+    rng = np.random.default_rng(0)
+    h = rng.uniform(size=300) * (rng.uniform(size=300) < 0.7)
+    gram = np.zeros(24 * 24)
+    data = None if values is None else X.data
+    for group in range(groups):
+        panel = np.zeros(hot * PANEL)
+        add_gram(
+            X.indptr.astype(np.int64), X.indices.astype(np.int32), data, h, 20, 0.5, hot, panel, group, groups, 24, gram
+        )
+        assert not panel.any()
+    dense = with_constant(X.astype(np.float64), 0.5)
+    np.testing.assert_allclose(np.triu(gram.reshape(24, 24)[:21, :21]), np.triu((dense.T * h) @ dense), rtol=1e-12)
+
+
+@pytest.mark.parametrize("d", [1, 7, 150, 300])
+def test_a_step_solves_newtons_equation(d):
+    rng = np.random.default_rng(d)
+    A = rng.normal(size=(d + 5, d)) * 10.0 ** rng.uniform(-6, 6, d)
+    p = -(-(d + 1) // 8) * 8
+    hessian, gradient = np.eye(p), rng.normal(size=d + 1) * np.append(np.abs(A).max(axis=0), 1.0)
+    hessian[:d, :d] += A.T @ A
+    step = newton_step(np.triu(hessian), gradient, np.zeros((p, p)))
+    expected = -np.linalg.solve(hessian[: d + 1, : d + 1], gradient)
+    size = np.sqrt(np.diag(hessian)[: d + 1])  # in units of which the equation is well posed
+    np.testing.assert_allclose(step * size, expected * size, rtol=1e-6, atol=1e-6 * np.abs(expected * size).max())
+    assert half_curvature(np.triu(hessian), step) == pytest.approx(0.5 * step @ hessian[: d + 1, : d + 1] @ step)
+
+
+def test_features_go_through_panels_where_rows_are_dense():
+    rng = np.random.default_rng(0)
+    dense, thin = rng.normal(size=(100, 60)), random_rows(n=400, d=2000, density=0.005, seed=1)[0]
+    assert hot_features(first_chunk(Matrix(dense, np.ones(100))), 64) == 64
+    assert hot_features(first_chunk(Matrix(thin, np.ones(400))), 2008) == 0
+    both = sparse.hstack([sparse.csr_matrix(rng.normal(size=(400, 64))), thin]).tocsr()
+    assert hot_features(first_chunk(Matrix(both, np.ones(400))), 2072) == 64
+
+
+def hard_rows(kind: str):
+    """(X, y, weights) of 400 rows and 12 features."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 12))
+    y, weights = np.sign(X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=400)), None
+    if kind == "unscaled":
+        X *= 10.0 ** np.linspace(-6, 6, 12)
+    elif kind == "nearly collinear":
+        X[:, 6:] = X[:, :6] + 1e-8 * X[:, 6:]
+    elif kind == "duplicated":
+        X[:, 6:] = X[:, :6]
+    elif kind == "constant":
+        X[:, 3:] = [1.0, 5.0, 0.0] * 3
+    elif kind == "separable":
+        y = np.sign(X[:, 0])
+    elif kind == "weights of 0":
+        weights = rng.integers(0, 2, 400).astype(float)
+    return X, y, weights
+
+
+KINDS = ("unscaled", "nearly collinear", "duplicated", "constant", "separable", "weights of 0")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("loss", ["squared-hinge", "logistic"])
+@pytest.mark.parametrize("bias", [0.0, 1.0, "free"])
+def test_rows_that_strain_it(kind, loss, bias):
+    X, y, weights = hard_rows(kind)
+    source = Matrix(X, y, weights=weights)
+    for C in (0.1, 1.0, 100.0):
+        run = train(source, solver="newton", loss=loss, C=C, bias=bias, tol=1e-6)
+        assert run.result.status == "converged"
+        assert len(run.outer()) <= (30 if kind == "separable" else 12)
+        costs = C * (np.ones(400) if weights is None else weights)
+        m = y * (X @ run.w[:12] + (1.0 if bias == "free" else bias) * run.w[12])
+        losses = np.maximum(0, 1 - m) ** 2 if loss == "squared-hinge" else np.logaddexp(0, -m)
+        square = run.w[:12] @ run.w[:12] + (0.0 if bias == "free" else run.w[12] ** 2)
+        assert run.result.certificate.primal == pytest.approx(0.5 * square + costs @ losses, rel=1e-10)
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_a_free_bias_is_that_of_dual_cd(loss):
+    X, y = rows_for(loss, n=300, d=20, seed=7)
+    source = Matrix(X, y + 3.0 * get_loss(loss).of_numbers)
+    ours, other = (
+        fit(source, solver=solver, loss=loss, C=0.5, bias="free", tol=1e-6) for solver in ("newton", "dual-cd")
+    )
+    assert ours.status == other.status == "converged"
+    first, second = ours.certificate, other.certificate
+    assert max(first.dual, second.dual) <= min(first.primal, second.primal) * (1 + 1e-12)
+    assert ours.result.w[-1] == pytest.approx(other.result.w[-1] * other.plan.solver.bias, abs=2e-2)
+
+
+def test_a_class_that_no_row_has():
+    X, y, _ = hard_rows("")
+    weights = np.where(y > 0, 1.0, 0.0)
+    weights[np.flatnonzero(y < 0)[0]] = 1e-9
+    for loss in ("squared-hinge", "logistic"):
+        assert (
+            fit(Matrix(X, y, weights=weights), solver="newton", loss=loss, bias="free", tol=1e-6).status == "converged"
+        )
+
+
+def test_as_many_hessians_at_once_as_there_is_memory_for(tmp_path):
+    X, _ = random_rows(n=400, d=100, seed=2, density=0.5)
+    y = np.argmax(X @ np.random.default_rng(4).normal(size=(100, 6)), axis=1).astype(float)
+    source, chosen = Matrix(X, y), {"solver": "newton", "loss": "logistic", "tol": 1e-6}
+    runs = [train(source, memory=memory, **chosen) for memory in (10**8, 1_200_000)]
+    assert [run.loop.plan.solver.slots for run in runs] == [6, 3]
+    for run in runs:
+        assert run.result.status == "converged"
+        gaps = run.result.certificate.by_class
+        assert max(gaps["rel_gap"]) <= 1e-6
+    for name, rel in (("primal", 1e-6), ("dual", 1e-6)):
+        np.testing.assert_allclose(*(run.result.certificate.by_class[name] for run in runs), rtol=rel)
+    assert len(runs[0].outer()) < len(runs[1].outer()) <= 2 * len(runs[0].outer())
+    # a run that is resumed with more memory has the Hessians that it had
+    kept = tmp_path / "c.ckpt"
+    stopped = train(source, stop=stop_after(3), checkpoint=kept, memory=1_200_000, **chosen)
+    assert stopped.result.status == "interrupted"
+    assert train(source, checkpoint=kept, resume=True, memory=10**8, **chosen).same(runs[1])
+
+
+def test_hessians_that_do_not_fit_are_refused_before_anything_is_read():
+    X, y = random_rows(n=50, d=3000, density=0.01)
+    with pytest.raises(InputError, match="are needed .*Hessians 145MB"):
+        fit(Matrix(X, y), solver="newton", loss="logistic", memory=10**8)
+
+
+class ManyRows(Source):
+    """50 million rows of three features, which are made as they are read."""
+
+    def __init__(self, n_chunks: int = 763, each: int = 1 << 16):
+        rng = np.random.default_rng(1)
+        self.base = rng.normal(size=(each, 3)).astype(np.float32)
+        self.side = np.where(self.base @ [1.0, -1.0, 0.3] + rng.normal(size=each) > 0, 1, -1).astype(np.int16)
+        n = n_chunks * each
+        sizes = np.full(n_chunks, each)
+        super().__init__(
+            name="many rows", n_samples=n, n_features=3, n_nonzeros=3 * n, value_bytes=4, max_norm=10.0,
+            chunks=ChunkTable(np.arange(n_chunks) * each, sizes, 3 * sizes), coding=Coding(Labels((-1.0, 1.0))),
+            label_kind="numbers", label_counts=[(-1.0, n // 2), (1.0, n - n // 2)], fingerprint="many",
+            total_weight=float(n),
+        )  # fmt: skip
+
+    def working_bytes(self, memory: int = 0) -> int:
+        return 0
+
+    def help(self) -> bool:
+        return True
+
+    def feature_ids(self, start, stop):
+        return np.arange(start, stop)
+
+    def feature_id_pieces(self):
+        yield 0, np.arange(3)
+
+    def read_block(self, chunks, arena):
+        each = len(self.base)
+        block = new_block(self, each * len(chunks), 3 * each * len(chunks), arena)
+        block.indptr[-1] = len(block.indices)
+        for k, c in enumerate(chunks.tolist()):
+            rows, values = slice(k * each, (k + 1) * each), block.values.reshape(-1, 3)[k * each : (k + 1) * each]
+            np.add(self.base, np.float32(0.1 * np.sin(c)), out=values)
+            np.einsum("ij,ij->i", values, values, out=block.sq_norms[rows], dtype=np.float64)
+            block.indptr[rows] = np.arange(3 * k * each, 3 * (k + 1) * each, 3)
+            block.indices.reshape(-1, 3)[rows] = np.arange(3)
+            block.rows[rows] = np.arange(c * each, (c + 1) * each)
+            block.y[rows] = self.side
+        return block
+
+
+@pytest.mark.slow
+def test_nothing_is_held_a_row():
+    source = ManyRows()
+    assert source.n_samples >= 50_000_000
+    fit(ManyRows(2), solver="newton", loss="squared", memory=50_000_000)  # compiles
+    tracemalloc.start()
+    try:
+        fitted = fit(source, solver="newton", loss="squared", tol=1e-6, memory=50_000_000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert fitted.status == "converged" and fitted.result.outer == 2  # a parabola has its minimum after one step
+    assert peak <= 50_000_000
