@@ -36,6 +36,7 @@ EXAMPLES = """examples:
 """
 OF_PROBLEM = [name for name in WITH_CLASSES.names() if name not in ("C", "lam")]
 TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
+SOLVERS = ("dual-cd", "newton", "auto")
 CHOICES = ("accuracy", "auc", "loss", "rmse")
 
 
@@ -54,6 +55,7 @@ def parser() -> Parser:
     )
     what.add_argument("--at-once", type=int, default=3, metavar="N",
                       help="values of C trained in one reading, if the memory allows (default 3)")  # fmt: skip
+    p.add_argument("--solver", choices=SOLVERS, default=SOLVERS[0], help="as for train (default dual-cd)")
     add_settings(p, "the problem", WITH_CLASSES.without("C", "lam", "multiclass"))
     p.add_argument("--epsilon", metavar="E", help="for regression: largest error that costs nothing (default 0.1)")
     add_settings(p, "the runs", RUN_SETTINGS, None, TYPES)
@@ -113,7 +115,7 @@ def main(arguments: list[str]) -> int:
     path = path_of(options.C)
     named = {"model": options.refit, "figure": options.figure}
     outputs = outputs_of(options, [options.store, options.groups], named)
-    settings = {name: getattr(options, name, None) for name in (*OF_PROBLEM, "epsilon", *of_loss.names())}
+    settings = {name: getattr(options, name, None) for name in ("solver", *OF_PROBLEM, "epsilon", *of_loss.names())}
     settings = {name: value for name, value in settings.items() if value is not None}
     settings |= chosen_values(options, RUN_SETTINGS)
     stop = catch_signals()

@@ -3,8 +3,8 @@ certifies w; then a step of -H^-1 grad P.
 
     H = I + sum_i second_derivative_i x_i x_i^T,    a_i = -derivative_i / direction_i,    P(w) - D(a) = 1/2 ||grad P||^2
 
-(Mangasarian, Optim. Methods Softw. 17, 2002; Keerthi, DeCoste, JMLR 6, 2005; the generalised Hessian where the second
-derivative jumps).  Nothing is held a row: a is a function of w.  Where features are few, so that H fits into the memory,
+(Mangasarian, Optim. Methods Softw. 17, 2002; Keerthi, DeCoste, JMLR 6, 2005; where the second derivative jumps, either
+of its values).  Nothing is held a row: a is a function of w.  Where features are few, so that H fits into the memory,
 some eight readings are enough whatever C is.
 
 Rows are read in the order of the source.  Gradients are added up chunk by chunk, and a Gram matrix row by row, each of
@@ -177,6 +177,11 @@ class Newton(Solver):
         are live in the first reading; later those whose point has moved, or can move from here on."""
         return self.live(state)[: self.slots if self.started(state) else None]
 
+    def problem_at(self, state: State) -> Problem:
+        return (
+            self.problem if self.n_vectors == 1 else replace(self.problem, certified=self.by_problem(state, "figures"))
+        )
+
     def start(self, state: State) -> None:
         """At w = 0, or the prior model's weights, which are laid side by side."""
         for name in ("figures", "certified"):
@@ -228,7 +233,9 @@ class Newton(Solver):
         parts = [slice(*ends) for ends in zip(bounds[:-1], bounds[1:], strict=True)]
         grams: list[Callable[[], Any]] = []
         for start in range(0, len(parts), self.at_once):
-            some = [partial(self.chunk_sums, block[rows], state, live) for rows in parts[start : start + self.at_once]]
+            some: list[Callable[[], Any]] = [
+                partial(self.chunk_sums, block[rows], state, live) for rows in parts[start : start + self.at_once]
+            ]
             done = self.threads.map(lambda work: work(), grams + some)[len(grams) :]
             for sums, _, _ in done:
                 state["sums"] += numbers_of(sums)
@@ -265,10 +272,7 @@ class Newton(Solver):
 
     def sums(self, state: State, live: np.ndarray, rebuilt: np.ndarray) -> CertificateSums:
         """For a certificate of the ``live`` problems at the trial; rebuilt: w(a) - w0."""
-        problem = self.problem
-        if self.n_vectors > 1:
-            problem = replace(problem, certified=self.by_problem(state, "figures"))
-        sums = problem.sums(self.columns(state, "trial").T[: self.n_vectors], self.prior)
+        sums = self.problem_at(state).sums(self.columns(state, "trial").T[: self.n_vectors], self.prior)
         sums.live, sums.rebuilt, sums.additions = live, rebuilt, self.additions
         return sums
 

@@ -363,7 +363,7 @@ class OuterLoop:
         progress, plan, working_set = self.progress, self.plan, self.working_set
         solver, policy, tol = plan.solver, progress.policy, plan.settings.tol
         if own := solver.certificate(self.state):
-            self.keep(own)
+            self.tell(own)
         # without a working set no certificate brings back a row that rests, and it may for some outer iterations
         last = progress.certified.outer if progress.certified else 0
         waited = tol > 0.0 and (working_set is not None or progress.outer - last > REST_VISITS)
@@ -406,6 +406,10 @@ class OuterLoop:
             return None
         self.unchecked = None
         self.tally.certificates += 1
+        return self.tell(certificate)
+
+    def tell(self, certificate: Certificate) -> Certificate:
+        """Record and report a certificate."""
         self.watch.on_event(record.certificate_event(self.progress.outer, self.seconds(), certificate))
         return self.keep(certificate)
 

@@ -172,7 +172,7 @@ def take_state(budget: Budget, source: Source, solver: Solver, n_features: int) 
     output = 8 * solver.n_vectors * (n_features + 1) if solver.needs_output else 0
     scalars = 2 * n_bytes["scalar"]  # a visit has a copy
     budget.take("weights", n_bytes["feature"] + output)
-    budget.take("alpha", n_bytes["row"])
+    budget.take("alpha", n_bytes["row"] + n_bytes["matrix"])
     budget.take("tables", TABLE_BYTES * len(source.chunks) + scalars)
 
 

@@ -212,7 +212,7 @@ class Tally:
 
     blocks, working_set: of the passes over them; set_visits: how many opportunities there were for a visit to the set;
     reading: what blocks have cost, the seconds of all threads that read and decode, which work while others train;
-    certificates: how many were taken."""
+    certificates: how many took a reading."""
 
     blocks: Passes = field(default_factory=Passes)
     working_set: Passes = field(default_factory=Passes)

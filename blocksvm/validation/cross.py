@@ -32,7 +32,7 @@ def cross_validate(
 ) -> CrossValidation:
     """Train on the rows outside of each of ``folds`` folds at each of the costs ``C``, and score those in it.
 
-    settings: as ``fit`` takes them for dual-cd; at_once: how many C are trained at once, where the memory
+    settings: as ``fit`` takes them for dual-cd and newton; at_once: how many C are trained at once, where the memory
     allows it (the more, the fewer readings); groups: a file with a line for each row, of which equal ones
     are held out together; on_event, stop: as ``fit`` has them.  Raises InputError where a fold lacks a class.
 
@@ -49,9 +49,11 @@ def cross_validate(
     if at_once < 1:
         raise InputError(f"{option('at_once', at_once)}: must be 1 or more")
     threads = Threads(n_threads(settings.pop("n_jobs", None)))
-    train_settings = TrainSettings.of(**settings)
-    if not train_settings.capabilities.working_set:
-        raise InputError(f"{option('solver', train_settings.solver)}: cross-validation uses dual-cd; leave it out")
+    train_settings = TrainSettings.of(**settings).settled(source)
+    if not (train_settings.capabilities.working_set or train_settings.solver == "newton"):
+        raise InputError(
+            f"{option('solver', train_settings.solver)}: cross-validation uses dual-cd or newton; leave it out"
+        )
     if train_settings.free_bias:
         raise InputError(
             f"{option('bias', 'free')}: the problems of all folds are trained side by side, which needs a constant "

@@ -17,7 +17,8 @@ from blocksvm.losses import require
 from blocksvm.problems.certificate import LEAST, CertificateSums, norms_of
 from blocksvm.problems.problem import Problem, Sides, each_against_the_rest, make_problem
 from blocksvm.solvers.dual_cd import DualCD
-from blocksvm.solvers.solver import State, StateArray, Task
+from blocksvm.solvers.newton import Newton
+from blocksvm.solvers.solver import Solver, State, StateArray, Task
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 from blocksvm.validation.folds import Folds
@@ -97,17 +98,16 @@ def held_out_problems(
     )  # fmt: skip
 
 
-class HeldOutCD(DualCD):
-    """``DualCD`` on such problems, begun at the end of the path before: columns of ``previous`` (w (d + 1, c),
-    alpha (l, c), conjugates (c,), history (3, c), C), one for each fold and class."""
+class HeldOut(Solver):
+    """What a solver of such problems has beside its own; previous: where the path before has ended."""
+
+    problem: HeldOutProblems
 
     def __init__(self, task: Task, path: Sequence[float], folds: Folds, previous: tuple | None = None):
-        self.path = path
-        self.folds = folds
-        self.previous = previous
-        super().__init__(task)
+        self.path, self.folds, self.previous = path, folds, previous
+        super().__init__(task)  # type: ignore[call-arg]
         of_a_row = self.n_vectors // folds.count
-        self.state_arrays += (StateArray(HELD, "row", columns=of_a_row, in_model=False, in_visits=False),)
+        self.state_arrays += (StateArray(HELD, "matrix", task.source.n_samples, columns=of_a_row, in_model=False),)
 
     def held(self, state: State) -> np.ndarray:
         """(n_samples, n_C, classes): the rows' decision values by the models of their own folds, at the last
@@ -115,18 +115,37 @@ class HeldOutCD(DualCD):
         return state[HELD].reshape(len(state[HELD]), len(self.path), -1)
 
     def problem_at(self, state: State) -> HeldOutProblems:
-        # in a visit there is no such array, and no certificate
-        return replace(super().problem_at(state), held=self.held(state) if HELD in state else None)
+        return replace(super().problem_at(state), held=self.held(state))
 
     def stated(self, task: Task) -> HeldOutProblems:
         settings = dict(self.settings)
         if settings["lam"] is not None:
             raise InputError(f"{option('lam')}: cross-validation goes along a path of C; leave it out")
-        if settings["multiclass"] is not None:
+        if settings.get("multiclass") is not None:
             raise InputError(
                 f"{option('multiclass')}: cross-validation trains each class against the others; leave it out"
             )
         return held_out_problems(settings, self.path, self.folds, task.bias, task.source, task.tol)
+
+
+class HeldOutNewton(HeldOut, Newton):
+    """``Newton`` on such problems, begun at ``previous``: (w (d + 1, c),), one column for each fold and class."""
+
+    def start(self, state: State) -> None:
+        super().start(state)
+        if self.previous is not None:
+            (w,) = self.previous
+            self.columns(state, "trial")[:, : self.n_vectors] = np.tile(w, len(self.path))
+
+    def last(self, state: State) -> tuple:
+        """``previous`` for the next part of the path."""
+        first = self.n_vectors - self.n_vectors // len(self.path)
+        return (self.columns(state, "trial")[:, first : self.n_vectors].copy(),)
+
+
+class HeldOutCD(HeldOut, DualCD):
+    """``DualCD`` on such problems, begun at the end of the path before: columns of ``previous`` (w (d + 1, c),
+    alpha (l, c), conjugates (c,), history (3, c), C), one for each fold and class."""
 
     def start(self, state: State) -> None:
         """A problem at C begins with f times what its own at C', the last one before, has ended with.  With f = C / C'

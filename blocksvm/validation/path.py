@@ -19,15 +19,15 @@ from blocksvm.base.threads import Threads
 from blocksvm.kernels.loss_functions import SUMS
 from blocksvm.losses import get_loss
 from blocksvm.model.decision_values import area_under_curve
+from blocksvm.online.methods import get_method
 from blocksvm.problems.certificate import predicted
 from blocksvm.problems.problem_kernels import Objective, certificate_sums
-from blocksvm.solvers.dual_methods import METHOD
 from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.folds import Folds, codes_by_fold, targets_of
-from blocksvm.validation.held_out_problems import HeldOutCD, HeldOutProblems
+from blocksvm.validation.held_out_problems import HeldOutCD, HeldOutNewton, HeldOutProblems
 
 PATH = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 AT_ONCE = 3  # of C: fewer readings with more of them, but more work, since less of the path is begun near its end
@@ -157,7 +157,9 @@ def plan_part(
     """The plan of as many C at once, the first ones of the path and at most so many, as leave the rows enough of the
     memory; of one, where that is too many already.  And these C."""
     for count in range(min(most, len(path)), 0, -1):
-        method = replace(METHOD, make=partial(HeldOutCD, path=path[:count], folds=folds, previous=previous))
+        kind = HeldOutNewton if train_settings.solver == "newton" else HeldOutCD
+        make = partial(kind, path=path[:count], folds=folds, previous=previous)
+        method = replace(get_method(train_settings.solver), make=make)
         # folds, targets, weights, and what scoring a fold takes; the end of the part before, and of this one
         ends = (previous is not None) + (count < len(path))
         n_bytes = 48 * source.n_samples + ends * ends_bytes(source, folds)

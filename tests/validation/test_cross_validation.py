@@ -164,6 +164,24 @@ def test_parts_of_a_path_reach_the_same_within_the_gaps(rows):
         np.testing.assert_allclose(run.accuracy, runs[0].accuracy, atol=0.035)
 
 
+@pytest.mark.parametrize("k", [2, 3])
+def test_newton_scores_as_dual_cd(rows, k):
+    X, y = rows
+    y = y if k == 2 else np.arange(N) % 3 + 1.0 * (y > 0)
+    ours, other = (
+        cross_validate(Matrix(X, y, chunk_rows=CHUNKS), PATH, 3, loss="logistic", solver=solver, at_once=2, tol=1e-7)
+        for solver in ("newton", "dual-cd")
+    )
+    assert ours.parts == other.parts and ours.status == "converged" and ours.rel_gap.max() <= 1e-7
+    assert ours.readings < other.readings
+    np.testing.assert_allclose(ours.loss, other.loss, rtol=2e-3)
+    np.testing.assert_allclose(ours.accuracy, other.accuracy, atol=1.5 / (N / 3))
+    few = cross_validate(
+        Matrix(X, y, chunk_rows=CHUNKS), PATH[:1], 3, loss="logistic", solver="newton", tol=1e-7, memory=150_000
+    )
+    np.testing.assert_allclose(few.loss, ours.loss[:1], rtol=2e-3)
+
+
 def test_real_targets(rows):
     X, _ = rows
     y = X @ np.arange(15.0) / 5 + np.random.default_rng(1).standard_normal(N)
@@ -214,7 +232,7 @@ def test_a_user_who_wants_to_stop_is_heard(rows):
     ("more", "expected"),
     [({"C": [0.0, 1.0]}, "needs finite numbers above 0"), ({"folds": 1}, "must be from 2 to 100"),
      ({"at_once": 0}, "must be 1 or more"), ({"C": "0.1,1"}, "needs finite numbers above 0, e.g. "),
-     ({"lam": 1.0}, "goes along a path of C"), ({"solver": "arow"}, "cross-validation uses dual-cd"),
+     ({"lam": 1.0}, "goes along a path of C"), ({"solver": "arow"}, "cross-validation uses dual-cd or newton"),
      ({"bias": "free"}, "choose C with bias=1, .* and train with bias=free at that C"),
      ({"multiclass": "crammer-singer"}, "trains each class against the others")],
 )  # fmt: skip
