@@ -25,6 +25,16 @@ def freeze_what_is_loaded():
 
 
 @pytest.fixture
+def plain_loops(monkeypatch):
+    """Runners of learners run their rules as they are: nothing is compiled for what a test alone needs."""
+    from support.plain_learners import in_plain_python
+
+    from blocksvm.online import loops, runner
+
+    monkeypatch.setattr(runner, "loops_of", lambda rule: in_plain_python(loops.loops_of(rule)))
+
+
+@pytest.fixture
 def server(monkeypatch):
     """A server of objects, which s3:// means, too; the network is waited for shortly."""
     from support.object_server import ObjectServer

@@ -205,5 +205,5 @@ class IdIndex:
         """Positions (int32), -1 where an id is not among the given ones."""
         positions = np.empty(len(ids), np.int32)
         ids = np.ascontiguousarray(ids, dtype=np.int64)
-        find_or_add(ids, 0, self.slots, self.known, None, 0, 0, positions)
+        find_or_add(ids, 0, self.slots, self.known, np.empty(0, np.uint32), 0, 0, positions)
         return positions

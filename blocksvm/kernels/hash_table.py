@@ -66,13 +66,13 @@ def approach(ids, start, stop, slots, known, counts, spots):
         near = slots[spots[k]]
         if near >= 0:
             prefetch(known, near)
-            if counts is not None:
+            if counts.shape[0] > 0:
                 prefetch(counts, near)
 
 
 @kernel
 def find_or_add(ids, start, slots, known, counts, n_known, limit, positions):
-    """Look up ``ids[start:]``, adding what is new, and count each occurrence; counts None: adding nothing.
+    """Look up ``ids[start:]``, adding what is new, and count each occurrence; counts (0,): adding nothing.
 
     Stops where another id would make more than ``limit``.  Writes ``positions`` int32, -1 where an id is not in the
     table; counts (uint32) stay at their largest value rather than wrap.  Returns (number of ids done from the
@@ -91,7 +91,7 @@ def find_or_add(ids, start, slots, known, counts, n_known, limit, positions):
             while j >= 0 and known[j] != i:
                 s = next_slot(s, n_slots)
                 j = slots[s]
-            if counts is not None:
+            if counts.shape[0] > 0:
                 if j < 0:
                     if n_known >= limit:
                         return k, n_known

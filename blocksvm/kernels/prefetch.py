@@ -10,7 +10,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from blocksvm.kernels import inlined
+from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.compile import INLINED
 
 # How many rows ahead a row's own memory, and the weights it names, are asked for.  Measured on zipf data of 64 M
@@ -74,7 +74,7 @@ def prefetch_row(indptr, indices, values, row):
             prefetch(values, k)
 
 
-@inlined
+@kernel
 def hot_run(indptr, indices):
     """How many weights that are surely in the cache end ``prefetch_weights``, where they stand one after the other: 1
     where a row's entries lie by their numbers, as in stores; more where they lie anywhere, as in matrices whose columns

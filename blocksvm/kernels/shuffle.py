@@ -155,7 +155,7 @@ def renumber_rows(indptr, positions, values, order, new_index, out_lengths, out_
     while digits < 4 and new_index.shape[0] > (1 << (8 * digits)):
         digits += 1
     counts = np.empty(digits << 8, np.int64)
-    gathered, spare = keys[0], keys[1]
+    gathered = keys[0]
     for t in range(order.shape[0]):
         i = order[t]
         start = indptr[i]
@@ -172,11 +172,11 @@ def renumber_rows(indptr, positions, values, order, new_index, out_lengths, out_
                 gathered[n] = (np.uint64(j) << np.uint64(32)) | np.uint64(k - start)
                 ascending = ascending and (n == 0 or gathered[n] > gathered[n - 1])
                 n += 1
-        ordered = gathered if ascending else sort_keys(gathered, spare, n, counts, digits)
+        at = np.uint64(0 if ascending else sort_keys(keys, n, counts, digits))
         total = 0.0
         for k in range(n):
-            out_indices[filled + k] = np.int32(ordered[k] >> np.uint64(32))
-            v = value_at(values, start + np.int64(ordered[k] & np.uint64(0xFFFFFFFF)))
+            out_indices[filled + k] = np.int32(keys[at, k] >> np.uint64(32))
+            v = value_at(values, start + np.int64(keys[at, k] & LOWER))
             if out_values is not None:
                 out_values[filled + k] = v
             total += v * v
@@ -186,29 +186,29 @@ def renumber_rows(indptr, positions, values, order, new_index, out_lengths, out_
     return filled
 
 
-@inlined_views
-def sort_keys(keys, spare, n, counts, digits):
-    """Ascending sort of ``keys[:n]`` by their upper 32 bits, below 2^(8 digits); stable; ``spare`` is as long.
+@kernel
+def sort_keys(keys, n, counts, digits):
+    """Ascending sort of ``keys[0, :n]`` by their upper 32 bits, below 2^(8 digits); stable; ``keys[1]`` is room for it.
 
     Short rows by insertion, others by counting their digits of 8 bits, the lowest first: no branch depends on the keys
-    (a quicksort of 64 keys spends two thirds of its time on wrong guesses).  Returns the array that holds the result.
+    (a quicksort of 64 keys spends two thirds of its time on wrong guesses).  Returns which of the two holds the result.
     """
+    source, target = keys[0], keys[1]
     if n <= SHORT:
         for i in range(1, n):
-            key = keys[i]
+            key = source[i]
             j = i - 1
-            while j >= 0 and keys[j] > key:
-                keys[j + 1] = keys[j]
+            while j >= 0 and source[j] > key:
+                source[j + 1] = source[j]
                 j -= 1
-            keys[j + 1] = key
-        return keys
+            source[j + 1] = key
+        return 0
     for b in range(digits << 8):
         counts[b] = 0
     for k in range(np.uint64(n)):
-        key = keys[k] >> np.uint64(32)
+        key = source[k] >> np.uint64(32)
         for digit in range(digits):
             counts[np.uint64((digit << 8) + ((key >> np.uint64(8 * digit)) & np.uint64(255)))] += 1
-    source, target = keys, spare
     for digit in range(digits):
         first = digit << 8
         total = 0
@@ -220,7 +220,7 @@ def sort_keys(keys, spare, n, counts, digits):
             target[np.uint64(counts[b])] = source[k]
             counts[b] += 1
         source, target = target, source
-    return source
+    return digits & 1
 
 
 @inlined_views
@@ -229,7 +229,7 @@ def sorted_hashes(ids, n, keys, counts):
     ids, equal ones as they come.  keys (2, n or more) uint64 and counts (1024,) int64 are working space."""
     for k in range(n):
         keys[0, k] = (np.uint64(ids[k] >> 31) << np.uint64(32)) | np.uint64(k)
-    ordered = sort_keys(keys[0], keys[1], n, counts, 4)
+    ordered = keys[sort_keys(keys, n, counts, 4)]
     for k in range(1, n):  # those few whose upper bits are equal, by all of them
         key = ordered[k]
         upper = key >> np.uint64(32)

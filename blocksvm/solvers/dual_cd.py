@@ -46,7 +46,7 @@ from blocksvm.solvers.dual_cd_kernels import (
     one_problem_pass,
     shares_of_gap,
 )
-from blocksvm.solvers.screening import NO_PAUSES, NO_SHARES, SHARES_SEEN, screened_pass
+from blocksvm.solvers.screening import NO_PAUSES, NO_SHARES, NONE_MOVING, SHARES_SEEN, screened_pass
 from blocksvm.solvers.solver import (
     SHARE,
     Capabilities,
@@ -379,9 +379,9 @@ class DualCD(Solver):
         if self.n_vectors > 1:
             return lane_pass(rows, reals, order, objective, limits, lane.live, lane.arrays)
         if not limits.reading or not self.with_set:
-            return one_problem_pass(rows, reals, order, objective, limits, lane.arrays, None)
+            return one_problem_pass(rows, reals, order, objective, limits, lane.arrays, NONE_MOVING)
 
-        def step(order: np.ndarray, limits: Limits, arrays: PassArrays, moving: np.ndarray | None) -> tuple:
+        def step(order: np.ndarray, limits: Limits, arrays: PassArrays, moving: np.ndarray) -> tuple:
             apart = arrays._replace(seen=np.zeros(1))  # threads share the other arrays
             return one_problem_pass(rows, reals, order, objective, limits, apart, moving)
 

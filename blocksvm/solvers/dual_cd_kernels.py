@@ -123,12 +123,12 @@ def leave_resting(order, rest, live, active, reading):
 
 @kernel
 def one_problem_pass(rows, reals, order, objective, limits, arrays, moving):
-    """One inner pass over the rows in ``order``, for the only problem; or, where ``moving`` is given, the same without a
+    """One inner pass over the rows in ``order``, for the only problem; or, with room in ``moving``, the same without a
     step, at one w.  A loop beside ``lane_pass``, whose arrays of scores and steps lie on the way from a row to the next.
 
     rows: ``Rows``, whose y are codes; reals (n,) float64: the rows' targets where they are real numbers, else None; order
     (m,) int32, the rows to visit, all active; objective: ``Objective``; limits: ``Limits``; arrays: ``PassArrays``;
-    moving (m,) int32, filled with the rows that a step would move, in their order, or None.
+    moving (m,) int32, filled with the rows that a step would move, in their order, or (0,).
 
     Returns (pg_max, pg_min, rows dropped, nonzeros, loss sum of the margins seen before each row's own step, the part
     of it that belongs to rows put to rest, increase of D, sum of the shares, rows that move).
@@ -154,7 +154,7 @@ def one_problem_pass(rows, reals, order, objective, limits, arrays, moving):
             prefetch(sq_norms, ahead)
             prefetch(alpha, ahead)
         if t + WEIGHTS_AHEAD < n:
-            prefetch_weights(indptr, indices, w, order[t + WEIGHTS_AHEAD], run)
+            prefetch_weights(indptr, indices, w, np.int64(order[t + WEIGHTS_AHEAD]), run)
         i = order[t]
         side = side_of(sides, codes, reals, i, 0)
         cost = cost_of(costs, side, 0) * importance_of(weights, i)
@@ -189,7 +189,7 @@ def one_problem_pass(rows, reals, order, objective, limits, arrays, moving):
         pg_min = min(pg_min, projected)
         if abs(projected) > NEGLIGIBLE:
             n_moving += 1
-            if moving is not None:
+            if moving.shape[0] > 0:
                 moving[n_moving - 1] = i
                 continue
             q = sq_norms[i] + bias_sq

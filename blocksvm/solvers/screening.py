@@ -27,10 +27,10 @@ BATCHES = 16
 # as long as never, a fifth 0.86 to 1.12; with 4 and 8 threads a half gains at most a tenth over a fifth.
 MOST_MOVING = 0.2
 
-NO_SHARES, NO_PAUSES = np.empty(0), np.empty((0, 1), np.uint8)
+NO_SHARES, NO_PAUSES, NONE_MOVING = np.empty(0), np.empty((0, 1), np.uint8), np.empty(0, np.int32)
 GAIN, SHARES_SEEN, MOVING = 6, 7, 8  # entries of what the kernel returns
 
-Step = Callable[[np.ndarray, Limits, PassArrays, np.ndarray | None], tuple]
+Step = Callable[[np.ndarray, Limits, PassArrays, np.ndarray], tuple]
 
 
 def screened_pass(step: Step, threads: Threads, order: np.ndarray, piece: int, first: tuple[Limits, PassArrays, bool]):
@@ -51,16 +51,16 @@ def screened_pass(step: Step, threads: Threads, order: np.ndarray, piece: int, f
     for start in range(0, len(order), each or 1):
         batch = order[start : start + each]
         if not screening:
-            done = [step(batch, limits, arrays, None)]
+            done = [step(batch, limits, arrays, NONE_MOVING)]
         else:
             parts = [slice(a, min(a + piece, len(batch))) for a in range(0, len(batch), piece)]
             done = threads.map(screen(batch), parts)
             movers = [moving[rows.start : rows.start + part[MOVING]] for rows, part in zip(parts, done, strict=True)]
-            served = step(np.concatenate(movers), Limits(), without_notes, None)
+            served = step(np.concatenate(movers), Limits(), without_notes, NONE_MOVING)
             done.append((-np.inf, np.inf, *([0] * 4), served[GAIN], 0, 0))
         screening = sum(part[MOVING] for part in done) <= MOST_MOVING * len(batch)
         results += done
     if not results:
-        return step(order, limits, arrays, None)
+        return step(order, limits, arrays, NONE_MOVING)
     columns = list(zip(*results, strict=True))
     return max(columns[0]), min(columns[1]), *map(sum, columns[2:])

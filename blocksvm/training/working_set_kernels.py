@@ -74,7 +74,7 @@ def take_in(block, values, weights, chosen, share, slots, held, to_values, to_we
     Returns how many found room."""
     indptr, rows = block[0], block[4]
     for t in range(chosen.shape[0]):
-        row = chosen[t]
+        row = np.int64(chosen[t])
         slot = slots[rows[row]]
         if slot < 0:
             slot = used[0]

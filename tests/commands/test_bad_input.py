@@ -34,7 +34,7 @@ def refused(tmp_path, run_in_process):
         assert "Traceback" not in done.err
         assert done.err.endswith("\n")
         prefix, sentence = done.last_line.split("error: ", 1)
-        assert prefix in ("blocksvm split: ", "blocksvm split: ")
+        assert prefix == "blocksvm split: "
         assert 10 < len(sentence) < 600
         assert {path: path.read_bytes() for path in written.iterdir()} == before
         return sentence
@@ -388,6 +388,7 @@ def test_info_refuses_what_is_no_file_of_ours(tmp_path, run_in_process):
         assert (done.code, done.out) == (2, "")
         assert done.err.startswith(f"blocksvm info: error: {path}: ")
         assert done.err.count("\n") == 1
+    assert done.last_line.endswith("none.h5: no such file; expected a blocksvm store, model or checkpoint")
 
 
 @pytest.mark.process

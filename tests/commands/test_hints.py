@@ -6,7 +6,7 @@ from support.training_cases import make_store, random_rows, stop_after
 from blocksvm import open_store
 from blocksvm.base.errors import InputError
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
-from blocksvm.commands import completion, cv, info, predict, regret, split, stream, train
+from blocksvm.commands import completion, cv, predict, regret, split, stream, train
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.online.methods import NAMES
 from blocksvm.theory.report import measure_regret
@@ -82,20 +82,14 @@ def test_an_option_of_others_names_those(store, run_in_process, main, words, oth
 
 
 def test_an_interrupted_run_says_how_its_state_would_be_saved(store, tmp_path, run_in_process, monkeypatch):
-    for command, words in ((train, [tmp_path / "m.h5", "--tol", "1e-12"]),):
-        monkeypatch.setattr(command, "catch_signals", lambda: stop_after(1))
-        done = run_in_process(command.main, store, *words, "--quiet")
-        assert done.code == 130
-        assert done.last_line.endswith("; nothing was saved (--checkpoint FILE saves the state)")
-        saved = tmp_path / f"{command.__name__}.ckpt"
-        done = run_in_process(command.main, store, *words, "--quiet", "--checkpoint", saved)
-        assert done.last_line.endswith(f"; state saved in {saved}, go on with --resume")
-        assert saved.exists()
-
-
-def test_a_missing_file_of_any_kind_is_named_in_words(run_in_process, tmp_path):
-    done = run_in_process(info.main, tmp_path / "none.h5")
-    assert done.last_line.endswith("none.h5: no such file; expected a blocksvm store, model or checkpoint")
+    monkeypatch.setattr(train, "catch_signals", lambda: stop_after(1))
+    words, saved = (store, tmp_path / "m.h5", "--tol", "1e-12", "--quiet"), tmp_path / "state"
+    done = run_in_process(train.main, *words)
+    assert done.code == 130
+    assert done.last_line.endswith("; nothing was saved (--checkpoint FILE saves the state)")
+    done = run_in_process(train.main, *words, "--checkpoint", saved)
+    assert done.last_line.endswith(f"; state saved in {saved}, go on with --resume")
+    assert saved.exists()
 
 
 def test_regret_refuses_a_loss_before_it_replays_any_row(store):

@@ -11,11 +11,8 @@ import time
 import warnings
 from pathlib import Path
 
-import h5py
-import numpy as np
 import pytest
 from support.places import ROOT
-from support.training_cases import command, make_store, random_rows
 
 from blocksvm.base import log
 from blocksvm.kernels import inlined
@@ -141,24 +138,6 @@ def test_a_full_disk_is_gone_on_without(tmp_path):
     assert found == [25.0, 1]
     assert err.count("kernels are compiled anew in each run") == 1
     assert files_of(tmp_path) == []
-
-
-# --- commands -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.process
-@needs_jit
-def test_a_first_run_says_that_it_compiles_and_a_second_one_has_the_same_bits(tmp_path):
-    X, y = random_rows(n=60, d=10, dtype=np.float32)
-    store = make_store(tmp_path, X, y)
-    env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    models = []
-    for name, quiet, compiles in (("a", (), 1), ("b", (), 0), ("c", ("--quiet",), 0)):
-        done = command(store, tmp_path / f"{name}.h5", *quiet, env=env)
-        assert done.returncode == 0, done.stderr
-        assert done.stderr.count("compiling kernels (first use only, some seconds)") == compiles
-        models.append(h5py.File(tmp_path / f"{name}.h5")["weights"][()].tobytes())
-    assert len(set(models)) == 1
 
 
 # --- the folder -----------------------------------------------------------------------------------------------------

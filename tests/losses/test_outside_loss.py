@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from scipy.optimize import minimize
+from support.plain_learners import plain_runner
 from support.smooth_hinge import BARE, SMOOTH_HINGE, link, smooth_hinge_sum
 from support.training_cases import make_store, random_rows
 
@@ -28,8 +29,7 @@ from blocksvm.online.runner import Runner
 
 PLACE, WIDTH = "support.smooth_hinge:SMOOTH_HINGE", 0.6
 FILES = (".h5", ".svm", ".json", ".txt", ".tsv")
-FOLLOWING = [pytest.param(name, marks=[] if name == "ogd" else pytest.mark.slow) for name in LEARNERS
-             if "loss" in get_learner(name).settings]  # fmt: skip
+FOLLOWING = [name for name in LEARNERS if "loss" in get_learner(name).settings]
 
 
 @pytest.fixture(scope="module")
@@ -93,13 +93,15 @@ def test_several_classes(command, folder):
 
 @pytest.mark.parametrize("name", FOLLOWING)
 def test_online_learners_follow_it(name):
-    """With a width of nothing the steps are those of the hinge, but for rows whose margin is 1."""
+    """With a width of nothing the steps are those of the hinge, but for rows whose margin is 1; one is compiled."""
     by_user(PLACE)
     X, y = random_rows(n=80, d=9, seed=3)
     given = {"lam": 0.1, "unprojected": True} if name == "pegasos" else {}
     order, weights = np.arange(80, dtype=np.int32), {}
     for loss, more in ((PLACE, {"width": 1e-12}), ("hinge", {})):
-        runner = Runner(name, given | {"loss": loss} | more, {"n_features": 10, "n_samples": 80})
+        runner = (Runner if name == "ogd" else plain_runner)(
+            name, given | {"loss": loss} | more, {"n_features": 10, "n_samples": 80}
+        )
         state = runner.new_state(9)
         matrix = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data
         runner.learn(matrix, y.astype(np.int16), order, 9, state)

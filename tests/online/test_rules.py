@@ -1,4 +1,4 @@
-"""The rules of the online learners judged: by the problems their steps solve, by hand, by scikit-learn."""
+"""The rules of the online learners judged: by the problems their steps solve, by hand."""
 
 import numpy as np
 import pytest
@@ -414,8 +414,6 @@ def test_adagrad_fobos_step_is_the_minimiser(delta):
 
     check_each(path("adagrad-fobos", l1=0.2, step=0.8, delta=delta), objective)
 
-
-# scikit-learn, where its conventions are the same
 
 # What holds for every learner
 

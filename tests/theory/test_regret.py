@@ -27,6 +27,8 @@ from blocksvm.theory.bounds import BOUNDS, bounds_of, stability
 from blocksvm.theory.comparators import FixedWeights, measure
 from blocksvm.theory.rows import ReplayRows, log_spaced
 
+pytestmark = pytest.mark.usefixtures("plain_loops")
+
 
 @pytest.mark.parametrize(("name", "case"), CASES, ids=ids)
 @pytest.mark.parametrize("unit", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -73,7 +73,7 @@ def test_a_screened_pass_takes_memory_of_its_rows_alone():
     """Of rows nearly all without entries a piece of work has many more than there are."""
 
     def step(order, limits, arrays, moving):
-        if moving is not None:
+        if len(moving):
             moving[:] = order
         return 0.0, 0.0, 0, len(order), 0.0, 0.0, 0.0, 0.0, len(order)
 

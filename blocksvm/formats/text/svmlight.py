@@ -88,14 +88,16 @@ class SvmlightReader:
         if wrong is not None:
             rows, sentence = wrong
             fault = int(lines[rows]), sentence
-        done, code, entry, closed_largest = close_rows(
-            indptr, min(closed, rows), rows, ids, values, recipe.sums, recipe.l2, recipe.single
-        )
-        if code != codes.FINE:
-            rows = done
-            fault = (int(lines[done]), self._row_fault(code, ids, entry))
+        if closed < rows:  # of most files every row is closed, and this kernel need not be compiled
+            done, code, entry, others = close_rows(
+                indptr, closed, rows, ids, values, recipe.sums, recipe.l2, recipe.single
+            )
+            largest = max(largest, others)
+            if code != codes.FINE:
+                rows = done
+                fault = (int(lines[done]), self._row_fault(code, ids, entry))
         notes = groups_in(text[:end], lines[:rows])
-        return buffer.batch(piece, line, rows, labels, fault, max(largest, closed_largest), notes=notes)
+        return buffer.batch(piece, line, rows, labels, fault, largest, notes=notes)
 
     def _parse_fault(self, code: int, token: str) -> str:
         if code == codes.BIG_VALUE:
