@@ -55,12 +55,12 @@ from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source, first_chunk
 
 NO_GAP = float(np.finfo(np.float64).max)  # the gap of a point that has not been evaluated; checkpoints hold finite ones
-SEARCH = VALUE, SLOPE, _ = range(3)  # of each problem: P at the point, its slope along the step there, ``KEPT``'s power
+SEARCH = VALUE, SLOPE, _ = range(3)  # of each problem: P at the point, its slope along the step, a power of EARLIER
 MEASURES = 4  # accuracy, root of the mean squared error, the two factors of a free bias
 # Of the curvature that has shortened steps, in the step after the next accepted point.  Only rows on which P has its
 # curvature elsewhere than at the point need it, as the squared hinge loss does where a plane separates the rows: with
 # nothing kept such runs did not end in 100 readings, which ended in 20 with this, at C = 1 and 100.
-KEPT = 0.25
+EARLIER = 0.25
 DECREASE = 1e-4  # c_1 of the Armijo condition (Nocedal, Wright, Numerical Optimization, 2nd ed., sec. 3.1)
 IN_A_PANEL = 32  # products that a panel takes in the time of one by itself: 16 within the caches, 60 beyond
 
@@ -330,7 +330,7 @@ class Newton(Solver):
                 curvature *= (primal - value - slope) / (model - value - slope)
             kept = 1.0
         else:
-            kept *= KEPT
+            kept *= EARLIER
             curvature *= kept
             curvature += hessian
             point[:], before[:], value = trial, gradient, primal
