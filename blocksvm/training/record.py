@@ -381,15 +381,21 @@ LARGE, LONG = 1e4, 30.0  # of C ||x||^2, and of the largest norm: above them the
 SCALE, LARGE_C, LIMIT = "scale", "large C", "limit"
 
 
-def other_solver(plan: Plan) -> str | None:
-    """The solver to try where this one has not ended, if there is one."""
+SMOOTHED = {"hinge": "squared-hinge", "epsilon-insensitive": "squared-epsilon-insensitive"}
+
+
+def others_to_try(plan: Plan) -> str:
+    """The solver to try where this one has not ended, with the loss that it needs, or ''."""
     settings, solver = plan.settings, plan.solver
     if settings.solver == "newton":  # a plane separates the rows: few of them are enough for dual-cd
-        return "dual-cd"
+        return option("solver", "dual-cd")
     if not solver.capabilities.working_set or learns_together(solver.settings.get("multiclass")):
-        return None
-    suits = suits_newton(str(solver.settings["loss"]), plan.source, settings.memory)
-    return "newton" if suits else None
+        return ""
+    loss = str(solver.settings["loss"])
+    smooth = SMOOTHED.get(loss, loss)
+    if not suits_newton(smooth, plan.source, settings.memory):
+        return ""
+    return option("solver", "newton") + (f" with {option('loss', smooth)}" if smooth != loss else "")
 
 
 def cause_of(plan: Plan, status: str, certificate: Certificate | None) -> tuple[str | None, str | None]:
@@ -419,8 +425,8 @@ def cause_of(plan: Plan, status: str, certificate: Certificate | None) -> tuple[
         )
     limit = option(status.replace("-", "_"))
     more = f"raise {limit}, and go on by {option('warm_start')}, or accept the gap"
-    if other := other_solver(plan):
-        more = f"try {option('solver', other)}, or {more}"
+    if others := others_to_try(plan):
+        more = f"try {others}, or {more}"
     if C * source.max_norm**2 <= LARGE:
         limit += f" (by default {settings.outer_limit():,})" if by_default else ""
         return LIMIT, f"not converged: {far} as {limit} ended the run; {more}"

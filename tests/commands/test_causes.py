@@ -53,14 +53,22 @@ def test_a_run_that_did_not_converge_tells_why(scale, settings, cause, advice):
 
 @pytest.mark.parametrize(
     ("settings", "named"),
-    [({"loss": "logistic"}, True), ({"loss": "squared-hinge", "C": 1e7}, True), ({"loss": "hinge"}, False),
+    [({"loss": "logistic"}, True), ({"loss": "squared-hinge", "C": 1e7}, True),
+     ({"loss": "absolute"}, False),
      ({"loss": "logistic", "bias": "free"}, True)],
 )  # fmt: skip
 def test_newton_is_named_where_it_takes_the_problem_and_features_are_few(settings, named):
     limit = {"max_outer": 1, "schedule": "1", "tol": 1e-10}
     fitted = blocksvm.fit(*table(), **limit, **settings)
     assert ("try solver=newton, or raise max_outer" in fitted.result.advice) == named
+    if not named:
+        assert "newton" not in fitted.result.advice
     assert "newton" not in blocksvm.fit(*table(n=20), **limit, **settings).result.advice
+
+
+def test_the_hinge_loss_on_such_rows_names_one_that_newton_takes():
+    fitted = blocksvm.fit(*table(), loss="hinge", max_outer=1, schedule="1", tol=1e-10)
+    assert "try solver=newton with loss=squared-hinge, or raise max_outer" in fitted.result.advice
 
 
 def test_newton_names_dual_cd():
