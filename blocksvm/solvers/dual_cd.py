@@ -79,7 +79,6 @@ LONGEST_REST = 31
 # Of a free bias: what the constant feature's weight is regularised towards, how far that was from it before the last
 # outer iteration, and the multiple of that by which it moved.
 MULTIPLIER = "multiplier"
-STANDING, FARTHEST = 0.8, 1e3
 
 LARGEST_FACTOR = 1e6  # by which a warm start's dual variables are multiplied, at most
 QUADRATIC = 1e-6  # relative: nearer than this to a parabola the conjugates' sum is one
@@ -400,14 +399,13 @@ class DualCD(Solver):
 
     def begin_outer(self, state: State) -> None:
         """A free bias: the multiplier c moves by a multiple of u = B sum a_i direction_i, and the constant feature's
-        weight c + u with it.  Where u keeps its sign and hardly shrinks, c has far to go: the multiple is doubled."""
+        weight c + u with it: by the secant's, at most twice the last one; by 1 where u has changed its sign."""
         state["seen"][:] = 0.0
         if self.problem.free_bias:
             w, multiplier = state["w"], state[MULTIPLIER]
             c, last, factor = multiplier.tolist()
             u = float(w[-1]) - c
-            same = u * last > 0.0
-            factor = min(2.0 * factor, FARTHEST) if same and abs(u) > STANDING * abs(last) else factor if same else 1.0
+            factor = factor / (1.0 - min(u / last, 0.5)) if u * last > 0.0 else 1.0
             multiplier[:] = c + factor * u, u, factor
             w[-1] += factor * u
             # D has fallen by the move of c: of the other weights it bounds the norm from here on
