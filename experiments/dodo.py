@@ -119,6 +119,10 @@ MEASURED = {
         "": "experiments.kernel a9a={a9a}:0.0081 phishing={phishing.txt}:0.1 mushrooms={mushrooms.txt}:0.01 "
             "--repeats 1",
         "online": "experiments.kernel svmguide1={svmguide1.txt}:20 a9a={a9a}:{a9a.t}:0.05 --online"}),
+    "tall": (TRAINING, {
+        "small": "experiments.tall a9a={a9a} phishing={phishing.txt} planted:100000:20:unscaled "
+                 "planted:50000:25:collinear planted:50000:300 --share all",
+        "large": "experiments.tall planted:1000000:28 planted:300000:500 planted:5000000:20"}),
     "cluster": (f"{TRAINING} cluster", {
         name: "experiments.cluster {news-words.h5} {enron.h5} {imdb-characters.h5} {zipf-other.h5} {clicks-other.h5} "
               f"{{short.h5}} {options}"

@@ -89,7 +89,7 @@ def plan_gradients(
     parts = StoredParts(source, settings.seed)
     vectors, hessian = (_bytes_of(solver, source, name) for name in ("trial", "hessian"))
     budget.take("copies of the weights", 4 * vectors)  # three by version, and one that is sent
-    answer = 2 * (vectors + hessian)  # sums with places
+    answer = vectors + hessian
     budget.require("two answers", 2 * answer)
     under_way = int(min(MOST_UNDER_WAY, budget.left // answer))
     budget.take("answers under way", under_way * answer)

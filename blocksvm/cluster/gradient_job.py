@@ -15,7 +15,6 @@ from blocksvm.sources.source import ReadingCost
 from blocksvm.store.reader import Store
 
 SUMMED = "gradient", "hessian"  # arrays of the state that rows are added to, beside its sums
-PLACES = np.int32, np.int64  # of features, as many as they are
 
 
 @dataclass(frozen=True)
@@ -45,43 +44,18 @@ class GradientPart:
 
 
 @dataclass(frozen=True)
-class SparseSum:
-    """The rows (m, width) of an array (n, width) that are not 0, and their places, None where these are all."""
-
-    places: np.ndarray | None
-    numbers: np.ndarray
-
-    @classmethod
-    def of(cls, array: np.ndarray) -> SparseSum:
-        places = np.flatnonzero(array.any(axis=1))
-        if 3 * len(places) > 2 * len(array):
-            return cls(None, array.copy())
-        return cls(places.astype(PLACES[len(array) >= 1 << 31]), array[places])
-
-    def add_to(self, array: np.ndarray) -> None:
-        if self.places is None:
-            array += self.numbers
-        else:
-            array[self.places] += self.numbers
-
-    @property
-    def n_bytes(self) -> int:
-        return self.numbers.nbytes + (0 if self.places is None else self.places.nbytes)
-
-
-@dataclass(frozen=True)
 class Summed:
     """What a part adds: to the arrays ``SUMMED`` by name, and to the state's sums."""
 
     number: int
-    arrays: dict[str, SparseSum]
+    arrays: dict[str, np.ndarray]
     sums: np.ndarray
     seconds: float
     cost: ReadingCost
 
     @property
     def n_bytes(self) -> int:
-        return sum(array.n_bytes for array in self.arrays.values()) + self.sums.nbytes
+        return sum(array.nbytes for array in self.arrays.values()) + self.sums.nbytes
 
 
 class GradientContext(SolverContext):
@@ -103,6 +77,6 @@ class GradientContext(SolverContext):
         state["trial"] = self.versions[part.version].reshape(self.weights_shape)
         solver.inner_pass(block, state, Visit({}), np.empty(0, np.int32))
         return Summed(
-            part.number, {name: SparseSum.of(solver.columns(state, name)) for name in SUMMED}, state["sums"],
+            part.number, {name: state[name] for name in SUMMED}, state["sums"],
             time.perf_counter() - began, self.source.cost - before,
         )  # fmt: skip

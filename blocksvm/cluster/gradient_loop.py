@@ -13,7 +13,6 @@ import numpy as np
 
 from blocksvm.cluster.cluster_loop import ClusterLoop
 from blocksvm.cluster.gradient_job import GradientJob, GradientPart, Summed
-from blocksvm.solvers.newton import Newton
 from blocksvm.solvers.solver import PassResult
 from blocksvm.training.visit import VisitResult
 
@@ -42,11 +41,10 @@ class GradientLoop(ClusterLoop):
 
     def _add(self, chunks: np.ndarray, answer: Summed) -> None:
         """A part of the reading, to the state."""
-        state, solver, source = self.state, self.plan.solver, self.plan.source
-        assert isinstance(solver, Newton)
+        state, source = self.state, self.plan.source
         began = time.perf_counter()
         for name, part in answer.arrays.items():
-            part.add_to(solver.columns(state, name))
+            state[name] += part
         state["sums"] += answer.sums
         n_rows, n_nonzeros = (int(numbers[chunks].sum()) for numbers in (source.chunks.n_rows, source.chunks.nnz))
         result = VisitResult([PassResult(n_rows, n_nonzeros, 0.0, True)], [time.perf_counter() - began])

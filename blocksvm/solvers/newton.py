@@ -292,9 +292,8 @@ class Newton(Solver):
         gradient[:] = self.columns(state, "trial") - (self.prior if self.prior.size else 0.0) - gradient
         if self.problem.free_bias:
             gradient[-1] -= self.columns(state, "trial")[-1]
-        still = self.live(state)
         for slot, c in enumerate(live[: self.slots].tolist()):
-            if c in still:
+            if c in self.live(state):
                 self.move(state, c, slot)
 
     def keep_best(self, state: State, certificate: Certificate) -> None:
@@ -375,8 +374,7 @@ def hot_features(chunk: Block, order: int) -> int:
         dense = chunk.n_samples * float(hot) ** 2 / IN_A_PANEL
         return dense + float((sizes**2 - np.diff(below).astype(np.float64) ** 2).sum())
 
-    some = [0, *(8**e for e in range(1, 10) if 8**e < order - LINE), order]
-    return min(some, key=products)
+    return min(0, *(8**e for e in range(1, 10) if 8**e < order - LINE), order, key=products)
 
 
 def regularise(hessian: np.ndarray, constant: int, of_constant: bool) -> None:
