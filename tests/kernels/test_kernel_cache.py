@@ -78,11 +78,13 @@ def test_a_file_that_was_cut_off_is_made_anew(tmp_path, cut):
 def test_a_loss_from_outside_is_compiled_anew(tmp_path):
     """Its source is not what the folder is named by."""
     code = (
-        "from blocksvm.solvers.newton_kernels import mirror_back as k\n"
+        "from blocksvm.problems.problem_kernels import Objective\n"
+        "from blocksvm.solvers.newton_kernels import duals_and_curvatures as k\n"
         "from {module} import {loss}\n"
-        "z, out = np.zeros(1), np.empty(1)\n"
-        "k(z, z + 1, z + 1, {loss}.at({{'width': 2.0}}), out)\n"
-        "print(json.dumps([out[0], sum(k.stats.cache_misses.values())]))"
+        "z, out = np.zeros((1, 1)), np.zeros((1, 1))\n"
+        "of_rows = np.ones(1, np.int16), None, None, Objective(0.0, z + [1, 1], None, {loss}.at({{'width': 2.0}}))\n"
+        "k(z, *of_rows, None, z.copy(), out)\n"
+        "print(json.dumps([out[0, 0], sum(k.stats.cache_misses.values())]))"
     )
     for module, loss, found in (
         ("support.smooth_hinge", "SMOOTH_HINGE", [[0.5, 1], [0.5, 1]]),
