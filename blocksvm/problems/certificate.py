@@ -66,6 +66,12 @@ class Certificate:
     by_class: dict[str, list[float]] | None = None
     rounding: float | None = None
 
+    @property
+    def of_each(self) -> np.ndarray:
+        """(k, 4): ``CERTIFIED`` of each problem, where it has a dual."""
+        by_class = self.by_class or {name: [getattr(self, name)] for name in CERTIFIED}
+        return np.array([by_class[name] for name in CERTIFIED]).T
+
     def same(self, other: Mapping) -> bool:
         """Its figures are those of another one, as a checkpoint has it."""
         return all(getattr(self, name) == other[name] for name in ("primal", "dual", "rel_gap"))

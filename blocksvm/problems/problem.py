@@ -171,6 +171,12 @@ def problem_settings(values: Mapping) -> Settings:
     return PROBLEM_SETTINGS + loss.settings
 
 
+def has_classes(settings: Mapping, source: Source) -> bool:
+    """The rows have more than two classes, or sets of labels, which are the loss's targets."""
+    more = source.label_kind == SETS or (source.labels is not None and not source.labels.binary)
+    return more and not get_loss(settings["loss"]).of_numbers
+
+
 def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
     """Of two classes or real targets, on a source; settings: as ``PROBLEM_SETTINGS`` resolves them, and the loss's own.
 

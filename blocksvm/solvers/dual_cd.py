@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import SETS
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings, plain
 from blocksvm.base.vectors import LINE, as_columns, width_of
@@ -22,7 +21,7 @@ from blocksvm.kernels.columns import add_rows
 from blocksvm.kernels.loss_functions import AT_REST, UNIT_ROUNDOFF
 from blocksvm.kernels.row_arrays import Rows
 from blocksvm.kernels.shuffle import keep_active
-from blocksvm.losses import get_loss, require
+from blocksvm.losses import require
 from blocksvm.problems.certificate import (
     ADDITIONS,
     CERTIFIED,
@@ -35,7 +34,7 @@ from blocksvm.problems.certificate import (
     norms_of,
 )
 from blocksvm.problems.free_bias import constant_value
-from blocksvm.problems.problem import Problem, each_against_the_rest, make_problem, problem_settings
+from blocksvm.problems.problem import Problem, each_against_the_rest, has_classes, make_problem, problem_settings
 from blocksvm.problems.problem_settings import MULTICLASS
 from blocksvm.solvers.dual_cd_kernels import (
     Limits,
@@ -424,8 +423,7 @@ class DualCD(Solver):
     def certified(self, state: State, certificate: Certificate) -> float | None:
         """Store the figures of the problems that are at their end."""
         figures, live = state["certified"].reshape(-1, len(CERTIFIED)), self.live(state)
-        of_each = certificate.by_class or {name: [getattr(certificate, name)] for name in CERTIFIED}
-        certified = np.array([of_each[name] for name in CERTIFIED]).T
+        certified = certificate.of_each
         ended = at_their_end(certified, self.problem.tol)
         figures[ended] = certified[ended]
         return half_below(certified[live, REL_GAP])
@@ -466,12 +464,6 @@ class DualCD(Solver):
 
     def progress(self, state: State) -> dict:
         return {"classes_done": self.n_vectors - len(self.live(state))} if self.n_vectors > 1 else {}
-
-
-def has_classes(settings: Mapping, source: Source) -> bool:
-    """The rows have more than two classes, or sets of labels, which are the loss's targets."""
-    more = source.label_kind == SETS or (source.labels is not None and not source.labels.binary)
-    return more and not get_loss(settings["loss"]).of_numbers
 
 
 def half_below(gaps: np.ndarray) -> float:

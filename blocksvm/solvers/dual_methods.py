@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from blocksvm.problems.problem import has_classes
 from blocksvm.problems.problem_settings import WITH_CLASSES, learns_together
-from blocksvm.solvers.dual_cd import DualCD, has_classes, settings_of
+from blocksvm.solvers.dual_cd import DualCD, settings_of
 from blocksvm.solvers.solver import Method, Solver, Task
 
 

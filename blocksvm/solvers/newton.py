@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import SETS
 from blocksvm.base.memory import Budget
 from blocksvm.base.threads import n_processors
 from blocksvm.base.vectors import LINE, width_of
@@ -37,7 +36,7 @@ from blocksvm.problems.certificate import (
     certificate_of,
     overflowed,
 )
-from blocksvm.problems.problem import Problem, each_against_the_rest, make_problem, problem_settings
+from blocksvm.problems.problem import Problem, each_against_the_rest, has_classes, make_problem, problem_settings
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.solvers.newton_kernels import PANEL, add_gram, duals_and_curvatures, factorise, half_curvature, solve
 from blocksvm.solvers.solver import (
@@ -70,9 +69,10 @@ class Newton(Solver):
 
     Of several problems as many as there is memory for are worked on at once, the first that are not at their end: the
     ``slots``.  State, of k vectors side by side: trial, the point that this reading evaluates; gradient, w(a) - w0 as
-    rows are added, then that of P there; point: the last one that was accepted; hessian (slots p, p), p features with
-    the constant one, in whole lines; search (k, 3): see there; sums, counts: what ``CertificateSums`` adds up; figures
-    (k, 4): primal, dual, relative gap and its rounding of the points evaluated last.  w, certified (k, 4), measures:
+    rows are added, then that of P there; point, before: the last one that was accepted, and its gradient; hessian
+    (slots p, p): the rows' sum at the trial, p features with the constant one, in whole lines; curvature: H of the
+    quadratic model at the point; search: ``SEARCH`` (k, 3); sums: what ``CertificateSums`` adds up; figures (k, 4):
+    primal, dual, relative gap and its rounding of the points evaluated last.  w, certified (k, 4), measures:
     of the point with the smallest gap so far, of several problems with the smallest of their largest gaps."""
 
     name = "newton"
@@ -119,9 +119,8 @@ class Newton(Solver):
 
     def stated(self, task: Task) -> Problem:
         """The problem of a task."""
-        source, loss = task.source, require(self.settings["loss"], "second_derivative", self.name)
-        several = source.label_kind == SETS or (source.labels is not None and not source.labels.binary)
-        if several and not loss.of_numbers:
+        source = task.source
+        if has_classes(self.settings, source):
             if task.free_bias:
                 raise InputError(
                     f"{option('bias=free')}: is for two classes or real targets; give the value of a constant feature"
@@ -278,22 +277,18 @@ class Newton(Solver):
 
     def end_outer(self, state: State, outer: int) -> None:
         """The certificate of the point; then the next one."""
-        live, figures, gradient = (
-            self.evaluated(state),
-            self.by_problem(state, "figures"),
-            self.columns(state, "gradient"),
-        )
+        live, gradient = self.evaluated(state), self.columns(state, "gradient")
         sums = self.sums(state, live, gradient)
         take_numbers(sums, state["sums"])
         certificate = sums.certificate()
-        by_class = certificate.by_class or {name: [getattr(certificate, name)] for name in CERTIFIED}
-        figures[:] = np.transpose([by_class[name] for name in CERTIFIED])
+        self.by_problem(state, "figures")[:] = certificate.of_each
         self.keep_best(state, certificate)
         gradient[:] = self.columns(state, "trial") - (self.prior if self.prior.size else 0.0) - gradient
         if self.problem.free_bias:
             gradient[-1] -= self.columns(state, "trial")[-1]
+        still = set(self.live(state).tolist())
         for slot, c in enumerate(live[: self.slots].tolist()):
-            if c in self.live(state):
+            if c in still:
                 self.move(state, c, slot)
 
     def keep_best(self, state: State, certificate: Certificate) -> None:
