@@ -6,11 +6,13 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import runs
-from blocksvm.kernels.hash_table import add_counts, find_or_add, rebuild_slots
+from blocksvm.kernels.hash_table import count_small, find_or_add, rebuild_slots
 from blocksvm.sources.frequency import by_falling_count
 from blocksvm.store.arrays import PIECE
 
 BYTES_AN_ID = 8 + 4  # the id and its count
+BYTES_A_SMALL_ID = 8  # of each that there can be: its position and its count
+MOST_SMALL = 1 << 27  # what is touched of more takes longer than what it saves
 FULLEST = 0.6  # share of slots that may be taken: beyond it, a new id is compared with many others first
 EARLIEST = 0.05  # share of the input after which the number of ids is foreseen
 
@@ -18,8 +20,9 @@ EARLIEST = 0.05  # share of the input after which the number of ids is foreseen
 class IdTable:
     """Distinct ids in order of first occurrence, within ``budget`` bytes, of which others may take some.
 
-    The order depends on the order of the rows alone.  Raises InputError, naming the need, as soon as it can be foreseen
-    that the ids will not fit, or else when they do not.
+    As long as ids are small, which the budget decides, an id is its own slot, and its count lies beside its position;
+    the first that is larger makes it a hash table.  The order depends on the order of the rows alone.  Raises
+    InputError, naming the need, as soon as it can be foreseen that the ids will not fit, or else when they do not.
     """
 
     def __init__(self, budget: int):
@@ -28,6 +31,9 @@ class IdTable:
         most = min(np.iinfo(np.int32).max, max(1024, budget // BYTES_AN_ID))
         self.known = np.empty(most, np.int64)
         self.counts = np.empty(most, np.uint32)
+        # so many that it fits however many of them occur, and while it becomes a hash table
+        self.small = np.zeros((min(MOST_SMALL, budget // (BYTES_A_SMALL_ID + BYTES_AN_ID)), 2), np.uint32)
+        self.n_small = min(8192, len(self.small))  # ids below may have been touched
         self.slots = np.full(8192, -1, np.int32)
         self.n_known = 0
         self.history: list[tuple[float, int]] = []
@@ -36,6 +42,8 @@ class IdTable:
     def hold(self, name: str, n_bytes: int) -> None:
         """Let others hold ``n_bytes`` of the budget; InputError where it has not so many."""
         self.beside[name] = n_bytes
+        if self.n_small and self._bytes(self.n_known, 0) > self.budget:
+            self._hash()
         if self._bytes(self.n_known, len(self.slots)) > self.budget:
             raise InputError(
                 f"{name} take {n_bytes / 1e6:,.0f} MB beside {self.n_known:,} distinct feature ids, more than the "
@@ -45,11 +53,16 @@ class IdTable:
     def __len__(self) -> int:
         return self.n_known
 
-    def add(self, ids: np.ndarray, fraction: float | None = None, counts: np.ndarray | None = None) -> np.ndarray:
-        """Positions (int32) of ``ids``, each counted once more, or as often as counts (uint32, 1 or more) say of ids
-        that are distinct; fraction of all input read, to foresee the need."""
+    def add(self, ids: np.ndarray, fraction: float | None = None) -> np.ndarray:
+        """Positions (int32) of ``ids``, each counted once more; fraction of all input read, to foresee the need."""
         positions = np.empty(len(ids), np.int32)
         done = 0
+        while self.n_small:
+            small = self.small[: self.n_small]
+            done, self.n_known = count_small(ids, done, small, self.known, self.n_known, positions)
+            if done == len(ids):
+                return positions
+            self._widen(int(ids[done]))
         while True:
             limit = min(len(self.known), int(FULLEST * len(self.slots)))
             done, self.n_known = find_or_add(
@@ -58,11 +71,29 @@ class IdTable:
             if done == len(ids):
                 break
             self._grow(fraction)
-        if counts is not None:
-            add_counts(positions, counts - np.uint32(1), self.counts)
         if fraction:
             self._foresee(fraction)
         return positions
+
+    def _widen(self, i: int) -> None:
+        """Let ids as large as ``i`` be small, or none."""
+        n_small = min(len(self.small), 1 << i.bit_length())
+        if self.n_small <= i < n_small and self._bytes(self.n_known, 0, n_small) <= self.budget:
+            self.n_small = n_small
+        else:
+            self._hash()
+
+    def _hash(self) -> None:
+        """Make it a hash table."""
+        self._leave_small()
+        self.slots = np.full(max(8192, 2 * self.n_known), -1, np.int32)
+        rebuild_slots(self.slots, self.known, self.n_known)
+
+    def _leave_small(self) -> None:
+        for k in range(0, self.n_known if self.n_small else 0, PIECE):
+            part = slice(k, min(k + PIECE, self.n_known))
+            self.counts[part] = self.small[self.known[part], 1]
+        self.small, self.n_small = np.empty((0, 2), np.uint32), 0
 
     def _grow(self, fraction: float | None) -> None:
         if self.n_known >= np.iinfo(np.int32).max:
@@ -77,11 +108,15 @@ class IdTable:
 
     def most_bytes(self) -> int:
         """Bytes it may hold before it grows the next time but one, and is asked again: at most its budget."""
+        if self.n_small:
+            n_small = min(2 * self.n_small, len(self.small))
+            return min(self.budget, self._bytes(min(2 * self.n_known, n_small), 0, n_small))
         n_slots = len(self.slots) + len(self.slots) // 2
         return min(self.budget, self._bytes(int(FULLEST * n_slots), n_slots))
 
-    def _bytes(self, n_ids: int, n_slots: int) -> int:
-        return n_ids * BYTES_AN_ID + 4 * n_slots + sum(self.beside.values())
+    def _bytes(self, n_ids: int, n_slots: int, n_small: int | None = None) -> int:
+        n_small = self.n_small if n_small is None else n_small
+        return n_ids * BYTES_AN_ID + 4 * n_slots + BYTES_A_SMALL_ID * n_small + sum(self.beside.values())
 
     def _foresee(self, fraction: float) -> None:
         """Distinct ids grow with a power of the text (Heaps' law): where the rest would bring far more than fit, say so
@@ -111,12 +146,17 @@ class IdTable:
             f"{self.budget / 1e6:,.0f} MB for it; raise {option('memory')}, or hash the ids to fewer"
         )
 
+    def counted(self) -> np.ndarray:
+        """In how many rows each id occurs, by position; no other is added afterwards."""
+        self._leave_small()
+        self.slots = np.empty(0, np.int32)
+        return self.counts[: self.n_known]
+
     def ranking(self, min_count: int, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """(order, new_index): positions by falling count (ties: first seen first) of the ids that occur in at least
         ``min_count`` rows; and for each position its rank, or -1.  The ``first`` ids keep their places before all
         others.  Gives the slots and counts back."""
-        self.slots = np.empty(0, np.int32)
-        counts = self.counts[: self.n_known]
+        counts = self.counted()
         order = by_falling_count(counts)
         order = order[: np.count_nonzero(counts >= min_count)]
         if first:

@@ -107,6 +107,31 @@ def find_or_add(ids, start, slots, known, counts, n_known, limit, positions):
 
 
 @kernel
+def count_small(ids, start, small, known, n_known, positions):
+    """Look up and count ``ids[start:]`` below n as ``find_or_add`` does; small (n, 2) uint32: of each id its position +
+    1, or 0, and its count.
+
+    known: longer than there are ids.  Stops at an id that is not below n.  Returns as ``find_or_add``.
+    """
+    last = ids.shape[0] - 1
+    for k in range(start, ids.shape[0]):
+        prefetch(small, ids[min(k + PLACES_AHEAD, last)])
+        i = np.uint64(ids[k])
+        if i >= np.uint64(small.shape[0]):
+            return k, n_known
+        # whether an id is new cannot be foretold: so what is written for a new one is written for all of them
+        number = np.int64(small[i, 0])
+        new = number == 0
+        known[np.uint64(n_known)] = ids[k]
+        n_known += new
+        number = n_known if new else number
+        small[i, 0] = number
+        small[i, 1] += np.uint32(small[i, 1] < LARGEST_COUNT)
+        positions[k] = number - 1
+    return ids.shape[0], n_known
+
+
+@kernel
 def hash_ids(ids, bits, places):
     """Each id's place (int32) among 2^bits, by a hash of it."""
     shift = np.uint64(64 - bits)
@@ -229,16 +254,6 @@ def count_numbers(numbers, counts):
     for k in range(numbers.shape[0]):
         prefetch(counts, numbers[min(k + PLACES_AHEAD, last)])
         counts[np.uint64(numbers[k])] += np.uint32(1)
-
-
-@kernel
-def add_counts(positions, more, counts):
-    """Add ``more[k]`` to ``counts[positions[k]]``, all uint32; counts stay at their largest value rather than wrap."""
-    last = positions.shape[0] - 1
-    for k in range(positions.shape[0]):
-        prefetch(counts, positions[min(k + PLACES_AHEAD, last)])
-        p = np.uint64(positions[k])
-        counts[p] += min(more[k], LARGEST_COUNT - counts[p])
 
 
 @kernel

@@ -27,7 +27,7 @@ from xxhash import xxh3_128_hexdigest
 from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info
 from blocksvm.commands.split import main
-from blocksvm.conversion import convert, destination
+from blocksvm.conversion import convert, destination, feature_ids
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.conversion.feature_ids import IdTable
 from blocksvm.conversion.spool import Spool
@@ -298,6 +298,26 @@ def test_ids_that_outgrow_the_budget_are_told(tmp_path):
     with pytest.raises(InputError, match=r"distinct feature ids holds [\d,]+ ids,? after \d+% of the input.* raise"):
         make(tmp_path, text, memory=SMALL)
     assert [path.name for path in tmp_path.iterdir()] == ["rows.svm"]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"min_count": 3, "holdout": 0.3}, {"idf": "smooth"}, {"scale": "max-abs", "holdout": 0.3}]
+)
+@pytest.mark.parametrize("later", [b"", b"1 3:1 5000000000:1\n"])
+def test_small_ids_make_the_store_that_a_hash_table_makes(tmp_path, monkeypatch, options, later):
+    """Also where a later row has a large one, and where the rows of another file are added."""
+    text, held_out = random_text(3000, 20, 4_000), tmp_path / "h.h5" if "holdout" in options else None
+    (tmp_path / "more.svm").write_bytes(random_text(500, 20, 9_000, seed=1) + later)
+
+    def stores() -> list[bytes]:
+        path, _ = make(tmp_path, text + later, holdout_store=held_out, memory=SMALL, **options)
+        first = [name.read_bytes() for name in (path, held_out) if name is not None]
+        convert.extend([str(tmp_path / "more.svm")], path)
+        return [*first, path.read_bytes()]
+
+    as_slots = stores()
+    monkeypatch.setattr(feature_ids, "MOST_SMALL", 0)
+    assert stores() == as_slots
 
 
 def test_features_are_ranked_by_any_count():

@@ -327,6 +327,27 @@ def test_table_of_ids_equals_a_dict():
     assert np.array_equal(table.counts[: len(table)], np.bincount(positions))
 
 
+@pytest.mark.parametrize("later", [0, 50_000, 2**63 - 1])
+@pytest.mark.parametrize("beside", [0, 500_000])
+def test_small_ids_are_numbered_as_others(later, beside):
+    """As their own slots, until one is larger than the budget (1 MB) allows, or others hold what they would take."""
+    rng = np.random.default_rng(2)
+    ids = np.concatenate([rng.integers(0, most, 9_000) for most in (100, 20_000, 45_000)])
+    ids[15_000] = max(later, ids[15_000])
+    table, expected = IdTable(1_000_000), {}
+    pieces = np.array_split(ids, 7)
+    positions = [table.add(piece) for piece in pieces[:5]]
+    assert bool(table.n_small) == (later == 0)
+    table.hold("others", beside)
+    positions = np.concatenate([*positions, *map(table.add, pieces[5:])])
+    assert bool(table.n_small) == (later == 0 and beside == 0)
+    for i in ids.tolist():
+        expected.setdefault(i, len(expected))
+    assert table.known[: len(table)].tolist() == list(expected)
+    assert positions.tolist() == [expected[i] for i in ids.tolist()]
+    assert np.array_equal(table.counted(), np.bincount(positions))
+
+
 def test_index_of_ids_equals_a_dict():
     rng = np.random.default_rng(1)
     for n in (0, 1, 2, 5000):
