@@ -6,7 +6,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import runs
-from blocksvm.kernels.hash_table import count_small, find_or_add, rebuild_slots
+from blocksvm.kernels.hash_table import count_small, find_or_add, find_small, rebuild_slots
 from blocksvm.sources.frequency import by_falling_count
 from blocksvm.store.arrays import PIECE
 
@@ -224,26 +224,45 @@ def gather_spans(text: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.nd
 
 
 class IdIndex:
-    """Positions of given distinct ids: what a model or another store is matched by; 14 bytes an id."""
+    """Positions of given distinct ids: what a model or another store is matched by; 14 bytes an id.
 
-    def __init__(self, n_ids: int):
-        self.slots = np.full(max(16, n_ids + n_ids // 2), -1, np.int32)
+    Where all are small an id is its own slot, for which ``spare`` more bytes may be taken (``more_bytes`` were).
+    """
+
+    def __init__(self, n_ids: int, spare: int = 0):
+        self.n_slots = max(16, n_ids + n_ids // 2)
+        self.most_slots = self.n_slots + min(spare // 4, 32 * n_ids)  # a table of few ids stays in the cache
         self.known = np.empty(n_ids, np.int64)
 
     @staticmethod
     def n_bytes(n_ids: int) -> int:
         return n_ids * (8 + 6) + 64
 
+    @property
+    def more_bytes(self) -> int:
+        return 4 * max(0, len(self.slots) - self.n_slots)
+
     def fill(self, pieces) -> IdIndex:
         """Take ids from (start, ids) pieces."""
         for start, ids in pieces:
             self.known[start : start + len(ids)] = ids
-        rebuild_slots(self.slots, self.known, len(self.known))
+        n, n_small = len(self.known), int(self.known.max(initial=-1)) + 1
+        self.small = n_small <= self.most_slots and self.known.min(initial=0) >= 0
+        self.slots = np.full(n_small if self.small else self.n_slots, -1, np.int32)
+        if self.small:
+            for k in range(0, n, PIECE):
+                self.slots[self.known[k : k + PIECE]] = np.arange(k, min(k + PIECE, n))
+            self.known = np.empty(0, np.int64)
+        else:
+            rebuild_slots(self.slots, self.known, n)
         return self
 
     def find(self, ids: np.ndarray) -> np.ndarray:
         """Positions (int32), -1 where an id is not among the given ones."""
         positions = np.empty(len(ids), np.int32)
         ids = np.ascontiguousarray(ids, dtype=np.int64)
-        find_or_add(ids, 0, self.slots, self.known, np.empty(0, np.uint32), 0, 0, positions)
+        if self.small:
+            find_small(ids, self.slots, positions)
+        else:
+            find_or_add(ids, 0, self.slots, self.known, np.empty(0, np.uint32), 0, 0, positions)
         return positions

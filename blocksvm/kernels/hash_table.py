@@ -132,6 +132,16 @@ def count_small(ids, start, small, known, n_known, positions):
 
 
 @kernel
+def find_small(ids, places, positions):
+    """``places[ids[k]]``, both int32, and -1 for an id beyond them."""
+    last = ids.shape[0] - 1
+    for k in range(ids.shape[0]):
+        prefetch(places, ids[min(k + PLACES_AHEAD, last)])
+        i = np.uint64(ids[k])
+        positions[k] = places[i] if i < np.uint64(places.shape[0]) else np.int32(-1)
+
+
+@kernel
 def hash_ids(ids, bits, places):
     """Each id's place (int32) among 2^bits, by a hash of it."""
     shift = np.uint64(64 - bits)

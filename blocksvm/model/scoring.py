@@ -182,7 +182,8 @@ class TextScorer:
         self.recipe = structs.replace(self.recipe, options=merge_options(self.recipe.options, options, PREDICTED))
         self.label = options.get("label")
         self.coverage = Coverage(self.model.path)
-        self.index = IdIndex(d).fill([(0, self.model.feature_ids)])
+        self.index = IdIndex(d, self.budget.left // 4).fill([(0, self.model.feature_ids)])
+        self.budget.take("the model", self.index.more_bytes)
         self.factors = factors_of_model(model, self.index.find) if self.recipe.factor else None
         # unseen features point at a weight of 0, the last entry is the constant
         constant = np.expand_dims(self.model.intercept, -1)

@@ -350,10 +350,12 @@ def test_small_ids_are_numbered_as_others(later, beside):
 
 def test_index_of_ids_equals_a_dict():
     rng = np.random.default_rng(1)
-    for n in (0, 1, 2, 5000):
-        known = np.unique(np.concatenate([rng.integers(0, 2**63 - 1, n), np.arange(min(n, 100)) * 64]))
+    wide = [(n, 2**63 - 1, 10**6) for n in (0, 1, 2, 5000)]
+    for n, most, spare in [*wide, (20_000, 9_000, 0), (5000, 50_000, 180_000)]:
+        known = np.unique(np.concatenate([rng.integers(0, most, n), np.arange(min(n, 100)) * 64]))
         rng.shuffle(known)
-        index = IdIndex(len(known)).fill((k, known[k : k + 999]) for k in range(0, len(known), 999))
+        index = IdIndex(len(known), spare).fill((k, known[k : k + 999]) for k in range(0, len(known), 999))
+        assert n < 5000 or (index.small == (most < 10**6) and 0 <= index.more_bytes <= spare)
         asked = np.concatenate([known[:2000], rng.integers(0, 2**63 - 1, 1000), [0, 2**63 - 1]])
         expected = {i: position for position, i in enumerate(known.tolist())}
         assert index.find(asked).tolist() == [expected.get(i, -1) for i in asked.tolist()]
