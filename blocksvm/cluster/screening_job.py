@@ -7,7 +7,7 @@ are, which are those of a certificate at this w.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -76,8 +76,8 @@ class Screened:
     @property
     def n_bytes(self) -> int:
         block = self.movers
-        arrays = (*block.row_arrays, block.rows, self.share, *self.entries.values())
-        return sum(0 if array is None else array.nbytes for array in arrays)
+        arrays = (*(getattr(block, name.name) for name in fields(block)), self.share, *self.entries.values())
+        return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
 
 
 class ScreeningContext(SolverContext):
@@ -138,21 +138,24 @@ class ScreeningContext(SolverContext):
 
 def rows_of(block: Block, rows: np.ndarray) -> Block:
     """Copies of some rows (m,) of a block."""
-    starts, lengths = block.indptr[rows], np.diff(block.indptr)[rows]
-    indptr = np.append(0, np.cumsum(lengths))
-    places = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], lengths)
+    starts, sizes = block.indptr[rows], np.diff(block.indptr)[rows]
+    indptr = np.append(0, np.cumsum(sizes))
+    places = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], sizes)
+
+    def copied(array: np.ndarray | None, chosen: np.ndarray = rows) -> np.ndarray | None:
+        return None if array is None else array[chosen]
+
     return Block(
-        indptr,
-        block.indices[places],
-        None if block.values is None else block.values[places],
-        block.y[rows],
-        block.sq_norms[rows],
-        block.rows[rows],
-        block.n_features,
-        None if block.weights is None else block.weights[rows],
-    )
+        indptr, copied(block.indices, places), copied(block.values, places), block.y[rows], block.sq_norms[rows],
+        block.rows[rows], block.n_features, copied(block.weights), copied(block.words, places),
+        copied(block.stored_lengths), block.value_dtype,
+    )  # fmt: skip
 
 
 def without_entries(block: Block, rows: np.ndarray) -> Block:
     """Some rows (m,) of a block, as if they had no entries."""
-    return rows_of(replace(block, indptr=np.zeros_like(block.indptr), values=None), rows)
+    none = np.zeros(0, np.int32)
+    return rows_of(
+        replace(block, indptr=np.zeros_like(block.indptr), indices=none, values=None, words=None, stored_lengths=None),
+        rows,
+    )

@@ -28,5 +28,6 @@ class SolverContext(Context):
         super().__init__(store)
         self.solver: Any = get_method(*job.method).make(Task(source=store, **job.task))
         self.solver.threads = Threads(job.threads)
-        self.source = store.reader(real=True) if self.solver.real_targets else store
+        real, packed = self.solver.real_targets, self.solver.packed
+        self.source = store.reader(real=real, packed=packed) if real or packed else store
         self.weights_shape = job.weights_shape

@@ -369,7 +369,7 @@ class _Split:
         chunk_nnz = settings.chunk_nonzeros
         if self.existing is not None:
             before, old = self.existing.described(), self.existing.store
-            chunk_nnz = old.chunk_nnz
+            chunk_nnz = old.meta.chunk_nonzeros
         now = {
             "seed": settings.seed,
             "order": "stored" if settings.keep_order else "shuffled",

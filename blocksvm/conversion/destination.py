@@ -24,7 +24,7 @@ from blocksvm.formats.weighing import BEYOND, FeatureFactors
 from blocksvm.kernels.shuffle import renumber_rows
 from blocksvm.sources.source import chunk_nonzeros
 from blocksvm.store.descriptions import ROW, WEIGHTED_ROW
-from blocksvm.store.writer import StoreWriter
+from blocksvm.store.writer import StoreWriter, packed
 
 NONE = np.empty(0, np.int64)
 
@@ -180,11 +180,12 @@ class Destination:
         by_feature = self.factors.by_feature if counted else None
         dtype = None if self.ones and not counted else self.dtype
         numbering = Numbering(new_index, new_label, self.weighted, layout.keep_order, by_feature, layout.l2)
-        writer = StoreWriter(file, n_rows, chunk_nnz, dtype, layout.pool, layout.jobs, self.weighted)
+        part_words = None if self.existing is None else self.existing.part_words(dtype)
+        writer = StoreWriter(file, n_rows, chunk_nnz, dtype, layout.pool, layout.jobs, self.weighted, part_words)
         if self.existing is not None:
             self.existing.write(writer, new_label, lambda done: report(done / n_rows))
         done = n_existing
-        for rows, indices, values in ordered_map(
+        for rows, of_rows in ordered_map(
             layout.pool,
             lambda load: _renumbered(load(), numbering),
             in_stored_order(self.spool, dtype, layout)
@@ -192,7 +193,7 @@ class Destination:
             else in_key_order(self.spool, dtype, layout),
             layout.jobs,
         ):
-            writer.append(rows, indices, values)
+            writer.append(rows, of_rows)
             done += len(rows)
             report(done / n_rows)
         known = self.table.known
@@ -250,7 +251,7 @@ def in_stored_order(spool: Spool, dtype, layout: RowOrder) -> Iterator[Callable[
 
 
 def _renumbered(loaded: SpooledRows, numbering: Numbering):
-    """(row records, indices, values) of a bucket, in their final order and numbering."""
+    """(row records, packed rows) of a bucket, in their final order and numbering."""
     n, new_label = len(loaded.numbers), numbering.new_label
     order = np.arange(n) if numbering.keep_order else np.lexsort((loaded.numbers, loaded.keys))
     indptr = np.append(0, np.cumsum(loaded.lengths))
@@ -271,7 +272,6 @@ def _renumbered(loaded: SpooledRows, numbering: Numbering):
             raise InputError(f"row {number}: {BEYOND.format(values.dtype)}")
         lengths, nnz = np.diff(row_ends), row_ends[-1]
     rows = np.empty(n, WEIGHTED_ROW if numbering.weighted else ROW)
-    rows["length"] = lengths
     labels = loaded.labels[order]
     if new_label is not None:
         absent = np.isnan(labels)
@@ -281,4 +281,4 @@ def _renumbered(loaded: SpooledRows, numbering: Numbering):
         rows["weight"] = 1.0 if loaded.weights is None else loaded.weights[order]
     rows["sq_norm"] = sq_norms
     rows["source"] = loaded.numbers[order]
-    return rows, indices[:nnz], None if values is None else values[:nnz]
+    return rows, packed(lengths, indices[:nnz], None if values is None else values[:nnz])

@@ -6,6 +6,7 @@ import fcntl
 import io
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,13 @@ from blocksvm.base.inputs import open_input
 from blocksvm.base.objects.remote_path import RemotePath, absolute_name, file_size
 from blocksvm.conversion.feature_ids import BYTES_AN_ID, FULLEST, NameTable
 from blocksvm.formats.file_reader import fingerprint_of_input
+from blocksvm.sources.block import WORD_BYTES
 from blocksvm.sources.source import Step
 from blocksvm.store import codec
 from blocksvm.store.arrays import PIECE
 from blocksvm.store.descriptions import WEIGHTED_ROW, as_json
 from blocksvm.store.reader import Store
-from blocksvm.store.writer import StoreWriter
+from blocksvm.store.writer import StoreWriter, packed
 
 PARTNERS = ("holdout_fingerprint", "training_fingerprint")  # entries of a description that name another store
 # of a description, what that of the changed store begins with
@@ -124,11 +126,23 @@ class ExistingRows:
         """The rows into a writer.  new_label: of a place in the table of labels, as it was begun with ``labels``;
         report(rows) is called as they are written."""
         store, done = self.store, 0
+        repacked = self.ones and writer.value_dtype is not None
         for chunk in range(len(store.chunks)):
             rows = self._records(store.read_rows(chunk), new_label, writer.weighted)
-            writer.copy(rows, int(store.chunks.nnz[chunk]), self._parts(chunk, writer.value_dtype))
+            if repacked:
+                block = store.read_block(np.array([chunk]), None)
+                ones = np.ones(block.n_nonzeros, writer.value_dtype)
+                writer.append(rows, packed(block.lengths, block.indices, ones))
+            else:
+                records = store.parts.of_chunk(chunk)
+                nnz, n_words = int(store.chunks.nnz[chunk]), int(store.chunks.words[chunk])
+                writer.copy(rows, nnz, n_words, [partial(self._part, chunk, *record) for record in records])
             done += len(rows)
             report(done)
+
+    def part_words(self, value_dtype) -> int | None:
+        """Of parts that can be copied into a store of such values."""
+        return None if self.ones and value_dtype is not None else self.store.part_words
 
     def _records(self, rows: np.ndarray, new_label, weighted: bool) -> np.ndarray:
         if weighted and not self.weighted:
@@ -141,40 +155,14 @@ class ExistingRows:
             rows["label"][labelled] = new_label[rows["label"][labelled].astype(np.int64)]
         return rows
 
-    def _parts(self, chunk: int, value_dtype) -> list[Callable[[], tuple]]:
-        """For each part of a chunk what gives its bytes, in any thread."""
-        store, nnz = self.store, int(self.store.chunks.nnz[chunk])
-        parts = []
-        for k, record in enumerate(store.parts.of_chunk(chunk)):
-            n_ones = min(store.chunk_nnz, nnz - k * store.chunk_nnz)
-            if store.value_dtype is not None or value_dtype is None:
-                n_ones = 0
-            parts.append(lambda record=record, n_ones=n_ones: self._part(chunk, record, n_ones, value_dtype))
-        return parts
-
-    def _part(self, chunk: int, record: tuple, n_ones: int, value_dtype) -> tuple:
-        """A part as it is stored, verified; n_ones: values of 1 that it needs from now on."""
-        store = self.store
-        offset, size, values_offset, values_size, checksum = record
-        indices = self._read(chunk, offset, size)
-        values = b"" if store.value_dtype is None else self._read(chunk, values_offset, values_size)
-        if codec.checksum(indices, values) != checksum:
-            raise InputError(f"{self.path}: chunk {chunk}: checksum does not match; make the store again")
-        if n_ones:
-            ones = np.zeros(store.chunk_nnz, value_dtype)
-            ones[:n_ones] = 1.0
-            values, mask = codec.encode_or_store(ones)
-            return indices, (values, mask), codec.checksum(indices, values)
-        if store.value_dtype is None:
-            return indices, (None, 0), checksum
-        stored = len(values) == store.chunk_nnz * np.dtype(store.value_dtype).itemsize
-        return indices, (values, codec.STORED if stored else 0), checksum
-
-    def _read(self, chunk: int, offset: int, size: int) -> bytes:
-        read = self.store.bytes.at(offset, size)
-        if len(read) < size:
+    def _part(self, chunk: int, offset: int, size: int, checksum: int) -> tuple[bytes, int, int]:
+        """A part as it is stored, verified; in any thread."""
+        raw = self.store.bytes.at(offset, size)
+        if len(raw) < size:
             raise InputError(f"{self.path}: chunk {chunk}: is truncated; make the store again")
-        return read
+        if codec.checksum(raw) != checksum:
+            raise InputError(f"{self.path}: chunk {chunk}: checksum does not match; make the store again")
+        return raw, codec.STORED if size == self.store.part_words * WORD_BYTES else 0, checksum
 
     def require_unchanged(self) -> None:
         """InputError where the store has been replaced since it was opened: its place is not taken then."""

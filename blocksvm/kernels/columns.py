@@ -12,19 +12,25 @@ import numpy as np
 from blocksvm.base.vectors import LINE
 from blocksvm.kernels import inlined, inlined_views, kernel
 from blocksvm.kernels.lanes import eight, four, plus, put, times
-from blocksvm.kernels.prefetch import (
+from blocksvm.kernels.rows import (
     HOT_WEIGHTS,
     WEIGHTS_AHEAD,
     add_row,
+    ask_for_weights,
     dot,
     hot_run,
+    length_of,
+    over_runs,
     prefetch,
     prefetch_weights,
     products,
+    unpack,
     value_at,
+    value_in,
 )
 
 ENTRIES_AHEAD = 32  # of 8, 16, 32, 64 the last three are alike on IMDB's words over 5 problems, 8 is slower
+NONZEROS_OF_A_WORD = 2  # of packed rows of text, about
 IN_FLIGHT = 1 << 15  # numbers: a quarter of a second-level cache
 
 
@@ -45,16 +51,13 @@ def column_of(live, s):
 
 
 @inlined
-def prefetch_lanes(indptr, indices, w, width, lanes, n_lanes, row):
+def prefetch_lanes(entries, w, width, lanes, n_lanes, row):
     """Ask for the weights that ``row`` names, in the first ``n_lanes`` of these lanes."""
-    start = indptr[row]
-    at = indptr[row + 1] - 1
-    hot = HOT_WEIGHTS // width
-    while at >= start and indices[at] >= hot:
-        base = np.int64(indices[at]) * width
-        for t in range(n_lanes):
-            prefetch(w, base + lanes[t] * LINE)
-        at -= 1
+    for t in range(n_lanes):
+        ask_for_weights(
+            entries.indptr, entries.indices, entries.longs, entries.shorts, w, np.int64(row), 1, width,
+            np.int64(lanes[t]) * LINE, HOT_WEIGHTS // width,
+        )  # fmt: skip
 
 
 @inlined_views
@@ -63,126 +66,144 @@ def all_lanes(width):
 
 
 @inlined
-def entries_ahead(n_nonzeros, n_rows, width):
+def entries_ahead(indptr, longs, width):
     """How many entries ahead of the one at work the weights are asked for, where those of whole rows ahead, ``width``
     numbers a nonzero, would not stay in the cache until they are wanted; else 0."""
+    n_rows = indptr.shape[0] - 1
+    n_nonzeros = indptr[n_rows] - indptr[0]
+    if longs is not None:
+        n_nonzeros *= NONZEROS_OF_A_WORD
     return ENTRIES_AHEAD if WEIGHTS_AHEAD * n_nonzeros * (width + LINE) > IN_FLIGHT * n_rows else 0
 
 
 @inlined
-def numbers_scores(indices, values, start, stop, w, width, first, bias, ahead, load, z):
+def add_scores(features, begin, n, values, codes, numbers, at, score, others):
+    """``score`` + sum_k value_k w[feature_k] over a run (``rows.over_runs``), in as many columns as ``load`` takes."""
+    w, width, first, ahead, load = others
+    for k in range(n):
+        if ahead > 0 and k + ahead < n:
+            prefetch(w, np.uint64(features[begin + k + ahead]) * width + first)
+        place = np.uint64(features[begin + k]) * width + first
+        score = plus(score, value_in(values, codes, numbers, k, at), load(w, place))
+    return score
+
+
+@inlined
+def numbers_scores(entries, i, w, width, first, bias, ahead, load, z):
     """``lane_scores`` of as many columns as ``load`` (``four``, ``eight``) takes."""
-    stop = np.uint64(stop)
-    ahead = np.uint64(ahead)
     score = times(bias, load(w, np.uint64(w.shape[0]) - width + first))
-    for at in range(np.uint64(start), stop):
-        if ahead > 0 and at + ahead < stop:
-            prefetch(w, np.uint64(indices[at + ahead]) * width + first)
-        score = plus(score, value_at(values, at), load(w, np.uint64(indices[at]) * width + first))
-    put(z, first, score)
+    put(z, first, over_runs(entries, i, add_scores, score, (w, width, first, np.uint64(ahead), load)))
 
 
 @inlined
-def lane_scores(indices, values, start, stop, w, width, first, bias, ahead, z):
-    """``z[c] = <w_c, x> + bias * w_c's last`` for the columns c of the lane that begins at ``first``."""
+def lane_scores(entries, i, w, width, first, bias, ahead, z):
+    """``z[c] = <w_c, x_i> + bias * w_c's last`` for the columns c of the lane that begins at ``first``."""
     if width < LINE:
-        numbers_scores(indices, values, start, stop, w, width, first, bias, ahead, four, z)
+        numbers_scores(entries, i, w, width, first, bias, ahead, four, z)
     else:
-        numbers_scores(indices, values, start, stop, w, width, first, bias, ahead, eight, z)
+        numbers_scores(entries, i, w, width, first, bias, ahead, eight, z)
 
 
 @inlined
-def row_scores(indices, values, start, stop, w, width, bias, lanes, ahead, z):
+def row_scores(entries, i, w, width, bias, lanes, ahead, z):
     """``lane_scores`` in all of these lanes; z (width,)."""
     for t in range(lanes.shape[0]):
         first = np.uint64(lanes[t] * LINE)
-        lane_scores(indices, values, start, stop, w, np.uint64(width), first, bias, ahead, z)
+        lane_scores(entries, i, w, np.uint64(width), first, bias, ahead, z)
 
 
 @inlined
-def add_numbers(indices, values, start, stop, w, width, first, bias, load, steps):
+def add_steps(features, begin, n, values, codes, numbers, at, step, others):
+    """``w[feature_k] += value_k step`` over a run."""
+    w, width, first, load = others
+    for k in range(n):
+        place = np.uint64(features[begin + k]) * width + first
+        put(w, place, plus(load(w, place), value_in(values, codes, numbers, k, at), step))
+    return step
+
+
+@inlined
+def add_numbers(entries, i, w, width, first, bias, load, steps):
     """``add_to_lane`` of as many columns as ``load`` (``four``, ``eight``) takes."""
     step = load(steps, first)
     last = np.uint64(w.shape[0]) - width + first
     put(w, last, plus(load(w, last), bias, step))
-    for at in range(np.uint64(start), np.uint64(stop)):
-        place = np.uint64(indices[at]) * width + first
-        put(w, place, plus(load(w, place), value_at(values, at), step))
+    over_runs(entries, i, add_steps, step, (w, width, first, load))
 
 
 @inlined
-def add_to_lane(indices, values, start, stop, w, width, first, bias, steps):
-    """``w_c += steps[c] * x`` (and the constant feature) for the columns c of the lane that begins at ``first``."""
+def add_to_lane(entries, i, w, width, first, bias, steps):
+    """``w_c += steps[c] * x_i`` (and the constant feature) for the columns c of the lane that begins at ``first``."""
     if width < LINE:
-        add_numbers(indices, values, start, stop, w, width, first, bias, four, steps)
+        add_numbers(entries, i, w, width, first, bias, four, steps)
     else:
-        add_numbers(indices, values, start, stop, w, width, first, bias, eight, steps)
+        add_numbers(entries, i, w, width, first, bias, eight, steps)
 
 
 @inlined
-def add_row_to(indices, values, start, stop, w, width, bias, lanes, n_lanes, steps):
+def add_row_to(entries, i, w, width, bias, lanes, n_lanes, steps):
     """The same in the first ``n_lanes`` of these lanes; steps (width,)."""
     for t in range(n_lanes):
-        add_to_lane(indices, values, start, stop, w, np.uint64(width), np.uint64(lanes[t] * LINE), bias, steps)
+        add_to_lane(entries, i, w, np.uint64(width), np.uint64(lanes[t] * LINE), bias, steps)
 
 
-def decision_values(indptr, indices, values, w, bias, out):
+def decision_values(entries, w, bias, out):
     """``out[i, c] = <w_c, x_i> + bias * w_c's last`` for all rows of a block; w (d + 1, width), out (n, k).  What one
     column does not need is not compiled for it."""
     if w.shape[1] == 1:
-        values_of_column(indptr, indices, values, w.reshape(-1), bias, out.reshape(-1))
+        values_of_column(entries, w.reshape(-1), bias, out.reshape(-1))
     else:
-        values_of_lanes(indptr, indices, values, w, bias, out)
+        values_of_lanes(entries, w, bias, out)
 
 
 @kernel
-def values_of_column(indptr, indices, values, w, bias, out):
+def values_of_column(entries, w, bias, out):
     n = out.shape[0]
     constant = bias * w[w.shape[0] - 1]
-    run = hot_run(indptr, indices)
+    run = hot_run(entries)
     for i in range(n):
         if i + WEIGHTS_AHEAD < n:
-            prefetch_weights(indptr, indices, w, i + WEIGHTS_AHEAD, run)
-        out[i] = dot(indices, values, indptr[i], indptr[i + 1], w) + constant
+            prefetch_weights(entries, w, i + WEIGHTS_AHEAD, run)
+        out[i] = dot(entries, i, w) + constant
 
 
 @kernel
-def values_of_lanes(indptr, indices, values, w, bias, out):
+def values_of_lanes(entries, w, bias, out):
     n, k = out.shape
     width = w.shape[1]
     flat = w.reshape(-1)
     z = np.empty(width)
     lanes = all_lanes(width)
-    ahead = entries_ahead(indptr[n] - indptr[0], n, width)
+    ahead = entries_ahead(entries.indptr, entries.longs, width)
     for i in range(n):
         if ahead == 0 and i + WEIGHTS_AHEAD < n:
-            prefetch_lanes(indptr, indices, flat, width, lanes, lanes.shape[0], i + WEIGHTS_AHEAD)
-        row_scores(indices, values, indptr[i], indptr[i + 1], flat, width, bias, lanes, ahead, z)
+            prefetch_lanes(entries, flat, width, lanes, lanes.shape[0], i + WEIGHTS_AHEAD)
+        row_scores(entries, i, flat, width, bias, lanes, ahead, z)
         for c in range(k):
             out[i, c] = z[c]
 
 
-def add_rows(indptr, indices, values, coefficients, bias, w):
+def add_rows(entries, coefficients, bias, w):
     """``w_c += sum_i coefficients[i, c] * x_i`` (and the constant feature): rebuilds w (d + 1, width) from alpha;
     coefficients (n, k)."""
     if w.shape[1] == 1:
-        add_to_column(indptr, indices, values, coefficients.reshape(-1), bias, w.reshape(-1))
+        add_to_column(entries, coefficients.reshape(-1), bias, w.reshape(-1))
     else:
-        add_to_lanes(indptr, indices, values, coefficients, bias, w)
+        add_to_lanes(entries, coefficients, bias, w)
 
 
 @kernel
-def add_to_column(indptr, indices, values, coefficients, bias, w):
+def add_to_column(entries, coefficients, bias, w):
     last = w.shape[0] - 1
     for i in range(coefficients.shape[0]):
         step = coefficients[i]
         if step != 0.0:
-            add_row(indices, values, indptr[i], indptr[i + 1], step, w)
+            add_row(entries, i, step, w)
             w[last] += step * bias
 
 
 @kernel
-def add_to_lanes(indptr, indices, values, coefficients, bias, w):
+def add_to_lanes(entries, coefficients, bias, w):
     n, k = coefficients.shape
     width = w.shape[1]
     flat = w.reshape(-1)
@@ -195,21 +216,25 @@ def add_to_lanes(indptr, indices, values, coefficients, bias, w):
             if steps[c] != 0.0 and (n_moving == 0 or moving[n_moving - 1] != c // LINE):
                 moving[n_moving] = c // LINE
                 n_moving += 1
-        add_row_to(indices, values, indptr[i], indptr[i + 1], flat, width, bias, moving, n_moving, steps)
+        add_row_to(entries, i, flat, width, bias, moving, n_moving, steps)
 
 
 @kernel
-def sizes_of_products(indptr, indices, values, w, bias, out):
+def sizes_of_products(entries, w, bias, out):
     """``out[i, c] = sum_j |w_jc x_ij|`` with the constant feature, for w (d + 1, width); out (n, k).  The rounding of a
     decision value is proportional to it."""
     last = w.shape[0] - 1
+    longest = 0
+    for i in range(out.shape[0]):
+        longest = max(longest, length_of(entries, i))
+    features, values = np.empty(longest, np.uint32), np.empty(longest)
     for i in range(out.shape[0]):
         for c in range(out.shape[1]):
             out[i, c] = abs(w[last, c] * bias)
-        for e in range(indptr[i], indptr[i + 1]):
-            size = abs(value_at(values, e))
+        for e in range(unpack(entries, i, 0, features, values)):
+            size = abs(values[e])
             for c in range(out.shape[1]):
-                out[i, c] += size * abs(w[indices[e], c])
+                out[i, c] += size * abs(w[features[e], c])
 
 
 @kernel

@@ -6,7 +6,7 @@
 import numpy as np
 
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.prefetch import prefetch
+from blocksvm.kernels.rows import prefetch
 
 LARGEST_COUNT = np.uint32(0xFFFFFFFF)
 BATCH = 128  # ids looked up together

@@ -7,7 +7,7 @@ the products of one row with all of them cost what they have in common.
 import numpy as np
 
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.prefetch import value_at
+from blocksvm.kernels.rows import value_at
 
 LINEAR, POLYNOMIAL, RBF = range(3)
 FLAT = 1e-12  # the least curvature that a pair of rows is given (as in LIBSVM)

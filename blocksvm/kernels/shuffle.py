@@ -8,7 +8,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined, inlined_views, kernel
 from blocksvm.kernels.hash_table import scramble
-from blocksvm.kernels.prefetch import prefetch, prefetch_row, value_at
+from blocksvm.kernels.rows import prefetch, prefetch_entries, value_at
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 LOWER = np.uint64(0xFFFFFFFF)
@@ -165,7 +165,7 @@ def renumber_rows(indptr, positions, values, order, new_index, out_lengths, out_
             for k in range(indptr[order[t + 1]], indptr[order[t + 1] + 1]):
                 prefetch(new_index, positions[k])
         if t + 4 < order.shape[0]:
-            prefetch_row(indptr, positions, values, order[t + 4])
+            prefetch_entries(indptr, positions, values, None, order[t + 4])
         for k in range(start, indptr[i + 1]):
             j = new_index[positions[k]]
             if j >= 0:

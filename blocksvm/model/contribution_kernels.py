@@ -1,11 +1,13 @@
 """The largest terms of a row's decision value."""
 
+import numpy as np
+
 from blocksvm.kernels import kernel
-from blocksvm.kernels.prefetch import value_at
+from blocksvm.kernels.rows import length_of, unpack
 
 
 @kernel
-def largest_contributions(indptr, indices, values, w, width, classes, features, contributions):
+def largest_contributions(entries, w, width, classes, features, contributions):
     """Of each row the terms w_j x_j of its decision value that are largest in magnitude, the largest first, of equals the
     first one in the row; those of 0 are left out.
 
@@ -13,10 +15,14 @@ def largest_contributions(indptr, indices, values, w, width, classes, features, 
     j int64, -1 where a row has fewer terms, contributions float64.
     """
     n = features.shape[1]
+    longest = 0
+    for i in range(features.shape[0]):
+        longest = max(longest, length_of(entries, i))
+    indices, values = np.empty(longest, np.int64), np.empty(longest)
     for i in range(features.shape[0]):
         found = 0
-        for k in range(indptr[i], indptr[i + 1]):
-            term = w[indices[k] * width + classes[i]] * value_at(values, k)
+        for k in range(unpack(entries, i, 0, indices, values)):
+            term = w[indices[k] * width + classes[i]] * values[k]
             size = abs(term)
             if size == 0.0 or (found == n and size <= abs(contributions[i, n - 1])):
                 continue

@@ -13,6 +13,7 @@ import numpy as np
 
 from blocksvm.base.vectors import together
 from blocksvm.kernels.columns import decision_values
+from blocksvm.kernels.rows import Entries
 
 if TYPE_CHECKING:
     from blocksvm.solvers.solver import Completion
@@ -33,40 +34,40 @@ def piece_bytes(n_classes: int, further: int = 0) -> int:
     return 24 * max(PIECE_VALUES, n_classes) + 24 * rows_of_piece(n_classes + further) + more
 
 
-def pieces_of_values(matrix: tuple, w: np.ndarray, constant: float, further: int = 0) -> Pieces:
+def pieces_of_values(entries: Entries, w: np.ndarray, constant: float, further: int = 0) -> Pieces:
     """(rows, decision values (k, m) float64) of consecutive rows, in order.
 
-    matrix: (indptr, indices, values) as a Block has them; w (k, d + 1) float64: a vector for each class, or one alone
+    entries: of a Block, plain or packed; w (k, d + 1) float64: a vector for each class, or one alone
     (k = 1) for two classes, the constant feature's weight last; constant: the value of that feature; further: numbers
     that the caller makes of a row besides.  The values are overwritten by the next piece.  Vectors that lie side by
     side in memory (base/vectors.py) are read together, which is many times as fast.
     """
-    indptr, indices, entries = matrix
-    n, k = len(indptr) - 1, len(w)
+    n, k = len(entries.indptr) - 1, len(w)
     step = rows_of_piece(k + further)
     memory = np.empty(k * min(n, step))
     columns = together(w)
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
-        piece = indptr[start : rows.stop + 1], indices, entries
+        piece = entries.of_rows(rows)
         if columns is not None:
             values = memory[: k * (rows.stop - start)].reshape(-1, k)
-            decision_values(*piece, columns, constant, values)
+            decision_values(piece, columns, constant, values)
             yield rows, values.T
             continue
         values = memory[: k * (rows.stop - start)].reshape(k, -1)
         for weights, out in zip(w, values, strict=True):
-            decision_values(*piece, weights.reshape(-1, 1), constant, out.reshape(-1, 1))
+            decision_values(piece, weights.reshape(-1, 1), constant, out.reshape(-1, 1))
         yield rows, values
 
 
 def decision_pieces(
-    matrix: tuple, w: np.ndarray, constant: float, completion: Completion | None, further: int = 0
+    entries: Entries, w: np.ndarray, constant: float, completion: Completion | None, further: int = 0
 ) -> Pieces:
-    """``pieces_of_values`` as decision values; completion: what makes these of <w, x>, None where they are that."""
-    for rows, values in pieces_of_values(matrix, w, constant, further):
+    """``pieces_of_values`` as decision values; completion: what makes these of <w, x>, None where they are that;
+    it is for plain rows."""
+    for rows, values in pieces_of_values(entries, w, constant, further):
         if completion is not None:
-            completion.complete(matrix, rows, values)
+            completion.complete(entries.of_rows(rows), values)
         yield rows, values
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from blocksvm.base.errors import InputError, option, printable
 from blocksvm.base.memory import Budget
 from blocksvm.base.vectors import together
+from blocksvm.kernels.rows import Entries
 from blocksvm.model.contribution_kernels import largest_contributions
 from blocksvm.store.arrays import read_array, read_text, require_length
 from blocksvm.store.descriptions import ModelMeta
@@ -65,18 +66,15 @@ class Explainer:
                 require_length(features, "name_ends", d)
                 self.text, self.bounds = read_text(features, 0, d)
 
-    def contributions(self, matrix: tuple, rows: slice, classes: np.ndarray, w: np.ndarray) -> Contributions:
-        """Of the rows of a matrix (indptr, indices, values); classes (m,): which of the vectors w (k, d + 1), side by
+    def contributions(self, entries: Entries, classes: np.ndarray, w: np.ndarray) -> Contributions:
+        """Of rows; classes (m,): which of the vectors w (k, d + 1), side by
         side where there are several, is each row's."""
-        indptr, indices, entries = matrix
         columns = together(w)
         flat, width = (w[0], 1) if columns is None else (columns.reshape(-1), columns.shape[1])
         vectors = classes if len(w) > 1 else np.zeros(len(classes), np.int64)
         out = Contributions.empty(len(classes), self.n)
         out.bias[:] = w[vectors, -1]
-        largest_contributions(
-            indptr[rows.start : rows.stop + 1], indices, entries, flat, width, vectors, out.features, out.values
-        )
+        largest_contributions(entries, flat, width, vectors, out.features, out.values)
         return out
 
     def columns(self, contributions: Contributions) -> Iterator[str]:

@@ -64,7 +64,7 @@ class HeldOut:
             _require_some(source, labels)
         if self.n_scored == 0:
             raise InputError(f"{source.name}: none of its rows has a label; name a store of rows that have one")
-        self.source = source = source.reader(labels, self.real)  # the same rows may be trained on
+        self.source = source = source.reader(labels, self.real, packed=True)  # the same rows may be trained on
         self.n_vectors = n_vectors
         self.arena_bytes = largest_chunk_bytes(source)
         # a chunk, the mapping, the weights, and while these are gathered the known positions and their weights
@@ -99,7 +99,7 @@ class HeldOut:
         total = 0.0
         for chunk in range(len(self.source.chunks)):
             block = self.source.read_block(np.array([chunk]), self.arena)
-            pieces = pieces_of_values(block.matrix, weights, bias)
+            pieces = pieces_of_values(block.entries, weights, bias)
             if self.real:
                 total += sum_squared_errors(pieces, block.y)
             else:

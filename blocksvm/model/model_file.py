@@ -26,6 +26,7 @@ from blocksvm.base.user_code import by_user
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.formats.weighing import FeatureFactors
 from blocksvm.kernels.hash_table import hash_ids
+from blocksvm.kernels.rows import Entries
 from blocksvm.losses import check_loss
 from blocksvm.model.decision_values import sets_of
 from blocksvm.model.feature_names import NamedRows, all_names, names_in, names_of, write_feature_names
@@ -201,9 +202,9 @@ class Model:
             places = np.where(hashes[there] == self.feature_ids, there, -1)
         else:
             places = np.where(self.feature_ids < X.shape[1], self.feature_ids, -1)
-        matrix = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
+        entries = Entries(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64))
         values = np.full((1, X.shape[0]), float(self.intercept))
-        Expansion.of(support, places, X.shape[1]).complete(matrix, slice(0, X.shape[0]), values)
+        Expansion.of(support, places, X.shape[1]).complete(entries, values)
         return values[0]
 
     def predict(self, X) -> np.ndarray:

@@ -30,6 +30,7 @@ from blocksvm.formats.file_reader import HDF5, inputs_of, magic_of
 from blocksvm.formats.format import EXPANSION, Reader, ReaderOptions
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.text.text_source import LineLimit, TextPiece
+from blocksvm.kernels.rows import Entries
 from blocksvm.model.decision_values import classes_of, decision_pieces, piece_bytes, rows_of_piece
 from blocksvm.model.explanations import Contributions, Explainer, contributions_wanted
 from blocksvm.model.held_out import stranger_note
@@ -101,11 +102,15 @@ def by_row(values: np.ndarray) -> np.ndarray:
 Explained = Iterator[tuple[slice, np.ndarray, Contributions | None]]  # rows, decision values (k, m), contributions
 
 
-def explained_pieces(matrix: tuple, w: np.ndarray, completion, explainer: Explainer | None) -> Explained:
+def explained_pieces(entries: Entries, w: np.ndarray, completion, explainer: Explainer | None) -> Explained:
     """The decision values of consecutive rows, as ``decision_pieces`` has them, and their contributions, where there is
     an explainer."""
-    for rows, values in decision_pieces(matrix, w, 1.0, completion, 2 * explainer.n if explainer else 0):
-        yield rows, values, explainer.contributions(matrix, rows, classes_of(values), w) if explainer else None
+    for rows, values in decision_pieces(entries, w, 1.0, completion, 2 * explainer.n if explainer else 0):
+        yield (
+            rows,
+            values,
+            (explainer.contributions(entries.of_rows(rows), classes_of(values), w) if explainer else None),
+        )
 
 
 class Coverage:
@@ -230,7 +235,7 @@ class TextScorer:
         unknown = positions < 0
         self.coverage.count(len(positions), int(np.count_nonzero(unknown)))
         positions[unknown] = self.w.shape[-1] - 2
-        yield from explained_pieces((indptr, positions, entries), self.w, self.completion, self.explainer)
+        yield from explained_pieces(Entries(indptr, positions, entries), self.w, self.completion, self.explainer)
 
     def _limit(self, share: float) -> LineLimit:
         """Lines as long as what is left of the memory holds."""
@@ -357,7 +362,7 @@ class StoreScorer:
             return
         block = reader.read_block(np.array([chunk]), arena)
         indptr, indices, _ = block.matrix
-        for part, values, contributions in self._values(block.matrix):
+        for part, values, contributions in self._values(block.entries):
             selected = chosen[part]
             lengths, n_unknown = np.diff(indptr[part.start : part.stop + 1]), 0
             if self.some_unknown:
@@ -400,9 +405,9 @@ class StoreScorer:
             contributions = Contributions(*(array[part] for array in explained)) if n else None
             yield Scores(values, classes[part], store.coding.labels_of_rows(labels[part]), contributions)
 
-    def _values(self, matrix: tuple) -> Explained:
+    def _values(self, entries: Entries) -> Explained:
         """Of consecutive rows."""
-        yield from explained_pieces(matrix, self.weights, self.completion, self.explainer)
+        yield from explained_pieces(entries, self.weights, self.completion, self.explainer)
 
 
 def read_already(names: Sequence[str], settings: Mapping) -> bool:

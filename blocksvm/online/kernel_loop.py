@@ -12,7 +12,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.kernel_machine_loops import kernel_value, products_with
-from blocksvm.kernels.prefetch import value_at
+from blocksvm.kernels.rows import value_at
 from blocksvm.online.loops import importance_of, note
 
 HELD, IN_COLUMNS = range(2)  # entries of sizes: support vectors; how many of them are in columns

@@ -26,7 +26,7 @@ from blocksvm.base.vectors import LINE
 from blocksvm.kernels import inlined, inlined_with, specialised
 from blocksvm.kernels.hash_table import scramble
 from blocksvm.kernels.loss_functions import value
-from blocksvm.kernels.prefetch import prefetch, prefetch_row, strided_dot, value_at
+from blocksvm.kernels.rows import prefetch, prefetch_entries, strided_dot, value_at
 from blocksvm.kernels.shuffle import GOLDEN
 from blocksvm.online.learner import Rule
 from blocksvm.online.memory import Memory, SparseRow
@@ -87,7 +87,7 @@ def fetch_ahead(rows, order, r, memory, on_lines):
     indptr, indices, values, _, _, _ = rows
     columns, width = memory.columns, memory.width
     if r + ROW_AHEAD < order.shape[0]:
-        prefetch_row(indptr, indices, values, order[r + ROW_AHEAD])
+        prefetch_entries(indptr, indices, values, None, order[r + ROW_AHEAD])
     if r + WEIGHTS_AHEAD < order.shape[0]:
         row = order[r + WEIGHTS_AHEAD]
         for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):

@@ -8,7 +8,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined, inlined_with, with_parts
 from blocksvm.kernels.loss_functions import derivative
-from blocksvm.kernels.prefetch import strided_dot, value_at
+from blocksvm.kernels.rows import strided_dot, value_at
 from blocksvm.online.learner import Rule
 from blocksvm.online.memory import Layout, layout, parameters, unsigned
 

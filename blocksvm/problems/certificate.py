@@ -211,13 +211,12 @@ class CertificateSums:
     def scores(self, block: Block) -> np.ndarray:
         """(n, k) float64: the decision values of a block's rows."""
         scores = np.empty((block.n_samples, self.problem.n_problems))
-        indptr, indices, values = block.matrix
+        entries = block.entries
 
         def fill(rows: slice) -> None:
-            ends = indptr[rows.start : rows.stop + 1]
-            decision_values(ends, indices, values, self.w, self.problem.bias, scores[rows])
+            decision_values(entries.of_rows(rows), self.w, self.problem.bias, scores[rows])
 
-        self.threads.over_rows(fill, indptr, self.w.shape[1])
+        self.threads.over_rows(fill, entries.indptr, self.w.shape[1])
         return scores
 
     def within(self, block: Block) -> np.ndarray:
@@ -237,7 +236,7 @@ class CertificateSums:
                 self.squared_error += float(np.square(scores[:, 0] - block.y).sum())
         if alpha is not None and self.rebuilt is not None:
             coefficients = problem.coefficients(alpha, block, np.zeros((len(self.totals), 3)))
-            add_rows(*block.matrix, coefficients, problem.bias, self.rebuilt)
+            add_rows(block.entries, coefficients, problem.bias, self.rebuilt)
             np.abs(coefficients, out=coefficients)
             self.lengths_added += self.by_problem(np.sqrt(block.sq_norms + problem.bias**2) @ coefficients)
 
@@ -320,13 +319,13 @@ def errors_of_scores(block: Block, w: np.ndarray, lengths: np.ndarray, problem) 
     these lengths: m u sum_j |w_j x_ij|, of m operations one after the other; that sum is ||w|| ||x_i|| at most, which
     costs nothing."""
     with np.errstate(over="ignore", invalid="ignore"):
-        operations = np.diff(block.indptr) + 2.0
+        operations = block.lengths + 2.0
         if w.shape[1] == 1:  # four sums are made beside each other
             np.minimum(operations, 0.25 * operations + 6.0, out=operations)
         out = np.multiply.outer(np.sqrt(block.sq_norms + problem.bias**2), lengths)
         out *= UNIT_ROUNDOFF * operations[:, None]
         if not out.max(initial=0.0) * max(1.0, float(np.max(problem.cost))) <= CLOSE * problem.unit:
-            sizes_of_products(*block.matrix, w, problem.bias, out)
+            sizes_of_products(block.entries, w, problem.bias, out)
             out *= UNIT_ROUNDOFF * operations[:, None]
     return out
 

@@ -28,7 +28,7 @@ from blocksvm.kernels.loss_functions import (
     importance_of,
     next_rest,
 )
-from blocksvm.kernels.prefetch import ROW_AHEAD, WEIGHTS_AHEAD, prefetch, prefetch_row
+from blocksvm.kernels.rows import ROW_AHEAD, WEIGHTS_AHEAD, length_of, prefetch, prefetch_row
 
 
 @inlined
@@ -96,7 +96,7 @@ def crammer_singer_pass(rows, order, bias, cost, limits, arrays):
     but with alpha (n, k); bias, cost (k + 1,) by class: as above.  conjugates (k,) gain the changes of a_ik, k != y_i.
     Returns what it does; projected gradients are never below 0.  A row at a corner whose excess lies above
     ``limits.above`` is dropped."""
-    indptr, indices, values, y, weights, sq_norms = rows
+    entries, y, weights, sq_norms = rows
     shrink_above, _, rest_beyond, rest_visits, reading, _ = limits
     columns, alpha, active, rest, conjugates, seen, additions, _, pauses, share = arrays
     width = columns.shape[1]
@@ -111,7 +111,7 @@ def crammer_singer_pass(rows, order, bias, cost, limits, arrays):
     steps = np.zeros(width)
     lanes = all_lanes(width)
     moving = all_lanes(width)
-    in_row = entries_ahead(indptr[indptr.shape[0] - 1], indptr.shape[0] - 1, width)
+    in_row = entries_ahead(entries.indptr, entries.longs, width)
     pg_max = 0.0
     dropped = nonzeros = n_rows_moving = 0
     bias_sq = bias * bias
@@ -119,20 +119,18 @@ def crammer_singer_pass(rows, order, bias, cost, limits, arrays):
     for t in range(n):
         if t + ROW_AHEAD < n:
             ahead = order[t + ROW_AHEAD]
-            prefetch_row(indptr, indices, values, ahead)
+            prefetch_row(entries, ahead)
             prefetch(sq_norms, ahead)
             prefetch(y, ahead)
         if in_row == 0 and t + WEIGHTS_AHEAD < n:
-            prefetch_lanes(indptr, indices, w, width, lanes, lanes.shape[0], order[t + WEIGHTS_AHEAD])
+            prefetch_lanes(entries, w, width, lanes, lanes.shape[0], order[t + WEIGHTS_AHEAD])
         i = order[t]
         label = y[i]
         c = cost[label] * importance_of(weights, i)
         if c == 0.0:
             continue
-        start = indptr[i]
-        stop = indptr[i + 1]
-        nonzeros += stop - start
-        row_scores(indices, values, start, stop, w, width, bias, lanes, in_row, z)
+        nonzeros += length_of(entries, i)
+        row_scores(entries, i, w, width, bias, lanes, in_row, z)
         for j in range(k):
             if j != label:
                 v[j] += 1.0
@@ -174,7 +172,7 @@ def crammer_singer_pass(rows, order, bias, cost, limits, arrays):
                 if n_moving == 0 or moving[n_moving - 1] != j // LINE:
                     moving[n_moving] = j // LINE
                     n_moving += 1
-        add_row_to(indices, values, start, stop, w, width, bias, moving, n_moving, steps)
+        add_row_to(entries, i, w, width, bias, moving, n_moving, steps)
         additions[0] += 1.0
         n_rows_moving += 1
     return pg_max, 0.0, dropped, nonzeros, loss, resting_loss, gain, seen[0], n_rows_moving

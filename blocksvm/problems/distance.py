@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blocksvm.kernels.columns import row_sq_norms
+from blocksvm.kernels.rows import Entries
 
 DISTANCE = "distance"  # under which a model's description has what ``Distance.of`` takes
 
@@ -24,10 +25,9 @@ class Distance:
         distance = description.get(DISTANCE)
         return None if distance is None else cls(distance["sq_norm"])
 
-    def complete(self, matrix: tuple, rows: slice, values: np.ndarray) -> None:
-        """``values`` (1, m), <w, x> of the rows ``rows`` of (indptr, indices, entries)."""
-        indptr, indices, entries = matrix
-        squares = np.empty(rows.stop - rows.start)
-        row_sq_norms(indptr[rows.start : rows.stop + 1], indices, entries, squares)
+    def complete(self, entries: Entries, values: np.ndarray) -> None:
+        """``values`` (1, m), <w, x> of so many plain rows."""
+        squares = np.empty(values.shape[1])
+        row_sq_norms(*entries[:3], squares)
         squares += self.sq_norm - 2.0 * values[0]
         np.sqrt(np.maximum(squares, 0.0, out=squares), out=values[0])

@@ -8,6 +8,7 @@ import numpy as np
 
 from blocksvm.kernels.columns import row_sq_norms
 from blocksvm.kernels.kernel_machine_loops import columns_of, kernel_sums
+from blocksvm.kernels.rows import Entries
 from blocksvm.problems.support_rows import Support
 
 
@@ -39,11 +40,9 @@ class Expansion:
         columns_of(indptr, indices, values, *columns)
         return cls(columns, support.norms, support.coefficients, support.function)
 
-    def complete(self, matrix: tuple, rows: slice, values: np.ndarray) -> None:
-        """``values`` (1, m), <w, x> of the rows ``rows`` of (indptr, indices, entries)."""
-        indptr, indices, entries = matrix
-        part = indptr[rows.start : rows.stop + 1], indices, entries
-        norms = np.empty(rows.stop - rows.start)
+    def complete(self, entries: Entries, values: np.ndarray) -> None:
+        """``values`` (1, m), <w, x> of so many plain rows."""
+        part, norms = entries[:3], np.empty(values.shape[1])
         row_sq_norms(*part, norms)
         work = np.empty(len(self.norms))
         kernel_sums(*part, norms, *self.columns, self.norms, self.coefficients, *self.function, work, values[0])

@@ -19,7 +19,7 @@ from blocksvm.base.settings import Settings, plain
 from blocksvm.base.vectors import LINE, as_columns, width_of
 from blocksvm.kernels.columns import add_rows
 from blocksvm.kernels.loss_functions import AT_REST, UNIT_ROUNDOFF
-from blocksvm.kernels.row_arrays import Rows
+from blocksvm.kernels.rows import BlockRows
 from blocksvm.kernels.shuffle import keep_active
 from blocksvm.losses import require
 from blocksvm.problems.certificate import (
@@ -98,7 +98,7 @@ class Lane:
     """What the kernel takes of one lane (kernels/columns.py) in a visit: rows, reals, its live problems (t,) int32,
     what it updates, and the lane's own order (n,), None where it is alone."""
 
-    rows: Rows
+    rows: BlockRows
     reals: np.ndarray | None
     live: np.ndarray
     arrays: PassArrays
@@ -117,6 +117,7 @@ class DualCD(Solver):
     """
 
     name = "dual-cd"
+    packed = True
     problem: Problem
     needs_output = False
     capabilities = Capabilities(
@@ -276,8 +277,7 @@ class DualCD(Solver):
             lengths = np.sqrt(self.norms(state)[:, 0])
             lengths += np.sqrt(block.sq_norms + problem.bias**2) @ np.abs(coefficients)
             self.history(state)[DRIFT] += 3.0 * UNIT_ROUNDOFF * block.n_samples * lengths
-            indptr, indices, values = block.matrix
-            add_rows(indptr, indices, values, coefficients, problem.bias, w)
+            add_rows(block.entries, coefficients, problem.bias, w)
         return conjugates, largest
 
     # -- visits ------------------------------------------------------------------------------------------------

@@ -30,12 +30,13 @@ from blocksvm.kernels.loss_functions import (
     target_of,
     value,
 )
-from blocksvm.kernels.prefetch import (
+from blocksvm.kernels.rows import (
     ROW_AHEAD,
     WEIGHTS_AHEAD,
     add_row,
     dot,
     hot_run,
+    length_of,
     prefetch,
     prefetch_row,
     prefetch_weights,
@@ -126,14 +127,14 @@ def one_problem_pass(rows, reals, order, objective, limits, arrays, moving):
     """One inner pass over the rows in ``order``, for the only problem; or, with room in ``moving``, the same without a
     step, at one w.  A loop beside ``lane_pass``, whose arrays of scores and steps lie on the way from a row to the next.
 
-    rows: ``Rows``, whose y are codes; reals (n,) float64: the rows' targets where they are real numbers, else None; order
+    rows: ``BlockRows``, whose y are codes; reals (n,) float64: the rows' targets where they are real numbers, else None; order
     (m,) int32, the rows to visit, all active; objective: ``Objective``; limits: ``Limits``; arrays: ``PassArrays``;
     moving (m,) int32, filled with the rows that a step would move, in their order, or (0,).
 
     Returns (pg_max, pg_min, rows dropped, nonzeros, loss sum of the margins seen before each row's own step, the part
     of it that belongs to rows put to rest, increase of D, sum of the shares, rows that move).
     """
-    indptr, indices, values, codes, weights, sq_norms = rows
+    entries, codes, weights, sq_norms = rows
     bias, costs, sides, loss = objective
     shrink_above, shrink_below, rest_beyond, rest_visits, reading, first = limits
     w, alpha = arrays.w.reshape(-1), arrays.alpha.reshape(-1)
@@ -146,15 +147,17 @@ def one_problem_pass(rows, reals, order, objective, limits, arrays, moving):
     dropped = nonzeros = n_moving = n_steps = 0
     bias_sq = bias * bias
     loss_sum = resting_loss = change = gain = shares = 0.0
-    run = hot_run(indptr, indices)
+    run = hot_run(entries)
     for t in range(n):
         if t + ROW_AHEAD < n:
             ahead = order[t + ROW_AHEAD]
-            prefetch_row(indptr, indices, values, ahead)
+            prefetch_row(entries, ahead)
             prefetch(sq_norms, ahead)
             prefetch(alpha, ahead)
+            if t + 2 * ROW_AHEAD < n:
+                prefetch(entries.indptr, order[t + 2 * ROW_AHEAD])
         if t + WEIGHTS_AHEAD < n:
-            prefetch_weights(indptr, indices, w, np.int64(order[t + WEIGHTS_AHEAD]), run)
+            prefetch_weights(entries, w, order[t + WEIGHTS_AHEAD], run)
         i = order[t]
         side = side_of(sides, codes, reals, i, 0)
         cost = cost_of(costs, side, 0) * importance_of(weights, i)
@@ -163,12 +166,10 @@ def one_problem_pass(rows, reals, order, objective, limits, arrays, moving):
             continue
         if not is_awake(rest[i, 0], first):
             continue
-        start = indptr[i]
-        stop = indptr[i + 1]
-        nonzeros += stop - start
+        nonzeros += length_of(entries, i)
         target = target_of(side, reals, i)
         a = alpha[i]
-        z = dot(indices, values, start, stop, w) + bias * w[d]
+        z = dot(entries, i, w) + bias * w[d]
         suffered = value(loss, z, target, cost)
         loss_sum += suffered
         projected, excess = stationarity(loss, a, z, target, cost)
@@ -199,7 +200,7 @@ def one_problem_pass(rows, reals, order, objective, limits, arrays, moving):
             move = (new - a) * direction(loss, target)
             gain -= more + move * (z + 0.5 * move * q)
             alpha[i] = new
-            add_row(indices, values, start, stop, move, w)
+            add_row(entries, i, move, w)
             w[d] += move * bias
             n_steps += 1
     arrays.conjugates[0] += change
@@ -212,7 +213,7 @@ def one_problem_pass(rows, reals, order, objective, limits, arrays, moving):
 def lane_pass(rows, reals, order, objective, limits, live, arrays):
     """``one_problem_pass`` for the live problems of a lane, live (t,) int32; a row is dropped from the visit where every
     one of them would do that."""
-    indptr, indices, values, codes, weights, sq_norms = rows
+    entries, codes, weights, sq_norms = rows
     bias, costs, sides, loss = objective
     shrink_above, shrink_below, rest_beyond, rest_visits, reading, first = limits
     columns, alpha, active, rest, conjugates, seen, additions, scale, pauses, share = arrays
@@ -226,7 +227,7 @@ def lane_pass(rows, reals, order, objective, limits, live, arrays):
     lanes = np.full(1, live[0] // LINE, np.int32)
     first_column = np.uint64(live[0] // LINE * LINE)
     wide = np.uint64(width)
-    in_row = entries_ahead(indptr[indptr.shape[0] - 1], indptr.shape[0] - 1, width)
+    in_row = entries_ahead(entries.indptr, entries.longs, width)
     pg_max = -np.inf
     pg_min = np.inf
     dropped = nonzeros = n_moving = 0
@@ -235,12 +236,12 @@ def lane_pass(rows, reals, order, objective, limits, live, arrays):
     for t in range(n):
         if t + ROW_AHEAD < n:
             ahead = order[t + ROW_AHEAD]
-            prefetch_row(indptr, indices, values, ahead)
+            prefetch_row(entries, ahead)
             prefetch(sq_norms, ahead)
             prefetch(codes, ahead)
             prefetch(alpha, ahead)
         if in_row == 0 and t + WEIGHTS_AHEAD < n and awake_for_some(rest, order[t + WEIGHTS_AHEAD], live, first):
-            prefetch_lanes(indptr, indices, w, width, lanes, 1, order[t + WEIGHTS_AHEAD])
+            prefetch_lanes(entries, w, width, lanes, 1, order[t + WEIGHTS_AHEAD])
         i = order[t]
         row = np.uint64(i)
         importance = importance_of(weights, row)
@@ -259,10 +260,8 @@ def lane_pass(rows, reals, order, objective, limits, live, arrays):
             if with_set:
                 share[row] = AT_REST
             continue
-        start = indptr[row]
-        stop = indptr[row + np.uint64(1)]
-        nonzeros += stop - start
-        lane_scores(indices, values, start, stop, w, wide, first_column, bias, in_row, z)
+        nonzeros += length_of(entries, i)
+        lane_scores(entries, i, w, wide, first_column, bias, in_row, z)
         q = sq_norms[row] + bias_sq
         moves = False
         all_beyond = True
@@ -312,7 +311,7 @@ def lane_pass(rows, reals, order, objective, limits, live, arrays):
             active[row] = 0
             dropped += 1
         if moves:
-            add_to_lane(indices, values, start, stop, w, wide, first_column, bias, steps)
+            add_to_lane(entries, i, w, wide, first_column, bias, steps)
             for s in range(n_awake):
                 steps[awake[s]] = 0.0
             n_moving += 1

@@ -366,7 +366,7 @@ def hot_features(chunk: Block, order: int) -> int:
     sizes = np.diff(chunk.indptr).astype(np.float64)
 
     def products(hot: int) -> float:
-        below = np.append(0, np.cumsum(chunk.indices < hot))[chunk.indptr]
+        below = np.append(0, np.cumsum(chunk.matrix[1] < hot))[chunk.indptr]
         dense = chunk.n_samples * float(hot) ** 2 / IN_A_PANEL
         return dense + float((sizes**2 - np.diff(below).astype(np.float64) ** 2).sum())
 

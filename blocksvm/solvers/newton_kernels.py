@@ -25,7 +25,7 @@ from blocksvm.kernels.loss_functions import (
     side_of,
     target_of,
 )
-from blocksvm.kernels.prefetch import value_at
+from blocksvm.kernels.rows import value_at
 
 PANEL = 128  # rows: two strips of them fill half of a first-level cache
 

@@ -49,6 +49,7 @@ class Pegasos(Solver):
     """
 
     name = "pegasos"
+    packed = True
     needs_output = True
     n_vectors = 1
     capabilities = Capabilities(

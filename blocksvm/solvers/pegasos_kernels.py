@@ -20,7 +20,16 @@ from blocksvm.kernels.loss_functions import (
     target_of,
     value,
 )
-from blocksvm.kernels.prefetch import ROW_AHEAD, WEIGHTS_AHEAD, dot, hot_run, prefetch_row, prefetch_weights, value_at
+from blocksvm.kernels.rows import (
+    ROW_AHEAD,
+    WEIGHTS_AHEAD,
+    dot,
+    hot_run,
+    length_of,
+    prefetch_row,
+    prefetch_weights,
+    unpack,
+)
 
 # ||v||^2 drifts by rounding: it is recomputed at every t that is a multiple of this.
 RENEW_NORM = 1 << 20
@@ -45,7 +54,7 @@ def pegasos_pass(rows, reals, order, batch, objective, curvature, lam, radius, v
 
     Returns (weighted loss sum of the decision values seen before each step, nonzeros, steps with a subgradient).
     """
-    indptr, indices, values, y, weights, sq_norms = rows
+    entries, y, weights, sq_norms = rows
     bias, costs, sides, loss = objective
     d = v.shape[0] - 1
     n = order.shape[0]
@@ -53,25 +62,28 @@ def pegasos_pass(rows, reals, order, batch, objective, curvature, lam, radius, v
     scale, norm, t, scale_sum, steps = scalars[0], scalars[1], scalars[2], scalars[3], scalars[4]
     loss_sum = 0.0
     nonzeros = moved = 0
-    run = hot_run(indptr, indices)
+    run = hot_run(entries)
+    features, values = np.empty(0, np.uint32), np.empty(0)
     for begin in range(0, n, batch):
         finish = min(begin + batch, n)
         # A+ = rows of the sub-batch whose loss has a derivative other than 0
         n_chosen = 0
         for r in range(begin, finish):
             if r + ROW_AHEAD < n:
-                prefetch_row(indptr, indices, values, order[r + ROW_AHEAD])
+                prefetch_row(entries, order[r + ROW_AHEAD])
             if r + WEIGHTS_AHEAD < n:
-                prefetch_weights(indptr, indices, v, order[r + WEIGHTS_AHEAD], run)
+                prefetch_weights(entries, v, order[r + WEIGHTS_AHEAD], run)
             i = order[r]
-            start, stop = indptr[i], indptr[i + 1]
-            nonzeros += stop - start
+            n_entries = length_of(entries, i)
+            nonzeros += n_entries
+            if n_entries > features.shape[0]:
+                features, values = np.empty(2 * n_entries, np.uint32), np.empty(2 * n_entries)
             side = side_of(sides, y, reals, i, 0)
             cost = cost_of(costs, side, 0) * importance_of(weights, i)
             if cost == 0.0:
                 continue
             target = target_of(side, reals, i)
-            z = scale * (dot(indices, values, start, stop, v) + bias * v[d])
+            z = scale * (dot(entries, i, v) + bias * v[d])
             loss_sum += value(loss, z, target, cost)
             slope = derivative(loss, z, target, cost)
             if slope != 0.0:
@@ -104,9 +116,9 @@ def pegasos_pass(rows, reals, order, batch, objective, curvature, lam, radius, v
             if stiffness * length > 1.0:
                 length = 1.0 / stiffness
             c = length / (finish - begin) * steps_of[q] / scale
-            for k in range(indptr[i], indptr[i + 1]):
-                j = indices[k]
-                step = c * value_at(values, k)
+            for k in range(unpack(entries, i, 0, features, values)):
+                j = features[k]
+                step = c * values[k]
                 norm += step * (2.0 * v[j] + step)
                 v[j] += step
                 lagged[j] += scale_sum * step

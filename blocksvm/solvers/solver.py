@@ -18,6 +18,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings
 from blocksvm.base.threads import ALONE, Threads
+from blocksvm.kernels.rows import Entries
 from blocksvm.problems.certificate import Certificate
 from blocksvm.problems.support_rows import Support
 from blocksvm.sources.block import Block
@@ -183,8 +184,8 @@ class Task:
 class Completion(Protocol):
     """Makes decision values of <w, x>, where these are more than that."""
 
-    def complete(self, matrix: tuple, rows: slice, values: np.ndarray) -> None:
-        """In ``values`` (1, m), of the rows ``rows`` of (indptr, indices, entries)."""
+    def complete(self, entries: Entries, values: np.ndarray) -> None:
+        """In ``values`` (1, m), of so many plain rows."""
         ...
 
 
@@ -205,7 +206,7 @@ class Solver(ABC):
     clips_alpha: its w is not made of its dual variables, which may lie beyond their bounds: certificates move them
     there, and add up w(alpha);
     passes_like_decoding: a pass over a block takes about as long as decoding the next one, to which one of the threads
-    is left.
+    is left; packed: it takes packed rows, too.
     """
 
     name: str
@@ -226,6 +227,7 @@ class Solver(ABC):
     threads: Threads = ALONE
     passes_like_decoding: bool = False
     clips_alpha: bool = False
+    packed: bool = False
 
     def plan_memory(self, budget: Budget, source: Source, saved: Mapping | None = None) -> None:
         """Take what is held beside the state and the blocks from the budget, before these are planned; saved: type and

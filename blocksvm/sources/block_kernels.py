@@ -1,8 +1,19 @@
-"""The check of a block before any other kernel may see it."""
+"""Rows between their layouts (kernels/rows.py), and the checks of a block before any other kernel may see it."""
 
 import numpy as np
 
-from blocksvm.kernels import kernel
+from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.rows import (
+    CODED,
+    COLD_BITS,
+    HEADER,
+    HOT,
+    MOST_CODES,
+    counts_of,
+    place_of_values,
+    places_of,
+    unpack,
+)
 from blocksvm.kernels.text_bytes import eight_bytes, float_of_bits
 
 SOUND = 0
@@ -11,62 +22,45 @@ VALUE_NOT_FINITE = 2
 NORM_NOT_FINITE = 3
 LENGTHS_DISAGREE = 4
 INDICES_DO_NOT_RISE = 5
+WORDS_DISAGREE = 6
+
+SLOTS = 1 << 10  # of the table of a row's values, four times as many as it may have
+LOOKED_AT = 16  # values of a row
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # of Fibonacci hashing (Knuth, The Art of Computer Programming, 6.4)
 
 INFINITY_BITS = np.uint64(0x7FF0000000000000)  # of a float64; a number with more, or with a sign, is not a norm
 
 
 @kernel
-def check_rows(indices, values, n_features, indptr):
-    """SOUND, or the first kind of fault among the entries of a run of rows.
-
-    indptr: those of row i lie from indptr[i] - indptr[0] on, and their indices must rise, so that none is there twice,
-    which is seen in the same sweep; None: they may be in any order.
-    """
-    n = indices.shape[0]
-    largest = np.uint32(indices[0]) if n > 0 else np.uint32(0)
-    falls = np.int64(0)  # they may fall only where a row begins
-    for k in range(1, n):
-        largest = max(largest, np.uint32(indices[k]))  # a negative index is a large one
-        if indptr is not None:
-            falls += np.int64(indices[k] <= indices[k - 1])
-    if n > 0 and largest >= np.uint32(n_features):
+def check_entries(indices, values, n_features):
+    """SOUND, or the first kind of fault among plain entries: a negative index is a large one."""
+    fault = largest = np.int64(0)
+    for k in range(np.uint64(indices.shape[0])):
+        largest = max(largest, np.int64(np.uint32(indices[k])))
+        if values is not None:
+            fault |= np.int64(not np.isfinite(values[k]))
+    if indices.shape[0] > 0 and largest >= n_features:
         return INDEX_OUT_OF_RANGE
-    if indptr is not None:
-        for i in range(1, indptr.shape[0] - 1):
-            k = indptr[i] - indptr[0]
-            if k > 0 and k < indptr[i + 1] - indptr[0]:
-                falls -= np.int64(indices[k] <= indices[k - 1])
-    if falls != 0:
-        return INDICES_DO_NOT_RISE
-    fault = False
-    if values is not None:
-        for k in range(values.shape[0]):
-            fault |= not np.isfinite(values[k])
     return VALUE_NOT_FINITE if fault else SOUND
 
 
 @kernel
-def fill_rows(raw, record_bytes, first_entry, last_entry, first_row, labels, indptr, norm_bits, rows, y):
+def fill_rows(raw, record_bytes, first_row, labels, norm_bits, rows, y):
     """The records of a run of rows to their place in a block, in one sweep: SOUND or the kind of the fault.
 
-    raw uint8: records of ``record_bytes`` with the length (uint32) at 0, the label at 4 and ||x||^2 at 12, float64 both.
-    labels (k,) float64, rising: y is -1 and +1 for two, the label's place for more, 0 for none; a label that is not
-    among them is 0 of two, -1 of more.  Writes indptr (n + 1,) from ``first_entry``, which must lead to ``last_entry``;
-    norm_bits (n,) uint64, the bits of sq_norms; rows (n,) int64 from ``first_row``; y (n,) int16.
+    raw uint8: records of ``record_bytes`` with the label at 0 and ||x||^2 at 8, float64 both.  labels (k,) float64, rising:
+    y is -1 and +1 for two, the label's place for more, 0 for none; a label that is not among them is 0 of two, -1 of
+    more.  Writes norm_bits (n,) uint64, the bits of sq_norms; rows (n,) int64 from ``first_row``; y (n,) int16.
     """
     k = labels.shape[0]
-    total = first_entry
     largest = np.uint64(0)
-    indptr[0] = total
     for i in range(rows.shape[0]):
         at = i * record_bytes
-        total += np.int64(eight_bytes(raw, at) & np.uint64(0xFFFFFFFF))
-        indptr[i + 1] = total
-        bits = eight_bytes(raw, at + 12)
+        bits = eight_bytes(raw, at + 8)
         largest = max(largest, bits)
         norm_bits[i] = bits
         rows[i] = first_row + i
-        label = float_of_bits(eight_bytes(raw, at + 4))
+        label = float_of_bits(eight_bytes(raw, at))
         code = 0
         if k == 2:
             code = np.int64(label == labels[1]) - np.int64(label == labels[0])
@@ -80,6 +74,163 @@ def fill_rows(raw, record_bytes, first_entry, last_entry, first_row, labels, ind
                     high = middle
             code = low if labels[low] == label else -1
         y[i] = code
-    if total != last_entry:
-        return LENGTHS_DISAGREE
     return NORM_NOT_FINITE if largest >= INFINITY_BITS else SOUND
+
+
+@kernel
+def place_rows(longs, size, first, n_nonzeros, indptr, lengths):
+    """Where packed rows lie among the words (2 m,) uint32, which they must fill: SOUND or the kind of the fault.
+
+    size: bytes of a value, 0 where all are 1; indptr (n + 1,) from ``first`` on; lengths (n,): how many entries each has,
+    ``n_nonzeros`` together."""
+    n_words = np.uint64(longs.shape[0] // 2)
+    at = total = np.uint64(0)
+    for i in range(lengths.shape[0]):
+        if at >= n_words:
+            return WORDS_DISAGREE
+        indptr[i] = first + np.int64(at)
+        n_hot, n_cold, count = counts_of(longs, at)
+        n = n_hot + n_cold
+        lengths[i] = n
+        total += n
+        codes, numbers = place_of_values(at, n_hot, n_cold, count if size > 0 else np.uint64(0), max(size, np.uint64(1)))
+        end = codes if size == 0 else size * (numbers + (count if count > 0 else n))
+        at = (end + np.uint64(HEADER - 1)) // np.uint64(HEADER)
+    indptr[lengths.shape[0]] = first + np.int64(at)
+    if at != n_words:
+        return WORDS_DISAGREE
+    return SOUND if total == np.uint64(n_nonzeros) else LENGTHS_DISAGREE
+
+
+@inlined
+def code_row(bits, first, n, most, codes, slots, owners, found):
+    """The codes (uint8) of the n values whose bits begin at ``first``, by their first occurrence, and in ``found`` where
+    each different one is first; returns how many these are, or -1 where they are more than ``most``, or no two of the first
+    ones are equal.  slots (SLOTS,) int64
+    and owners (SLOTS,) int64, of other rows or -1, are working space: a slot is this row's where its owner is ``first``."""
+    repeated = False  # rows of measurements have hardly a value twice, which a few of them tell
+    for k in range(min(n, np.uint64(LOOKED_AT))):
+        for other in range(k):
+            repeated |= bits[first + k] == bits[first + other]
+    if not repeated:
+        return -1
+    count = 0
+    for k in range(n):
+        value = np.uint64(bits[first + k])
+        slot = (value * GOLDEN) >> np.uint64(54)
+        while owners[slot] == np.int64(first) and bits[first + np.uint64(found[slots[slot]])] != bits[first + k]:
+            slot = (slot + np.uint64(1)) & np.uint64(SLOTS - 1)
+        if owners[slot] != np.int64(first):
+            if count == most:
+                return -1
+            owners[slot] = first
+            slots[slot] = count
+            found[count] = k
+            count += 1
+        codes[k] = slots[slot]
+    return count
+
+
+@kernel
+def pack_rows(lengths, indices, values, bits, longs, shorts, codes, numbers, sizes):
+    """Pack rows of these lengths (n,), one after the other: indices (nnz,) int32, ascending, values (nnz,) or None, bits
+    their bits; longs, shorts, codes and numbers: room for the words, all 0, as ``Entries`` has it; sizes (n,) uint32: the
+    words of each row.  Returns the words written.  Values are coded where that takes fewer bytes and some of
+    the first ones are equal."""
+    slots, owners = np.empty(SLOTS, np.int64), np.full(SLOTS, -1, np.int64)
+    found = np.empty(MOST_CODES, np.int64)
+    longest = 0
+    for i in range(lengths.shape[0]):
+        longest = max(longest, lengths[i])
+    row_codes = np.empty(longest, np.uint8)
+    first = at = np.uint64(0)
+    one = np.uint64(1)
+    for i in range(lengths.shape[0]):
+        n = np.uint64(lengths[i])
+        n_hot = np.uint64(0)
+        for k in range(first, first + n):
+            n_hot += np.uint64(indices[k] < HOT)
+        count = np.int64(-1)
+        if values is not None and n > 0 and (n - n_hot) >> np.uint64(COLD_BITS) == 0:
+            size = np.uint64(values.itemsize)
+            most = min(np.uint64(MOST_CODES), (n * (size - one) - one) // size)
+            count = code_row(bits, first, n, np.int64(most), row_codes, slots, owners, found)
+        head = np.uint64(2) * at
+        longs[head] = np.uint32(n_hot) | (CODED if count > 0 else np.uint32(0))
+        longs[head + one] = np.uint32(n - n_hot) | (np.uint32(count - 1) << COLD_BITS if count > 0 else np.uint32(0))
+        place = head + np.uint64(2)
+        for k in range(n - n_hot):
+            longs[place + k] = indices[first + n_hot + k]
+        place = np.uint64(2) * (place + n - n_hot)
+        for k in range(n_hot):
+            shorts[place + k] = indices[first + k]
+        place = np.uint64(2) * (place + n_hot)
+        if values is not None and n > 0:
+            size = np.uint64(values.itemsize)
+            if count > 0:
+                if count > 1:
+                    for k in range(n):
+                        codes[place + k] = row_codes[k]
+                    place += n
+                place = (place + size - one) // size
+                for k in range(np.uint64(count)):
+                    numbers[place + k] = values[first + np.uint64(found[k])]
+                place = size * (place + np.uint64(count))
+            else:
+                place = (place + size - one) // size
+                for k in range(n):
+                    numbers[place + k] = values[first + k]
+                place = size * (place + n)
+        end = (place + np.uint64(HEADER - 1)) // np.uint64(HEADER)
+        sizes[i] = end - at
+        at = end
+        first += n
+    return np.int64(at)
+
+
+@inlined
+def rises(features, first, n, below):
+    """Whether the n features from ``first`` on rise and end below ``below``."""
+    falls = np.int64(0)
+    for k in range(first + np.uint64(1), first + n):
+        falls += np.int64(features[k] <= features[k - np.uint64(1)])
+    return falls == 0 and (n == 0 or np.int64(features[first + n - np.uint64(1)]) < below)
+
+
+@inlined
+def check_values(values, codes, n, count, first, numbers):
+    """SOUND, or the fault of a packed row's values."""
+    if values is None:
+        return WORDS_DISAGREE if count > 0 else SOUND
+    largest = np.uint64(0)
+    if count > 1:
+        for k in range(first, first + n):
+            largest = max(largest, np.uint64(codes[k]))
+    fault = False
+    for k in range(numbers, numbers + (count if count > 0 else n)):
+        fault |= not np.isfinite(values[k])
+    return WORDS_DISAGREE if largest > 0 and largest >= count else VALUE_NOT_FINITE if fault else SOUND
+
+
+@kernel
+def check_words(entries, n_features):
+    """SOUND, or the first fault of packed rows that ``place_rows`` has placed: features must rise, codes be of values that
+    are there, and values be finite."""
+    longs, values = entries.longs, entries.values
+    for i in range(entries.indptr.shape[0] - 1):
+        n_hot, n_cold, count, cold, hot, codes, numbers = places_of(entries.indptr, longs, values, i)
+        if not rises(entries.shorts, hot, n_hot, n_features):
+            return INDICES_DO_NOT_RISE
+        if not rises(longs, cold, n_cold, n_features) or (n_cold > 0 and longs[cold] < HOT):
+            return INDICES_DO_NOT_RISE
+        code = check_values(values, entries.codes, n_hot + n_cold, count, codes, numbers)
+        if code != SOUND:
+            return code
+    return SOUND
+
+
+@kernel
+def unpack_rows(entries, to, indices, values):
+    """The packed rows one after the other, from entry ``to`` of plain rows on; values None: not wanted."""
+    for i in range(entries.indptr.shape[0] - 1):
+        to = np.int64(unpack(entries, i, to, indices, values))

@@ -12,7 +12,7 @@ import numpy as np
 from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.memory import MEMORY
 from blocksvm.sources.block import Arena, Block
-from blocksvm.sources.source import ReadingCost, Source, bytes_of_blocks
+from blocksvm.sources.source import ReadingCost, Source
 
 FORESEEN = 16  # blocks that a source may begin to read beforehand
 
@@ -110,16 +110,14 @@ def iterate_blocks(source: Source, memory: int | str) -> Iterator[Block]:
     memory, chunks = int(MEMORY.checked(memory)), source.chunks
     limit = memory // 2
     plan: list[list[int]] = [[]]
-    rows = nnz = 0
-    for chunk, (n, entries) in enumerate(zip(chunks.n_rows.tolist(), chunks.nnz.tolist(), strict=True)):
-        if plan[-1] and bytes_of_blocks(source, rows + n, nnz + entries) > limit:
+    rows, size, sizes = 0, 0, source.sizes
+    for chunk, (n, more) in enumerate(zip(chunks.n_rows.tolist(), sizes.tolist(), strict=True)):
+        if plan[-1] and source.shape.block_bytes(rows + n, size + more) > limit:
             plan.append([])
-            rows = nnz = 0
+            rows = size = 0
         plan[-1].append(chunk)
-        rows, nnz = rows + n, nnz + entries
-    need = max(
-        bytes_of_blocks(source, int(chunks.n_rows[b].sum()), int(chunks.nnz[b].sum())) for b in map(np.array, plan)
-    )
+        rows, size = rows + n, size + more
+    need = max(source.shape.block_bytes(int(chunks.n_rows[b].sum()), int(sizes[b].sum())) for b in map(np.array, plan))
     if need > limit:
         raise InputError(
             f"{option('memory', Bytes(memory))} is too small: two blocks of one chunk need "

@@ -13,9 +13,9 @@ from blocksvm.base.labels import NUMBERS, STRINGS, Coding, Labels, count_labels,
 from blocksvm.kernels.columns import row_sq_norms
 from blocksvm.kernels.shuffle import gather_rows
 from blocksvm.sources.block import Arena, Block
-from blocksvm.sources.block_kernels import INDEX_OUT_OF_RANGE, SOUND, check_rows
+from blocksvm.sources.block_kernels import INDEX_OUT_OF_RANGE, SOUND, check_entries
 from blocksvm.sources.frequency import by_frequency
-from blocksvm.sources.source import ChunkTable, Source, chunk_nonzeros, new_block
+from blocksvm.sources.source import ChunkTable, Source, chunk_nonzeros
 
 PIECE = 1 << 18  # dense entries that are compressed at once
 
@@ -53,7 +53,7 @@ class Matrix(Source):
         self.indices = _plain(X.indices, np.int32)
         data = _plain(X.data, X.data.dtype if X.data.dtype in (np.float32, np.float64) else np.float64)
         self.values = None if X.nnz and (data == 1).all() else data
-        code = check_rows(self.indices, self.values, d, None)
+        code = check_entries(self.indices, self.values, d)
         if code != SOUND:
             if code != INDEX_OUT_OF_RANGE:
                 require_finite(X)
@@ -113,8 +113,8 @@ class Matrix(Source):
         values = [label if label_table is None else label_table.index(label) for label, _ in counts]
         return [float(self.weights[self.y_stored == value].sum()) for value in values]
 
-    def reader(self, labels: Labels | None = None, real: bool = False) -> Self:
-        other = super().reader(labels, real)
+    def reader(self, labels: Labels | None = None, real: bool = False, packed: bool = False) -> Self:
+        other = super().reader(labels, real, packed)
         if other.coding is not self.coding:
             other.y = other.coding.y(self.y_stored)
         return other
@@ -132,7 +132,7 @@ class Matrix(Source):
                 self.indptr, self.indices, self.values, self.y, self.sq_norms, rows, self.n_features, self.weights
             )
         nnz = int(self.chunks.nnz[chunks].sum())
-        block = new_block(self, n, nnz, arena)
+        block = self.shape.new_block(arena, n, nnz, self.n_features)
         indptr, rows = block.indptr, block.rows
         rows[:] = self.chunks.rows(chunks)
         gather_rows(self.indptr, self.indices, self.values, rows, indptr[1:], block.indices, block.values)

@@ -12,7 +12,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import NUMBERS, Coding, Labels
-from blocksvm.sources.block import INDEX_BYTES, Arena, Block, block_bytes, carve_block, row_bytes
+from blocksvm.sources.block import Arena, Block, Shape
 
 # Small chunks mix well when blocks are redrawn from them, but each costs some seventeen microseconds of Python to read:
 # some 400 a store where the data allows, between these bounds of nonzeros.  With 800, five data sets took as many
@@ -24,11 +24,13 @@ LARGEST_CHUNK = 262_144
 
 @dataclass(frozen=True, slots=True)
 class ChunkTable:
-    """Where the chunks lie among the rows: first_row, n_rows, nnz (n_chunks,) int64 each."""
+    """Where the chunks lie among the rows: first_row, n_rows, nnz and words (n_chunks,) int64 each; words: of packed
+    rows, None where there are none."""
 
     first_row: np.ndarray
     n_rows: np.ndarray
     nnz: np.ndarray
+    words: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.nnz)
@@ -78,7 +80,8 @@ class Source(ABC):
     weights of the rows of each of label_counts, summed, or None where all are 1; total_weight: those of all rows (where
     all are 1: n_samples); n_unlabelled: rows without a label; fingerprint: equal only for equal rows in equal order;
     weighted: some row has another weight than 1; named: features have names; shuffled: the rows are in random order
-    already; in_memory: a block of everything is no copy; cost: of reading, as far as this consumer is.
+    already; in_memory: a block of everything is no copy; packed: blocks have packed rows; cost: of reading, as far as
+    this consumer is.
     """
 
     name: str
@@ -99,6 +102,7 @@ class Source(ABC):
     named: bool = False
     shuffled: bool = False
     in_memory: bool = False
+    packed: bool = False
     cost: ReadingCost = field(default_factory=ReadingCost)
 
     @property
@@ -107,21 +111,36 @@ class Source(ABC):
         return self.coding.labels
 
     @property
-    def row_bytes(self) -> int:
-        """The bytes of a block's row, beside its entries."""
-        return row_bytes(self.coding.real, self.weighted)
+    def shape(self) -> Shape:
+        """What its blocks consist of."""
+        dtype = {0: None, 4: np.float32, 8: np.float64}[self.value_bytes]
+        return Shape(self.packed, dtype, self.coding.real, self.weighted)
 
-    def reader(self, labels: Labels | None = None, real: bool = False) -> Self:
+    @property
+    def sizes(self) -> np.ndarray:
+        """(n_chunks,) int64: the words of each chunk's rows in a block, or their entries."""
+        if not self.packed:
+            return self.chunks.nnz
+        assert self.chunks.words is not None
+        return self.chunks.words
+
+    @property
+    def size(self) -> int:
+        """Of all chunks."""
+        return int(self.sizes.sum())
+
+    def reader(self, labels: Labels | None = None, real: bool = False, packed: bool = False) -> Self:
         """The same rows for another consumer, with buffers, decoders and costs of its own; to be closed by ``close``,
         or when this source is closed.
 
         labels: those by which ``y`` is made (None: this source's); real: y float64 is the label itself, which must be a
-        number.
+        number; packed: its blocks have packed rows, where the source has them.
         """
         if real and self.label_kind != NUMBERS:
             raise InputError(f"{self.name}: its labels are {self.label_kind}, and real numbers are needed")
         other = copy(self)
         other.cost = ReadingCost()
+        other.packed = self.packed or (packed and self.chunks.words is not None)
         if labels is not None or real:
             other.coding = Coding(labels, self.coding.source_labels, real)
         return other
@@ -185,24 +204,12 @@ class Source(ABC):
 
 def block_bytes_of_chunks(source: Source) -> np.ndarray:
     """(n_chunks,): what each chunk takes in a block."""
-    chunks = source.chunks
-    return chunks.nnz * (INDEX_BYTES + source.value_bytes) + chunks.n_rows * source.row_bytes
-
-
-def bytes_of_blocks(source: Source, n_rows: int, nnz: int) -> int:
-    """Memory that an arena needs for a block of this size from this source."""
-    return block_bytes(n_rows, nnz, source.value_bytes, source.coding.real, source.weighted)
+    return source.sizes * source.shape.element_bytes + source.chunks.n_rows * source.shape.row_bytes
 
 
 def largest_chunk_bytes(source: Source) -> int:
     """Memory that an arena needs for any one chunk of this source."""
-    return bytes_of_blocks(source, int(source.chunks.n_rows.max()), int(source.chunks.nnz.max()))
-
-
-def new_block(source: Source, n_rows: int, nnz: int, arena: Arena | None = None) -> Block:
-    """An unfilled Block of this size in the arena's memory (None: in memory of its own), for rows of this source."""
-    dtype = {0: None, 4: np.float32, 8: np.float64}[source.value_bytes]
-    return carve_block(arena, n_rows, nnz, dtype, source.n_features, source.coding.real, source.weighted)
+    return source.shape.block_bytes(int(source.chunks.n_rows.max()), int(source.sizes.max()))
 
 
 def first_chunk(source: Source, real: bool = False) -> Block:

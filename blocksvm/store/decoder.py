@@ -18,6 +18,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.outputs.writing import named_errors
+from blocksvm.kernels.rows import Entries
 from blocksvm.sources import block_kernels as kernels
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import ReadingCost
@@ -33,11 +34,11 @@ LONGEST_RUN = 8  # chunks
 CHUNKS_AHEAD = 16  # how many chunks ahead, at least, the system is asked to read from the disk
 
 FAULTS = {
-    kernels.INDEX_OUT_OF_RANGE: "a feature index is out of range",
     kernels.VALUE_NOT_FINITE: "a value is not finite",
     kernels.NORM_NOT_FINITE: "a row's norm is not a number",
     kernels.LENGTHS_DISAGREE: "rows and nonzeros disagree",
-    kernels.INDICES_DO_NOT_RISE: "the features of a row do not rise",
+    kernels.INDICES_DO_NOT_RISE: "the features of a row do not rise, or are out of range",
+    kernels.WORDS_DISAGREE: "rows and their words disagree",
 }
 
 
@@ -174,8 +175,8 @@ class DiskReads(ChunkReads):
 class SharedWork:
     """The runs of chunks that make one block, handed out one after the other to every thread that asks.
 
-    A run is (chunks, row, entry, end, ahead), as ``Decoder.decode`` takes it: each knows its place beforehand, so that
-    the block is the same whichever thread decodes a chunk.
+    A run is (chunks, row, element, end, ahead), as ``Decoder.decode`` takes it: each knows its place beforehand, so
+    that the block is the same whichever thread decodes a chunk.
     """
 
     def __init__(self, block: Block, runs: list[tuple]):
@@ -221,9 +222,8 @@ class Decoder:
 
     def __init__(self, store):
         self.store = store
-        self.packed = np.empty(0, np.uint8)  # the part being decoded, as the file has it
-        self.padded_indices = np.empty(0, np.int32)  # for a part whose padding has no room in the block
-        self.padded_values = None
+        self.compressed = np.empty(0, np.uint8)  # the part being decoded, as the file has it
+        self.words = np.empty(0, np.uint64)  # for what is not decoded to its place
         self.reads = store.bytes.reads()
 
     def settle(self, cost: ReadingCost) -> None:
@@ -235,14 +235,14 @@ class Decoder:
         cost.seconds_decoding += spent.seconds_decoding
         self.reads.cost = ReadingCost()
 
-    def decode(self, block: Block, chunks: list[int], row: int, entry: int, end: int, ahead: list[int]) -> None:
-        """Fill the block from position (row, entry) with the chunks; nothing at or after entry ``end`` is touched.
-        ahead: chunks that will be wanted soon."""
+    def decode(self, block: Block, chunks: list[int], row: int, element: int, end: int, ahead: list[int]) -> None:
+        """Fill the block with the chunks from a row and a word or entry on; nothing from ``end`` on is touched.  ahead:
+        chunks that will be wanted soon."""
         try:
             self.reads.begin(chunks, ahead)
             with codec.one_thread():  # once for all chunks: it takes a lock
                 for chunk in chunks:
-                    row, entry = self._decode_chunk(block, chunk, row, entry, end)
+                    row, element = self._decode_chunk(block, chunk, row, element, end)
         finally:
             self.reads.end()
 
@@ -280,84 +280,98 @@ class Decoder:
             raise self._broken(chunk, fault)
         return rows
 
-    def _decode_chunk(self, block: Block, chunk: int, row: int, entry: int, end: int) -> tuple[int, int]:
-        """Decode a chunk to position (row, entry) of a block; returns the position after it."""
+    def _decode_chunk(self, block: Block, chunk: int, row: int, element: int, end: int) -> tuple[int, int]:
+        """Decode a chunk to a row and a word or entry of a block; returns those after it."""
         began, read_before = time.perf_counter(), self.reads.cost.seconds_reading
-        store = self.store
+        store, packed = self.store, block.words is not None
         rows = self.read_rows(chunk)
-        n = len(rows)
-        stop = entry + int(store.chunks.nnz[chunk])
-        for k, record in enumerate(store.parts.of_chunk(chunk)):
-            start = entry + k * store.chunk_nnz
-            self._decode_part(block, chunk, record, start, min(stop, start + store.chunk_nnz), end)
+        n, n_words = len(rows), int(store.chunks.words[chunk])
+        stop = element + int(store.sizes[chunk])
         here = slice(row, row + n)
         coding = store.coding
         codes = block.y[here] if coding.by_kernel else np.empty(n, np.int16)
         code = kernels.fill_rows(
-            np.frombuffer(rows, np.uint8), rows.itemsize, entry, stop, int(store.chunks.first_row[chunk]), coding.table,
-            block.indptr[row : row + n + 1], block.sq_norms[here].view(np.uint64), block.rows[here], codes,
+            np.frombuffer(rows, np.uint8), rows.itemsize, int(store.chunks.first_row[chunk]), coding.table,
+            block.sq_norms[here].view(np.uint64), block.rows[here], codes,
         )  # fmt: skip
+        words = self._decode_words(chunk, block.words[element:end] if packed else None, n_words)
+        entries, lengths = self._placed(chunk, words, n, block.stored_lengths[here] if packed else None)
+        if code != kernels.SOUND:
+            raise self._broken(chunk, FAULTS[code])
+        starts = block.indptr[row : row + n + 1]
+        if packed:
+            np.add(entries.indptr, element, out=starts)
+        else:
+            starts[0] = element
+            np.cumsum(lengths, out=starts[1:])
+            starts[1:] += element
+            values = None if block.values is None else block.values[:stop]
+            kernels.unpack_rows(entries, element, block.indices[:stop], values)
         if not coding.by_kernel:
             block.y[here] = coding.y(rows["label"])
         if store.numbered:
             block.rows[here] = rows["source"]
         if store.weighted:
             block.weights[here] = rows["weight"]
-        if code == kernels.SOUND:
-            values = None if block.values is None else block.values[entry:stop]
-            code = kernels.check_rows(
-                block.indices[entry:stop], values, store.n_features, block.indptr[row : row + n + 1]
-            )
-        if code != kernels.SOUND:
-            raise self._broken(chunk, FAULTS[code])
         reading = self.reads.cost.seconds_reading - read_before
         self.reads.cost.seconds_decoding += time.perf_counter() - began - reading
         return row + n, stop
 
-    def _decode_part(self, block: Block, chunk: int, record, start: int, stop: int, end: int) -> None:
-        """Decode one part to entries start..stop of the block.
+    def _placed(self, chunk: int, words: np.ndarray, n: int, lengths: np.ndarray | None) -> tuple[Entries, np.ndarray]:
+        """The n rows of a chunk among its words, and their lengths (n,), int32.  Whether they are sound is looked at
+        once: afterwards their checksums tell."""
+        store, dtype = self.store, self.store.value_dtype
+        indptr, lengths = np.empty(n + 1, np.int64), np.empty(n, np.int32) if lengths is None else lengths
+        longs, *others = (words.view(kind) for kind in (np.uint32, np.uint16, np.uint8))
+        entries = Entries(indptr, None, None if dtype is None else words.view(dtype), longs, *others)
+        code = kernels.place_rows(longs, np.uint64(store.value_bytes), 0, store.chunks.nnz[chunk], indptr, lengths)
+        if code == kernels.SOUND and not store.checked[chunk]:
+            code = kernels.check_words(entries, store.n_features)
+        if code != kernels.SOUND:
+            raise self._broken(chunk, FAULTS[code])
+        store.checked[chunk] = True
+        return entries, lengths
+
+    def _decode_words(self, chunk: int, place: np.ndarray | None, n_words: int) -> np.ndarray:
+        """The words of a chunk, in ``place`` (None: in this decoder's own).
 
         A part is decoded whole: its padding is overwritten by the next one, or, where it would run over what this
         thread owns, does not get into the block.
         """
-        length = self.store.chunk_nnz
-        direct = start + length <= end
-        if direct:
-            indices = block.indices[start : start + length]
-            values = None if block.values is None else block.values[start : start + length]
-        else:
-            indices, values = self._padded(block)
-        indices_offset, middle, values_offset, values_size, checksum = record
-        # values that hardly compress were stored as they are, and are read straight to their place
-        stored = values is not None and values_size == values.nbytes
-        if len(self.packed) < self.store.parts.largest_part:
-            self.packed = np.empty(self.store.parts.largest_part, np.uint8)
-        packed = memoryview(self.packed)
-        place = memoryview(values).cast("B") if stored else packed[middle : middle + values_size]
-        if values_offset == indices_offset + middle:  # where the file has them one after the other, one call
-            raw, raw_values = self._read(chunk, indices_offset, packed[:middle], place)
-        else:
-            (raw,) = self._read(chunk, indices_offset, packed[:middle])
-            (raw_values,) = (place,) if values is None else self._read(chunk, values_offset, place)
-        if codec.checksum(raw, raw_values) != checksum:
+        size = self.store.part_words
+        target = self._own_words if place is None else place
+        for k, record in enumerate(self.store.parts.of_chunk(chunk)):
+            start, stop = k * size, (k + 1) * size
+            if stop <= len(target):
+                self._decode_part(chunk, record, target[start:stop])
+            else:
+                own = self._own_words[:size]
+                self._decode_part(chunk, record, own)
+                target[start:n_words] = own[: n_words - start]
+        return target[:n_words]
+
+    @property
+    def _own_words(self) -> np.ndarray:
+        """Room for any chunk."""
+        if not len(self.words):
+            self.words = np.empty(int(self.store.parts.n_parts.max()) * self.store.part_words, np.uint64)
+        return self.words
+
+    def _decode_part(self, chunk: int, record: tuple, words: np.ndarray) -> None:
+        """Decode one part to its words."""
+        offset, size, checksum = record
+        stored = size == words.nbytes  # words that hardly compress, which are read straight to their place
+        if len(self.compressed) < self.store.parts.largest_part:
+            self.compressed = np.empty(self.store.parts.largest_part, np.uint8)
+        place = memoryview(words).cast("B") if stored else memoryview(self.compressed)[:size]
+        (raw,) = self._read(chunk, offset, place)
+        if codec.checksum(raw) != checksum:
             raise self._broken(chunk, "checksum does not match")
+        if stored:
+            if raw is not place:
+                place[:] = raw
+            return
         try:
-            codec.decode(raw, indices)
-            if stored and raw_values is not place:
-                place[:] = raw_values
-            elif values is not None and not stored:
-                codec.decode(raw_values, values)
+            codec.decode(raw, words)
         except ValueError as error:
             raise self._broken(chunk, str(error)) from error
-        if not direct:
-            block.indices[start:stop] = indices[: stop - start]
-            if values is not None:
-                block.values[start:stop] = values[: stop - start]
-
-    def _padded(self, block: Block) -> tuple[np.ndarray, np.ndarray | None]:
-        """Room for a whole part outside the block."""
-        length = self.store.chunk_nnz
-        if len(self.padded_indices) != length:
-            self.padded_indices = np.empty(length, np.int32)
-            self.padded_values = None if block.values is None else np.empty(length, block.values.dtype)
-        return self.padded_indices, self.padded_values

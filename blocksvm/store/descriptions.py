@@ -1,10 +1,10 @@
 """The layout of a store, and the descriptions of our files as JSON: named once for who writes and who reads them.
 
-    /indices   int32 (n_parts * L,)   HDF5-chunked at L: each HDF5 chunk ("part") is one Blosc buffer
-    /values    float32|float64, the same shape; absent where every value is 1
-    /rows      one record a row: entries, label, ||x||^2, number in the source, and, in stores in which some row has
-               another weight than 1, its weight
-    /chunks    one record a chunk: its rows, nonzeros, parts, checksum of its row records
+    /words     uint64 (n_parts * S,)   the rows, packed as kernels/rows.py says, HDF5-chunked at S: each HDF5 chunk
+               ("part") is one Blosc buffer
+    /rows      one record a row: label, ||x||^2, number in the source, and, in stores in which some row has another
+               weight than 1, its weight
+    /chunks    one record a chunk: its rows, nonzeros, words, parts, checksum of its row records
     /parts     one record a part: where its bytes lie in the file, their checksum
     /features/ids   the user's id of each feature; features are numbered by falling frequency (ties: first seen first)
     /features/idf   where values were multiplied by their features' factors, idf or scale: these
@@ -16,13 +16,13 @@
 
 A row without a label has nan.  The arrays of /features and /labels are under HDF5's own checksums.
 
-Values that hardly compress are stored as they are (HDF5 marks such parts); a part's size tells.
+Words that hardly compress are stored as they are (HDF5 marks such parts); a part's size tells.
 
 A description is validated whole when it is written and when it is read, so that its users need not check again; one
 with a default may be missing.  Whole and Size are whole numbers of 0 or more, a Count is one of 1 or more.
 
 A chunk is a run of rows that begins on a part boundary; the last part is padded with zeros.  A chunk has one part,
-unless it is a single row of more than L entries.
+unless it is a single row of more than S words.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ from msgspec import Meta, Struct, field
 from blocksvm.base.labels import NUMBERS
 from blocksvm.store.recipe import UNCHANGED, Recipe
 
-ROW = np.dtype([("length", "<u4"), ("label", "<f8"), ("sq_norm", "<f8"), ("source", "<u8")])
+ROW = np.dtype([("label", "<f8"), ("sq_norm", "<f8"), ("source", "<u8")])
 WEIGHTED_ROW = np.dtype([*ROW.descr, ("weight", "<f8")])
 CHUNK = np.dtype(
     [
         ("first_row", "<u8"),
         ("n_rows", "<u4"),
         ("nnz", "<u8"),
+        ("words", "<u8"),
         ("first_part", "<u8"),
         ("n_parts", "<u4"),
         ("rows_checksum", "<u8"),
@@ -53,10 +54,8 @@ CHUNK = np.dtype(
 )
 PART = np.dtype(
     [
-        ("indices_offset", "<u8"),
-        ("indices_size", "<u4"),
-        ("values_offset", "<u8"),
-        ("values_size", "<u4"),
+        ("offset", "<u8"),
+        ("size", "<u4"),
         ("checksum", "<u8"),
     ]
 )
@@ -104,6 +103,7 @@ class StoreMeta(Struct, kw_only=True):
     n_chunks: Count
     n_parts: Size
     chunk_nonzeros: Annotated[int, Meta(ge=1, le=2**28)]
+    part_words: Annotated[int, Meta(ge=1, le=2**28)]
     values: Values
     max_norm: float
     labels: list[tuple[float | str | tuple[float | str, ...], Whole]] | None

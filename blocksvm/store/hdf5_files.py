@@ -19,7 +19,7 @@ from blocksvm.base.outputs.writing import system_number
 from blocksvm.store.descriptions import SCHEMAS, as_json, parse, typed
 
 # of each kind of file; no other one is read
-VERSIONS = {"store": 3, "model": 3, "checkpoint": 3, "structure": 2}
+VERSIONS = {"store": 4, "model": 3, "checkpoint": 3, "structure": 2}
 MAKERS = {
     "store": "blocksvm split",
     "model": "blocksvm train",

@@ -17,8 +17,8 @@ from blocksvm.base.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, lab
 from blocksvm.base.objects.object_settings import ObjectSettings
 from blocksvm.base.objects.remote_path import RemotePath, place
 from blocksvm.base.threads import n_processors
-from blocksvm.sources.block import INDEX_BYTES, Arena, Block
-from blocksvm.sources.source import ChunkTable, Source, Step, largest_chunk_bytes, new_block
+from blocksvm.sources.block import WORD_BYTES, Arena, Block
+from blocksvm.sources.source import ChunkTable, Source, Step, largest_chunk_bytes
 from blocksvm.store import codec
 from blocksvm.store.arrays import PIECE, read_labels, read_names, read_pieces, read_range, read_text, require_length
 from blocksvm.store.decoder import ChunkBytes, Decoder, DiskBytes, SharedWork, Span
@@ -35,42 +35,34 @@ class PartTable:
     """Of a store's file and its tables of PART and of CHUNK records; ValueError where the file's datasets are not those
     that the tables are of."""
 
-    def __init__(self, file, parts: np.ndarray, chunks: np.ndarray, chunk_nnz: int, row_dtype: np.dtype, value_dtype):
-        rows = member(file, "rows")
+    def __init__(self, file, parts: np.ndarray, chunks: np.ndarray, part_words: int, row_dtype: np.dtype):
+        rows, words = member(file, "rows"), member(file, "words")
         if rows.dtype != row_dtype or rows.shape != (int(chunks["n_rows"].sum(dtype=np.int64)),):
             raise ValueError("/rows does not have the rows that the description names")
-        dtypes = {"indices": np.dtype(np.int32)} | ({} if value_dtype is None else {"values": np.dtype(value_dtype)})
-        for name, dtype in dtypes.items():
-            stored = member(file, name)
-            if stored.shape != (len(parts) * chunk_nnz,) or stored.chunks != (chunk_nnz,) or stored.dtype != dtype:
-                raise ValueError(f"/{name} does not have the parts that the description names")
+        if words.shape != (len(parts) * part_words,) or words.chunks != (part_words,) or words.dtype != np.uint64:
+            raise ValueError("/words does not have the parts that the description names")
         self.records = parts
-        self.chunk_nnz = chunk_nnz
+        self.part_words = part_words
         self.rows_offset: int | None = rows.id.get_offset()
         self.row_bytes = row_dtype.itemsize
-        self.entry_bytes = {name: dtype.itemsize for name, dtype in dtypes.items()}
         self.first_row, self.n_rows, self.first_part, self.n_parts = (
             chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "first_part", "n_parts")
         )
-        sizes = parts["indices_size"].astype(np.int64) + parts["values_size"]
-        self.largest_part = int(sizes.max(initial=0))
+        self.largest_part = int(parts["size"].max(initial=0))
 
     def renew(self, file) -> None:
         """Take the offsets from HDF5 where those of the table are stale, since another tool has rewritten the file."""
-        for name in self.entry_bytes if len(self.records) else ():
-            last = len(self.records) - 1
-            info = file[name].id.get_chunk_info_by_coord((last * self.chunk_nnz,))
-            if info.byte_offset != self.records[name + "_offset"][last]:
-                fill_offsets(file[name], self.records, name, self.chunk_nnz)
+        words, last = file["words"], len(self.records) - 1
+        if words.id.get_chunk_info_by_coord((last * self.part_words,)).byte_offset != self.records["offset"][last]:
+            fill_offsets(words, self.records)
 
     def check(self, file_bytes: int) -> None:
         """ValueError where the rows or a part are not in the file, or a part is larger than Blosc makes one."""
-        for name, size in self.entry_bytes.items() if len(self.records) else ():
-            offsets, sizes = self.records[name + "_offset"], self.records[name + "_size"].astype(np.uint64)
-            if int(sizes.max()) > self.chunk_nnz * size + codec.HEADER:
-                raise ValueError(f"a part of /{name} is larger than what it holds")
-            if int(offsets.max()) > file_bytes or int((offsets + sizes).max()) > file_bytes:
-                raise ValueError("the file is truncated")
+        offsets, sizes = self.records["offset"], self.records["size"].astype(np.uint64)
+        if int(sizes.max()) > self.part_words * WORD_BYTES + codec.HEADER:
+            raise ValueError("a part of /words is larger than what it holds")
+        if int(offsets.max()) > file_bytes or int((offsets + sizes).max()) > file_bytes:
+            raise ValueError("the file is truncated")
         if self.rows_offset is None or self.rows_offset + int(self.n_rows.sum()) * self.row_bytes > file_bytes:
             raise ValueError("the file is truncated")
 
@@ -87,14 +79,11 @@ class PartTable:
 
     def spans(self, chunk: int) -> list[Span]:
         """Where the bytes of a chunk lie."""
-        spans = [self.rows(chunk)]
-        for indices_at, indices_size, values_at, values_size, _ in self.of_chunk(chunk):
-            spans += [(indices_at, indices_at + indices_size), (values_at, values_at + values_size)]
-        return spans if "values" in self.entry_bytes else spans[:1] + spans[1::2]
+        return [self.rows(chunk), *((offset, offset + size) for offset, size, _ in self.of_chunk(chunk))]
 
     def sizes(self) -> np.ndarray:
         """(n_chunks,) int64: the bytes of each chunk."""
-        parts = np.append(0, np.cumsum(self.records["indices_size"].astype(np.int64) + self.records["values_size"]))
+        parts = np.append(0, np.cumsum(self.records["size"].astype(np.int64)))
         return self.n_rows * self.row_bytes + parts[self.first_part + self.n_parts] - parts[self.first_part]
 
 
@@ -162,12 +151,12 @@ class Store(Source):
         self.under_way: SharedWork | None = None
         self.pool = ThreadPoolExecutor(max(1, len(self.decoders) - 2), thread_name_prefix="blocksvm-decoder")
 
-    def reader(self, labels: Labels | None = None, real: bool = False) -> Self:
+    def reader(self, labels: Labels | None = None, real: bool = False, packed: bool = False) -> Self:
         """The same rows for another consumer, which shares the file and its tables and nothing else; closed by its
         ``close``, or with this store."""
         if not self.is_open:
             raise ValueError(f"{self.path}: the store is closed")
-        other = super().reader(labels, real)
+        other = super().reader(labels, real, packed)
         other.owner = self.owner or self
         other.bytes = self.bytes.reader()
         other._start_decoders(LEAST_DECODERS)
@@ -180,10 +169,10 @@ class Store(Source):
             chunks = self._table("chunks", CHUNK, meta.n_chunks, meta.chunks_checksum)
             parts = self._table("parts", PART, meta.n_parts, meta.parts_checksum)
             self.value_dtype = None if meta.values == "ones" else np.dtype(meta.values)
-            self.chunk_nnz = meta.chunk_nonzeros
+            self.part_words = meta.part_words
             self.row_dtype = WEIGHTED_ROW if meta.weighted else ROW
             check_tables(chunks, meta)
-            self.parts = PartTable(self.file, parts, chunks, self.chunk_nnz, self.row_dtype, self.value_dtype)
+            self.parts = PartTable(self.file, parts, chunks, self.part_words, self.row_dtype)
             if not isinstance(self.path, RemotePath):  # HDF5 would make a request for each step of its walk
                 self.parts.renew(self.file)
             self.parts.check(self.bytes.size)
@@ -198,9 +187,9 @@ class Store(Source):
                 n_samples=meta.n_samples,
                 n_features=meta.n_features,
                 n_nonzeros=meta.n_nonzeros,
-                value_bytes=self.parts.entry_bytes.get("values", 0),
+                value_bytes=0 if self.value_dtype is None else self.value_dtype.itemsize,
                 max_norm=meta.max_norm,
-                chunks=ChunkTable(*(chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "nnz"))),
+                chunks=ChunkTable(*(chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "nnz", "words"))),
                 coding=Coding(labels_of(meta.labels), table),
                 label_kind=meta.label_kind,
                 label_counts=meta.labels,
@@ -213,6 +202,7 @@ class Store(Source):
                 shuffled=meta.settings.order == "shuffled",
             )
             self.rows_checksum = chunks["rows_checksum"]
+            self.checked = np.zeros(len(chunks), bool)  # chunks whose words have been found sound
 
     def _table(self, name: str, dtype: np.dtype, length: int, checksum: int) -> np.ndarray:
         table = read_table(self.file, name, dtype, length)
@@ -246,7 +236,8 @@ class Store(Source):
 
     @property
     def _decoder_bytes(self) -> int:
-        return 2 * self.chunk_nnz * (INDEX_BYTES + self.value_bytes)  # a compressed part and a padded one
+        most = int(self.parts.n_parts.max())
+        return WORD_BYTES * self.part_words * (1 + most) + codec.HEADER  # a compressed part and the words of a chunk
 
     def working_bytes(self, memory: int = 0) -> int:
         buffers = self._decoders_within(memory) * self._decoder_bytes
@@ -274,10 +265,9 @@ class Store(Source):
         return self.coding.labels_of_rows(self.read_rows(chunk)["label"])
 
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
-        n_rows, entries = self.chunks.n_rows[chunks], self.chunks.nnz[chunks]
-        n, nnz = int(n_rows.sum()), int(entries.sum())
-        block = new_block(self, n, nnz, arena)
-        work = SharedWork(block, self._runs(chunks.tolist(), n_rows, entries))
+        n_rows, sizes = self.chunks.n_rows[chunks], self.sizes[chunks]
+        block = self.shape.new_block(arena, int(n_rows.sum()), int(sizes.sum()), self.n_features)
+        work = SharedWork(block, self._runs(chunks.tolist(), n_rows, sizes))
         self.under_way = work
         others = [self.pool.submit(work.take_part, decoder) for decoder in self.decoders[2:]]
         try:
@@ -290,12 +280,12 @@ class Store(Source):
         for decoder in self.decoders:
             decoder.settle(self.cost)
         self.cost.blocks += 1
-        self.cost.nnz += nnz
+        self.cost.nnz += int(self.chunks.nnz[chunks].sum())
         return block
 
-    def _runs(self, chunks: list[int], n_rows: np.ndarray, entries: np.ndarray) -> list[tuple]:
+    def _runs(self, chunks: list[int], n_rows: np.ndarray, sizes: np.ndarray) -> list[tuple]:
         """Consecutive chunks with their place in a block, as ``SharedWork`` takes them."""
-        rows, places = np.append(0, np.cumsum(n_rows)).tolist(), np.append(0, np.cumsum(entries)).tolist()
+        rows, places = np.append(0, np.cumsum(n_rows)).tolist(), np.append(0, np.cumsum(sizes)).tolist()
         runs, start = [], 0
         for run, ahead in self.bytes.runs(chunks, len(self.decoders)):
             stop = start + len(run)
@@ -384,7 +374,7 @@ def check_ids(store: Store, at_once: int = IDS_AT_ONCE) -> None:
 
 def check_tables(chunks: np.ndarray, meta: StoreMeta) -> None:
     """ValueError where the table of chunks does not say what the description does."""
-    rows, entries, parts = (chunks[name].astype(np.int64) for name in ("n_rows", "nnz", "n_parts"))
+    rows, entries, words, parts = (chunks[name].astype(np.int64) for name in ("n_rows", "nnz", "words", "n_parts"))
     ends, part_ends = np.cumsum(rows), np.cumsum(parts)
     sound = (
         len(chunks) > 0
@@ -394,7 +384,8 @@ def check_tables(chunks: np.ndarray, meta: StoreMeta) -> None:
         and entries.sum() == meta.n_nonzeros
         and np.array_equal(chunks["first_part"], part_ends - parts)
         and part_ends[-1] == meta.n_parts
-        and np.array_equal(parts, -(-entries // meta.chunk_nonzeros))
+        and (words >= rows).all()
+        and np.array_equal(parts, -(-words // meta.part_words))
         and (rows > 0).all()
     )
     if not sound:

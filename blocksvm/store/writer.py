@@ -7,12 +7,16 @@ import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
 
 import h5py
 import numpy as np
 from xxhash import xxh3_128_hexdigest
 
 from blocksvm.base.labels import MOST_LABELS, STRINGS, kind_of
+from blocksvm.kernels.rows import HEADER
+from blocksvm.sources.block import WORD_BYTES
+from blocksvm.sources.block_kernels import pack_rows
 from blocksvm.store import codec
 from blocksvm.store.arrays import write_array, write_arrays, write_labels, write_names
 from blocksvm.store.descriptions import CHUNK, PART, ROW, WEIGHTED_ROW
@@ -35,14 +39,15 @@ def blosc_dataset(group, name: str, dtype, chunk: int) -> h5py.Dataset:
 class StoreWriter:
     """Cuts rows into chunks, compresses them in a pool of threads and writes them in order.
 
-    file: an open ``NewHdf5`` without members of a store.  n_rows: the rows that will be added in all.  chunk_nnz:
-    entries of a part; a chunk has at most so many entries and rows, or is one longer row.  value_dtype: float32 or
-    float64, or None where every value is 1, of which nothing is stored.  pool: threads that compress parts.  jobs: how
-    many; twice as many compressed parts, at most, wait in memory.  weighted: the rows have weights.
+    file: an open ``NewHdf5`` without members of a store.  n_rows: the rows that will be added in all.  chunk_nnz: a
+    chunk has about so many entries and at most so many rows, or is one longer row.  value_dtype: float32 or float64, or
+    None where every value is 1, of which nothing is stored.  pool: threads that compress parts.  jobs: how many; twice
+    as many compressed parts, at most, wait in memory.  weighted: the rows have weights.  part_words: of a part, which
+    are the most of a chunk of several rows; None: those of the first rows of ``chunk_nnz`` entries.
 
-    ``append`` adds rows, ``copy`` whole chunks of another store, ``finish`` writes the tables.  The file is the same
-    for any pool.  Rows are not checked here; a reader refuses features that do not rise or do not exist, and values,
-    norms and weights that are not finite.
+    ``append`` adds rows, ``copy`` whole chunks of another store of the same ``part_words``, ``finish`` writes the
+    tables.  The file is the same for any pool.  Rows are not checked here; a reader refuses features that do not rise
+    or do not exist, and values, norms and weights that are not finite.
     """
 
     def __init__(
@@ -54,16 +59,15 @@ class StoreWriter:
         pool: ThreadPoolExecutor,
         jobs: int,
         weighted: bool = False,
+        part_words: int | None = None,
     ):
         self.file = file
         self.chunk_nnz = chunk_nnz
         self.value_dtype = None if value_dtype is None else np.dtype(value_dtype)
         self.pool = pool
         self.most_pending = 2 * jobs
-        self.indices = blosc_dataset(file, "indices", np.int32, chunk_nnz)
-        self.values = None
-        if self.value_dtype is not None:
-            self.values = blosc_dataset(file, "values", self.value_dtype, chunk_nnz)
+        self.part_words = part_words
+        self.words: h5py.Dataset | None = None
         self.weighted = weighted
         self.rows = file.create_dataset("rows", shape=(n_rows,), dtype=WEIGHTED_ROW if weighted else ROW)
         self.row_type = h5py.h5t.py_create(self.rows.dtype)
@@ -80,88 +84,70 @@ class StoreWriter:
         self._start_chunk()
 
     def _start_chunk(self) -> None:
-        self.open_indices = np.zeros(self.chunk_nnz, np.int32)
-        self.open_values = None if self.values is None else np.zeros(self.chunk_nnz, self.value_dtype)
+        self.open_words: list[np.ndarray] = []
         self.open_rows: list[np.ndarray] = []
-        self.n_open_rows = 0
-        self.open_nnz = 0
+        self.n_open_rows = self.open_nnz = self.n_open_words = 0
 
-    def append(self, rows: np.ndarray, indices: np.ndarray, values: np.ndarray | None) -> None:
-        """Add rows and their entries, one row's after the other's.
+    def append(self, rows: np.ndarray, packed: PackedRows) -> None:
+        """Add rows.
 
-        rows (n,): records of ROW, or of WEIGHTED_ROW where the rows have weights.  length: entries; label: nan for
-        none, or the place of a label that is no number among the labels of ``finish``; sq_norm: ||x||^2 of the values
-        as they are stored; source: the row's number in the source, from 0; weight: finite, 0 or more.
-        indices (nnz,) int32: features from 0 to n_features - 1, rising within a row, none twice.
-        values (nnz,) of ``value_dtype``, finite, without zeros, which would be stored as entries; None where that is.
+        rows (n,): records of ROW, or of WEIGHTED_ROW where the rows have weights.  label: nan for none, or the place of
+        a label that is no number among the labels of ``finish``; sq_norm: ||x||^2 of the values as they are stored;
+        source: the row's number in the source, from 0; weight: finite, 0 or more.
         """
-        stops = np.cumsum(rows["length"], dtype=np.int64)
-        row = entry = 0
+        words, lengths = packed.words, packed.lengths
+        ends, stops = (np.cumsum(sizes, dtype=np.int64) for sizes in (packed.sizes, lengths))
+        row = word = entry = 0
         while row < len(rows):
             # as many rows as still fit in the open chunk
-            capacity = entry + self.chunk_nnz - self.open_nnz
-            last = int(np.searchsorted(stops, capacity, side="right"))
+            if self.part_words is None:
+                last = int(np.searchsorted(stops, entry + self.chunk_nnz - self.open_nnz, side="right"))
+            else:
+                last = int(np.searchsorted(ends, word + self.part_words - self.n_open_words, side="right"))
             last = min(last, row + self.chunk_nnz - self.n_open_rows)
             if last <= row and self.n_open_rows:
                 self._close_chunk()
                 continue
-            # one row longer than a part is a chunk of its own
-            write, last = (self._fill, last) if last > row else (self._write_long_row, row + 1)
-            stop = int(stops[last - 1])
-            write(rows[row:last], indices[entry:stop], None if values is None else values[entry:stop])
-            row, entry = last, stop
-
-    def _fill(self, rows, indices, values) -> None:
-        start = self.open_nnz
-        stop = start + len(indices)
-        self.open_indices[start:stop] = indices
-        if self.open_values is not None:
-            self.open_values[start:stop] = values
-        self.open_rows.append(rows.copy())
-        self.n_open_rows += len(rows)
-        self.open_nnz = stop
+            last = max(last, row + 1)  # one row longer than a part is a chunk of its own
+            self.open_rows.append(rows[row:last].copy())
+            self.open_words.append(words[word : ends[last - 1]].copy())
+            self.n_open_rows += last - row
+            self.n_open_words += int(ends[last - 1]) - word
+            self.open_nnz += int(stops[last - 1]) - entry
+            row, word, entry = last, int(ends[last - 1]), int(stops[last - 1])
 
     def _close_chunk(self) -> None:
         if not self.n_open_rows:
             return
-        parts = [(self.open_indices, self.open_values)] if self.open_nnz else []
-        self._submit(np.concatenate(self.open_rows), self.open_nnz, parts)
+        if self.part_words is None:
+            # of a long first row only so much as would be a chunk of shorter ones
+            self.part_words = -(-self.n_open_words * self.chunk_nnz // max(self.chunk_nnz, self.open_nnz))
+        n_parts = -(-self.n_open_words // self.part_words)
+        padded = np.zeros(n_parts * self.part_words, np.uint64)
+        np.concatenate(self.open_words, out=padded[: self.n_open_words])
+        self._cut(np.concatenate(self.open_rows), self.open_nnz, self.n_open_words, n_parts)
+        for part in padded.reshape(n_parts, -1):
+            self._queue(self.pool.submit(encode_part, part))
         self._start_chunk()
 
-    def _write_long_row(self, rows, indices, values) -> None:
-        parts = self._padded(indices, np.int32)
-        more = [None] * len(parts) if values is None else self._padded(values, self.value_dtype)
-        self._submit(rows.copy(), len(indices), list(zip(parts, more, strict=True)))
-
-    def _padded(self, entries: np.ndarray, dtype) -> np.ndarray:
-        """(parts, chunk_nnz): the last one filled up with zeros."""
-        padded = np.zeros((-(-len(entries) // self.chunk_nnz), self.chunk_nnz), dtype)
-        padded.reshape(-1)[: len(entries)] = entries
-        return padded
-
-    def copy(self, rows: np.ndarray, nnz: int, parts: list[Callable[[], tuple]]) -> None:
-        """Add a chunk of another store of the same ``chunk_nonzeros``: its records, the number of its entries, and for
-        each part a function that gives its bytes, as ``encode_part`` does."""
+    def copy(self, rows: np.ndarray, nnz: int, n_words: int, parts: list[Callable[[], tuple]]) -> None:
+        """Add a chunk of another store of the same ``part_words``: its records, entries and words, and for each part a
+        function that gives its bytes, as ``encode_part`` does."""
         self._close_chunk()
-        self._cut(rows, nnz, len(parts))
+        self._cut(rows, nnz, n_words, len(parts))
         for part in parts:
             self._queue(self.pool.submit(part))
-
-    def _submit(self, rows: np.ndarray, nnz: int, parts: list) -> None:
-        self._cut(rows, nnz, len(parts))
-        for indices, values in parts:
-            self._queue(self.pool.submit(encode_part, indices, values))
 
     def _queue(self, part: Future) -> None:
         self.pending.append(part)
         while len(self.pending) > self.most_pending:
             self._write_part(self.pending.popleft().result())
 
-    def _cut(self, rows: np.ndarray, nnz: int, n_parts: int) -> None:
+    def _cut(self, rows: np.ndarray, nnz: int, n_words: int, n_parts: int) -> None:
         """The records of a chunk, which are whole."""
-        record = (self.rows_cut, len(rows), nnz, self.parts_submitted, n_parts, codec.checksum(rows.tobytes()))
-        self.chunks.append(record)
-        self.counts.add(rows)
+        checksum = codec.checksum(rows.tobytes())
+        self.chunks.append((self.rows_cut, len(rows), nnz, n_words, self.parts_submitted, n_parts, checksum))
+        self.counts.add(rows, nnz)
         # self.rows[first:last] = rows, in a third of the time
         place = self.rows.id.get_space()
         place.select_hyperslab((self.rows_cut,), rows.shape)
@@ -169,22 +155,19 @@ class StoreWriter:
         self.rows_cut += len(rows)
         self.parts_submitted += n_parts
 
-    def _write_part(self, encoded: tuple[bytes, tuple[bytes | None, int], int]) -> None:
-        indices, (values, mask), checksum = encoded
-        length = self.indices.shape[0]
-        start = self.parts_written * self.chunk_nnz
-        if start + self.chunk_nnz > length:
-            grown = max(64 * self.chunk_nnz, 2 * length)
-            self.indices.resize((grown,))
-            if self.values is not None:
-                self.values.resize((grown,))
-        self.indices.id.write_direct_chunk((start,), indices)
-        if values is not None:
-            self.values.id.write_direct_chunk((start,), values, filter_mask=mask)
+    def _write_part(self, encoded: tuple[bytes, int, int]) -> None:
+        raw, mask, checksum = encoded
+        assert self.part_words is not None
+        if self.words is None:
+            self.words = blosc_dataset(self.file, "words", np.uint64, self.part_words)
+        start = self.parts_written * self.part_words
+        if start + self.part_words > self.words.shape[0]:
+            self.words.resize((max(64 * self.part_words, 2 * self.words.shape[0]),))
+        self.words.id.write_direct_chunk((start,), raw, filter_mask=mask)
         self.checksums.append(checksum)
         self.file.sink.check()
         self.parts_written += 1
-        self.unsynced += len(indices) + (0 if values is None else len(values))
+        self.unsynced += len(raw)
         if self.unsynced > SYNC_BYTES and (self.syncing is None or self.syncing.done()):
             self._end_sync()
             # a descriptor of its own: the file may be closed, on an error, before this is done
@@ -215,17 +198,14 @@ class StoreWriter:
             self._write_part(self.pending.popleft().result())
         self._end_sync()
         self.disk.shutdown()
-        length = self.parts_written * self.chunk_nnz
-        self.indices.resize((length,))
-        if self.values is not None:
-            self.values.resize((length,))
+        assert self.words is not None
+        assert self.part_words is not None
+        self.words.resize((self.parts_written * self.part_words,))
         chunks = np.array(self.chunks, dtype=CHUNK)
         parts = np.zeros(self.parts_written, dtype=PART)
         parts["checksum"] = self.checksums
         self.file.flush()
-        fill_offsets(self.indices, parts, "indices", self.chunk_nnz)
-        if self.values is not None:
-            fill_offsets(self.values, parts, "values", self.chunk_nnz)
+        fill_offsets(self.words, parts)
         self.file.create_dataset("chunks", data=chunks)
         self.file.create_dataset("parts", data=parts)
         features = create_group(self.file, "features")
@@ -244,10 +224,11 @@ class StoreWriter:
             "n_chunks": len(chunks),
             "n_parts": len(parts),
             "chunk_nonzeros": self.chunk_nnz,
+            "part_words": self.part_words,
             "values": "ones" if self.value_dtype is None else self.value_dtype.name,
             "max_norm": float(np.sqrt(self.counts.max_sq_norm)),
             "labels": self.counts.labels(labels),
-            "codec": f"blosc-{codec.CODEC}-{codec.LEVEL}-shuffle",
+            "codec": f"blosc-{codec.CODEC}-{codec.LEVEL}",
             "chunks_checksum": codec.checksum(chunks.tobytes()),
             "parts_checksum": codec.checksum(parts.tobytes()),
             "fingerprint": xxh3_128_hexdigest(b"".join(content)),
@@ -262,25 +243,47 @@ def _sync(descriptor: int) -> None:
         os.close(descriptor)
 
 
-def encode_part(indices: np.ndarray, values: np.ndarray | None) -> tuple[bytes, tuple[bytes | None, int], int]:
-    """(bytes of the indices, (bytes of the values or None, HDF5's filter mask), checksum of both)."""
-    raw_indices = codec.encode(indices)
-    if values is None:
-        return raw_indices, (None, 0), codec.checksum(raw_indices)
-    raw_values, mask = codec.encode_or_store(values)
-    return raw_indices, (raw_values, mask), codec.checksum(raw_indices, raw_values)
+class PackedRows(NamedTuple):
+    """Rows as a store has them: words (m,) uint64, one row's after the other's; sizes (n,) uint32 and lengths (n,)
+    int64: the words and entries of each."""
+
+    words: np.ndarray
+    sizes: np.ndarray
+    lengths: np.ndarray
 
 
-def fill_offsets(dataset: h5py.Dataset, parts: np.ndarray, name: str, chunk_nnz: int) -> None:
-    """Write where each HDF5 chunk of ``dataset`` lies into the table (one walk: asking chunk by chunk is slow)."""
+def packed(lengths: np.ndarray, indices: np.ndarray, values: np.ndarray | None) -> PackedRows:
+    """Rows of these lengths (n,) int64, packed.
+
+    indices (nnz,) int32: features from 0 to n_features - 1, rising within a row, none twice.  values (nnz,) float32 or
+    float64, finite, without zeros, which would be stored as entries; None where every value is 1.
+    """
+    value_bytes = 0 if values is None else values.itemsize
+    most = (2 * HEADER * len(lengths) + (4 + value_bytes) * len(indices)) // WORD_BYTES + 1
+    words, sizes = np.zeros(most, np.uint64), np.empty(len(lengths), np.uint32)
+    bits = None if values is None else values.view(f"u{value_bytes}")
+    kinds = (words.view(kind) for kind in (np.uint32, np.uint16, np.uint8))
+    numbers = None if values is None else words.view(values.dtype)
+    n = pack_rows(lengths, indices, values, bits, *kinds, numbers, sizes)
+    return PackedRows(words[:n].copy(), sizes, lengths)
+
+
+def encode_part(words: np.ndarray) -> tuple[bytes, int, int]:
+    """(bytes, HDF5's filter mask, checksum) of the words of a part."""
+    raw, mask = codec.encode(words)
+    return raw, mask, codec.checksum(raw)
+
+
+def fill_offsets(words: h5py.Dataset, parts: np.ndarray) -> None:
+    """Write where each HDF5 chunk of the words lies into the table (one walk: asking chunk by chunk is slow)."""
 
     def visit(info) -> None:
-        k = info.chunk_offset[0] // chunk_nnz
-        parts[name + "_offset"][k] = info.byte_offset
-        parts[name + "_size"][k] = info.size
+        k = info.chunk_offset[0] // words.chunks[0]
+        parts["offset"][k] = info.byte_offset
+        parts["size"][k] = info.size
 
     if len(parts):
-        dataset.id.chunk_iter(visit)
+        words.id.chunk_iter(visit)
 
 
 class RowCounts:
@@ -295,10 +298,10 @@ class RowCounts:
         self.total_weight = 0.0
         self.n_unlabelled = 0
 
-    def add(self, rows: np.ndarray) -> None:
+    def add(self, rows: np.ndarray, nnz: int) -> None:
         """Count the rows of a chunk: the sums of weights are the same however the rows came."""
         self.max_sq_norm = max(self.max_sq_norm, float(rows["sq_norm"].max()))
-        self.nnz += int(rows["length"].sum(dtype=np.int64))
+        self.nnz += nnz
         self.n_unlabelled += int(np.isnan(rows["label"]).sum())
         if self.weighted:
             self.total_weight += float(rows["weight"].sum())

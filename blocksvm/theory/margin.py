@@ -191,7 +191,7 @@ class Plane:
             block = self.source.read_block(np.array([chunk]), self.arena)
             scores = np.empty(block.n_samples)
             constant = 0.0 if self.free_bias else self.constant
-            decision_values(*block.matrix, self.w.reshape(-1, 1), constant, scores.reshape(-1, 1))
+            decision_values(block.entries, self.w.reshape(-1, 1), constant, scores.reshape(-1, 1))
             side = (block.y > 0).astype(np.int64)
             cost = self.cost[side]
             if block.weights is not None:
@@ -207,7 +207,7 @@ class Plane:
             constant = 0.0 if self.free_bias else self.constant
             for k in range(2):
                 coefficients = np.where(side == k, self.factors[k] * alpha, 0.0)
-                add_rows(*block.matrix, coefficients.reshape(-1, 1), constant, hulls[k].reshape(-1, 1))
+                add_rows(block.entries, coefficients.reshape(-1, 1), constant, hulls[k].reshape(-1, 1))
                 sums[k] += coefficients.sum()
             extremes[0] = max(extremes[0], scores[side == 0].max(initial=-np.inf))
             extremes[1] = min(extremes[1], scores[side == 1].min(initial=np.inf))

@@ -109,7 +109,7 @@ def read_potential(run: Run) -> None:
     for block, order, first, k in run.rows.up_to(run.times):
         factors = np.zeros(block.n_samples)
         factors[order] = -run.slopes[first : first + len(order)]
-        add_rows(*block.matrix, factors.reshape(-1, 1), 0.0, theta.reshape(-1, 1))
+        add_rows(block.entries, factors.reshape(-1, 1), 0.0, theta.reshape(-1, 1))
         if k is not None:
             run.read.potential[k] = run.theory.mirror.potential(theta[:-1], run.settings)
 

@@ -22,7 +22,7 @@ from blocksvm.online.learner import NO_TARGETS, NUMBERS, of_classes
 from blocksvm.online.learner import SETS as TARGETS_OF_SETS
 from blocksvm.online.runner import Runner, known_of
 from blocksvm.problems.problem import kinds_of, require_two_labels
-from blocksvm.sources.source import Source, bytes_of_blocks, largest_chunk_bytes
+from blocksvm.sources.source import Source, largest_chunk_bytes
 from blocksvm.theory.bound import Bound
 from blocksvm.theory.bounds import bounds_of
 from blocksvm.theory.comparators import TOLERANCE, VECTORS, Comparator, FixedWeights, comparators, is_certified, measure
@@ -304,7 +304,7 @@ def _plan(rows: ReplayRows, budget: Budget, n_bytes: int) -> None:
         return
     largest = largest_chunk_bytes(source)
     budget.require("two blocks", 2 * largest + source.working_bytes())
-    whole = 2 * bytes_of_blocks(source, source.n_samples, source.n_nonzeros)
+    whole = 2 * source.shape.block_bytes(source.n_samples, source.size)
     rows.memory = min(budget.left - source.working_bytes(), whole)
     budget.take("two blocks", rows.memory + source.working_bytes())
 

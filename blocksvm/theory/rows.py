@@ -74,7 +74,7 @@ class ReplayRows:
         scores = np.empty(self.source.n_samples)
         for block, order, first in self:
             values = np.empty(block.n_samples)
-            decision_values(*block.matrix, w.reshape(-1, 1), bias, values.reshape(-1, 1))
+            decision_values(block.entries, w.reshape(-1, 1), bias, values.reshape(-1, 1))
             scores[first : first + block.n_samples] = values[order]
         return scores
 
@@ -93,7 +93,7 @@ class Permuted:
         n_rows = source.chunks.n_rows[self.drawn]
         self.chunks = ChunkTable(np.cumsum(n_rows) - n_rows, n_rows, source.chunks.nnz[self.drawn])
 
-    def reader(self, labels=None, real: bool = False) -> Permuted:
+    def reader(self, labels=None, real: bool = False, packed: bool = False) -> Permuted:
         return Permuted(self.source.reader(labels, real), self.seed)
 
     def read_block(self, chunks: np.ndarray, arena) -> Block:

@@ -71,7 +71,7 @@ class Classes(ReplayRows):
         vectors, scores = w.reshape(self.n_vectors, -1), np.empty(self.source.n_samples)
         for block, order, first in self:
             of_block = np.empty(block.n_samples)
-            for rows, values in pieces_of_values(block.matrix, vectors, bias):
+            for rows, values in pieces_of_values(block.entries, vectors, bias):
                 values = values.T
                 if not self.labelled:
                     values = distances(values, block.sq_norms[rows][:, None], float(w @ w))
@@ -142,10 +142,10 @@ class Unlabelled(Classes):
             for block, _, _ in self:
                 factors = np.ones(block.n_samples)
                 if step > 0:
-                    decision_values(*block.matrix, w.reshape(-1, 1), 0.0, factors.reshape(-1, 1))
+                    decision_values(block.entries, w.reshape(-1, 1), 0.0, factors.reshape(-1, 1))
                     apart = distances(factors, block.sq_norms, float(w @ w))
                     factors = np.divide(1.0, apart, out=np.zeros(len(apart)), where=apart > self.epsilon)
-                add_rows(*block.matrix, factors.reshape(-1, 1), 0.0, total.reshape(-1, 1))
+                add_rows(block.entries, factors.reshape(-1, 1), 0.0, total.reshape(-1, 1))
                 weight += float(factors.sum())
             if weight == 0.0:  # all rows lie inside
                 return

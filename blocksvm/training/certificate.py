@@ -43,7 +43,7 @@ def evaluate(
         return Certificate(None, None, None, None)
     total, rows = 0.0, 0
     for block in blocks:
-        pieces = decision_pieces(block.matrix, w.reshape(solver.n_vectors, -1), solver.bias, completion)
+        pieces = decision_pieces(block.entries, w.reshape(solver.n_vectors, -1), solver.bias, completion)
         if solver.real_targets:
             total += sum_squared_errors(pieces, block.y)
         else:

@@ -13,7 +13,7 @@ from xxhash import xxh3_64_intdigest
 from blocksvm.base.memory import Budget
 from blocksvm.kernels.shuffle import windowed_order, windowed_rows
 from blocksvm.solvers.solver import SHARE, Solver
-from blocksvm.sources.source import Source, block_bytes_of_chunks, bytes_of_blocks
+from blocksvm.sources.source import Source, block_bytes_of_chunks
 from blocksvm.store.descriptions import PartitionMeta
 from blocksvm.training import working_set
 from blocksvm.training.settings import AUTO, TrainSettings
@@ -191,7 +191,7 @@ def plan_blocks(
     block = block_bytes_of_chunks(source)
     alone = chunks.n_rows * 8 if source.in_memory else block
     work = chunks.n_rows * row_work_bytes(solver)
-    edges = bytes_of_blocks(source, 0, 0)  # each block's arrays begin on a cache line
+    edges = source.shape.block_bytes(0, 0)  # each block's arrays begin on a cache line
     memory = budget.left
     budget.take("reading", source.working_bytes(memory) + edges)
     budget.require("the rows of one chunk", int((alone + work).max()))
@@ -252,8 +252,8 @@ def _of_visits(source: Source, set_bytes: int | None, beside: float) -> int:
 def _copies(source: Source) -> int:
     """For copies of the working set's rows where all rows are in memory, so that a pass finds them one after the
     other."""
-    n_rows, nnz = (int(working_set.RESIDENT_SHARE * n) + 1 for n in (source.n_samples, source.n_nonzeros))
-    return working_set.bytes_of_set(source, n_rows, nnz)
+    n_rows, size = (int(working_set.RESIDENT_SHARE * n) + 1 for n in (source.n_samples, source.size))
+    return working_set.bytes_of_set(source, n_rows, size)
 
 
 def set_bytes_within(budget: Budget, source: Source, share: float | None, smallest: int, beside: float) -> int | None:
@@ -263,7 +263,7 @@ def set_bytes_within(budget: Budget, source: Source, share: float | None, smalle
         return None
     table = working_set.TABLE_BYTES * source.n_samples
     wanted = int(SET_SHARE * budget.left if share == AUTO else share * budget.total)
-    rows = bytes_of_blocks(source, source.n_samples, source.n_nonzeros)
+    rows = source.shape.block_bytes(source.n_samples, source.size)
     largest = table + working_set.MEMBER_BYTES * source.n_samples + rows
     rows = int((min(wanted, budget.left - smallest) - table) / (1.0 + beside))
     return max(table, min(table + rows, largest))

@@ -64,8 +64,10 @@ class Plan:
         )
         self.solver: Solver = method.make(self.task)
         labels_are_read = not self.solver.predicts_rows or source.label_kind == NUMBERS
-        if self.solver.real_targets and labels_are_read:
-            self.source = source = source.reader(real=True)
+        real = self.solver.real_targets and labels_are_read
+        packed = self.solver.packed and source.chunks.words is not None
+        if real or packed:
+            self.source = source = source.reader(real=real, packed=packed)
         self.method = {
             "name": self.solver.name,
             "learner": settings.learner or self.solver.capabilities.predicts_first,

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.sources.block import INDEX_BYTES, Block
-from blocksvm.sources.source import Source, bytes_of_blocks, new_block
+from blocksvm.sources.block import Block
+from blocksvm.sources.source import Source
 from blocksvm.training.working_set_kernels import bring_back, compact, renew, take_in
 
 RESIDENT_SHARE = 0.2  # of the nonzeros: a larger working set saves nothing where all rows are in memory
@@ -51,16 +51,17 @@ def largest_first(share: np.ndarray, sizes: np.ndarray, number: np.ndarray, most
     return chosen, float(share[chosen].min()) if chosen.any() else float(np.inf)
 
 
-def bytes_of_set(source: Source, n_rows: int, nnz: int) -> int:
-    """Memory for a ``WorkingSet`` of so many rows and entries."""
-    rows = bytes_of_blocks(source, n_rows, nnz) + SPARE_ROWS * n_rows * (source.row_bytes + SLOT_BYTES)
+def bytes_of_set(source: Source, n_rows: int, size: int) -> int:
+    """Memory for a ``WorkingSet`` of so many rows and words or entries."""
+    shape = source.shape
+    rows = shape.block_bytes(n_rows, size) + SPARE_ROWS * n_rows * (shape.row_bytes + SLOT_BYTES)
     return TABLE_BYTES * source.n_samples + int(rows)
 
 
 def bytes_of_row(source: Source) -> float:
     """Memory that a ``WorkingSet`` has for each row that it may hold, where these are of the usual length."""
-    length = max(1.0, source.n_nonzeros / source.n_samples)
-    return length * (INDEX_BYTES + source.value_bytes) / SPARE_ROWS + source.row_bytes + SLOT_BYTES
+    shape, length = source.shape, max(1.0, source.size / source.n_samples)
+    return length * shape.element_bytes / SPARE_ROWS + shape.row_bytes + SLOT_BYTES
 
 
 class WorkingSet:
@@ -72,35 +73,25 @@ class WorkingSet:
     """
 
     def __init__(self, source: Source, n_bytes: int):
-        entry = INDEX_BYTES + source.value_bytes
-        row = source.row_bytes + SLOT_BYTES
-        length = max(1.0, source.n_nonzeros / source.n_samples)
-        usable = max(0, n_bytes - bytes_of_blocks(source, 0, 0) - TABLE_BYTES * source.n_samples)
-        most = max(1, min(source.n_samples, int(SPARE_ROWS * usable / (length * entry + SPARE_ROWS * row))))
-        self.capacity = int(max(0, min(source.n_nonzeros, (usable - most * row) // entry)))
-        self.held = new_block(source, most, self.capacity)
+        shape, element = source.shape, source.shape.element_bytes
+        row = shape.row_bytes + SLOT_BYTES
+        length = max(1.0, source.size / source.n_samples)
+        usable = max(0, n_bytes - shape.block_bytes(0, 0) - TABLE_BYTES * source.n_samples)
+        most = max(1, min(source.n_samples, int(SPARE_ROWS * usable / (length * element + SPARE_ROWS * row))))
+        self.capacity = int(max(0, min(source.size, (usable - most * row) // element)))  # words or entries
+        self.held = shape.new_block(None, most, self.capacity, source.n_features)
         self.slots = np.full(source.n_samples, -1, np.int32)
         self.member = np.zeros(most, np.uint8)
         self.held_share = np.zeros(most)
-        self.used = np.zeros(3, np.int64)
+        self.used = np.zeros(4, np.int64)
         self.least = self.reached = 0.0  # the least share of a member, now and when the last reading had ended
         self.seen = self.left_out = 0.0
         self._settle()
 
     def _settle(self) -> None:
         """Make the views of what is held."""
-        held, n = self.held, int(self.used[0])
-        nnz = int(held.indptr[n])
-        self.block = Block(
-            held.indptr[: n + 1],
-            held.indices[:nnz],
-            None if held.values is None else held.values[:nnz],
-            held.y[:n],
-            held.sq_norms[:n],
-            held.rows[:n],
-            held.n_features,
-            None if held.weights is None else held.weights[:n],
-        )
+        n = int(self.used[0])
+        self.block = self.held[:n]
         self.share = self.held_share[:n]
 
     @property
@@ -119,7 +110,7 @@ class WorkingSet:
     @property
     def n_nonzeros(self) -> int:
         """Of the members."""
-        return int(self.used[2])
+        return int(self.used[3])
 
     def begin_reading(self, reset: bool) -> None:
         """All rows will pass by once more; reset: no row is a member before it has."""
@@ -148,22 +139,24 @@ class WorkingSet:
     def offer(self, block: Block, share: np.ndarray) -> None:
         """A block has been visited; share (n,) float64 of its rows' shares of the gap, below 0 for a row at rest."""
         wanted = np.empty(block.n_samples, np.int32)
-        count, entries, total, below = renew(
-            block.indptr, block.rows, share, self.least, self.slots, self.used, self.member, self.held_share, wanted
-        )
+        count, size, total, below = renew(
+            block.indptr, block.lengths, block.rows, share, self.least, self.slots, self.used, self.member,
+            self.held_share, wanted,
+        )  # fmt: skip
         wanted = wanted[:count]
         self.seen += total
         self.left_out += below
-        if self.used[1] + count > len(self.member) or self.used[2] + entries > self.capacity:
+        if self.used[1] + count > len(self.member) or self.used[2] + size > self.capacity:
             wanted = self._select(block, share, wanted)
-        held, nnz = arrays_of(self.held), np.diff(block.indptr)
+        held, sizes = arrays_of(self.held), np.diff(block.indptr)
         new = wanted[self.slots[block.rows[wanted]] < 0]
-        end = self.held.indptr[self.used[0]] + nnz[new].sum()
+        end = self.held.indptr[self.used[0]] + sizes[new].sum()
         if end > self.capacity or self.used[0] + len(new) > len(self.member):
             self.close_gaps()
         n_copied = take_in(
-            *arrays_of(block), wanted, share, self.slots, *held, self.capacity, self.used, self.member, self.held_share
-        )
+            *arrays_of(block), wanted, block.lengths, share, self.slots, *held, self.capacity, self.used, self.member,
+            self.held_share,
+        )  # fmt: skip
         assert n_copied == len(wanted)
         self._settle()
 
@@ -182,8 +175,8 @@ class WorkingSet:
         members = self.members
         number = np.concatenate([self.held.rows[members], block.rows[wanted]])
         both = np.maximum(np.concatenate([self.held_share[members], share[wanted]]), 0.0)
-        nnz = np.concatenate([np.diff(self.held.indptr)[members], np.diff(block.indptr)[wanted]])
-        chosen, least = largest_first(both, nnz, number, FILL_SHARE * self.capacity)
+        size = np.concatenate([np.diff(self.held.indptr)[members], np.diff(block.indptr)[wanted]])
+        chosen, least = largest_first(both, size, number, FILL_SHARE * self.capacity)
         # many short rows may fill the slots first
         if np.count_nonzero(chosen) > FILL_SHARE * len(self.member):
             chosen, least = largest_first(both, np.ones(len(both)), number, FILL_SHARE * len(self.member))
@@ -191,8 +184,13 @@ class WorkingSet:
         self.left_out += float(both[~chosen].sum())
         retained = chosen[: len(members)]
         self.member[members[~retained]] = 0
-        self.used[1:] = np.count_nonzero(retained), nnz[: len(members)][retained].sum()
+        self._count(members[retained])
         return wanted[chosen[len(members) :]]
+
+    def _count(self, members: np.ndarray) -> None:
+        """These are all members that there are."""
+        size, nnz = np.diff(self.held.indptr)[members].sum(), self.held.lengths[members].sum(dtype=np.int64)
+        self.used[1:] = len(members), size, nnz
 
     def saved(self) -> dict[str, np.ndarray]:
         """The state for a checkpoint: the rows held in their order, members and others, without their entries."""
@@ -220,16 +218,18 @@ class WorkingSet:
         self.held.rows[:n], self.held_share[:n], self.member[:n] = rows, share, member != 0
         self.held.indptr[: n + 1] = np.append(0, np.cumsum(lengths))
         self.slots[rows] = np.arange(n, dtype=np.int32)
-        chosen = self.member[:n] > 0
-        self.used[:] = n, np.count_nonzero(chosen), lengths[chosen].sum()
+        self.used[0] = n
         self.least, self.reached, self.seen, self.left_out = sums.tolist()
         held = arrays_of(self.held)
         counts = [bring_back(*arrays_of(block), self.slots, *held, self.capacity) for block in blocks] if n else []
         if sum(counts) != n or min(counts, default=0) < 0:
             raise InputError("the checkpoint's working set has rows that the source lacks; start afresh")
+        self._count(self.members)
         self._settle()
 
 
-def arrays_of(block: Block) -> tuple[tuple, np.ndarray | None, np.ndarray | None]:
+def arrays_of(block: Block) -> tuple[tuple, np.ndarray | None, np.ndarray | None, np.ndarray | None]:
     """As training/working_set_kernels.py takes them."""
-    return (block.indptr, block.indices, block.y, block.sq_norms, block.rows), block.values, block.weights
+    elements, values = (block.indices, block.values) if block.words is None else (block.words, None)
+    of_rows = block.indptr, elements, block.y, block.sq_norms, block.rows
+    return of_rows, values, block.weights, block.stored_lengths

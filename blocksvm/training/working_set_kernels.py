@@ -3,8 +3,8 @@
 A slot is a row's place in the set; slots (l,) int32 has it by the row's number in its source, or -1.  A row that leaves
 keeps its slot, no longer a member, until the set is compacted.
 
-A block's rows, and those that a set holds, are given as (indptr, indices, y, sq_norms, rows), and values and weights,
-either of which may be None.
+A block's rows, and those that a set holds, are given as (indptr, elements, y, sq_norms, rows), whose elements are
+indices or, of packed rows, words, and values, weights and lengths, any of which may be None.
 """
 
 import numpy as np
@@ -13,40 +13,42 @@ from blocksvm.kernels import inlined, kernel
 
 
 @inlined
-def copy_row(source, values, weights, row, target, to_values, to_weights, slot, capacity):
-    """A row of one set of arrays to a slot of another, after the slot before it; False where its entries do not fit
+def copy_row(source, values, weights, lengths, row, target, to_values, to_weights, to_lengths, slot, capacity):
+    """A row of one set of arrays to a slot of another, after the slot before it; False where its elements do not fit
     within ``capacity``.  The arrays may be the same where the slot does not lie after the row."""
-    indptr, indices, y, sq_norms, rows = source
-    to_indptr, to_indices, to_y, to_sq_norms, to_rows = target
+    indptr, elements, y, sq_norms, rows = source
+    to_indptr, to_elements, to_y, to_sq_norms, to_rows = target
     start = np.uint64(indptr[row])
-    length = np.uint64(indptr[row + 1]) - start
+    size = np.uint64(indptr[row + 1]) - start
     at = np.uint64(to_indptr[slot])
-    if at + length > np.uint64(capacity):
+    if at + size > np.uint64(capacity):
         return False
     # unsigned places need no test for one that counts from the end, so that the copying is done in vectors
-    for k in range(length):
-        to_indices[at + k] = indices[start + k]
+    for k in range(size):
+        to_elements[at + k] = elements[start + k]
     if to_values is not None:
-        for k in range(length):
+        for k in range(size):
             to_values[at + k] = values[start + k]
-    to_indptr[slot + 1] = at + length
+    to_indptr[slot + 1] = at + size
     to_y[slot] = y[row]
     to_sq_norms[slot] = sq_norms[row]
     to_rows[slot] = rows[row]
     if to_weights is not None:
         to_weights[slot] = weights[row]
+    if to_lengths is not None:
+        to_lengths[slot] = lengths[row]
     return True
 
 
 @kernel
-def renew(indptr, rows, share, least, slots, used, member, held_share, wanted):
+def renew(indptr, lengths, rows, share, least, slots, used, member, held_share, wanted):
     """New shares for the rows of a block that have a slot; those with a share below ``least`` >= 0 are no members.
 
-    member (most slots,) uint8 and held_share (most slots,) float64, by slot; used (3,) int64: slots in use, members, the
-    members' entries; wanted (n,) int32 is filled with the rows of the block that have enough and are no members.
-    Returns (how many, their entries, sum of all shares, sum of those below ``least``).
+    member (most slots,) uint8 and held_share (most slots,) float64, by slot; used (4,) int64: slots in use, members, the
+    members' elements and entries; wanted (n,) int32 is filled with the rows of the block that have enough and are no
+    members.  Returns (how many, their elements, sum of all shares, sum of those below ``least``).
     """
-    count = entries = 0
+    count = size = 0
     total = below = 0.0
     for row in range(rows.shape[0]):
         slot = slots[rows[row]]
@@ -59,19 +61,21 @@ def renew(indptr, rows, share, least, slots, used, member, held_share, wanted):
                 member[slot] = 0
                 used[1] -= 1
                 used[2] -= indptr[row + 1] - indptr[row]
+                used[3] -= lengths[row]
         if not enough:
             below += max(mine, 0.0)
         elif slot < 0 or not member[slot]:
             wanted[count] = row
             count += 1
-            entries += indptr[row + 1] - indptr[row]
-    return count, entries, total, below
+            size += indptr[row + 1] - indptr[row]
+    return count, size, total, below
 
 
 @kernel
-def take_in(block, values, weights, chosen, share, slots, held, to_values, to_weights, capacity, used, member, held_share):
-    """The ``chosen`` (m,) rows of a block into the set as members; held: its arrays, with room for ``capacity`` entries.
-    Returns how many found room."""
+def take_in(block, values, weights, lengths, chosen, n_entries, share, slots, held, to_values, to_weights, to_lengths,
+            capacity, used, member, held_share):  # fmt: skip
+    """The ``chosen`` (m,) rows of a block, of n_entries (n,), into the set as members; held: its arrays, with room for
+    ``capacity`` elements.  Returns how many found room."""
     indptr, rows = block[0], block[4]
     for t in range(chosen.shape[0]):
         row = np.int64(chosen[t])
@@ -79,7 +83,7 @@ def take_in(block, values, weights, chosen, share, slots, held, to_values, to_we
         if slot < 0:
             slot = used[0]
             if slot == member.shape[0] or not copy_row(
-                block, values, weights, row, held, to_values, to_weights, slot, capacity
+                block, values, weights, lengths, row, held, to_values, to_weights, to_lengths, slot, capacity
             ):
                 return t
             slots[rows[row]] = slot
@@ -88,11 +92,12 @@ def take_in(block, values, weights, chosen, share, slots, held, to_values, to_we
         held_share[slot] = share[row]
         used[1] += 1
         used[2] += indptr[row + 1] - indptr[row]
+        used[3] += n_entries[row]
     return chosen.shape[0]
 
 
 @kernel
-def compact(slots, held, values, weights, capacity, used, member, held_share):
+def compact(slots, held, values, weights, lengths, capacity, used, member, held_share):
     """Close the gaps that rows which are no members leave."""
     rows = held[4]
     n_retained = 0
@@ -103,7 +108,7 @@ def compact(slots, held, values, weights, capacity, used, member, held_share):
             continue
         if n_retained < slot:
             # the offset after the row is read before the slot before it is written
-            copy_row(held, values, weights, slot, held, values, weights, n_retained, capacity)
+            copy_row(held, values, weights, lengths, slot, held, values, weights, lengths, n_retained, capacity)
             member[n_retained] = 1
             held_share[n_retained] = held_share[slot]
             slots[number] = n_retained
@@ -112,7 +117,7 @@ def compact(slots, held, values, weights, capacity, used, member, held_share):
 
 
 @kernel
-def bring_back(block, values, weights, slots, held, to_values, to_weights, capacity):
+def bring_back(block, values, weights, lengths, slots, held, to_values, to_weights, to_lengths, capacity):
     """The rows of a block that have a slot, into it; their offsets are there already.  Returns how many."""
     indptr, rows = block[0], block[4]
     offsets = held[0]
@@ -122,7 +127,9 @@ def bring_back(block, values, weights, slots, held, to_values, to_weights, capac
         if slot >= 0:
             if indptr[row + 1] - indptr[row] != offsets[slot + 1] - offsets[slot]:
                 return -1
-            if not copy_row(block, values, weights, row, held, to_values, to_weights, slot, capacity):
+            if not copy_row(
+                block, values, weights, lengths, row, held, to_values, to_weights, to_lengths, slot, capacity
+            ):
                 return -1
             n_copied += 1
     return n_copied

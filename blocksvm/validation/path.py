@@ -169,7 +169,7 @@ def plan_part(
             if count == 1:
                 raise
             continue
-        rows = source.n_nonzeros * (4 + source.value_bytes) + source.n_samples * source.row_bytes
+        rows = plan.source.shape.block_bytes(source.n_samples, plan.source.size)
         budget = plan.budget
         left = budget.total - sum(budget.used[name] for name in ("weights", "alpha", "folds"))
         if count == 1 or left >= ROWS_SHARE * rows:

@@ -194,7 +194,7 @@ def test_the_commands_at_an_address(cluster, store, tmp_path, succeeds, refusal)
     data = bytearray(store.read_bytes())
     with Store(store) as rows:
         parts = rows.parts.records
-        data[int(parts["indices_offset"][4]) + int(parts["indices_size"][4]) // 2] ^= 255
+        data[int(parts["offset"][4]) + int(parts["size"][4]) // 2] ^= 255
     damaged.write_bytes(data)
     assert "chunk 4" in refusal(commands.predict.main, model, damaged, tmp_path / "damaged", *place)
 

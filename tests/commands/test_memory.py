@@ -19,7 +19,7 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.descriptions import ROW
 from blocksvm.store.hdf5_files import write_meta
-from blocksvm.store.writer import StoreWriter
+from blocksvm.store.writer import StoreWriter, packed
 
 BESIDES = 300_000_000  # interpreter, libraries, loaded kernels
 ROWS_OF_A_PIECE, PIECES, A_ROW, FEATURES = 10_000, 40, 50, 200_000
@@ -32,16 +32,16 @@ def written_store(path, pieces: int, a_row: int, features: int):
     indices = rng.integers(0, spread, (ROWS_OF_A_PIECE, a_row)) + np.arange(a_row) * spread  # ascending in a row
     values = rng.standard_normal(indices.shape, dtype=np.float32)
     rows = np.zeros(ROWS_OF_A_PIECE, ROW)
-    rows["length"] = a_row
     rows["label"] = np.where(values[:, :20].sum(axis=1) > 0, 1, -1)
     rows["sq_norm"] = (values.astype(np.float64) ** 2).sum(axis=1)
+    of_rows = packed(np.full(ROWS_OF_A_PIECE, a_row), indices.astype(np.int32).ravel(), values.ravel())
     settings = {"order": "shuffled", "normalize": "none", "min_count": 1, "duplicates": "error", "holdout": 0.0}
     meta = {"settings": settings | {"seed": 0}, "sources": [], "source_rows": ROWS_OF_A_PIECE * pieces}
     with create_hdf5(path, "store") as file, ThreadPoolExecutor(2) as pool:
         writer = StoreWriter(file, ROWS_OF_A_PIECE * pieces, 1 << 15, np.float32, pool, 2)
         for piece in range(pieces):
             rows["source"] = np.arange(ROWS_OF_A_PIECE) + piece * ROWS_OF_A_PIECE
-            writer.append(rows, indices.astype(np.int32).ravel(), values.ravel())
+            writer.append(rows, of_rows)
         write_meta(file, writer.finish(features, lambda start, stop: np.arange(start, stop), meta))
     return path
 

@@ -106,12 +106,13 @@ def test_a_store_holds_the_rows_of_the_text(tmp_path, rows, dtype, keep_order, c
     assert meta["labels"] == sorted(Counter(label for label, _, _ in expected).items())
     ones = all(v == 1.0 for _, _, values in parse_svmlight(text, dtype=dtype) for v in values)
     with h5py.File(path) as file:
-        assert ("values" not in file) == ones
-        assert ones or file["values"].dtype == dtype
         assert meta["values"] == ("ones" if ones else dtype)
         chunks = file["chunks"][()]
-        # a chunk holds at most chunk_nonzeros entries and rows, unless it is one row that is longer
-        assert ((chunks["nnz"] <= chunk_nonzeros) | (chunks["n_rows"] == 1)).all()
+        assert file["words"].dtype == np.uint64 and file["words"].chunks == (meta["part_words"],)
+        # the first chunk has at most chunk_nonzeros entries, and no other more words than a part has; unless it is one
+        # row that is longer
+        assert chunks["nnz"][0] <= chunk_nonzeros or chunks["n_rows"][0] == 1
+        assert ((chunks["words"] <= meta["part_words"]) | (chunks["n_rows"] == 1)).all()
         assert (chunks["n_rows"] <= chunk_nonzeros).all()
     with Store(path) as store:
         store.verify()
@@ -215,7 +216,7 @@ def test_stores_are_equal_for_any_jobs_and_memory(tmp_path, long_text, spills, m
     expected = stored(memory=1_000_000_000, n_jobs=1)
     assert not spills
     with h5py.File(path) as file:
-        assert file["rows"]["length"].size == 160_000
+        assert file["rows"]["label"].size == 160_000
     for jobs, memory in ((2, 1_000_000_000), (1, SMALL), (3, SMALL), (2, 60_000_000)):
         del spills[:]
         assert stored(memory=memory, n_jobs=jobs) == expected
@@ -477,7 +478,7 @@ def test_the_command_and_its_options(tmp_path, run_in_process, succeeds):
 def test_info_tells_what_a_store_holds(tmp_path, succeeds):
     path, meta = make(tmp_path, b"1 1:3 2:4\n-1 1:5\n")
     told = succeeds(info, path, "--json")
-    assert json.loads(told.out) == {"kind": "store", "format_version": 3, "bytes": path.stat().st_size} | json.loads(
+    assert json.loads(told.out) == {"kind": "store", "format_version": 4, "bytes": path.stat().st_size} | json.loads(
         json.dumps(meta)
     )
     told = succeeds(info, path, "--verify")

@@ -15,7 +15,7 @@ from support.training_cases import random_rows
 from blocksvm.api.fit import fit
 from blocksvm.kernels import inlined, inlined_views, kernel
 from blocksvm.kernels.lanes import eight, four, plus, put, times
-from blocksvm.kernels.prefetch import prefetch
+from blocksvm.kernels.rows import prefetch
 from blocksvm.kernels.text_bytes import float_of_bits
 
 needs_jit = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")

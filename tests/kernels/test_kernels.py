@@ -239,13 +239,13 @@ def test_decision_values_norms_and_sums_of_rows(kind):
     w, c = rng.standard_normal(X.shape[1] + 1), rng.standard_normal(60)
     c[::7] = 0.0
     out = np.empty(60)
-    decision_values(*block.matrix, w.reshape(-1, 1), 0.3, out.reshape(-1, 1))
+    decision_values(block.entries, w.reshape(-1, 1), 0.3, out.reshape(-1, 1))
     dense = X.toarray().astype(np.float64)
     assert_close(out, dense @ w[:-1] + 0.3 * w[-1])
     row_sq_norms(*block.matrix, out)
     assert_close(out, (dense**2).sum(axis=1))
     total = w.copy()
-    add_rows(*block.matrix, c.reshape(-1, 1), 0.3, total.reshape(-1, 1))
+    add_rows(block.entries, c.reshape(-1, 1), 0.3, total.reshape(-1, 1))
     assert_close(total, w + np.append(c @ dense, 0.3 * c.sum()))
 
 

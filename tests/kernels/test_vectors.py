@@ -6,6 +6,7 @@ from scipy import sparse
 
 from blocksvm.base.vectors import on_lines, side_by_side, together, width_of
 from blocksvm.kernels.columns import add_rows, decision_values, squared_norms
+from blocksvm.kernels.rows import Entries
 
 
 @pytest.mark.parametrize(("k", "width"), [(1, 1), (2, 4), (3, 4), (4, 4), (5, 8), (8, 8), (9, 16), (20, 24)])
@@ -61,7 +62,7 @@ def test_kernels_over_lanes_are_plain_sums(n, d, per_row, kind, k):
     w = together(side_by_side(k, d + 1))
     w[:, :k] = rng.standard_normal((d + 1, k))
     out = np.empty((n, k))
-    decision_values(*matrix, w, bias, out)
+    decision_values(Entries(*matrix), w, bias, out)
     XB = np.hstack([X, np.full((n, 1), bias)])
     np.testing.assert_allclose(out, XB @ w[:, :k], rtol=1e-9, atol=1e-9)
     # each sum is that of its own row and column, from the first entry to the last: bit for bit
@@ -72,7 +73,7 @@ def test_kernels_over_lanes_are_plain_sums(n, d, per_row, kind, k):
         assert out[i, c] == total
     coefficients = rng.standard_normal((n, k)) * (rng.random((n, k)) < 0.3)
     before = w.copy()
-    add_rows(*matrix, coefficients, bias, w)
+    add_rows(Entries(*matrix), coefficients, bias, w)
     np.testing.assert_allclose(w[:, :k], before[:, :k] + XB.T @ coefficients, rtol=1e-9, atol=1e-9)
     assert not w[:, k:].any()
     prior = np.zeros_like(w)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocksvm.commands import predict, split, train
+from blocksvm.kernels.rows import Entries
 from blocksvm.model.contribution_kernels import largest_contributions
 from blocksvm.model.explanations import MOST
 from blocksvm.model.model_file import load_model
@@ -28,7 +29,8 @@ def test_the_kernel_finds_what_the_definition_says(rows, w, n, several):
     values = np.array([x for row in rows for _, x in row], np.float32)
     classes = np.arange(len(rows)) % k
     features, found = np.empty((len(rows), n), np.int64), np.empty((len(rows), n))
-    largest_contributions(indptr, indices, values, weights.reshape(-1), k, classes, features, found)
+    entries = Entries(indptr, indices, values)
+    largest_contributions(entries, weights.reshape(-1), k, classes, features, found)
     for i, row in enumerate(rows):
         expected = reference.largest_contributions(row, weights[:, classes[i]], n)
         rest = [(-1, 0.0)] * (n - len(expected))

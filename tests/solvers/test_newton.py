@@ -30,7 +30,7 @@ from blocksvm.losses import LOSSES, get_loss
 from blocksvm.solvers.newton import hot_features, newton_step
 from blocksvm.solvers.newton_kernels import PANEL, add_gram, half_curvature
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.source import ChunkTable, Source, first_chunk, new_block
+from blocksvm.sources.source import ChunkTable, Source, first_chunk
 from blocksvm.store.reader import open_store
 
 SMOOTH = ("squared-hinge", "logistic", "squared", "squared-epsilon-insensitive", "huber")
@@ -448,7 +448,7 @@ class ManyRows(Source):
 
     def read_block(self, chunks, arena):
         each = len(self.base)
-        block = new_block(self, each * len(chunks), 3 * each * len(chunks), arena)
+        block = self.shape.new_block(arena, each * len(chunks), 3 * each * len(chunks), self.n_features)
         block.indptr[-1] = len(block.indices)
         for k, c in enumerate(chunks.tolist()):
             rows, values = slice(k * each, (k + 1) * each), block.values.reshape(-1, 3)[k * each : (k + 1) * each]

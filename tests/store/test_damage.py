@@ -19,7 +19,7 @@ from blocksvm.commands.info import main as info
 from blocksvm.commands.predict import main as predict
 from blocksvm.commands.split import main as split
 from blocksvm.commands.train import main as train
-from blocksvm.sources.block import carve_block
+from blocksvm.sources.block import Shape
 from blocksvm.store import codec
 from blocksvm.store.arrays import write_array
 from blocksvm.store.hdf5_files import damage_named, write_text_attribute
@@ -132,13 +132,14 @@ def swap_first(array):
     ("tables", "change", "says"),
     [({"rows": set_item("source", 3, 7)}, None, "two rows have one number in the source"),
      ({"rows": set_item("source", 3, 1 << 40)}, None, "a row's number is beyond the source"),
-     ({"rows": set_item("length", 3, 1 << 31)}, None, "rows and nonzeros disagree"),
      ({"rows": set_item("sq_norm", 3, -1.0)}, None, "a row's norm is not a number"),
-     ({"parts": set_item("indices_offset", 1, (1 << 64) - 10)}, None, "the file is truncated"),
-     ({"parts": set_item("values_offset", 1, 1 << 63)}, None, "the file is truncated"),
-     ({"parts": set_item("indices_size", 1, 10_000)}, None, "larger than what it holds"),
-     ({"parts": set_item("indices_size", 0, 7)}, None, "checksum does not match"),
+     ({"parts": set_item("offset", 1, (1 << 64) - 10)}, None, "the file is truncated"),
+     ({"parts": set_item("offset", 1, 1 << 63)}, None, "the file is truncated"),
+     ({"parts": set_item("size", 1, 10_000)}, None, "larger than what it holds"),
+     ({"parts": set_item("size", 0, 7)}, None, "checksum does not match"),
      ({"chunks": set_item("nnz", 1, (1 << 64) - 5)}, None, "contradicts the description"),
+     ({"chunks": set_item("words", 1, (1 << 64) - 5)}, None, "contradicts the description"),
+     ({"chunks": set_item("words", 1, 1)}, None, "contradicts the description"),
      ({"chunks": set_item("n_rows", 0, 0)}, None, "contradicts the description"),
      ({"chunks": set_item("n_rows", 0, 1 << 31)}, None, "contradicts the description"),
      ({"chunks": set_item("first_part", 1, 0)}, None, "contradicts the description"),
@@ -146,7 +147,7 @@ def swap_first(array):
      ({}, lambda meta: meta.update(n_features=2), "does not have 2 elements"),
      ({}, lambda meta: meta.update(n_features=1 << 40), "does not have"),
      ({}, lambda meta: meta.update(n_samples=1 << 50), "of as many rows as it has"),
-     ({}, lambda meta: meta.update(chunk_nonzeros=1 << 20), "does not have the parts"),
+     ({}, lambda meta: meta.update(part_words=1 << 20), "does not have the parts"),
      ({}, lambda meta: meta["labels"][0].__setitem__(1, 1 << 40), "of as many rows as it has"),
      ({}, lambda meta: meta.update(source_rows=3), "more rows than its source"),
      ({}, lambda meta: meta.update(history=[{"fingerprint": "", "n_samples": 501}]), "its history")],
@@ -162,7 +163,7 @@ def test_forged_stores_are_refused(ours, tmp_path, capsys, tables, change, says)
 
 def test_more_rows_than_a_block_can_have_are_one_sentence():
     with pytest.raises(InputError, match=r"a block of 2,147,483,648 rows is too many; lower memory"):
-        carve_block(None, 1 << 31, 0, None, 1)
+        Shape().new_block(None, 1 << 31, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +217,7 @@ def test_what_our_files_have_of_unknown_types_is_damage_and_a_fault_of_the_progr
 
     path = tmp_path / "s.h5"
     for change, name in (
-        (of_times, "rows"), (of_times, "meta"), (of_times, "indices"), (empty, "meta"), (empty, "chunks"),
+        (of_times, "rows"), (of_times, "meta"), (of_times, "words"), (empty, "meta"), (empty, "chunks"),
         (attribute_of_times, "meta_checksum"), (attribute_of_times, "blocksvm"), (attribute_of_times, "format_version"),
         (several, "format_version"), (several, "blocksvm"),
     ):  # fmt: skip

@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 from scipy import sparse
+from support.stored_rows import entries_of_chunk
 
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.sources.block import Arena
-from blocksvm.sources.source import bytes_of_blocks
 from blocksvm.store import codec
 from blocksvm.store.reader import Store
 
@@ -55,12 +55,13 @@ def bytes_of(block) -> list[bytes | None]:
     return [None if (a := getattr(block, name)) is None else a.tobytes() for name in ARRAYS]
 
 
-def plain(store, chunks) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-    """Indices, values and records of rows of these chunks, as HDF5 and its own filters give them."""
-    file, starts = store.file, store.parts.first_part[chunks] * store.chunk_nnz
-    places = np.concatenate([s + np.arange(n) for s, n in zip(starts, store.chunks.nnz[chunks], strict=True)])
-    values = file["values"][:][places] if "values" in file else None
-    return file["indices"][:][places], values, file["rows"][:][numbers(store, chunks)]
+def plain(store, chunks) -> tuple[np.ndarray, np.ndarray | None, list[int], np.ndarray]:
+    """Indices, values, lengths and records of rows of these chunks, as HDF5 and its own filters give them."""
+    found = [entries for chunk in store.file["chunks"][:][chunks] for entries in entries_of_chunk(store.file, chunk)]
+    indices, values = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    lengths = [len(features) for features, _ in found]
+    records = store.file["rows"][:][numbers(store, chunks)]
+    return indices, None if store.value_dtype is None else values, lengths, records
 
 
 def numbers(store, chunks) -> np.ndarray:
@@ -77,15 +78,15 @@ def test_a_block_is_what_hdf5_reads(stores, kind, real):
         draw = np.random.default_rng(0)
         for at_once in (1, 2, 9, len(store.chunks)):
             chunks = draw.permutation(len(store.chunks))[:at_once]
-            rows, entries = store.chunks.n_rows[chunks], store.chunks.nnz[chunks]
-            arena = Arena(bytes_of_blocks(store, int(rows.sum()), int(entries.sum())))
+            rows, sizes = store.chunks.n_rows[chunks], store.sizes[chunks]
+            arena = Arena(store.shape.block_bytes(int(rows.sum()), int(sizes.sum())))
             arena.memory[:] = 0xA5
             block = store.read_block(chunks, arena)
-            indices, values, records = plain(source, chunks)
+            indices, values, lengths, records = plain(source, chunks)
             assert block.indices.tolist() == indices.tolist()
             assert (block.values is None) == (values is None)
             assert values is None or block.values.tobytes() == values.tobytes()
-            assert np.diff(block.indptr).tolist() == records["length"].tolist()
+            assert np.diff(block.indptr).tolist() == lengths
             assert block.sq_norms.tobytes() == records["sq_norm"].tobytes()
             assert block.y.tolist() == store.coding.y(records["label"]).tolist()
             assert block.rows.tolist() == numbers(store, chunks).tolist()

@@ -28,7 +28,7 @@ from blocksvm.store.decoder import Decoder
 from blocksvm.store.descriptions import ROW
 from blocksvm.store.hdf5_files import write_meta
 from blocksvm.store.reader import Store
-from blocksvm.store.writer import StoreWriter
+from blocksvm.store.writer import StoreWriter, packed
 
 TEXT = "".join(f"{1 if i % 3 else -1} {i % 7 + 1}:{i % 5 + 0.5} {i % 11 + 20}:2\n" for i in range(40))
 TEXT += "1 " + " ".join(f"{i}:{i + 1}" for i in range(50)) + "\n-1\n"
@@ -67,7 +67,7 @@ def test_the_lines_of_the_documentation_read_a_store(small_store, tmp_path):
 
 def test_a_store_is_plain_hdf5(small_store):
     with h5py.File(small_store) as file:
-        assert sorted(file) == ["chunks", "features", "indices", "meta", "parts", "rows", "values"]
+        assert sorted(file) == ["chunks", "features", "meta", "parts", "rows", "words"]
         found = []
         file.visititems(lambda name, item: found.append((name, getattr(item, "is_virtual", False))))
         assert not any(virtual for _, virtual in found)
@@ -88,7 +88,7 @@ def test_a_rewritten_file_is_read_all_the_same(small_store, tmp_path):
         for name in old:
             old.copy(old[name], new, name)
     with Store(small_store) as one, Store(path) as two:
-        assert (one.parts.records["indices_offset"] != two.parts.records["indices_offset"]).any()
+        assert (one.parts.records["offset"] != two.parts.records["offset"]).any()
     assert content(path) == content(small_store)
 
 
@@ -141,10 +141,11 @@ def test_truncated_stores_are_found(small_store, tmp_path, watchdog):
 @pytest.mark.parametrize(
     ("indices", "values", "norm", "what"),
     [
-        ([0, 2], [1.0, 1.0], 2.0, "a feature index is out of range"),
-        ([0, -1], [1.0, 1.0], 2.0, "a feature index is out of range"),
-        ([1, 0], [1.0, 1.0], 2.0, "the features of a row do not rise"),
-        ([1, 1], [1.0, 1.0], 2.0, "the features of a row do not rise"),
+        ([0, 2], [1.0, 1.0], 2.0, "the features of a row do not rise, or are out of range"),
+        ([0, -1], [1.0, 1.0], 2.0, "the features of a row do not rise, or are out of range"),
+        ([0, 70_000], [1.0, 1.0], 2.0, "the features of a row do not rise, or are out of range"),
+        ([1, 0], [1.0, 1.0], 2.0, "the features of a row do not rise, or are out of range"),
+        ([1, 1], [1.0, 1.0], 2.0, "the features of a row do not rise, or are out of range"),
         ([0, 1], [1.0, np.nan], 2.0, "a value is not finite"),
         ([0, 1], [-np.inf, 1.0], 2.0, "a value is not finite"),
         ([0, 1], [1.0, 1.0], np.nan, "norm is not a number"),
@@ -156,8 +157,8 @@ def test_what_a_kernel_must_not_see_is_refused(tmp_path, indices, values, norm, 
     with create_hdf5(path, "store") as file, ThreadPoolExecutor(1) as pool:
         writer = StoreWriter(file, 1, 4, np.float64, pool, 1)
         rows = np.zeros(1, ROW)
-        rows["length"], rows["sq_norm"] = 2, norm
-        writer.append(rows, np.array(indices, np.int32), np.array(values))
+        rows["sq_norm"] = norm
+        writer.append(rows, packed(np.array([2]), np.array(indices, np.int32), np.array(values)))
         writer.max_sq_norm = 2.0
         meta = {"settings": {"order": "stored"}, "sources": [], "source_rows": 1}
         write_meta(file, writer.finish(2, lambda start, stop: np.array([4, 7]), meta))
@@ -179,7 +180,7 @@ def test_other_files_are_refused_by_what_they_are(small_store, tmp_path):
         file["x"] = 1
     with pytest.raises(InputError, match=r"f\.h5: is not a blocksvm store"):
         Store(path)
-    for version, advice in ((4, "install a newer"), (2, "make it again")):
+    for version, advice in ((5, "install a newer"), (3, "make it again")):
         shutil.copy(small_store, path)
         with h5py.File(path, "r+") as file:
             file.attrs["format_version"] = version
@@ -194,7 +195,7 @@ def test_other_files_are_refused_by_what_they_are(small_store, tmp_path):
 def test_info_verify_names_the_damage(small_store, tmp_path, run_in_process):
     path = tmp_path / "damaged.h5"
     with Store(small_store) as store:
-        at = int(store.parts.records["indices_offset"][1]) + 18
+        at = int(store.parts.records["offset"][1]) + 18
     raw = bytearray(small_store.read_bytes())
     raw[at] ^= 4
     path.write_bytes(raw)
@@ -206,30 +207,53 @@ def test_info_verify_names_the_damage(small_store, tmp_path, run_in_process):
     assert run_in_process(info, tmp_path / "none.h5").code == 2
 
 
-def test_repeated_values_are_compressed_as_they_stand():
-    """Counts over the norm of their row: in fewer bytes than with their bytes shuffled, and others are stored whole."""
-    rng = np.random.default_rng(3)
+def repeated_values(rng) -> np.ndarray:
+    """Counts over the norm of their row."""
     counts = rng.geometric(0.6, 32_768).astype(np.float32)
-    values = counts / np.repeat(np.sqrt(rng.integers(50, 900, 64)), 512).astype(np.float32)
-    raw, mask = codec.encode_or_store(values)
-    assert mask == 0 and len(raw) < 0.8 * len(codec.encode(values))
-    out = np.zeros_like(values)
+    return counts / np.repeat(np.sqrt(rng.integers(50, 900, 64)), 512).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("item", "make"),
+    [
+        (1, repeated_values),
+        (2, lambda rng: np.sort(rng.integers(0, 3000, (1024, 64)), axis=1).astype(np.uint16).reshape(-1)),
+        (4, lambda rng: rng.integers(70_000, 300_000, 32_768).astype(np.uint32)),
+    ],
+)
+def test_words_are_compressed_as_takes_the_fewest_bytes(item, make):
+    """As they stand, or with the bytes of so many neighbours apart; what hardly shrinks is stored as it is."""
+    rng = np.random.default_rng(3)
+    words = make(rng).view(np.uint64)
+    raw, mask = codec.encode(words)
+    lengths = {}
+    with codec.one_thread():
+        for other in codec.SHUFFLED:
+            shuffle = codec.blosc.SHUFFLE if other > 1 else codec.blosc.NOSHUFFLE
+            lengths[other] = len(codec.blosc.compress(words.view(f"u{other}"), b"lz4", codec.LEVEL, shuffle))
+    assert mask == 0 and len(raw) == lengths[item] == min(lengths.values()) < 0.9 * words.nbytes
+    out = np.zeros_like(words)
     codec.decode(raw, out)
-    assert out.tobytes() == values.tobytes()
+    assert out.tobytes() == words.tobytes()
+
+
+def test_words_that_hardly_shrink_are_stored_as_they_are():
+    rng = np.random.default_rng(3)
     noise = rng.random(32_768).astype(np.float32) + rng.integers(0, 200, 32_768).astype(np.float32)
-    assert codec.encode_or_store(noise) == (noise.tobytes(), codec.STORED)
+    assert codec.encode(noise.view(np.uint64)) == (noise.tobytes(), codec.STORED)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float32, np.float64])
 def test_the_codec_is_exact_and_refuses_other_lengths(dtype):
-    data = np.random.default_rng(0).integers(0, 1000, 100).astype(dtype)
-    raw = codec.encode(data)
+    data = np.random.default_rng(0).integers(0, 30, 800 // np.dtype(dtype).itemsize).astype(dtype).view(np.uint64)
+    raw, mask = codec.encode(data)
+    assert mask == 0
     out = np.empty_like(data)
     codec.decode(raw, out)
     assert out.tobytes() == data.tobytes()
     for length in (99, 101, 0):
         with pytest.raises(ValueError, match="were expected"):
-            codec.decode(raw, np.empty(length, dtype))
+            codec.decode(raw, np.empty(length, np.uint64))
     # Blosc believes what a buffer says of its length, and would read beyond its end
     for wrong in (raw[:-10], raw[:20], raw[:16], raw[:12], b"", raw + b"more"):
         with pytest.raises(ValueError, match="compressed data"):
@@ -255,7 +279,7 @@ def test_a_block_is_the_same_whoever_decodes_its_runs(many_chunks, tmp_path, mon
         chunks = np.random.default_rng(0).permutation(len(store.chunks))
         alone = store.read_block(chunks, None)
         if damaged:
-            at = int(store.parts.records["indices_offset"][chunks[len(chunks) // 2]]) + 18
+            at = int(store.parts.records["offset"][chunks[len(chunks) // 2]]) + 18
             raw = bytearray(path.read_bytes())
             raw[at] ^= 4
             path.write_bytes(raw)  # in place: the store's descriptor sees it
@@ -294,8 +318,8 @@ def test_decoders_live_in_their_part_of_the_memory(many_chunks, monkeypatch, n, 
         counted = store.working_bytes(memory)
         store.decode_by(n, memory)
         block = store.read_block(chunks, None)
-        held = [decoder.packed.nbytes + decoder.padded_indices.nbytes for decoder in store.decoders]
-        assert len(held) == max(2, min(n, {0: 3, 2_000_000: 15, 20_000_000: 16}[memory]))
+        held = [decoder.compressed.nbytes + decoder.words.nbytes for decoder in store.decoders]
+        assert len(held) == max(2, min(n, {0: 3, 2_000_000: 11, 20_000_000: 16}[memory]))
         assert sum(held) > 0
         assert sum(held) <= counted == store.working_bytes(memory)
         assert counted <= memory / 32 or not memory

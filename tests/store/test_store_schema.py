@@ -414,7 +414,7 @@ def verified(kind: str, path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [("store", "meta"), ("store", "chunks"), ("store", "rows"), ("store", "indices"), ("store", "features"),
+    [("store", "meta"), ("store", "chunks"), ("store", "rows"), ("store", "words"), ("store", "features"),
      ("store", "features/ids"), ("model", "meta"), ("model", "weights"), ("model", "features/ids"),
      ("checkpoint", "meta")],
 )  # fmt: skip
@@ -446,7 +446,7 @@ def test_links_are_not_followed(files, tmp_path, kind, name):
 
 def test_other_things_under_our_names(files, tmp_path, run_in_process):
     path = tmp_path / "hostile.h5"
-    for name in ("meta", "chunks", "rows", "indices", "features"):
+    for name in ("meta", "chunks", "rows", "words", "features"):
         shutil.copy(files["store"], path)
         with h5py.File(path, "r+") as file:
             is_group = isinstance(file[name], h5py.Group)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 from support.places import DATA, ROOT
+from support.stored_rows import entries_of_chunk
 
 from blocksvm.base.labels import NUMBERS
 from blocksvm.cli.console import run as run_command
@@ -102,15 +103,11 @@ def rows_of_store(path: Path):
 
     with h5py.File(path) as file:
         meta = json.loads(file["meta"][()].tobytes())
-        length, chunks, rows = meta["chunk_nonzeros"], file["chunks"][()], file["rows"][()]
-        stored, values = file["indices"][()], file["values"][()] if "values" in file else None
-    places = [
-        int(c["first_part"]) * length + np.arange(int(c["nnz"])) for c in chunks
-    ]  # a chunk begins on a part's boundary
-    places = np.concatenate(places) if places else np.empty(0, np.int64)
-    data = np.ones(len(places), np.float32) if values is None else values[places]
-    indptr = np.append(0, np.cumsum(rows["length"].astype(np.int64)))
-    X = scipy.sparse.csr_matrix((data, stored[places], indptr), shape=(len(rows), meta["n_features"]))
+        chunks, rows = file["chunks"][()], file["rows"][()]
+        found = [entries for chunk in chunks for entries in entries_of_chunk(file, chunk)]
+    indices, data = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    indptr = np.cumsum([0, *(len(features) for features, _ in found)])
+    X = scipy.sparse.csr_matrix((data, indices, indptr), shape=(len(rows), meta["n_features"]))
     largest = max(label for label, _ in meta["labels"])
     return X, np.where(rows["label"] == largest, 1.0, -1.0), chunks["first_row"].astype(np.int64)
 

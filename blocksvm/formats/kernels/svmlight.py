@@ -26,7 +26,7 @@ from blocksvm.formats.kernels.numbers import (
     two_numbers,
 )
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.prefetch import products
+from blocksvm.kernels.rows import products
 from blocksvm.kernels.text_bytes import (
     COLON,
     DOT,

@@ -15,7 +15,7 @@ average, the sum of w so far: the thresholds of idle rounds grow evenly, so thei
 import numpy as np
 
 from blocksvm.kernels import inlined
-from blocksvm.kernels.prefetch import value_at
+from blocksvm.kernels.rows import value_at
 from blocksvm.online.learner import (
     L1,
     LOSS,

@@ -12,7 +12,7 @@ coin.  The settings as numbers serve both: coin's wealth follows what all learne
 import numpy as np
 
 from blocksvm.kernels import inlined, inlined_with
-from blocksvm.kernels.prefetch import products, value_at
+from blocksvm.kernels.rows import products, value_at
 from blocksvm.losses import get_loss
 from blocksvm.online.learner import NUMBERS, Learner, Rule, Settings
 from blocksvm.online.memory import Memory, layout, parameters

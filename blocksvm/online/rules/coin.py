@@ -14,7 +14,7 @@ a lost bet exceeded the wealth.
 import numpy as np
 
 from blocksvm.kernels import inlined
-from blocksvm.kernels.prefetch import value_at
+from blocksvm.kernels.rows import value_at
 from blocksvm.online.learner import LOSS, Learner, Settings, positive
 from blocksvm.online.memory import layout, parameters, unsigned
 from blocksvm.online.rule_parts import change_weight, derivative_at, plain_rule

@@ -18,7 +18,7 @@ from statistics import NormalDist
 import numpy as np
 
 from blocksvm.kernels import inlined
-from blocksvm.kernels.prefetch import value_at
+from blocksvm.kernels.rows import value_at
 from blocksvm.online.learner import (
     AVERAGE,
     BIAS,

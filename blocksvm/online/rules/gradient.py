@@ -17,7 +17,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.kernels import inlined
-from blocksvm.kernels.prefetch import value_at
+from blocksvm.kernels.rows import value_at
 from blocksvm.losses import get_loss
 from blocksvm.online.learner import (
     AVERAGE,

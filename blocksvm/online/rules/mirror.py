@@ -20,7 +20,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.kernels import inlined, with_parts
-from blocksvm.kernels.prefetch import value_at
+from blocksvm.kernels.rows import value_at
 from blocksvm.online.learner import LARGEST, LOSS, STEP, Setting, Settings, positive
 from blocksvm.online.memory import layout, parameters, unsigned
 from blocksvm.online.rule_parts import averages, derivative_at

@@ -14,7 +14,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.loss_functions import aware_step, derivative
-from blocksvm.kernels.prefetch import products, value_at
+from blocksvm.kernels.rows import products, value_at
 from blocksvm.losses import require
 from blocksvm.online.learner import LOSS, Learner, Rule, Settings, positive
 from blocksvm.online.memory import layout, parameters, unsigned

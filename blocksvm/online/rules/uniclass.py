@@ -22,7 +22,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from blocksvm.kernels import inlined
-from blocksvm.kernels.prefetch import value_at
+from blocksvm.kernels.rows import value_at
 from blocksvm.online.learner import REQUIRED, WEIGHTS, Learner, Setting, Settings, not_negative
 from blocksvm.online.memory import layout, parameters
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.loss_functions import conjugate, derivative, direction, step, value
-from blocksvm.kernels.prefetch import value_at
+from blocksvm.kernels.rows import value_at
 from blocksvm.online.memory import SparseRow
 from blocksvm.online.rules.sparse import COLUMN
 from blocksvm.online.rules.sparse import height as height_of
