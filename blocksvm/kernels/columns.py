@@ -19,12 +19,10 @@ from blocksvm.kernels.rows import (
     ask_for_weights,
     dot,
     hot_run,
-    length_of,
     over_runs,
     prefetch,
     prefetch_weights,
     products,
-    unpack,
     value_at,
     value_in,
 )
@@ -219,22 +217,25 @@ def add_to_lanes(entries, coefficients, bias, w):
         add_row_to(entries, i, flat, width, bias, moving, n_moving, steps)
 
 
+@inlined
+def add_sizes(features, begin, n, values, codes, numbers, at, size, others):
+    """``size`` + sum_k |value_k w[feature_k]| over a run, for the column ``c`` of w."""
+    w, width, c = others
+    for k in range(n):
+        size += abs(value_in(values, codes, numbers, k, at) * w[np.uint64(features[begin + k]) * width + c])
+    return size
+
+
 @kernel
 def sizes_of_products(entries, w, bias, out):
     """``out[i, c] = sum_j |w_jc x_ij|`` with the constant feature, for w (d + 1, width); out (n, k).  The rounding of a
     decision value is proportional to it."""
     last = w.shape[0] - 1
-    longest = 0
-    for i in range(out.shape[0]):
-        longest = max(longest, length_of(entries, i))
-    features, values = np.empty(longest, np.uint32), np.empty(longest)
+    width = np.uint64(w.shape[1])
+    flat = w.reshape(-1)
     for i in range(out.shape[0]):
         for c in range(out.shape[1]):
-            out[i, c] = abs(w[last, c] * bias)
-        for e in range(unpack(entries, i, 0, features, values)):
-            size = abs(values[e])
-            for c in range(out.shape[1]):
-                out[i, c] += size * abs(w[features[e], c])
+            out[i, c] = over_runs(entries, i, add_sizes, abs(w[last, c] * bias), (flat, width, np.uint64(c)))
 
 
 @kernel

@@ -221,7 +221,7 @@ class CertificateSums:
 
     def within(self, block: Block) -> np.ndarray:
         """(n, k): by how much the scores of a block's rows may be off."""
-        return errors_of_scores(block, self.w, self.lengths, self.problem)
+        return errors_of_scores(block, self.w, self.lengths, self.problem, self.threads)
 
     def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None, within: np.ndarray | None = None) -> None:
         """Add a block: scores (n, k) and alpha (n, k) of its rows, None of a primal method; within: as the method of
@@ -314,7 +314,7 @@ class CertificateSums:
         return certificate_of(figures, accuracy, rmse, factors, each=problem.sides is not None)
 
 
-def errors_of_scores(block: Block, w: np.ndarray, lengths: np.ndarray, problem) -> np.ndarray:
+def errors_of_scores(block: Block, w: np.ndarray, lengths: np.ndarray, problem, threads: Threads) -> np.ndarray:
     """(n, k): by how much the decision values of a block's rows may be off at w (d + 1, width), whose k vectors have
     these lengths: m u sum_j |w_j x_ij|, of m operations one after the other; that sum is ||w|| ||x_i|| at most, which
     costs nothing."""
@@ -325,7 +325,12 @@ def errors_of_scores(block: Block, w: np.ndarray, lengths: np.ndarray, problem) 
         out = np.multiply.outer(np.sqrt(block.sq_norms + problem.bias**2), lengths)
         out *= UNIT_ROUNDOFF * operations[:, None]
         if not out.max(initial=0.0) * max(1.0, float(np.max(problem.cost))) <= CLOSE * problem.unit:
-            sizes_of_products(block.entries, w, problem.bias, out)
+            entries = block.entries
+
+            def fill(rows: slice) -> None:
+                sizes_of_products(entries.of_rows(rows), w, problem.bias, out[rows])
+
+            threads.over_rows(fill, entries.indptr, w.shape[1])
             out *= UNIT_ROUNDOFF * operations[:, None]
     return out
 
