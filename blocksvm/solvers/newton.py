@@ -77,6 +77,7 @@ class Newton(Solver):
     of the point with the smallest gap so far, of several problems with the smallest of their largest gaps."""
 
     name = "newton"
+    packed = True
     needs_output = False
     capabilities = Capabilities(
         certifies=True,
@@ -264,7 +265,7 @@ class Newton(Solver):
             panel = np.zeros(self.hot * PANEL)
             for chunk, curvatures in chunks:
                 add_gram(
-                    *chunk.matrix, curvatures[slot], self.n_columns, self.bias, self.hot, panel, group, groups, p,
+                    chunk.entries, curvatures[slot], self.n_columns, self.bias, self.hot, panel, group, groups, p,
                     hessians[slot],
                 )  # fmt: skip
 

@@ -25,7 +25,7 @@ from blocksvm.kernels.loss_functions import (
     side_of,
     target_of,
 )
-from blocksvm.kernels.rows import value_at
+from blocksvm.kernels.rows import length_of, unpack
 
 PANEL = 128  # rows: two strips of them fill half of a first-level cache
 
@@ -96,34 +96,38 @@ def add_panel(panel, n, strips, p, start, step, gram):
 
 
 @kernel
-def add_gram(indptr, indices, values, curvatures, d, bias, hot, panel, start, step, p, gram):
+def add_gram(entries, curvatures, d, bias, hot, panel, start, step, p, gram):
     """``gram`` (p * p,) gains sum_i curvatures[i] x_i x_i^T in every ``step``-th strip from ``start`` on; feature d is the
     constant one.
 
     curvatures (n,): rows of 0 are passed over; hot: a multiple of 8, p or at most d; panel (hot * PANEL,): zeros."""
     strips = hot // LINE
     filled = 0
+    features, values = np.empty(0, np.int64), np.empty(0)
     for i in range(curvatures.shape[0]):
         h = curvatures[i]
         if h == 0.0:
             continue
-        stop = indptr[i + 1]
-        cold = indptr[i]
+        n = length_of(entries, i)
+        if n > features.shape[0]:
+            features, values = np.empty(2 * n, np.int64), np.empty(2 * n)
+        unpack(entries, i, 0, features, values)
+        cold = 0
         root = np.sqrt(h)
-        while cold < stop and indices[cold] < hot:
-            j = indices[cold]
-            panel[(j // LINE * PANEL + filled) * LINE + j % LINE] = root * value_at(values, cold)
+        while cold < n and features[cold] < hot:
+            j = features[cold]
+            panel[(j // LINE * PANEL + filled) * LINE + j % LINE] = root * values[cold]
             cold += 1
         if d < hot:
             panel[(d // LINE * PANEL + filled) * LINE + d % LINE] = root * bias
         else:
-            for e in range(indptr[i], stop):
-                j = np.int64(indices[e])
+            for e in range(n):
+                j = features[e]
                 if j // LINE % step == start:
-                    x = h * value_at(values, e)
+                    x = h * values[e]
                     of_row = np.uint64(j * p)
-                    for f in range(np.uint64(max(e, cold)), np.uint64(stop)):
-                        gram[of_row + np.uint64(indices[f])] += x * value_at(values, f)
+                    for f in range(np.uint64(max(e, cold)), np.uint64(n)):
+                        gram[of_row + np.uint64(features[f])] += x * values[f]
                     gram[j * p + d] += x * bias
             if d // LINE % step == start:
                 gram[d * p + d] += h * bias * bias

@@ -26,6 +26,7 @@ from blocksvm.base.labels import Coding, Labels
 from blocksvm.base.threads import Threads
 from blocksvm.base.user_code import by_user
 from blocksvm.commands.train import main as train_main
+from blocksvm.kernels.rows import Entries
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.solvers.newton import hot_features, newton_step
 from blocksvm.solvers.newton_kernels import PANEL, add_gram, half_curvature
@@ -296,11 +297,10 @@ def test_a_gram_matrix_by_panels_and_by_products(values, hot, groups):
     h = rng.uniform(size=300) * (rng.uniform(size=300) < 0.7)
     gram = np.zeros(24 * 24)
     data = None if values is None else X.data
+    entries = Entries(X.indptr.astype(np.int64), X.indices.astype(np.int32), data)
     for group in range(groups):
         panel = np.zeros(hot * PANEL)
-        add_gram(
-            X.indptr.astype(np.int64), X.indices.astype(np.int32), data, h, 20, 0.5, hot, panel, group, groups, 24, gram
-        )
+        add_gram(entries, h, 20, 0.5, hot, panel, group, groups, 24, gram)
         assert not panel.any()
     dense = with_constant(X.astype(np.float64), 0.5)
     np.testing.assert_allclose(np.triu(gram.reshape(24, 24)[:21, :21]), np.triu((dense.T * h) @ dense), rtol=1e-12)
