@@ -142,6 +142,7 @@ class StoreSettings(FormatSettings, total=False):
     like: str | Path | None
     overwrite: bool | None
     chunk_nonzeros: int | None
+    codec: str | None
 
 
 class OnlineSettings(MethodSettings, FormatSettings, total=False):

@@ -109,6 +109,10 @@ def add_rows(rows) -> None:
         "--min-count", type=int, metavar="N", help="drop features that occur in fewer than N rows (default 1)"
     )
     rows.add_argument("--dtype", choices=("float32", "float64"), help="precision of the values (default float32)")
+    rows.add_argument(
+        "--codec", choices=("lz4", "none"), default="lz4",
+        help="lz4: compress the rows, whose packed form is small already (default); none: as they are, for fast disks",
+    )  # fmt: skip
     rows.add_argument("--seed", type=seed, help="seed of the rows' random order (default 0)")
     rows.add_argument("--keep-order", action="store_true", default=None, help="keep the rows in the order of the text")
 
@@ -162,6 +166,7 @@ def split_settings(options, changes: bool, share: float):
         "n_jobs": n_threads(options.threads),
         "temp": None if options.temp is None else Path(options.temp),
         "weights": options.weights,
+        "codec": options.codec,
     }
     recipe, choices = {name: getattr(options, name) for name in COMMON}, chosen_in(options)
     if changes:

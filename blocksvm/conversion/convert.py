@@ -46,6 +46,7 @@ from blocksvm.formats.format import EXPANSION, Reader, ReaderOptions
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.text.text_source import LineLimit, TextSource
 from blocksvm.kernels.shuffle import row_keys
+from blocksvm.store import codec
 from blocksvm.store.creation import create_together
 from blocksvm.store.descriptions import StoreMeta, as_json, typed
 from blocksvm.store.hdf5_files import open_hdf5, read_meta, write_meta
@@ -65,7 +66,8 @@ class SplitSettings:
     the features (format 'auto': what the first bytes look like; options: the format's own settings, by name); holdout:
     fraction of rows for a second store, 0 for none; temp: folder for the shuffle, by default beside the store; weights:
     a file with each row's weight, a number a line; like: a store whose recipe is taken, with its factors
-    (``settings_of_store`` makes such settings).  n_jobs: threads that parse."""
+    (``settings_of_store`` makes such settings).  n_jobs: threads that parse; codec: 'lz4', or 'none', of rows that are
+    written."""
 
     memory: int = 1_000_000_000
     n_jobs: int = 1
@@ -86,10 +88,13 @@ class SplitSettings:
     idf: str = UNCHANGED
     scale: str = UNCHANGED
     like: Path | None = None
+    codec: str = codec.CODEC
 
     def __post_init__(self):
         object.__setattr__(self, "memory", MEMORY.checked(self.memory))
         object.__setattr__(self, "seed", SEED.checked(self.seed))
+        if self.codec not in codec.CODECS:
+            raise InputError(f"{option('codec', self.codec)}: choose {' or '.join(codec.CODECS)}")
         by_user(self.format)
         _ = self.recipe  # its settings are checked
 
@@ -403,7 +408,8 @@ class _Split:
         if self.existing is not None:
             meta["history"] = [asdict(step) for step in self.existing.steps()]
         layout = RowOrder(
-            settings.keep_order, chunk_nnz, pool, settings.n_jobs, self.bucket_bytes, self.spool_bytes, self.recipe.l2
+            settings.keep_order, chunk_nnz, pool, settings.n_jobs, self.bucket_bytes, self.spool_bytes, self.recipe.l2,
+            settings.codec,
         )  # fmt: skip
         return destination.write(file, layout, meta, lambda done: self._report("writing", done))
 

@@ -23,6 +23,7 @@ from blocksvm.formats.kernels.factors import weigh_rows
 from blocksvm.formats.weighing import BEYOND, FeatureFactors
 from blocksvm.kernels.shuffle import renumber_rows
 from blocksvm.sources.source import chunk_nonzeros
+from blocksvm.store.codec import CODEC
 from blocksvm.store.descriptions import ROW, WEIGHTED_ROW
 from blocksvm.store.writer import StoreWriter, packed
 
@@ -33,7 +34,7 @@ NONE = np.empty(0, np.int64)
 class RowOrder:
     """The order of rows in a store: that in which they came or that of their keys, chunk_nonzeros
     (None: by the number of rows and nonzeros), by how many jobs of which pool, and the bytes of a bucket in memory and
-    of all that are being filled.  l2: rows that are weighed are scaled to norm 1."""
+    of all that are being filled.  l2: rows that are weighed are scaled to norm 1; codec: of the rows."""
 
     keep_order: bool
     chunk_nonzeros: int | None
@@ -42,6 +43,7 @@ class RowOrder:
     bucket_bytes: int
     spool_bytes: int
     l2: bool = False
+    codec: str = CODEC
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,9 @@ class Destination:
         dtype = None if self.ones and not counted else self.dtype
         numbering = Numbering(new_index, new_label, self.weighted, layout.keep_order, by_feature, layout.l2)
         part_words = None if self.existing is None else self.existing.part_words(dtype)
-        writer = StoreWriter(file, n_rows, chunk_nnz, dtype, layout.pool, layout.jobs, self.weighted, part_words)
+        writer = StoreWriter(
+            file, n_rows, chunk_nnz, dtype, layout.pool, layout.jobs, self.weighted, part_words, layout.codec
+        )
         if self.existing is not None:
             self.existing.write(writer, new_label, lambda done: report(done / n_rows))
         done = n_existing

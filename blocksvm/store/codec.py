@@ -23,7 +23,7 @@ _theirs = None  # the switch as other users of numcodecs have set it
 # packed rows a second, three times as many as zstd, with the bytes of so many neighbours apart as saves most, seen on a
 # part of them: 2 where most are hot features and codes, 4 where values or rare features are, 1 (as they lie) of dense
 # rows.  What hardly shrinks is stored as it is, and read straight to its place.
-CODEC = "lz4"
+CODEC, NONE = CODECS = "lz4", "none"
 LEVEL = 9
 SHUFFLED = (2, 4, 1)
 SAMPLED = 8  # a part of the words
@@ -51,8 +51,11 @@ def one_thread():
                 blosc.use_threads = _theirs
 
 
-def encode(words: np.ndarray) -> tuple[bytes, int]:
-    """(bytes, HDF5's filter mask) of words (m,) uint64: compressed, as a buffer itself says how, or as they are."""
+def encode(words: np.ndarray, name: str = CODEC) -> tuple[bytes, int]:
+    """(bytes, HDF5's filter mask) of words (m,) uint64: compressed, as a buffer itself says how, or as they are, where
+    the codec of this ``name`` is NONE or saves little."""
+    if name == NONE:
+        return words.tobytes(), STORED
 
     def compressed(some: np.ndarray, item: int) -> bytes:
         shuffle = blosc.SHUFFLE if item > 1 else blosc.NOSHUFFLE

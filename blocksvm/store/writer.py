@@ -43,7 +43,8 @@ class StoreWriter:
     chunk has about so many entries and at most so many rows, or is one longer row.  value_dtype: float32 or float64, or
     None where every value is 1, of which nothing is stored.  pool: threads that compress parts.  jobs: how many; twice
     as many compressed parts, at most, wait in memory.  weighted: the rows have weights.  part_words: of a part, which
-    are the most of a chunk of several rows; None: those of the first rows of ``chunk_nnz`` entries.
+    are the most of a chunk of several rows; None: those of the first rows of ``chunk_nnz`` entries.  codec_name: of
+    ``codec.CODECS``.
 
     ``append`` adds rows, ``copy`` whole chunks of another store of the same ``part_words``, ``finish`` writes the
     tables.  The file is the same for any pool.  Rows are not checked here; a reader refuses features that do not rise
@@ -60,6 +61,7 @@ class StoreWriter:
         jobs: int,
         weighted: bool = False,
         part_words: int | None = None,
+        codec_name: str = codec.CODEC,
     ):
         self.file = file
         self.chunk_nnz = chunk_nnz
@@ -67,6 +69,7 @@ class StoreWriter:
         self.pool = pool
         self.most_pending = 2 * jobs
         self.part_words = part_words
+        self.codec_name = codec_name
         self.words: h5py.Dataset | None = None
         self.weighted = weighted
         self.rows = file.create_dataset("rows", shape=(n_rows,), dtype=WEIGHTED_ROW if weighted else ROW)
@@ -127,7 +130,7 @@ class StoreWriter:
         np.concatenate(self.open_words, out=padded[: self.n_open_words])
         self._cut(np.concatenate(self.open_rows), self.open_nnz, self.n_open_words, n_parts)
         for part in padded.reshape(n_parts, -1):
-            self._queue(self.pool.submit(encode_part, part))
+            self._queue(self.pool.submit(encode_part, part, self.codec_name))
         self._start_chunk()
 
     def copy(self, rows: np.ndarray, nnz: int, n_words: int, parts: list[Callable[[], tuple]]) -> None:
@@ -228,7 +231,7 @@ class StoreWriter:
             "values": "ones" if self.value_dtype is None else self.value_dtype.name,
             "max_norm": float(np.sqrt(self.counts.max_sq_norm)),
             "labels": self.counts.labels(labels),
-            "codec": f"blosc-{codec.CODEC}-{codec.LEVEL}",
+            "codec": codec.NONE if self.codec_name == codec.NONE else f"blosc-{self.codec_name}-{codec.LEVEL}",
             "chunks_checksum": codec.checksum(chunks.tobytes()),
             "parts_checksum": codec.checksum(parts.tobytes()),
             "fingerprint": xxh3_128_hexdigest(b"".join(content)),
@@ -268,9 +271,9 @@ def packed(lengths: np.ndarray, indices: np.ndarray, values: np.ndarray | None) 
     return PackedRows(words[:n].copy(), sizes, lengths)
 
 
-def encode_part(words: np.ndarray) -> tuple[bytes, int, int]:
+def encode_part(words: np.ndarray, codec_name: str = codec.CODEC) -> tuple[bytes, int, int]:
     """(bytes, HDF5's filter mask, checksum) of the words of a part."""
-    raw, mask = codec.encode(words)
+    raw, mask = codec.encode(words, codec_name)
     return raw, mask, codec.checksum(raw)
 
 

@@ -20,7 +20,7 @@ from support.training_cases import quick_model
 
 from blocksvm.base.errors import InputError
 from blocksvm.commands.info import main as info
-from blocksvm.conversion.convert import SplitSettings, split_rows
+from blocksvm.conversion.convert import SplitSettings, extend, settings_of_store, split_rows
 from blocksvm.store import codec
 from blocksvm.store.arrays import read_array, write_array
 from blocksvm.store.creation import create_hdf5
@@ -329,3 +329,29 @@ def test_decoders_live_in_their_part_of_the_memory(many_chunks, monkeypatch, n, 
         assert len(store.decoders) == max(2, min(len(held), 5))
     for name in ("indptr", "indices", "values", "y", "sq_norms", "rows"):
         assert getattr(block, name).tobytes() == getattr(expected, name).tobytes()
+
+
+def test_rows_are_compressed_or_as_they_are(tmp_path):
+    """Uncompressed rows take their words; the blocks are the same, also of a store to which others were added."""
+    rng, texts = np.random.default_rng(5), []
+    for name in ("a", "b"):
+        rows = (sorted(rng.choice(300, 20, replace=False) + 1) for _ in range(400))
+        texts.append(tmp_path / f"{name}.svm")
+        texts[-1].write_text("".join(f"{i % 2} {' '.join(f'{j}:0.5' for j in row)}\n" for i, row in enumerate(rows)))
+    found = []
+    for name in codec.CODECS:
+        store, mixed = tmp_path / f"{name}.h5", tmp_path / f"mixed-{name}.h5"
+        split_rows(texts, store, SplitSettings(codec=name))
+        split_rows(texts[:1], mixed, SplitSettings(codec=name))
+        other = next(one for one in codec.CODECS if one != name)
+        extend([str(texts[1])], mixed, settings_of_store(mixed, {}, codec=other))
+        for path in (store, mixed):
+            with Store(path) as opened:
+                block = opened.reader(packed=True).read_block(np.arange(len(opened.chunks)), None)
+                found.append((path is mixed, block.words.tobytes(), block.y.tobytes()))
+                stored = opened.parts.records["size"] == 8 * opened.part_words
+            assert stored.any() == (path is mixed or name == codec.NONE)
+            assert stored.all() == (path is store and name == codec.NONE)
+    assert len(set(found)) == 2
+    with pytest.raises(InputError, match="zstd: choose lz4 or none"):
+        SplitSettings(codec="zstd")
