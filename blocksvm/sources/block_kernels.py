@@ -14,6 +14,7 @@ from blocksvm.kernels.rows import (
     places_of,
     unpack,
 )
+from blocksvm.kernels.shuffle import GOLDEN
 from blocksvm.kernels.text_bytes import eight_bytes, float_of_bits
 
 SOUND = 0
@@ -26,7 +27,6 @@ WORDS_DISAGREE = 6
 
 SLOTS = 1 << 10  # of the table of a row's values, four times as many as it may have
 LOOKED_AT = 16  # values of a row
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # of Fibonacci hashing (Knuth, The Art of Computer Programming, 6.4)
 
 INFINITY_BITS = np.uint64(0x7FF0000000000000)  # of a float64; a number with more, or with a sign, is not a norm
 
@@ -78,17 +78,17 @@ def fill_rows(raw, record_bytes, first_row, labels, norm_bits, rows, y):
 
 
 @kernel
-def place_rows(longs, size, first, n_nonzeros, indptr, lengths):
+def place_rows(longs, size, n_nonzeros, indptr, lengths):
     """Where packed rows lie among the words (2 m,) uint32, which they must fill: SOUND or the kind of the fault.
 
-    size: bytes of a value, 0 where all are 1; indptr (n + 1,) from ``first`` on; lengths (n,): how many entries each has,
-    ``n_nonzeros`` together."""
+    size: bytes of a value, 0 where all are 1; writes indptr (n + 1,) and lengths (n,), how many entries each row has,
+    which must be ``n_nonzeros`` together."""
     n_words = np.uint64(longs.shape[0] // 2)
     at = total = np.uint64(0)
     for i in range(lengths.shape[0]):
         if at >= n_words:
             return WORDS_DISAGREE
-        indptr[i] = first + np.int64(at)
+        indptr[i] = at
         n_hot, n_cold, count = counts_of(longs, at)
         n = n_hot + n_cold
         lengths[i] = n
@@ -96,7 +96,7 @@ def place_rows(longs, size, first, n_nonzeros, indptr, lengths):
         codes, numbers = place_of_values(at, n_hot, n_cold, count if size > 0 else np.uint64(0), max(size, np.uint64(1)))
         end = codes if size == 0 else size * (numbers + (count if count > 0 else n))
         at = (end + np.uint64(HEADER - 1)) // np.uint64(HEADER)
-    indptr[lengths.shape[0]] = first + np.int64(at)
+    indptr[lengths.shape[0]] = at
     if at != n_words:
         return WORDS_DISAGREE
     return SOUND if total == np.uint64(n_nonzeros) else LENGTHS_DISAGREE
@@ -105,9 +105,9 @@ def place_rows(longs, size, first, n_nonzeros, indptr, lengths):
 @inlined
 def code_row(bits, first, n, most, codes, slots, owners, found):
     """The codes (uint8) of the n values whose bits begin at ``first``, by their first occurrence, and in ``found`` where
-    each different one is first; returns how many these are, or -1 where they are more than ``most``, or no two of the first
-    ones are equal.  slots (SLOTS,) int64
-    and owners (SLOTS,) int64, of other rows or -1, are working space: a slot is this row's where its owner is ``first``."""
+    each different one is first; returns how many these are, or -1 where they are more than ``most``, or no two of the
+    first ones are equal.  slots and owners (SLOTS,) int64 are working space: a slot is this row's where its owner is
+    ``first``; before the first row all owners are -1."""
     repeated = False  # rows of measurements have hardly a value twice, which a few of them tell
     for k in range(min(n, np.uint64(LOOKED_AT))):
         for other in range(k):
@@ -117,7 +117,7 @@ def code_row(bits, first, n, most, codes, slots, owners, found):
     count = 0
     for k in range(n):
         value = np.uint64(bits[first + k])
-        slot = (value * GOLDEN) >> np.uint64(54)
+        slot = (value * GOLDEN) >> np.uint64(54)  # Fibonacci hashing (Knuth, The Art of Computer Programming, 6.4)
         while owners[slot] == np.int64(first) and bits[first + np.uint64(found[slots[slot]])] != bits[first + k]:
             slot = (slot + np.uint64(1)) & np.uint64(SLOTS - 1)
         if owners[slot] != np.int64(first):
@@ -135,8 +135,8 @@ def code_row(bits, first, n, most, codes, slots, owners, found):
 def pack_rows(lengths, indices, values, bits, longs, shorts, codes, numbers, sizes):
     """Pack rows of these lengths (n,), one after the other: indices (nnz,) int32, ascending, values (nnz,) or None, bits
     their bits; longs, shorts, codes and numbers: room for the words, all 0, as ``Entries`` has it; sizes (n,) uint32: the
-    words of each row.  Returns the words written.  Values are coded where that takes fewer bytes and some of
-    the first ones are equal."""
+    words of each row.  Values are coded where that takes fewer bytes and some of the first ones are equal.  Returns the
+    words written."""
     slots, owners = np.empty(SLOTS, np.int64), np.full(SLOTS, -1, np.int64)
     found = np.empty(MOST_CODES, np.int64)
     longest = 0

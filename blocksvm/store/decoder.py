@@ -57,9 +57,9 @@ class ChunkReads(ABC):
         """From now on chunks are read that follow each other in a block; ahead: those that will be wanted soon."""
 
     @abstractmethod
-    def read(self, offset: int, *places: memoryview) -> Sequence[memoryview]:
-        """As many bytes from ``offset`` on as the places hold: in these places, or where they are in memory already,
-        until ``end``.  Raises Truncated."""
+    def read(self, offset: int, place: memoryview) -> memoryview:
+        """As many bytes from ``offset`` on as ``place`` holds: there, or where they are in memory already, until
+        ``end``.  Raises Truncated."""
 
     def end(self) -> None:
         """What was begun is done, or has failed."""
@@ -152,24 +152,21 @@ class DiskReads(ChunkReads):
             for start, stop in self.file.spans_of(chunk):
                 os.posix_fadvise(self.file.descriptor, start, stop - start, os.POSIX_FADV_WILLNEED)
 
-    def read(self, offset: int, *places: memoryview) -> Sequence[memoryview]:
+    def read(self, offset: int, place: memoryview) -> memoryview:
         began = time.perf_counter()
-        left = list(places)
+        left = place
         while left:
             try:
-                n = os.preadv(self.file.descriptor, left, offset)
+                n = os.preadv(self.file.descriptor, [left], offset)
             except OSError as error:
                 raise OSError(error.errno, error.strerror, str(self.file.path)) from error
             if n == 0:
                 raise Truncated
             offset += n
             self.cost.bytes_read += n
-            while left and n >= len(left[0]):
-                n -= len(left.pop(0))
-            if n:
-                left[0] = left[0][n:]
+            left = left[n:]
         self.cost.seconds_reading += time.perf_counter() - began
-        return places
+        return place
 
 
 class SharedWork:
@@ -257,9 +254,9 @@ class Decoder:
                 return "a row's label is not in the table of labels"
         return ""
 
-    def _read(self, chunk: int, offset: int, *places: memoryview) -> Sequence[memoryview]:
+    def _read(self, chunk: int, offset: int, place: memoryview) -> memoryview:
         try:
-            return self.reads.read(offset, *places)
+            return self.reads.read(offset, place)
         except Truncated:
             raise self._broken(chunk, "is truncated") from None
 
@@ -271,7 +268,7 @@ class Decoder:
         store = self.store
         rows = np.empty(int(store.chunks.n_rows[chunk]), dtype=store.row_dtype)
         place = memoryview(rows).cast("B")
-        (raw,) = self._read(chunk, store.parts.rows(chunk)[0], place)
+        raw = self._read(chunk, store.parts.rows(chunk)[0], place)
         if codec.checksum(raw) != int(store.rows_checksum[chunk]):
             raise self._broken(chunk, "checksum of its rows does not match")
         if raw is not place:
@@ -294,10 +291,10 @@ class Decoder:
             np.frombuffer(rows, np.uint8), rows.itemsize, int(store.chunks.first_row[chunk]), coding.table,
             block.sq_norms[here].view(np.uint64), block.rows[here], codes,
         )  # fmt: skip
-        words = self._decode_words(chunk, block.words[element:end] if packed else None, n_words)
-        entries, lengths = self._placed(chunk, words, n, block.stored_lengths[here] if packed else None)
         if code != kernels.SOUND:
             raise self._broken(chunk, FAULTS[code])
+        words = self._decode_words(chunk, block.words[element:end] if packed else None, n_words)
+        entries, lengths = self._placed(chunk, words, n, block.stored_lengths[here] if packed else None)
         starts = block.indptr[row : row + n + 1]
         if packed:
             np.add(entries.indptr, element, out=starts)
@@ -324,7 +321,7 @@ class Decoder:
         indptr, lengths = np.empty(n + 1, np.int64), np.empty(n, np.int32) if lengths is None else lengths
         longs, *others = (words.view(kind) for kind in (np.uint32, np.uint16, np.uint8))
         entries = Entries(indptr, None, None if dtype is None else words.view(dtype), longs, *others)
-        code = kernels.place_rows(longs, np.uint64(store.value_bytes), 0, store.chunks.nnz[chunk], indptr, lengths)
+        code = kernels.place_rows(longs, np.uint64(store.value_bytes), store.chunks.nnz[chunk], indptr, lengths)
         if code == kernels.SOUND and not store.checked[chunk]:
             code = kernels.check_words(entries, store.n_features)
         if code != kernels.SOUND:
@@ -354,7 +351,7 @@ class Decoder:
     def _own_words(self) -> np.ndarray:
         """Room for any chunk."""
         if not len(self.words):
-            self.words = np.empty(int(self.store.parts.n_parts.max()) * self.store.part_words, np.uint64)
+            self.words = np.empty(self.store.parts.most_words, np.uint64)
         return self.words
 
     def _decode_part(self, chunk: int, record: tuple, words: np.ndarray) -> None:
@@ -364,7 +361,7 @@ class Decoder:
         if len(self.compressed) < self.store.parts.largest_part:
             self.compressed = np.empty(self.store.parts.largest_part, np.uint8)
         place = memoryview(words).cast("B") if stored else memoryview(self.compressed)[:size]
-        (raw,) = self._read(chunk, offset, place)
+        raw = self._read(chunk, offset, place)
         if codec.checksum(raw) != checksum:
             raise self._broken(chunk, "checksum does not match")
         if stored:

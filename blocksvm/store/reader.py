@@ -49,6 +49,7 @@ class PartTable:
             chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "first_part", "n_parts")
         )
         self.largest_part = int(parts["size"].max(initial=0))
+        self.most_words = int(self.n_parts.max()) * part_words  # of a chunk, with those that fill up its last part
 
     def renew(self, file) -> None:
         """Take the offsets from HDF5 where those of the table are stale, since another tool has rewritten the file."""
@@ -236,8 +237,8 @@ class Store(Source):
 
     @property
     def _decoder_bytes(self) -> int:
-        most = int(self.parts.n_parts.max())
-        return WORD_BYTES * self.part_words * (1 + most) + codec.HEADER  # a compressed part and the words of a chunk
+        # a compressed part and the words of a chunk
+        return WORD_BYTES * (self.part_words + self.parts.most_words) + codec.HEADER
 
     def working_bytes(self, memory: int = 0) -> int:
         buffers = self._decoders_within(memory) * self._decoder_bytes

@@ -15,8 +15,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import islice
 
-import numpy as np
-
 from blocksvm.base.objects.remote_object import REQUESTS, RemoteObject
 from blocksvm.store.decoder import ChunkBytes, ChunkReads, Span, SpansOf, Truncated
 
@@ -207,8 +205,8 @@ class RemoteReads(ChunkReads):
         self.cost.bytes_read += self.asked.n_bytes
         self.cost.requests += len(self.asked.ranges)
 
-    def read(self, offset: int, *places: memoryview) -> Sequence[memoryview]:
-        n_bytes = sum(map(len, places))
+    def read(self, offset: int, place: memoryview) -> memoryview:
+        n_bytes = len(place)
         whole = self._held(offset, n_bytes)
         if whole is None:  # of no run
             began = time.perf_counter()
@@ -218,8 +216,7 @@ class RemoteReads(ChunkReads):
             self.cost.requests += 1
         if len(whole) < n_bytes:
             raise Truncated
-        ends = np.cumsum([len(place) for place in places]).tolist()
-        return [whole[end - len(place) : end] for end, place in zip(ends, places, strict=True)]
+        return whole
 
     def _held(self, offset: int, n_bytes: int) -> memoryview | None:
         """Bytes of the run that was begun."""

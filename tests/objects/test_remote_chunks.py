@@ -24,7 +24,7 @@ def read_block(source: RemoteBytes, chunks: list[int]) -> None:
         reads.begin(run, ahead)
         for chunk in run:
             first, second = spans_of(chunk)
-            found = reads.read(first[0], memoryview(bytes(first[1] - first[0])), memoryview(bytes(100)))
+            found = [reads.read(start, memoryview(bytes(stop - start))) for start, stop in (first, second)]
             assert b"".join(found) == DATA[first[0] : second[1]]
         reads.end()
     assert reads.cost.bytes_read >= SIZE * len(chunks)

@@ -49,4 +49,4 @@ def placed(rows: PackedRows, value_bytes: int, n_nonzeros: int) -> tuple[int, np
     """What ``place_rows`` finds: (code, indptr, lengths)."""
     indptr, lengths = np.full(len(rows.lengths) + 1, -1), np.full(len(rows.lengths), -1, np.int32)
     longs = rows.words.view(np.uint32)
-    return place_rows(longs, np.uint64(value_bytes), 0, np.int64(n_nonzeros), indptr, lengths), indptr, lengths
+    return place_rows(longs, np.uint64(value_bytes), np.int64(n_nonzeros), indptr, lengths), indptr, lengths
