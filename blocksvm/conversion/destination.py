@@ -21,6 +21,7 @@ from blocksvm.conversion.parallel_parsing import ordered_map
 from blocksvm.conversion.spool import Spool, SpooledRows, join
 from blocksvm.formats.kernels.factors import weigh_rows
 from blocksvm.formats.weighing import BEYOND, FeatureFactors
+from blocksvm.kernels.rows import packed_entries
 from blocksvm.kernels.shuffle import renumber_rows
 from blocksvm.sources.source import chunk_nonzeros
 from blocksvm.store.codec import CODEC
@@ -51,16 +52,17 @@ class Numbering:
     """The new numbers of the positions and labels of spooled rows.
 
     new_index: of a position in the table of ids, -1 where it is dropped; new_label: of a place in the table of labels,
-    None where labels are numbers; weighted: the records have weights; factors (d,): what the values of each feature are
-    multiplied by, or None, and l2: rows are then scaled to norm 1.
+    None where labels are numbers; weighted: the records have weights; dtype: of spooled values; ones: all are 1;
+    factors (d,): what the values of each feature are multiplied by, or None.
     """
 
     new_index: np.ndarray
     new_label: np.ndarray | None
     weighted: bool
-    keep_order: bool
+    layout: RowOrder
+    dtype: np.dtype
+    ones: bool
     factors: np.ndarray | None
-    l2: bool
 
 
 class Destination:
@@ -133,17 +135,18 @@ class Destination:
         self.table.hold("the labels", self.labels.n_bytes)
         self.spool.memory = self.n_bytes - self.table.most_bytes()
         values, weights = batch.values, batch.weights
-        if values is not None and self.ones:
-            self.ones = bool((values == 1.0).all())
-            values = None if self.ones else values
-        if values is not None:
-            values = values.astype(self.dtype, copy=False)
+        self.ones = self.ones and (values is None or bool((values == 1.0).all()))
         if weights is not None and not self.weighted:
             self.weighted = bool((weights != 1.0).any())
             weights = weights if self.weighted else None
-        rows = SpooledRows(numbers, keys, codes, np.diff(batch.indptr), positions, values, weights)
         self.placed()
-        self.placing = self.placer.submit(self.spool.add, rows, batch.indptr)
+        self.placing = self.placer.submit(self._place, numbers, keys, codes, batch.indptr, positions, values, weights)
+
+    def _place(self, numbers, keys, codes, indptr, positions, values, weights) -> None:
+        """Add rows to the shuffle, in a form that takes half the bytes."""
+        values = np.ones(len(positions), self.dtype) if values is None else values.astype(self.dtype, copy=False)
+        words, sizes, lengths = packed(np.diff(indptr).astype(np.uint32), positions, values, hot=0)
+        self.spool.add(SpooledRows(numbers, keys, codes, lengths, sizes, words, weights))
 
     def placed(self) -> None:
         """Wait until the rows that were added are in the shuffle; its errors are raised here."""
@@ -181,7 +184,7 @@ class Destination:
         counted = self.factors is not None and not self.factors.weighed
         by_feature = self.factors.by_feature if counted else None
         dtype = None if self.ones and not counted else self.dtype
-        numbering = Numbering(new_index, new_label, self.weighted, layout.keep_order, by_feature, layout.l2)
+        numbering = Numbering(new_index, new_label, self.weighted, layout, self.dtype, dtype is None, by_feature)
         part_words = None if self.existing is None else self.existing.part_words(dtype)
         writer = StoreWriter(
             file, n_rows, chunk_nnz, dtype, layout.pool, layout.jobs, self.weighted, part_words, layout.codec
@@ -192,9 +195,7 @@ class Destination:
         for rows, of_rows in ordered_map(
             layout.pool,
             lambda load: _renumbered(load(), numbering),
-            in_stored_order(self.spool, dtype, layout)
-            if layout.keep_order
-            else in_key_order(self.spool, dtype, layout),
+            in_stored_order(self.spool, layout) if layout.keep_order else in_key_order(self.spool, layout),
             layout.jobs,
         ):
             writer.append(rows, of_rows)
@@ -215,7 +216,7 @@ class Destination:
         return self.factors.of_features([(0, ids)])
 
 
-def in_key_order(spool: Spool, dtype, layout: RowOrder) -> Iterator[Callable[[], SpooledRows]]:
+def in_key_order(spool: Spool, layout: RowOrder) -> Iterator[Callable[[], SpooledRows]]:
     """Buckets in the order of their keys, each to be loaded once; one that does not fit in memory is distributed once
     more."""
     spool.settle()
@@ -224,7 +225,7 @@ def in_key_order(spool: Spool, dtype, layout: RowOrder) -> Iterator[Callable[[],
         if size == 0:
             continue
         if size <= layout.bucket_bytes or spool.skipped + spool.bits > 48:
-            yield partial(load_bucket, spool, bucket, dtype)
+            yield partial(load_bucket, spool, bucket)
             continue
         bits = int(min(8, np.ceil(np.log2(size / layout.bucket_bytes)) + 1))
         # files of its own, as those of another bucket may not have been read yet
@@ -232,15 +233,15 @@ def in_key_order(spool: Spool, dtype, layout: RowOrder) -> Iterator[Callable[[],
         finer = Spool(spool.folder, bits, layout.spool_bytes // 2, spool.writer, spool.skipped + spool.bits, name)
         for rows in spool.read(bucket):
             finer.add(rows)
-        yield from in_key_order(finer, dtype, layout)
+        yield from in_key_order(finer, layout)
 
 
-def load_bucket(spool: Spool, bucket: int, dtype) -> SpooledRows:
+def load_bucket(spool: Spool, bucket: int) -> SpooledRows:
     """The rows of a bucket."""
-    return join(list(spool.read(bucket)), dtype)
+    return join(list(spool.read(bucket)))
 
 
-def in_stored_order(spool: Spool, dtype, layout: RowOrder) -> Iterator[Callable[[], SpooledRows]]:
+def in_stored_order(spool: Spool, layout: RowOrder) -> Iterator[Callable[[], SpooledRows]]:
     """The rows of the one bucket as they came, in pieces that fit in memory."""
     parts: list[SpooledRows] = []
     size = 0
@@ -248,29 +249,29 @@ def in_stored_order(spool: Spool, dtype, layout: RowOrder) -> Iterator[Callable[
         parts.append(rows)
         size += rows.n_bytes
         if size > layout.bucket_bytes:
-            yield partial(join, parts, dtype)
+            yield partial(join, parts)
             parts, size = [], 0
     if parts:
-        yield partial(join, parts, dtype)
+        yield partial(join, parts)
 
 
 def _renumbered(loaded: SpooledRows, numbering: Numbering):
     """(row records, packed rows) of a bucket, in their final order and numbering."""
     n, new_label = len(loaded.numbers), numbering.new_label
-    order = np.arange(n) if numbering.keep_order else np.lexsort((loaded.numbers, loaded.keys))
-    indptr = np.append(0, np.cumsum(loaded.lengths))
-    lengths = np.empty(n, np.int64)
-    indices = np.empty(len(loaded.positions), np.int32)
-    values = None if loaded.values is None else np.empty_like(loaded.values)
-    sq_norms = np.empty(n)
+    order = np.arange(n) if numbering.layout.keep_order else np.lexsort((loaded.numbers, loaded.keys))
+    indptr = np.append(0, np.cumsum(loaded.sizes, dtype=np.int64))
+    nnz = int(loaded.lengths.sum(dtype=np.int64))
+    lengths, indices, sq_norms = np.empty(n, np.int64), np.empty(nnz, np.int32), np.empty(n)
+    values = None if numbering.ones else np.empty(nnz, numbering.dtype)
     keys = np.empty((2, int(loaded.lengths.max(initial=0))), np.uint64)
-    nnz = renumber_rows(
-        indptr, loaded.positions, loaded.values, order, numbering.new_index, lengths, indices, values, sq_norms, keys
-    )
+    entries = packed_entries(indptr, loaded.words, numbering.dtype)
+    nnz = renumber_rows(entries, order, numbering.new_index, lengths, indices, values, sq_norms, keys)
     if numbering.factors is not None:
         row_ends = np.append(0, np.cumsum(lengths))
         single = values.dtype == np.float32
-        done = weigh_rows(row_ends, indices, indices, values, numbering.factors, numbering.l2, single, sq_norms, NONE)
+        done = weigh_rows(
+            row_ends, indices, indices, values, numbering.factors, numbering.layout.l2, single, sq_norms, NONE
+        )
         if done < n:
             number = int(loaded.numbers[order[done]]) + 1
             raise InputError(f"row {number}: {BEYOND.format(values.dtype)}")

@@ -21,21 +21,21 @@ from blocksvm.base.outputs.writing import named_errors
 from blocksvm.kernels.shuffle import gather_rows
 
 MARGIN_BYTES = 64_000_000  # disk space that is left alone
-HEADER = 4  # int64: rows, nonzeros, bytes of a value, bytes of a weight
+HEADER = 3  # int64: rows, words, whether they have weights
 
 
 @dataclass(frozen=True)
 class SpooledRows:
-    """Rows on their way: numbers (n,) int64, keys (n,) uint64, labels (n,) float64, lengths (n,) int64, positions
-    (nnz,) int32 in the table of ids, values (nnz,) or None: all 1; weights (n,) float64, or None: all 1.  labels: as
-    ``LabelTable.keep`` gives them."""
+    """Rows on their way: numbers (n,) int64, keys (n,) uint64, labels (n,) float64, as ``LabelTable.keep`` gives them,
+    lengths and sizes (n,) uint32, the entries and words of each row, words (m,) uint64: positions in the table of ids
+    with their values, packed as if none were hot; weights (n,) float64, or None: all 1."""
 
     numbers: np.ndarray
     keys: np.ndarray
     labels: np.ndarray
     lengths: np.ndarray
-    positions: np.ndarray
-    values: np.ndarray | None
+    sizes: np.ndarray
+    words: np.ndarray
     weights: np.ndarray | None = None
 
     @property
@@ -43,8 +43,11 @@ class SpooledRows:
         return sum(array.nbytes for array in self.arrays())
 
     def arrays(self) -> list[np.ndarray]:
-        arrays = [self.numbers, self.keys, self.labels, self.lengths, self.positions, self.values, self.weights]
-        return [array for array in arrays if array is not None]
+        of_rows = [self.numbers, self.keys, self.labels, self.lengths, self.sizes, self.words]
+        return of_rows if self.weights is None else [*of_rows, self.weights]
+
+
+OF_ROWS = (np.int64, np.uint64, np.float64, np.uint32, np.uint32)  # the arrays before the words
 
 
 class Spool:
@@ -73,35 +76,31 @@ class Spool:
         self.n_rows = 0
         self.n_nonzeros = 0
 
-    def add(self, rows: SpooledRows, indptr: np.ndarray | None = None) -> None:
-        """Distribute rows; ``rows.values`` float32 or float64."""
+    def add(self, rows: SpooledRows) -> None:
+        """Distribute rows."""
         buckets = 1 << self.bits
         n = len(rows.numbers)
         if n == 0:
             return
         self.n_rows += n
-        self.n_nonzeros += len(rows.positions)
+        self.n_nonzeros += int(rows.lengths.sum(dtype=np.int64))
         if buckets == 1:
             self._hold(0, rows)
         else:
-            if indptr is None:
-                indptr = np.append(0, np.cumsum(rows.lengths))
             target = (rows.keys << np.uint64(self.skipped) >> np.uint64(64 - self.bits)).astype(np.uint16)
             starts = np.append(0, np.cumsum(np.bincount(target, minlength=buckets)))
             order = np.argsort(target, kind="stable")  # by counting, as they are of 16 bits
-            lengths = np.empty(n, np.int64)
-            positions = np.empty_like(rows.positions)
-            values = None if rows.values is None else np.empty_like(rows.values)
-            gather_rows(indptr, rows.positions, rows.values, order, lengths, positions, values)
-            numbers, keys, labels = rows.numbers[order], rows.keys[order], rows.labels[order]
+            indptr = np.append(0, np.cumsum(rows.sizes, dtype=np.int64))
+            sizes, words = np.empty(n, np.uint32), np.empty_like(rows.words)
+            gather_rows(indptr, rows.words, None, order, sizes, words, None)
+            of_rows = [array[order] for array in (rows.numbers, rows.keys, rows.labels, rows.lengths)] + [sizes]
             weights = None if rows.weights is None else rows.weights[order]
-            entries = np.append(0, np.cumsum(lengths))[starts]
+            ends = np.append(0, np.cumsum(sizes, dtype=np.int64))[starts]
             for bucket in np.flatnonzero(np.diff(starts)).tolist():
                 r = slice(starts[bucket], starts[bucket + 1])
-                e = slice(entries[bucket], entries[bucket + 1])
-                part = None if values is None else values[e]
                 w = None if weights is None else weights[r]
-                self._hold(bucket, SpooledRows(numbers[r], keys[r], labels[r], lengths[r], positions[e], part, w))
+                part = words[ends[bucket] : ends[bucket + 1]]
+                self._hold(bucket, SpooledRows(*(array[r] for array in of_rows), part, w))
         if self.writing is not None and self.writing.done():
             self.settle()
         if self.held_bytes > self.memory / 2 and self.held_bytes + self.writing_bytes > self.memory:
@@ -138,11 +137,10 @@ class Spool:
                 continue
             if len(held) > 1:
                 # in one piece: many small ones are slow to read back (a single bucket's are large, and read in turn)
-                parts = [join(parts, next((part.values.dtype for part in parts if part.values is not None), None))]
+                parts = [join(parts)]
             with named_errors(self.folder, self.folder), open(self._path(bucket), "ab") as file:
                 for rows in parts:
-                    value_bytes, weight_bytes = (0 if a is None else a.itemsize for a in (rows.values, rows.weights))
-                    put_array(file, np.array([len(rows.numbers), len(rows.positions), value_bytes, weight_bytes]))
+                    put_array(file, np.array([len(rows.numbers), len(rows.words), rows.weights is not None]))
                     for array in rows.arrays():
                         put_array(file, array)
                 self.on_disk[bucket] = file.tell()
@@ -159,29 +157,24 @@ class Spool:
             with open(path, "rb") as file:
                 take = partial(take_array, file, place=path)
                 while file.tell() < self.on_disk[bucket]:
-                    n, nnz, value_bytes, weight_bytes = take(np.int64, HEADER).tolist()
-                    arrays = [take(dtype, n) for dtype in (np.int64, np.uint64, np.float64, np.int64)]
-                    positions = take(np.int32, nnz)
-                    values = take(f"<f{value_bytes}", nnz) if value_bytes else None
-                    weights = take(np.float64, n) if weight_bytes else None
-                    yield SpooledRows(*arrays, positions, values, weights)
+                    n, n_words, weighted = take(np.int64, HEADER).tolist()
+                    arrays = [take(dtype, n) for dtype in OF_ROWS]
+                    words = take(np.uint64, n_words)
+                    yield SpooledRows(*arrays, words, take(np.float64, n) if weighted else None)
             path.unlink()
         parts, self.held[bucket] = self.held[bucket], []
         yield from parts
 
 
-def join(parts: list[SpooledRows], dtype) -> SpooledRows:
-    """One after the other; values of ``dtype`` unless it is None (every value is 1); weights where a part has them."""
-    values = None
-    if dtype is not None:
-        values = np.concatenate(
-            [np.ones(len(p.positions), dtype) if p.values is None else p.values for p in parts] or [np.empty(0, dtype)]
-        )
-    columns = zip(*(p.arrays()[:5] for p in parts), strict=True)
+def join(parts: list[SpooledRows]) -> SpooledRows:
+    """One after the other; weights where a part has them."""
+    if len(parts) == 1:
+        return parts[0]
     weights = None
     if any(p.weights is not None for p in parts):
         weights = np.concatenate([np.ones(len(p.numbers)) if p.weights is None else p.weights for p in parts])
-    return SpooledRows(*(np.concatenate(column) for column in columns), values, weights)
+    columns = zip(*(p.arrays()[: len(OF_ROWS) + 1] for p in parts), strict=True)
+    return SpooledRows(*(np.concatenate(column) for column in columns), weights)
 
 
 def require_space(folder: Path, n_bytes: int, purpose: str, cure: str) -> None:

@@ -107,6 +107,12 @@ class Entries(NamedTuple):
         return self._replace(indptr=self.indptr[rows.start : rows.stop + 1])
 
 
+def packed_entries(indptr: np.ndarray, words: np.ndarray, value_dtype) -> Entries:
+    """The entries of packed rows; value_dtype: of their values, None where all are 1."""
+    values: np.ndarray | None = None if value_dtype is None else words.view(value_dtype)
+    return Entries(indptr, None, values, words.view(np.uint32), words.view(np.uint16), words.view(np.uint8))
+
+
 class BlockRows(NamedTuple):
     """The rows of a block that a kernel reads, by the names that they have there."""
 

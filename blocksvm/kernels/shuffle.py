@@ -8,7 +8,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined, inlined_views, kernel
 from blocksvm.kernels.hash_table import scramble
-from blocksvm.kernels.rows import prefetch, prefetch_entries, value_at
+from blocksvm.kernels.rows import places_of, prefetch, prefetch_entries, value_at
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 LOWER = np.uint64(0xFFFFFFFF)
@@ -144,12 +144,14 @@ def gather_rows(indptr, indices, values, order, out_lengths, out_indices, out_va
 
 
 @kernel
-def renumber_rows(indptr, positions, values, order, new_index, out_lengths, out_indices, out_values, out_sq_norms, keys):
-    """Rows in ``order``, features renumbered by ``new_index`` (-1: dropped) and ascending in each row.
+def renumber_rows(entries, order, new_index, out_lengths, out_indices, out_values, out_sq_norms, keys):
+    """Packed rows without hot features, in ``order``, to plain ones, features renumbered by ``new_index`` (-1: dropped)
+    and ascending in each row.
 
-    keys (2, longest row) uint64: working space.  out_sq_norms (m,) float64 is ||x||^2 of what is kept.
-    Returns the nonzeros written.
+    keys (2, longest row) uint64: working space.  out_values None: all are 1.  out_sq_norms (m,) float64 is ||x||^2 of
+    what is kept.  Returns the nonzeros written.
     """
+    indptr, longs, values, all_codes = entries.indptr, entries.longs, entries.values, entries.codes
     filled = 0
     digits = 1
     while digits < 4 and new_index.shape[0] > (1 << (8 * digits)):
@@ -157,26 +159,29 @@ def renumber_rows(indptr, positions, values, order, new_index, out_lengths, out_
     counts = np.empty(digits << 8, np.int64)
     gathered = keys[0]
     for t in range(order.shape[0]):
-        i = order[t]
-        start = indptr[i]
         n = np.int64(0)  # not a constant, for which sort_keys would be compiled once more
         ascending = True
         if t + 1 < order.shape[0]:
-            for k in range(indptr[order[t + 1]], indptr[order[t + 1] + 1]):
-                prefetch(new_index, positions[k])
+            _, n_next, _, first, _, _, _ = places_of(indptr, longs, None, order[t + 1])
+            for k in range(n_next):
+                prefetch(new_index, longs[first + k])
         if t + 4 < order.shape[0]:
-            prefetch_entries(indptr, positions, values, None, order[t + 4])
-        for k in range(start, indptr[i + 1]):
-            j = new_index[positions[k]]
+            prefetch_entries(indptr, None, None, longs, order[t + 4])
+        _, n_stored, count, first, _, codes, numbers = places_of(indptr, longs, values, order[t])
+        for k in range(n_stored):
+            j = new_index[longs[first + k]]
             if j >= 0:
-                gathered[n] = (np.uint64(j) << np.uint64(32)) | np.uint64(k - start)
+                gathered[n] = (np.uint64(j) << np.uint64(32)) | k
                 ascending = ascending and (n == 0 or gathered[n] > gathered[n - 1])
                 n += 1
         at = np.uint64(0 if ascending else sort_keys(keys, n, counts, digits))
         total = 0.0
         for k in range(n):
             out_indices[filled + k] = np.int32(keys[at, k] >> np.uint64(32))
-            v = value_at(values, start + np.int64(keys[at, k] & LOWER))
+            entry = keys[at, k] & LOWER
+            if count > 0:
+                entry = np.uint64(all_codes[codes + entry]) if count > 1 else np.uint64(0)
+            v = value_at(values, numbers + entry)
             if out_values is not None:
                 out_values[filled + k] = v
             total += v * v

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.kernels.rows import BlockRows, Entries
+from blocksvm.kernels.rows import BlockRows, Entries, packed_entries
 
 ROW_BYTES = 8 + 8 + 8  # indptr, sq_norms, rows; y and weights come on top
 LENGTH_BYTES = 4  # of a packed row
@@ -88,9 +88,7 @@ class Block:
         """The entries as kernels take them, plain or packed."""
         if self.words is None:
             return Entries(self.indptr, self.indices, self.values)
-        values: np.ndarray | None = None if self.value_dtype is None else self.words.view(self.value_dtype)
-        kinds = (self.words.view(kind) for kind in (np.uint32, np.uint16, np.uint8))
-        return Entries(self.indptr, None, values, *kinds)
+        return packed_entries(self.indptr, self.words, self.value_dtype)
 
     @property
     def row_arrays(self) -> BlockRows:

@@ -131,12 +131,18 @@ def code_row(bits, first, n, most, codes, slots, owners, found):
     return count
 
 
+@inlined
+def clear(codes, first, stop):
+    for k in range(first, stop):
+        codes[k] = 0
+
+
 @kernel
-def pack_rows(lengths, indices, values, bits, longs, shorts, codes, numbers, sizes):
-    """Pack rows of these lengths (n,), one after the other: indices (nnz,) int32, ascending, values (nnz,) or None, bits
-    their bits; longs, shorts, codes and numbers: room for the words, all 0, as ``Entries`` has it; sizes (n,) uint32: the
-    words of each row.  Values are coded where that takes fewer bytes and some of the first ones are equal.  Returns the
-    words written."""
+def pack_rows(lengths, indices, hot, values, bits, longs, shorts, codes, numbers, sizes):
+    """Pack rows of these lengths (n,), one after the other: indices (nnz,) int32, those below ``hot`` before the others
+    of a row, values (nnz,) or None, bits their bits; longs, shorts, codes and numbers: room for the words, as
+    ``Entries`` has it; sizes (n,) uint32: the words of each row.  Values are coded where that takes fewer bytes and
+    some of the first ones are equal.  Returns the words written."""
     slots, owners = np.empty(SLOTS, np.int64), np.full(SLOTS, -1, np.int64)
     found = np.empty(MOST_CODES, np.int64)
     longest = 0
@@ -149,7 +155,7 @@ def pack_rows(lengths, indices, values, bits, longs, shorts, codes, numbers, siz
         n = np.uint64(lengths[i])
         n_hot = np.uint64(0)
         for k in range(first, first + n):
-            n_hot += np.uint64(indices[k] < HOT)
+            n_hot += np.uint64(indices[k] < hot)
         count = np.int64(-1)
         if values is not None and n > 0 and (n - n_hot) >> np.uint64(COLD_BITS) == 0:
             size = np.uint64(values.itemsize)
@@ -167,21 +173,21 @@ def pack_rows(lengths, indices, values, bits, longs, shorts, codes, numbers, siz
         place = np.uint64(2) * (place + n_hot)
         if values is not None and n > 0:
             size = np.uint64(values.itemsize)
-            if count > 0:
-                if count > 1:
-                    for k in range(n):
-                        codes[place + k] = row_codes[k]
-                    place += n
-                place = (place + size - one) // size
-                for k in range(np.uint64(count)):
-                    numbers[place + k] = values[first + np.uint64(found[k])]
-                place = size * (place + np.uint64(count))
-            else:
-                place = (place + size - one) // size
+            if count > 1:
                 for k in range(n):
-                    numbers[place + k] = values[first + k]
-                place = size * (place + n)
+                    codes[place + k] = row_codes[k]
+                place += n
+            stop = (place + size - one) // size
+            clear(codes, place, size * stop)
+            if count > 0:
+                for k in range(np.uint64(count)):
+                    numbers[stop + k] = values[first + np.uint64(found[k])]
+            else:
+                for k in range(n):
+                    numbers[stop + k] = values[first + k]
+            place = size * (stop + (np.uint64(count) if count > 0 else n))
         end = (place + np.uint64(HEADER - 1)) // np.uint64(HEADER)
+        clear(codes, place, np.uint64(HEADER) * end)
         sizes[i] = end - at
         at = end
         first += n

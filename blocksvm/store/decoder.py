@@ -18,7 +18,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.outputs.writing import named_errors
-from blocksvm.kernels.rows import Entries
+from blocksvm.kernels.rows import Entries, packed_entries
 from blocksvm.sources import block_kernels as kernels
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import ReadingCost
@@ -317,11 +317,10 @@ class Decoder:
     def _placed(self, chunk: int, words: np.ndarray, n: int, lengths: np.ndarray | None) -> tuple[Entries, np.ndarray]:
         """The n rows of a chunk among its words, and their lengths (n,), int32.  Whether they are sound is looked at
         once: afterwards their checksums tell."""
-        store, dtype = self.store, self.store.value_dtype
+        store = self.store
         indptr, lengths = np.empty(n + 1, np.int64), np.empty(n, np.int32) if lengths is None else lengths
-        longs, *others = (words.view(kind) for kind in (np.uint32, np.uint16, np.uint8))
-        entries = Entries(indptr, None, None if dtype is None else words.view(dtype), longs, *others)
-        code = kernels.place_rows(longs, np.uint64(store.value_bytes), store.chunks.nnz[chunk], indptr, lengths)
+        entries = packed_entries(indptr, words, store.value_dtype)
+        code = kernels.place_rows(entries.longs, np.uint64(store.value_bytes), store.chunks.nnz[chunk], indptr, lengths)
         if code == kernels.SOUND and not store.checked[chunk]:
             code = kernels.check_words(entries, store.n_features)
         if code != kernels.SOUND:

@@ -14,7 +14,7 @@ import numpy as np
 from xxhash import xxh3_128_hexdigest
 
 from blocksvm.base.labels import MOST_LABELS, STRINGS, kind_of
-from blocksvm.kernels.rows import HEADER
+from blocksvm.kernels.rows import HEADER, HOT
 from blocksvm.sources.block import WORD_BYTES
 from blocksvm.sources.block_kernels import pack_rows
 from blocksvm.store import codec
@@ -112,12 +112,14 @@ class StoreWriter:
                 self._close_chunk()
                 continue
             last = max(last, row + 1)  # one row longer than a part is a chunk of its own
-            self.open_rows.append(rows[row:last].copy())
-            self.open_words.append(words[word : ends[last - 1]].copy())
+            self.open_rows.append(rows[row:last])
+            self.open_words.append(words[word : ends[last - 1]])
             self.n_open_rows += last - row
             self.n_open_words += int(ends[last - 1]) - word
             self.open_nnz += int(stops[last - 1]) - entry
             row, word, entry = last, int(ends[last - 1]), int(stops[last - 1])
+        if self.n_open_rows:  # what is left over does not keep all the rest
+            self.open_rows[-1], self.open_words[-1] = self.open_rows[-1].copy(), self.open_words[-1].copy()
 
     def _close_chunk(self) -> None:
         if not self.n_open_rows:
@@ -255,20 +257,21 @@ class PackedRows(NamedTuple):
     lengths: np.ndarray
 
 
-def packed(lengths: np.ndarray, indices: np.ndarray, values: np.ndarray | None) -> PackedRows:
-    """Rows of these lengths (n,) int64, packed.
+def packed(lengths: np.ndarray, indices: np.ndarray, values: np.ndarray | None, hot: int = HOT) -> PackedRows:
+    """Rows of these lengths (n,), packed.
 
-    indices (nnz,) int32: features from 0 to n_features - 1, rising within a row, none twice.  values (nnz,) float32 or
-    float64, finite, without zeros, which would be stored as entries; None where every value is 1.
+    indices (nnz,) int32: features from 0 on, rising within a row, none twice; ``hot`` = 0: any, in any order.
+    values (nnz,) float32 or float64, finite, without zeros, which would be stored as entries; None: every value is 1.
     """
     value_bytes = 0 if values is None else values.itemsize
     most = (2 * HEADER * len(lengths) + (4 + value_bytes) * len(indices)) // WORD_BYTES + 1
-    words, sizes = np.zeros(most, np.uint64), np.empty(len(lengths), np.uint32)
+    # memory that is not touched is not taken
+    words, sizes = np.empty(most, np.uint64), np.empty(len(lengths), np.uint32)
     bits = None if values is None else values.view(f"u{value_bytes}")
     kinds = (words.view(kind) for kind in (np.uint32, np.uint16, np.uint8))
     numbers = None if values is None else words.view(values.dtype)
-    n = pack_rows(lengths, indices, values, bits, *kinds, numbers, sizes)
-    return PackedRows(words[:n].copy(), sizes, lengths)
+    n = pack_rows(lengths, indices, hot, values, bits, *kinds, numbers, sizes)
+    return PackedRows(words[:n], sizes, lengths)
 
 
 def encode_part(words: np.ndarray, codec_name: str = codec.CODEC) -> tuple[bytes, int, int]:

@@ -225,9 +225,9 @@ def test_stores_are_equal_for_any_jobs_and_memory(tmp_path, long_text, spills, m
     depths = []
     key_order = destination.in_key_order
 
-    def watched(spool, dtype, layout):
+    def watched(spool, layout):
         depths.append(spool.skipped)
-        return key_order(spool, dtype, layout)
+        return key_order(spool, layout)
 
     monkeypatch.setattr(destination, "in_key_order", watched)
     monkeypatch.setattr(convert._Split, "_bits", lambda self, expected: 0 if keep_order else 1)
@@ -253,9 +253,9 @@ def test_deep_redistribution_keeps_rows_and_order(tmp_path, long_text, monkeypat
         start(self, *arguments)
         self.bucket_bytes, self.spool_bytes = 300, 20_000
 
-    def watched(spool, dtype, layout):
+    def watched(spool, layout):
         depths.add(spool.skipped)
-        return key_order(spool, dtype, layout)
+        return key_order(spool, layout)
 
     monkeypatch.setattr(convert._Split, "__init__", starved)
     monkeypatch.setattr(destination, "in_key_order", watched)

@@ -13,6 +13,7 @@ from blocksvm.api.fit import fit
 from blocksvm.conversion.feature_ids import IdIndex, IdTable
 from blocksvm.kernels.columns import add_rows, decision_values, row_sq_norms, sum_of_squares
 from blocksvm.kernels.loss_functions import SUMS
+from blocksvm.kernels.rows import packed_entries
 from blocksvm.kernels.shuffle import renumber_rows, windowed_order
 from blocksvm.losses import get_loss
 from blocksvm.problems.problem import Problem
@@ -21,6 +22,7 @@ from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.pegasos import SCALE, STEPS, Pegasos, T
 from blocksvm.solvers.pegasos_kernels import pegasos_pass
 from blocksvm.sources.matrix import Matrix
+from blocksvm.store.writer import packed
 
 KINDS = ("float32", "float64", "ones")
 LOSSES = reference.LOSSES
@@ -365,26 +367,26 @@ def test_index_of_ids_equals_a_dict():
 @pytest.mark.parametrize("n_features", [3, 256, 257, 70_000, 20_000_000])
 @pytest.mark.parametrize("values", [None, np.float32, np.float64])
 def test_rows_are_renumbered_and_sorted(n_features, values):
-    rng = np.random.default_rng(5)
-    n_known = 20_000
+    rng, n_known = np.random.default_rng(5), 20_000
     new_index = rng.permutation(n_features)[:n_known].astype(np.int32) if n_features > n_known else np.arange(n_known)
     new_index = np.where((rng.random(n_known) < 0.2) | (new_index >= n_features), -1, new_index).astype(np.int32)
     new_index = np.append(new_index, np.full(max(0, n_features - n_known), -1, np.int32))
     lengths = np.array([0, 1, 2, 23, 24, 25, 64, 300, 4000])
     indptr = np.append(0, np.cumsum(lengths))
     positions = np.concatenate([rng.choice(n_known, n, replace=False) for n in lengths]).astype(np.int32)
-    stored = None if values is None else rng.normal(size=len(positions)).astype(values)
+    stored = None if values is None else rng.normal(size=len(positions)).round(2).astype(values)  # some rows coded
     order = rng.permutation(len(lengths))
     out_lengths, indices = np.empty(len(lengths), np.int64), np.empty(len(positions), np.int32)
     out_values = None if values is None else np.empty_like(stored)
-    sq_norms = np.empty(len(lengths))
-    keys = np.empty((2, lengths.max()), np.uint64)
-    nnz = renumber_rows(indptr, positions, stored, order, new_index, out_lengths, indices, out_values, sq_norms, keys)
+    sq_norms, keys = np.empty(len(lengths)), np.empty((2, lengths.max()), np.uint64)
+    all_values = np.ones(len(positions)) if stored is None else stored
+    rows = packed(lengths, positions, all_values, hot=0)
+    entries = packed_entries(np.append(0, np.cumsum(rows.sizes, dtype=np.int64)), rows.words, values or np.float64)
+    nnz = renumber_rows(entries, order, new_index, out_lengths, indices, out_values, sq_norms, keys)
     assert nnz == out_lengths.sum()
     ends = np.cumsum(out_lengths)
     for t, i in enumerate(order):
-        row = positions[indptr[i] : indptr[i + 1]]
-        of_row = np.ones(len(row)) if stored is None else stored[indptr[i] : indptr[i + 1]]
+        row, of_row = (a[indptr[i] : indptr[i + 1]] for a in (positions, all_values))
         expected = sorted((int(new_index[j]), float(v)) for j, v in zip(row, of_row, strict=True) if new_index[j] >= 0)
         found = slice(ends[t] - out_lengths[t], ends[t])
         assert indices[found].tolist() == [j for j, _ in expected]
